@@ -1,0 +1,255 @@
+/* compiler.h: the compiler's table of contents.
+ *
+ * A `.step` file goes lex -> parse -> check -> lower -> derive -> simplify -> plan -> emit -> rtc; the
+ * order is compile.c's, no pass calls another. Each heading below is a file. Nothing here is global
+ * mutable state: everything hangs on a Compiler, whose arenas are dropped whole. */
+#ifndef COMPILER_H
+#define COMPILER_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstep/compiler.h>
+#include <lockstep/image.h>
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#else
+#define PRINTF_LIKE(format, first)
+#endif
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+typedef struct Compiler Compiler;
+
+/* arena.c: memory by lifetime. Allocations are zeroed, 16-byte aligned, and freed all at once. When
+ * memory runs out the arena unwinds to the API boundary (compiler_fail); callers never see NULL. */
+typedef struct ArenaBlock ArenaBlock;
+typedef struct Arena {
+    Compiler *compiler;
+    ArenaBlock *blocks;
+    char *next, *end;
+} Arena;
+void arena_open(Arena *arena, Compiler *compiler);
+void *arena_alloc(Arena *arena, size_t size);
+/* Grows an array that lies in the arena: returns `array` or a copy with room for one more element. */
+void *arena_grow(Arena *arena, void *array, size_t count, size_t *capacity, size_t element_size);
+char *arena_copy(Arena *arena, const char *text, size_t size); /* zero-terminated */
+char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
+void arena_close(Arena *arena);
+
+/* text.c: growing text in an arena, always zero-terminated. */
+typedef struct Text {
+    Arena *arena;
+    char *data;
+    size_t size, capacity;
+} Text;
+Text text_open(Arena *arena);
+void text_add(Text *text, const char *bytes, size_t size);
+void text_puts(Text *text, const char *string);
+void text_printf(Text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+void text_vprintf(Text *text, const char *format, va_list arguments);
+void text_json(Text *text, const char *string); /* quoted and escaped */
+
+/* A range of bytes of a source file. File 0 is "no place". */
+typedef struct Range {
+    uint32_t file, begin, end;
+} Range;
+
+typedef struct Source {
+    const char *path; /* as messages name it */
+    const char *text; /* zero-terminated copy */
+    size_t size;
+} Source;
+
+/* diagnostic.c: the error list. The message and severity of a code are its row in errors.def; the
+ * arguments of diagnose() are those of its format. Notes and help attach to the last diagnostic. After
+ * 20 errors, and for a range that already has one, further errors are dropped. */
+typedef enum ErrorCode {
+#define X(id, severity, format) ERROR_##id,
+#include "errors.def"
+#undef X
+    ERROR_CODE_COUNT
+} ErrorCode;
+void diagnose(Compiler *compiler, ErrorCode code, Range range, ...);
+void diagnose_note(Compiler *compiler, Range range, const char *format, ...) PRINTF_LIKE(3, 4);
+void diagnose_help(Compiler *compiler, const char *format, ...) PRINTF_LIKE(2, 3);
+void source_position(const Source *source, uint32_t offset, uint32_t *line, uint32_t *column);
+
+/* The compiler object: one compilation of one file. */
+struct Compiler {
+    Arena arena; /* lives as long as the compilation */
+    const ls_compile_options *options;
+    Source *sources; /* sources[0] is empty */
+    size_t source_count, source_capacity;
+    ls_diagnostic *diagnostics;
+    size_t diagnostic_count, diagnostic_capacity, error_count;
+    jmp_buf unwind; /* set at every API entry */
+    ls_status failure;
+    char failure_message[512];
+};
+/* Unwinds to the API entry with a status: an invariant of ours is broken, memory ran out, a toolchain
+ * failed. A user's mistake is a diagnostic instead. */
+_Noreturn void compiler_fail(Compiler *compiler, ls_status status, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+#define bug(compiler, ...) compiler_fail((compiler), LS_ERROR_INTERNAL, __VA_ARGS__)
+
+/* types.def: element types. Type values equal ls_type's. */
+typedef enum Type {
+#define X(id, ...) TYPE_##id,
+#include "types.def"
+#undef X
+    TYPE_COUNT,
+    TYPE_NONE = TYPE_COUNT
+} Type;
+typedef struct TypeInfo {
+    const char *name;
+    char class; /* 'F' 'S' 'U' 'B' */
+    uint8_t size;
+    Type compute; /* what a load gives; a type is a compute type when this is itself */
+    const char *c_name, *npy, *safetensors;
+} TypeInfo;
+extern const TypeInfo type_info[TYPE_COUNT];
+
+/* ir.c: the IR. A step is a list of pure values, hash-consed, and one final store per parameter it
+ * writes; the order of the source's statements is already folded into the values (a read after an
+ * assignment is the assigned value, rounded to the parameter's type by ROUND_TO). Operands precede their
+ * users. Value 0 is none. */
+typedef uint32_t AxisSet; /* bit a: the step's axis a, slowest first */
+typedef uint32_t ValueId;
+
+typedef enum Op {
+    OP_NONE,
+#define X(id, name, arity, rule, flags, cost, print, derivative) OP_##id,
+#include "ops.def"
+#undef X
+    OP_COUNT
+} Op;
+
+enum { OP_LEAF = 1, OP_REDUCTION = 2, OP_COMMUTATIVE = 4, OP_INFIX = 8 };
+typedef struct OpInfo {
+    const char *name;
+    uint8_t arity, rule, flags, cost;
+    const char *print, *derivative;
+} OpInfo;
+extern const OpInfo op_info[OP_COUNT];
+
+typedef struct Value {
+    uint8_t op;   /* Op */
+    uint8_t type; /* Type, a compute type */
+    AxisSet axes; /* the axes it varies over */
+    ValueId arg[3];
+    uint64_t payload; /* CONST: the bits, in the value's type; PARAMETER: its number; SIZE, INDEX: the
+                         axis; a reduction: the AxisSet reduced; ROUND_TO: the storage Type; MARK: a
+                         serial number that keeps a target of grad apart from equal values */
+    ValueId next;     /* hash chain */
+    Range range;      /* where the source asks for it first */
+    const char *name; /* the let or parameter it is bound to, or NULL: for readable output */
+} Value;
+
+typedef struct Axis {
+    const char *name;
+    int64_t fixed; /* -1: bound at run time */
+    Range range;
+} Axis;
+
+typedef struct Parameter {
+    const char *name;
+    ls_role role;
+    Type type;    /* storage type */
+    AxisSet axes; /* empty: rank 0 */
+    bool has_default;
+    uint64_t initial; /* bits of the default in `type` */
+    Range range;
+} Parameter;
+
+/* After the step the parameter holds `value` (a value whose type is the compute type of the parameter's,
+ * already representable in it) broadcast over the parameter's axes. `guard`, when not 0, is a bool: where
+ * it is false the parameter keeps its value. */
+typedef struct Store {
+    uint32_t parameter;
+    ValueId value, guard;
+    Range range;
+} Store;
+
+typedef struct Function { /* one step in IR form */
+    Compiler *compiler;
+    Arena *arena;
+    const char *name;
+    Range range;
+    ls_math math;
+    Axis *axes;
+    size_t axis_count;
+    Parameter *parameters;
+    size_t parameter_count, parameter_capacity;
+    Value *values; /* values[0] unused */
+    size_t value_count, value_capacity;
+    Store *stores;
+    size_t store_count, store_capacity;
+    ValueId *buckets;
+    size_t bucket_count;
+} Function;
+
+Function *ir_function(Compiler *compiler, Arena *arena, const char *name);
+/* Every builder gives an existing equal value where there is one. Types are checked (bug() on misuse). */
+ValueId ir_constant(Function *f, Type type, uint64_t bits);
+ValueId ir_constant_number(Function *f, Type type, double value); /* rounded once to `type` */
+ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload);
+ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c); /* by arity; 0 where unused */
+ValueId ir_cast(Function *f, Type type, ValueId a);                 /* to a compute type */
+ValueId ir_round_to(Function *f, Type storage, ValueId a);
+ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over);
+void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
+void ir_place(Function *f, ValueId value, Range range, const char *name); /* first caller wins */
+AxisSet ir_all_axes(const Function *f);
+/* ir_evaluate: one operation on constants, as the device computes it; false if not foldable. */
+bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
+                 uint64_t *bits);
+
+/* ir_text.c: the IR as text, and back. Printing what was read gives the same text. */
+void ir_print(const Function *f, Text *out);
+Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source); /* NULL after diagnostics */
+
+/* ir_check.c: what is legal when. Calls bug() with the value and the rule it breaks. */
+typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_SIMPLIFIED } Stage;
+void ir_check(const Function *f, Stage stage);
+
+/* lex.c, parse.c, check.c: see syntax.h, the tree they share with lower.c and format.c. */
+
+/* lower.c: a checked step to IR. */
+typedef struct Module Module; /* a checked file: syntax.h */
+Module *module_read(Compiler *compiler, const char *path, const char *text, size_t size);
+size_t module_step_count(const Module *module);
+const char *module_step_name(const Module *module, size_t step);
+Function *lower_step(Compiler *compiler, const Module *module, size_t step);
+
+/* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
+ * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
+ * Each returns a new function in the same arena. */
+Function *derive(Function *f);
+Function *simplify(Function *f);
+
+/* plan.c: which kernels. See there for what a phase is. */
+typedef struct Plan Plan;
+/* emit.c, target_*.c: a plan to source text through a const Target. explain.c reads both. They are
+ * declared in plan.h. */
+
+/* rtc.h: text to image. cache.c: the image kept. */
+
+/* format.c: the one layout. NULL after diagnostics. */
+char *format_source(Compiler *compiler, const char *path, const char *text, size_t size);
+
+/* compile.c: the pipeline, and the public functions of lockstep/compiler.h. */
+
+/* embedded.c (generated): the files of templates/, by their path under it. */
+typedef struct EmbeddedFile {
+    const char *path, *text;
+    size_t size;
+} EmbeddedFile;
+extern const EmbeddedFile embedded_files[];
+extern const size_t embedded_file_count;
+const char *embedded_text(const char *path); /* NULL when there is no such file */
+
+#endif

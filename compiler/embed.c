@@ -1,0 +1,49 @@
+/* embed.c: build tool. Writes the template files as C arrays: embed OUTPUT ROOT FILE... */
+#include <stdio.h>
+#include <stdlib.h>
+
+static int copy_bytes(FILE *out, const char *root, const char *path) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s/%s", root, path);
+    FILE *in = fopen(name, "rb");
+    if (!in) {
+        fprintf(stderr, "embed: cannot read %s\n", name);
+        return 0;
+    }
+    int byte, column = 0;
+    while ((byte = getc(in)) != EOF) {
+        fprintf(out, "%d,", byte);
+        if (++column % 32 == 0) putc('\n', out);
+    }
+    fclose(in);
+    return 1;
+}
+
+int main(int count, char **words) {
+    if (count < 3) return 2;
+    FILE *out = fopen(words[1], "wb");
+    if (!out) {
+        fprintf(stderr, "embed: cannot write %s\n", words[1]);
+        return 1;
+    }
+    fputs("/* Generated from templates/ by embed.c. */\n#include \"compiler.h\"\n#include <string.h>\n", out);
+    for (int i = 3; i < count; i++) {
+        fprintf(out, "static const unsigned char file_%d[] = {\n", i);
+        if (!copy_bytes(out, words[2], words[i])) {
+            fclose(out);
+            return 1;
+        }
+        fputs("0};\n", out);
+    }
+    fputs("const EmbeddedFile embedded_files[] = {\n", out);
+    for (int i = 3; i < count; i++)
+        fprintf(out, "    {\"%s\", (const char *)file_%d, sizeof file_%d - 1},\n", words[i], i, i);
+    fputs("    {0}};\n", out);
+    fprintf(out, "const size_t embedded_file_count = %d;\n", count - 3);
+    fputs("const char *embedded_text(const char *path) {\n"
+          "    for (size_t i = 0; i < embedded_file_count; i++)\n"
+          "        if (strcmp(embedded_files[i].path, path) == 0) return embedded_files[i].text;\n"
+          "    return NULL;\n}\n",
+          out);
+    return fclose(out) == 0 ? 0 : 1;
+}
