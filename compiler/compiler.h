@@ -16,9 +16,9 @@
 #include <lockstep/image.h>
 
 #if defined(__GNUC__)
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #else
-#define PRINTF_LIKE(format, first)
+#define PRINTF_LIKE(text, first)
 #endif
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -193,17 +193,31 @@ typedef struct Function { /* one step in IR form */
 } Function;
 
 Function *ir_function(Compiler *compiler, Arena *arena, const char *name);
+Function *ir_function_like(const Function *f); /* the same axes and parameters; no value, no store */
 /* Every builder gives an existing equal value where there is one. Types are checked (bug() on misuse). */
 ValueId ir_constant(Function *f, Type type, uint64_t bits);
 ValueId ir_constant_number(Function *f, Type type, double value); /* rounded once to `type` */
 ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload);
-ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c); /* by arity; 0 where unused */
+ValueId ir_parameter(Function *f, uint32_t number); /* its value before the step */
+ValueId ir_size(Function *f, uint32_t axis);        /* i64; a constant where the axis is fixed */
+ValueId ir_index(Function *f, uint32_t axis);       /* i64 over the axis */
+ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c); /* by arity; 0 where unused; MARK
+                                                                       is a new value each time */
 ValueId ir_cast(Function *f, Type type, ValueId a);                 /* to a compute type */
 ValueId ir_round_to(Function *f, Type storage, ValueId a);
-ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over);
+ValueId ir_broadcast(Function *f, ValueId a, AxisSet axes); /* a over `axes` too; a if it has them */
+ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over); /* a must have the axes */
+ValueId ir_rebuild(Function *to, const Function *from, ValueId v, const ValueId args[3]); /* v of `from`
+                                                                       on operands of `to` */
+ValueId ir_find(const Function *f, const Value *value); /* an equal value, or 0 */
 void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
 void ir_place(Function *f, ValueId value, Range range, const char *name); /* first caller wins */
 AxisSet ir_all_axes(const Function *f);
+/* What an operation wants that these operands are not ("floats of one type"), or NULL and its type. */
+const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result);
+const char *ir_cast_problem(const Function *f, Type type, ValueId a);
+const char *ir_round_problem(const Function *f, Type storage, ValueId a);
+const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over);
 /* ir_evaluate: one operation on constants, as the device computes it; false if not foldable. */
 bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
                  uint64_t *bits);
