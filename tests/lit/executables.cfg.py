@@ -1,0 +1,23 @@
+# The test programs: every executable under build/tests/<folder>/ is a test, it passes when it exits 0;
+# a program that knows --list is as many tests as it lists.
+import os
+import sys
+
+source = os.path.join(config.lockstep_source, "tests", "lit")
+sys.path.insert(0, source)
+from common import test_environment
+from formats import Programs
+
+tests = os.path.join(config.lockstep_build, "tests")
+config.name = "programs"
+config.test_source_root = os.path.join(tests, "executables")
+config.test_exec_root = config.test_source_root
+config.environment.clear()
+config.environment.update(test_environment(config.lockstep_build))
+config.test_format = Programs(
+    root=tests,
+    source=config.lockstep_source,
+    folders=["api", "interp", "rtc", "numerics", "files", "driver", "fuzz", "simt"],
+    helpers=["ir_tool"],
+    listed=[os.path.join(tests, "exec", "exec_runner")],
+)

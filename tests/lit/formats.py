@@ -1,0 +1,60 @@
+"""A lit format for programs, so that one runner, one -j and one summary serve every kind of test."""
+import os
+import subprocess
+
+import lit.formats
+import lit.Test
+import lit.util
+
+
+class Programs(lit.formats.TestFormat):
+    """Each executable in `folders` is a test. A program in `listed` names its tests, one a line, when
+    called with --list, and runs one of them with --only NAME. Exit status 77 means skipped."""
+
+    def __init__(self, root, source, folders, helpers, listed):
+        self.root, self.source = root, source
+        self.folders, self.helpers, self.listed = folders, helpers, listed
+
+    def getTestsInDirectory(self, suite, path_in_suite, lit_config, local_config):
+        if path_in_suite:
+            return
+        for folder in self.folders:
+            directory = os.path.join(self.root, folder)
+            for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
+                path = os.path.join(directory, name)
+                if self.is_program(path):
+                    yield self.test(suite, local_config, (folder, name), [path])
+        for path in self.listed:
+            if not self.is_program(path):
+                continue
+            listing = subprocess.run([path, "--list"], stdout=subprocess.PIPE, text=True,
+                                     env=dict(local_config.environment), check=True).stdout
+            folder = os.path.basename(os.path.dirname(path))
+            for name in listing.split():
+                yield self.test(suite, local_config, (folder, name), [path, "--only", name])
+
+    def is_program(self, path):
+        name = os.path.basename(path)
+        if name in self.helpers or name.endswith((".so", ".a", ".helper", "_helper", "_worker")):
+            return False
+        if not os.path.isfile(path) or not os.access(path, os.X_OK):
+            return False
+        with open(path, "rb") as file:
+            return file.read(4) == b"\x7fELF"
+
+    def test(self, suite, local_config, path, command):
+        test = lit.Test.Test(suite, path, local_config)
+        test.command = command
+        return test
+
+    def execute(self, test, lit_config):
+        try:
+            out, err, status = lit.util.executeCommand(
+                test.command, cwd=self.source, env=test.config.environment,
+                timeout=lit_config.maxIndividualTestTime)
+        except lit.util.ExecuteCommandTimeoutException as timeout:
+            return lit.Test.TIMEOUT, f"{timeout.out}\n{timeout.err}\n{timeout.msg}"
+        report = f"$ {' '.join(test.command)}\n{out}{err}exit status {status}\n"
+        if status == 77:
+            return lit.Test.UNSUPPORTED, report
+        return (lit.Test.PASS if status == 0 else lit.Test.FAIL), report

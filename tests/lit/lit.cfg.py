@@ -1,0 +1,49 @@
+# The text tests: a file's RUN lines say what to run, its CHECK lines what must come out.
+#   %lockstep   the command          %ir_tool   reads, transforms and prints IR text
+#   %root       the source tree      FileCheck, not: LLVM's
+import glob
+import os
+import shutil
+import sys
+
+import lit.formats
+
+config.name = "text"
+config.test_format = lit.formats.ShTest(True)
+config.suffixes = [".step", ".test", ".ir"]
+config.excludes = ["Inputs", "inputs"]
+config.test_source_root = os.path.join(config.lockstep_source, "tests", "lit")
+config.test_exec_root = os.path.join(config.lockstep_build, "tests", "lit")
+
+sys.path.insert(0, config.test_source_root)
+from common import test_environment
+
+config.environment.clear()
+config.environment.update(test_environment(config.lockstep_build))
+
+
+def llvm_tool(name):
+    for candidate in (name + "-14", "/usr/lib/llvm-14/bin/" + name, name):
+        found = shutil.which(candidate)
+        if found:
+            return found
+    lit_config.fatal(f"{name} not found: apt-get install llvm-14-tools")
+
+
+def built_tool(name):
+    found = glob.glob(os.path.join(config.lockstep_build, "tests", "*", name))
+    return found[0] if found else os.path.join(config.lockstep_build, name)
+
+
+config.substitutions += [
+    ("%lockstep", os.path.join(config.lockstep_build, "lockstep")),
+    ("%ir_tool", built_tool("ir_tool")),
+    ("%root", config.lockstep_source),
+    (r"\bFileCheck\b", llvm_tool("FileCheck")),
+    (r"(?<![-\w/%])not(?= )", llvm_tool("not")),
+]
+if os.path.exists("/usr/local/cuda/lib64/libnvrtc.so") or "LOCKSTEP_NVRTC" in os.environ:
+    config.available_features.add("nvrtc")
+if glob.glob("/usr/lib/*/libamdhip64.so*") + glob.glob("/usr/lib/*/libhiprtc*.so*") or \
+        "LOCKSTEP_HIPRTC" in os.environ:
+    config.available_features.add("hiprtc")
