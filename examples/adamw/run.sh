@@ -1,0 +1,19 @@
+#!/bin/sh
+# AdamW on the arrays of a .safetensors file, through the command alone: no program to write.
+set -e
+here=$(cd "$(dirname "$0")" && pwd)
+lockstep=${LOCKSTEP:-$here/../../build/lockstep}
+out=${1:-$here/../../build/examples/adamw}
+if [ ! -x "$lockstep" ]; then
+    echo "run.sh: no lockstep at $lockstep: build it first (sh examples/quickstart.sh), or set LOCKSTEP" >&2
+    exit 1
+fi
+mkdir -p "$out"
+python3 "$here/make_inputs.py" "$out/model.safetensors"
+set -x
+"$lockstep" explain "$here/adamw.step" --size n=100000
+"$lockstep" run "$here/adamw.step" \
+    p="$out/model.safetensors:p" m="$out/model.safetensors:m" \
+    v="$out/model.safetensors:v" g="$out/model.safetensors:g" \
+    count=0 lr=0.001 --repeat 10 --graph --stats \
+    -o p="$out/p.safetensors" -o w="$out/w.safetensors" -o count=-

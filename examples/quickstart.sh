@@ -1,0 +1,57 @@
+#!/bin/sh
+# From a fresh checkout to a model in training: installs what is missing (Debian, Ubuntu), builds into
+# build/, and trains a linear model with a kernel that Lockstep generates on the spot.
+set -e
+cd "$(dirname "$0")/.."
+
+say() { printf '\n== %s\n' "$*"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+missing=""
+have clang || have gcc || missing="$missing gcc libc6-dev"
+have cmake || missing="$missing cmake"
+have ninja || have make || missing="$missing ninja-build"
+if [ -n "$missing" ]; then
+    say "Installing$missing"
+    if ! have apt-get; then
+        echo "quickstart: please install$missing (a C11 compiler, CMake 3.20 and ninja or make), then try again" >&2
+        exit 1
+    fi
+    root=""
+    [ "$(id -u)" = 0 ] || root=sudo
+    $root apt-get update -qq
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends $missing
+fi
+
+say "Building Lockstep into build/"
+if [ ! -f build/CMakeCache.txt ]; then
+    generator="Unix Makefiles"
+    have ninja && generator=Ninja
+    cmake -S . -B build -G "$generator" >build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }
+    mv build.log build/configure.log
+fi
+cmake --build build --parallel "$(nproc)" --target lockstep_command linreg >build/build.log 2>&1 ||
+    { tail -n 40 build/build.log; exit 1; }
+echo "done: build/lockstep and build/examples/linreg/linreg"
+
+say "The devices of this machine (build/lockstep devices)"
+build/lockstep devices || true
+
+say "Training: 10,000 samples of 64 features, batches of 256, SGD, on the best device found"
+build/examples/linreg/linreg --steps 1000
+
+cat <<'EOT'
+
+== What happened
+examples/linreg/linreg.step, seven lines of formulas, was compiled into one kernel that does a whole
+training step: forward pass, gradient, update, loss, count and NaN check. Each of the 40 minibatches was
+captured once as a graph; training replayed the graphs, and the host only looked every 50 steps.
+
+== Try next
+  build/lockstep explain examples/linreg/linreg.step --size b=256,k=64    the plan, and why it is one kernel
+  build/lockstep emit examples/linreg/linreg.step --target cuda           the kernel, for people to read
+  sh examples/adamw/run.sh                                                AdamW on a .safetensors file
+  build/lockstep bench examples/adamw/adamw.step --size n=16M             how near to the memory's limit
+  sh tests/run.sh                                                         all tests
+EOT
