@@ -1,0 +1,140 @@
+/* rtc.c: which runtime compiler makes code for which target, and the pieces they share. */
+#include "rtc_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *const rtc_cuda_targets[] = {"sm_75", "sm_80",  "sm_86",  "sm_89",
+                                        "sm_90", "sm_100", "sm_120", NULL};
+const char *const rtc_hip_targets[] = {"gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030", NULL};
+
+/* A target is a prefix and what may follow it: digits (a last letter allowed, as in sm_90a),
+ * hexadecimal digits and feature marks (gfx90a:xnack-), or nothing. */
+static const struct {
+    const char *prefix, *first, *rest;
+    const Rtc *rtc;
+} toolchains[] = {
+    {"cpu", "", "", &rtc_host},
+};
+
+const Rtc *rtc_for_target(const char *target) {
+    for (size_t i = 0; target && i < COUNT(toolchains); i++) {
+        size_t length = strlen(toolchains[i].prefix);
+        if (strncmp(target, toolchains[i].prefix, length) != 0) continue;
+        const char *rest = target + length;
+        size_t first = strspn(rest, toolchains[i].first);
+        if ((first > 0) == (toolchains[i].first[0] != 0) && strlen(rest) <= 24 &&
+            rest[strspn(rest, toolchains[i].rest)] == 0)
+            return toolchains[i].rtc;
+    }
+    return NULL;
+}
+
+const Rtc *rtc_named(const char *name) {
+    for (size_t i = 0; name && i < COUNT(toolchains); i++)
+        if (strcmp(toolchains[i].rtc->name, name) == 0) return toolchains[i].rtc;
+    return NULL;
+}
+
+int ls_toolchain_describe(const char *toolchain, char *text, size_t size) {
+    const Rtc *rtc = rtc_named(toolchain);
+    if (!text || size == 0) return 0;
+    if (rtc) return rtc->version(text, size);
+    snprintf(text, size, "no toolchain is called '%s'; there are nvrtc, hiprtc and host",
+             toolchain ? toolchain : "");
+    return 0;
+}
+
+void rtc_output_free(RtcOutput *output) {
+    free(output->data);
+    free(output->log);
+    *output = (RtcOutput){0};
+}
+
+ls_status rtc_fail(RtcOutput *output, ls_status status, const char *format, ...) {
+    va_list arguments;
+    char *log = NULL;
+    va_start(arguments, format);
+    if (vasprintf(&log, format, arguments) < 0) log = NULL;
+    va_end(arguments);
+    free(output->log);
+    output->log = log ? log : calloc(1, 1);
+    free(output->data);
+    output->data = NULL;
+    output->size = 0;
+    return output->log ? status : LS_ERROR_MEMORY;
+}
+
+double rtc_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+double rtc_timeout(void) {
+    const char *text = getenv("LOCKSTEP_COMPILE_TIMEOUT");
+    char *end = NULL;
+    double seconds = text ? strtod(text, &end) : 0;
+    return text && end != text && *end == 0 && seconds > 0 && seconds < 1e6 ? seconds * 1e3 : 120e3;
+}
+
+bool rtc_hash_file(Sha256 *hash, const char *path) {
+    struct stat status;
+    char *real = realpath(path, NULL);
+    if (!real || stat(real, &status) != 0) {
+        free(real);
+        return false;
+    }
+    char facts[96];
+    int length = snprintf(facts, sizeof facts, "%lld %lld.%09ld", (long long)status.st_size,
+                          (long long)status.st_mtim.tv_sec, (long)status.st_mtim.tv_nsec);
+    sha256_add(hash, real, strlen(real) + 1);
+    sha256_add(hash, facts, (size_t)length + 1);
+    free(real);
+    return true;
+}
+
+void rtc_identity(char *text, size_t size, const char *name, Sha256 hash, const char *path) {
+    uint8_t digest[32];
+    char hexadecimal[33];
+    sha256_close(&hash, digest);
+    for (size_t i = 0; i < 16; i++) snprintf(hexadecimal + 2 * i, 3, "%02x", digest[i]);
+    snprintf(text, size, "%s-%s, %s", name, hexadecimal, path);
+}
+
+bool rtc_read_file(const char *path, size_t limit, char **data, size_t *size) {
+    *data = NULL;
+    *size = 0;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    size_t capacity = 0;
+    for (;;) {
+        if (*size + 1 >= capacity) { /* one byte more than it holds, for the zero */
+            capacity = capacity ? 2 * capacity : 1 << 16;
+            char *grown = realloc(*data, capacity);
+            if (!grown) break;
+            *data = grown;
+        }
+        size_t room = capacity - *size - 1 < limit - *size ? capacity - *size - 1 : limit - *size;
+        ssize_t got = room ? read(file, *data + *size, room) : 0;
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) break;
+        if (got == 0) {
+            (*data)[*size] = 0;
+            close(file);
+            return true;
+        }
+        *size += (size_t)got;
+    }
+    close(file);
+    free(*data);
+    *data = NULL;
+    return false;
+}

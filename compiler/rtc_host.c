@@ -1,0 +1,360 @@
+/* rtc_host.c: the system's C compiler as a runtime compiler: 40 to 70 ms a kernel, and the code
+ * stays readable. It runs as a process of its own in a private folder, under a time limit, and is
+ * told everything that the numbers depend on: no contraction, no reassociation, never -ffast-math.
+ */
+#include "rtc_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WORDS_MAX 48
+#define PATH_SIZE 4096
+#define LOG_LIMIT ((size_t)1 << 20)
+#define IMAGE_LIMIT ((size_t)1 << 30)
+
+static const char *const compilers[] = {"clang", "gcc", "cc"};
+
+/* In every command line, and so in every key. */
+static const char *const options[] = {
+    "-x",
+    "c",
+    "-std=c11",
+    "-O3",
+#if defined(__aarch64__)
+    "-mcpu=native", /* clang's spelling of it there; gcc knows both */
+#else
+    "-march=native",
+#endif
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+};
+static const char *const image_options[] = {"-shared"};
+static const char *const assembly_options[] = {"-S"};
+static const char exact_option[] = "-ffp-contract=off", fast_option[] = "-ffp-contract=fast";
+/* Compilers choose 256 bits by themselves on most CPUs that have 512. */
+static const char wide_option[] = "-mprefer-vector-width=512";
+
+/* The words a command line begins with: "clang", or LOCKSTEP_CC split at spaces ("ccache gcc"). */
+typedef struct Command {
+    char text[PATH_SIZE]; /* the words, each ended by a zero */
+    char *word[8];
+    size_t count;
+    char path[PATH_SIZE]; /* the program word[0] names */
+} Command;
+
+/* Finds a program as a shell would. */
+static bool find_program(const char *name, char *path, size_t size) {
+    if (strchr(name, '/'))
+        return (size_t)snprintf(path, size, "%s", name) < size && access(path, X_OK) == 0;
+    const char *folders = getenv("PATH");
+    if (!folders || !*folders) folders = "/usr/local/bin:/usr/bin:/bin";
+    for (const char *next = folders; next;) {
+        size_t length = strcspn(next, ":");
+        struct stat status;
+        if ((size_t)snprintf(path, size, "%.*s/%s", (int)length, length ? next : ".", name) <
+                size &&
+            stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0)
+            return true;
+        next = next[length] ? next + length + 1 : NULL;
+    }
+    return false;
+}
+
+/* Fills `command`, or `reason` with what to do about there being none. */
+static bool find_compiler(Command *command, char *reason, size_t size) {
+    const char *wish = getenv("LOCKSTEP_CC");
+    if (wish && *wish) {
+        command->count = 0;
+        snprintf(command->text, sizeof command->text, "%s", wish);
+        char *rest = NULL;
+        for (char *word = strtok_r(command->text, " ", &rest);
+             word && command->count < COUNT(command->word); word = strtok_r(NULL, " ", &rest))
+            command->word[command->count++] = word;
+        if (command->count && find_program(command->word[0], command->path, sizeof command->path))
+            return true;
+        snprintf(reason, size,
+                 "LOCKSTEP_CC is '%s', which is not a program; name a C compiler such as gcc, or "
+                 "unset it",
+                 wish);
+        return false;
+    }
+    for (size_t i = 0; i < COUNT(compilers); i++) {
+        if (!find_program(compilers[i], command->path, sizeof command->path)) continue;
+        command->count = 1;
+        command->word[0] = command->text;
+        strcpy(command->text, compilers[i]);
+        return true;
+    }
+    snprintf(
+        reason, size,
+        "no C compiler: none of clang, gcc and cc is on PATH; install one (Debian: apt install "
+        "clang, or gcc), or name one with LOCKSTEP_CC; programs built ahead of time need none");
+    return false;
+}
+
+/* What -march=native looks at: the lines of the first processor that name its kind and its
+ * features. */
+static bool hash_cpu(Sha256 *hash) {
+    static const char *const lines[] = {"vendor_id", "cpu family", "model", "stepping",
+                                        "flags",     "Features",   "CPU ",  "isa"};
+    char text[16384];
+    bool wide = false;
+    int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+    ssize_t size = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    text[size < 0 ? 0 : size] = 0;
+    char *end = strstr(text, "\n\n");
+    if (end) end[1] = 0;
+    for (char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        for (size_t i = 0; i < COUNT(lines); i++)
+            if (strncmp(line, lines[i], strlen(lines[i])) == 0 && hash)
+                sha256_add(hash, line, length);
+        char *feature = strstr(line, " avx512f ");
+        wide = wide || (feature && feature < line + length);
+        line += length + (line[length] != 0);
+    }
+    unsigned long capabilities[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+    if (hash) sha256_add(hash, capabilities, sizeof capabilities);
+    return wide;
+}
+
+static bool describe(char *text, size_t size) {
+    Command command;
+    if (!find_compiler(&command, text, size)) return false;
+    Sha256 hash = sha256_open();
+    for (size_t i = 0; i < command.count; i++) {
+        char path[PATH_SIZE];
+        sha256_add(&hash, command.word[i], strlen(command.word[i]) + 1);
+        /* behind a wrapper such as ccache, the compiler itself */
+        if (find_program(command.word[i], path, sizeof path)) rtc_hash_file(&hash, path);
+    }
+    for (size_t i = 0; i < COUNT(options); i++)
+        sha256_add(&hash, options[i], strlen(options[i]) + 1);
+    sha256_add(&hash, wide_option, sizeof wide_option);
+    hash_cpu(&hash);
+    rtc_identity(text, size, rtc_host.name, hash, command.path);
+    return true;
+}
+
+/* ---- running it ---- */
+
+typedef struct Run {
+    char *log; /* malloc'ed */
+    size_t log_size;
+    int status; /* as from waitpid */
+    bool in_time;
+} Run;
+
+/* Collects what a process writes until it is done or the deadline passes. */
+static void read_log(Run *run, int pipe_end, double deadline) {
+    char bytes[4096];
+    for (;;) {
+        double left = deadline - rtc_now();
+        struct pollfd wait = {.fd = pipe_end, .events = POLLIN};
+        int ready = left > 0 ? poll(&wait, 1, left > 1e6 ? 1000000 : (int)left + 1) : 0;
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready < 0 || left <= 0) return;
+        if (ready == 0) continue;
+        ssize_t got = read(pipe_end, bytes, sizeof bytes);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return;
+        size_t room = LOG_LIMIT - run->log_size, take = (size_t)got < room ? (size_t)got : room;
+        char *grown = realloc(run->log, run->log_size + take + 1);
+        if (!grown) continue;
+        run->log = grown;
+        memcpy(run->log + run->log_size, bytes, take);
+        run->log_size += take;
+        run->log[run->log_size] = 0;
+    }
+}
+
+/* Runs a program with its output in run->log. False, with the reason, if it cannot be started. */
+static bool run_program(const char *path, char *const words[], char *const environment[], Run *run,
+                        char *reason, size_t size) {
+    int ends[2], error = 0;
+    pid_t pid = 0;
+    double deadline = rtc_now() + rtc_timeout();
+    *run = (Run){0};
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+        snprintf(reason, size, "%s cannot be started: %s", path, strerror(errno));
+        if (nothing >= 0) close(nothing);
+        return false;
+    }
+    error = rtc_spawn(path, words, environment, nothing, ends[1], &pid);
+    close(ends[1]);
+    close(nothing);
+    if (error) {
+        snprintf(reason, size, "%s cannot be started: %s", path, strerror(error));
+    } else {
+        read_log(run, ends[0], deadline);
+        run->in_time = rtc_reap(pid, deadline, &run->status);
+    }
+    close(ends[0]);
+    return error == 0;
+}
+
+static bool version(char *text, size_t size) {
+    Command command;
+    Run run;
+    char *words[COUNT(command.word) + 2] = {0};
+    if (!find_compiler(&command, text, size)) return false;
+    memcpy(words, command.word, command.count * sizeof *words);
+    words[command.count] = (char[]){"--version"};
+    if (!run_program(command.path, words, NULL, &run, text, size)) return false;
+    bool good = run.in_time && (run.status == 0 || run.status == -1) && run.log_size;
+    if (good)
+        snprintf(text, size, "%.*s (%s)", (int)strcspn(run.log, "\n"), run.log, command.path);
+    else
+        snprintf(text, size, "%s --version does not work; name a C compiler with LOCKSTEP_CC",
+                 command.path);
+    free(run.log);
+    return good;
+}
+
+/* ---- compiling ---- */
+
+/* A folder of our own, where the compiler's temporary files go too, so that a killed one leaves
+ * none. */
+static bool folder_make(char *path, size_t size) {
+    const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    for (size_t i = 0; i < COUNT(places); i++)
+        if (places[i] && *places[i] &&
+            (size_t)snprintf(path, size, "%s/lockstep-XXXXXX", places[i]) < size && mkdtemp(path))
+            return true;
+    return false;
+}
+
+static void folder_remove(const char *path) {
+    DIR *stream = opendir(path);
+    if (stream) {
+        for (struct dirent *entry; (entry = readdir(stream));)
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                unlinkat(dirfd(stream), entry->d_name, 0);
+        closedir(stream);
+    }
+    rmdir(path);
+}
+
+/* The source under a first line that makes messages speak of `label`. */
+static bool write_source(const char *path, const char *source, size_t size, const char *label) {
+    FILE *file = fopen(path, "wbe");
+    if (!file) return false;
+    fputs("#line 1 \"", file);
+    for (const char *c = label ? label : "kernel"; *c; c++)
+        fputc((unsigned char)*c < ' ' || *c == '"' || *c == '\\' ? '_' : *c, file);
+    fputs("\"\n", file);
+    bool good = fwrite(source, 1, size, file) == size;
+    good = !ferror(file) && good;
+    return fclose(file) == 0 && good;
+}
+
+/* Ours with TMPDIR in the private folder. The result and `own` hold the only memory. */
+extern char **environ;
+static char **environment_make(char *own) {
+    size_t count = 0, kept = 0;
+    while (environ[count]) count++;
+    char **copy = calloc(count + 2, sizeof *copy);
+    for (size_t i = 0; copy && i < count; i++)
+        if (strncmp(environ[i], "TMPDIR=", 7) != 0) copy[kept++] = environ[i];
+    if (copy) copy[kept] = own;
+    return copy;
+}
+
+typedef struct Folder {
+    char path[PATH_SIZE], source[PATH_SIZE + 32], result[PATH_SIZE + 32], tmpdir[PATH_SIZE + 32];
+} Folder;
+
+/* The compiler itself, the folder and its files being there. */
+static ls_status compile_in(const Folder *folder, char *own_tmpdir, Command *command, RtcForm form,
+                            ls_math math, RtcOutput *output) {
+    char *words[WORDS_MAX], reason[PATH_SIZE + 256];
+    size_t count = 0;
+    Run run;
+    const char *const *more = form == RTC_IMAGE ? image_options : assembly_options;
+    memcpy(words, command->word, command->count * sizeof *words);
+    count = command->count;
+    /* posix_spawn takes char *const *; it does not write to the words. */
+    for (size_t i = 0; i < COUNT(options); i++) words[count++] = (char *)options[i];
+    words[count++] = (char *)(math == LS_MATH_FAST ? fast_option : exact_option);
+    if (hash_cpu(NULL)) words[count++] = (char *)wide_option;
+    words[count++] = (char *)more[0];
+    words[count++] = (char[]){"-o"};
+    words[count++] = (char *)folder->result;
+    words[count++] = (char *)folder->source;
+    words[count] = NULL;
+    char **environment = environment_make(own_tmpdir);
+    if (!environment) return rtc_fail(output, LS_ERROR_MEMORY, "out of memory");
+    double start = rtc_now();
+    bool started = run_program(command->path, words, environment, &run, reason, sizeof reason);
+    output->milliseconds = rtc_now() - start;
+    free(environment);
+    if (!started) return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
+    char *data = NULL;
+    size_t size = 0;
+    const char *log = run.log ? run.log : "";
+    ls_status status = LS_ERROR_TOOLCHAIN;
+    if (!run.in_time) {
+        rtc_fail(
+            output, status,
+            "%s was not done after %.0f seconds and was ended; a slow machine may be given more "
+            "time with LOCKSTEP_COMPILE_TIMEOUT\n%s",
+            command->path, rtc_timeout() / 1e3, log);
+    } else if (run.status != 0 && run.status != -1) {
+        rtc_explain_exit(run.status, reason, sizeof reason);
+        rtc_fail(output, status, "%s %s\n%s", command->path, reason, log);
+    } else if (!rtc_read_file(folder->result, IMAGE_LIMIT, &data, &size) || size == 0) {
+        free(data);
+        rtc_fail(output, status, "%s left no result\n%s", command->path, log);
+    } else {
+        status = rtc_fail(output, LS_OK, "%s", log);
+        output->data = data;
+        output->size = size;
+    }
+    free(run.log);
+    return status;
+}
+
+static ls_status compile(const char *source, size_t size, const char *label, const char *target,
+                         RtcForm form, ls_math math, RtcOutput *output) {
+    Command command;
+    char reason[PATH_SIZE + 256];
+    Folder *folder = NULL;
+    *output = (RtcOutput){0};
+    if (strcmp(target, "cpu") != 0)
+        return rtc_fail(output, LS_ERROR_ARGUMENT, "the host compiler has no target '%s'", target);
+    if (!find_compiler(&command, reason, sizeof reason))
+        return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
+    folder = calloc(1, sizeof *folder);
+    if (!folder) return rtc_fail(output, LS_ERROR_MEMORY, "out of memory");
+    ls_status status = LS_ERROR_FILE;
+    if (!folder_make(folder->path, sizeof folder->path)) {
+        rtc_fail(output, status, "no temporary folder can be made in TMPDIR, /tmp or /var/tmp: %s",
+                 strerror(errno));
+        free(folder);
+        return status;
+    }
+    snprintf(folder->source, sizeof folder->source, "%s/kernel.c", folder->path);
+    snprintf(folder->result, sizeof folder->result, "%s/kernel.out", folder->path);
+    snprintf(folder->tmpdir, sizeof folder->tmpdir, "TMPDIR=%s", folder->path);
+    if (!write_source(folder->source, source, size, label))
+        rtc_fail(output, status, "the source cannot be written to %s: %s", folder->source,
+                 strerror(errno));
+    else
+        status = compile_in(folder, folder->tmpdir, &command, form, math, output);
+    folder_remove(folder->path);
+    free(folder);
+    return status;
+}
+
+const Rtc rtc_host = {"host", compile, describe, version};
