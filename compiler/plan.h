@@ -1,0 +1,102 @@
+/* plan.h: what plan.c decides and emit.c and explain.c read.
+ *
+ * A phase visits one index space once. The axes of the space are split into `outer` and `inner`; values
+ * over all of them are computed element by element, reductions over `inner` leave one value per outer
+ * coordinate, and an epilogue at the outer coordinates uses them. A kernel is a run of phases: all of
+ * them behind block barriers when the step is small enough for one block, one each otherwise. */
+#ifndef PLAN_H
+#define PLAN_H
+
+#include "compiler.h"
+
+typedef enum Shape {
+    SHAPE_SCALAR,  /* no axes: one coordinate */
+    SHAPE_MAP,     /* inner only, nothing reduced: tiles of the flattened space */
+    SHAPE_ROWS,    /* the fastest axis is reduced: 32 lanes walk along it */
+    SHAPE_COLUMNS, /* the fastest axis is outer: a lane per column walks down */
+    SHAPE_COUNT
+} Shape;
+
+/* Where in a phase a value is computed or stored. */
+typedef enum Level {
+    LEVEL_SCALAR,   /* once, before the loops */
+    LEVEL_OUTER,    /* per outer coordinate, before the inner loop */
+    LEVEL_ELEMENT,  /* per element */
+    LEVEL_EPILOGUE, /* per outer coordinate, after the phase's reductions */
+    LEVEL_TAIL,     /* once, after every block has read what it needs: rank-0 parameters */
+    LEVEL_COUNT
+} Level;
+
+/* An array a kernel can touch: a parameter, or a temporary that carries a reduction's result from one
+ * phase to later ones. */
+typedef struct Array {
+    const char *name;
+    Type type; /* as stored */
+    AxisSet axes;
+    ValueId value;      /* PARAMETER value or the reduction it holds; 0 if nothing reads it */
+    uint32_t parameter; /* its number, or UINT32_MAX for a temporary */
+} Array;
+
+typedef struct PhaseStore {
+    uint32_t array; /* in plan->arrays */
+    ValueId value;
+    Level level;
+    Range range;
+} PhaseStore;
+
+typedef struct Phase {
+    Shape shape;
+    AxisSet outer, inner;
+    uint32_t depth;      /* reductions that must be complete before it starts, as a length of chain */
+    ValueId *reductions;
+    size_t reduction_count, reduction_capacity;
+    PhaseStore *stores;
+    size_t store_count, store_capacity;
+    bool *needed;        /* by value: computed in this phase */
+    uint8_t *level;      /* by value: Level, where needed */
+    const char *why;     /* why it is not part of the phase before it; NULL for the first */
+} Phase;
+
+struct Plan {
+    const Function *function;
+    Array *arrays; /* the parameters, then the temporaries */
+    size_t array_count, array_capacity;
+    uint32_t *array_of; /* by value: 1 + array it can be read from, or 0 */
+    Phase *phases;
+    size_t phase_count, phase_capacity;
+};
+
+/* plan.c */
+Plan *plan_build(const Function *function);
+bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array);
+/* Bytes of an array's elements visited once; `sizes` by axis. */
+double plan_array_bytes(const Array *array, const int64_t *sizes);
+double plan_elements(AxisSet axes, const int64_t *sizes);
+
+/* target_*.c: what a dialect is. */
+typedef struct Target {
+    const char *name;          /* "cuda" */
+    const char *prelude;       /* its file under templates/ */
+    const char *skeletons;     /* "simt" or "loop": kernel_<shape>.<skeletons>.k */
+    const char *arguments;     /* kernel parameter list; %s is the argument structure */
+    const char *kernel;        /* words before `void name` */
+    bool arguments_by_pointer;
+    bool vector_access;        /* elements go by fours */
+    uint32_t threads, small_threads, blocks_per_multiprocessor;
+    uint32_t columns;          /* columns an item of a column phase takes */
+    uint64_t one_block_limit;  /* elements visited up to which a step runs in one block */
+} Target;
+extern const Target target_cuda, target_hip, target_c;
+const Target *target_for(const char *target); /* "sm_90" -> target_cuda; NULL if unknown */
+
+/* emit.c: source text and the tables of the image for every variant. */
+typedef struct Emitted {
+    ls_image image;
+    ls_image_variant *variants;
+} Emitted;
+const Emitted *emit_step(const Plan *plan, const Target *target, const char *target_name);
+
+/* library.c: the device functions a text uses, out of templates/, definitions first. */
+void library_add_used(Compiler *compiler, Text *out, const char *code);
+
+#endif

@@ -1,0 +1,59 @@
+/* reduce_loop.h: the tree for one thread, over a tile in cache. Plain loops of fixed length over separate
+ * buffers, which gcc and clang vectorise. */
+
+/* tile: values[count] up to a whole number of lanes is overwritten with the identity, so there must be
+ * room for 1024. push_columns, columns: the binary counter of reduce.h for 64 columns side by side. */
+#define LS_GROUP_REDUCTION(kind, type)                                                             \
+    LS_FN type ls_tile_##kind(type *values, i64 count) {                                           \
+        type lane[128], half[64], quarter[32];                                                     \
+        if (count <= 8) return ls_tile_alone_##kind(values, count, 1);                             \
+        for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                                  \
+            values[i] = ls_identity_##kind();                                                      \
+        if (count <= 128) {                                                                        \
+            for (int l = 0; l < 128; l++) lane[l] = values[l];                                     \
+        } else {                                                                                   \
+            for (int l = 0; l < 128; l++) {                                                        \
+                const type a = ls_combine_##kind(values[l], values[128 + l]);                      \
+                const type b = ls_combine_##kind(values[256 + l], values[384 + l]);                \
+                const type c = ls_combine_##kind(values[512 + l], values[640 + l]);                \
+                const type d = ls_combine_##kind(values[768 + l], values[896 + l]);                \
+                lane[l] = ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));     \
+            }                                                                                      \
+        }                                                                                          \
+        for (int l = 0; l < 64; l++) half[l] = ls_combine_##kind(lane[2 * l], lane[2 * l + 1]);    \
+        for (int l = 0; l < 32; l++) quarter[l] = ls_combine_##kind(half[2 * l], half[2 * l + 1]); \
+        for (int l = 0; l < 16; l++)                                                               \
+            half[l] = ls_combine_##kind(quarter[2 * l], quarter[2 * l + 1]);                       \
+        for (int l = 0; l < 8; l++) quarter[l] = ls_combine_##kind(half[2 * l], half[2 * l + 1]);  \
+        for (int l = 0; l < 4; l++)                                                                \
+            half[l] = ls_combine_##kind(quarter[2 * l], quarter[2 * l + 1]);                       \
+        return ls_combine_##kind(ls_combine_##kind(half[0], half[1]),                              \
+                                 ls_combine_##kind(half[2], half[3]));                             \
+    }                                                                                              \
+    LS_FN type ls_gather_##kind(const type *values, i64 count) {                                   \
+        type copy[1024];                                                                           \
+        for (i64 i = 0; i < count; i++) copy[i] = values[i];                                       \
+        return ls_tile_##kind(copy, count);                                                        \
+    }                                                                                              \
+    LS_FN type ls_tree_##kind(type *values, i64 count) {                                           \
+        return ls_tree_alone_##kind(values, count, 1);                                             \
+    }                                                                                              \
+    LS_FN void ls_push_columns_##kind(type (*level)[64], int number, type *value, i64 width) {     \
+        int bit = 0;                                                                               \
+        for (; number >> bit & 1; bit++)                                                           \
+            for (i64 c = 0; c < width; c++) value[c] = ls_combine_##kind(level[bit][c], value[c]); \
+        for (i64 c = 0; c < width; c++) level[bit][c] = value[c];                                  \
+    }                                                                                              \
+    LS_FN void ls_columns_##kind(type (*level)[64], int count, type *value, i64 width) {           \
+        int started = 0;                                                                           \
+        if (count == 0)                                                                            \
+            for (i64 c = 0; c < width; c++) value[c] = ls_identity_##kind();                       \
+        for (int bit = 0; count >> bit; bit++) {                                                   \
+            if (!(count >> bit & 1)) continue;                                                     \
+            for (i64 c = 0; c < width; c++)                                                        \
+                value[c] = started ? ls_combine_##kind(level[bit][c], value[c]) : level[bit][c];   \
+            started = 1;                                                                           \
+        }                                                                                          \
+    }
+
+#define LS_ARG_SHUFFLE(kind, type)

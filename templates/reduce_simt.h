@@ -1,0 +1,50 @@
+/* reduce_simt.h: the tree over a group of 32 lanes, each with four neighbouring elements of every row.
+ * Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two groups. */
+
+/* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
+ * columns of rows; gather: the same from memory; tree: R of any count of values in memory, writing the
+ * higher levels behind them. */
+#define LS_GROUP_REDUCTION(kind, type)                                                             \
+    LS_FN type ls_group_##kind(type value) {                                                       \
+        LS_UNROLL                                                                                  \
+        for (int mask = 1; mask < 32; mask *= 2)                                                   \
+            value = ls_combine_##kind(value, ls_shuffle_xor(value, mask));                         \
+        return value;                                                                              \
+    }                                                                                              \
+    LS_FN type ls_tile_##kind(type (*level)[4]) {                                                  \
+        return ls_group_##kind(ls_combine_##kind(ls_combine_##kind(level[0][3], level[1][3]),      \
+                                                 ls_combine_##kind(level[2][3], level[3][3])));    \
+    }                                                                                              \
+    LS_FN type ls_gather_##kind(const type *values, i64 count) {                                   \
+        type level[4][4];                                                                          \
+        for (int row = 0; row < 8; row++) {                                                        \
+            LS_UNROLL                                                                              \
+            for (int e = 0; e < 4; e++) {                                                          \
+                const i64 i = 128 * row + 4 * ls_lane() + e;                                       \
+                ls_push_row_##kind(level[e], row, i < count ? values[i] : ls_identity_##kind());   \
+            }                                                                                      \
+        }                                                                                          \
+        return ls_tile_##kind(level);                                                              \
+    }                                                                                              \
+    LS_FN type ls_tree_##kind(type *values, i64 count) {                                           \
+        while (count > 1024) {                                                                     \
+            const i64 tiles = ls_tiles(count);                                                     \
+            for (i64 tile = 0; tile < tiles; tile++) {                                             \
+                const type value =                                                                 \
+                    ls_gather_##kind(values + 1024 * tile, ls_least(1024, count - 1024 * tile));   \
+                if (ls_lane() == 0) values[count + tile] = value;                                  \
+            }                                                                                      \
+            ls_group_sync();                                                                       \
+            values += count;                                                                       \
+            count = tiles;                                                                         \
+        }                                                                                          \
+        return ls_gather_##kind(values, count);                                                    \
+    }
+
+#define LS_ARG_SHUFFLE(kind, type)                                                                 \
+    LS_FN ls_arg_##kind ls_shuffle_xor(ls_arg_##kind a, int mask) {                                \
+        ls_arg_##kind other;                                                                       \
+        other.value = ls_shuffle_xor(a.value, mask);                                               \
+        other.index = ls_shuffle_xor(a.index, mask);                                               \
+        return other;                                                                              \
+    }
