@@ -52,6 +52,7 @@ void text_puts(Text *text, const char *string);
 void text_printf(Text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_vprintf(Text *text, const char *format, va_list arguments);
 void text_json(Text *text, const char *string); /* quoted and escaped */
+size_t utf8_length(const char *s, size_t size); /* of the character at `s`; 0: not UTF-8 */
 
 /* A range of bytes of a source file. File 0 is "no place". */
 typedef struct Range {
@@ -62,6 +63,8 @@ typedef struct Source {
     const char *path; /* as messages name it */
     const char *text; /* zero-terminated copy */
     size_t size;
+    uint32_t *lines; /* where each line begins */
+    size_t line_count, line_capacity;
 } Source;
 
 /* diagnostic.c: the error list. The message and severity of a code are its row in errors.def; the
@@ -73,9 +76,13 @@ typedef enum ErrorCode {
 #undef X
     ERROR_CODE_COUNT
 } ErrorCode;
-void diagnose(Compiler *compiler, ErrorCode code, Range range, ...);
+bool diagnose(Compiler *compiler, ErrorCode code, Range range, ...); /* false: dropped */
 void diagnose_note(Compiler *compiler, Range range, const char *format, ...) PRINTF_LIKE(3, 4);
 void diagnose_help(Compiler *compiler, const char *format, ...) PRINTF_LIKE(2, 3);
+void diagnostics_sort(Compiler *compiler); /* by place, within each file */
+/* As for a terminal: file:line:col: error: message, the source line, a caret under the range, notes, help. */
+void diagnostics_render(const Compiler *compiler, Text *out, bool color);
+uint32_t source_add(Compiler *compiler, const char *path, const char *text, size_t size);
 void source_position(const Source *source, uint32_t offset, uint32_t *line, uint32_t *column);
 
 /* The compiler object: one compilation of one file. */
@@ -86,6 +93,7 @@ struct Compiler {
     size_t source_count, source_capacity;
     ls_diagnostic *diagnostics;
     size_t diagnostic_count, diagnostic_capacity, error_count;
+    bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
     jmp_buf unwind; /* set at every API entry */
     ls_status failure;
     char failure_message[512];
