@@ -1,0 +1,149 @@
+/* prelude.c: the base of generated code, C dialect (gcc, clang). prelude.cu and prelude.hip give
+ * the same names, in the same order, to CUDA C and HIP C; everything after a prelude is one text
+ * for all. Here a block is one thread and a group one lane, so barriers, fences and exchanges have
+ * nothing to do. Header-free. Rules of the arithmetic: nothing but + - * /, sqrt, fma and integers;
+ * no contraction. */
+#ifndef LS_PRELUDE
+#define LS_PRELUDE
+
+#ifdef __FAST_MATH__
+#error "Lockstep's results are exact to the bit: compile this file without -ffast-math and -Ofast"
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(__STRICT_ANSI__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
+/* Types. A value of type bool is an int, 0 or 1; in memory it is a bool8. The narrow floats are
+ * their bits: convert.h packs and unpacks them. */
+typedef double f64;
+typedef float f32;
+typedef __INT64_TYPE__ i64;
+typedef __INT32_TYPE__ i32;
+typedef __UINT64_TYPE__ u64;
+typedef __UINT32_TYPE__ u32;
+typedef __INT16_TYPE__ i16;
+typedef __UINT16_TYPE__ u16;
+typedef __INT8_TYPE__ i8;
+typedef __UINT8_TYPE__ u8;
+typedef u8 bool8;
+typedef u16 f16, bf16;
+typedef u8 e4m3, e5m2;
+
+/* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
+ * LS_THREADS(n) after it, the block size it is built for; LS_SHARED memory of the block; LS_UNROLL
+ * before a loop. */
+#define LS_FN static inline __attribute__((always_inline))
+#define LS_KERNEL __attribute__((visibility("default"))) void
+#define LS_THREADS(count)
+#define LS_SHARED
+#define LS_RESTRICT __restrict__
+#define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
+#define LS_UNROLL
+
+/* 1 where skipping rare work by a branch is cheap; 0 where a branch would keep a loop from becoming
+ * vector code, so that the rare work is done for all. The results are the same. */
+#define LS_BRANCH_RARE 0
+
+/* Bit patterns, as they are. */
+LS_FN u32 ls_bits_f32(f32 x) {
+    u32 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+LS_FN f32 ls_from_bits_f32(u32 bits) {
+    f32 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+LS_FN u64 ls_bits_f64(f64 x) {
+    u64 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+LS_FN f64 ls_from_bits_f64(u64 bits) {
+    f64 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* a * b + c, rounded once. */
+LS_FN f32 ls_fma_f32(f32 a, f32 b, f32 c) {
+    return __builtin_fmaf(a, b, c);
+}
+LS_FN f64 ls_fma_f64(f64 a, f64 b, f64 c) {
+    return __builtin_fma(a, b, c);
+}
+
+/* Square root, correctly rounded. */
+LS_FN f32 ls_sqrt_f32(f32 x) {
+    return __builtin_sqrtf(x);
+}
+LS_FN f64 ls_sqrt_f64(f64 x) {
+    return __builtin_sqrt(x);
+}
+
+/* Where this thread is: in its block, in the grid, and in its group of LS_LANES lanes. Blocks are
+ * one dimensional; groups are 32 lanes on every GPU, whatever the width of its waves. */
+#define LS_LANES 1u
+LS_FN u32 ls_thread(void) {
+    return 0;
+}
+LS_FN u32 ls_threads(void) {
+    return 1;
+}
+LS_FN u32 ls_block(void) {
+    return 0;
+}
+LS_FN u32 ls_blocks(void) {
+    return 1;
+}
+LS_FN u32 ls_lane(void) {
+    return 0;
+}
+LS_FN u32 ls_group(void) {
+    return 0;
+}
+LS_FN u32 ls_groups(void) {
+    return 1;
+}
+
+/* The value that lane (own lane ^ mask) of the group passes; mask < LS_LANES, all lanes take part.
+ */
+LS_FN u32 ls_shuffle_xor_u32(u32 x, u32 mask) {
+    return (void)mask, x;
+}
+LS_FN i32 ls_shuffle_xor_i32(i32 x, u32 mask) {
+    return (void)mask, x;
+}
+LS_FN f32 ls_shuffle_xor_f32(f32 x, u32 mask) {
+    return (void)mask, x;
+}
+LS_FN u64 ls_shuffle_xor_u64(u64 x, u32 mask) {
+    return (void)mask, x;
+}
+LS_FN i64 ls_shuffle_xor_i64(i64 x, u32 mask) {
+    return (void)mask, x;
+}
+LS_FN f64 ls_shuffle_xor_f64(f64 x, u32 mask) {
+    return (void)mask, x;
+}
+
+/* Barriers, with memory ordered among those who wait: the threads of a block; the lanes of a group.
+ */
+LS_FN void ls_barrier(void) {}
+LS_FN void ls_group_barrier(void) {}
+
+/* Orders this thread's earlier and later accesses as every block of the device sees them. */
+LS_FN void ls_fence(void) {}
+
+/* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
+ */
+LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {
+    u32 before = *counter;
+    *counter = before + value;
+    return before;
+}
+
+#endif
