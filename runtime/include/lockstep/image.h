@@ -18,11 +18,30 @@ extern "C" {
 #define LS_RANK_MAX 32      /* axes of an array */
 #define LS_ARGUMENTS_MAX 480 /* 8-byte words of a kernel's argument block: 4 KiB less room to spare */
 
-/* Element types, in the order of compiler/types.def. */
+/* Element types, in the order of compiler/types.def. One row per type: identifier, spelling, class (F
+ * float, S signed, U unsigned, B bool), bytes. */
+#define LS_TYPE_LIST(X)                                                                            \
+    X(F64, "f64", 'F', 8)                                                                          \
+    X(F32, "f32", 'F', 4)                                                                          \
+    X(I64, "i64", 'S', 8)                                                                          \
+    X(I32, "i32", 'S', 4)                                                                          \
+    X(U64, "u64", 'U', 8)                                                                          \
+    X(U32, "u32", 'U', 4)                                                                          \
+    X(BOOL, "bool", 'B', 1)                                                                        \
+    X(F16, "f16", 'F', 2)                                                                          \
+    X(BF16, "bf16", 'F', 2)                                                                        \
+    X(E4M3, "e4m3", 'F', 1)                                                                        \
+    X(E5M2, "e5m2", 'F', 1)                                                                        \
+    X(I16, "i16", 'S', 2)                                                                          \
+    X(I8, "i8", 'S', 1)                                                                            \
+    X(U16, "u16", 'U', 2)                                                                          \
+    X(U8, "u8", 'U', 1)
+
 typedef enum ls_type {
-    LS_F64, LS_F32, LS_I64, LS_I32, LS_U64, LS_U32, LS_BOOL,
-    LS_F16, LS_BF16, LS_E4M3, LS_E5M2, LS_I16, LS_I8, LS_U16, LS_U8,
-    LS_TYPE_COUNT
+#define LS_TYPE_ENUM(id, name, class_, bytes) LS_##id,
+    LS_TYPE_LIST(LS_TYPE_ENUM)
+#undef LS_TYPE_ENUM
+        LS_TYPE_COUNT
 } ls_type;
 
 typedef enum ls_role { LS_IN, LS_INOUT, LS_OUT } ls_role;

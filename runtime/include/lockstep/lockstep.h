@@ -38,6 +38,9 @@ typedef struct ls_tensor {
     const int64_t *strides; /* in elements; NULL: contiguous, last axis fastest */
 } ls_tensor;
 
+const char *ls_type_name(ls_type type); /* "bf16"; "?" for no type */
+size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
+
 /* ---- context: one device and one stream ---- */
 
 /* `device`: NULL or "auto" (LOCKSTEP_DEVICE, else the first usable of cuda, hip, cpu), "cpu", "cuda",
@@ -91,7 +94,8 @@ ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
 void ls_step_destroy(ls_step *step);
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
 /* Binds an array (or, rank 0, the caller's own device cell). Checked at once: type, rank, agreement of
- * lengths with what is bound already is checked at the launch, with overlap of written memory. */
+ * lengths with what is bound already is checked at the launch, with overlap of written memory. A NULL
+ * tensor takes a binding back. A launch captured in a graph keeps the bindings it was captured with. */
 ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor);
 /* Asks for an `out` to be computed into memory the step allocates; ls_step_output gives it. */
 ls_status ls_step_want(ls_step *step, const char *parameter);
@@ -120,8 +124,10 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 /* ---- graph: launches recorded once, replayed with one call ---- */
 
 /* Between begin and end, launches on the context are recorded, not run (on a GPU the trainer's own work
- * on the stream too). Steps must be prepared before; binding and copying in between is an error. Rank-0
- * values are read at each replay. Steps used must outlive the graph. */
+ * on the stream too). Steps must be prepared before; binding, copying, setting, waiting and events in
+ * between are errors. A call of the context that fails in between spoils the graph: ls_graph_end then
+ * fails, says why, and the context is usable again. Rank-0 values are read at each replay. A graph keeps
+ * the steps it launches, also those destroyed meanwhile; the arrays bound must stay where they are. */
 ls_status ls_graph_begin(ls_context *context);
 ls_status ls_graph_end(ls_context *context, ls_graph **graph);
 ls_status ls_graph_launch(ls_graph *graph);

@@ -1,0 +1,118 @@
+/* context.c: one device and one stream, and the events on it. */
+#include "runtime.h"
+
+#include <stdlib.h>
+
+ls_status ls_context_create(const char *device, void *stream, ls_context **context) {
+    if (!context) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_context_create: context is NULL");
+    *context = NULL;
+    ls_context *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(NULL, "ls_context_create");
+    ls_status status = device_open(device, stream, NULL, &made->device);
+    if (status != LS_OK) {
+        free(made);
+        return status;
+    }
+    made->device->error = &made->error;
+    made->driver = made->device->driver;
+    *context = made;
+    return LS_OK;
+}
+
+void ls_context_destroy(ls_context *context) {
+    if (!context) return;
+    if (context->capture) {
+        context->driver->capture_end(context->device, NULL);
+        ls_graph_destroy(context->capture);
+    }
+    memory_close(context);
+    context->driver->close(context->device);
+    free(context);
+}
+
+ls_device_kind ls_context_kind(const ls_context *context) {
+    return context->driver->kind;
+}
+
+const char *ls_context_device(const ls_context *context) {
+    return context->device->name;
+}
+
+const char *ls_context_describe(const ls_context *context) {
+    return context->device->description;
+}
+
+const char *ls_context_target(const ls_context *context) {
+    return context->device->target;
+}
+
+ls_status context_not_capturing(ls_context *context, const char *call) {
+    if (!context->capture) return LS_OK;
+    return error_set(&context->error, LS_ERROR_STATE,
+                     "%s: not allowed between ls_graph_begin and ls_graph_end; only launches are",
+                     call);
+}
+
+ls_status ls_synchronize(ls_context *context) {
+    if (!context) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_synchronize: context is NULL");
+    ls_status status = context_not_capturing(context, "ls_synchronize");
+    return status == LS_OK ? context->driver->synchronize(context->device) : status;
+}
+
+struct ls_event {
+    ls_context *context;
+    void *handle;
+    bool recorded;
+};
+
+ls_status ls_event_create(ls_context *context, ls_event **event) {
+    if (event) *event = NULL;
+    if (!context || !event)
+        return error_set(context ? &context->error : NULL, LS_ERROR_ARGUMENT,
+                         "ls_event_create: %s is NULL", context ? "event" : "context");
+    ls_event *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(&context->error, "ls_event_create");
+    made->context = context;
+    ls_status status = context->driver->event_create(context->device, &made->handle);
+    if (status != LS_OK) {
+        free(made);
+        return status;
+    }
+    *event = made;
+    return LS_OK;
+}
+
+ls_status ls_event_record(ls_event *event) {
+    if (!event) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_event_record: event is NULL");
+    ls_context *context = event->context;
+    ls_status status = context_not_capturing(context, "ls_event_record");
+    if (status == LS_OK) status = context->driver->event_record(context->device, event->handle);
+    if (status == LS_OK) event->recorded = true;
+    return status;
+}
+
+ls_status ls_event_elapsed(ls_event *start, ls_event *end, double *milliseconds) {
+    if (!start || !end || !milliseconds)
+        return error_set(start ? &start->context->error : NULL, LS_ERROR_ARGUMENT,
+                         "ls_event_elapsed: %s is NULL",
+                         !start ? "start" : (!end ? "end" : "milliseconds"));
+    *milliseconds = 0;
+    ls_context *context = start->context;
+    ls_status status = context_not_capturing(context, "ls_event_elapsed");
+    if (status != LS_OK) return status;
+    if (end->context != context)
+        return error_set(&context->error, LS_ERROR_ARGUMENT,
+                         "ls_event_elapsed: the events belong to different contexts");
+    if (!start->recorded || !end->recorded)
+        return error_set(&context->error, LS_ERROR_STATE,
+                         "ls_event_elapsed: the %s event was never recorded; call ls_event_record",
+                         start->recorded ? "end" : "start");
+    return context->driver->event_elapsed(context->device, start->handle, end->handle,
+                                          milliseconds);
+}
+
+void ls_event_destroy(ls_event *event) {
+    if (!event) return;
+    event->context->driver->event_destroy(event->context->device, event->handle);
+    free(event);
+}

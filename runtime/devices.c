@@ -1,0 +1,58 @@
+/* devices.c: which devices there are, and which one a name means. */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const Driver *const drivers[] = {&driver_cpu};
+const size_t driver_count = COUNT(drivers);
+
+size_t ls_devices(ls_device_info *devices, size_t capacity) {
+    size_t count = 0;
+    if (!devices) capacity = 0;
+    for (size_t i = 0; i < driver_count; i++) {
+        size_t room = count < capacity ? capacity - count : 0;
+        count += drivers[i]->list(drivers[i], room ? devices + count : NULL, room);
+    }
+    return count;
+}
+
+/* "NAME" or "NAME:INDEX" */
+static const Driver *parse(const char *text, int *index) {
+    for (size_t i = 0; i < driver_count; i++) {
+        size_t length = strlen(drivers[i]->name);
+        if (strncmp(text, drivers[i]->name, length) != 0) continue;
+        const char *rest = text + length;
+        *index = 0;
+        if (!*rest) return drivers[i];
+        if (*rest++ != ':' || strlen(rest) < 1 || strlen(rest) > 4) return NULL;
+        if (strspn(rest, "0123456789") != strlen(rest)) return NULL;
+        *index = atoi(rest);
+        return drivers[i];
+    }
+    return NULL;
+}
+
+ls_status device_open(const char *text, void *stream, Error *error, Device **device) {
+    const char *from = "";
+    *device = NULL;
+    if (!text || strcmp(text, "auto") == 0) {
+        text = getenv("LOCKSTEP_DEVICE");
+        from = " (from LOCKSTEP_DEVICE)";
+    }
+    if (text && *text && strcmp(text, "auto") != 0) {
+        int index;
+        const Driver *driver = parse(text, &index);
+        if (!driver)
+            return error_set(
+                error, LS_ERROR_ARGUMENT,
+                "ls_context_create: `%.64s`%s names no device; use auto, cpu, cuda, cuda:1, "
+                "hip or hip:1",
+                text, from);
+        return driver->open(driver, index, stream, error, device);
+    }
+    ls_status status = LS_ERROR_DEVICE;
+    for (size_t i = 0; i < driver_count && !*device; i++)
+        status = drivers[i]->open(drivers[i], 0, stream, error, device);
+    return status;
+}

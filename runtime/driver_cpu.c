@@ -1,0 +1,389 @@
+/* driver_cpu.c: the CPU as a device.
+ *
+ * Its stream is synchronous: a call has happened when it returns. A module is a shared object
+ * loaded from memory, or the function table of an image built ahead of time. A graph is the
+ * launches it recorded. */
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    THREADS_MAX = 1024,
+    ELEMENTS_PER_WORKER =
+        8 * 1024, /* less is not worth waking a thread: two workers from 16 Ki on */
+    SMALL_ALIGNMENT = 256,
+    HUGE_PAGE = 2 * 1024 * 1024
+};
+
+typedef struct CpuGraph {
+    Launch *launches; /* each with its own copy of the arguments */
+    size_t count, capacity;
+} CpuGraph;
+
+typedef struct Cpu {
+    Device head;
+    Pool *pool;
+    CpuGraph *recording;
+} Cpu;
+
+static ls_status read_threads(Error *error, uint32_t *threads) {
+    const char *text = getenv("LOCKSTEP_THREADS");
+    if (text && *text) {
+        char *end;
+        unsigned long value = strtoul(text, &end, 10);
+        if (*end || text[0] < '0' || text[0] > '9' || value < 1 || value > THREADS_MAX)
+            return error_set(
+                error, LS_ERROR_ARGUMENT,
+                "ls_context_create: LOCKSTEP_THREADS is `%.32s`; it takes a number from 1 "
+                "to %d",
+                text, THREADS_MAX);
+        *threads = (uint32_t)value;
+        return LS_OK;
+    }
+    cpu_set_t allowed;
+    int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+    *threads = (uint32_t)(count < 1 ? 1 : (count > THREADS_MAX ? THREADS_MAX : count));
+    return LS_OK;
+}
+
+/* The processor's name, as the kernel tells it. */
+static void read_model(char *text, size_t size) {
+    snprintf(text, size, "CPU");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (!file) return;
+    char line[256];
+    while (fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(text, size, "%.100s", colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    fclose(file);
+}
+
+static void describe(char *text, size_t size, uint32_t threads) {
+    char model[128];
+    read_model(model, sizeof model);
+    snprintf(text, size, "%s, %u thread%s", model, threads, threads == 1 ? "" : "s");
+}
+
+static size_t cpu_list(const Driver *driver, ls_device_info *devices, size_t capacity) {
+    if (capacity == 0) return 1;
+    Error error = {0};
+    uint32_t threads;
+    snprintf(devices->name, sizeof devices->name, "%s", driver->name);
+    devices->usable = read_threads(&error, &threads) == LS_OK;
+    if (devices->usable)
+        describe(devices->description, sizeof devices->description, threads);
+    else
+        snprintf(devices->description, sizeof devices->description, "%.150s", error.text);
+    return 1;
+}
+
+static ls_status cpu_open(const Driver *driver, int index, void *stream, Error *error,
+                          Device **device) {
+    *device = NULL;
+    if (index != 0)
+        return error_set(error, LS_ERROR_ARGUMENT,
+                         "ls_context_create: there is no cpu:%d, only cpu", index);
+    if (stream)
+        return error_set(
+            error, LS_ERROR_ARGUMENT,
+            "ls_context_create: a stream was given, but the CPU has none; pass NULL, or "
+            "name the GPU it belongs to");
+    uint32_t threads;
+    ls_status status = read_threads(error, &threads);
+    if (status != LS_OK) return status;
+    Cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu) return error_memory(error, "ls_context_create");
+    cpu->pool = pool_create(threads);
+    if (!cpu->pool) {
+        free(cpu);
+        return error_memory(error, "ls_context_create");
+    }
+    cpu->head.driver = driver;
+    cpu->head.error = error;
+    cpu->head.threads = pool_threads(cpu->pool);
+    snprintf(cpu->head.name, sizeof cpu->head.name, "%s", driver->name);
+    snprintf(cpu->head.target, sizeof cpu->head.target, "cpu");
+    describe(cpu->head.description, sizeof cpu->head.description, cpu->head.threads);
+    *device = &cpu->head;
+    return LS_OK;
+}
+
+static void cpu_close(Device *device) {
+    Cpu *cpu = (Cpu *)device;
+    pool_destroy(cpu->pool);
+    free(cpu);
+}
+
+static int cpu_suits(const Device *device, const char *target) {
+    return strcmp(target, device->target) == 0;
+}
+
+static ls_status cpu_synchronize(Device *device) {
+    (void)device;
+    return LS_OK;
+}
+
+static ls_status cpu_allocate(Device *device, size_t bytes, void **pointer) {
+    (void)device;
+    bool huge = bytes >= HUGE_PAGE;
+    *pointer = NULL;
+    int failed = posix_memalign(pointer, huge ? HUGE_PAGE : SMALL_ALIGNMENT, bytes);
+    if (failed) {
+        *pointer = NULL;
+        return LS_ERROR_MEMORY;
+    }
+    if (huge) madvise(*pointer, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* only advice */
+    return LS_OK;
+}
+
+static void cpu_release(Device *device, void *pointer) {
+    (void)device;
+    free(pointer);
+}
+
+static bool cpu_available(Device *device, uint64_t *free_bytes, uint64_t *total_bytes) {
+    (void)device;
+    long page = sysconf(_SC_PAGESIZE), free_pages = sysconf(_SC_AVPHYS_PAGES);
+    long pages = sysconf(_SC_PHYS_PAGES);
+    if (page < 0 || free_pages < 0 || pages < 0) return false;
+    *free_bytes = (uint64_t)free_pages * (uint64_t)page;
+    *total_bytes = (uint64_t)pages * (uint64_t)page;
+    return true;
+}
+
+static ls_status cpu_copy(Device *device, void *to, const void *from, size_t bytes) {
+    (void)device;
+    memmove(to, from, bytes);
+    return LS_OK;
+}
+
+static ls_status cpu_clear(Device *device, void *pointer, size_t bytes) {
+    (void)device;
+    memset(pointer, 0, bytes);
+    return LS_OK;
+}
+
+/* Writes code to a file that only we see. The file name must be new to the dynamic loader as long
+ * as the module lives, so a memory file stays open until then. */
+static int write_code(const void *code, size_t size, char *path, size_t path_size, bool *named) {
+    int file = memfd_create("lockstep", MFD_CLOEXEC);
+    *named = file < 0;
+    if (file < 0) {
+        const char *folder = getenv("TMPDIR");
+        snprintf(path, path_size, "%s/lockstep-XXXXXX", folder && *folder ? folder : "/tmp");
+        file = mkostemp(path, O_CLOEXEC);
+        if (file < 0) return -1;
+    } else {
+        snprintf(path, path_size, "/proc/self/fd/%d", file);
+    }
+    const char *next = code;
+    while (size > 0) {
+        ssize_t wrote = write(file, next, size);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote <= 0) {
+            if (*named) unlink(path);
+            close(file);
+            return -1;
+        }
+        next += wrote;
+        size -= (size_t)wrote;
+    }
+    return file;
+}
+
+typedef struct CpuModule {
+    void *library;
+    int file; /* kept open while the library is loaded */
+} CpuModule;
+
+static ls_status open_library(Device *device, const ls_image *image, const void *code, size_t size,
+                              CpuModule *module) {
+    char path[4096];
+    bool named;
+    module->file = write_code(code, size, path, sizeof path, &named);
+    if (module->file < 0)
+        return error_set(device->error, LS_ERROR_FILE,
+                         "loading step `%s`: its code could not be written to memory or to %s: %s",
+                         image->step, path, strerror(errno));
+    module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (module->library) {
+        if (named) unlink(path);
+        return LS_OK;
+    }
+    const char *reason = dlerror();
+    error_set(device->error, LS_ERROR_DEVICE,
+              "loading step `%s`: the dynamic loader refused its code: %s", image->step,
+              reason ? reason : "no reason given");
+    if (named) unlink(path);
+    close(module->file);
+    return LS_ERROR_DEVICE;
+}
+
+static void close_library(CpuModule *module) {
+    dlclose(module->library);
+    close(module->file);
+    free(module);
+}
+
+static ls_status cpu_load(Device *device, const ls_image *image, const ls_image_variant *variant,
+                          const void *code, size_t size, Kernel *kernels, void **module) {
+    *module = NULL;
+    if (variant->functions) {
+        for (uint32_t i = 0; i < variant->kernel_count; i++) kernels[i].cpu = variant->functions[i];
+        return LS_OK;
+    }
+    CpuModule *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(device->error, "loading a step");
+    ls_status status = open_library(device, image, code, size, made);
+    if (status != LS_OK) {
+        free(made);
+        return status;
+    }
+    for (uint32_t i = 0; i < variant->kernel_count; i++) {
+        void *address = dlsym(made->library, variant->kernels[i].name);
+        if (!address) {
+            close_library(made);
+            return error_set(device->error, LS_ERROR_INTERNAL,
+                             "loading step `%s`: its code has no kernel `%s`", image->step,
+                             variant->kernels[i].name);
+        }
+        memcpy(&kernels[i].cpu, &address, sizeof address); /* ISO C has no cast for this */
+    }
+    *module = made;
+    return LS_OK;
+}
+
+static void cpu_unload(Device *device, void *module) {
+    (void)device;
+    if (module) close_library(module);
+}
+
+static uint32_t cpu_geometry(const Device *device, const ls_image_kernel *kernel, uint64_t items) {
+    uint64_t elements, workers = device->threads;
+    if (__builtin_mul_overflow(items, kernel->item_cost, &elements)) elements = UINT64_MAX;
+    if (workers > elements / ELEMENTS_PER_WORKER) workers = elements / ELEMENTS_PER_WORKER;
+    if (workers > items) workers = items;
+    return workers ? (uint32_t)workers : 1;
+}
+
+static ls_status record(Cpu *cpu, const Launch *launch) {
+    CpuGraph *graph = cpu->recording;
+    if (graph->count == graph->capacity) {
+        size_t capacity = graph->capacity ? graph->capacity * 2 : 8;
+        Launch *grown = realloc(graph->launches, capacity * sizeof *grown);
+        if (!grown) return error_memory(cpu->head.error, "ls_step_launch");
+        graph->launches = grown;
+        graph->capacity = capacity;
+    }
+    size_t bytes = launch->argument_count * sizeof *launch->arguments;
+    uint64_t *arguments = malloc(bytes + 1);
+    if (!arguments) return error_memory(cpu->head.error, "ls_step_launch");
+    memcpy(arguments, launch->arguments, bytes);
+    graph->launches[graph->count] = *launch;
+    graph->launches[graph->count++].arguments = arguments;
+    return LS_OK;
+}
+
+static ls_status cpu_launch(Device *device, const Launch *launch) {
+    Cpu *cpu = (Cpu *)device;
+    if (cpu->recording) return record(cpu, launch);
+    pool_run(cpu->pool, launch);
+    return LS_OK;
+}
+
+static ls_status cpu_event_create(Device *device, void **event) {
+    *event = calloc(1, sizeof(struct timespec));
+    return *event ? LS_OK : error_memory(device->error, "ls_event_create");
+}
+
+static ls_status cpu_event_record(Device *device, void *event) {
+    (void)device;
+    clock_gettime(CLOCK_MONOTONIC, event);
+    return LS_OK;
+}
+
+static ls_status cpu_event_elapsed(Device *device, void *start, void *end, double *milliseconds) {
+    (void)device;
+    const struct timespec *from = start, *to = end;
+    *milliseconds =
+        (double)(to->tv_sec - from->tv_sec) * 1e3 + (double)(to->tv_nsec - from->tv_nsec) * 1e-6;
+    return LS_OK;
+}
+
+static void cpu_event_destroy(Device *device, void *event) {
+    (void)device;
+    free(event);
+}
+
+static void cpu_graph_destroy(Device *device, void *graph) {
+    (void)device;
+    CpuGraph *recorded = graph;
+    for (size_t i = 0; i < recorded->count; i++) free(recorded->launches[i].arguments);
+    free(recorded->launches);
+    free(recorded);
+}
+
+static ls_status cpu_capture_begin(Device *device) {
+    Cpu *cpu = (Cpu *)device;
+    cpu->recording = calloc(1, sizeof *cpu->recording);
+    return cpu->recording ? LS_OK : error_memory(device->error, "ls_graph_begin");
+}
+
+static ls_status cpu_capture_end(Device *device, void **graph) {
+    Cpu *cpu = (Cpu *)device;
+    if (graph)
+        *graph = cpu->recording;
+    else
+        cpu_graph_destroy(device, cpu->recording);
+    cpu->recording = NULL;
+    return LS_OK;
+}
+
+static ls_status cpu_graph_launch(Device *device, void *graph) {
+    Cpu *cpu = (Cpu *)device;
+    const CpuGraph *recorded = graph;
+    for (size_t i = 0; i < recorded->count; i++) pool_run(cpu->pool, &recorded->launches[i]);
+    return LS_OK;
+}
+
+const Driver driver_cpu = {
+    .name = "cpu",
+    .kind = LS_DEVICE_CPU,
+    .list = cpu_list,
+    .open = cpu_open,
+    .close = cpu_close,
+    .suits = cpu_suits,
+    .synchronize = cpu_synchronize,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .available = cpu_available,
+    .copy_in = cpu_copy,
+    .copy_out = cpu_copy,
+    .clear = cpu_clear,
+    .store = cpu_copy,
+    .load = cpu_load,
+    .unload = cpu_unload,
+    .geometry = cpu_geometry,
+    .launch = cpu_launch,
+    .event_create = cpu_event_create,
+    .event_record = cpu_event_record,
+    .event_elapsed = cpu_event_elapsed,
+    .event_destroy = cpu_event_destroy,
+    .capture_begin = cpu_capture_begin,
+    .capture_end = cpu_capture_end,
+    .graph_launch = cpu_graph_launch,
+    .graph_destroy = cpu_graph_destroy,
+};

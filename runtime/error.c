@@ -1,0 +1,52 @@
+/* error.c: messages, status names and the element types' names.
+ *
+ * A message says which call failed, on what object, what was expected and found, and what to do.
+ * The place where a failure is found writes it; callers only pass the status on. */
+#include "runtime.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local Error thread_error;
+
+ls_status error_set(Error *error, ls_status status, const char *format, ...) {
+    if (!error) error = &thread_error;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    error->count++;
+    return status;
+}
+
+ls_status error_memory(Error *error, const char *call) {
+    return error_set(error, LS_ERROR_MEMORY, "%s: the host ran out of memory", call);
+}
+
+const char *ls_error_message(const ls_context *context) {
+    const Error *error = context ? &context->error : &thread_error;
+    return error->count ? error->text : "no call has failed";
+}
+
+const char *ls_status_name(ls_status status) {
+    static const char *const names[] = {
+#define X(name, meaning) "LS_" #name,
+        LS_STATUS_LIST(X)
+#undef X
+    };
+    return (size_t)status < COUNT(names) ? names[status] : "?";
+}
+
+const TypeRow type_rows[LS_TYPE_COUNT] = {
+#define X(id, name, class, size) {name, class, size},
+    LS_TYPE_LIST(X)
+#undef X
+};
+
+const char *ls_type_name(ls_type type) {
+    return (size_t)type < LS_TYPE_COUNT ? type_rows[type].name : "?";
+}
+
+size_t ls_type_size(ls_type type) {
+    return (size_t)type < LS_TYPE_COUNT ? type_rows[type].size : 0;
+}

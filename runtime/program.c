@@ -1,0 +1,98 @@
+/* program.c: a set of compiled steps, and which image of each suits the device. */
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How well an image suits: 0 not at all. */
+static int suits(const ls_context *context, const ls_image *image) {
+    return context->driver->suits(context->device, image->target);
+}
+
+/* "sm_80" and then "sm_80, sm_90" */
+static bool append_target(char **list, const char *target) {
+    size_t before = *list ? strlen(*list) : 0, size = before + strlen(target) + 3;
+    char *grown = realloc(*list, size);
+    if (!grown) return false;
+    snprintf(grown + before, size - before, "%s%s", before ? ", " : "", target);
+    *list = grown;
+    return true;
+}
+
+static bool add_image(ls_program *program, const ls_image *image) {
+    size_t at = 0;
+    while (at < program->count && strcmp(program->names[at], image->step) != 0) at++;
+    if (at == program->count) program->names[program->count++] = image->step;
+    if (!append_target(&program->targets[at], image->target)) return false;
+    int score = suits(program->context, image);
+    const ls_image *best = program->images[at];
+    if (score > 0 && (!best || score > suits(program->context, best))) program->images[at] = image;
+    return true;
+}
+
+static ls_status check_image(ls_context *context, const ls_image *image) {
+    if (!image)
+        return error_set(&context->error, LS_ERROR_ARGUMENT,
+                         "ls_program_from_images: an image is NULL");
+    if (image->version != LS_IMAGE_VERSION)
+        return error_set(
+            &context->error, LS_ERROR_UNSUPPORTED,
+            "ls_program_from_images: the image has format %u, this runtime reads %u; build "
+            "it again with this version's `lockstep build`",
+            image->version, (unsigned)LS_IMAGE_VERSION);
+    if (image->axis_count > LS_AXES_MAX)
+        return error_set(&context->error, LS_ERROR_UNSUPPORTED,
+                         "ls_program_from_images: step `%s` has %u axes, more than %d", image->step,
+                         image->axis_count, LS_AXES_MAX);
+    return LS_OK;
+}
+
+ls_status ls_program_from_images(ls_context *context, const ls_image *const *images, size_t count,
+                                 ls_code_maker make, void *maker, void (*release)(void *maker),
+                                 ls_program **program) {
+    if (program) *program = NULL;
+    if (!context || !program || (count && !images))
+        return error_set(context ? &context->error : NULL, LS_ERROR_ARGUMENT,
+                         "ls_program_from_images: %s is NULL",
+                         !context ? "context" : (!program ? "program" : "images"));
+    for (size_t i = 0; i < count; i++) {
+        ls_status status = check_image(context, images[i]);
+        if (status != LS_OK) return status;
+    }
+    ls_program *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(&context->error, "ls_program_from_images");
+    made->context = context;
+    made->images = calloc(count + 1, sizeof *made->images);
+    made->names = calloc(count + 1, sizeof *made->names);
+    made->targets = calloc(count + 1, sizeof *made->targets);
+    bool complete = made->images && made->names && made->targets;
+    for (size_t i = 0; i < count && complete; i++) complete = add_image(made, images[i]);
+    if (!complete) {
+        ls_program_destroy(made);
+        return error_memory(&context->error, "ls_program_from_images");
+    }
+    made->make = make; /* only now: on failure the maker stays the caller's */
+    made->maker = maker;
+    made->release = release;
+    *program = made;
+    return LS_OK;
+}
+
+void ls_program_destroy(ls_program *program) {
+    if (!program) return;
+    if (program->release) program->release(program->maker);
+    for (size_t i = 0; i < program->count; i++) free(program->targets[i]);
+    free(program->targets);
+    free(program->names);
+    free(program->images);
+    free(program);
+}
+
+size_t ls_program_step_count(const ls_program *program) {
+    return program ? program->count : 0;
+}
+
+const char *ls_program_step_name(const ls_program *program, size_t index) {
+    return program && index < program->count ? program->names[index] : NULL;
+}

@@ -1,0 +1,235 @@
+/* runtime.h: the runtime's table of contents.
+ *
+ * A context owns one opened Device, reached through a Driver table that cuda, hip and cpu fill;
+ * nothing above the table asks which driver it is. A program is a set of images, a step one image
+ * with its bindings, a graph a recorded series of launches. Each heading below is a file. The only
+ * state outside these objects is the calling thread's last error without a context (error.c). */
+#ifndef RUNTIME_H
+#define RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstep/image.h>
+#include <lockstep/lockstep.h>
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PRINTF_LIKE(text, first)
+#endif
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* error.c: one message per context, and one per thread for calls without a context. */
+typedef struct Error {
+    uint32_t count; /* failures so far: a capture compares it */
+    char text[8192];
+} Error;
+/* Records what happened and gives `status` back. A NULL error is the thread's own. */
+ls_status error_set(Error *error, ls_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+ls_status error_memory(Error *error, const char *call); /* host memory ran out */
+
+typedef struct TypeRow {
+    const char *name;
+    char class; /* 'F' 'S' 'U' 'B' */
+    uint8_t size;
+} TypeRow;
+extern const TypeRow type_rows[LS_TYPE_COUNT];
+
+/* One kernel launch, ready to go: filled when a step is prepared, read by launch(). */
+typedef void (*CpuFunction)(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
+                            uint32_t workers);
+typedef union Kernel {
+    CpuFunction cpu;
+    void *gpu;
+} Kernel;
+typedef struct Launch {
+    const char *step, *name; /* for messages */
+    Kernel kernel;
+    uint64_t *arguments;
+    size_t argument_count; /* words */
+    uint64_t items;
+    uint32_t parts; /* what Driver.geometry gave: workers or blocks */
+    uint32_t threads;
+} Launch;
+
+/* The driver table. A function that can fail says why in device->error. Copies, clears and launches
+ * are queued in order; `synchronize` waits for them. What takes something down cannot fail. */
+typedef struct Driver Driver;
+typedef struct Device { /* the head of every driver's own structure */
+    const Driver *driver;
+    Error *error;
+    char name[16];         /* "cuda:0" */
+    char description[160]; /* "NVIDIA H200, sm_90, 132 multiprocessors" */
+    char target[64];       /* "sm_90" */
+    uint32_t threads;      /* CPU workers; 0 on a GPU */
+} Device;
+struct Driver {
+    const char *name; /* "cuda" */
+    ls_device_kind kind;
+    const void *vendor; /* the driver's own constants */
+    /* Fills up to `capacity` entries, at least one usable or with the reason; gives how many there
+     * are. */
+    size_t (*list)(const Driver *driver, ls_device_info *devices, size_t capacity);
+    ls_status (*open)(const Driver *driver, int index, void *stream, Error *error, Device **device);
+    void (*close)(Device *device);
+    /* How well code for `target` suits the device: 0 not at all, more is better. */
+    int (*suits)(const Device *device, const char *target);
+    ls_status (*synchronize)(Device *device);
+    ls_status (*allocate)(Device *device, size_t bytes, void **pointer); /* 256-byte aligned */
+    void (*release)(Device *device, void *pointer);
+    bool (*available)(Device *device, uint64_t *free_bytes, uint64_t *total_bytes);
+    ls_status (*copy_in)(Device *device, void *to, const void *from, size_t bytes);
+    ls_status (*copy_out)(Device *device, void *to, const void *from, size_t bytes);
+    ls_status (*clear)(Device *device, void *pointer, size_t bytes);
+    /* Stores one element of 1, 2, 4 or 8 bytes; `value` is free again on return. */
+    ls_status (*store)(Device *device, void *cell, const void *value, size_t bytes);
+    /* Loads a variant's code and finds its kernels, in order. `code` stays the caller's. */
+    ls_status (*load)(Device *device, const ls_image *image, const ls_image_variant *variant,
+                      const void *code, size_t size, Kernel *kernels, void **module);
+    void (*unload)(Device *device, void *module);
+    uint32_t (*geometry)(const Device *device, const ls_image_kernel *kernel, uint64_t items);
+    ls_status (*launch)(Device *device, const Launch *launch);
+    ls_status (*event_create)(Device *device, void **event);
+    ls_status (*event_record)(Device *device, void *event);
+    ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);
+    void (*event_destroy)(Device *device, void *event);
+    /* Between begin and end launches are recorded, arguments included. `graph` NULL: thrown away.
+     */
+    ls_status (*capture_begin)(Device *device);
+    ls_status (*capture_end)(Device *device, void **graph);
+    ls_status (*graph_launch)(Device *device, void *graph);
+    void (*graph_destroy)(Device *device, void *graph);
+};
+extern const Driver driver_cuda, driver_hip; /* driver_gpu.c */
+extern const Driver driver_cpu;
+
+/* devices.c: the drivers in the order "auto" tries them. */
+extern const Driver *const drivers[];
+extern const size_t driver_count;
+/* Opens what `text` names ("auto", "cpu", "cuda:1", or NULL). */
+ls_status device_open(const char *text, void *stream, Error *error, Device **device);
+
+/* pool.c: the CPU driver's threads. */
+typedef struct Pool Pool;
+Pool *pool_create(uint32_t threads); /* counts the caller; NULL: out of memory */
+uint32_t pool_threads(const Pool *pool);
+void pool_run(Pool *pool,
+              const Launch *launch); /* launch->parts workers; returns when all are done */
+void pool_destroy(Pool *pool);
+
+/* memory.c: device memory with its size on record. */
+typedef struct Block {
+    void *pointer; /* NULL: free slot */
+    size_t bytes;
+} Block;
+typedef struct Memory {
+    Block *blocks; /* a hash table on the pointer */
+    size_t capacity;
+    ls_memory_statistics statistics;
+} Memory;
+ls_status memory_allocate(ls_context *context, const char *call, size_t bytes, void **pointer);
+void memory_free(ls_context *context, void *pointer); /* NULL and strangers are left alone */
+void memory_close(ls_context *context);               /* frees what is left */
+
+/* context.c */
+struct ls_context {
+    Device *device;
+    const Driver *driver; /* device->driver */
+    ls_graph *capture;    /* between ls_graph_begin and ls_graph_end */
+    Memory memory;
+    Error error;
+};
+/* LS_OK, or the refusal of a call that may not come between ls_graph_begin and ls_graph_end. */
+ls_status context_not_capturing(ls_context *context, const char *call);
+
+/* program.c */
+struct ls_program {
+    ls_context *context;
+    const ls_image **images; /* one per step: the best for the device, NULL where none suits */
+    const char **names;
+    char **targets; /* what there was, for messages: "sm_80, sm_90" */
+    size_t count;
+    ls_code_maker make;
+    void *maker;
+    void (*release)(void *maker);
+};
+
+/* step.c: life, values and launch. step_bind.c: bindings. step_prepare.c: from bindings to
+ * launches. */
+typedef struct Binding {
+    void *data;     /* what the kernels get */
+    bool bound;     /* the caller gave it */
+    bool wanted;    /* ls_step_want */
+    bool has_value; /* a cell that was set or has a default */
+    bool dense;     /* fits LS_LAYOUT_DENSE */
+    void *owned;    /* the step's own memory for it, or NULL */
+    uint64_t owned_bytes;
+    int64_t *shape, *strides; /* rank of each */
+} Binding;
+typedef struct Variant { /* what is loaded of an image's variant */
+    bool loaded;
+    bool from_cache;
+    double compile_ms;
+    void *module;
+    Kernel *kernels;
+} Variant;
+typedef struct Temporary {
+    void *data;
+    uint64_t bytes;
+} Temporary;
+struct ls_step {
+    ls_program *program;
+    ls_context *context;
+    const ls_image *image;
+    uint32_t references; /* the caller's and one per graph */
+    bool ready;          /* launches are filled for the bindings as they are */
+    uint32_t chosen;     /* the variant in use */
+    uint32_t launch_count;
+    Launch *launches;
+    Binding *bindings;
+    Variant *variants;
+    uint64_t *arguments;
+    int64_t *sizes;   /* of the axes */
+    int64_t *numbers; /* where the bindings' shapes and strides lie */
+    char *cells;      /* device memory of the rank-0 parameters, CELL_BYTES each */
+    Temporary *temporaries;
+    void **retired; /* memory that graphs still use */
+    size_t retired_count;
+};
+enum { CELL_BYTES = 16 };
+ls_status step_prepare(ls_step *step, const char *call);
+void step_release(ls_step *step); /* drops one reference */
+/* The parameter's number, or -1 with an error that names the nearest. */
+int step_find(const ls_step *step, const char *call, const char *name);
+bool step_is_cell(const ls_step *step, size_t parameter);
+/* "f32[n, k]": a parameter's declaration, as the source has it. */
+void step_declaration(const ls_step *step, size_t parameter, char *text, size_t size);
+
+/* layout.c: what strides mean. */
+typedef struct Layout { /* an array in memory, strides in elements */
+    const char *data;
+    uint64_t element;
+    uint32_t rank;
+    const int64_t *shape, *strides;
+} Layout;
+bool layout_empty(const Layout *layout);
+bool layout_in_range(const Layout *layout); /* no count or offset overflows 63 bits */
+void layout_contiguous(uint32_t rank, const int64_t *shape, int64_t *strides);
+bool layout_dense(const Layout *layout); /* contiguous, on a 16-byte boundary */
+bool layout_distinct(
+    const Layout *layout); /* no two elements share a byte, as far as can be told */
+bool layout_disjoint(const Layout *a, const Layout *b); /* likewise for two arrays */
+
+/* graph.c */
+struct ls_graph {
+    ls_context *context;
+    void *handle; /* the driver's */
+    ls_step **steps;
+    size_t step_count, step_capacity;
+    uint32_t errors_before;
+};
+ls_status graph_add_step(ls_graph *graph, ls_step *step);
+
+#endif

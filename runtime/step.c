@@ -1,0 +1,318 @@
+/* step.c: a step's life, its rank-0 values, and its launch.
+ *
+ * A step owns one device cell per rank-0 parameter from the moment it is created; binding a cell of
+ * the caller's takes precedence. All host memory of a step is allocated at creation, so that a
+ * launch in steady state is a loop over filled-in Launch structures. */
+#include "runtime.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool step_is_cell(const ls_step *step, size_t parameter) {
+    return step->image->parameters[parameter].rank == 0;
+}
+
+/* The greatest of one of the counts over an image's variants. */
+static size_t most(const ls_image *image, size_t offset) {
+    size_t result = 0;
+    for (uint32_t i = 0; i < image->variant_count; i++) {
+        uint32_t count;
+        memcpy(&count, (const char *)&image->variants[i] + offset, sizeof count);
+        if (count > result) result = count;
+    }
+    return result;
+}
+
+static bool allocate_host(ls_step *step) {
+    const ls_image *image = step->image;
+    size_t numbers = 0;
+    for (uint32_t i = 0; i < image->parameter_count; i++) numbers += image->parameters[i].rank;
+    size_t temporaries = most(image, offsetof(ls_image_variant, temporary_count));
+    size_t kernels = most(image, offsetof(ls_image_variant, kernel_count));
+    size_t words = image->axis_count + image->parameter_count + temporaries + numbers;
+    step->bindings = calloc(image->parameter_count + 1u, sizeof *step->bindings);
+    step->variants = calloc(image->variant_count + 1u, sizeof *step->variants);
+    step->sizes = calloc(image->axis_count + 1u, sizeof *step->sizes);
+    step->numbers = calloc(2 * numbers + 1, sizeof *step->numbers);
+    step->temporaries = calloc(temporaries + 1, sizeof *step->temporaries);
+    step->launches = calloc(kernels + 1, sizeof *step->launches);
+    step->arguments = calloc(words + 1, sizeof *step->arguments);
+    if (!step->bindings || !step->variants || !step->sizes || !step->numbers ||
+        !step->temporaries || !step->launches || !step->arguments)
+        return false;
+    int64_t *next = step->numbers;
+    for (uint32_t i = 0; i < image->parameter_count; i++) {
+        step->bindings[i].shape = next;
+        step->bindings[i].strides = next + image->parameters[i].rank;
+        next += 2 * (size_t)image->parameters[i].rank;
+    }
+    for (uint32_t i = 0; i < image->variant_count; i++) {
+        step->variants[i].kernels = calloc(image->variants[i].kernel_count + 1u, sizeof(Kernel));
+        if (!step->variants[i].kernels) return false;
+    }
+    return true;
+}
+
+/* Device cells for the rank-0 parameters, with their defaults. */
+static ls_status create_cells(ls_step *step) {
+    ls_context *context = step->context;
+    const ls_image *image = step->image;
+    size_t bytes = (size_t)image->parameter_count * CELL_BYTES;
+    if (bytes == 0) return LS_OK;
+    void *cells;
+    ls_status status = memory_allocate(context, "ls_step_create", bytes, &cells);
+    if (status != LS_OK) return status;
+    step->cells = cells;
+    status = context->driver->clear(context->device, cells, bytes);
+    for (uint32_t i = 0; i < image->parameter_count && status == LS_OK; i++) {
+        const ls_image_parameter *parameter = &image->parameters[i];
+        Binding *binding = &step->bindings[i];
+        if (parameter->rank != 0) continue;
+        binding->data = step->cells + (size_t)i * CELL_BYTES;
+        binding->dense = true;
+        binding->has_value = parameter->has_default || parameter->role == LS_OUT;
+        if (!parameter->has_default) continue;
+        status = context->driver->store(context->device, binding->data, &parameter->initial,
+                                        type_rows[parameter->type].size);
+    }
+    return status;
+}
+
+static ls_status check_image(ls_context *context, const ls_image *image) {
+    for (uint32_t i = 0; i < image->variant_count; i++) {
+        const ls_image_variant *variant = &image->variants[i];
+        size_t words =
+            image->axis_count + (size_t)image->parameter_count + variant->temporary_count;
+        if (variant->layout == LS_LAYOUT_STRIDED)
+            for (uint32_t p = 0; p < image->parameter_count; p++)
+                words += image->parameters[p].rank;
+        if (words > LS_ARGUMENTS_MAX)
+            return error_set(
+                &context->error, LS_ERROR_UNSUPPORTED,
+                "ls_step_create: step `%s` needs %zu argument words, more than %d; split "
+                "it or use fewer parameters",
+                image->step, words, LS_ARGUMENTS_MAX);
+    }
+    return LS_OK;
+}
+
+static ls_status find_image(ls_program *program, const char *name, const ls_image **image) {
+    Error *error = &program->context->error;
+    for (size_t i = 0; i < program->count; i++) {
+        if (strcmp(program->names[i], name) != 0) continue;
+        *image = program->images[i];
+        if (*image) return LS_OK;
+        return error_set(error, LS_ERROR_UNSUPPORTED,
+                         "ls_step_create: step `%s` was built for %s, and %s needs %s; add it to "
+                         "--targets of `lockstep build`",
+                         name, program->targets[i], program->context->device->name,
+                         program->context->device->target);
+    }
+    char names[512] = "";
+    for (size_t i = 0; i < program->count; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s`%s`", used ? ", " : "", program->names[i]);
+    }
+    return error_set(error, LS_ERROR_ARGUMENT,
+                     "ls_step_create: there is no step `%.64s`; there is %s", name,
+                     program->count ? names : "none at all");
+}
+
+ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) {
+    static const char call[] = "ls_step_create";
+    if (step) *step = NULL;
+    if (!program || !name || !step)
+        return error_set(program ? &program->context->error : NULL, LS_ERROR_ARGUMENT,
+                         "%s: %s is NULL", call, !program ? "program" : (!name ? "name" : "step"));
+    ls_context *context = program->context;
+    ls_status status = context_not_capturing(context, call);
+    if (status != LS_OK) return status;
+    const ls_image *image;
+    status = find_image(program, name, &image);
+    if (status == LS_OK) status = check_image(context, image);
+    if (status != LS_OK) return status;
+    ls_step *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(&context->error, call);
+    made->program = program;
+    made->context = context;
+    made->image = image;
+    made->references = 1;
+    status = allocate_host(made) ? create_cells(made) : error_memory(&context->error, call);
+    if (status != LS_OK) {
+        step_release(made);
+        return status;
+    }
+    *step = made;
+    return LS_OK;
+}
+
+void step_release(ls_step *step) {
+    if (--step->references > 0) return;
+    ls_context *context = step->context;
+    const ls_image *image = step->image;
+    for (uint32_t i = 0; step->variants && i < image->variant_count; i++) {
+        if (step->variants[i].loaded)
+            context->driver->unload(context->device, step->variants[i].module);
+        free(step->variants[i].kernels);
+    }
+    for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
+        memory_free(context, step->bindings[i].owned);
+    size_t temporaries = most(image, offsetof(ls_image_variant, temporary_count));
+    for (size_t i = 0; step->temporaries && i < temporaries; i++)
+        memory_free(context, step->temporaries[i].data);
+    for (size_t i = 0; i < step->retired_count; i++) memory_free(context, step->retired[i]);
+    memory_free(context, step->cells);
+    free(step->retired);
+    free(step->arguments);
+    free(step->launches);
+    free(step->temporaries);
+    free(step->numbers);
+    free(step->sizes);
+    free(step->variants);
+    free(step->bindings);
+    free(step);
+}
+
+void ls_step_destroy(ls_step *step) {
+    if (step) step_release(step);
+}
+
+const ls_image *ls_step_image(const ls_step *step) {
+    return step ? step->image : NULL;
+}
+
+/* Finds a rank-0 parameter for a call that reads or writes its value. */
+static ls_status find_cell(ls_step *step, const char *call, const char *name, const void *value,
+                           size_t *parameter) {
+    if (!step || !name || !value)
+        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
+                         call, !step ? "step" : (!name ? "parameter" : "value"));
+    ls_status status = context_not_capturing(step->context, call);
+    if (status != LS_OK) return status;
+    int found = step_find(step, call, name);
+    if (found < 0) return LS_ERROR_ARGUMENT;
+    *parameter = (size_t)found;
+    if (step_is_cell(step, *parameter)) return LS_OK;
+    char declaration[256];
+    step_declaration(step, *parameter, declaration, sizeof declaration);
+    return error_set(&step->context->error, LS_ERROR_BIND,
+                     "%s: parameter `%s` of step `%s` is %s, not a rank-0 value; use ls_step_bind, "
+                     "ls_copy_in and ls_copy_out for arrays",
+                     call, name, step->image->step, declaration);
+}
+
+static ls_status store_cell(ls_step *step, size_t parameter, const void *value) {
+    Binding *binding = &step->bindings[parameter];
+    ls_status status =
+        step->context->driver->store(step->context->device, binding->data, value,
+                                     type_rows[step->image->parameters[parameter].type].size);
+    if (status != LS_OK) return status;
+    if (!binding->has_value) step->ready = false; /* it was missing until now */
+    binding->has_value = true;
+    return LS_OK;
+}
+
+ls_status ls_step_set(ls_step *step, const char *parameter, const void *value) {
+    size_t found;
+    ls_status status = find_cell(step, "ls_step_set", parameter, value, &found);
+    return status == LS_OK ? store_cell(step, found, value) : status;
+}
+
+/* Converts a number to a type's bits; false where the type does not hold it. */
+static bool convert(double value, ls_type type, void *bits) {
+    const TypeRow *row = &type_rows[type];
+    if (type == LS_F64) return memcpy(bits, &value, sizeof value);
+    if (type == LS_F32) {
+        if (isfinite(value) && fabs(value) > (double)FLT_MAX && isinf((float)value)) return false;
+        float narrow = (float)value;
+        return memcpy(bits, &narrow, sizeof narrow);
+    }
+    if (row->class == 'F' || !(value == floor(value))) return false;
+    if (row->class == 'S') {
+        double limit = ldexp(1, row->size * 8 - 1);
+        if (!(value >= -limit && value < limit)) return false;
+        int64_t whole = (int64_t)value;
+        return memcpy(bits, &whole, sizeof whole); /* low bytes first */
+    }
+    double limit = row->class == 'B' ? 2 : ldexp(1, row->size * 8);
+    if (!(value >= 0 && value < limit)) return false;
+    uint64_t whole = (uint64_t)value;
+    return memcpy(bits, &whole, sizeof whole);
+}
+
+ls_status ls_step_set_number(ls_step *step, const char *parameter, double value) {
+    static const char call[] = "ls_step_set_number";
+    size_t found;
+    ls_status status = find_cell(step, call, parameter, &value, &found);
+    if (status != LS_OK) return status;
+    ls_type type = step->image->parameters[found].type;
+    uint64_t bits = 0;
+    if (!convert(value, type, &bits))
+        return error_set(&step->context->error, LS_ERROR_BIND,
+                         "%s: parameter `%s` of step `%s` is %s, which does not hold %.17g", call,
+                         parameter, step->image->step, type_rows[type].name, value);
+    return store_cell(step, found, &bits);
+}
+
+static ls_status read_cell(ls_step *step, const char *call, const char *parameter, void *value) {
+    size_t found;
+    ls_status status = find_cell(step, call, parameter, value, &found);
+    if (status != LS_OK) return status;
+    const Binding *binding = &step->bindings[found];
+    if (!binding->bound && !binding->has_value)
+        return error_set(&step->context->error, LS_ERROR_STATE,
+                         "%s: parameter `%s` of step `%s` has no value yet; set or bind it first",
+                         call, parameter, step->image->step);
+    return step->context->driver->copy_out(step->context->device, value, binding->data,
+                                           type_rows[step->image->parameters[found].type].size);
+}
+
+ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value) {
+    return read_cell(step, "ls_step_get_async", parameter, value);
+}
+
+ls_status ls_step_get(ls_step *step, const char *parameter, void *value) {
+    ls_status status = read_cell(step, "ls_step_get", parameter, value);
+    return status == LS_OK ? step->context->driver->synchronize(step->context->device) : status;
+}
+
+ls_status ls_step_prepare(ls_step *step) {
+    if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_prepare: step is NULL");
+    return step_prepare(step, "ls_step_prepare");
+}
+
+ls_status ls_step_launch(ls_step *step) {
+    if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_launch: step is NULL");
+    ls_context *context = step->context;
+    ls_status status = LS_OK;
+    if (!step->ready) status = step_prepare(step, "ls_step_launch");
+    if (status == LS_OK && context->capture) status = graph_add_step(context->capture, step);
+    for (uint32_t i = 0; i < step->launch_count && status == LS_OK; i++)
+        status = context->driver->launch(context->device, &step->launches[i]);
+    return status;
+}
+
+ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
+    static const char call[] = "ls_step_stats";
+    if (!step || !statistics)
+        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
+                         call, step ? "statistics" : "step");
+    *statistics = (ls_step_statistics){0};
+    ls_status status = step_prepare(step, call);
+    if (status != LS_OK) return status;
+    const ls_image_variant *variant = &step->image->variants[step->chosen];
+    uint32_t threads = step->context->device->threads;
+    *statistics = (ls_step_statistics){
+        .variant = variant->name,
+        .launches = step->launch_count,
+        .compile_ms = step->variants[step->chosen].compile_ms,
+        .from_cache = step->variants[step->chosen].from_cache,
+        .threads = threads ? threads : (variant->kernel_count ? variant->kernels[0].threads : 0),
+    };
+    for (uint32_t i = 0; i < variant->temporary_count; i++)
+        statistics->temporary_bytes += step->temporaries[i].bytes;
+    return LS_OK;
+}

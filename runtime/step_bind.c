@@ -1,0 +1,266 @@
+/* step_bind.c: from a caller's tensor to a step's parameter.
+ *
+ * What can be judged from one tensor alone is refused here: name, type, rank, lengths, strides,
+ * memory. What needs all of them (lengths by axis name, overlaps, what is missing) is
+ * step_prepare.c's. */
+#include "runtime.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_MAX_COMPARED = 64 };
+
+static size_t least(size_t a, size_t b, size_t c) {
+    size_t smaller = a < b ? a : b;
+    return smaller < c ? smaller : c;
+}
+
+/* Edit distance of two names, or a large number for long ones. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[NAME_MAX_COMPARED + 1], rows = strlen(a), columns = strlen(b);
+    if (rows > NAME_MAX_COMPARED || columns > NAME_MAX_COMPARED) return SIZE_MAX;
+    for (size_t j = 0; j <= columns; j++) row[j] = j;
+    for (size_t i = 1; i <= rows; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= columns; j++) {
+            size_t above = row[j];
+            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[columns];
+}
+
+static void list_parameters(const ls_image *image, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < image->parameter_count && used < size; i++) {
+        int wrote =
+            snprintf(text + used, size - used, "%s`%s`", i ? ", " : "", image->parameters[i].name);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+int step_find(const ls_step *step, const char *call, const char *name) {
+    const ls_image *image = step->image;
+    size_t best = SIZE_MAX;
+    const char *nearest = NULL;
+    for (uint32_t i = 0; i < image->parameter_count; i++) {
+        const char *candidate = image->parameters[i].name;
+        if (strcmp(candidate, name) == 0) return (int)i;
+        size_t edits = distance(name, candidate);
+        if (edits < best) {
+            best = edits;
+            nearest = candidate;
+        }
+    }
+    Error *error = &step->context->error;
+    if (nearest && best <= 1 + strlen(name) / 4) {
+        error_set(error, LS_ERROR_ARGUMENT,
+                  "%s: step `%s` has no parameter `%.64s`; did you mean `%s`?", call, image->step,
+                  name, nearest);
+        return -1;
+    }
+    char names[1024];
+    list_parameters(image, names, sizeof names);
+    error_set(error, LS_ERROR_ARGUMENT, "%s: step `%s` has no parameter `%.64s`; it has %s", call,
+              image->step, name, names[0] ? names : "none");
+    return -1;
+}
+
+void step_declaration(const ls_step *step, size_t parameter, char *text, size_t size) {
+    const ls_image_parameter *row = &step->image->parameters[parameter];
+    int wrote = snprintf(text, size, "%s", type_rows[row->type].name);
+    size_t used = wrote > 0 ? (size_t)wrote : 0;
+    for (uint32_t i = 0; i < row->rank && used < size; i++) {
+        wrote = snprintf(text + used, size - used, "%s%s%s", i ? ", " : "[",
+                         step->image->axes[row->axes[i]].name, i + 1 == row->rank ? "]" : "");
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+static const char *article(const char *noun) {
+    return strchr("aefi8", noun[0]) ? "an" : "a";
+}
+
+static const char *form(uint32_t rank) {
+    return rank ? "array" : "value";
+}
+
+static ls_status check_kind(const ls_step *step, size_t number, const ls_tensor *tensor) {
+    const ls_image_parameter *parameter = &step->image->parameters[number];
+    Error *error = &step->context->error;
+    if ((size_t)tensor->type >= LS_TYPE_COUNT)
+        return error_set(error, LS_ERROR_ARGUMENT,
+                         "ls_step_bind: parameter `%s` of step `%s`: %d is no element type",
+                         parameter->name, step->image->step, (int)tensor->type);
+    if (tensor->type != parameter->type || tensor->rank != parameter->rank) {
+        char declaration[256];
+        step_declaration(step, number, declaration, sizeof declaration);
+        const char *type = type_rows[tensor->type].name;
+        return error_set(
+            error, LS_ERROR_BIND,
+            "ls_step_bind: parameter `%s` of step `%s` is %s, but %s %s %s of rank %u was "
+            "bound",
+            parameter->name, step->image->step, declaration, article(type), type,
+            form(tensor->rank), tensor->rank);
+    }
+    if (tensor->rank && !tensor->shape)
+        return error_set(error, LS_ERROR_ARGUMENT,
+                         "ls_step_bind: the tensor for parameter `%s` of step `%s` has no shape",
+                         parameter->name, step->image->step);
+    return LS_OK;
+}
+
+static ls_status check_lengths(const ls_step *step, size_t number, const ls_tensor *tensor) {
+    const ls_image_parameter *parameter = &step->image->parameters[number];
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        const ls_image_axis *axis = &step->image->axes[parameter->axes[i]];
+        if (tensor->shape[i] < 0)
+            return error_set(
+                &step->context->error, LS_ERROR_BIND,
+                "ls_step_bind: axis `%s` of `%s` in step `%s` cannot have %lld elements",
+                axis->name, parameter->name, step->image->step, (long long)tensor->shape[i]);
+        if (axis->fixed >= 0 && axis->fixed != tensor->shape[i])
+            return error_set(
+                &step->context->error, LS_ERROR_BIND,
+                "ls_step_bind: axis `%s` of step `%s` is fixed at %lld, but it is %lld in "
+                "`%s`",
+                axis->name, step->image->step, (long long)axis->fixed, (long long)tensor->shape[i],
+                parameter->name);
+    }
+    return LS_OK;
+}
+
+static void list_strides(const Layout *layout, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < layout->rank && used < size; i++) {
+        int wrote = snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
+                             (long long)layout->strides[i]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+static ls_status check_memory(const ls_step *step, size_t number, const Layout *layout) {
+    const ls_image_parameter *parameter = &step->image->parameters[number];
+    const char *name = parameter->name, *step_name = step->image->step;
+    Error *error = &step->context->error;
+    if (!layout_in_range(layout))
+        return error_set(
+            error, LS_ERROR_BIND,
+            "ls_step_bind: the array for `%s` of step `%s` is larger than memory can be", name,
+            step_name);
+    if (layout_empty(layout)) return LS_OK;
+    if (!layout->data)
+        return error_set(
+            error, LS_ERROR_BIND,
+            "ls_step_bind: the data pointer for `%s` of step `%s` is NULL; only an empty "
+            "array may have none",
+            name, step_name);
+    if ((uintptr_t)layout->data % layout->element != 0)
+        return error_set(
+            error, LS_ERROR_BIND,
+            "ls_step_bind: the data for `%s` of step `%s` is at address %p, which is not a "
+            "multiple of the element size, %llu",
+            name, step_name, (const void *)layout->data, (unsigned long long)layout->element);
+    if (parameter->role != LS_IN && !layout_distinct(layout)) {
+        char strides[256];
+        list_strides(layout, strides, sizeof strides);
+        return error_set(
+            error, LS_ERROR_BIND,
+            "ls_step_bind: `%s` of step `%s` is written, but with strides (%s) elements of "
+            "the array share memory; bind a copy with a place for each element",
+            name, step_name, strides);
+    }
+    return LS_OK;
+}
+
+/* Back to what the parameter is without the caller's memory. */
+static void unbind(ls_step *step, size_t number) {
+    Binding *binding = &step->bindings[number];
+    binding->bound = false;
+    binding->data = step_is_cell(step, number) ? step->cells + number * CELL_BYTES : NULL;
+    binding->dense = step_is_cell(step, number);
+    step->ready = false;
+}
+
+ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor) {
+    static const char call[] = "ls_step_bind";
+    if (!step || !parameter)
+        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
+                         call, step ? "parameter" : "step");
+    ls_status status = context_not_capturing(step->context, call);
+    if (status != LS_OK) return status;
+    int found = step_find(step, call, parameter);
+    if (found < 0) return LS_ERROR_ARGUMENT;
+    size_t number = (size_t)found;
+    if (!tensor) {
+        unbind(step, number);
+        return LS_OK;
+    }
+    status = check_kind(step, number, tensor);
+    if (status == LS_OK) status = check_lengths(step, number, tensor);
+    if (status != LS_OK) return status;
+    int64_t strides[LS_RANK_MAX];
+    Layout layout = {tensor->data, type_rows[tensor->type].size, tensor->rank, tensor->shape,
+                     tensor->strides};
+    if (!layout.strides) {
+        static const int64_t none[LS_RANK_MAX];
+        layout.strides = none; /* with these only the count can be too large */
+        if (layout_in_range(&layout))
+            layout_contiguous(tensor->rank, tensor->shape, strides);
+        else
+            memset(strides, 0, sizeof strides);
+        status = layout_in_range(&layout) ? LS_OK : check_memory(step, number, &layout);
+        if (status != LS_OK) return status;
+        layout.strides = strides;
+    }
+    status = check_memory(step, number, &layout);
+    if (status != LS_OK) return status;
+    Binding *binding = &step->bindings[number];
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        binding->shape[i] = tensor->shape[i];
+        binding->strides[i] = layout.strides[i];
+    }
+    binding->data = tensor->data;
+    binding->bound = true;
+    binding->dense = tensor->rank == 0 || layout_dense(&layout);
+    step->ready = false;
+    return LS_OK;
+}
+
+ls_status ls_step_want(ls_step *step, const char *parameter) {
+    static const char call[] = "ls_step_want";
+    if (!step || !parameter)
+        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
+                         call, step ? "parameter" : "step");
+    ls_status status = context_not_capturing(step->context, call);
+    if (status != LS_OK) return status;
+    int found = step_find(step, call, parameter);
+    if (found < 0) return LS_ERROR_ARGUMENT;
+    if (step->image->parameters[found].role != LS_OUT)
+        return error_set(
+            &step->context->error, LS_ERROR_BIND,
+            "%s: parameter `%s` of step `%s` is not an `out`; bind it with ls_step_bind", call,
+            parameter, step->image->step);
+    step->bindings[found].wanted = true;
+    return LS_OK;
+}
+
+ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor) {
+    static const char call[] = "ls_step_output";
+    if (tensor) *tensor = (ls_tensor){0};
+    if (!step || !parameter || !tensor)
+        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
+                         call, !step ? "step" : (!parameter ? "parameter" : "tensor"));
+    int found = step_find(step, call, parameter);
+    if (found < 0) return LS_ERROR_ARGUMENT;
+    ls_status status = step_prepare(step, call);
+    if (status != LS_OK) return status;
+    const Binding *binding = &step->bindings[found];
+    const ls_image_parameter *row = &step->image->parameters[found];
+    *tensor = (ls_tensor){binding->data, row->type, row->rank, binding->shape, binding->strides};
+    return LS_OK;
+}
