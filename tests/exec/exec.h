@@ -1,0 +1,117 @@
+/* exec.h: the parts of the execution test runner.
+ *
+ * A test is a Program: a .step text with directives in its comments, from programs/ or made by
+ * matrix.c. Every step of it runs in the interpreter and on the device, over every size, layout,
+ * fill and thread count asked for, and every byte of every array must be the same. */
+#ifndef EXEC_H
+#define EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstep/lockstep.h>
+
+enum { AXES = 8, CONTEXTS = 3, NAME_SIZE = 48 };
+
+typedef struct Program {
+    char name[NAME_SIZE];
+    char *text;
+    bool whole; /* from a file of programs/, not from the matrix */
+} Program;
+
+typedef struct Programs {
+    Program *list;
+    size_t count, capacity;
+} Programs;
+
+typedef enum Fill { FILL_NORMAL, FILL_SPECIAL, FILL_COUNT } Fill;
+
+/* ---- directives.c: what a text's comments ask for ----
+ *   # sizes: b=256 k=64; b=0 k=3      one run for each set; axes that a step lacks are ignored
+ *   # launches: 3                     the step runs three times, the last time as a captured graph
+ *   # fill: normal special            which inputs (default: both)
+ *   # value: lr=0.01                  a rank-0 input under the normal fill
+ *   # positive: v                     no minus signs in v under the normal fill */
+typedef struct SizeSet {
+    size_t count;
+    struct {
+        char name[NAME_SIZE];
+        int64_t size;
+    } axis[AXES];
+} SizeSet;
+
+typedef struct Directives {
+    SizeSet sets[32];
+    size_t set_count;
+    int launches;
+    bool fill[FILL_COUNT];
+    struct {
+        char name[NAME_SIZE];
+        double value;
+    } values[16];
+    size_t value_count;
+    char positive[16][NAME_SIZE];
+    size_t positive_count;
+} Directives;
+bool directives_read(const char *text, Directives *directives); /* false after a message */
+/* The size of every axis of the step; false when the set does not name one of them. */
+bool directives_sizes(const SizeSet *set, const ls_image *image, int64_t *sizes);
+bool directives_value(const Directives *directives, const char *name, double *value);
+bool directives_positive(const Directives *directives, const char *name);
+
+/* ---- matrix.c: a program for every type and broadcast shape, with every operation in it ---- */
+void matrix_add(Programs *programs);
+void programs_add(Programs *programs, const char *name, char *text, bool whole); /* takes text */
+
+/* ---- fill.c: inputs, a function of the seed alone ---- */
+uint64_t random_bits(uint64_t *state);
+void fill_array(Fill fill, ls_type type, bool positive, uint64_t *state, void *data, size_t count);
+void store_number(ls_type type, double value, void *element);
+size_t type_size(ls_type type);
+const char *type_name(ls_type type);
+
+/* ---- arrays.c: arrays on the host and where their elements lie on the device ---- */
+typedef struct Array {
+    const ls_image_parameter *parameter;
+    int64_t shape[AXES], strides[AXES]; /* strides of the placement, in elements */
+    size_t count, element;              /* elements, bytes of one */
+    uint8_t *input, *expected;          /* dense, in memory order */
+    size_t first, bytes;                /* the placement: offset of element 0, and all bytes */
+    uint8_t *image, *result;            /* the placement's bytes as expected and as found */
+    void *device;
+} Array;
+typedef enum Layout { LAYOUT_DENSE, LAYOUT_STRIDED, LAYOUT_COUNT } Layout;
+void array_open(Array *array, const ls_image *image, uint32_t parameter, const int64_t *sizes);
+void array_place(Array *array, Layout layout, uint64_t *state);
+void array_scatter(const Array *array, const uint8_t *dense, uint8_t *placed);
+void array_gather(const Array *array, const uint8_t *placed, uint8_t *dense);
+void array_close(Array *array);
+
+/* ---- runner ---- */
+typedef struct Runner {
+    const char *device;
+    uint64_t seed;
+    bool verbose, quick; /* quick: no array of more than 100,000 elements */
+    ls_context *contexts[CONTEXTS];
+    const char *threads[CONTEXTS];
+    size_t context_count;
+    size_t runs, mismatches;
+    struct {
+        char name[64];
+        size_t runs;
+    } variants[16];
+    size_t variant_count;
+} Runner;
+void *must_allocate(size_t bytes); /* zeroed; ends the process when memory is out */
+bool runner_check(Runner *runner, ls_context *context, ls_status status, const char *what);
+void runner_count_variant(Runner *runner, ls_step *step);
+
+bool run_program(Runner *runner, const Program *program);                          /* run.c */
+bool run_training(Runner *runner, bool print_hash);                                /* training.c */
+bool compile_program(Runner *runner, const Program *program, const char *targets); /* targets.c */
+/* compare.c: one array after a launch; says where the first differences are. */
+bool compare_array(const Array *arrays, size_t count, size_t which, const ls_image *image,
+                   const char *situation);
+
+#endif

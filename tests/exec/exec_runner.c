@@ -1,0 +1,292 @@
+/* exec_runner.c: runs the execution tests on a device and compares every bit with the interpreter.
+ * It needs nothing but liblockstep, so that it also serves on a GPU machine without test tools. */
+#include "exec.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char usage[] =
+    "usage: exec_runner [--device cpu|cuda|hip] [--filter WORD] [--only NAME] [--list] [--print "
+    "NAME]\n"
+    "                   [--compile TARGET,...] [--seed N] [--quick] [--json FILE] [--verbose]\n"
+    "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it.\n";
+
+/* What `--list` offers for the programs written by hand and for those of the matrix. */
+static const struct {
+    const char *suffix, *whole, *matrix;
+} toolchains[] = {
+    {"@nvrtc", "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120,compute_90", "sm_90"},
+    {"@hiprtc", "gfx906,gfx908,gfx90a,gfx1010,gfx1030", "gfx90a"},
+};
+static const char training[] = "training-linreg";
+enum { SKIPPED = 77 };
+
+void *must_allocate(size_t bytes) {
+    void *memory = calloc(bytes ? bytes : 1, 1);
+    if (memory) return memory;
+    fprintf(stderr, "exec_runner: out of memory (%zu bytes)\n", bytes);
+    exit(3);
+}
+
+bool runner_check(Runner *runner, ls_context *context, ls_status status, const char *what) {
+    (void)runner;
+    if (status == LS_OK) return true;
+    printf("  %s: %s: %s\n", what, ls_status_name(status), ls_error_message(context));
+    return false;
+}
+
+void runner_count_variant(Runner *runner, ls_step *step) {
+    ls_step_statistics statistics;
+    if (ls_step_stats(step, &statistics) != LS_OK || !statistics.variant) return;
+    size_t i = 0;
+    while (i < runner->variant_count && strcmp(runner->variants[i].name, statistics.variant) != 0)
+        i++;
+    if (i == sizeof runner->variants / sizeof *runner->variants) return;
+    if (i == runner->variant_count) {
+        snprintf(runner->variants[i].name, sizeof runner->variants[i].name, "%s",
+                 statistics.variant);
+        runner->variant_count++;
+    }
+    runner->variants[i].runs++;
+}
+
+void programs_add(Programs *programs, const char *name, char *text, bool whole) {
+    if (programs->count == programs->capacity) {
+        programs->capacity = programs->capacity ? 2 * programs->capacity : 64;
+        Program *list = must_allocate(programs->capacity * sizeof *list);
+        if (programs->count) memcpy(list, programs->list, programs->count * sizeof *list);
+        free(programs->list);
+        programs->list = list;
+    }
+    Program *program = &programs->list[programs->count++];
+    snprintf(program->name, sizeof program->name, "%s", name);
+    program->text = text;
+    program->whole = whole;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_step_file(const struct dirent *entry) {
+    const size_t length = strlen(entry->d_name);
+    return length > 5 && strcmp(entry->d_name + length - 5, ".step") == 0;
+}
+
+static void append_file(FILE *out, const char *path) {
+    char buffer[4096];
+    size_t size;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        fprintf(stderr, "exec_runner: cannot read %s\n", path);
+        exit(2);
+    }
+    while ((size = fread(buffer, 1, sizeof buffer, file)) > 0) fwrite(buffer, 1, size, out);
+    fclose(file);
+}
+
+/* A first line `# file: PATH` takes the program from elsewhere in the source tree. */
+static char *read_text(const char *path) {
+    char *text = NULL, other[512], whole[1024];
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) exit(3);
+    append_file(out, path);
+    fflush(out);
+    if (sscanf(text, "# file: %511s", other) == 1) {
+        snprintf(whole, sizeof whole, "%s/%s", EXEC_SOURCE, other);
+        append_file(out, whole);
+    }
+    fclose(out);
+    return text;
+}
+
+static bool programs_read(Programs *programs, const char *directory) {
+    struct dirent **entries = NULL;
+    const int count = scandir(directory, &entries, is_step_file, by_name);
+    for (int i = 0; i < count; i++) {
+        char path[1024], name[NAME_SIZE];
+        snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+        snprintf(name, sizeof name, "%.*s", (int)strlen(entries[i]->d_name) - 5,
+                 entries[i]->d_name);
+        programs_add(programs, name, read_text(path), true);
+        free(entries[i]);
+    }
+    free(entries);
+    if (count <= 0) fprintf(stderr, "exec_runner: no .step files in %s\n", directory);
+    return count > 0;
+}
+
+/* One context for each thread count worth having; a GPU needs one. */
+static bool open_contexts(Runner *runner) {
+    static const char *const counts[CONTEXTS] = {"1", "2", "5"};
+    runner->context_count = strcmp(runner->device, "cpu") == 0 ? CONTEXTS : 1;
+    for (size_t c = 0; c < runner->context_count; c++) {
+        runner->threads[c] = runner->context_count > 1 ? counts[c] : "device";
+        if (runner->context_count > 1) setenv("LOCKSTEP_THREADS", counts[c], 1);
+        if (ls_context_create(runner->device, NULL, &runner->contexts[c]) == LS_OK) continue;
+        fprintf(stderr, "exec_runner: cannot open %s: %s\n", runner->device,
+                ls_error_message(NULL));
+        return false;
+    }
+    return true;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+typedef struct Options {
+    const char *filter, *only, *targets, *json, *print;
+    bool list;
+} Options;
+
+/* 0 passed, 1 failed, SKIPPED. */
+static int run_one(Runner *runner, const Options *options, const Program *program) {
+    if (options->targets) return !compile_program(runner, program, options->targets);
+    for (size_t i = 0; options->only && i < sizeof toolchains / sizeof *toolchains; i++) {
+        const char *at = strchr(options->only, '@');
+        if (!at || strcmp(at, toolchains[i].suffix) != 0) continue;
+        char reason[256];
+        if (!ls_toolchain_describe(toolchains[i].suffix + 1, reason, sizeof reason)) {
+            printf("  skipped: %s\n", reason);
+            return SKIPPED;
+        }
+        return !compile_program(runner, program,
+                                program->whole ? toolchains[i].whole : toolchains[i].matrix);
+    }
+    return !run_program(runner, program);
+}
+
+static bool selected(const Options *options, const char *name) {
+    const size_t length = options->only ? strcspn(options->only, "@") : 0;
+    if (options->only) return strlen(name) == length && strncmp(name, options->only, length) == 0;
+    return !options->filter || strstr(name, options->filter) != NULL;
+}
+
+static void list_tests(const Programs *programs) {
+    for (size_t i = 0; i < programs->count; i++) {
+        printf("%s\n", programs->list[i].name);
+        for (size_t t = 0; t < sizeof toolchains / sizeof *toolchains; t++)
+            printf("%s%s\n", programs->list[i].name, toolchains[t].suffix);
+    }
+    printf("%s\n", training);
+}
+
+static void write_json(const Runner *runner, const char *path, size_t passed, size_t failed,
+                       double elapsed) {
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        fprintf(stderr, "exec_runner: cannot write %s\n", path);
+        return;
+    }
+    fprintf(file, "{\"device\": \"%s\", \"description\": \"%s\", \"seed\": %" PRIu64 ",\n",
+            runner->device, runner->context_count ? ls_context_describe(runner->contexts[0]) : "",
+            runner->seed);
+    fprintf(file,
+            " \"passed\": %zu, \"failed\": %zu, \"runs\": %zu, \"mismatches\": %zu, \"seconds\": "
+            "%.1f,\n",
+            passed, failed, runner->runs, runner->mismatches, elapsed);
+    fprintf(file, " \"plans\": {");
+    for (size_t i = 0; i < runner->variant_count; i++)
+        fprintf(file, "%s\"%s\": %zu", i ? ", " : "", runner->variants[i].name,
+                runner->variants[i].runs);
+    fprintf(file, "}}\n");
+    fclose(file);
+}
+
+static int run_all(Runner *runner, const Options *options, const Programs *programs) {
+    const double start = seconds();
+    size_t passed = 0, failed = 0, skipped = 0;
+    for (size_t i = 0; i <= programs->count; i++) {
+        const bool trains = i == programs->count;
+        const char *name = trains ? training : programs->list[i].name;
+        if (!selected(options, name) || (trains && options->targets)) continue;
+        const double began = seconds();
+        const int status = trains ? !run_training(runner, runner->verbose)
+                                  : run_one(runner, options, &programs->list[i]);
+        passed += status == 0;
+        skipped += status == SKIPPED;
+        failed += status == 1;
+        printf("%s %s (%.1f s)\n",
+               status == 0         ? "ok"
+               : status == SKIPPED ? "skipped"
+                                   : "FAILED",
+               options->only ? options->only : name, seconds() - began);
+        fflush(stdout);
+    }
+    for (size_t i = 0; i < runner->variant_count; i++)
+        printf("plan '%s': %zu runs\n", runner->variants[i].name, runner->variants[i].runs);
+    printf("%zu programs passed, %zu failed, %zu runs, %.1f s\n", passed, failed, runner->runs,
+           seconds() - start);
+    if (options->json) write_json(runner, options->json, passed, failed, seconds() - start);
+    if (failed) return 1;
+    if (skipped) return SKIPPED;
+    if (passed) return 0;
+    fprintf(stderr, "exec_runner: no program has that name\n");
+    return 2;
+}
+
+static bool read_options(int count, char **arguments, Runner *runner, Options *options) {
+    const struct {
+        const char *name;
+        const char **value;
+    } words[] = {{"--device", &runner->device}, {"--filter", &options->filter},
+                 {"--only", &options->only},    {"--compile", &options->targets},
+                 {"--json", &options->json},    {"--print", &options->print}};
+    const struct {
+        const char *name;
+        bool *value;
+    } flags[] = {
+        {"--list", &options->list}, {"--quick", &runner->quick}, {"--verbose", &runner->verbose}};
+    for (int i = 1; i < count; i++) {
+        bool known = false;
+        for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
+            if (strcmp(arguments[i], flags[f].name) == 0) known = *flags[f].value = true;
+        for (size_t w = 0; !known && i + 1 < count && w < sizeof words / sizeof *words; w++)
+            if (strcmp(arguments[i], words[w].name) == 0) {
+                *words[w].value = arguments[++i];
+                known = true;
+            }
+        if (!known && i + 1 < count && strcmp(arguments[i], "--seed") == 0) {
+            runner->seed = strtoull(arguments[++i], NULL, 10);
+            known = true;
+        }
+        if (!known) return false;
+    }
+    return true;
+}
+
+int main(int count, char **arguments) {
+    Runner runner = {.device = "cpu", .seed = 1};
+    Options options = {.filter = NULL};
+    if (!read_options(count, arguments, &runner, &options)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    Programs programs = {.list = NULL};
+    if (!programs_read(&programs, EXEC_SOURCE "/tests/exec/programs")) return 2;
+    matrix_add(&programs);
+    int status = 0;
+    if (options.list) {
+        list_tests(&programs);
+    } else if (options.print) {
+        for (size_t i = 0; i < programs.count; i++)
+            if (strcmp(programs.list[i].name, options.print) == 0)
+                fputs(programs.list[i].text, stdout);
+    } else {
+        const bool compiles = options.targets || (options.only && strchr(options.only, '@'));
+        if (!compiles && !open_contexts(&runner)) status = 3;
+        if (status == 0) status = run_all(&runner, &options, &programs);
+        for (size_t c = 0; c < runner.context_count; c++) ls_context_destroy(runner.contexts[c]);
+    }
+    for (size_t i = 0; i < programs.count; i++) free(programs.list[i].text);
+    free(programs.list);
+    return status;
+}

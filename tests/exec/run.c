@@ -1,0 +1,265 @@
+/* run.c: one program: every step, size, fill, layout and context, each against the interpreter. */
+#include "exec.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler.h"
+#include "interp.h"
+
+/* compile.c offers this to tests: a step's IR at a stage. */
+const Function *compilation_function(ls_compilation *compilation, size_t step, Stage stage);
+
+enum { PARAMETERS = 128, LARGE = 100000 };
+
+typedef struct Run { /* one step at one size with one fill */
+    Runner *runner;
+    const Program *program;
+    const Directives *directives;
+    const ls_image *image;
+    const int64_t *sizes;
+    Fill fill;
+    Array arrays[PARAMETERS];
+    bool unset[PARAMETERS]; /* left to its default */
+} Run;
+
+/* Random data, the values the directives ask for, defaults where the normal fill leaves a cell
+ * alone. */
+static void make_inputs(Run *run, uint64_t *state) {
+    const ls_image *image = run->image;
+    for (uint32_t i = 0; i < image->parameter_count; i++) {
+        const ls_image_parameter *parameter = &image->parameters[i];
+        Array *array = &run->arrays[i];
+        array_open(array, image, i, run->sizes);
+        double value;
+        run->unset[i] = run->fill == FILL_NORMAL && parameter->has_default;
+        fill_array(run->fill, parameter->type,
+                   directives_positive(run->directives, parameter->name), state, array->input,
+                   array->count);
+        if (run->fill == FILL_NORMAL && parameter->rank == 0 &&
+            directives_value(run->directives, parameter->name, &value)) {
+            store_number(parameter->type, value, array->input);
+            run->unset[i] = false;
+        }
+        if (run->unset[i]) memcpy(array->input, &parameter->initial, array->element);
+        memcpy(array->expected, array->input, array->count * array->element);
+    }
+}
+
+static bool interpret_all(Run *run, const Function *function) {
+    void *data[PARAMETERS];
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) data[i] = run->arrays[i].expected;
+    for (int launch = 0; launch < run->directives->launches; launch++) {
+        if (interpret(function, run->sizes, data)) continue;
+        printf("  the interpreter refused %s\n", run->image->step);
+        return false;
+    }
+    return true;
+}
+
+/* Puts the inputs on the device and binds them. Cells go through the step's own in the dense layout
+ * and through memory of ours in the strided one. */
+static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout) {
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) {
+        Array *array = &run->arrays[i];
+        const ls_image_parameter *parameter = array->parameter;
+        const char *name = parameter->name;
+        if (parameter->rank == 0 && layout == LAYOUT_DENSE) {
+            const ls_status status = parameter->role == LS_OUT
+                                         ? ls_step_want(step, name)
+                                         : ls_step_set(step, name, array->input);
+            if (!runner_check(run->runner, context, status, name)) return false;
+            continue;
+        }
+        memcpy(array->result, array->image, array->bytes);
+        array_scatter(array, array->input, array->result);
+        if (!runner_check(run->runner, context, ls_alloc(context, array->bytes, &array->device),
+                          "ls_alloc") ||
+            !runner_check(run->runner, context,
+                          ls_copy_in(context, array->device, array->result, array->bytes),
+                          "ls_copy_in"))
+            return false;
+        const ls_tensor tensor = {.data = (uint8_t *)array->device + array->first,
+                                  .type = parameter->type,
+                                  .rank = parameter->rank,
+                                  .shape = array->shape,
+                                  .strides = layout == LAYOUT_DENSE ? NULL : array->strides};
+        if (!runner_check(run->runner, context, ls_step_bind(step, name, &tensor), name))
+            return false;
+    }
+    return true;
+}
+
+/* All launches but the last go one by one; the last of several is captured and replayed. */
+static bool launch_all(Run *run, ls_context *context, ls_step *step) {
+    const int launches = run->directives->launches;
+    for (int launch = 0; launch < launches - (launches > 1); launch++)
+        if (!runner_check(run->runner, context, ls_step_launch(step), "ls_step_launch"))
+            return false;
+    if (launches < 2) return true;
+    ls_graph *graph = NULL;
+    bool ok = runner_check(run->runner, context, ls_graph_begin(context), "ls_graph_begin") &&
+              runner_check(run->runner, context, ls_step_launch(step), "captured ls_step_launch") &&
+              runner_check(run->runner, context, ls_graph_end(context, &graph), "ls_graph_end") &&
+              runner_check(run->runner, context, ls_graph_launch(graph), "ls_graph_launch") &&
+              runner_check(run->runner, context, ls_synchronize(context), "ls_synchronize");
+    if (graph) ls_graph_destroy(graph);
+    return ok;
+}
+
+static bool read_back(Run *run, ls_context *context, ls_step *step, Layout layout) {
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) {
+        Array *array = &run->arrays[i];
+        array_scatter(array, array->expected, array->image);
+        if (array->parameter->rank == 0 && layout == LAYOUT_DENSE) {
+            memcpy(array->result, array->image, array->bytes);
+            if (array->parameter->role == LS_IN) continue;
+            if (!runner_check(
+                    run->runner, context,
+                    ls_step_get(step, array->parameter->name, array->result + array->first),
+                    array->parameter->name))
+                return false;
+        } else if (!runner_check(run->runner, context,
+                                 ls_copy_out(context, array->result, array->device, array->bytes),
+                                 "ls_copy_out")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout, uint64_t *state) {
+    ls_context *context = run->runner->contexts[context_index];
+    for (uint32_t i = 0; i < run->image->parameter_count; i++)
+        array_place(&run->arrays[i], layout, state);
+    bool ok = bind_all(run, context, step, layout) && launch_all(run, context, step) &&
+              read_back(run, context, step, layout);
+    if (ok) runner_count_variant(run->runner, step);
+    char situation[256], sizes[128] = "";
+    for (uint32_t i = 0, used = 0; i < run->image->axis_count && used < sizeof sizes - 32; i++)
+        used += (uint32_t)snprintf(sizes + used, sizeof sizes - used, " %s=%" PRId64,
+                                   run->image->axes[i].name, run->sizes[i]);
+    ls_step_statistics statistics = {.variant = "no plan"};
+    if (ok) ls_step_stats(step, &statistics);
+    snprintf(situation, sizeof situation,
+             "%s:%s%s, %s inputs, %s arrays, %s threads, plan '%s', seed %" PRIu64,
+             run->program->name, run->image->step, sizes,
+             run->fill == FILL_NORMAL ? "normal" : "special",
+             layout == LAYOUT_DENSE ? "dense" : "strided", run->runner->threads[context_index],
+             statistics.variant ? statistics.variant : "?", run->runner->seed);
+    size_t bad = 0;
+    for (uint32_t i = 0; ok && i < run->image->parameter_count && bad < 8; i++)
+        bad += !compare_array(run->arrays, run->image->parameter_count, i, run->image, situation);
+    if (!ok) printf("  FAILED %s\n", situation);
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) {
+        if (run->arrays[i].device) ls_free(context, run->arrays[i].device);
+        run->arrays[i].device = NULL;
+    }
+    run->runner->runs++;
+    run->runner->mismatches += bad;
+    return ok && bad == 0;
+}
+
+/* The contexts a run goes to: all of them when the arrays are large enough for threads to share. */
+static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][LAYOUT_COUNT],
+                   uint64_t *state) {
+    make_inputs(run, state);
+    size_t largest = 0;
+    for (uint32_t i = 0; i < run->image->parameter_count; i++)
+        if (run->arrays[i].count > largest) largest = run->arrays[i].count;
+    bool ok = true;
+    if (!(run->runner->quick && largest > LARGE)) {
+        const size_t count = run->runner->context_count, turn = random_bits(state) % count;
+        ok = interpret_all(run, function);
+        for (size_t c = 0; ok && c < count; c++)
+            if (c == turn || largest > 4000)
+                ok = run_on(run, c, steps[c][LAYOUT_DENSE], LAYOUT_DENSE, state) && ok;
+        if (ok) ok = run_on(run, turn, steps[turn][LAYOUT_STRIDED], LAYOUT_STRIDED, state);
+    }
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) array_close(&run->arrays[i]);
+    return ok;
+}
+
+static bool run_step(Runner *runner, const Program *program, const Directives *directives,
+                     const Function *function, ls_program *const *loaded, const char *name,
+                     uint64_t *state) {
+    ls_step *steps[CONTEXTS][LAYOUT_COUNT] = {{NULL}};
+    bool ok = true;
+    for (size_t c = 0; ok && c < runner->context_count; c++)
+        for (size_t layout = 0; ok && layout < LAYOUT_COUNT; layout++)
+            ok = runner_check(runner, runner->contexts[c],
+                              ls_step_create(loaded[c], name, &steps[c][layout]), name);
+    const ls_image *image = ok ? ls_step_image(steps[0][0]) : NULL;
+    if (ok && image->parameter_count > PARAMETERS) {
+        printf("  %s has more than %d parameters\n", name, PARAMETERS);
+        ok = false;
+    }
+    Run *run = must_allocate(sizeof *run);
+    for (size_t set = 0; ok && set < directives->set_count; set++) {
+        int64_t sizes[LS_AXES_MAX];
+        if (!directives_sizes(&directives->sets[set], image, sizes)) {
+            printf("  the directives of %s do not name every axis of %s\n", program->name, name);
+            ok = false;
+        }
+        for (int fill = 0; ok && fill < FILL_COUNT; fill++) {
+            if (!directives->fill[fill]) continue;
+            *run = (Run){.runner = runner,
+                         .program = program,
+                         .directives = directives,
+                         .image = image,
+                         .sizes = sizes,
+                         .fill = (Fill)fill};
+            ok = run_at(run, function, steps, state);
+        }
+    }
+    free(run);
+    for (size_t c = 0; c < runner->context_count; c++)
+        for (size_t layout = 0; layout < LAYOUT_COUNT; layout++)
+            if (steps[c][layout]) ls_step_destroy(steps[c][layout]);
+    return ok;
+}
+
+/* The name is part of the seed, so that a program alone sees what it sees among all. */
+static uint64_t program_seed(const Runner *runner, const Program *program) {
+    uint64_t state = runner->seed;
+    for (const char *c = program->name; *c; c++)
+        state = (state ^ (uint64_t)(uint8_t)*c) * 0x100000001b3u;
+    return state;
+}
+
+bool run_program(Runner *runner, const Program *program) {
+    Directives *directives = must_allocate(sizeof *directives);
+    ls_compilation *compilation = NULL;
+    ls_program *loaded[CONTEXTS] = {NULL};
+    bool ok = directives_read(program->text, directives);
+    const size_t size = strlen(program->text);
+    if (ok && ls_compile_text(program->name, program->text, size, NULL, &compilation) != LS_OK) {
+        printf("%s", compilation ? ls_compilation_message(compilation) : "out of memory\n");
+        ok = false;
+    }
+    for (size_t c = 0; ok && c < runner->context_count; c++)
+        ok = runner_check(runner, runner->contexts[c],
+                          ls_program_load_text(runner->contexts[c], program->name, program->text,
+                                               size, NULL, &loaded[c]),
+                          program->name);
+    uint64_t state = program_seed(runner, program);
+    const size_t steps = ok ? ls_compilation_step_count(compilation) : 0;
+    for (size_t s = 0; s < steps; s++) {
+        const Function *function = compilation_function(compilation, s, STAGE_DERIVED);
+        if (!function) {
+            printf("  %s\n", ls_compilation_message(compilation));
+            ok = false;
+            break;
+        }
+        ok = run_step(runner, program, directives, function, loaded,
+                      ls_compilation_step_name(compilation, s), &state) &&
+             ok;
+    }
+    for (size_t c = 0; c < runner->context_count; c++)
+        if (loaded[c]) ls_program_destroy(loaded[c]);
+    if (compilation) ls_compilation_destroy(compilation);
+    free(directives);
+    return ok;
+}

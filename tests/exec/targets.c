@@ -1,0 +1,59 @@
+/* targets.c: compiles every kernel of a program with the real toolchains, for GPUs that need not be
+ * there, and says how long it took. */
+#include "exec.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double milliseconds(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+static bool compile_step(ls_compilation *compilation, size_t step, const char *target,
+                         size_t *kernels) {
+    const ls_image *image = NULL;
+    if (ls_compilation_image(compilation, step, target, &image) != LS_OK) return false;
+    for (size_t v = 0; v < image->variant_count; v++) {
+        const void *code = NULL;
+        size_t size = 0;
+        if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK) return false;
+        if (!code || size == 0) return false;
+        *kernels += image->variants[v].kernel_count;
+    }
+    return true;
+}
+
+bool compile_program(Runner *runner, const Program *program, const char *targets) {
+    ls_compilation *compilation = NULL;
+    if (ls_compile_text(program->name, program->text, strlen(program->text), NULL, &compilation) !=
+        LS_OK) {
+        printf("%s", compilation ? ls_compilation_message(compilation) : "out of memory\n");
+        ls_compilation_destroy(compilation);
+        return false;
+    }
+    bool ok = true;
+    for (const char *at = targets; *at != '\0'; at += strspn(at, ",")) {
+        char target[32];
+        snprintf(target, sizeof target, "%.*s", (int)strcspn(at, ","), at);
+        at += strlen(target);
+        const double start = milliseconds();
+        size_t kernels = 0;
+        for (size_t s = 0; s < ls_compilation_step_count(compilation); s++) {
+            if (compile_step(compilation, s, target, &kernels)) continue;
+            printf("  FAILED %s:%s for %s: %s\n", program->name,
+                   ls_compilation_step_name(compilation, s), target,
+                   ls_compilation_message(compilation));
+            ok = false;
+        }
+        runner->runs += kernels;
+        if (runner->verbose)
+            printf("  %s: %zu kernels, %.0f ms\n", target, kernels, milliseconds() - start);
+    }
+    ls_compilation_destroy(compilation);
+    return ok;
+}

@@ -1,0 +1,130 @@
+/* training.c: the loop of examples/linreg for 1,000 steps, and the hash of everything it leaves
+ * behind. A change of the hash is a change of what programs compute, on every machine: a deliberate
+ * act that comes with a new numeric version. */
+#include "exec.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../examples/linreg/data.h"
+
+#define GOLDEN UINT64_C(0)
+
+enum { SAMPLES = 10000, FEATURES = 64, BATCH = 256, STEPS = 1000 };
+enum { BATCHES = (SAMPLES + BATCH - 1) / BATCH };
+
+/* FNV-1a. */
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
+    for (size_t i = 0; i < size; i++) hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+typedef struct Cells {
+    int64_t seen;
+    float loss_sum, bias, w[FEATURES];
+    uint8_t nan_seen;
+} Cells;
+
+static bool bind(Runner *runner, ls_context *context, ls_step *step, const char *name, void *data,
+                 ls_type type, uint32_t rank, const int64_t *shape) {
+    const ls_tensor tensor = {.data = data, .type = type, .rank = rank, .shape = shape};
+    return runner_check(runner, context, ls_step_bind(step, name, &tensor), name);
+}
+
+static bool bind_batch(Runner *runner, ls_context *context, ls_step *step, size_t batch, float *x,
+                       float *y, char *cells) {
+    const size_t first = batch * BATCH, rest = SAMPLES - first;
+    const int64_t shape[2] = {rest < BATCH ? (int64_t)rest : BATCH, FEATURES}, features = FEATURES;
+    return bind(runner, context, step, "x", x + first * FEATURES, LS_F32, 2, shape) &&
+           bind(runner, context, step, "y", y + first, LS_F32, 1, shape) &&
+           bind(runner, context, step, "w", cells + offsetof(Cells, w), LS_F32, 1, &features) &&
+           bind(runner, context, step, "bias", cells + offsetof(Cells, bias), LS_F32, 0, NULL) &&
+           bind(runner, context, step, "loss_sum", cells + offsetof(Cells, loss_sum), LS_F32, 0,
+                NULL) &&
+           bind(runner, context, step, "seen", cells + offsetof(Cells, seen), LS_I64, 0, NULL) &&
+           bind(runner, context, step, "nan_seen", cells + offsetof(Cells, nan_seen), LS_BOOL, 0,
+                NULL);
+}
+
+/* Trains on one context; even batches are launched, odd ones are replayed from a graph. */
+static bool train(Runner *runner, ls_context *context, const float *x, const float *y,
+                  Cells *cells) {
+    ls_program *program = NULL;
+    ls_step *steps[BATCHES] = {NULL};
+    ls_graph *graphs[BATCHES] = {NULL};
+    void *device[3] = {NULL};
+    const size_t sizes[3] = {sizeof *x * SAMPLES * FEATURES, sizeof *y * SAMPLES, sizeof *cells};
+    const void *host[3] = {x, y, cells};
+    bool ok = runner_check(
+        runner, context,
+        ls_program_load(context, EXEC_SOURCE "/examples/linreg/linreg.step", NULL, &program),
+        "linreg.step");
+    for (size_t i = 0; ok && i < 3; i++)
+        ok = runner_check(runner, context, ls_alloc(context, sizes[i], &device[i]), "ls_alloc") &&
+             runner_check(runner, context, ls_copy_in(context, device[i], host[i], sizes[i]),
+                          "ls_copy_in");
+    for (size_t b = 0; ok && b < BATCHES; b++) {
+        ok =
+            runner_check(runner, context, ls_step_create(program, "linreg", &steps[b]), "linreg") &&
+            bind_batch(runner, context, steps[b], b, device[0], device[1], device[2]) &&
+            runner_check(runner, context, ls_step_prepare(steps[b]), "ls_step_prepare");
+        if (ok && b % 2)
+            ok = runner_check(runner, context, ls_graph_begin(context), "ls_graph_begin") &&
+                 runner_check(runner, context, ls_step_launch(steps[b]), "ls_step_launch") &&
+                 runner_check(runner, context, ls_graph_end(context, &graphs[b]), "ls_graph_end");
+    }
+    for (size_t step = 0; ok && step < STEPS; step++) {
+        const size_t b = step % BATCHES;
+        ok = graphs[b]
+                 ? runner_check(runner, context, ls_graph_launch(graphs[b]), "ls_graph_launch")
+                 : runner_check(runner, context, ls_step_launch(steps[b]), "ls_step_launch");
+    }
+    ok = ok && runner_check(runner, context, ls_copy_out(context, cells, device[2], sizeof *cells),
+                            "ls_copy_out");
+    for (size_t b = 0; b < BATCHES; b++) {
+        if (graphs[b]) ls_graph_destroy(graphs[b]);
+        if (steps[b]) ls_step_destroy(steps[b]);
+    }
+    if (program) ls_program_destroy(program);
+    for (size_t i = 0; i < 3; i++)
+        if (device[i]) ls_free(context, device[i]);
+    return ok;
+}
+
+bool run_training(Runner *runner, bool print_hash) {
+    float *x = must_allocate(sizeof *x * SAMPLES * FEATURES),
+          *y = must_allocate(sizeof *y * SAMPLES);
+    float weights[FEATURES];
+    make_data(SAMPLES, FEATURES, 0.5f, 0.1f, x, y, weights);
+    bool ok = true;
+    for (size_t c = 0; ok && c < runner->context_count; c++) {
+        Cells cells;
+        memset(&cells, 0, sizeof cells);
+        ok = train(runner, runner->contexts[c], x, y, &cells);
+        uint64_t hash = hash_bytes(0xcbf29ce484222325u, cells.w, sizeof cells.w);
+        hash = hash_bytes(hash, &cells.bias, sizeof cells.bias);
+        hash = hash_bytes(hash, &cells.loss_sum, sizeof cells.loss_sum);
+        hash = hash_bytes(hash, &cells.seen, sizeof cells.seen);
+        hash = hash_bytes(hash, &cells.nan_seen, sizeof cells.nan_seen);
+        double distance = 0;
+        for (size_t k = 0; k < FEATURES; k++) {
+            const double difference = (double)cells.w[k] - (double)weights[k];
+            distance += difference * difference;
+        }
+        distance = sqrt(distance);
+        runner->runs++;
+        if (print_hash || (ok && hash != GOLDEN))
+            printf("  training hash 0x%016" PRIx64 " (expected 0x%016" PRIx64 "), %s threads\n",
+                   hash, GOLDEN, runner->threads[c]);
+        if (ok && (!(distance < 0.05) || cells.nan_seen))
+            printf("  training did not learn: %.6f from the true weights\n", distance);
+        ok = ok && hash == GOLDEN && distance < 0.05 && !cells.nan_seen;
+        runner->mismatches += !ok;
+    }
+    free(x);
+    free(y);
+    return ok;
+}
