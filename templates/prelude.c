@@ -109,31 +109,14 @@ LS_FN u32 ls_groups(void) {
     return 1;
 }
 
-/* The value that lane (own lane ^ mask) of the group passes; mask < LS_LANES, all lanes take part.
- */
-LS_FN u32 ls_shuffle_xor_u32(u32 x, u32 mask) {
-    return (void)mask, x;
-}
-LS_FN i32 ls_shuffle_xor_i32(i32 x, u32 mask) {
-    return (void)mask, x;
-}
-LS_FN f32 ls_shuffle_xor_f32(f32 x, u32 mask) {
-    return (void)mask, x;
-}
-LS_FN u64 ls_shuffle_xor_u64(u64 x, u32 mask) {
-    return (void)mask, x;
-}
-LS_FN i64 ls_shuffle_xor_i64(i64 x, u32 mask) {
-    return (void)mask, x;
-}
-LS_FN f64 ls_shuffle_xor_f64(f64 x, u32 mask) {
-    return (void)mask, x;
-}
+/* ls_shuffle_xor(x, mask): the x of lane (own lane ^ mask) of the group, for mask < LS_LANES, all
+ * lanes taking part; x of type u32, i32, f32, u64, i64 or f64. */
+#define ls_shuffle_xor(x, mask) ((void)(mask), (x))
 
 /* Barriers, with memory ordered among those who wait: the threads of a block; the lanes of a group.
  */
 LS_FN void ls_barrier(void) {}
-LS_FN void ls_group_barrier(void) {}
+LS_FN void ls_group_sync(void) {}
 
 /* Orders this thread's earlier and later accesses as every block of the device sees them. */
 LS_FN void ls_fence(void) {}

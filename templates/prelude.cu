@@ -1,0 +1,135 @@
+/* prelude.cu: the base of generated code, CUDA C dialect (NVRTC, no header). The names and their
+ * order are those of prelude.c, which explains them. Compiled with --fmad=false --ftz=false
+ * --prec-div=true --prec-sqrt=true. */
+#ifndef LS_PRELUDE
+#define LS_PRELUDE
+
+#pragma nv_diag_suppress 177 /* a kernel does not use all that stands here */
+
+/* Types. A value of type bool is an int, 0 or 1; in memory it is a bool8. The narrow floats are
+ * their bits: convert.h packs and unpacks them. */
+typedef double f64;
+typedef float f32;
+typedef long long i64;
+typedef int i32;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef short i16;
+typedef unsigned short u16;
+typedef signed char i8;
+typedef unsigned char u8;
+typedef u8 bool8;
+typedef u16 f16, bf16;
+typedef u8 e4m3, e5m2;
+
+/* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
+ * LS_THREADS(n) after it, the block size it is built for; LS_SHARED memory of the block; LS_UNROLL
+ * before a loop. */
+#define LS_FN static __device__ __forceinline__
+#define LS_KERNEL extern "C" __global__ void
+#define LS_THREADS(count) __launch_bounds__(count)
+#define LS_SHARED __shared__
+#define LS_RESTRICT __restrict__
+#define LS_ALIGN(bytes) __align__(bytes)
+#define LS_UNROLL _Pragma("unroll")
+
+/* 1: a branch that skips rare work is cheap here. */
+#define LS_BRANCH_RARE 1
+
+/* Bit patterns, as they are. */
+LS_FN u32 ls_bits_f32(f32 x) {
+    return __float_as_uint(x);
+}
+LS_FN f32 ls_from_bits_f32(u32 bits) {
+    return __uint_as_float(bits);
+}
+LS_FN u64 ls_bits_f64(f64 x) {
+    return (u64)__double_as_longlong(x);
+}
+LS_FN f64 ls_from_bits_f64(u64 bits) {
+    return __longlong_as_double((i64)bits);
+}
+
+/* a * b + c, rounded once. */
+LS_FN f32 ls_fma_f32(f32 a, f32 b, f32 c) {
+    return __fmaf_rn(a, b, c);
+}
+LS_FN f64 ls_fma_f64(f64 a, f64 b, f64 c) {
+    return __fma_rn(a, b, c);
+}
+
+/* Square root, correctly rounded. */
+LS_FN f32 ls_sqrt_f32(f32 x) {
+    return __fsqrt_rn(x);
+}
+LS_FN f64 ls_sqrt_f64(f64 x) {
+    return __dsqrt_rn(x);
+}
+
+/* Where this thread is: in its block, in the grid, and in its group of LS_LANES lanes, which is a
+ * warp. */
+#define LS_LANES 32u
+LS_FN u32 ls_thread(void) {
+    return threadIdx.x;
+}
+LS_FN u32 ls_threads(void) {
+    return blockDim.x;
+}
+LS_FN u32 ls_block(void) {
+    return blockIdx.x;
+}
+LS_FN u32 ls_blocks(void) {
+    return gridDim.x;
+}
+LS_FN u32 ls_lane(void) {
+    return threadIdx.x & 31u;
+}
+LS_FN u32 ls_group(void) {
+    return threadIdx.x >> 5;
+}
+LS_FN u32 ls_groups(void) {
+    return blockDim.x >> 5;
+}
+
+/* ls_shuffle_xor(x, mask): the x of lane (own lane ^ mask) of the group, for mask < LS_LANES, all
+ * lanes taking part. */
+LS_FN u32 ls_shuffle_xor(u32 x, u32 mask) {
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+LS_FN i32 ls_shuffle_xor(i32 x, u32 mask) {
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+LS_FN f32 ls_shuffle_xor(f32 x, u32 mask) {
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+LS_FN u64 ls_shuffle_xor(u64 x, u32 mask) {
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+LS_FN i64 ls_shuffle_xor(i64 x, u32 mask) {
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+LS_FN f64 ls_shuffle_xor(f64 x, u32 mask) {
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+
+/* Barriers, with memory ordered among those who wait: the threads of a block; the lanes of a group.
+ */
+LS_FN void ls_barrier(void) {
+    __syncthreads();
+}
+LS_FN void ls_group_sync(void) {
+    __syncwarp();
+}
+
+/* Orders this thread's earlier and later accesses as every block of the device sees them. */
+LS_FN void ls_fence(void) {
+    __threadfence();
+}
+
+/* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
+ */
+LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {
+    return atomicAdd(counter, value);
+}
+
+#endif

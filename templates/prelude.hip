@@ -1,0 +1,173 @@
+/* prelude.hip: the base of generated code, HIP C dialect (hipRTC, no header). The names and their
+ * order are those of prelude.c, which explains them. Wave64 holds two groups of 32 lanes. Compiled
+ * with -ffp-contract=off -fno-gpu-flush-denormals-to-zero. */
+#ifndef LS_PRELUDE
+#define LS_PRELUDE
+
+/* Types. A value of type bool is an int, 0 or 1; in memory it is a bool8. The narrow floats are
+ * their bits: convert.h packs and unpacks them. */
+typedef double f64;
+typedef float f32;
+typedef long long i64;
+typedef int i32;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef short i16;
+typedef unsigned short u16;
+typedef signed char i8;
+typedef unsigned char u8;
+typedef u8 bool8;
+typedef u16 f16, bf16;
+typedef u8 e4m3, e5m2;
+
+/* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
+ * LS_THREADS(n) after it, the block size it is built for; LS_SHARED memory of the block; LS_UNROLL
+ * before a loop. */
+#define LS_FN static inline __device__ __attribute__((always_inline))
+#define LS_KERNEL extern "C" __global__ void
+#define LS_THREADS(count) __launch_bounds__(count)
+#define LS_SHARED __shared__
+#define LS_RESTRICT __restrict__
+#define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
+#define LS_UNROLL _Pragma("unroll")
+
+/* 1: a branch that skips rare work is cheap here. */
+#define LS_BRANCH_RARE 1
+
+/* Bit patterns, as they are. */
+LS_FN u32 ls_bits_f32(f32 x) {
+    u32 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+LS_FN f32 ls_from_bits_f32(u32 bits) {
+    f32 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+LS_FN u64 ls_bits_f64(f64 x) {
+    u64 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+LS_FN f64 ls_from_bits_f64(u64 bits) {
+    f64 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* a * b + c, rounded once. */
+LS_FN f32 ls_fma_f32(f32 a, f32 b, f32 c) {
+    return __builtin_fmaf(a, b, c);
+}
+LS_FN f64 ls_fma_f64(f64 a, f64 b, f64 c) {
+    return __builtin_fma(a, b, c);
+}
+
+/* Square root, correctly rounded, from fma alone: whatever it is told, hipRTC 5.2 makes v_sqrt,
+ * which is not, of every square root. An integer seed for 1/sqrt(x), Newton steps, and one step on
+ * the exact residual x - s^2, after which rounding is right (Markstein, "Computation of elementary
+ * functions on the IBM RISC System/6000 processor", 1990); small x is scaled so that the residual
+ * is normal. Equal to IEEE for every f32; for f64 by Markstein's argument and the cases next to
+ * midpoints, which are tested. */
+LS_FN f32 ls_sqrt_f32(f32 x) {
+    u32 small = ls_bits_f32(x) < 0x0c800000u; /* below 2^-102 */
+    f32 scaled = small ? x * 0x1p60f : x, half = -0.5f * scaled;
+    f32 y = ls_from_bits_f32(0x5f375a86u - (ls_bits_f32(scaled) >> 1));
+    y = ls_fma_f32(y, ls_fma_f32(half * y, y, 0.5f), y);
+    y = ls_fma_f32(y, ls_fma_f32(half * y, y, 0.5f), y);
+    y = ls_fma_f32(y, ls_fma_f32(half * y, y, 0.5f), y);
+    f32 s = scaled * y;
+    s = ls_fma_f32(ls_fma_f32(-s, s, scaled), 0.5f * y, s);
+    s = small ? s * 0x1p-30f : s;
+    s = x > 0.0f && x < ls_from_bits_f32(0x7f800000u) ? s : x; /* zeros, infinity, NaN */
+    return x < 0.0f ? ls_from_bits_f32(0x7fffffffu) : s;
+}
+LS_FN f64 ls_sqrt_f64(f64 x) {
+    int small = ls_bits_f64(x) < 0x0600000000000000u; /* below 2^-927 */
+    f64 scaled = small ? x * 0x1p260 : x, half = -0.5 * scaled;
+    f64 y = ls_from_bits_f64(0x5fe6eb50c7b537a9u - (ls_bits_f64(scaled) >> 1));
+    y = ls_fma_f64(y, ls_fma_f64(half * y, y, 0.5), y);
+    y = ls_fma_f64(y, ls_fma_f64(half * y, y, 0.5), y);
+    y = ls_fma_f64(y, ls_fma_f64(half * y, y, 0.5), y);
+    y = ls_fma_f64(y, ls_fma_f64(half * y, y, 0.5), y);
+    f64 s = scaled * y;
+    s = ls_fma_f64(ls_fma_f64(-s, s, scaled), 0.5 * y, s);
+    s = ls_fma_f64(ls_fma_f64(-s, s, scaled), 0.5 * y, s);
+    s = small ? s * 0x1p-130 : s;
+    s = x > 0.0 && x < ls_from_bits_f64(0x7ff0000000000000u) ? s : x;
+    return x < 0.0 ? ls_from_bits_f64(0x7fffffffffffffffu) : s;
+}
+
+/* Where this thread is: in its block, in the grid, and in its group of LS_LANES lanes. */
+#define LS_LANES 32u
+LS_FN u32 ls_thread(void) {
+    return __builtin_amdgcn_workitem_id_x();
+}
+LS_FN u32 ls_threads(void) {
+    return __builtin_amdgcn_workgroup_size_x();
+}
+LS_FN u32 ls_block(void) {
+    return __builtin_amdgcn_workgroup_id_x();
+}
+LS_FN u32 ls_blocks(void) {
+    return __builtin_amdgcn_grid_size_x() / ls_threads();
+}
+LS_FN u32 ls_lane(void) {
+    return ls_thread() & 31u;
+}
+LS_FN u32 ls_group(void) {
+    return ls_thread() >> 5;
+}
+LS_FN u32 ls_groups(void) {
+    return ls_threads() >> 5;
+}
+
+/* ls_shuffle_xor(x, mask): the x of lane (own lane ^ mask) of the group, for mask < LS_LANES, all
+ * lanes taking part. The byte address of ds_bpermute counts modulo the wave, so a thread's number
+ * in its block will do for its lane. */
+LS_FN i32 ls_shuffle_xor(i32 x, u32 mask) {
+    return __builtin_amdgcn_ds_bpermute((i32)((ls_thread() ^ mask) << 2), x);
+}
+LS_FN u32 ls_shuffle_xor(u32 x, u32 mask) {
+    return (u32)ls_shuffle_xor((i32)x, mask);
+}
+LS_FN f32 ls_shuffle_xor(f32 x, u32 mask) {
+    return ls_from_bits_f32(ls_shuffle_xor(ls_bits_f32(x), mask));
+}
+LS_FN u64 ls_shuffle_xor(u64 x, u32 mask) {
+    u32 low = ls_shuffle_xor((u32)x, mask), high = ls_shuffle_xor((u32)(x >> 32), mask);
+    return (u64)high << 32 | low;
+}
+LS_FN i64 ls_shuffle_xor(i64 x, u32 mask) {
+    return (i64)ls_shuffle_xor((u64)x, mask);
+}
+LS_FN f64 ls_shuffle_xor(f64 x, u32 mask) {
+    return ls_from_bits_f64(ls_shuffle_xor(ls_bits_f64(x), mask));
+}
+
+/* Barriers, with memory ordered among those who wait: the threads of a block; the lanes of a group.
+ */
+LS_FN void ls_barrier(void) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+LS_FN void ls_group_sync(void) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+
+/* Orders this thread's earlier and later accesses as every block of the device sees them. */
+LS_FN void ls_fence(void) {
+    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+}
+
+/* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
+ */
+LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {
+    return __hip_atomic_fetch_add(counter, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+#endif
