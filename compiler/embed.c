@@ -1,6 +1,8 @@
-/* embed.c: build tool. Writes the template files as C arrays: embed OUTPUT ROOT FILE... */
+/* embed.c: build tool. Writes the template files as C arrays: embed OUTPUT ROOT FILE...; or any one
+ * file as an array and its size: embed OUTPUT --bytes NAME FOLDER FILE */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int copy_bytes(FILE *out, const char *root, const char *path) {
     char name[4096];
@@ -19,6 +21,17 @@ static int copy_bytes(FILE *out, const char *root, const char *path) {
     return 1;
 }
 
+static int write_bytes(FILE *out, const char *name, const char *folder, const char *file) {
+    fprintf(out,
+            "/* Generated from %s by embed.c. */\n#include <stddef.h>\n"
+            "extern const unsigned char %s[];\nextern const size_t %s_size;\n"
+            "const unsigned char %s[] = {\n",
+            file, name, name, name);
+    if (!copy_bytes(out, folder, file)) return 0;
+    fprintf(out, "};\nconst size_t %s_size = sizeof %s;\n", name, name);
+    return 1;
+}
+
 int main(int count, char **words) {
     if (count < 3) return 2;
     FILE *out = fopen(words[1], "wb");
@@ -26,7 +39,13 @@ int main(int count, char **words) {
         fprintf(stderr, "embed: cannot write %s\n", words[1]);
         return 1;
     }
-    fputs("/* Generated from templates/ by embed.c. */\n#include \"compiler.h\"\n#include <string.h>\n", out);
+    if (count == 6 && strcmp(words[2], "--bytes") == 0) {
+        int written = write_bytes(out, words[3], words[4], words[5]);
+        return fclose(out) == 0 && written ? 0 : 1;
+    }
+    fputs("/* Generated from templates/ by embed.c. */\n#include \"compiler.h\"\n#include "
+          "<string.h>\n",
+          out);
     for (int i = 3; i < count; i++) {
         fprintf(out, "static const unsigned char file_%d[] = {\n", i);
         if (!copy_bytes(out, words[2], words[i])) {

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 const char *const rtc_cuda_targets[] = {"sm_75", "sm_80",  "sm_86",  "sm_89",
@@ -21,6 +20,9 @@ static const struct {
     const char *prefix, *first, *rest;
     const Rtc *rtc;
 } toolchains[] = {
+    {"sm_", "0123456789", "0123456789af", &rtc_nvrtc},
+    {"compute_", "0123456789", "0123456789af", &rtc_nvrtc},
+    {"gfx", "0123456789", "0123456789abcdef:+-_xnackshec", &rtc_hiprtc},
     {"cpu", "", "", &rtc_host},
 };
 
@@ -50,32 +52,6 @@ int ls_toolchain_describe(const char *toolchain, char *text, size_t size) {
     snprintf(text, size, "no toolchain is called '%s'; there are nvrtc, hiprtc and host",
              toolchain ? toolchain : "");
     return 0;
-}
-
-void rtc_output_free(RtcOutput *output) {
-    free(output->data);
-    free(output->log);
-    *output = (RtcOutput){0};
-}
-
-ls_status rtc_fail(RtcOutput *output, ls_status status, const char *format, ...) {
-    va_list arguments;
-    char *log = NULL;
-    va_start(arguments, format);
-    if (vasprintf(&log, format, arguments) < 0) log = NULL;
-    va_end(arguments);
-    free(output->log);
-    output->log = log ? log : calloc(1, 1);
-    free(output->data);
-    output->data = NULL;
-    output->size = 0;
-    return output->log ? status : LS_ERROR_MEMORY;
-}
-
-double rtc_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
 double rtc_timeout(void) {

@@ -34,4 +34,64 @@ bool rtc_reap(pid_t pid, double deadline, int *status);
 /* "was killed by signal 11 (Segmentation fault)", "failed with exit status 3". */
 void rtc_explain_exit(int status, char *text, size_t size);
 
+/* What a GPU toolchain is asked for. */
+typedef enum RtcVerb { RTC_COMPILE, RTC_DISASSEMBLE, RTC_VERSION } RtcVerb;
+typedef struct RtcJob {
+    RtcVerb verb;
+    RtcForm form;
+    ls_math math;
+    const char *label, *target;
+    const char *source; /* for RTC_DISASSEMBLE an image */
+    size_t size;
+} RtcJob;
+
+/* rtc_nvrtc.c, rtc_hiprtc.c: one row per GPU toolchain. The library looks for the file; only the
+ * helper loads it and calls `run`. */
+typedef struct RtcSymbol {
+    const char *name;
+    size_t offset; /* of its function pointer in the toolchain's table of them */
+} RtcSymbol;
+enum { RTC_SYMBOLS_MAX = 16 };
+typedef struct RtcToolchain {
+    const char *name, *title; /* "nvrtc", "NVRTC" */
+    const char *variable;     /* the environment's name for the file */
+    const char *const *files, *const
+                                  *folders; /* where to look, best first, NULL-terminated; a folder
+                                               may begin with an environment variable: "$X/lib" */
+    const char *const *companions;          /* files beside it that make the code too */
+    const char *const *options;             /* what it is given, for the key: NULL-terminated */
+    const char *advice;                     /* what to install */
+    const RtcSymbol *symbols;
+    size_t symbol_count;
+    ls_status (*run)(const void *symbols, const RtcJob *job, RtcOutput *output);
+} RtcToolchain;
+extern const RtcToolchain rtc_nvrtc_toolchain, rtc_hiprtc_toolchain;
+enum { RTC_TOOLCHAIN_NVRTC, RTC_TOOLCHAIN_HIPRTC, RTC_TOOLCHAIN_COUNT };
+
+/* rtc_gpu.c */
+bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_size, char *reason,
+                      size_t reason_size);
+ls_status rtc_disassemble(const char *target, const void *image, size_t size, RtcOutput *output);
+
+/* rtc_process.c: has the helper do a job with the library at `path`. */
+ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *job,
+                          RtcOutput *output);
+
+/* rtc_helper.c: the helper's own program, and what goes through the socket that is its standard
+ * input: a request, then path, label, target (each with its final zero) and source; a reply, then
+ * data and log. */
+extern const unsigned char rtc_helper_program[];
+extern const size_t rtc_helper_program_size;
+#define RTC_MAGIC 0x4c534b31u
+typedef struct RtcRequest {
+    uint32_t magic, toolchain, verb, form, math;
+    uint32_t seconds; /* after which the helper ends itself, in case we are gone */
+    uint64_t path_size, label_size, target_size, source_size;
+} RtcRequest;
+typedef struct RtcReply {
+    uint32_t magic, status;
+    double milliseconds;
+    uint64_t data_size, log_size;
+} RtcReply;
+
 #endif

@@ -1,0 +1,144 @@
+/* rtc_nvrtc.c: NVIDIA's runtime compiler, by our own declarations: CUDA C in, cubin or PTX out.
+ * Runs in the helper only; the library uses the row for looking for the file. */
+#include "rtc_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void *Program;
+
+#define NVRTC(X)                                                                               \
+    X(int, nvrtcVersion, (int *major, int *minor))                                             \
+    X(const char *, nvrtcGetErrorString, (int result))                                         \
+    X(int, nvrtcCreateProgram,                                                                 \
+      (Program *, const char *source, const char *name, int count, const char *const *headers, \
+       const char *const *names))                                                              \
+    X(int, nvrtcCompileProgram, (Program, int count, const char *const *options))              \
+    X(int, nvrtcDestroyProgram, (Program *))                                                   \
+    X(int, nvrtcGetProgramLogSize, (Program, size_t *))                                        \
+    X(int, nvrtcGetProgramLog, (Program, char *))                                              \
+    X(int, nvrtcGetPTXSize, (Program, size_t *))                                               \
+    X(int, nvrtcGetPTX, (Program, char *))                                                     \
+    X(int, nvrtcGetCUBINSize, (Program, size_t *))                                             \
+    X(int, nvrtcGetCUBIN, (Program, char *))
+
+typedef struct Nvrtc {
+#define X(result, name, arguments) result(*name) arguments;
+    NVRTC(X)
+#undef X
+} Nvrtc;
+static const RtcSymbol symbols[] = {
+#define X(result, name, arguments) {#name, offsetof(Nvrtc, name)},
+    NVRTC(X)
+#undef X
+};
+_Static_assert(sizeof(Nvrtc) <= RTC_SYMBOLS_MAX * sizeof(void *),
+               "the helper's table is too small");
+
+/* The numbers are a contract: every operation rounded once, as IEEE 754 says. `math fast` gives
+ * that up. */
+static const char *const exact[] = {"--fmad=false", "--ftz=false", "--prec-div=true",
+                                    "--prec-sqrt=true"};
+static const char *const fast[] = {"--use_fast_math"};
+/* No textures, no device-side runtime: 30 ms less for the first kernel, 3 for each. */
+static const char minimal[] = "--minimal";
+static const int minimal_since = 13;
+static const char *const all_options[] = {
+    "--fmad=false --ftz=false --prec-div=true --prec-sqrt=true", "--use_fast_math", minimal, NULL};
+
+static ls_status version(const Nvrtc *nvrtc, RtcOutput *output) {
+    int major = 0, minor = 0;
+    int result = nvrtc->nvrtcVersion(&major, &minor);
+    if (result)
+        return rtc_fail(output, LS_ERROR_TOOLCHAIN, "it does not say its version: %s",
+                        nvrtc->nvrtcGetErrorString(result));
+    return rtc_fail(output, LS_OK, "NVRTC %d.%d", major, minor);
+}
+
+static int take_log(const Nvrtc *nvrtc, Program program, char **log) {
+    size_t size = 0;
+    int result = nvrtc->nvrtcGetProgramLogSize(program, &size);
+    *log = calloc(size + 1, 1);
+    return result || !*log || size == 0 ? result : nvrtc->nvrtcGetProgramLog(program, *log);
+}
+
+static int take_code(const Nvrtc *nvrtc, Program program, bool ptx, RtcOutput *output) {
+    size_t size = 0;
+    int result =
+        ptx ? nvrtc->nvrtcGetPTXSize(program, &size) : nvrtc->nvrtcGetCUBINSize(program, &size);
+    char *data = result ? NULL : calloc(size + 1, 1);
+    if (data)
+        result = ptx ? nvrtc->nvrtcGetPTX(program, data) : nvrtc->nvrtcGetCUBIN(program, data);
+    output->data = data;
+    output->size = size;
+    return result;
+}
+
+static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
+    const Nvrtc *nvrtc = table;
+    const char *options[8];
+    char architecture[64];
+    int count = 0, major = 0, minor = 0;
+    Program program = NULL;
+    if (job->verb == RTC_VERSION) return version(nvrtc, output);
+    const char *number = strchr(job->target, '_') ? strchr(job->target, '_') + 1 : "";
+    bool ptx = job->form == RTC_ASSEMBLY || strncmp(job->target, "compute_", 8) == 0;
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%s", ptx ? "compute" : "sm",
+             number);
+    options[count++] = architecture;
+    bool is_fast = job->math == LS_MATH_FAST;
+    for (size_t i = 0; i < (is_fast ? COUNT(fast) : COUNT(exact)); i++)
+        options[count++] = is_fast ? fast[i] : exact[i];
+    if (nvrtc->nvrtcVersion(&major, &minor) == 0 && major >= minimal_since)
+        options[count++] = minimal;
+
+    char *log = NULL;
+    int result = nvrtc->nvrtcCreateProgram(&program, job->source, job->label, 0, NULL, NULL);
+    if (!result) {
+        result = nvrtc->nvrtcCompileProgram(program, count, options);
+        int log_result = take_log(nvrtc, program, &log);
+        if (!result) result = log_result;
+        if (!result) result = take_code(nvrtc, program, ptx, output);
+        nvrtc->nvrtcDestroyProgram(&program);
+    }
+    if (result) {
+        ls_status status =
+            rtc_fail(output, LS_ERROR_TOOLCHAIN, "NVRTC %d.%d for %s: %s\n%s", major, minor,
+                     job->target, nvrtc->nvrtcGetErrorString(result), log ? log : "");
+        free(log);
+        return status;
+    }
+    output->log = log;
+    if (!output->data || !log) return LS_ERROR_MEMORY;
+    /* GetPTXSize counts the final zero. A driver wants it, a reader does not. */
+    if (ptx && job->form == RTC_ASSEMBLY && output->size) output->size--;
+    return LS_OK;
+}
+
+static const char *const files[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+                                    "libnvrtc.so.11.2", NULL};
+static const char *const folders[] = {"$CUDA_HOME/lib64",
+                                      "$CUDA_PATH/lib64",
+                                      "$CUDA_HOME/lib",
+                                      "$CONDA_PREFIX/lib",
+                                      "/usr/local/cuda/lib64",
+                                      "/opt/cuda/lib64",
+                                      NULL};
+static const char *const companions[] = {"libnvrtc-builtins.so", NULL};
+
+const RtcToolchain rtc_nvrtc_toolchain = {
+    .name = "nvrtc",
+    .title = "NVRTC",
+    .variable = "LOCKSTEP_NVRTC",
+    .files = files,
+    .folders = folders,
+    .companions = companions,
+    .options = all_options,
+    .advice =
+        "install NVRTC (with the CUDA toolkit, or pip install nvidia-cuda-nvrtc), or name the file "
+        "with LOCKSTEP_NVRTC",
+    .symbols = symbols,
+    .symbol_count = COUNT(symbols),
+    .run = run,
+};

@@ -1,0 +1,264 @@
+/* rtc_process.c: the one helper process that GPU toolchains run in.
+ *
+ * How a library finds its helper: it carries it. The helper (rtc_helper.c) is built first and its
+ * bytes are compiled into the library, which puts them in a memory file and runs that: nothing to
+ * install beside the library, no path to go wrong, whatever program it is linked into. Where memory
+ * files may not be run (vm.memfd_noexec, no /proc), a file in a temporary folder serves, and is
+ * gone once it runs.
+ *
+ * The helper is spawned at the first GPU compile of a process and kept, since loading NVRTC takes
+ * longer than compiling. It is replaced after a crash or a timeout. This is the library's one piece
+ * of global state: a child process belongs to the process, not to a context; a lock guards it. A
+ * process that forked gets a helper of its own. */
+#include "rtc_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS_KEPT 2000 /* of what a toolchain printed before it crashed */
+
+static const RtcToolchain *const toolchains[RTC_TOOLCHAIN_COUNT] = {
+    [RTC_TOOLCHAIN_NVRTC] = &rtc_nvrtc_toolchain, [RTC_TOOLCHAIN_HIPRTC] = &rtc_hiprtc_toolchain};
+
+typedef struct Helper {
+    pid_t pid, owner; /* owner: the process whose child it is; 0: there is none */
+    int channel;      /* our end of its standard input */
+    int words;        /* a memory file: its standard output and error */
+} Helper;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Helper kept;
+
+/* ---- starting and ending ---- */
+
+static bool write_all(int file, const void *data, size_t size) {
+    for (const char *next = data; size;) {
+        ssize_t put = write(file, next, size);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        next += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+/* A memory file above the standard streams, which the child replaces. */
+static int memory_file(const char *name) {
+    int file = memfd_create(name, MFD_CLOEXEC);
+    if (file < 0 || file > 2) return file;
+    int higher = fcntl(file, F_DUPFD_CLOEXEC, 3);
+    close(file);
+    return higher;
+}
+
+static char *const helper_words[] = {(char[]){"lockstep-rtc"}, NULL};
+
+static int spawn_from_memory(int input, int output, pid_t *pid) {
+    char path[64];
+    int file = memory_file("lockstep-rtc");
+    if (file < 0) return errno;
+    int error = write_all(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (!error) error = rtc_spawn(path, helper_words, NULL, input, output, pid);
+    close(file);
+    return error;
+}
+
+static int spawn_from_file(int input, int output, pid_t *pid) {
+    const char *places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    int error = ENOENT;
+    for (size_t i = 0; i < COUNT(places); i++) {
+        char folder[4000], path[4096];
+        if (!places[i] || !*places[i] ||
+            (size_t)snprintf(folder, sizeof folder, "%s/lockstep-XXXXXX", places[i]) >=
+                sizeof folder ||
+            !mkdtemp(folder))
+            continue;
+        snprintf(path, sizeof path, "%s/lockstep-rtc", folder);
+        int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+        error =
+            file >= 0 && write_all(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
+        if (file >= 0) close(file);
+        /* Busy: another thread forked while the file was open for writing; its child will not be
+         * long. */
+        for (int attempt = 0; !error || (error == ETXTBSY && attempt < 50); attempt++) {
+            if (error) usleep(2000);
+            error = rtc_spawn(path, helper_words, NULL, input, output, pid);
+            if (!error) break;
+        }
+        unlink(path);
+        rmdir(folder);
+        if (!error) return 0;
+    }
+    return error;
+}
+
+/* False, with the reason, if there can be none. */
+static bool helper_start(Helper *helper, char *reason, size_t size) {
+    int ends[2] = {-1, -1};
+    helper->owner = 0;
+    helper->words = memory_file("lockstep-rtc-words");
+    if (helper->words < 0) helper->words = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int error = helper->words < 0 ? errno : 0;
+    if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) error = errno;
+    if (!error) fcntl(helper->words, F_SETFL, O_APPEND); /* so that emptying it rewinds it */
+    if (!error) {
+        error = spawn_from_memory(ends[1], helper->words, &helper->pid);
+        if (error) error = spawn_from_file(ends[1], helper->words, &helper->pid);
+    }
+    if (ends[1] >= 0) close(ends[1]);
+    if (!error) {
+        helper->channel = ends[0];
+        helper->owner = getpid();
+        return true;
+    }
+    snprintf(reason, size, "the helper process for GPU compilers cannot be started: %s",
+             strerror(error));
+    if (ends[0] >= 0) close(ends[0]);
+    if (helper->words >= 0) close(helper->words);
+    return false;
+}
+
+/* Forgets the helper; ends it if it runs at `deadline`. Gives its exit status, or -1. */
+static int helper_end(Helper *helper, double deadline) {
+    int status = -1;
+    if (helper->owner == 0) return -1;
+    close(helper->channel);
+    if (helper->owner == getpid()) rtc_reap(helper->pid, deadline, &status);
+    close(helper->words);
+    helper->owner = 0;
+    return status;
+}
+
+/* The end of what it printed, in one piece of text; *text is a string always. */
+static void helper_words_read(const Helper *helper, char text[WORDS_KEPT + 1]) {
+    struct stat status;
+    ssize_t got = 0;
+    if (fstat(helper->words, &status) == 0 && S_ISREG(status.st_mode)) {
+        off_t from = status.st_size > WORDS_KEPT ? status.st_size - WORDS_KEPT : 0;
+        got = pread(helper->words, text, WORDS_KEPT, from);
+    }
+    text[got > 0 ? got : 0] = 0;
+    for (size_t n = strlen(text); n && strchr(" \r\n", text[n - 1]); n--) text[n - 1] = 0;
+}
+
+/* ---- talking ---- */
+
+typedef enum Talk { TALK_DONE, TALK_DEAD, TALK_LATE } Talk;
+
+/* Moves bytes one way until all are moved, the helper is gone, or it is too late. */
+static Talk move(const Helper *helper, bool send_them, void *data, size_t size, double deadline) {
+    for (char *next = data; size;) {
+        double left = deadline - rtc_now();
+        if (left <= 0) return TALK_LATE;
+        struct pollfd wait = {.fd = helper->channel, .events = send_them ? POLLOUT : POLLIN};
+        int ready = poll(&wait, 1, left > 1e6 ? 1000000 : (int)left + 1);
+        if (ready <= 0) {
+            if (ready < 0 && errno != EINTR) return TALK_DEAD;
+            continue;
+        }
+        ssize_t moved = send_them ? send(helper->channel, next, size, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                  : recv(helper->channel, next, size, MSG_DONTWAIT);
+        if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (moved <= 0) return TALK_DEAD;
+        next += moved;
+        size -= (size_t)moved;
+    }
+    return TALK_DONE;
+}
+
+static Talk talk(const Helper *helper, RtcRequest *request, const char *path, const RtcJob *job,
+                 RtcReply *reply, RtcOutput *output, double deadline) {
+    const struct {
+        const void *data;
+        uint64_t size;
+    } parts[] = {{request, sizeof *request},
+                 {path, request->path_size},
+                 {job->label, request->label_size},
+                 {job->target, request->target_size},
+                 {job->source, request->source_size - 1},
+                 {"", 1}};
+    Talk state = TALK_DONE;
+    for (size_t i = 0; i < COUNT(parts) && state == TALK_DONE; i++)
+        state =
+            move(helper, true, (void *)(uintptr_t)parts[i].data, (size_t)parts[i].size, deadline);
+    if (state == TALK_DONE) state = move(helper, false, reply, sizeof *reply, deadline);
+    if (state != TALK_DONE) return state;
+    if (reply->magic != RTC_MAGIC || reply->status >= LS_STATUS_COUNT) return TALK_DEAD;
+    output->data = calloc((size_t)reply->data_size + 1, 1);
+    output->log = calloc((size_t)reply->log_size + 1, 1);
+    if (!output->data || !output->log) return TALK_DEAD;
+    output->size = (size_t)reply->data_size;
+    state = move(helper, false, output->data, output->size, deadline);
+    return state == TALK_DONE ? move(helper, false, output->log, (size_t)reply->log_size, deadline)
+                              : state;
+}
+
+ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *job,
+                          RtcOutput *output) {
+    const char *title = toolchains[toolchain]->title;
+    const char *target = job->target[0] ? job->target : "its version";
+    char words[WORDS_KEPT + 1] = "", reason[256] = "";
+    double timeout = rtc_timeout(), start = rtc_now();
+    RtcReply reply = {0};
+    Talk state = TALK_DEAD;
+    int status = -1;
+    RtcRequest request = {.magic = RTC_MAGIC,
+                          .toolchain = toolchain,
+                          .verb = (uint32_t)job->verb,
+                          .form = (uint32_t)job->form,
+                          .math = (uint32_t)job->math,
+                          .seconds = (uint32_t)(timeout / 1e3) + 2,
+                          .path_size = strlen(path) + 1,
+                          .label_size = strlen(job->label) + 1,
+                          .target_size = strlen(job->target) + 1,
+                          .source_size = job->size + 1};
+    pthread_mutex_lock(&lock);
+    if (kept.owner && kept.owner != getpid()) helper_end(&kept, 0);
+    /* A helper that dies on a request may have died of an earlier one, or been killed while idle: a
+     * fresh one gets a second chance. A fresh one that dies died of this request. */
+    for (bool fresh = false; !fresh && state == TALK_DEAD;) {
+        fresh = kept.owner == 0;
+        if (fresh && !helper_start(&kept, reason, sizeof reason)) break;
+        if (ftruncate(kept.words, 0) != 0) { /* old words then precede the new ones */
+        }
+        double deadline = rtc_now() + timeout;
+        rtc_output_free(output);
+        state = talk(&kept, &request, path, job, &reply, output, deadline);
+        if (state == TALK_DONE) continue;
+        helper_words_read(&kept, words);
+        /* One that closed the channel is about to exit, and how tells why. */
+        status = helper_end(&kept, state == TALK_DEAD ? rtc_now() + 1000 : 0);
+    }
+    pthread_mutex_unlock(&lock);
+    output->milliseconds = state == TALK_DONE ? reply.milliseconds : rtc_now() - start;
+    if (state == TALK_DONE) {
+        if (reply.status == LS_OK) return LS_OK;
+        free(output->data);
+        output->data = NULL;
+        output->size = 0;
+        return (ls_status)reply.status;
+    }
+    if (reason[0]) return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
+    if (state == TALK_LATE)
+        return rtc_fail(
+            output, LS_ERROR_TOOLCHAIN,
+            "%s was not done with %s for %s after %.0f seconds and was ended; a slow machine may "
+            "be given more time with LOCKSTEP_COMPILE_TIMEOUT%s%s",
+            title, job->label, target, timeout / 1e3, words[0] ? "\n" : "", words);
+    rtc_explain_exit(status, reason, sizeof reason);
+    return rtc_fail(
+        output, LS_ERROR_TOOLCHAIN,
+        "%s crashed on %s for %s: its process %s; an old one does so for a device it does not "
+        "know%s%s",
+        title, job->label, target, reason, words[0] ? "; it said:\n" : "", words);
+}
