@@ -1,0 +1,61 @@
+"""The little of Lockstep's C API that the benchmarks need, through ctypes."""
+import ctypes as C
+import os
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TYPES = {"f64": 0, "f32": 1, "i64": 2, "i32": 3, "bool": 6, "f16": 7, "bf16": 8}
+
+
+class Tensor(C.Structure):
+    _fields_ = [("data", C.c_void_p), ("type", C.c_int), ("rank", C.c_uint32),
+                ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64))]
+
+
+def load(build):
+    library = C.CDLL(os.path.join(build, "tests", "bench", "liblockstep_shared.so"))
+    pointer, text = C.c_void_p, C.c_char_p
+    for name, arguments in {
+            "ls_context_create": [text, pointer, C.POINTER(pointer)],
+            "ls_program_load": [pointer, text, pointer, C.POINTER(pointer)],
+            "ls_step_create": [pointer, text, C.POINTER(pointer)],
+            "ls_step_bind": [pointer, text, C.POINTER(Tensor)],
+            "ls_step_set_number": [pointer, text, C.c_double],
+            "ls_step_want": [pointer, text],
+            "ls_step_prepare": [pointer], "ls_step_launch": [pointer],
+            "ls_synchronize": [pointer]}.items():
+        getattr(library, name).argtypes = arguments
+    for name in ("ls_error_message", "ls_context_describe"):
+        getattr(library, name).argtypes = [pointer]
+        getattr(library, name).restype = text
+    return library
+
+
+class Context:
+    def __init__(self, build, device, stream=None):
+        self.library, self.handle = load(build), C.c_void_p()
+        self.check(self.library.ls_context_create(device.encode(), stream, C.byref(self.handle)))
+        self.description = self.library.ls_context_describe(self.handle).decode()
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.library.ls_error_message(self.handle).decode())
+
+    def synchronize(self):
+        self.check(self.library.ls_synchronize(self.handle))
+
+    def step(self, path, name, arrays, wanted=(), **cells):
+        """arrays: name -> (address, type, shape)"""
+        program, step = C.c_void_p(), C.c_void_p()
+        self.check(self.library.ls_program_load(self.handle, path.encode(), None, C.byref(program)))
+        self.check(self.library.ls_step_create(program, name.encode(), C.byref(step)))
+        for parameter, (address, dtype, shape) in arrays.items():
+            lengths = (C.c_int64 * len(shape))(*shape)
+            tensor = Tensor(address, TYPES[dtype], len(shape), lengths, None)
+            self.check(self.library.ls_step_bind(step, parameter.encode(), C.byref(tensor)))
+        for parameter in wanted:
+            self.check(self.library.ls_step_want(step, parameter.encode()))
+        for parameter, value in cells.items():
+            self.check(self.library.ls_step_set_number(step, parameter.encode(), value))
+        self.check(self.library.ls_step_prepare(step))
+        launch, check = self.library.ls_step_launch, self.check
+        return lambda: check(launch(step))

@@ -1,0 +1,74 @@
+"""Timing on a machine whose speed changes from second to second: every candidate runs between two runs
+of a kernel that only moves the same bytes, in the same round; rounds that another process disturbed are
+dropped; medians of times and of ratios are reported."""
+import os
+import statistics
+import time
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds():
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, soft, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + soft + steal) / TICK
+
+
+def own_seconds():
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class Foreign:
+    """How much processor time others used while the body ran, as a share of the wall time."""
+
+    def __enter__(self):
+        self.start = busy_seconds(), own_seconds(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_):
+        busy, own, wall = self.start
+        self.wall = time.perf_counter() - wall
+        self.seconds = max(0.0, (busy_seconds() - busy) - (own_seconds() - own))
+
+    def disturbed(self):
+        return self.seconds > max(0.08 * self.wall, 0.03)
+
+
+def stopwatch(function):
+    time.sleep(0.002)  # OpenMP's threads stop spinning before the next candidate starts
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def compare(candidates, reference, rounds, patience=60):
+    """candidates: name -> function. Returns name -> {median_s, min_s, max_s, fraction, rounds}, where
+    fraction is the reference's time over the candidate's."""
+    reference()
+    for function in candidates.values():
+        function()
+    times = {name: [] for name in candidates}
+    ratios = {name: [] for name in candidates}
+    limits, kept, dropped, rest = [], 0, 0, []
+    while kept < rounds:
+        found = {}
+        with Foreign() as foreign:
+            for name, function in candidates.items():
+                before, took, after = stopwatch(reference), stopwatch(function), stopwatch(reference)
+                found[name] = took, (before + after) / 2 / took
+                rest += [before, after]
+        if foreign.disturbed() and dropped < patience:
+            dropped += 1
+            continue
+        kept += 1
+        limits += rest
+        rest = []
+        for name, (took, ratio) in found.items():
+            times[name].append(took)
+            ratios[name].append(ratio)
+    result = {name: {"median_s": statistics.median(times[name]), "min_s": min(times[name]),
+                     "max_s": max(times[name]), "fraction": statistics.median(ratios[name])}
+              for name in candidates}
+    return result, {"median_s": statistics.median(limits), "min_s": min(limits), "rounds": kept,
+                    "dropped_rounds": dropped, "disturbed": dropped >= patience}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# On a machine with a GPU: builds, runs the execution tests on the device, compares every bit with the
+# interpreter, then measures. Needs a C compiler, CMake with make, the CUDA toolkit (for NVRTC) and, for
+# the measurements, python3; PyTorch is a peer where it is importable. No network, no lit, no cmocka.
+#
+#   sh tests/gpu.sh [--device cuda|hip|cpu] [--build DIR] [--quick] [RESULTS]
+#
+# RESULTS (default build-gpu/results) receives exec.json, bench.json, result.json and the logs. The exit
+# status is 0 when every bit was right.
+set -eu
+cd "$(dirname "$0")/.."
+
+device=cuda build=build-gpu results="" quick=""
+while [ $# -gt 0 ]; do
+    case $1 in
+    --device) device=$2; shift ;;
+    --build) build=$2; shift ;;
+    --quick) quick=--quick ;;
+    -*) echo "usage: sh tests/gpu.sh [--device cuda|hip|cpu] [--build DIR] [--quick] [RESULTS]" >&2; exit 2 ;;
+    *) results=$1 ;;
+    esac
+    shift
+done
+results=${results:-$build/results}
+mkdir -p "$build" "$results"
+say() { printf '\n== %s\n' "$*"; }
+jobs=$(nproc 2>/dev/null || echo 2)
+
+say "Building into $build"
+cmake -S . -B "$build" -G "Unix Makefiles" >"$results/build.log" 2>&1 &&
+    cmake --build "$build" --parallel "$jobs" \
+        --target lockstep_command exec_runner linreg >>"$results/build.log" 2>&1 ||
+    { tail -n 40 "$results/build.log"; exit 1; }
+if ! cmake --build "$build" --parallel "$jobs" --target bench_parts >>"$results/build.log" 2>&1; then
+    echo "the parts of the benchmark did not build: see $results/build.log"
+fi
+
+# NVRTC lies in the toolkit; the loader may not know where.
+if [ -z "${LOCKSTEP_NVRTC:-}" ]; then
+    for file in /usr/local/cuda*/lib64/libnvrtc.so /usr/local/cuda*/targets/*/lib/libnvrtc.so; do
+        [ -e "$file" ] && LOCKSTEP_NVRTC=$file && export LOCKSTEP_NVRTC && break
+    done
+fi
+LOCKSTEP_CACHE_DIR=$(cd "$results" && pwd)/cache
+export LOCKSTEP_CACHE_DIR
+
+say "Devices"
+"$build/lockstep" devices | tee "$results/devices.txt" || true
+
+say "Execution tests on $device, every bit against the interpreter"
+status=0
+"$build/tests/exec/exec_runner" --device "$device" $quick --json "$results/exec.json" \
+    >"$results/exec.log" 2>&1 || status=$?
+grep -E '^(FAILED|  FAILED|  MISMATCH)' "$results/exec.log" | head -n 40 || true
+tail -n 8 "$results/exec.log"
+
+say "A model in training on $device"
+"$build/examples/linreg/linreg" --device "$device" --steps 2000 >"$results/linreg.log" 2>&1 || status=1
+tail -n 3 "$results/linreg.log"
+
+say "Measurements"
+if ! command -v python3 >/dev/null 2>&1; then
+    echo "no python3: not measured"
+elif [ "$device" = hip ]; then
+    echo "no peers to measure against on $device: not measured"
+else
+    PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/gpu.py --build "$build" --device "$device" --json "$results/bench.json" ||
+        { echo "measuring failed"; status=1; }
+fi
+
+{
+    printf '{"device": "%s", "exec_status": %d' "$device" "$status"
+    for part in exec bench; do
+        [ -s "$results/$part.json" ] && { printf ', "%s": ' "$part"; cat "$results/$part.json"; }
+    done
+    printf '}\n'
+} >"$results/result.json"
+say "Results in $results/result.json; status $status"
+exit "$status"
