@@ -63,13 +63,15 @@ ls_status ls_program_from_images(ls_context *context, const ls_image *const *ima
     ls_program *made = calloc(1, sizeof *made);
     if (!made) return error_memory(&context->error, "ls_program_from_images");
     made->context = context;
+    made->references = 1;
+    made->variants = calloc(count + 1, sizeof *made->variants);
     made->images = calloc(count + 1, sizeof *made->images);
     made->names = calloc(count + 1, sizeof *made->names);
     made->targets = calloc(count + 1, sizeof *made->targets);
-    bool complete = made->images && made->names && made->targets;
+    bool complete = made->variants && made->images && made->names && made->targets;
     for (size_t i = 0; i < count && complete; i++) complete = add_image(made, images[i]);
     if (!complete) {
-        ls_program_destroy(made);
+        program_release(made);
         return error_memory(&context->error, "ls_program_from_images");
     }
     made->make = make; /* only now: on failure the maker stays the caller's */
@@ -79,14 +81,47 @@ ls_status ls_program_from_images(ls_context *context, const ls_image *const *ima
     return LS_OK;
 }
 
-void ls_program_destroy(ls_program *program) {
-    if (!program) return;
+static void free_variants(ls_program *program, size_t index) {
+    Variant *variants = program->variants[index];
+    const ls_image *image = program->images[index];
+    for (uint32_t i = 0; variants && i < image->variant_count; i++) {
+        if (variants[i].loaded)
+            program->context->driver->unload(program->context->device, variants[i].module);
+        free(variants[i].kernels);
+    }
+    free(variants);
+}
+
+Variant *program_variants(ls_program *program, size_t index) {
+    if (program->variants[index]) return program->variants[index];
+    const ls_image *image = program->images[index];
+    program->variants[index] = calloc(image->variant_count + 1u, sizeof(Variant));
+    for (uint32_t i = 0; program->variants[index] && i < image->variant_count; i++) {
+        Variant *variant = &program->variants[index][i];
+        variant->kernels = calloc(image->variants[i].kernel_count + 1u, sizeof(Kernel));
+        if (variant->kernels) continue;
+        free_variants(program, index);
+        program->variants[index] = NULL;
+    }
+    return program->variants[index];
+}
+
+void program_release(ls_program *program) {
+    if (--program->references > 0) return;
+    for (size_t i = 0; i < program->count; i++) {
+        free_variants(program, i);
+        free(program->targets[i]);
+    }
     if (program->release) program->release(program->maker);
-    for (size_t i = 0; i < program->count; i++) free(program->targets[i]);
+    free(program->variants);
     free(program->targets);
     free(program->names);
     free(program->images);
     free(program);
+}
+
+void ls_program_destroy(ls_program *program) {
+    if (program) program_release(program);
 }
 
 size_t ls_program_step_count(const ls_program *program) {

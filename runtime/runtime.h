@@ -145,8 +145,16 @@ struct ls_context {
 ls_status context_not_capturing(ls_context *context, const char *call);
 
 /* program.c */
+typedef struct Variant { /* what is loaded of an image's variant; the program's steps share it */
+    bool loaded, from_cache;
+    double compile_ms;
+    void *module;
+    Kernel *kernels;
+} Variant;
 struct ls_program {
     ls_context *context;
+    uint32_t references; /* the caller's and one per step */
+    Variant **variants;  /* per step, once one was created: an array over the image's variants */
     const ls_image **images; /* one per step: the best for the device, NULL where none suits */
     const char **names;
     char **targets; /* what there was, for messages: "sm_80, sm_90" */
@@ -155,6 +163,9 @@ struct ls_program {
     void *maker;
     void (*release)(void *maker);
 };
+/* The variants of step `index`, allocated on first use; NULL: out of memory. */
+Variant *program_variants(ls_program *program, size_t index);
+void program_release(ls_program *program); /* drops one reference */
 
 /* step.c: life, values and launch. step_bind.c: bindings. step_prepare.c: from bindings to
  * launches. */
@@ -168,13 +179,6 @@ typedef struct Binding {
     uint64_t owned_bytes;
     int64_t *shape, *strides; /* rank of each */
 } Binding;
-typedef struct Variant { /* what is loaded of an image's variant */
-    bool loaded;
-    bool from_cache;
-    double compile_ms;
-    void *module;
-    Kernel *kernels;
-} Variant;
 typedef struct Temporary {
     void *data;
     uint64_t bytes;
@@ -189,7 +193,7 @@ struct ls_step {
     uint32_t launch_count;
     Launch *launches;
     Binding *bindings;
-    Variant *variants;
+    Variant *variants; /* the program's */
     uint64_t *arguments;
     int64_t *sizes;   /* of the axes */
     int64_t *numbers; /* where the bindings' shapes and strides lie */

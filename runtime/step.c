@@ -34,24 +34,19 @@ static bool allocate_host(ls_step *step) {
     size_t kernels = most(image, offsetof(ls_image_variant, kernel_count));
     size_t words = image->axis_count + image->parameter_count + temporaries + numbers;
     step->bindings = calloc(image->parameter_count + 1u, sizeof *step->bindings);
-    step->variants = calloc(image->variant_count + 1u, sizeof *step->variants);
     step->sizes = calloc(image->axis_count + 1u, sizeof *step->sizes);
     step->numbers = calloc(2 * numbers + 1, sizeof *step->numbers);
     step->temporaries = calloc(temporaries + 1, sizeof *step->temporaries);
     step->launches = calloc(kernels + 1, sizeof *step->launches);
     step->arguments = calloc(words + 1, sizeof *step->arguments);
-    if (!step->bindings || !step->variants || !step->sizes || !step->numbers ||
-        !step->temporaries || !step->launches || !step->arguments)
+    if (!step->bindings || !step->sizes || !step->numbers || !step->temporaries ||
+        !step->launches || !step->arguments)
         return false;
     int64_t *next = step->numbers;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
         step->bindings[i].shape = next;
         step->bindings[i].strides = next + image->parameters[i].rank;
         next += 2 * (size_t)image->parameters[i].rank;
-    }
-    for (uint32_t i = 0; i < image->variant_count; i++) {
-        step->variants[i].kernels = calloc(image->variants[i].kernel_count + 1u, sizeof(Kernel));
-        if (!step->variants[i].kernels) return false;
     }
     return true;
 }
@@ -99,12 +94,12 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
     return LS_OK;
 }
 
-static ls_status find_image(ls_program *program, const char *name, const ls_image **image) {
+static ls_status find_image(ls_program *program, const char *name, size_t *index) {
     Error *error = &program->context->error;
     for (size_t i = 0; i < program->count; i++) {
         if (strcmp(program->names[i], name) != 0) continue;
-        *image = program->images[i];
-        if (*image) return LS_OK;
+        *index = i;
+        if (program->images[i]) return LS_OK;
         return error_set(error, LS_ERROR_UNSUPPORTED,
                          "ls_step_create: step `%s` was built for %s, and %s needs %s; add it to "
                          "--targets of `lockstep build`",
@@ -130,17 +125,20 @@ ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) 
     ls_context *context = program->context;
     ls_status status = context_not_capturing(context, call);
     if (status != LS_OK) return status;
-    const ls_image *image;
-    status = find_image(program, name, &image);
-    if (status == LS_OK) status = check_image(context, image);
+    size_t index;
+    status = find_image(program, name, &index);
+    if (status == LS_OK) status = check_image(context, program->images[index]);
     if (status != LS_OK) return status;
     ls_step *made = calloc(1, sizeof *made);
     if (!made) return error_memory(&context->error, call);
     made->program = program;
     made->context = context;
-    made->image = image;
+    made->image = program->images[index];
     made->references = 1;
-    status = allocate_host(made) ? create_cells(made) : error_memory(&context->error, call);
+    program->references++;
+    made->variants = program_variants(program, index);
+    status = made->variants && allocate_host(made) ? create_cells(made)
+                                                   : error_memory(&context->error, call);
     if (status != LS_OK) {
         step_release(made);
         return status;
@@ -153,11 +151,6 @@ void step_release(ls_step *step) {
     if (--step->references > 0) return;
     ls_context *context = step->context;
     const ls_image *image = step->image;
-    for (uint32_t i = 0; step->variants && i < image->variant_count; i++) {
-        if (step->variants[i].loaded)
-            context->driver->unload(context->device, step->variants[i].module);
-        free(step->variants[i].kernels);
-    }
     for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
         memory_free(context, step->bindings[i].owned);
     size_t temporaries = most(image, offsetof(ls_image_variant, temporary_count));
@@ -171,8 +164,8 @@ void step_release(ls_step *step) {
     free(step->temporaries);
     free(step->numbers);
     free(step->sizes);
-    free(step->variants);
     free(step->bindings);
+    program_release(step->program);
     free(step);
 }
 
