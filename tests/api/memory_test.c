@@ -1,0 +1,189 @@
+/* memory_test.c: the host's memory runs out at the n-th allocation, for every n. Each time the call
+ * says LS_ERROR_MEMORY, nothing leaks (the last line counts), and the same context goes on. */
+#include "fixtures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *pointer, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **pointer, size_t alignment, size_t size);
+void __real_free(void *pointer);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *pointer, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size);
+void __wrap_free(void *pointer);
+
+static long live, until_failure; /* 0: never fails */
+
+static bool fails(void) {
+    return until_failure > 0 && --until_failure == 0;
+}
+
+static void *counted(void *pointer) {
+    live += pointer != NULL;
+    return pointer;
+}
+
+void *__wrap_malloc(size_t size) {
+    return fails() ? NULL : counted(__real_malloc(size));
+}
+void *__wrap_calloc(size_t count, size_t size) {
+    return fails() ? NULL : counted(__real_calloc(count, size));
+}
+void *__wrap_realloc(void *pointer, size_t size) {
+    if (fails()) return NULL;
+    void *moved = __real_realloc(pointer, size);
+    live += moved && !pointer;
+    return moved;
+}
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+    return fails() ? NULL : counted(__real_aligned_alloc(alignment, size));
+}
+int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size) {
+    if (fails()) return 12;
+    int result = __real_posix_memalign(pointer, alignment, size);
+    live += result == 0;
+    return result;
+}
+void __wrap_free(void *pointer) {
+    live -= pointer != NULL;
+    __real_free(pointer);
+}
+
+/* Everything the API allocates for. Stops at the first failure and reports it. */
+static ls_status use_everything(bool *message_fits) {
+    static _Alignas(16) float p[64], g[64];
+    const int64_t shape[2] = {8, 8}, larger[2] = {1, 64};
+    const ls_image *images[] = {&image_descend, &image_fixed};
+    ls_context *context = NULL;
+    ls_program *program = NULL;
+    ls_step *step = NULL;
+    ls_graph *graph = NULL;
+    ls_event *event = NULL;
+    void *memory[100] = {NULL};
+    ls_tensor tp = tensor_of(p, LS_F32, 2, shape), tg = tensor_of(g, LS_F32, 2, shape), output;
+    *message_fits = true;
+    ls_status status = ls_context_create("cpu", NULL, &context);
+    if (status != LS_OK) {
+        assert_null(context);
+        *message_fits = strstr(ls_error_message(NULL), "ran out of memory") != NULL;
+        return status;
+    }
+    status = ls_program_from_images(context, images, 2, NULL, NULL, NULL, &program);
+    if (status == LS_OK) status = ls_step_create(program, "descend", &step);
+    if (status == LS_OK) status = ls_step_bind(step, "p", &tp);
+    if (status == LS_OK) status = ls_step_bind(step, "g", &tg);
+    if (status == LS_OK) status = ls_step_set_number(step, "lr", 1);
+    if (status == LS_OK) status = ls_step_prepare(step);
+    bool begun = status == LS_OK && (status = ls_graph_begin(context)) == LS_OK;
+    for (int i = 0; i < 5 && status == LS_OK; i++) status = ls_step_launch(step);
+    if (begun && status != LS_OK) {
+        assert_int_equal(ls_graph_end(context, &graph), LS_ERROR_STATE);
+        assert_null(graph);
+    }
+    if (status == LS_OK) status = ls_graph_end(context, &graph);
+    if (status == LS_OK) status = ls_graph_launch(graph);
+    tp.shape = tg.shape = larger; /* the same size, then a launch without a capture */
+    if (status == LS_OK) status = ls_step_bind(step, "p", &tp);
+    if (status == LS_OK) status = ls_step_bind(step, "g", &tg);
+    if (status == LS_OK) status = ls_step_output(step, "w", &output);
+    for (int i = 0; i < 3 && status == LS_OK; i++) {
+        long before = until_failure;
+        status = ls_step_launch(step);
+        assert_int_equal(until_failure, before); /* steady state: no allocation */
+    }
+    if (status == LS_OK) status = ls_event_create(context, &event);
+    for (int i = 0; i < 100 && status == LS_OK; i++) status = ls_alloc(context, 100, &memory[i]);
+    if (status != LS_OK) {
+        const char *message = ls_error_message(context);
+        *message_fits = strstr(message, "memory") || strstr(message, "MiB more");
+        long kept = until_failure; /* and now that there is memory again, the context still works */
+        until_failure = 0;
+        void *more;
+        EXPECT_OK(context, ls_alloc(context, 1 << 20, &more));
+        ls_free(context, more);
+        until_failure = kept;
+    }
+    for (int i = 0; i < 100; i += 2)
+        ls_free(context, memory[i]); /* the others go with the context */
+    ls_event_destroy(event);
+    ls_graph_destroy(graph);
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+    return status;
+}
+
+static void every_allocation(void **state) {
+    (void)state;
+    setenv("LOCKSTEP_THREADS", "2", 1);
+    bool fits;
+    assert_int_equal(use_everything(&fits), LS_OK); /* what is allocated once, such as setenv's */
+    long before = live, n = 0;
+    ls_status status = LS_ERROR_MEMORY;
+    while (status != LS_OK) {
+        until_failure = ++n;
+        status = use_everything(&fits);
+        bool reached = until_failure == 0;
+        until_failure = 0;
+        if (reached && status != LS_ERROR_MEMORY && status != LS_OK)
+            fail_msg("allocation %ld: %s", n, ls_status_name(status));
+        if (!fits) fail_msg("allocation %ld: the message does not speak of memory", n);
+        if (live != before) fail_msg("allocation %ld: %ld leaked", n, live - before);
+        if (!reached)
+            assert_int_equal(status, LS_OK);
+        else if (status == LS_OK)
+            status = LS_ERROR_MEMORY; /* it did without; try the next */
+    }
+    assert_true(n > 40);
+}
+
+static void statistics(void **state) {
+    (void)state;
+    setenv("LOCKSTEP_THREADS", "1", 1);
+    ls_context *context;
+    ls_memory_statistics s;
+    void *memory[1000];
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 1000; i++) EXPECT_OK(context, ls_alloc(context, 10, &memory[i]));
+        ls_memory_stats(context, &s);
+        assert_int_equal(s.in_use, 10000);
+        assert_int_equal(s.allocations, 1000);
+        for (int i = 0; i < 1000; i++) ls_free(context, memory[(i * 7 + round) % 1000]);
+        ls_memory_stats(context, &s);
+        assert_int_equal(s.in_use, 0);
+        assert_int_equal(s.allocations, 0);
+        assert_int_equal(s.peak, 10000);
+    }
+    int stranger;
+    ls_free(context, &stranger); /* not ours: left alone */
+    ls_free(context, NULL);
+    void *pointer = &stranger;
+    EXPECT_FAILURE(context, LS_ERROR_MEMORY, ls_alloc(context, SIZE_MAX / 4, &pointer),
+                   "MiB more on cpu", "this context holds 0.0 MiB in 0 allocations");
+    assert_null(pointer);
+    EXPECT_OK(context, ls_alloc(context, 0, &pointer));
+    assert_non_null(pointer);
+    EXPECT_OK(context, ls_alloc(context, 5 << 20, &memory[0])); /* on huge pages */
+    assert_int_equal((uintptr_t)memory[0] % (2 << 20), 0);
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_copy_in(context, NULL, &s, 4), "device is NULL");
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_copy_out(context, NULL, pointer, 4),
+                   "host is NULL");
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_alloc(context, 4, NULL), "pointer is NULL");
+    EXPECT_OK(context, ls_copy_in(context, NULL, NULL, 0));
+    ls_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation),
+        cmocka_unit_test(statistics),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

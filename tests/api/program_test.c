@@ -1,0 +1,237 @@
+/* program_test.c: contexts and devices by name, images that do not fit, code made on demand. */
+#include "fixtures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void devices(void **state) {
+    (void)state;
+    ls_device_info info[16];
+    setenv("LOCKSTEP_THREADS", "3", 1);
+    size_t count = ls_devices(NULL, 0);
+    assert_true(count >= 1);
+    assert_int_equal(ls_devices(info, 16), count);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(strlen(info[i].name) >= 3);
+        assert_true(strlen(info[i].description) > 5);
+        assert_null(strchr(info[i].description, '\n'));
+    }
+    assert_string_equal(info[count - 1].name, "cpu");
+    assert_true(info[count - 1].usable);
+    assert_non_null(strstr(info[count - 1].description, "3 threads"));
+}
+
+static void contexts(void **state) {
+    (void)state;
+    ls_context *context = (ls_context *)&state;
+    static const char *const wrong[] = {"tpu",   "cpu:",      "cpu:x", "cuda:-1",
+                                        "cuda1", "hip:99999", "CPU"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create(wrong[i], NULL, &context),
+                       wrong[i], "names no device");
+        assert_null(context);
+    }
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create("cpu:1", NULL, &context), "no cpu:1");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create("cpu", &context, &context), "stream");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create("cpu", NULL, NULL),
+                   "context is NULL");
+    static const char *const counts[] = {"0", "two", "-1", "1025", "3x", " 3"};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        setenv("LOCKSTEP_THREADS", counts[i], 1);
+        EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create("cpu", NULL, &context),
+                       "LOCKSTEP_THREADS", counts[i]);
+    }
+    setenv("LOCKSTEP_THREADS", "", 1);
+    setenv("LOCKSTEP_DEVICE", "quantum", 1);
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create("auto", NULL, &context), "`quantum`",
+                   "LOCKSTEP_DEVICE");
+    setenv("LOCKSTEP_DEVICE", "cpu:0", 1);
+    EXPECT_OK(NULL, ls_context_create(NULL, NULL, &context));
+    assert_string_equal(ls_context_device(context), "cpu");
+    assert_string_equal(ls_context_target(context), "cpu");
+    assert_int_equal(ls_context_kind(context), LS_DEVICE_CPU);
+    assert_non_null(strstr(ls_context_describe(context), "thread"));
+    assert_string_equal(ls_error_message(context), "no call has failed");
+    ls_context_destroy(context);
+    unsetenv("LOCKSTEP_DEVICE");
+    EXPECT_OK(NULL, ls_context_create(NULL, NULL, &context)); /* whatever is there */
+    ls_context_destroy(context);
+}
+
+static void names(void **state) {
+    (void)state;
+    assert_string_equal(ls_status_name(LS_ERROR_BIND), "LS_ERROR_BIND");
+    assert_string_equal(ls_status_name((ls_status)99), "?");
+    assert_string_equal(ls_type_name(LS_BF16), "bf16");
+    assert_string_equal(ls_type_name(LS_U8), "u8");
+    assert_string_equal(ls_type_name(LS_TYPE_COUNT), "?");
+    assert_int_equal(ls_type_size(LS_BF16), 2);
+    assert_int_equal(ls_type_size(LS_TYPE_COUNT), 0);
+}
+
+static void images(void **state) {
+    (void)state;
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    ls_image newer = image_cells, gpu = image_cells, amd = image_cells;
+    const ls_image *list[] = {&newer}, *foreign[] = {&gpu, &amd},
+                   *mixed[] = {&gpu, &image_cells, &image_fixed};
+    newer.version = 7;
+    gpu.target = "sm_90";
+    amd.target = "gfx90a";
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_FAILURE(context, LS_ERROR_UNSUPPORTED,
+                   ls_program_from_images(context, list, 1, NULL, NULL, NULL, &program), "format 7",
+                   "build it again");
+    assert_null(program);
+    EXPECT_OK(context, ls_program_from_images(context, foreign, 2, NULL, NULL, NULL, &program));
+    assert_int_equal(ls_program_step_count(program), 1);
+    EXPECT_FAILURE(context, LS_ERROR_UNSUPPORTED, ls_step_create(program, "cells", &step),
+                   "built for sm_90, gfx90a", "cpu needs cpu");
+    ls_program_destroy(program);
+    EXPECT_OK(context, ls_program_from_images(context, mixed, 3, NULL, NULL, NULL, &program));
+    assert_int_equal(ls_program_step_count(program), 2);
+    assert_string_equal(ls_program_step_name(program, 1), "fixed");
+    assert_null(ls_program_step_name(program, 2));
+    EXPECT_OK(context, ls_step_create(program, "cells", &step));
+    assert_ptr_equal(ls_step_image(step), &image_cells);
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    EXPECT_OK(context, ls_program_from_images(context, NULL, 0, NULL, NULL, NULL, &program));
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_step_create(program, "cells", &step),
+                   "none at all");
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+}
+
+/* Code made on demand: reads one of the shared objects that the build made. */
+typedef struct Maker {
+    const char *path;
+    ls_status status;
+    void *code;
+    int calls, released;
+} Maker;
+
+static ls_status make(void *argument, const ls_image *image, size_t variant, const void **code,
+                      size_t *size, int *from_cache, const char **message) {
+    Maker *maker = argument;
+    assert_string_equal(image->step, "loaded");
+    assert_int_equal(variant, 0);
+    maker->calls++;
+    *message = "the toolchain is on strike";
+    if (maker->status != LS_OK) return maker->status;
+    FILE *file = fopen(maker->path, "rb");
+    assert_non_null(file);
+    free(maker->code);
+    maker->code = malloc(1 << 20);
+    *size = fread(maker->code, 1, 1 << 20, file);
+    *code = maker->code;
+    *from_cache = 1;
+    return fclose(file) == 0 ? LS_OK : LS_ERROR_FILE;
+}
+
+static void release(void *argument) {
+    ((Maker *)argument)->released++;
+}
+
+static const uint8_t axes[] = {0};
+static const ls_image_axis axis[] = {{"n", -1}};
+static const ls_image_parameter parameters[] = {{"x", LS_IN, LS_I32, 1, axes, 0, 0, 1},
+                                                {"y", LS_OUT, LS_I32, 1, axes, 0, 0, 2}};
+static ls_image_kernel kernel[] = {{"loaded_run", {1, 1, {{1, 0, 1}}}, 1, 1, 1, 0, 1}};
+static const ls_image_variant variant[] = {
+    {"tiles", LS_LAYOUT_DENSE, 0, NULL, UINT64_MAX, 0, NULL, 1, kernel, "source", NULL, 0, NULL}};
+static const ls_image image_loaded = {
+    LS_IMAGE_VERSION, "loaded", "cpu", "loaded.step", 1, 1, axis, 2, parameters, 1, variant};
+
+static const int64_t three[] = {3};
+static _Alignas(16) int32_t x[3] = {1, 2, 3};
+
+static ls_step *open_step(ls_context *context, ls_program *program) {
+    ls_step *step;
+    ls_tensor tensor = tensor_of(x, LS_I32, 1, three);
+    EXPECT_OK(context, ls_step_create(program, "loaded", &step));
+    EXPECT_OK(context, ls_step_bind(step, "x", &tensor));
+    return step;
+}
+
+static int32_t last_of(ls_context *context, ls_step *step) {
+    ls_tensor y;
+    EXPECT_OK(context, ls_step_launch(step));
+    EXPECT_OK(context, ls_step_output(step, "y", &y));
+    return ((int32_t *)y.data)[2];
+}
+
+static void code_on_demand(void **state) {
+    (void)state;
+    ls_context *context;
+    ls_program *first, *second, *codeless;
+    const ls_image *list[] = {&image_loaded};
+    Maker one = {LOADED_CODE_1, LS_OK, NULL, 0, 0},
+          two = {LOADED_CODE_2, LS_ERROR_TOOLCHAIN, NULL, 0, 0};
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, make, &one, release, &first));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, make, &two, release, &second));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, NULL, NULL, NULL, &codeless));
+    ls_step *a = open_step(context, first), *b = open_step(context, second),
+            *c = open_step(context, first);
+    ls_step *d = open_step(context, codeless);
+    assert_int_equal(last_of(context, a), 1003);
+    EXPECT_FAILURE(context, LS_ERROR_TOOLCHAIN, ls_step_launch(b),
+                   "no code for step `loaded` (tiles)", "on strike");
+    two.status = LS_OK; /* work resumes */
+    assert_int_equal(last_of(context, b), 2003);
+    assert_int_equal(last_of(context, a), 1003); /* two objects with the same symbols stay apart */
+    assert_int_equal(last_of(context, c), 1003);
+    assert_int_equal(one.calls, 1); /* two steps share what is loaded */
+    EXPECT_FAILURE(context, LS_ERROR_UNSUPPORTED, ls_step_launch(d), "without code", "liblockstep");
+    ls_step_statistics statistics;
+    EXPECT_OK(context, ls_step_stats(a, &statistics));
+    assert_true(statistics.from_cache && statistics.compile_ms > 0);
+    ls_step_destroy(a);
+    ls_step_destroy(b);
+    ls_step_destroy(d);
+    ls_program_destroy(first);
+    assert_int_equal(one.released, 0); /* a step still uses it */
+    assert_int_equal(last_of(context, c), 1003);
+    ls_step_destroy(c);
+    assert_int_equal(one.released, 1);
+    ls_program_destroy(second);
+    ls_program_destroy(codeless);
+    assert_int_equal(two.released, 1);
+    ls_context_destroy(context);
+    free(one.code);
+    free(two.code);
+}
+
+static void broken_code(void **state) {
+    (void)state;
+    ls_context *context;
+    ls_program *program;
+    const ls_image *list[] = {&image_loaded};
+    Maker maker = {__FILE__, LS_OK, NULL, 0, 0}; /* no shared object at all */
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, make, &maker, NULL, &program));
+    ls_step *step = open_step(context, program);
+    EXPECT_FAILURE(context, LS_ERROR_DEVICE, ls_step_launch(step), "step `loaded`",
+                   "dynamic loader refused");
+    maker.path = LOADED_CODE_1;
+    kernel[0].name = "absent";
+    EXPECT_FAILURE(context, LS_ERROR_INTERNAL, ls_step_launch(step), "no kernel `absent`");
+    kernel[0].name = "loaded_run";
+    assert_int_equal(last_of(context, step), 1003);
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+    free(maker.code);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices), cmocka_unit_test(contexts),       cmocka_unit_test(names),
+        cmocka_unit_test(images),  cmocka_unit_test(code_on_demand), cmocka_unit_test(broken_code),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
