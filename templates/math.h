@@ -192,7 +192,7 @@ ls_expm1_f32(f32 x) { /* 1.11 ulp: half the result, 2^(n-1) (1 + r) - 1/2 kept i
     f32 base = scale - 0.5f, high = ls_fma_f32(scale, r, base);
     f32 low = ls_fma_f32(scale, r, (base - high) + ((scale - base) - 0.5f));
     f32 y = high + ls_fma_f32(scale, q, low);
-    return x == 0.0f ? x : y + y;
+    return ls_abs_f32(x) < 0x1p-24f ? x : y + y; /* keeps -0 and subnormals */
 }
 
 /* ---- logarithms ---- */
@@ -568,9 +568,11 @@ LS_FN ls_split_f64 ls_split_positive_f64(f64 x) {
                                       0x3ff0000000000000u);
     return split;
 }
-/* 1/5 + z/7 + … + z^8/21, the tail of atanh(s) = s + s z (1/3 + z tail), z = s^2 <= 0.0295 */
+/* 1/5 + z/7 + … + z^10/25, the tail of atanh(s) = s + s z (1/3 + z tail), z = s^2 <= 0.0295 */
 LS_FN f64 ls_atanh_tail_f64(f64 z) {
-    f64 g = ls_fma_f64(0x1.8618618618618p-5, z, 0x1.af286bca1af28p-5);
+    f64 g = ls_fma_f64(0x1.47ae147ae147bp-5, z, 0x1.642c8590b2164p-5);
+    g = ls_fma_f64(g, z, 0x1.8618618618618p-5);
+    g = ls_fma_f64(g, z, 0x1.af286bca1af28p-5);
     g = ls_fma_f64(g, z, 0x1.e1e1e1e1e1e1ep-5);
     g = ls_fma_f64(g, z, 0x1.1111111111111p-4);
     g = ls_fma_f64(g, z, 0x1.3b13b13b13b14p-4);
@@ -623,8 +625,9 @@ LS_FN f64 ls_pow_f64(f64 x, f64 y) {
     f64 part = high - (t - bias), ln2 = 0x1.62e42fefa39efp-1; /* 2^(part + low) = exp(r + r_low) */
     f64 r = part * ln2, r_low = ls_fma_f64(part, ln2, -r);
     r_low = r_low + ls_fma_f64(part, 0x1.abc9e3b39803fp-56, low * ln2);
-    f64 power = ls_fma_f64(r * r, ls_exp_remainder_f64(r), ls_fma_f64(r, r_low, r_low));
-    power = 1.0 + (r + power);
+    f64 sum = r + r_low;
+    r_low = r_low - (sum - r);
+    f64 power = 1.0 + (sum + ls_fma_f64(sum * sum, ls_exp_remainder_f64(sum), r_low));
     return ls_pow_special_f64(x, y, ls_scale_by_two_f64(power, ls_bits_f64(t)));
 }
 
