@@ -33,12 +33,16 @@ void native_fill(float *data, size_t count, float low, float high) {
 void native_adamw(float *restrict p, float *restrict m, float *restrict v, const float *restrict g,
                   size_t n, int step, int threads) {
     const float lr = 1e-3f, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, decay = 0.01f;
-    const float correct1 = 1 - powf(beta1, (float)step), correct2 = 1 - powf(beta2, (float)step);
+    const float rate = lr / (1 - powf(beta1, (float)step));
+    const float scale = 1 / sqrtf(1 - powf(beta2, (float)step));
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (size_t i = 0; i < n; i++) {
-        m[i] = beta1 * m[i] + (1 - beta1) * g[i];
-        v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
-        p[i] -= lr * (m[i] / correct1 / (sqrtf(v[i] / correct2) + eps) + decay * p[i]);
+        const float gradient = g[i];
+        const float first = beta1 * m[i] + (1 - beta1) * gradient;
+        const float second = beta2 * v[i] + (1 - beta2) * gradient * gradient;
+        m[i] = first;
+        v[i] = second;
+        p[i] = p[i] * (1 - lr * decay) - rate * first / (sqrtf(second) * scale + eps);
     }
 }
 
