@@ -45,7 +45,6 @@ static const struct {
     bool binary;
 } composites[] = {
     {"lerp", "lerp(@a, @b, @c)", "F", true},
-    {"clamp", "clamp(@a, @b, @c)", "FSU", true},
     {"cube", "@a ** 3", "FSU", false},
     {"inverse", "@a ** -2", "F", false},
     {"horner", "(@a * @b + @c) * @a - @b", "FSU", true},
@@ -85,6 +84,30 @@ static const Shape shapes[] = {
     {"nk_spread", "n, j, k", "n, k", "k", "n, j, k", SIZES_3, false},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* A step is written in two places at once: its parameters and its statements. */
+typedef struct Writer {
+    char *text, *body;
+    size_t size, body_size;
+    FILE *head, *statements;
+} Writer;
+
+static void writer_open(Writer *writer) {
+    writer->head = open_memstream(&writer->text, &writer->size);
+    writer->statements = open_memstream(&writer->body, &writer->body_size);
+    if (!writer->head || !writer->statements) exit(3);
+}
+
+static void writer_close(Writer *writer, Programs *programs, const char *kind, const char *first,
+                         const char *second) {
+    char name[NAME_SIZE];
+    fclose(writer->statements);
+    fprintf(writer->head, ") {\n%s}\n", writer->body);
+    fclose(writer->head);
+    free(writer->body);
+    snprintf(name, sizeof name, "%s-%s-%s", kind, first, second);
+    programs_add(programs, name, writer->text, false);
+}
 
 static void declare(FILE *out, const char *before, const char *name, const char *type,
                     const char *axes) {
@@ -132,28 +155,36 @@ static const char *result_of(const Operation *op, const char *type, char class) 
     if (strstr(" MARK STOP_GRADIENT ", key)) return NULL;
     if (strcmp(type, "f64") == 0 && strstr(no_f64, key)) return NULL;
     if (class == 'U' && strstr(" NEG ABS SIGN ", key)) return NULL;
-    if (strcmp(op->id, "FLOAT_BITS") == 0) return strcmp(type, "f32") == 0 ? "u32" : NULL;
-    if (strcmp(op->id, "FLOAT_FROM_BITS") == 0) return strcmp(type, "u32") == 0 ? "f32" : NULL;
-    if (strcmp(op->rule, "OTHER") == 0) return NULL;
+    if (strcmp(op->rule, "OTHER") == 0)
+        return NULL; /* casts and broadcasts: below, and everywhere */
     const bool number = class != 'B', integer = class == 'S' || class == 'U';
     const struct {
         const char *rule, *result;
         bool allowed;
     } rules[] = {
-        {"SAME", type, number},    {"FLOAT", type, class == 'F'}, {"INT", type, integer},
-        {"SHIFT", type, integer},  {"TEST", "bool", number},      {"FTEST", "bool", class == 'F'},
-        {"BOOL", "bool", !number}, {"SELECT", type, true},        {"POWI", type, number},
+        {"SAME", type, number},
+        {"FLOAT", type, class == 'F'},
+        {"INT", type, integer},
+        {"SHIFT", type, integer},
+        {"TEST", "bool", number},
+        {"EQUAL", "bool", true},
+        {"FTEST", "bool", class == 'F'},
+        {"BOOL", "bool", !number},
+        {"SELECT", type, true},
+        {"POWI", type, number},
+        {"BITS", "u32", strcmp(type, "f32") == 0},
+        {"UNBITS", "f32", strcmp(type, "u32") == 0},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (strcmp(rules[i].rule, op->rule) == 0) return rules[i].allowed ? rules[i].result : NULL;
-    return NULL;
+    fprintf(stderr, "exec_runner: the matrix does not know the rule %s of %s\n", op->rule, op->id);
+    exit(2);
 }
 
 static void elementwise(Programs *programs, const Shape *shape, const char *type, char class) {
-    char *text = NULL, *body = NULL;
-    size_t size = 0, body_size = 0;
-    FILE *out = open_memstream(&text, &size), *statements = open_memstream(&body, &body_size);
-    if (!out || !statements) exit(3);
+    Writer writer;
+    writer_open(&writer);
+    FILE *out = writer.head, *statements = writer.statements;
     if (*shape->sizes) fprintf(out, "# sizes: %s\n", shape->sizes);
     fprintf(out, "step elementwise");
     if (*shape->axes) fprintf(out, "[%s]", shape->axes);
@@ -185,13 +216,7 @@ static void elementwise(Programs *programs, const Shape *shape, const char *type
         write_pattern(statements, composites[i].pattern, shape, class);
         fprintf(statements, "\n");
     }
-    fclose(statements);
-    fprintf(out, ") {\n%s}\n", body);
-    fclose(out);
-    free(body);
-    char name[NAME_SIZE];
-    snprintf(name, sizeof name, "op-%s-%s", type, shape->name);
-    programs_add(programs, name, text, false);
+    writer_close(&writer, programs, "op", type, shape->name);
 }
 
 /* ---- reductions ---- */
@@ -221,10 +246,9 @@ static const Reducer reducers[] = {
 };
 
 static void reduction(Programs *programs, const Reduction *shape, const char *type, char class) {
-    char *text = NULL, *body = NULL;
-    size_t size = 0, body_size = 0;
-    FILE *out = open_memstream(&text, &size), *statements = open_memstream(&body, &body_size);
-    if (!out || !statements) exit(3);
+    Writer writer;
+    writer_open(&writer);
+    FILE *out = writer.head, *statements = writer.statements;
     fprintf(out, "# sizes: %s\nstep reduction[%s](\n", shape->sizes, shape->axes);
     declare(out, "", "a", type, shape->operand);
     for (size_t i = 0; i < sizeof reducers / sizeof *reducers; i++) {
@@ -239,23 +263,16 @@ static void reduction(Programs *programs, const Reduction *shape, const char *ty
         declare(out, "out ", name, result, shape->result);
         fprintf(statements, "    %s = %s[%s](a)\n", name, reducer->name, shape->over);
     }
-    fclose(statements);
-    fprintf(out, ") {\n%s}\n", body);
-    fclose(out);
-    free(body);
-    char name[NAME_SIZE];
-    snprintf(name, sizeof name, "reduce-%s-%s", type, shape->name);
-    programs_add(programs, name, text, false);
+    writer_close(&writer, programs, "reduce", type, shape->name);
 }
 
 /* ---- conversions: from every type of array to every other, written and by the store ---- */
 
 static void conversions(Programs *programs, const char *from, char class, const char *names[],
                         const char *classes) {
-    char *text = NULL, *body = NULL;
-    size_t size = 0, body_size = 0;
-    FILE *out = open_memstream(&text, &size), *statements = open_memstream(&body, &body_size);
-    if (!out || !statements) exit(3);
+    Writer writer;
+    writer_open(&writer);
+    FILE *out = writer.head, *statements = writer.statements;
     fprintf(out, "# sizes: " SIZES_1 "; n=65536\nstep conversions[n](\n");
     declare(out, "", "a", from, "n");
     for (size_t i = 0; names[i]; i++) {
@@ -272,13 +289,7 @@ static void conversions(Programs *programs, const char *from, char class, const 
         declare(out, "out ", name, names[i], "n");
         fprintf(statements, "    %s = a\n", name);
     }
-    fclose(statements);
-    fprintf(out, ") {\n%s}\n", body);
-    fclose(out);
-    free(body);
-    char name[NAME_SIZE];
-    snprintf(name, sizeof name, "convert-%s", from);
-    programs_add(programs, name, text, false);
+    writer_close(&writer, programs, "convert", from, "all");
 }
 
 void matrix_add(Programs *programs) {
