@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SOCKET = 0 };
@@ -130,10 +131,14 @@ int main(void) {
     Loaded loaded[RTC_TOOLCHAIN_COUNT] = {
         [RTC_TOOLCHAIN_NVRTC] = {.toolchain = &rtc_nvrtc_toolchain},
         [RTC_TOOLCHAIN_HIPRTC] = {.toolchain = &rtc_hiprtc_toolchain}};
+    char scratch[4096];
     prctl(PR_SET_NAME, "lockstep-rtc");
     setrlimit(RLIMIT_CORE,
               &(struct rlimit){0, 0}); /* a toolchain's crash is not worth a core file */
     close_others();
+    rtc_scratch_path(getpid(), scratch, sizeof scratch);
+    if (mkdir(scratch, 0700) == 0) setenv("TMPDIR", scratch, 1);
     while (serve(loaded)) continue;
+    rtc_scratch_remove(scratch);
     _exit(0); /* no destructors: the toolchains' are not ours to trust */
 }

@@ -1,9 +1,12 @@
 /* rtc_output.c: filling an RtcOutput, in the library and in the helper program. */
 #include "rtc_parts.h"
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 void rtc_output_free(RtcOutput *output) {
     free(output->data);
@@ -29,4 +32,21 @@ double rtc_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+void rtc_scratch_path(pid_t helper, char *path, size_t size) {
+    const char *place = getenv("TMPDIR");
+    snprintf(path, size, "%s/lockstep-rtc-%ld", place && *place ? place : "/tmp", (long)helper);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status, (void)kind, (void)place;
+    remove(path); /* what cannot be removed stays; there is nobody to tell */
+    return 0;
+}
+
+void rtc_scratch_remove(const char *path) {
+    struct stat status;
+    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid())
+        nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }

@@ -11,6 +11,10 @@ extern const Rtc rtc_nvrtc, rtc_hiprtc, rtc_host;
 /* Sets the log and returns `status`. */
 ls_status rtc_fail(RtcOutput *output, ls_status status, const char *format, ...) PRINTF_LIKE(3, 4);
 double rtc_now(void); /* milliseconds of a clock that only goes forward */
+/* The folder for the temporary files of the helper with this number: it makes the folder and at its
+ * end removes it; after a crash the library does. */
+void rtc_scratch_path(pid_t helper, char *path, size_t size);
+void rtc_scratch_remove(const char *path);
 double
 rtc_timeout(void); /* milliseconds a toolchain may take: LOCKSTEP_COMPILE_TIMEOUT, in seconds, for
                       those whose machine or kernel is slow; 120 seconds without it */

@@ -34,6 +34,7 @@ typedef struct Helper {
     pid_t pid, owner; /* owner: the process whose child it is; 0: there is none */
     int channel;      /* our end of its standard input */
     int words;        /* a memory file: its standard output and error */
+    char scratch[4096];
 } Helper;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Helper kept;
@@ -119,6 +120,7 @@ static bool helper_start(Helper *helper, char *reason, size_t size) {
     if (!error) {
         helper->channel = ends[0];
         helper->owner = getpid();
+        rtc_scratch_path(helper->pid, helper->scratch, sizeof helper->scratch);
         return true;
     }
     snprintf(reason, size, "the helper process for GPU compilers cannot be started: %s",
@@ -133,7 +135,10 @@ static int helper_end(Helper *helper, double deadline) {
     int status = -1;
     if (helper->owner == 0) return -1;
     close(helper->channel);
-    if (helper->owner == getpid()) rtc_reap(helper->pid, deadline, &status);
+    if (helper->owner == getpid()) {
+        rtc_reap(helper->pid, deadline, &status);
+        rtc_scratch_remove(helper->scratch);
+    }
     close(helper->words);
     helper->owner = 0;
     return status;
