@@ -97,16 +97,16 @@
     LS_FN T ls_pow_special_##T(T base, T exponent, T y) {                                    \
         T size = ls_abs_##T(base), steps = ls_abs_##T(exponent);                             \
         int zero = size == 0, infinite = size == INFINITE;                                   \
-        y = zero || infinite ? (zero != (exponent < 0) ? (T)0 : INFINITE) : y;               \
+        y = (zero | infinite) ? (zero != (exponent < 0) ? (T)0 : INFINITE) : y;              \
         T capped =                                                                           \
             steps < (EVEN) ? steps : (EVEN); /* from EVEN on all values are even integers */ \
         INT whole = (INT)(steps == steps ? capped : 0);                                      \
         int is_whole = (T)whole == capped;                                                   \
         BITS odd = is_whole ? (BITS)whole & 1u : 0u;                                         \
         y = ls_from_bits_##T(ls_bits_##T(y) | (odd ? ls_bits_##T(base) & (SIGN) : 0u));      \
-        y = base < 0 && !infinite && !is_whole ? NOT_A_NUMBER : y;                           \
-        y = base == base && exponent == exponent ? y : NOT_A_NUMBER;                         \
-        return base == 1 || exponent == 0 ? (T)1 : y;                                        \
+        y = ((base < 0) & !infinite & !is_whole) ? NOT_A_NUMBER : y;                         \
+        y = ((base == base) & (exponent == exponent)) ? y : NOT_A_NUMBER;                    \
+        return ((base == 1) | (exponent == 0)) ? (T)1 : y;                                   \
     }
 LS_FLOAT(f32, u32, i32, 0x80000000u, 0x1p23f, 0x1p24f, LS_INFINITY_F32, LS_NAN_F32)
 LS_FLOAT(f64, u64, i64, 0x8000000000000000u, 0x1p52, 0x1p53, LS_INFINITY_F64, LS_NAN_F64)
@@ -450,16 +450,17 @@ LS_FN ls_angle_f32 ls_angle_small(f32 x) {
     angle.quadrant = ls_bits_f32(t);
     return angle;
 }
-/* Word i of 2/pi in units of 2^-32i, word 0 being what stands before the point. */
-LS_FN u32 ls_two_over_pi(u32 i) {
-    u32 word = 0xfe5163abu;
-    word = i == 6 ? 0x3c439041u : word;
-    word = i == 5 ? 0xdb629599u : word;
-    word = i == 4 ? 0xf534ddc0u : word;
-    word = i == 3 ? 0xfc2757d1u : word;
-    word = i == 2 ? 0x4e441529u : word;
-    word = i == 1 ? 0xa2f9836eu : word;
-    return i == 0 ? 0u : word;
+/* Words word, word + 1 … of 2/pi = 0.a2f9836e4e441529…, word 0 being what stands before the point;
+ * for a finite f32 no word past 4 is asked for. */
+LS_FN u32 ls_choose_word(u32 word, u32 w0, u32 w1, u32 w2, u32 w3, u32 w4) {
+    u32 chosen = word == 3u ? w3 : w4;
+    chosen = word == 2u ? w2 : chosen;
+    chosen = word == 1u ? w1 : chosen;
+    return word == 0u ? w0 : chosen;
+}
+/* The upper half of high:low shifted left by 0 to 31. */
+LS_FN u32 ls_shift_pair(u32 high, u32 low, u32 shift) {
+    return (high << shift) | ((low >> 1) >> (31u - shift));
 }
 /* |x| >= 2^-7: x times the 96 bits of 2/pi that matter for its exponent (Payne and Hanek, SIGNUM
  * 1983) */
@@ -467,10 +468,14 @@ LS_FN ls_angle_f32 ls_angle_large(f32 x) {
     u32 bits = ls_bits_f32(x), position = ((bits >> 23) & 255u) - 120u;
     u32 word = position >> 5, shift = position & 31u;
     u64 m = (bits & 0x7fffffu) | 0x800000u;
-    u64 w0 = ls_two_over_pi(word), w1 = ls_two_over_pi(word + 1u);
-    u64 w2 = ls_two_over_pi(word + 2u), w3 = ls_two_over_pi(word + 3u);
-    u64 v0 = (((w0 << 32) | w1) << shift) >> 32, v1 = (((w1 << 32) | w2) << shift) >> 32;
-    u64 v2 = (((w2 << 32) | w3) << shift) >> 32;
+    const u32 t1 = 0xa2f9836eu, t2 = 0x4e441529u, t3 = 0xfc2757d1u, t4 = 0xf534ddc0u;
+    const u32 t5 = 0xdb629599u, t6 = 0x3c439041u, t7 = 0xfe5163abu;
+    u32 w0 = ls_choose_word(word, 0u, t1, t2, t3, t4),
+        w1 = ls_choose_word(word, t1, t2, t3, t4, t5);
+    u32 w2 = ls_choose_word(word, t2, t3, t4, t5, t6),
+        w3 = ls_choose_word(word, t3, t4, t5, t6, t7);
+    u32 v0 = ls_shift_pair(w0, w1, shift), v1 = ls_shift_pair(w1, w2, shift);
+    u32 v2 = ls_shift_pair(w2, w3, shift);
     u64 product =
         ((m * v0) << 32) + (m * v1 + ((m * v2) >> 32)); /* x 2/pi mod 4, 62 fraction bits */
     u32 n = (u32)((product + ((u64)1 << 61)) >> 62);

@@ -42,9 +42,14 @@ typedef u8 e4m3, e5m2;
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
 #define LS_UNROLL
 
-/* 1 where skipping rare work by a branch is cheap; 0 where a branch would keep a loop from becoming
- * vector code, so that the rare work is done for all. The results are the same. */
+/* 1 where rare work is skipped by a branch; 0 where it is done for all, because a branch would keep
+ * a loop from becoming vector code. The bits are the same. gcc makes no vector code of such work
+ * anyhow. */
+#ifdef __clang__
 #define LS_BRANCH_RARE 0
+#else
+#define LS_BRANCH_RARE 1
+#endif
 
 /* Bit patterns, as they are. */
 LS_FN u32 ls_bits_f32(f32 x) {
