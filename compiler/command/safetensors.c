@@ -151,7 +151,7 @@ static const char *repeated_name(const TensorFile *file) {
     const char **names = memory(file->count * sizeof *names);
     const char *repeated = NULL;
     for (size_t i = 0; i < file->count; i++) names[i] = file->tensors[i].name;
-    qsort(names, file->count, sizeof *names, by_name);
+    if (file->count) qsort(names, file->count, sizeof *names, by_name);
     for (size_t i = 1; i < file->count && !repeated; i++)
         if (strcmp(names[i - 1], names[i]) == 0) repeated = names[i];
     free(names);
@@ -164,7 +164,7 @@ static bool check_layout(TensorFile *file, uint64_t base, uint64_t size, Failure
     uint64_t at = 0;
     const char *repeated = repeated_name(file);
     if (repeated) return malformed(failure, file->path, repeated, "it is there twice");
-    qsort(file->tensors, file->count, sizeof *file->tensors, by_data);
+    if (file->count) qsort(file->tensors, file->count, sizeof *file->tensors, by_data);
     for (size_t i = 0; i < file->count; i++) {
         Tensor *tensor = &file->tensors[i];
         size_t count, bytes;

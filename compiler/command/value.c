@@ -75,7 +75,7 @@ static uint32_t small_float_bits(double number, int exponent, int mantissa, bool
     uint32_t largest = finite ? (infinity | fraction_mask) - 1 : infinity - 1;
     if (isnan(number)) return infinity | fraction_mask;
     number = fabs(number);
-    int power = 0, bias = (1 << (exponent - 1)) - 1;
+    int power = -2000, bias = (1 << (exponent - 1)) - 1; /* zero: as subnormals */
     if (number > 0 && isfinite(number)) frexp(number, &power);
     int unit =
         (power - 1 < 1 - bias ? 1 - bias : power - 1) - mantissa; /* exponent of the last bit */
