@@ -115,6 +115,14 @@ static bool already_reported(const Compiler *compiler, const Place *place) {
 }
 
 bool diagnose(Compiler *compiler, ErrorCode code, Range range, ...) {
+    va_list arguments;
+    va_start(arguments, range);
+    bool kept = diagnose_list(compiler, code, range, arguments);
+    va_end(arguments);
+    return kept;
+}
+
+bool diagnose_list(Compiler *compiler, ErrorCode code, Range range, va_list arguments) {
     Arena *arena = &compiler->arena;
     bool is_error = strcmp(errors[code].severity, "error") == 0;
     Place place = place_of(compiler, range);
@@ -122,10 +130,7 @@ bool diagnose(Compiler *compiler, ErrorCode code, Range range, ...) {
     if (compiler->diagnostic_count >= ERRORS_MAX || already_reported(compiler, &place))
         return false;
     Text message = text_open(arena);
-    va_list arguments;
-    va_start(arguments, range);
     text_vprintf(&message, errors[code].format, arguments);
-    va_end(arguments);
     compiler->diagnostics =
         arena_grow(arena, compiler->diagnostics, compiler->diagnostic_count,
                    &compiler->diagnostic_capacity, sizeof *compiler->diagnostics);

@@ -1,0 +1,492 @@
+/* check.c: items and statements: from the tree to a checked Module.
+ *
+ * Needs the tree of a file; gives its steps with every value typed and every conversion written
+ * out, so that lower.c only has to copy. Goes on after errors: a name whose definition is wrong is
+ * known as broken, and what uses it is silent. */
+#include "check.h"
+
+#include <string.h>
+
+/* ---- reporting ---- */
+
+bool complain(Checker *c, ErrorCode code, Range range, ...) {
+    enum { CALLS_SHOWN = 3 };
+    va_list arguments;
+    va_start(arguments, range);
+    bool kept = diagnose_list(c->compiler, code, range, arguments);
+    va_end(arguments);
+    int shown = 0;
+    for (const Instance *i = c->instance; kept && i && i->call.file && shown < CALLS_SHOWN;
+         i = i->caller, shown++) {
+        Text types = text_open(c->arena);
+        for (size_t a = 0; a < i->fn->parameter_count; a++)
+            text_printf(&types, "%s%s", a ? ", " : "", describe(c, i->arguments[a]));
+        diagnose_note(c->compiler, i->call, "`%s` is called here with (%s)", i->fn->name->text,
+                      types.data);
+    }
+    return kept;
+}
+
+Typed *not_supported(Checker *c, Range range, const char *what) {
+    complain(c, ERROR_NOT_SUPPORTED, range, what);
+    return &c->error;
+}
+
+/* ---- names ---- */
+
+bool declare(Checker *c, Scope *scope, const Name *name, Range range, SymbolKind kind,
+             Symbol **symbol) {
+    Symbol *other = scope_find_here(scope, name);
+    *symbol = NULL;
+    if (other && other->kind != SYMBOL_BROKEN) {
+        if (complain(c, ERROR_NAME_TAKEN, range, name->text, symbol_describe(other)))
+            diagnose_note(c->compiler, other->range, "`%s` is defined here", name->text);
+        return false;
+    }
+    if (other) { /* was used before: that is reported */
+        other->kind = (uint8_t)kind;
+        other->range = range;
+    } else {
+        other = scope_add(scope, name, range, kind);
+    }
+    *symbol = other;
+    return true;
+}
+
+Let *check_let(Checker *c, const Entry *entry, Typed *value) {
+    Symbol *symbol;
+    Let *let = arena_alloc(c->arena, sizeof *let);
+    *let = (Let){
+        .name = entry->name, .range = entry->range, .value = value, .number = c->body->let_count++};
+    SymbolKind kind = is_error(value) ? SYMBOL_BROKEN : SYMBOL_LET;
+    if (declare(c, c->scope, entry->name, entry->range, kind, &symbol)) symbol->let = let;
+    return let;
+}
+
+/* ---- the head of a step ---- */
+
+static bool uses_axis(const Checker *c, const Node *node) {
+    if (node->kind == NODE_NAME) {
+        const Symbol *symbol = scope_find_here(c->scope, node->name);
+        if (symbol && symbol->kind == SYMBOL_AXIS) return true;
+    }
+    for (const Node *n = node->first; n; n = n->next)
+        if (uses_axis(c, n)) return true;
+    return false;
+}
+
+/* A constant where only the file's constants are known: a length, a default. */
+static Typed *constant_here(Checker *c, const Node *node) {
+    Scope *scope = c->scope;
+    c->scope = &c->constants;
+    Typed *value = check_expression(c, node);
+    c->scope = scope;
+    if (is_error(value) || is_constant(value)) return value;
+    complain(c, ERROR_NOT_CONSTANT, node->range);
+    return &c->error;
+}
+
+static int64_t axis_size(Checker *c, const Node *node) {
+    if (uses_axis(c, node)) {
+        not_supported(c, node->range, "an axis whose length depends on other axes is");
+        return -1;
+    }
+    const Typed *size = constant_here(c, node);
+    if (is_error(size)) return -1;
+    bool is_integer = type_class(size->type) == 'S' || type_class(size->type) == 'U';
+    int64_t value =
+        size->type == TYPE_I32 ? (int32_t)(uint32_t)size->payload : (int64_t)size->payload;
+    if (is_integer && value >= 0) return value;
+    const char *found =
+        is_integer ? arena_printf(c->arena, "%lld", (long long)value) : describe(c, size);
+    complain(c, ERROR_AXIS_SIZE, node->range, found);
+    return -1;
+}
+
+/* False where the head uses what is not supported yet: then the body would only repeat it. */
+static bool check_axes(Checker *c, Step *step, const Item *item) {
+    bool supported = true;
+    step->axes = arena_alloc(c->arena, item->axis_count * sizeof *step->axes);
+    for (const Entry *entry = item->axes; entry; entry = entry->next) {
+        Symbol *symbol;
+        if (entry->ragged.file) {
+            not_supported(c, entry->ragged, "a ragged axis, `n of t`, is");
+            supported = false;
+        }
+        if (entry->blocked.file) {
+            not_supported(c, entry->blocked, "an axis in blocks, `n as (q, k = 256)`, is");
+            supported = false;
+        }
+        if (step->axis_count == LS_AXES_MAX) {
+            complain(c, ERROR_TOO_MANY, entry->range, "axes", item->axis_count, LS_AXES_MAX);
+            return false;
+        }
+        if (!declare(c, c->scope, entry->name, entry->range, SYMBOL_AXIS, &symbol)) continue;
+        int64_t fixed = entry->size ? axis_size(c, entry->size) : -1;
+        supported &= !entry->size || fixed >= 0;
+        symbol->number = (uint32_t)step->axis_count;
+        step->axes[step->axis_count++] = (Axis){entry->name->text, fixed, entry->range};
+    }
+    return supported;
+}
+
+static bool parameter_axes(Checker *c, const Entry *parameter, AxisSet *axes) {
+    const Symbol *last = NULL;
+    bool fine = true;
+    for (const Entry *entry = parameter->axes; entry; entry = entry->next) {
+        Symbol *axis = scope_find_here(c->scope, entry->name);
+        if (!axis || axis->kind != SYMBOL_AXIS) {
+            if (complain(c, ERROR_UNKNOWN_AXIS, entry->range, entry->name->text)) {
+                const char *meant = scope_suggest(c->scope, entry->name, 1u << SYMBOL_AXIS);
+                if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
+                if (!meant)
+                    diagnose_help(c->compiler, "axes are declared in brackets after the step's "
+                                               "name");
+            }
+            fine = false;
+            continue;
+        }
+        if (*axes >> axis->number & 1)
+            fine = complain(c, ERROR_AXIS_TWICE, entry->range, axis->name->text) && false;
+        else if (last && axis->number < last->number)
+            fine =
+                complain(c, ERROR_AXIS_ORDER, entry->range, axis->name->text, last->name->text) &&
+                false;
+        *axes |= (AxisSet)1 << axis->number;
+        last = axis;
+    }
+    return fine;
+}
+
+static void parameter_default(Checker *c, const Entry *entry, Parameter *parameter) {
+    if (!entry->initial) return;
+    if (entry->role == LS_OUT) {
+        complain(c, ERROR_DEFAULT_ON_OUT, entry->initial->range);
+        return;
+    }
+    if (entry->axes) {
+        complain(c, ERROR_DEFAULT_ON_ARRAY, entry->initial->range);
+        return;
+    }
+    const char *target =
+        arena_printf(c->arena, "`%s: %s`", parameter->name, type_info[parameter->type].name);
+    Typed *value = convert_store(c, constant_here(c, entry->initial), parameter->type, target);
+    parameter->has_default = true;
+    if (is_constant(value)) parameter->initial = value->payload;
+}
+
+static void check_parameter(Checker *c, Step *step, const Entry *entry) {
+    Symbol *symbol;
+    Parameter parameter = {.name = entry->name->text, .role = entry->role, .range = entry->range};
+    bool fine = parameter_axes(c, entry, &parameter.axes) && entry->type;
+    if (entry->type) {
+        parameter.type = entry->type->type;
+        bool narrow = type_info[parameter.type].compute != parameter.type;
+        if (narrow && !entry->axes) {
+            if (complain(c, ERROR_STORAGE_TYPE, entry->type_range, entry->type->text,
+                         "a rank-0 parameter"))
+                diagnose_help(c->compiler, "write `%s`",
+                              type_info[type_info[parameter.type].compute].name);
+            fine = false;
+        }
+        if (fine) parameter_default(c, entry, &parameter);
+    }
+    if (!declare(c, c->scope, entry->name, entry->range, fine ? SYMBOL_PARAMETER : SYMBOL_BROKEN,
+                 &symbol) ||
+        !fine)
+        return;
+    symbol->number = (uint32_t)step->parameter_count;
+    step->parameters[step->parameter_count++] = parameter;
+}
+
+static void check_parameters(Checker *c, Step *step, const Item *item) {
+    size_t words = item->axis_count + item->parameter_count;
+    step->parameters = arena_alloc(c->arena, item->parameter_count * sizeof *step->parameters);
+    step->assigned = arena_alloc(c->arena, item->parameter_count * sizeof *step->assigned);
+    for (const Entry *entry = item->parameters; entry; entry = entry->next) {
+        check_parameter(c, step, entry);
+        for (const Entry *axis = entry->axes; axis; axis = axis->next) words++;
+    }
+    int most = LS_ARGUMENTS_MAX - 60; /* the rest is for the plan's temporaries */
+    if (words > (size_t)most)
+        complain(c, ERROR_TOO_MANY, item->at, "parameters, counted with their axes", words, most);
+}
+
+/* ---- statements ---- */
+
+static void add_statement(Checker *c, Checked statement) {
+    Step *step = c->step;
+    step->statements = arena_grow(c->arena, step->statements, step->statement_count,
+                                  &step->statement_capacity, sizeof *step->statements);
+    step->statements[step->statement_count++] = statement;
+}
+
+static Symbol *parameter_named(Checker *c, const Name *name) {
+    Symbol *symbol = scope_find(c->scope, name);
+    return symbol && symbol->kind == SYMBOL_PARAMETER ? symbol : NULL;
+}
+
+static void mark_assigned(Checker *c, const Name *name, Range range) {
+    Symbol *symbol = parameter_named(c, name);
+    if (symbol && c->step->assigned[symbol->number].file == 0)
+        c->step->assigned[symbol->number] = range;
+}
+
+static void check_let_statement(Checker *c, const Statement *s) {
+    size_t count = 0;
+    for (const Entry *entry = s->targets; entry; entry = entry->next) count++;
+    Typed **values = arena_alloc(c->arena, (count ? count : 1) * sizeof(Typed *));
+    for (size_t i = 0; i < count; i++) values[i] = &c->error;
+    const Builtin *builtin = s->value->kind == NODE_CALL ? find_builtin(c, s->value->name) : NULL;
+    if (count > 1 && builtin && builtin->op == OP_GRAD) {
+        check_gradients(c, s->value, count, values);
+    } else {
+        Typed *value = check_expression(c, s->value);
+        if (count == 1) values[0] = value;
+        if (count > 1 && !is_error(value))
+            complain(c, ERROR_LET_NAMES, s->targets->next->range, count);
+    }
+    size_t i = 0;
+    for (const Entry *entry = s->targets; entry; entry = entry->next, i++) {
+        Let *let = check_let(c, entry, values[i]);
+        if (!is_error(values[i]) && !is_constant(values[i]))
+            add_statement(c, (Checked){.let = let, .range = s->range});
+    }
+}
+
+/* The parameter that is assigned, or NULL after an error. */
+static Symbol *assignment_target(Checker *c, const Entry *target, uint8_t token) {
+    Symbol *symbol = scope_find(c->scope, target->name);
+    const char *name = target->name->text;
+    if (!symbol) {
+        if (!c->has_import && complain(c, ERROR_UNKNOWN_NAME, target->range, name)) {
+            const char *meant = scope_suggest(c->scope, target->name, 1u << SYMBOL_PARAMETER);
+            if (meant)
+                diagnose_help(c->compiler, "did you mean `%s`?", meant);
+            else if (token == TOKEN_ASSIGN)
+                diagnose_help(c->compiler, "a new name is bound with `let %s = ...`", name);
+        }
+        return NULL;
+    }
+    if (symbol->kind == SYMBOL_BROKEN) return NULL;
+    if (symbol->kind != SYMBOL_PARAMETER) {
+        if (complain(c, ERROR_NOT_A_PARAMETER, target->range, name, symbol_describe(symbol)))
+            diagnose_note(c->compiler, symbol->range, "`%s` is defined here", name);
+        return NULL;
+    }
+    const Parameter *parameter = &c->step->parameters[symbol->number];
+    if (parameter->role == LS_IN) {
+        if (complain(c, ERROR_READ_ONLY, target->range, name)) {
+            diagnose_note(c->compiler, parameter->range, "`%s` is declared here", name);
+            diagnose_help(c->compiler, "declare it `inout %s`", name);
+        }
+        return NULL;
+    }
+    if (parameter->role == LS_OUT && token != TOKEN_ASSIGN) {
+        if (complain(c, ERROR_OUT_COMPOUND, target->range,
+                     arena_printf(c->arena, "`%s`", token_info[token].spelling), name))
+            diagnose_help(c->compiler, "declare it `inout %s`", name);
+        return NULL;
+    }
+    return symbol;
+}
+
+static const uint8_t compound[TOKEN_COUNT] = {
+    [TOKEN_ADD_TO] = TOKEN_PLUS,          [TOKEN_SUBTRACT_FROM] = TOKEN_MINUS,
+    [TOKEN_MULTIPLY_BY] = TOKEN_MULTIPLY, [TOKEN_DIVIDE_BY] = TOKEN_DIVIDE,
+    [TOKEN_OR_WITH] = TOKEN_OR,           [TOKEN_AND_WITH] = TOKEN_AND,
+};
+
+static bool axes_fit(Checker *c, const Statement *s, const Parameter *parameter, AxisSet axes) {
+    AxisSet extra = axes & ~parameter->axes;
+    if (extra == 0) return true;
+    const char *which = describe_axes(c, extra);
+    if (complain(c, ERROR_STORE_AXES, s->targets->range, describe_axes(c, axes), parameter->name,
+                 which)) {
+        diagnose_note(c->compiler, s->value->range, "the value is computed here");
+        diagnose_help(c->compiler,
+                      "reduce it, as in `sum%s(...)` or `mean%s(...)`, or declare `%s` "
+                      "over those axes",
+                      which, which, parameter->name);
+    }
+    return false;
+}
+
+static void check_assignment(Checker *c, const Statement *s) {
+    Typed *value = check_expression(c, s->value);
+    Symbol *symbol = assignment_target(c, s->targets, s->token);
+    if (!symbol) return;
+    const Parameter *parameter = &c->step->parameters[symbol->number];
+    if (s->token != TOKEN_ASSIGN) {
+        Typed *old = read_symbol(c, symbol, s->targets->range);
+        value = check_binary(c, (TokenKind)compound[s->token], old, value, s->at, s->value->range);
+    }
+    mark_assigned(c, s->targets->name, s->range);
+    if (is_error(value) || !axes_fit(c, s, parameter, value->axes)) return;
+    const char *target =
+        arena_printf(c->arena, "`%s: %s%s`", parameter->name, type_info[parameter->type].name,
+                     describe_axes(c, parameter->axes));
+    value = convert_store(c, value, parameter->type, target);
+    if (is_error(value)) return;
+    add_statement(c, (Checked){.parameter = symbol->number, .value = value, .range = s->range});
+}
+
+/* What a statement that is not understood may have assigned counts as assigned. */
+static void assume_assigned(Checker *c, const Statement *s) {
+    for (; s; s = s->next) {
+        for (const Entry *entry = s->targets; entry && s->kind != STATEMENT_LET;
+             entry = entry->next)
+            mark_assigned(c, entry->name, s->range);
+        for (const Node *n = s->value ? s->value->first : NULL; n; n = n->next)
+            if (n->kind == NODE_NAMED && n->first->kind == NODE_NAME)
+                mark_assigned(c, n->first->name, s->range);
+        assume_assigned(c, s->body);
+        assume_assigned(c, s->otherwise);
+    }
+}
+
+static void assume_one(Checker *c, const Statement *s) {
+    Statement alone = *s;
+    alone.next = NULL;
+    assume_assigned(c, &alone);
+}
+
+static void check_call_statement(Checker *c, const Statement *s) {
+    Symbol *symbol = scope_find(&c->functions, s->value->name);
+    Typed *value = check_call(c, s->value);
+    assume_one(c, s);
+    bool is_value = symbol && symbol->kind != SYMBOL_STEP && symbol->kind != SYMBOL_BROKEN;
+    if (is_value && !is_error(value)) complain(c, ERROR_UNUSED_VALUE, s->value->range);
+}
+
+static void check_statement(Checker *c, const Statement *s) {
+    switch (s->kind) {
+    case STATEMENT_LET: check_let_statement(c, s); break;
+    case STATEMENT_ASSIGN: check_assignment(c, s); break;
+    case STATEMENT_CALL: check_call_statement(c, s); break;
+    case STATEMENT_RETURN:
+        if (s->value->kind != NODE_ERROR) complain(c, ERROR_RETURN_IN_STEP, s->at);
+        break;
+    case STATEMENT_WHEN:
+        not_supported(c, s->at, "`when` is");
+        assume_one(c, s);
+        break;
+    default: assume_one(c, s);
+    }
+}
+
+static void check_step(Checker *c, Module *module, const Item *item) {
+    Scope scope;
+    Step *step = arena_alloc(c->arena, sizeof *step);
+    *step = (Step){.name = item->name ? item->name->text : "", .range = item->at};
+    step->math = item->math;
+    scope_open(&scope, c->arena, &c->constants);
+    c->scope = &scope;
+    c->step = step;
+    c->body = &step->body;
+    bool supported = check_axes(c, step, item);
+    check_parameters(c, step, item);
+    if (supported && !item->damaged) {
+        for (const Statement *s = item->body; s; s = s->next) check_statement(c, s);
+        for (size_t p = 0; p < step->parameter_count; p++) {
+            const Parameter *parameter = &step->parameters[p];
+            if (parameter->role == LS_OUT && step->assigned[p].file == 0)
+                complain(c, ERROR_OUT_UNASSIGNED, parameter->range, parameter->name);
+        }
+    }
+    module->steps = arena_grow(c->arena, module->steps, module->step_count, &module->step_capacity,
+                               sizeof(Step *));
+    module->steps[module->step_count++] = step;
+    c->step = NULL;
+    c->scope = &c->constants;
+}
+
+/* ---- items ---- */
+
+static void check_fn_head(Checker *c, const Item *item) {
+    for (const Entry *entry = item->parameters; entry; entry = entry->next) {
+        if (entry->has_axes) complain(c, ERROR_FN_PARAMETER_AXES, entry->type_range);
+        if (entry->type && type_info[entry->type->type].compute != entry->type->type)
+            complain(c, ERROR_STORAGE_TYPE, entry->type_range, entry->type->text,
+                     "a parameter of a function");
+    }
+}
+
+static void declare_item(Checker *c, const Item *item) {
+    Symbol *symbol = NULL;
+    if (item->kind == ITEM_IMPORT) {
+        if (!item->damaged) not_supported(c, item->range, "`import` is");
+        c->has_import = true;
+        return;
+    }
+    if (item->kind == ITEM_BACKWARD && !item->damaged)
+        not_supported(c, item->range, "`backward` is");
+    if (!item->name) return;
+    if (item->kind == ITEM_CONST) {
+        declare(c, &c->constants, item->name, item->at, SYMBOL_CONST, &symbol);
+    } else {
+        SymbolKind kind = item->kind == ITEM_FN ? SYMBOL_FN : SYMBOL_STEP;
+        declare(c, &c->functions, item->name, item->at, kind, &symbol);
+    }
+    if (symbol) symbol->item = item;
+}
+
+/* -D name=value takes the place of the constant's expression. */
+static void apply_defines(Checker *c) {
+    const ls_compile_options *options = c->compiler->options;
+    for (size_t i = 0; options && i < options->define_count; i++) {
+        const char *text = options->defines[i];
+        const char *path = arena_printf(c->arena, "-D %s", text);
+        uint32_t file = source_add(c->compiler, path, text, strlen(text));
+        const Item *item = parse_define(c->names, file);
+        if (!item) continue;
+        Symbol *symbol = scope_find_here(&c->constants, item->name);
+        if (symbol) {
+            symbol->item = item;
+        } else if (complain(c, ERROR_UNKNOWN_DEFINE, item->at, item->name->text)) {
+            const char *meant = scope_suggest(&c->constants, item->name, 1u << SYMBOL_CONST);
+            if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
+        }
+    }
+}
+
+static void check_items(Checker *c, Module *module, const Item *items) {
+    for (const Item *item = items; item; item = item->next) declare_item(c, item);
+    apply_defines(c);
+    for (Symbol *symbol = c->constants.first; symbol; symbol = symbol->next)
+        if (symbol->kind == SYMBOL_CONST) check_const(c, symbol);
+    for (const Item *item = items; item; item = item->next)
+        if (item->kind == ITEM_FN) check_fn_head(c, item);
+    for (const Item *item = items; item; item = item->next)
+        if (item->kind == ITEM_STEP) check_step(c, module, item);
+    c->body = &c->outside;
+    for (const Item *item = items; item; item = item->next)
+        if (item->kind == ITEM_FN && item->name) check_fn_alone(c, item);
+}
+
+Module *module_read(Compiler *compiler, const char *path, const char *text, size_t size) {
+    Arena *arena = &compiler->arena;
+    Names names;
+    size_t errors = compiler->error_count;
+    names_open(&names, compiler);
+    Syntax syntax = parse(&names, source_add(compiler, path, text, size));
+    Checker *c = arena_alloc(arena, sizeof *c);
+    *c = (Checker){.compiler = compiler, .arena = arena, .names = &names};
+    c->body = &c->outside;
+    c->error = (Typed){.kind = TYPED_ERROR, .type = TYPE_NONE, .storage = TYPE_NONE};
+    scope_open(&c->constants, arena, NULL);
+    c->scope = &c->constants;
+    builtins_open(c);
+    Module *module = arena_alloc(arena, sizeof *module);
+    check_items(c, module, syntax.items);
+    diagnostics_sort(compiler);
+    return compiler->error_count == errors ? module : NULL;
+}
+
+size_t module_step_count(const Module *module) {
+    return module->step_count;
+}
+
+const char *module_step_name(const Module *module, size_t step) {
+    return module->steps[step]->name;
+}

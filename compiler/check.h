@@ -1,0 +1,147 @@
+/* check.h: what the files of the checker share. check.c has items and statements,
+ * check_expression.c names and operators, check_call.c functions, check_reduce.c reductions, size,
+ * index and grad, convert.c types and constants, scope.c names. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "syntax.h"
+
+enum {
+    NESTING_MAX = 1200,     /* of expressions, through the functions they call: bounds recursion */
+    INSTANCES_MAX = 1 << 15 /* of the fns of a file */
+};
+
+/* ---- scope.c ---- */
+typedef enum SymbolKind {
+    SYMBOL_BROKEN, /* unknown or damaged, and reported: silent from then on */
+    SYMBOL_CONST,
+    SYMBOL_AXIS,
+    SYMBOL_PARAMETER,
+    SYMBOL_LET,
+    SYMBOL_ARGUMENT,
+    SYMBOL_FN,
+    SYMBOL_STEP,
+    SYMBOL_BUILTIN
+} SymbolKind;
+
+typedef struct Checker Checker;
+typedef struct Builtin Builtin;
+typedef Typed *CheckCall(Checker *c, const Node *node, const Builtin *builtin);
+struct Builtin {
+    const char *name;
+    CheckCall *check;
+    uint8_t least, most;
+    bool f64;
+    Op op;
+};
+
+typedef struct Symbol {
+    const Name *name;
+    Range range;
+    uint8_t kind;
+    uint8_t state;   /* of a const: is it being computed, is it done */
+    uint32_t number; /* of an axis, parameter or argument */
+    const Item *item;
+    Let *let;
+    Typed *value;
+    const Builtin *builtin;
+    struct Symbol *chain, *next;
+} Symbol;
+
+typedef struct Scope {
+    Arena *arena;
+    struct Scope *parent;
+    Symbol **buckets;
+    size_t bucket_count, count;
+    Symbol *first;
+} Scope;
+void scope_open(Scope *scope, Arena *arena, Scope *parent);
+Symbol *scope_find_here(const Scope *scope, const Name *name);
+Symbol *scope_find(const Scope *scope, const Name *name); /* also in the parents */
+Symbol *scope_add(Scope *scope, const Name *name, Range range, SymbolKind kind);
+const char *symbol_describe(const Symbol *symbol); /* "a parameter" */
+/* Of the names in `scope` and its parents whose kind is in `kinds` (bits), the one that is likely
+ * meant. */
+const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds);
+
+/* ---- the checker ---- */
+struct Checker {
+    Compiler *compiler;
+    Arena *arena;
+    Names *names;
+    Scope constants, functions, builtins;
+    Scope *scope; /* of values, here */
+    Step *step;   /* NULL outside of steps */
+    Body *body;
+    Body outside;       /* of what stands in no step and no fn */
+    Instance *instance; /* NULL outside of fns */
+    uint32_t level;     /* of the recursion */
+    Instance **buckets;
+    size_t instance_count, bucket_count;
+    bool has_import; /* names may come from there: an unknown one is not reported */
+    Typed error;
+};
+
+/* As diagnose(), with notes that say how the fn around it was called. */
+bool complain(Checker *c, ErrorCode code, Range range, ...);
+Typed *not_supported(Checker *c, Range range, const char *what);
+
+/* convert.c */
+typedef enum Accept {
+    ACCEPT_BOOL = 1,
+    ACCEPT_INT = 2,
+    ACCEPT_FLOAT = 4,
+    ACCEPT_NUMBER = ACCEPT_INT | ACCEPT_FLOAT,
+    ACCEPT_ANY = ACCEPT_BOOL | ACCEPT_NUMBER
+} Accept;
+Typed *typed_new(Checker *c, TypedKind kind, int type, AxisSet axes, Range range);
+Typed *typed_constant(Checker *c, int type, uint64_t bits, Range range);
+/* An operation on operands of the right types; computed here when they are constants. */
+Typed *typed_op(Checker *c, Op op, int type, Typed *a, Typed *b, Typed *d, uint64_t payload,
+                Range range);
+Typed *typed_cast(Checker *c, Typed *a, int type); /* an explicit conversion to a compute type */
+Typed *typed_round(Checker *c, Typed *a, Type storage);
+bool is_error(const Typed *a);
+bool is_constant(const Typed *a);
+bool is_untyped(const Typed *a);
+char type_class(int type); /* 'F' 'S' 'U' 'B', of untyped constants too */
+const char *type_name(int type);
+const char *describe(Checker *c, const Typed *a);    /* "f32[b, k]" */
+const char *describe_axes(Checker *c, AxisSet axes); /* "[b, k]" */
+/* Brings the operands of `what` to one type, by LANGUAGE.md's rules, and gives it; TYPE_NONE after
+ * an error, which is at `at`, or at the operand where at.file is 0. */
+int unify(Checker *c, Typed **operands, size_t count, Accept accept, Range at, const char *what);
+/* The conversions that need not be written: of an argument to a compute type, or of a store to a
+ * type of arrays. `target` is what messages call it. */
+Typed *convert_argument(Checker *c, Typed *a, Type type, const char *target);
+Typed *convert_store(Checker *c, Typed *a, Type storage, const char *target);
+
+/* check_expression.c */
+Typed *check_expression(Checker *c, const Node *node);
+Typed *check_binary(Checker *c, TokenKind token, Typed *a, Typed *b, Range at, Range range);
+Typed *check_power(Checker *c, Typed *a, Typed *b, Range at, Range range);
+Typed *check_const(Checker *c, Symbol *symbol);
+Typed *read_symbol(Checker *c, Symbol *symbol, Range range);
+
+/* check_call.c */
+Typed *check_call(Checker *c, const Node *node);
+void builtins_open(Checker *c);
+const Builtin *find_builtin(Checker *c,
+                            const Name *name); /* NULL where a user's function hides it */
+/* The arguments, checked; false after an error in or about them. */
+bool check_arguments(Checker *c, const Node *node, const Builtin *builtin, Typed **arguments);
+bool check_f64(Checker *c, const Builtin *builtin, int type, Range range);
+void check_fn_alone(Checker *c, const Item *fn); /* names only, where nothing calls it */
+
+/* check_reduce.c */
+CheckCall check_reduce, check_extremum, check_mean, check_norm, check_count, check_size,
+    check_index, check_grad;
+/* `let a, b = grad(e, x, y)`: `count` values; false after an error. */
+bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
+
+/* check.c */
+Let *check_let(Checker *c, const Entry *entry, Typed *value);
+bool declare(Checker *c, Scope *scope, const Name *name, Range range, SymbolKind kind,
+             Symbol **symbol);
+
+#endif

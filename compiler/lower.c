@@ -1,0 +1,227 @@
+/* lower.c: a checked step to IR.
+ *
+ * Needs a checked Module, in which every value is typed and every conversion written; gives a
+ * Function in which the order of the statements has become values: `current` holds what each
+ * parameter is worth at this point. Calls are inlined; the same function on the same values is
+ * lowered once. Constant integer powers become multiplications, targets of grad get a MARK. */
+#include "syntax.h"
+
+enum { VALUES_MAX = 1 << 16 };
+
+/* The values of one body: a step's, or a fn's for certain arguments. */
+typedef struct Frame {
+    ValueId *values, *lets; /* by id and number; 0: not lowered yet */
+    const ValueId *arguments;
+} Frame;
+
+typedef struct Inlined {
+    const Instance *instance;
+    const ValueId *arguments;
+    ValueId result;
+    struct Inlined *chain;
+} Inlined;
+
+typedef struct Lowering {
+    Compiler *compiler;
+    Arena *arena;
+    Function *f;
+    ValueId *current; /* by parameter; 0: not touched yet */
+    bool too_large;
+    Inlined **buckets;
+    size_t inlined_count, bucket_count;
+} Lowering;
+
+static ValueId lower(Lowering *l, Frame *frame, const Typed *a);
+
+static Frame open_frame(Lowering *l, const Body *body, const ValueId *arguments) {
+    return (Frame){.values = arena_alloc(l->arena, body->typed_count * sizeof(ValueId)),
+                   .lets = arena_alloc(l->arena, body->let_count * sizeof(ValueId)),
+                   .arguments = arguments};
+}
+
+/* r = 1, b = a; for each bit of |n| from the lowest: if set r = r * b; b = b * b while bits remain;
+ * a negative n gives 1 / r. */
+static ValueId power(Function *f, ValueId a, int64_t n) {
+    uint64_t bits = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+    Type type = (Type)f->values[a].type;
+    ValueId result = 0, square = a;
+    if (bits == 0) return ir_op(f, OP_POWI, a, ir_constant(f, TYPE_I64, 0), 0);
+    for (; bits != 0; bits >>= 1) {
+        if (bits & 1) result = result ? ir_op(f, OP_MUL, result, square, 0) : square;
+        if (bits > 1) square = ir_op(f, OP_MUL, square, square, 0);
+    }
+    return n < 0 ? ir_op(f, OP_DIV, ir_constant_number(f, type, 1), result, 0) : result;
+}
+
+/* ---- calls ---- */
+
+static size_t hash_call(const Instance *instance, const ValueId *arguments) {
+    uint64_t hash = instance->hash;
+    for (size_t i = 0; i < instance->fn->parameter_count; i++) {
+        hash = (hash ^ arguments[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return (size_t)hash;
+}
+
+static Inlined *find_inlined(Lowering *l, const Instance *instance, const ValueId *arguments) {
+    if (l->bucket_count == 0) return NULL;
+    size_t bucket = hash_call(instance, arguments) & (l->bucket_count - 1);
+    for (Inlined *i = l->buckets[bucket]; i; i = i->chain) {
+        bool same = i->instance == instance;
+        for (size_t a = 0; same && a < instance->fn->parameter_count; a++)
+            same = i->arguments[a] == arguments[a];
+        if (same) return i;
+    }
+    return NULL;
+}
+
+static void link_inlined(Lowering *l, Inlined *inlined) {
+    size_t bucket = hash_call(inlined->instance, inlined->arguments) & (l->bucket_count - 1);
+    inlined->chain = l->buckets[bucket];
+    l->buckets[bucket] = inlined;
+}
+
+static void add_inlined(Lowering *l, Inlined inlined) {
+    if (l->inlined_count >= l->bucket_count) {
+        size_t old_count = l->bucket_count;
+        Inlined **old = l->buckets;
+        l->bucket_count = old_count ? old_count * 4 : 64;
+        l->buckets = arena_alloc(l->arena, l->bucket_count * sizeof *l->buckets);
+        for (size_t b = 0; b < old_count; b++) {
+            for (Inlined *i = old[b], *chain; i; i = chain) {
+                chain = i->chain;
+                link_inlined(l, i);
+            }
+        }
+    }
+    Inlined *kept = arena_alloc(l->arena, sizeof *kept);
+    *kept = inlined;
+    link_inlined(l, kept);
+    l->inlined_count++;
+}
+
+static ValueId lower_call(Lowering *l, Frame *frame, const Typed *call) {
+    const Instance *instance = call->instance;
+    size_t count = instance->fn->parameter_count;
+    ValueId *arguments = arena_alloc(l->arena, count * sizeof *arguments);
+    for (size_t i = 0; i < count; i++) /* a constant is part of the instance */
+        if (call->arguments[i]->kind != TYPED_CONSTANT)
+            arguments[i] = lower(l, frame, call->arguments[i]);
+    const Inlined *known = find_inlined(l, instance, arguments);
+    if (known) return known->result;
+    Frame inner = open_frame(l, &instance->body, arguments);
+    ValueId result = lower(l, &inner, instance->result);
+    add_inlined(l, (Inlined){instance, arguments, result, NULL});
+    return result;
+}
+
+/* ---- values ---- */
+
+static ValueId lower_let(Lowering *l, Frame *frame, const Let *let) {
+    ValueId *slot = &frame->lets[let->number];
+    if (*slot) return *slot;
+    ValueId value = lower(l, frame, let->value);
+    if (let->is_target) { /* with all the axes it has as a value: its gradient has them */
+        value = ir_broadcast(l->f, value, let->value->axes);
+        value = ir_op(l->f, OP_MARK, value, 0, 0);
+    }
+    ir_place(l->f, value, let->range, let->name->text);
+    return *slot = value;
+}
+
+static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
+    Function *f = l->f;
+    Op op = (Op)a->op;
+    ValueId args[3] = {0};
+    if (op == OP_SIZE) return ir_size(f, (uint32_t)a->payload);
+    if (op == OP_INDEX) return ir_index(f, (uint32_t)a->payload);
+    for (int i = 0; i < 3; i++)
+        if (a->args[i]) args[i] = lower(l, frame, a->args[i]);
+    if (op == OP_CAST) return ir_cast(f, (Type)a->type, args[0]);
+    if (op == OP_ROUND_TO) return ir_round_to(f, (Type)a->payload, args[0]);
+    if (op_info[op].flags & OP_REDUCTION) {
+        AxisSet over = (AxisSet)a->payload; /* of what was assigned a value with fewer axes, too */
+        return ir_reduce(f, op, ir_broadcast(f, args[0], over), over);
+    }
+    return ir_op(f, op, args[0], args[1], args[2]);
+}
+
+/* What the last assignment gave it, or what the step received. */
+static ValueId read_parameter(Lowering *l, uint32_t number) {
+    const Parameter *parameter = &l->f->parameters[number];
+    if (l->current[number] == 0) {
+        l->current[number] = ir_parameter(l->f, number);
+        ir_place(l->f, l->current[number], parameter->range, parameter->name);
+    }
+    return l->current[number];
+}
+
+static ValueId lower_new(Lowering *l, Frame *frame, const Typed *a) {
+    switch (a->kind) {
+    case TYPED_PARAMETER: return read_parameter(l, (uint32_t)a->payload);
+    case TYPED_LET: return lower_let(l, frame, a->let);
+    case TYPED_ARGUMENT: return frame->arguments[a->payload];
+    case TYPED_POWER: return power(l->f, lower(l, frame, a->args[0]), (int64_t)a->payload);
+    case TYPED_CALL: return lower_call(l, frame, a);
+    case TYPED_OP: return lower_operation(l, frame, a);
+    default: bug(l->compiler, "an erroneous value reached lower.c");
+    }
+}
+
+static ValueId lower(Lowering *l, Frame *frame, const Typed *a) {
+    if (a->kind == TYPED_CONSTANT) {
+        if (a->type >= TYPE_COUNT) bug(l->compiler, "an untyped constant reached lower.c");
+        return ir_constant(l->f, (Type)a->type, a->payload);
+    }
+    if (frame->values[a->id]) return frame->values[a->id];
+    l->too_large |= l->f->value_count > VALUES_MAX || l->inlined_count > VALUES_MAX;
+    ValueId value;
+    if (l->too_large) /* anything of the right type and axes: the result is dropped */
+        value = ir_broadcast(l->f, ir_constant(l->f, (Type)a->type, 0), a->axes);
+    else
+        value = lower_new(l, frame, a);
+    ir_place(l->f, value, a->range, NULL);
+    return frame->values[a->id] = value;
+}
+
+/* ---- the step ---- */
+
+static void lower_statements(Lowering *l, const Step *step) {
+    Function *f = l->f;
+    Frame frame = open_frame(l, &step->body, NULL);
+    size_t *last = arena_alloc(l->arena, step->parameter_count * sizeof *last);
+    for (size_t i = 0; i < step->statement_count; i++) {
+        const Checked *s = &step->statements[i];
+        if (s->let) {
+            lower_let(l, &frame, s->let);
+        } else {
+            l->current[s->parameter] = lower(l, &frame, s->value);
+            ir_place(f, l->current[s->parameter], s->range, NULL);
+            last[s->parameter] = i + 1;
+        }
+    }
+    for (size_t i = 0; i < step->statement_count; i++) {
+        const Checked *s = &step->statements[i];
+        if (!s->let && last[s->parameter] == i + 1)
+            ir_store(f, s->parameter, l->current[s->parameter], 0, s->range);
+    }
+}
+
+Function *lower_step(Compiler *compiler, const Module *module, size_t index) {
+    const Step *step = module->steps[index];
+    Arena *arena = &compiler->arena;
+    Function *f = ir_function(compiler, arena, step->name);
+    f->range = step->range;
+    f->math = step->math;
+    f->axes = step->axes;
+    f->axis_count = step->axis_count;
+    f->parameters = step->parameters;
+    f->parameter_count = f->parameter_capacity = step->parameter_count;
+    Lowering l = {.compiler = compiler, .arena = arena, .f = f};
+    l.current = arena_alloc(arena, step->parameter_count * sizeof *l.current);
+    lower_statements(&l, step);
+    if (!l.too_large) return f;
+    diagnose(compiler, ERROR_TOO_LARGE, step->range, step->name, VALUES_MAX);
+    return NULL;
+}
