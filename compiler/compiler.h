@@ -222,14 +222,22 @@ ValueId ir_find(const Function *f, const Value *value); /* an equal value, or 0 
 void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
 void ir_place(Function *f, ValueId value, Range range, const char *name); /* first caller wins */
 AxisSet ir_all_axes(const Function *f);
+const bool *ir_needed(const Function *f);   /* by value: whether a store needs it */
+Function *ir_compact(const Function *f);    /* the same stores, with only the values they need */
+uint64_t ir_number_bits(Type type, double value); /* the payload of such a constant */
 /* What an operation wants that these operands are not ("floats of one type"), or NULL and its type. */
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result);
 const char *ir_cast_problem(const Function *f, Type type, ValueId a);
 const char *ir_round_problem(const Function *f, Type storage, ValueId a);
 const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over);
-/* ir_evaluate: one operation on constants, as the device computes it; false if not foldable. */
+
+/* evaluate.c: one operation on constants, with the bits the device computes; false if not foldable. The
+ * arguments are the bits of constants; the count of a shift and the exponent of POWI are given as i64. */
 bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
                  uint64_t *bits);
+
+/* numeric.c: a hash of all that decides bits: equal versions give equal results. */
+uint64_t numeric_version(void);
 
 /* ir_text.c: the IR as text, and back. Printing what was read gives the same text. */
 void ir_print(const Function *f, Text *out);
@@ -247,6 +255,22 @@ Module *module_read(Compiler *compiler, const char *path, const char *text, size
 size_t module_step_count(const Module *module);
 const char *module_step_name(const Module *module, size_t step);
 Function *lower_step(Compiler *compiler, const Module *module, size_t step);
+
+/* formula.c: the expressions of our own tables, read and built. A name is a letter; what it stands for is
+ * at its place in the alphabet. */
+typedef enum FormulaKind { FORMULA_OP, FORMULA_NAME, FORMULA_NUMBER, FORMULA_BOOL } FormulaKind;
+typedef struct Formula Formula;
+struct Formula {
+    FormulaKind kind;
+    Op op;
+    char name;
+    double number;
+    const Formula *arg[3];
+};
+/* Reads up to a ';' or the end and leaves *text behind it. */
+const Formula *formula_read(Compiler *compiler, Arena *arena, const char **text);
+/* `type` is that of a number with no operand beside it and of cast(). */
+ValueId formula_build(Function *f, const Formula *formula, const ValueId names[26], Type type);
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.

@@ -230,49 +230,58 @@ static AxisSet union_of_axes(const Function *f, const ValueId args[3]) {
     return f->values[args[0]].axes | f->values[args[1]].axes | f->values[args[2]].axes;
 }
 
-ValueId ir_constant(Function *f, Type type, uint64_t bits) {
-    require(f, OP_CONST,
-            type < TYPE_COUNT && type_info[type].compute == type ? NULL : "a compute type");
+/* The payload of a constant: NaN canonical, no bits above the type's. */
+static uint64_t normal_bits(Type type, uint64_t bits) {
     if (type == TYPE_F64) {
         double number;
         memcpy(&number, &bits, sizeof number);
-        if (isnan(number)) bits = UINT64_C(0x7fffffffffffffff);
-    } else if (type == TYPE_F32) {
+        return isnan(number) ? UINT64_C(0x7fffffffffffffff) : bits;
+    }
+    if (type == TYPE_F32) {
         uint32_t low = (uint32_t)bits;
         float number;
         memcpy(&number, &low, sizeof number);
-        bits = isnan(number) ? UINT32_C(0x7fffffff) : low;
-    } else if (type == TYPE_BOOL) {
-        bits = bits != 0;
-    } else if (type_info[type].size < 8) {
-        bits &= (UINT64_C(1) << 8 * type_info[type].size) - 1;
+        return isnan(number) ? UINT32_C(0x7fffffff) : low;
     }
-    return intern(f, (Value){.op = OP_CONST, .type = (uint8_t)type, .payload = bits});
+    if (type == TYPE_BOOL) return bits != 0;
+    return type_info[type].size < 8 ? bits & ((UINT64_C(1) << 8 * type_info[type].size) - 1) : bits;
+}
+
+/* Integers saturate; those of the smaller types are exact in a double. */
+static uint64_t integer_bits(Type type, double value) {
+    bool is_signed = type_info[type].class == 'S';
+    int width = 8 * type_info[type].size - is_signed;
+    double limit = ldexp(1.0, width), least = is_signed ? -limit : 0.0;
+    double whole = isnan(value) ? 0.0 : trunc(value);
+    uint64_t most = UINT64_MAX >> (64 - width);
+    if (whole >= limit) return most;
+    if (whole <= least) return is_signed ? most + 1 : 0;
+    return whole < 0 ? (uint64_t)(int64_t)whole : (uint64_t)whole;
+}
+
+uint64_t ir_number_bits(Type type, double value) {
+    uint64_t bits = 0;
+    float narrow = (float)value;
+    if (type == TYPE_F64)
+        memcpy(&bits, &value, sizeof bits);
+    else if (type == TYPE_F32)
+        memcpy(&bits, &narrow, sizeof narrow);
+    else if (type == TYPE_BOOL)
+        bits = value != 0;
+    else
+        bits = integer_bits(type, value);
+    return normal_bits(type, bits);
+}
+
+ValueId ir_constant(Function *f, Type type, uint64_t bits) {
+    bool good = type < TYPE_COUNT && type_info[type].compute == type;
+    require(f, OP_CONST, good ? NULL : "a compute type");
+    return intern(
+        f, (Value){.op = OP_CONST, .type = (uint8_t)type, .payload = normal_bits(type, bits)});
 }
 
 ValueId ir_constant_number(Function *f, Type type, double value) {
-    uint64_t bits = 0;
-    if (type == TYPE_F64) {
-        memcpy(&bits, &value, sizeof bits);
-    } else if (type == TYPE_F32) {
-        float narrow = (float)value;
-        memcpy(&bits, &narrow, sizeof narrow);
-    } else if (type == TYPE_BOOL) {
-        bits = value != 0;
-    } else { /* saturates; every integer of the smaller types is exact in a double */
-        bool is_signed = type_info[type].class == 'S';
-        int width = 8 * type_info[type].size - is_signed;
-        double limit = ldexp(1.0, width), least = is_signed ? -limit : 0.0;
-        double whole = isnan(value) ? 0.0 : trunc(value);
-        uint64_t most = UINT64_MAX >> (64 - width);
-        if (whole >= limit)
-            bits = most;
-        else if (whole <= least)
-            bits = is_signed ? most + 1 : 0;
-        else
-            bits = whole < 0 ? (uint64_t)(int64_t)whole : (uint64_t)whole;
-    }
-    return ir_constant(f, type, bits);
+    return ir_constant(f, type, ir_number_bits(type, value));
 }
 
 ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload) {
@@ -390,4 +399,29 @@ void ir_place(Function *f, ValueId value, Range range, const char *name) {
 
 AxisSet ir_all_axes(const Function *f) {
     return f->axis_count >= 32 ? ~(AxisSet)0 : ((AxisSet)1 << f->axis_count) - 1;
+}
+
+const bool *ir_needed(const Function *f) {
+    bool *needed = arena_alloc(f->arena, f->value_count * sizeof *needed);
+    for (size_t i = 0; i < f->store_count; i++)
+        needed[f->stores[i].value] = needed[f->stores[i].guard] = true;
+    for (ValueId id = (ValueId)f->value_count; --id > 0;)
+        for (int i = 0; i < 3 && needed[id]; i++) needed[f->values[id].arg[i]] = true;
+    return needed;
+}
+
+Function *ir_compact(const Function *f) {
+    Function *out = ir_function_like(f);
+    const bool *needed = ir_needed(f);
+    ValueId *map = arena_alloc(f->arena, f->value_count * sizeof *map);
+    for (ValueId id = 1; id < f->value_count; id++) {
+        const ValueId *arg = f->values[id].arg;
+        ValueId args[3] = {map[arg[0]], map[arg[1]], map[arg[2]]};
+        if (needed[id]) map[id] = ir_rebuild(out, f, id, args);
+    }
+    for (size_t i = 0; i < f->store_count; i++) {
+        const Store *s = &f->stores[i];
+        ir_store(out, s->parameter, map[s->value], map[s->guard], s->range);
+    }
+    return out;
 }

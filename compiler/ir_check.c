@@ -108,15 +108,11 @@ static const char *store_problem(const Function *f, const Store *s) {
 }
 
 static void check_needed(const Function *f) {
-    bool *needed = arena_alloc(f->arena, f->value_count * sizeof *needed);
-    for (size_t i = 0; i < f->store_count; i++)
-        needed[f->stores[i].value] = needed[f->stores[i].guard] = true;
-    for (ValueId id = (ValueId)f->value_count; --id > 0;) {
+    const bool *needed = ir_needed(f);
+    for (ValueId id = 1; id < f->value_count; id++)
         if (!needed[id])
             bug(f->compiler, "%s after simplify: %%%u (%s): every value is needed by a store",
                 f->name, id, op_info[f->values[id].op].name);
-        for (int i = 0; i < 3; i++) needed[f->values[id].arg[i]] = true;
-    }
 }
 
 static void check_outs(const Function *f, Stage stage) {

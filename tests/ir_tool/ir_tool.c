@@ -18,7 +18,8 @@ typedef struct Pass {
 } Pass;
 static const Pass passes[] = {{"lowered", NULL, STAGE_LOWERED},
                               {"derived", NULL, STAGE_DERIVED},
-                              {"simplified", NULL, STAGE_SIMPLIFIED}};
+                              {"simplified", NULL, STAGE_SIMPLIFIED},
+                              {"simplify", simplify, STAGE_SIMPLIFIED}};
 
 static const Pass *find_pass(const char *name) {
     for (size_t i = 0; i < COUNT(passes); i++)

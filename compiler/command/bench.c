@@ -1,0 +1,418 @@
+/* bench.c: `lockstep bench`: how fast a step runs, next to what the memory can do.
+ *
+ * Bandwidth drifts within seconds, so the step is timed between two runs of a traffic-only kernel
+ * with the same reads and writes, round after round, and judged by the median of the rounds'
+ * ratios. Rounds in which other processes had the processor are dropped where the system tells. */
+#include "files.h"
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+typedef struct Options {
+    StringList sizes;
+    uint64_t rounds;
+    bool json, svg;
+    const char *output;
+} Options;
+
+typedef struct Round {
+    double time, limit; /* seconds of one launch, of the traffic alone */
+    bool disturbed;
+} Round;
+
+typedef struct Bench {
+    const Options *options;
+    Session session;
+    Bindings bindings;
+    Traffic *traffic; /* NULL: the step moves no array */
+    Round *rounds;
+    size_t kept, dropped;
+    uint64_t launches_per_round;
+    uint64_t bytes;
+    ls_step_statistics statistics;
+    double median, least, most, limit, fraction;
+} Bench;
+
+/* ---- the step on random data ---- */
+
+/* Numbers from 0 to 1, small integers, flags: nothing that makes arithmetic slow. */
+static void random_elements(ls_type type, void *data, size_t count) {
+    static const bool floats[LS_TYPE_COUNT] = {
+        [LS_F64] = true,  [LS_F32] = true,  [LS_F16] = true,
+        [LS_BF16] = true, [LS_E4M3] = true, [LS_E5M2] = true};
+    Value value;
+    Array array;
+    Failure failure = {0};
+    char text[60];
+    size_t size = type_names[type].size;
+    if (floats[type]) {
+        snprintf(text, sizeof text, "uniform(%zu; 1)", count);
+        bool good = value_parse(text, &value, &failure) &&
+                    value_load(&value, "", type, 1, NULL, &array, &failure);
+        if (good) memcpy(data, array.data, count * size);
+        if (good) array_free(&array);
+        value_free(&value);
+        return;
+    }
+    uint64_t state = 1;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = random_next(&state) >> 57;
+        if (type == LS_BOOL) bits &= 1;
+        memcpy((char *)data + i * size, &bits, size);
+    }
+}
+
+/* A block of random elements, repeated: memory does not know. */
+static bool fill(Bench *bench, const Binding *binding, Failure *failure) {
+    enum { BLOCK = 1 << 20 };
+    ls_context *context = bench->session.context;
+    size_t size = type_names[binding->parameter->type].size;
+    size_t count = binding->bytes / size < BLOCK ? binding->bytes / size : BLOCK;
+    void *block = memory(count * size);
+    random_elements(binding->parameter->type, block, count);
+    ls_status status = LS_OK;
+    for (size_t done = 0; done < binding->bytes && status == LS_OK;) {
+        size_t piece = binding->bytes - done < count * size ? binding->bytes - done : count * size;
+        status = ls_copy_in(context, (char *)binding->device + done, block, piece);
+        done += piece;
+    }
+    free(block);
+    return status == LS_OK || fail_status(failure, context, status);
+}
+
+/* A rank-0 parameter without a value: 1, or false. */
+static bool set_cell(Bench *bench, const Binding *binding, Failure *failure) {
+    const ls_image_parameter *parameter = binding->parameter;
+    unsigned char element[8];
+    char reason[100];
+    number_parse(parameter->type == LS_BOOL ? "false" : "1", parameter->type, element, reason,
+                 sizeof reason);
+    ls_status status = ls_step_set(bench->session.step, parameter->name, element);
+    return status == LS_OK || fail_status(failure, bench->session.context, status);
+}
+
+static bool check_sizes(const Bench *bench, Failure *failure) {
+    const ls_image *image = bench->session.image;
+    Buffer missing = {0}, example = {0};
+    for (size_t i = 0; i < image->axis_count; i++) {
+        if (bench->bindings.sizes[i] >= 0) continue;
+        buffer_printf(&missing, "%s%s", missing.size ? ", " : "", image->axes[i].name);
+        buffer_printf(&example, "%s%s=%s", example.size ? "," : "", image->axes[i].name,
+                      example.size ? "1K" : "1M");
+    }
+    bool good = missing.size == 0;
+    if (!good) {
+        fail(failure, STATUS_USAGE, "step '%s' needs the length of axis %s", image->step,
+             missing.data);
+        fail_help(failure, "--size %s", example.data);
+    }
+    buffer_free(&missing);
+    buffer_free(&example);
+    return good;
+}
+
+static bool bind_all(Bench *bench, Failure *failure) {
+    const ls_image *image = bench->session.image;
+    if (!bindings_load(&bench->bindings, failure) || !check_sizes(bench, failure)) return false;
+    for (size_t i = 0; i < image->parameter_count; i++) {
+        Binding *binding = &bench->bindings.items[i];
+        const ls_image_parameter *parameter = binding->parameter;
+        if (!bindings_allocate(&bench->bindings, i, failure)) return false;
+        bool array = parameter->rank > 0;
+        bool given = binding->text || parameter->has_default || parameter->role == LS_OUT;
+        if (array) bench->bytes += binding->bytes * (parameter->role == LS_INOUT ? 2 : 1);
+        if (!array && !given && !set_cell(bench, binding, failure)) return false;
+        if (array && !binding->text && binding->bytes && !fill(bench, binding, failure))
+            return false;
+    }
+    ls_status status = ls_step_prepare(bench->session.step);
+    if (status == LS_OK) status = ls_step_stats(bench->session.step, &bench->statistics);
+    return status == LS_OK || fail_status(failure, bench->session.context, status);
+}
+
+static bool open_traffic(Bench *bench, Failure *failure) {
+    const ls_image *image = bench->session.image;
+    TrafficArray *arrays = memory(image->parameter_count * sizeof *arrays);
+    size_t count = 0;
+    for (size_t i = 0; i < image->parameter_count; i++) {
+        const Binding *binding = &bench->bindings.items[i];
+        const ls_image_parameter *parameter = binding->parameter;
+        if (binding->bytes)
+            arrays[count++] =
+                (TrafficArray){binding->device, binding->bytes, type_names[parameter->type].size,
+                               parameter->role != LS_OUT, parameter->role != LS_IN};
+    }
+    bool good = count == 0 || traffic_open(bench->session.context, arrays, count,
+                                           bench->statistics.threads, &bench->traffic, failure);
+    free(arrays);
+    return good;
+}
+
+/* ---- measuring ---- */
+
+/* Processor seconds that other processes have had, or -1 where the system does not tell. */
+static double others_seconds(void) {
+    unsigned long long user, nice, system, idle, wait, interrupt, soft, steal;
+    struct rusage own;
+    FILE *file = fopen("/proc/stat", "r");
+    if (!file) return -1;
+    int fields = fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system,
+                        &idle, &wait, &interrupt, &soft, &steal);
+    fclose(file);
+    if (fields != 8 || user + system == 0 || getrusage(RUSAGE_SELF, &own) != 0) return -1;
+    double busy = (double)(user + nice + system + steal) / (double)sysconf(_SC_CLK_TCK);
+    return busy - (double)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) -
+           1e-6 * (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec);
+}
+
+static bool time_step(Bench *bench, uint64_t times, double *time, Failure *failure) {
+    ls_status status = LS_OK;
+    double began = seconds();
+    for (uint64_t i = 0; i < times && status == LS_OK; i++)
+        status = ls_step_launch(bench->session.step);
+    if (status == LS_OK) status = ls_synchronize(bench->session.context);
+    *time = (seconds() - began) / (double)times;
+    return status == LS_OK || fail_status(failure, bench->session.context, status);
+}
+
+/* How many launches make a timing long enough for the clocks, 30 ms. */
+static bool calibrate(Bench *bench, Failure *failure) {
+    double time;
+    uint64_t times = 1;
+    for (;;) {
+        if (!time_step(bench, times, &time, failure)) return false;
+        if (time * (double)times > 0.03 || times >= (uint64_t)1 << 24) break;
+        times *= 2;
+    }
+    bench->launches_per_round = times;
+    return true;
+}
+
+static bool measure_round(Bench *bench, Round *round, Failure *failure) {
+    double before = 0, after = 0, others = others_seconds(), began = seconds();
+    uint64_t times = bench->launches_per_round;
+    if (bench->traffic && !traffic_time(bench->traffic, times, &before, failure)) return false;
+    if (!time_step(bench, times, &round->time, failure)) return false;
+    if (bench->traffic && !traffic_time(bench->traffic, times, &after, failure)) return false;
+    round->limit = (before + after) / 2;
+    /* the system counts in ticks of 10 ms: up to two are rounding */
+    double used = others_seconds() - others, passed = seconds() - began;
+    round->disturbed = others >= 0 && used > 0.025 && used > 0.1 * passed;
+    return true;
+}
+
+/* Rounds until enough are undisturbed, or three times as many were tried: then all are kept. */
+static bool measure(Bench *bench, Failure *failure) {
+    size_t wanted = bench->options->rounds ? (size_t)bench->options->rounds : 11;
+    size_t count = 0, clean = 0, most = 3 * wanted;
+    bench->rounds = memory_grow(NULL, most, sizeof *bench->rounds);
+    Progress progress = progress_begin("measuring");
+    double began = seconds();
+    while (clean < wanted && count < most && (count < wanted || seconds() - began < 60)) {
+        if (!measure_round(bench, &bench->rounds[count], failure)) return false;
+        clean += !bench->rounds[count++].disturbed;
+        progress_show(&progress, clean, wanted);
+    }
+    progress_end(&progress);
+    bool all = clean < wanted && clean < 5;
+    for (size_t i = 0; i < count; i++)
+        if (all || !bench->rounds[i].disturbed) bench->rounds[bench->kept++] = bench->rounds[i];
+    bench->dropped = count - bench->kept;
+    if (all && clean < count)
+        note("other processes were running in most rounds; the figures are rough");
+    return true;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t count) {
+    qsort(values, count, sizeof *values, by_value);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static void evaluate(Bench *bench) {
+    size_t n = bench->kept;
+    double *values = memory_grow(NULL, n, sizeof *values);
+    for (size_t i = 0; i < n; i++) values[i] = bench->rounds[i].time;
+    bench->median = median_of(values, n);
+    bench->least = values[0];
+    bench->most = values[n - 1];
+    for (size_t i = 0; i < n; i++) values[i] = bench->rounds[i].limit;
+    bench->limit = median_of(values, n);
+    for (size_t i = 0; i < n; i++) values[i] = bench->rounds[i].limit / bench->rounds[i].time;
+    bench->fraction = median_of(values, n);
+    free(values);
+}
+
+/* ---- results ---- */
+
+static double rate(const Bench *bench, double time) {
+    return time > 0 ? (double)bench->bytes / time * 1e-9 : 0;
+}
+
+static void write_json(const Bench *bench, Buffer *out) {
+    const ls_image *image = bench->session.image;
+    JsonWriter json = {0};
+    json_open(&json, NULL, '{');
+    json_string(&json, "step", image->step);
+    json_string(&json, "device", ls_context_device(bench->session.context));
+    json_string(&json, "description", ls_context_describe(bench->session.context));
+    json_open(&json, "sizes", '{');
+    for (size_t i = 0; i < image->axis_count; i++)
+        json_integer(&json, image->axes[i].name, bench->bindings.sizes[i]);
+    json_close(&json, '}');
+    json_number(&json, "median_s", bench->median);
+    json_number(&json, "min_s", bench->least);
+    json_number(&json, "max_s", bench->most);
+    json_integer(&json, "runs", (int64_t)bench->kept);
+    json_integer(&json, "launches_per_run", (int64_t)bench->launches_per_round);
+    json_integer(&json, "dropped", (int64_t)bench->dropped);
+    json_integer(&json, "bytes", (int64_t)bench->bytes);
+    json_number(&json, "gb_s", rate(bench, bench->median));
+    if (bench->traffic) {
+        json_number(&json, "copy_gb_s", rate(bench, bench->limit));
+        json_number(&json, "fraction_of_copy", bench->fraction);
+    } else {
+        json_raw(&json, "copy_gb_s", "null");
+        json_raw(&json, "fraction_of_copy", "null");
+    }
+    json_integer(&json, "launches", bench->statistics.launches);
+    json_integer(&json, "threads", bench->statistics.threads);
+    json_close(&json, '}');
+    *out = json.text;
+}
+
+static void describe_time(double time, char *text, size_t capacity) {
+    static const struct {
+        double above, scale;
+        const char *unit;
+    } units[] = {{1, 1, "s"}, {1e-3, 1e3, "ms"}, {0, 1e6, "us"}};
+    size_t i = 0;
+    while (time < units[i].above) i++;
+    snprintf(text, capacity, "%.4g %s", time * units[i].scale, units[i].unit);
+}
+
+static void write_text(const Bench *bench, Buffer *out) {
+    const ls_image *image = bench->session.image;
+    char median[40], least[40], most[40], bytes[40];
+    describe_time(bench->median, median, sizeof median);
+    describe_time(bench->least, least, sizeof least);
+    describe_time(bench->most, most, sizeof most);
+    size_describe(bench->bytes, bytes, sizeof bytes);
+    buffer_printf(out, "%s on %s", image->step, ls_context_device(bench->session.context));
+    for (size_t i = 0; i < image->axis_count; i++)
+        buffer_printf(out, ", %s=%lld", image->axes[i].name, (long long)bench->bindings.sizes[i]);
+    buffer_printf(out, "\n  median   %s  (%s to %s, %zu runs of %llu", median, least, most,
+                  bench->kept, (unsigned long long)bench->launches_per_round);
+    if (bench->dropped) buffer_printf(out, ", %zu disturbed ones dropped", bench->dropped);
+    buffer_printf(out, ")\n  moves    %s, %.1f GB/s\n", bytes, rate(bench, bench->median));
+    if (bench->traffic)
+        buffer_printf(
+            out, "  limit    %.1f %% of what the same reads and writes alone reach (%.1f GB/s)\n",
+            100 * bench->fraction, rate(bench, bench->limit));
+    buffer_printf(out, "  launches %u, threads %u\n", bench->statistics.launches,
+                  bench->statistics.threads);
+}
+
+static void svg_bar(Buffer *out, int y, const char *color, const char *label, double value,
+                    double most) {
+    enum { LEFT = 130, WIDTH = 360 };
+    double width = most > 0 ? WIDTH * value / most : 0;
+    buffer_printf(out,
+                  "  <text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n"
+                  "  <rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"24\" fill=\"%s\"/>\n"
+                  "  <text x=\"%.1f\" y=\"%d\">%.1f GB/s</text>\n",
+                  LEFT - 8, y + 17, label, LEFT, y, width, color, LEFT + width + 8, y + 17, value);
+}
+
+static void write_svg(const Bench *bench, Buffer *out) {
+    const ls_image *image = bench->session.image;
+    double own = rate(bench, bench->median), limit = rate(bench, bench->limit);
+    double most = own > limit ? own : limit;
+    buffer_printf(out,
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"600\" height=\"140\" "
+                  "font-family=\"sans-serif\" font-size=\"13\">\n"
+                  "  <rect width=\"600\" height=\"140\" fill=\"white\"/>\n"
+                  "  <text x=\"16\" y=\"28\" font-size=\"15\">%s on %s",
+                  image->step, ls_context_device(bench->session.context));
+    for (size_t i = 0; i < image->axis_count; i++)
+        buffer_printf(out, ", %s=%lld", image->axes[i].name, (long long)bench->bindings.sizes[i]);
+    if (bench->traffic) buffer_printf(out, ": %.1f %% of the limit", 100 * bench->fraction);
+    buffer_puts(out, "</text>\n");
+    svg_bar(out, 48, "#3b6ea8", image->step, own, most);
+    if (bench->traffic) svg_bar(out, 88, "#b0b7c0", "traffic alone", limit, most);
+    buffer_puts(out, "</svg>\n");
+}
+
+static bool bench_step(Bench *bench, const Invocation *invocation, Failure *failure) {
+    const Options *options = bench->options;
+    double warm;
+    bindings_open(&bench->session, &bench->bindings);
+    for (size_t i = 1; i < invocation->argument_count; i++)
+        if (!bindings_parse(&bench->bindings, invocation->arguments[i], failure)) return false;
+    if (!bindings_size(&bench->bindings, &options->sizes, failure) || !bind_all(bench, failure) ||
+        !time_step(bench, 2, &warm, failure) || !open_traffic(bench, failure) ||
+        !calibrate(bench, failure) || !measure(bench, failure))
+        return false;
+    evaluate(bench);
+    Buffer out = {0};
+    (options->json ? write_json : options->svg ? write_svg : write_text)(bench, &out);
+    bool good = true;
+    if (options->output)
+        good = file_write_whole(options->output, out.data, out.size, failure);
+    else
+        fwrite(out.data, 1, out.size, stdout);
+    buffer_free(&out);
+    return good;
+}
+
+static int run(const Invocation *invocation) {
+    Bench bench = {.options = invocation->options};
+    Failure failure = {0};
+    if (invocation->argument_count == 0) return usage_error(invocation->command, "no file given");
+    if (bench.options->json && bench.options->svg)
+        return usage_error(invocation->command, "only one of --json and --svg can be had at once");
+    int status = session_open(invocation, invocation->arguments[0], &bench.session);
+    if (status != STATUS_DONE) return status;
+    if (!bench_step(&bench, invocation, &failure)) status = report(&failure);
+    free(bench.rounds);
+    traffic_close(bench.traffic);
+    bindings_close(&bench.bindings);
+    session_close(&bench.session);
+    return status;
+}
+
+#define OFFSET(member) offsetof(Options, member)
+static const Option bench_options[] = {
+    {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
+     "the length of every axis: n=64M,k=8 (K M G: powers of 1024)"},
+    {0, "rounds", "N", OPTION_COUNT, OFFSET(rounds),
+     "undisturbed rounds to measure; 11 by default"},
+    {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},
+    {0, "svg", NULL, OPTION_FLAG, OFFSET(svg), "as a bar chart"},
+    {'o', "output", "FILE", OPTION_TEXT, OFFSET(output), "write there, not to stdout"},
+};
+
+const Command command_bench = {
+    .name = "bench",
+    .summary = "measures a step on random data against the memory's limit",
+    .arguments = "FILE[:STEP] --size AXIS=LENGTH,... [NAME=VALUE...]",
+    .details =
+        "The step is timed between two runs of a kernel that only moves the same bytes, and the\n"
+        "median of several rounds is reported. Parameters may be given as for lockstep run.",
+    .examples = "  lockstep bench adamw.step --size n=64M\n"
+                "  lockstep bench softmax.step --size b=8192,c=4096 --json\n"
+                "  lockstep bench adamw.step --size n=64M --svg -o adamw.svg",
+    .options = bench_options,
+    .option_count = COUNT(bench_options),
+    .options_size = sizeof(Options),
+    .compiles = true,
+    .device = true,
+    .run = run,
+};

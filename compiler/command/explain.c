@@ -1,0 +1,218 @@
+/* explain.c: `lockstep explain`: the plan of a step, as text, JSON or a graph. The report is the
+ * compiler's; here it is asked for, and drawn through Graphviz. */
+#include "files.h"
+#include "command.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+typedef struct Options {
+    StringList sizes, targets;
+    double peak;
+    bool json, dot, svg;
+    const char *output;
+} Options;
+
+/* --size takes a list, n=64M,k=8; the compiler takes each alone and in plain numbers. */
+static bool split_sizes(const StringList *given, StringList *sizes, Failure *failure) {
+    failure->text[0] = '\0';
+    for (size_t i = 0; i < given->count; i++) {
+        const char *at = given->items[i], *name;
+        size_t name_size;
+        int64_t size;
+        while (size_next(&at, &name, &name_size, &size, failure)) {
+            Buffer plain = {0};
+            buffer_printf(&plain, "%.*s=%lld", (int)name_size, name, (long long)size);
+            list_add(sizes, plain.data);
+        }
+        if (failure->text[0]) return false;
+    }
+    return true;
+}
+
+/* Runs `dot -Tsvg`: the graph comes from a temporary file, so that neither side waits for the
+ * other. */
+static bool draw(const char *graph, Buffer *svg, Failure *failure) {
+    char *words[] = {"dot", "-Tsvg", NULL};
+    int ends[2], status = 0;
+    pid_t child;
+    posix_spawn_file_actions_t actions;
+    FILE *input = tmpfile();
+    if (!input || fputs(graph, input) < 0 || fflush(input) != 0 || pipe(ends) != 0) {
+        if (input) fclose(input);
+        return fail(failure, STATUS_DEVICE, "cannot run dot: %s", strerror(errno));
+    }
+    lseek(fileno(input), 0, SEEK_SET);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fileno(input), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    posix_spawn_file_actions_addclose(&actions, ends[1]);
+    int spawned = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    char block[4096];
+    for (ssize_t got; spawned == 0;) {
+        got = read(ends[0], block, sizeof block);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        buffer_add(svg, block, (size_t)got);
+    }
+    close(ends[0]);
+    fclose(input);
+    while (spawned == 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    bool missing = spawned == ENOENT || (WIFEXITED(status) && WEXITSTATUS(status) == 127);
+    if (spawned == 0 && status == 0 && svg->size) return true;
+    fail(failure, STATUS_DEVICE,
+         missing ? "--svg needs Graphviz, and there is no `dot` on the PATH"
+                 : "Graphviz's `dot` failed");
+    fail_help(failure,
+              missing ? "install the package graphviz, or take --dot and draw the graph elsewhere"
+                      : "--dot shows what it was given");
+    return false;
+}
+
+/* The members of the array "steps" of one report, to be joined with those of other steps. */
+static bool steps_of(const char *report, const char **begin, const char **end) {
+    JsonReader json = json_reader(report, strlen(report));
+    if (!json_enter(&json, '{')) return false;
+    for (size_t i = 0; json_more(&json, '{', i); i++) {
+        char *key;
+        if (!json_key(&json, &key)) return false;
+        bool steps = strcmp(key, "steps") == 0;
+        free(key);
+        *begin = strchr(json.at, '[');
+        if (!json_skip(&json)) return false;
+        *end = json.at - 1;
+        if (steps) return *begin && *begin < *end && ++*begin;
+    }
+    return false;
+}
+
+/* Adds one step's report to those before it. */
+static bool add_report(const Options *options, const char *report, bool first, Buffer *out,
+                       Failure *failure) {
+    const char *begin, *end;
+    if (!options->json) {
+        if (!first) buffer_puts(out, "\n");
+        buffer_puts(out, report);
+        return true;
+    }
+    if (!steps_of(report, &begin, &end))
+        return fail(failure, STATUS_DEVICE, "the compiler's report is not the expected JSON");
+    while (end > begin && strchr(" \n", end[-1])) end--;
+    buffer_puts(out, first ? "{\n  \"steps\": [" : ",");
+    buffer_add(out, begin, (size_t)(end - begin));
+    return true;
+}
+
+static bool explain_steps(ls_compilation *compilation, const SourceName *name,
+                          const Options *options, const ls_explain_options *explain, Buffer *out,
+                          Failure *failure) {
+    size_t count = ls_compilation_step_count(compilation), first = 0;
+    bool graph = options->dot || options->svg;
+    if (name->step || count == 0 || (graph && count > 1)) { /* a graph is one step's */
+        if (!source_choose_step(compilation, name, &first, failure)) return false;
+        count = first + 1;
+    }
+    for (size_t i = first; i < count; i++) {
+        const char *text;
+        ls_status status = ls_compilation_explain(compilation, i, explain, &text);
+        if (status != LS_OK)
+            return fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
+        if (!add_report(options, text, i == first, out, failure)) return false;
+    }
+    if (options->json) buffer_puts(out, "\n  ]\n}\n");
+    return true;
+}
+
+static bool explain(const Invocation *invocation, ls_compilation *compilation,
+                    const SourceName *name, StringList *sizes, Failure *failure) {
+    const Options *options = invocation->options;
+    char target[64];
+    const char *device[] = {target};
+    StringList targets = options->targets;
+    Buffer out = {0}, svg = {0};
+    if (!split_sizes(&options->sizes, sizes, failure)) return false;
+    if (targets.count == 0) {
+        if (!device_target(&invocation->common, target, sizeof target, failure)) return false;
+        targets = (StringList){device, 1};
+    }
+    ls_explain_options explain = {.report = options->json                  ? LS_REPORT_JSON
+                                            : options->dot || options->svg ? LS_REPORT_DOT
+                                                                           : LS_REPORT_TEXT,
+                                  .sizes = sizes->items,
+                                  .size_count = sizes->count,
+                                  .targets = targets.items,
+                                  .target_count = targets.count,
+                                  .peak_gb_s = options->peak};
+    bool good = explain_steps(compilation, name, options, &explain, &out, failure) &&
+                (!options->svg || draw(out.data, &svg, failure));
+    const Buffer *result = options->svg ? &svg : &out;
+    if (good && options->output)
+        good = file_write_whole(options->output, result->data, result->size, failure);
+    else if (good)
+        fwrite(result->data, 1, result->size, stdout);
+    buffer_free(&out);
+    buffer_free(&svg);
+    return good;
+}
+
+static int run(const Invocation *invocation) {
+    const Options *options = invocation->options;
+    Failure failure = {0};
+    ls_compilation *compilation;
+    StringList sizes = {0};
+    if (invocation->argument_count != 1)
+        return usage_error(invocation->command, "explain takes one file, %zu given",
+                           invocation->argument_count);
+    if (options->json + options->dot + options->svg > 1)
+        return usage_error(invocation->command,
+                           "only one of --json, --dot and --svg can be had at once");
+    SourceName name = source_split(invocation->arguments[0]);
+    int status = source_compile(invocation, name.path, &compilation);
+    if (status == STATUS_DONE) {
+        if (!explain(invocation, compilation, &name, &sizes, &failure)) status = report(&failure);
+        ls_compilation_destroy(compilation);
+    }
+    for (size_t i = 0; i < sizes.count; i++) free((void *)(uintptr_t)sizes.items[i]);
+    free(sizes.items);
+    free(name.path);
+    return status;
+}
+
+#define OFFSET(member) offsetof(Options, member)
+static const Option explain_options[] = {
+    {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
+     "axis lengths, for bytes in numbers: n=64M (K M G: powers of 1024)"},
+    {'t', "target", "TARGET", OPTION_LIST, OFFSET(targets),
+     "cpu, sm_90, gfx90a: registers and access widths there; may be given\n"
+     "several times; by default that of --device"},
+    {0, "peak", "GB/s", OPTION_NUMBER, OFFSET(peak), "memory speed, to predict the time from"},
+    {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},
+    {0, "dot", NULL, OPTION_FLAG, OFFSET(dot), "the graph of kernels and arrays, for Graphviz"},
+    {0, "svg", NULL, OPTION_FLAG, OFFSET(svg), "the same drawn, with Graphviz's dot"},
+    {'o', "output", "FILE", OPTION_TEXT, OFFSET(output), "write there, not to stdout"},
+};
+
+const Command command_explain = {
+    .name = "explain",
+    .summary = "says how a step runs: kernels, fusion, bytes, registers",
+    .arguments = "FILE[:STEP]",
+    .details = "Without :STEP every step of the file is explained.",
+    .examples = "  lockstep explain adamw.step --size n=64M\n"
+                "  lockstep explain adamw.step --target sm_90 --peak 4000 --json\n"
+                "  lockstep explain linreg.step --svg -o linreg.svg",
+    .options = explain_options,
+    .option_count = COUNT(explain_options),
+    .options_size = sizeof(Options),
+    .compiles = true,
+    .device = true,
+    .run = run,
+};

@@ -1,0 +1,183 @@
+/* file.c: whole files in, and files out that are either complete or not there.
+ *
+ * Output goes to a temporary name in the target's folder and is renamed over it at the end, so that
+ * a failure, a full disk or Ctrl-C leaves the old file. */
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The one half-written file of the process, for the signal handler; written only here. */
+static char *volatile half_written;
+
+void file_remove_temporary(void) {
+    if (half_written) unlink(half_written);
+}
+
+static bool fail_file(Failure *failure, const char *what, const char *path) {
+    return fail(failure, STATUS_INPUT, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+bool file_open(const char *path, int *descriptor, uint64_t *size, Failure *failure) {
+    struct stat about;
+    /* not to wait for a writer where the name is a FIFO's */
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0) return fail_file(failure, "open", path);
+    if (fstat(opened, &about) != 0) {
+        fail_file(failure, "read", path);
+    } else if (!S_ISREG(about.st_mode)) {
+        fail(failure, STATUS_INPUT, "cannot read %s: it is %s, not a file", path,
+             S_ISDIR(about.st_mode) ? "a folder" : "a device or pipe");
+    } else {
+        *descriptor = opened;
+        *size = (uint64_t)about.st_size;
+        return true;
+    }
+    close(opened);
+    return false;
+}
+
+bool file_read_at(int descriptor, const char *path, void *data, size_t size, uint64_t offset,
+                  Failure *failure) {
+    for (size_t done = 0; done < size;) {
+        ssize_t got = pread(descriptor, (char *)data + done, size - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_file(failure, "read", path);
+        if (got == 0)
+            return fail(failure, STATUS_INPUT, "cannot read %s: it became shorter meanwhile", path);
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static bool read_all(int descriptor, const char *path, Buffer *out, Failure *failure) {
+    char block[65536];
+    for (;;) {
+        ssize_t got = read(descriptor, block, sizeof block);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_file(failure, "read", path);
+        if (got == 0) break;
+        buffer_add(out, block, (size_t)got);
+    }
+    buffer_add(out, "", 0);
+    return true;
+}
+
+bool file_read(const char *path, char **data, size_t *size, Failure *failure) {
+    bool standard = strcmp(path, "-") == 0;
+    Buffer out = {0};
+    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return fail_file(failure, "open", path);
+    bool read = read_all(descriptor, standard ? "standard input" : path, &out, failure);
+    if (!standard) close(descriptor);
+    if (!read) {
+        buffer_free(&out);
+        return false;
+    }
+    *data = out.data;
+    *size = out.size;
+    return true;
+}
+
+/* A temporary file in the folder of `path`, with the permissions the final one shall have. */
+static bool create_beside(OutputFile *file, const struct stat *old, Failure *failure) {
+    const char *slash = strrchr(file->path, '/');
+    size_t folder = slash ? (size_t)(slash - file->path) + 1 : 0;
+    Buffer name = {0};
+    buffer_add(&name, file->path, folder);
+    buffer_printf(&name, ".%.200s.XXXXXX", file->path + folder);
+    file->temporary = name.data;
+    file->descriptor = mkostemp(file->temporary, O_CLOEXEC);
+    if (file->descriptor < 0) {
+        fail_file(failure, "write", file->path);
+        free(file->temporary);
+        file->temporary = NULL;
+        return false;
+    }
+    half_written = file->temporary;
+    mode_t mask = umask(0);
+    umask(mask);
+    mode_t mode = old ? old->st_mode & 0777 : 0666 & ~mask;
+    if (fchmod(file->descriptor, mode) != 0) {
+        fail_file(failure, "write", file->path);
+        file_abandon(file);
+        return false;
+    }
+    return true;
+}
+
+bool file_create(const char *path, OutputFile *file, Failure *failure) {
+    struct stat about;
+    *file = (OutputFile){.descriptor = -1};
+    bool exists = stat(path, &about) == 0;
+    /* through a symbolic link: what it points to is replaced, not the link */
+    char *real = exists ? realpath(path, NULL) : NULL;
+    file->path = real ? real : copy_text(path, strlen(path));
+    if (exists && !S_ISREG(about.st_mode)) {
+        file->descriptor = open(path, O_WRONLY | O_CLOEXEC);
+        if (file->descriptor >= 0) return true;
+        fail_file(failure, "write", path);
+    } else if (exists && access(path, W_OK) != 0) {
+        fail_file(failure, "write", path);
+    } else if (create_beside(file, exists ? &about : NULL, failure)) {
+        return true;
+    }
+    free(file->path);
+    *file = (OutputFile){.descriptor = -1};
+    return false;
+}
+
+bool file_write(OutputFile *file, const void *data, size_t size, Failure *failure) {
+    for (size_t done = 0; done < size;) {
+        size_t piece = size - done < ((size_t)1 << 30) ? size - done : (size_t)1 << 30;
+        ssize_t put = write(file->descriptor, (const char *)data + done, piece);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return fail_file(failure, "write", file->path);
+        done += (size_t)put;
+    }
+    return true;
+}
+
+bool file_commit(OutputFile *file, Failure *failure) {
+    bool good = true;
+    if (file->temporary) {
+        /* before the rename, or a power cut may leave an empty file under the final name */
+        good = fsync(file->descriptor) == 0;
+        good = close(file->descriptor) == 0 && good;
+        good = good && rename(file->temporary, file->path) == 0;
+    } else {
+        good = close(file->descriptor) == 0;
+    }
+    file->descriptor = -1;
+    if (!good) {
+        fail_file(failure, "write", file->path);
+        file_abandon(file);
+        return false;
+    }
+    half_written = NULL;
+    free(file->path);
+    free(file->temporary);
+    *file = (OutputFile){.descriptor = -1};
+    return true;
+}
+
+void file_abandon(OutputFile *file) {
+    if (file->descriptor >= 0) close(file->descriptor);
+    if (file->temporary) unlink(file->temporary);
+    half_written = NULL;
+    free(file->path);
+    free(file->temporary);
+    *file = (OutputFile){.descriptor = -1};
+}
+
+bool file_write_whole(const char *path, const void *data, size_t size, Failure *failure) {
+    OutputFile file;
+    if (!file_create(path, &file, failure)) return false;
+    if (file_write(&file, data, size, failure)) return file_commit(&file, failure);
+    file_abandon(&file);
+    return false;
+}

@@ -1,0 +1,184 @@
+/* files.h: what the command reads and writes: arrays in .npy and .safetensors files, JSON, sizes
+ * and values as written on the command line. Everything read is untrusted: each reader checks every
+ * number against the file's real size before it believes it. Functions that can fail return false
+ * and leave the reason in a Failure. */
+#ifndef FILES_H
+#define FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <lockstep/image.h>
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(format, first) __attribute__((__format__(__printf__, format, first)))
+#else
+#define PRINTF_LIKE(format, first)
+#endif
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* What the command answers to the shell. */
+enum { STATUS_DONE, STATUS_INPUT, STATUS_USAGE, STATUS_DEVICE };
+
+/* Why something could not be done: the exit status it leads to, the message, and the way out (""
+ * when none is known). */
+typedef struct Failure {
+    int status;
+    char text[1500];
+    char help[500];
+} Failure;
+bool fail(Failure *failure, int status, const char *format, ...) PRINTF_LIKE(3, 4); /* false */
+void fail_help(Failure *failure, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* buffer.c: growing text or bytes, always zero-terminated. Running out of memory ends the command
+ * with a message: there is nothing to unwind to. */
+typedef struct Buffer {
+    char *data;
+    size_t size, capacity;
+} Buffer;
+void *memory(size_t size); /* zeroed */
+void *memory_grow(void *old, size_t count, size_t size);
+char *copy_text(const char *text, size_t size);
+void buffer_add(Buffer *buffer, const void *bytes, size_t size);
+void buffer_puts(Buffer *buffer, const char *text);
+void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
+void buffer_free(Buffer *buffer);
+
+/* text.c: words, numbers and sizes. */
+/* The entry of `names` nearest to `word`, when near enough to suggest, or NULL. */
+const char *nearest(const char *word, const char *const *names, size_t count);
+/* An axis length: digits and K, M or G (powers of 1024). The whole text must be one. */
+bool size_parse(const char *text, int64_t *size);
+void size_describe(uint64_t bytes, char *text, size_t capacity); /* "1.5 GiB" */
+/* The shortest decimal that reads back as the same number of the given type. */
+void number_print(ls_type type, const void *element, char *text, size_t capacity);
+void double_print(double number, char *text, size_t capacity);
+bool text_is_utf8(const char *text, size_t size);
+
+/* json.c: a writer that indents and a strict reader that allocates only the strings it is asked
+ * for. */
+typedef struct JsonWriter {
+    Buffer text;
+    unsigned depth;
+    bool filled; /* the innermost object or array has a member already */
+} JsonWriter;
+/* `key` is NULL inside arrays and at the top. */
+void json_open(JsonWriter *json, const char *key, char bracket);
+void json_close(JsonWriter *json, char bracket);
+void json_string(JsonWriter *json, const char *key, const char *value); /* NULL writes null */
+void json_number(JsonWriter *json, const char *key, double value);      /* not finite: null */
+void json_integer(JsonWriter *json, const char *key, int64_t value);
+void json_boolean(JsonWriter *json, const char *key, bool value);
+void json_raw(JsonWriter *json, const char *key, const char *text); /* already JSON */
+void json_quote(Buffer *out, const char *text);
+
+typedef struct JsonReader {
+    const char *start, *at, *end;
+    const char *error; /* NULL, or what was expected at `at`; everything fails from then on */
+    unsigned depth;
+} JsonReader;
+JsonReader json_reader(const char *text, size_t size);
+bool json_enter(JsonReader *json, char bracket); /* '{' or '[' */
+/* Whether another member follows; consumes the comma or the closing bracket. `index` counts from 0.
+ */
+bool json_more(JsonReader *json, char bracket, size_t index);
+bool json_key(JsonReader *json, char **key);          /* with its colon; the caller frees */
+bool json_read_string(JsonReader *json, char **text); /* the caller frees */
+bool json_read_unsigned(JsonReader *json, uint64_t *number);
+bool json_skip(JsonReader *json); /* any one value */
+bool json_end(JsonReader *json);  /* nothing but spaces is left */
+
+/* array.c: one dense array in host memory, in C order, and how types are written in files. */
+typedef struct Array {
+    ls_type type;
+    uint32_t rank;
+    int64_t shape[LS_RANK_MAX];
+    size_t bytes;
+    void *data; /* malloc'd; any alignment is fine for a reader of elements */
+    char *name; /* the tensor's name in its file, or NULL */
+} Array;
+typedef struct TypeName {
+    const char *name; /* as in a .step file */
+    size_t size;
+    const char *npy, *safetensors; /* "": cannot be written there */
+} TypeName;
+extern const TypeName type_names[LS_TYPE_COUNT];
+void array_free(Array *array);
+/* Elements and bytes of a shape; false when they do not fit memory's size type. */
+bool shape_bytes(ls_type type, uint32_t rank, const int64_t *shape, size_t *count, size_t *bytes);
+void shape_describe(uint32_t rank, const int64_t *shape, char *text,
+                    size_t capacity); /* "[2, 3]" */
+double element_number(ls_type type, const void *element);
+/* The text of an array as NumPy lays it out, the middle left out when it is long. */
+void array_print(const Array *array, Buffer *out);
+
+/* file.c: whole files. */
+bool file_read(const char *path, char **data, size_t *size, Failure *failure);
+bool file_open(const char *path, int *descriptor, uint64_t *size,
+               Failure *failure); /* regular only */
+bool file_read_at(int descriptor, const char *path, void *data, size_t size, uint64_t offset,
+                  Failure *failure);
+/* A file written beside `path` and renamed over it by file_commit: until then, and after any
+ * failure, the old one stands. A target that is no regular file (/dev/stdout) is written directly.
+ */
+typedef struct OutputFile {
+    char *path, *temporary; /* temporary is NULL when written directly */
+    int descriptor;
+} OutputFile;
+bool file_create(const char *path, OutputFile *file, Failure *failure);
+bool file_write(OutputFile *file, const void *data, size_t size, Failure *failure);
+bool file_commit(OutputFile *file, Failure *failure); /* closes; on failure as file_abandon */
+void file_abandon(OutputFile *file);
+bool file_write_whole(const char *path, const void *data, size_t size, Failure *failure);
+void file_remove_temporary(void); /* for a signal handler: unlinks what is half written */
+
+/* npy.c, safetensors.c */
+bool npy_read(const char *path, Array *array, Failure *failure);
+bool npy_write(const char *path, const Array *array, Failure *failure);
+
+typedef struct Tensor {
+    char *name;
+    char *dtype;  /* as the file spells it */
+    ls_type type; /* LS_TYPE_COUNT: one that Lockstep does not know */
+    uint32_t rank;
+    int64_t shape[LS_RANK_MAX];
+    uint64_t begin, end; /* bytes of the file */
+} Tensor;
+typedef struct TensorFile {
+    char *path;
+    int descriptor;
+    Tensor *tensors; /* in the order of their data */
+    size_t count;
+} TensorFile;
+bool safetensors_open(const char *path, TensorFile *file, Failure *failure);
+bool safetensors_read(const TensorFile *file, size_t tensor, Array *array, Failure *failure);
+void safetensors_close(TensorFile *file);
+/* Every array has a name; names differ. */
+bool safetensors_write(const char *path, const Array *const *arrays, size_t count,
+                       Failure *failure);
+
+/* value.c: VALUE of `run`, as written on the command line. */
+typedef enum ValueKind { VALUE_NUMBER, VALUE_NPY, VALUE_SAFETENSORS, VALUE_GENERATED } ValueKind;
+typedef struct Value {
+    ValueKind kind;
+    const char *text;      /* as written; not owned */
+    char *path, *tensor;   /* files; tensor is NULL when not named */
+    const char *generator; /* "zeros" ... */
+    bool has_shape;        /* a generator without one takes its parameter's */
+    uint32_t rank;
+    int64_t shape[LS_RANK_MAX];
+    uint64_t seed;
+    char *fill; /* the number of `full` */
+} Value;
+bool value_parse(const char *text, Value *value, Failure *failure);
+/* Loads or makes the array. `shape` is used by a generator without one. */
+bool value_load(const Value *value, const char *parameter, ls_type type, uint32_t rank,
+                const int64_t *shape, Array *array, Failure *failure);
+void value_free(Value *value);
+/* A number as one element of `type`: exact for integers, refused when it does not fit. */
+bool number_parse(const char *text, ls_type type, void *element, char *reason, size_t capacity);
+uint64_t random_next(uint64_t *state); /* splitmix64 */
+
+#endif

@@ -1,0 +1,113 @@
+/* main.c: the command `lockstep`: finds the subcommand and runs it.
+ *
+ * Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the input was wrong, 2
+ * the command line was wrong, 3 the device or toolchain failed. */
+#include "files.h"
+#include "command.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const Command *const commands[] = {
+    &command_check, &command_explain, &command_emit,    &command_run,
+    &command_bench, &command_fmt,     &command_devices, &command_cache,
+};
+
+static void print_help(void) {
+    printf("lockstep: a compiler for training steps\n\n"
+           "Usage: lockstep COMMAND ...\n\nCommands:\n");
+    for (size_t i = 0; i < COUNT(commands); i++)
+        printf("  %-10s%s\n", commands[i]->name, commands[i]->summary);
+    options_print_common();
+    printf("\nlockstep COMMAND --help says more about each.\n"
+           "Exit status: 0 done, 1 the input was wrong, 2 the command line was wrong,\n"
+           "3 the device or toolchain failed.\n");
+}
+
+static void print_version(void) {
+    printf("lockstep %s\nnumeric version %016llx\n", ls_version(),
+           (unsigned long long)ls_numeric_version());
+}
+
+static const Command *find_command(const char *name, Failure *failure) {
+    const char *names[COUNT(commands)];
+    for (size_t i = 0; i < COUNT(commands); i++) {
+        names[i] = commands[i]->name;
+        if (strcmp(name, names[i]) == 0) return commands[i];
+    }
+    const char *near = nearest(name, names, COUNT(names));
+    fail(failure, STATUS_USAGE, "unknown command '%.200s'", name);
+    if (near)
+        fail_help(failure, "did you mean lockstep %s?", near);
+    else
+        fail_help(failure, "lockstep --help lists the commands");
+    return NULL;
+}
+
+static int run_command(const Command *command, const char *const *words, size_t count,
+                       Common common) {
+    Failure failure;
+    StringList arguments = {0};
+    void *options = memory(command->options_size);
+    int status;
+    if (!options_parse(command, words, count, &common, options, &arguments, NULL, &failure)) {
+        status = report(&failure);
+    } else if (common.help) {
+        options_print_help(command);
+        status = STATUS_DONE;
+    } else if (common.version) {
+        print_version();
+        status = STATUS_DONE;
+    } else {
+        Invocation invocation = {command, common, options, arguments.items, arguments.count};
+        status = command->run(&invocation);
+    }
+    free(arguments.items);
+    free(options);
+    return status;
+}
+
+static int dispatch(const char *const *words, size_t count) {
+    Common common = {0};
+    Failure failure;
+    size_t used;
+    if (!options_parse(NULL, words, count, &common, NULL, NULL, &used, &failure))
+        return report(&failure);
+    bool help_word = used < count && strcmp(words[used], "help") == 0; /* lockstep help run */
+    if (help_word) common.help = true, used++;
+    if (common.version) {
+        print_version();
+        return STATUS_DONE;
+    }
+    if (used == count) {
+        if (!common.help) {
+            fail(&failure, STATUS_USAGE, "no command given");
+            fail_help(&failure, "lockstep --help lists the commands");
+            return report(&failure);
+        }
+        print_help();
+        return STATUS_DONE;
+    }
+    const Command *command = find_command(words[used], &failure);
+    if (!command) return report(&failure);
+    return run_command(command, words + used + 1, count - used - 1, common);
+}
+
+static void on_signal(int signal_number) {
+    file_remove_temporary();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+int main(int count, char **words) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < COUNT(signals); i++) signal(signals[i], on_signal);
+    int status = dispatch((const char *const *)words + 1, count > 0 ? (size_t)count - 1 : 0);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "lockstep: error: cannot write the results: %s\n", strerror(errno));
+        if (status == STATUS_DONE) status = STATUS_INPUT;
+    }
+    return status;
+}

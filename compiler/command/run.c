@@ -1,0 +1,435 @@
+/* run.c: `lockstep run`: binds, runs, writes results. */
+#include "files.h"
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Options {
+    StringList outputs, sizes;
+    uint64_t repeat;
+    bool graph, stats, json;
+} Options;
+
+/* One -o NAME=FILE, or a rank-0 output that is printed because nothing else was asked for. */
+typedef struct Output {
+    size_t parameter;
+    char *path;         /* NULL: printed */
+    const char *tensor; /* the name asked for in a .safetensors file, or NULL */
+    Array array;
+    bool written;
+} Output;
+
+typedef struct Run {
+    const Options *options;
+    Session session;
+    Bindings bindings;
+    Output *outputs;
+    size_t output_count;
+    double first_launch_ms, median_launch_us;
+} Run;
+
+/* ---- what to put out ---- */
+
+static bool ends_with(const char *text, const char *ending) {
+    size_t size = strlen(text), length = strlen(ending);
+    return size > length && strcmp(text + size - length, ending) == 0;
+}
+
+/* FILE of -o: "-", x.npy, x.safetensors or x.safetensors:NAME. */
+static bool parse_target(const char *text, Output *output, const ls_image_parameter *parameter,
+                         Failure *failure) {
+    static const char ending[] = ".safetensors:";
+    if (strcmp(text, "-") == 0) return true;
+    const char *colon = strstr(text, ending);
+    if (colon && colon > text) {
+        colon += sizeof ending - 2;
+        output->tensor = colon + 1;
+        output->path = copy_text(text, (size_t)(colon - text));
+        if (*output->tensor) return true;
+        return fail(failure, STATUS_USAGE, "-o %s=%s: the tensor's name is missing",
+                    parameter->name, text);
+    }
+    output->path = copy_text(text, strlen(text));
+    if (ends_with(text, ".safetensors")) return true;
+    if (!ends_with(text, ".npy"))
+        return fail(failure, STATUS_USAGE,
+                    "-o %s=%s: output goes to x.npy, x.safetensors or, printed, to -",
+                    parameter->name, text);
+    if (type_names[parameter->type].npy[0]) return true;
+    fail(failure, STATUS_USAGE, "parameter '%s' is %s, which .npy files cannot hold",
+         parameter->name, type_names[parameter->type].name);
+    fail_help(failure, "-o %s=%.*s.safetensors", parameter->name, (int)strlen(text) - 4, text);
+    return false;
+}
+
+static bool parse_output(Run *run, const char *text, Failure *failure) {
+    const ls_image *image = run->session.image;
+    const char *equal = strchr(text, '=');
+    if (!equal || equal == text || !equal[1])
+        return fail(failure, STATUS_USAGE, "-o takes NAME=FILE or NAME=-, not '%s'", text);
+    Output *output = &run->outputs[run->output_count];
+    *output = (Output){.parameter = parameter_find(image, text, (size_t)(equal - text), failure)};
+    if (output->parameter == image->parameter_count) return false;
+    run->output_count++;
+    const ls_image_parameter *parameter = &image->parameters[output->parameter];
+    if (parameter->role == LS_IN)
+        return fail(failure, STATUS_USAGE, "parameter '%s' is only read; it has no new value",
+                    parameter->name);
+    if (!parse_target(equal + 1, output, parameter, failure)) return false;
+    for (size_t i = 0; i + 1 < run->output_count && output->path; i++) {
+        const Output *other = &run->outputs[i];
+        if (other->path && strcmp(other->path, output->path) == 0 &&
+            ends_with(output->path, ".npy"))
+            return fail(failure, STATUS_USAGE, "two outputs go to %s", output->path);
+    }
+    return true;
+}
+
+/* Without any -o: the rank-0 outputs, or, where there are none, the `out` arrays. */
+static void choose_outputs(Run *run) {
+    const ls_image *image = run->session.image;
+    for (int arrays = 0; arrays < 2 && run->output_count == 0; arrays++)
+        for (size_t i = 0; i < image->parameter_count; i++) {
+            const ls_image_parameter *parameter = &image->parameters[i];
+            bool chosen = arrays ? parameter->role == LS_OUT && parameter->rank > 0
+                                 : parameter->role != LS_IN && parameter->rank == 0;
+            if (chosen) run->outputs[run->output_count++] = (Output){.parameter = i};
+        }
+}
+
+static bool prepare_outputs(Run *run, Failure *failure) {
+    const StringList *given = &run->options->outputs;
+    run->outputs =
+        memory((given->count + run->session.image->parameter_count) * sizeof *run->outputs);
+    for (size_t i = 0; i < given->count; i++)
+        if (!parse_output(run, given->items[i], failure)) return false;
+    if (given->count == 0) choose_outputs(run);
+    return true;
+}
+
+/* The name of an output's tensor: as asked, as in its input file, or its parameter's. */
+static const char *tensor_name(const Run *run, const Output *output) {
+    if (output->tensor) return output->tensor;
+    const Binding *binding = &run->bindings.items[output->parameter];
+    return binding->tensor ? binding->tensor : binding->parameter->name;
+}
+
+/* Names within one .safetensors file must differ; known once the inputs are loaded, before the run.
+ */
+static bool check_tensor_names(const Run *run, Failure *failure) {
+    for (size_t i = 0; i < run->output_count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const Output *a = &run->outputs[j], *b = &run->outputs[i];
+            if (!a->path || !b->path || strcmp(a->path, b->path) != 0 ||
+                strcmp(tensor_name(run, a), tensor_name(run, b)) != 0)
+                continue;
+            fail(failure, STATUS_USAGE, "two outputs would be tensor '%s' of %s",
+                 tensor_name(run, a), a->path);
+            fail_help(failure, "name them: -o %s=%s:NAME",
+                      run->bindings.items[b->parameter].parameter->name, a->path);
+            return false;
+        }
+    return true;
+}
+
+/* ---- launching ---- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct Launcher {
+    Session *session;
+    ls_graph *graph;       /* replayed when there is one */
+    ls_event *start, *end; /* when each launch is timed */
+} Launcher;
+
+static ls_status launch(const Launcher *launcher) {
+    return launcher->graph ? ls_graph_launch(launcher->graph)
+                           : ls_step_launch(launcher->session->step);
+}
+
+static ls_status timed_launch(const Launcher *launcher, double *microseconds) {
+    double milliseconds = 0;
+    ls_status status = ls_event_record(launcher->start);
+    if (status == LS_OK) status = launch(launcher);
+    if (status == LS_OK) status = ls_event_record(launcher->end);
+    if (status == LS_OK) status = ls_event_elapsed(launcher->start, launcher->end, &milliseconds);
+    *microseconds = 1e3 * milliseconds;
+    return status;
+}
+
+/* Launches after the first, each timed on the device. */
+static ls_status repeat_timed(Run *run, Launcher *launcher, uint64_t count) {
+    enum { SAMPLES_MAX = 100000 };
+    double *samples = memory((count < SAMPLES_MAX ? count : SAMPLES_MAX) * sizeof *samples);
+    size_t kept = 0;
+    Progress progress = progress_begin("running");
+    ls_status status = LS_OK;
+    for (uint64_t i = 0; i < count && status == LS_OK; i++) {
+        double time;
+        status = timed_launch(launcher, &time);
+        if (kept < SAMPLES_MAX) samples[kept++] = time;
+        progress_show(&progress, i + 1, count);
+    }
+    progress_end(&progress);
+    if (kept) {
+        qsort(samples, kept, sizeof *samples, by_value);
+        run->median_launch_us = samples[kept / 2];
+    }
+    free(samples);
+    return status;
+}
+
+/* Launches queued in batches: the queue stays full, and the progress bar knows where the device is.
+ */
+static ls_status repeat(Run *run, Launcher *launcher, uint64_t count) {
+    Progress progress = progress_begin("running");
+    ls_status status = LS_OK;
+    for (uint64_t done = 0, batch = 1; done < count && status == LS_OK;) {
+        double began = seconds();
+        uint64_t next = count - done < batch ? count - done : batch;
+        for (uint64_t i = 0; i < next && status == LS_OK; i++) status = launch(launcher);
+        if (status == LS_OK) status = ls_synchronize(run->session.context);
+        done += next;
+        if (seconds() - began < 0.05) batch *= 2;
+        progress_show(&progress, done, count);
+    }
+    progress_end(&progress);
+    return status;
+}
+
+static ls_status record_graph(Run *run, Launcher *launcher) {
+    ls_context *context = run->session.context;
+    ls_status status = ls_graph_begin(context);
+    if (status != LS_OK) return status;
+    ls_status launched = ls_step_launch(run->session.step);
+    status = ls_graph_end(context, &launcher->graph);
+    return launched != LS_OK ? launched : status;
+}
+
+static ls_status launch_all(Run *run, Launcher *launcher) {
+    ls_context *context = run->session.context;
+    uint64_t count = run->options->repeat ? run->options->repeat : 1;
+    bool timed = run->options->stats || run->options->json;
+    ls_status status = ls_step_prepare(run->session.step);
+    if (status == LS_OK && run->options->graph) status = record_graph(run, launcher);
+    if (status == LS_OK) status = ls_event_create(context, &launcher->start);
+    if (status == LS_OK) status = ls_event_create(context, &launcher->end);
+    double began = seconds();
+    if (status == LS_OK && timed) status = timed_launch(launcher, &run->median_launch_us);
+    if (status == LS_OK && !timed) status = launch(launcher);
+    if (status == LS_OK) status = ls_synchronize(context);
+    run->first_launch_ms = 1e3 * (seconds() - began);
+    if (status == LS_OK && count > 1)
+        status = timed ? repeat_timed(run, launcher, count - 1) : repeat(run, launcher, count - 1);
+    return status;
+}
+
+static bool execute(Run *run, Failure *failure) {
+    Launcher launcher = {.session = &run->session};
+    ls_status status = launch_all(run, &launcher);
+    bool good = status == LS_OK || fail_status(failure, run->session.context, status);
+    if (launcher.end) ls_event_destroy(launcher.end);
+    if (launcher.start) ls_event_destroy(launcher.start);
+    if (launcher.graph) ls_graph_destroy(launcher.graph);
+    return good;
+}
+
+/* ---- results ---- */
+
+static bool write_output(Run *run, size_t first, Failure *failure) {
+    Output *output = &run->outputs[first];
+    const char *path = output->path;
+    if (ends_with(path, ".npy")) return npy_write(path, &output->array, failure);
+    const Array **arrays = memory(run->output_count * sizeof *arrays);
+    size_t count = 0;
+    for (size_t i = first; i < run->output_count; i++) {
+        Output *other = &run->outputs[i];
+        if (!other->path || strcmp(other->path, path) != 0) continue;
+        const char *name = tensor_name(run, other);
+        other->array.name = copy_text(name, strlen(name));
+        other->written = true;
+        arrays[count++] = &other->array;
+    }
+    bool written = safetensors_write(path, arrays, count, failure);
+    free(arrays);
+    return written;
+}
+
+static void print_output(const Run *run, const Output *output) {
+    Buffer text = {0};
+    const char *name = run->session.image->parameters[output->parameter].name;
+    array_print(&output->array, &text);
+    printf(strchr(text.data, '\n') ? "%s =\n%s\n" : "%s = %s\n", name, text.data);
+    buffer_free(&text);
+}
+
+static void json_element(JsonWriter *json, const char *key, ls_type type, const char *element) {
+    char text[48];
+    number_print(type, element, text, sizeof text);
+    bool finite = !strstr(text, "inf") && !strstr(text, "nan");
+    json_raw(json, key, finite ? text : "null");
+}
+
+static const char *json_axis(JsonWriter *json, const char *key, const Array *array, uint32_t axis,
+                             const char *element) {
+    if (axis == array->rank) {
+        json_element(json, key, array->type, element);
+        return element + type_names[array->type].size;
+    }
+    json_open(json, key, '[');
+    for (int64_t i = 0; i < array->shape[axis]; i++)
+        element = json_axis(json, NULL, array, axis + 1, element);
+    json_close(json, ']');
+    return element;
+}
+
+static bool put_out(Run *run, Failure *failure) {
+    for (size_t i = 0; i < run->output_count; i++) {
+        Output *output = &run->outputs[i];
+        if (!bindings_fetch(&run->bindings, output->parameter, &output->array, failure))
+            return false;
+        if (!output->path && !run->options->json) print_output(run, output);
+    }
+    for (size_t i = 0; i < run->output_count; i++)
+        if (run->outputs[i].path && !run->outputs[i].written && !write_output(run, i, failure))
+            return false;
+    return true;
+}
+
+static void note_dropped(const Run *run) {
+    const ls_image *image = run->session.image;
+    Buffer names = {0};
+    const char *first = NULL;
+    for (size_t i = 0; i < image->parameter_count; i++) {
+        const ls_image_parameter *parameter = &image->parameters[i];
+        bool kept = parameter->role != LS_INOUT || parameter->rank == 0;
+        for (size_t k = 0; k < run->output_count; k++) kept |= run->outputs[k].parameter == i;
+        if (kept) continue;
+        buffer_printf(&names, "%s%s", first ? ", " : "", parameter->name);
+        if (!first) first = parameter->name;
+    }
+    if (first) note("not kept: the new %s; -o %s=FILE writes it", names.data, first);
+    buffer_free(&names);
+}
+
+static void print_stats(const Run *run, const ls_step_statistics *step,
+                        const ls_memory_statistics *memory_used) {
+    char bytes[40];
+    size_describe(memory_used->peak, bytes, sizeof bytes);
+    printf("step           %s on %s (%s)\n", run->session.image->step,
+           ls_context_device(run->session.context), step->variant ? step->variant : "");
+    printf("compile        %.2f ms, cache %s\n", step->compile_ms,
+           step->from_cache ? "hit" : "miss");
+    printf("first launch   %.3f ms\n", run->first_launch_ms);
+    printf("median launch  %.3f us of %llu\n", run->median_launch_us,
+           (unsigned long long)(run->options->repeat ? run->options->repeat : 1));
+    printf("kernels        %u a launch\n", step->launches);
+    printf("peak memory    %s\n", bytes);
+}
+
+static void print_json(const Run *run, const ls_step_statistics *step,
+                       const ls_memory_statistics *memory_used) {
+    JsonWriter json = {0};
+    json_open(&json, NULL, '{');
+    json_string(&json, "step", run->session.image->step);
+    json_string(&json, "device", ls_context_device(run->session.context));
+    json_string(&json, "variant", step->variant);
+    json_number(&json, "compile_ms", step->compile_ms);
+    json_string(&json, "cache", step->from_cache ? "hit" : "miss");
+    json_number(&json, "first_launch_ms", run->first_launch_ms);
+    json_number(&json, "median_launch_us", run->median_launch_us);
+    json_integer(&json, "launches", step->launches);
+    json_integer(&json, "repeat", (int64_t)(run->options->repeat ? run->options->repeat : 1));
+    json_integer(&json, "peak_bytes", (int64_t)memory_used->peak);
+    json_open(&json, "outputs", '{');
+    for (size_t i = 0; i < run->output_count; i++) {
+        const Output *output = &run->outputs[i];
+        const char *name = run->session.image->parameters[output->parameter].name;
+        if (!output->path) json_axis(&json, name, &output->array, 0, output->array.data);
+    }
+    json_close(&json, '}');
+    json_close(&json, '}');
+    fputs(json.text.data, stdout);
+    buffer_free(&json.text);
+}
+
+static bool print_statistics(Run *run, Failure *failure) {
+    ls_step_statistics step;
+    ls_memory_statistics memory_used;
+    ls_status status = ls_step_stats(run->session.step, &step);
+    if (status != LS_OK) return fail_status(failure, run->session.context, status);
+    ls_memory_stats(run->session.context, &memory_used);
+    (run->options->json ? print_json : print_stats)(run, &step, &memory_used);
+    return true;
+}
+
+static bool run_step(Run *run, const Invocation *invocation, Failure *failure) {
+    bindings_open(&run->session, &run->bindings);
+    for (size_t i = 1; i < invocation->argument_count; i++)
+        if (!bindings_parse(&run->bindings, invocation->arguments[i], failure)) return false;
+    if (!prepare_outputs(run, failure) || !bindings_complete(&run->bindings, failure) ||
+        !bindings_size(&run->bindings, &run->options->sizes, failure) ||
+        !bindings_load(&run->bindings, failure) || !check_tensor_names(run, failure))
+        return false;
+    for (size_t i = 0; i < run->output_count; i++)
+        if (!bindings_allocate(&run->bindings, run->outputs[i].parameter, failure)) return false;
+    if (!execute(run, failure) || !put_out(run, failure)) return false;
+    if (run->options->stats || run->options->json) return print_statistics(run, failure);
+    note_dropped(run);
+    return true;
+}
+
+static int run(const Invocation *invocation) {
+    Run run = {.options = invocation->options};
+    Failure failure = {0};
+    if (invocation->argument_count == 0) return usage_error(invocation->command, "no file given");
+    int status = session_open(invocation, invocation->arguments[0], &run.session);
+    if (status != STATUS_DONE) return status;
+    if (!run_step(&run, invocation, &failure)) status = report(&failure);
+    for (size_t i = 0; i < run.output_count; i++) {
+        array_free(&run.outputs[i].array);
+        free(run.outputs[i].path);
+    }
+    free(run.outputs);
+    bindings_close(&run.bindings);
+    session_close(&run.session);
+    return status;
+}
+
+#define OFFSET(member) offsetof(Options, member)
+static const Option run_options[] = {
+    {'o', "output", "NAME=FILE", OPTION_LIST, OFFSET(outputs),
+     "write a result: x.npy, x.safetensors, x.safetensors:TENSOR; - prints it"},
+    {0, "repeat", "N", OPTION_COUNT, OFFSET(repeat), "launch N times over the same buffers"},
+    {0, "graph", NULL, OPTION_FLAG, OFFSET(graph), "record the launch once and replay it"},
+    {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes), "axes that no argument gives"},
+    {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches and memory"},
+    {0, "json", NULL, OPTION_FLAG, OFFSET(json), "the statistics, and what is printed, as JSON"},
+};
+
+const Command command_run = {
+    .name = "run",
+    .summary = "runs a step on arrays from files",
+    .arguments = "FILE[:STEP] NAME=VALUE... [-o NAME=FILE...]",
+    .details =
+        "VALUE is a number, x.npy, m.safetensors:TENSOR (or m.safetensors when it holds one), or "
+        "an\n"
+        "array to be made: zeros(2,3) ones(2,3) full(2,3, 0.5) iota(6) normal(2,3; seed)\n"
+        "uniform(2,3; seed); without parentheses it takes its shape from the other arguments.\n"
+        "Without -o the rank-0 results are printed.",
+    .examples =
+        "  lockstep run linreg.step x=x.npy y=y.npy w=zeros -o w=w.npy -o loss_sum=-\n"
+        "  lockstep run adamw.step p=model.safetensors:w g=grads.safetensors:w m=zeros v=zeros \\\n"
+        "      -o p=new.safetensors -o m=state.safetensors -o v=state.safetensors\n"
+        "  lockstep run square.step x='normal(1M; 7)' --repeat 100 --stats",
+    .options = run_options,
+    .option_count = COUNT(run_options),
+    .options_size = sizeof(Options),
+    .compiles = true,
+    .device = true,
+    .run = run,
+};

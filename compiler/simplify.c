@@ -1,0 +1,268 @@
+/* simplify.c: rewrite rules that keep every bit, and removal of what no store needs.
+ *
+ * Needs a derived function; gives one with the same stores' values. Each value is rebuilt on its
+ * simplified operands and the rules are tried on it until none applies.
+ *
+ * For a new rule:
+ *   it changes no bit of any result, for NaN, infinities, zeros of both signs and overflow alike
+ * (the payload of a NaN is no bit of a result: stores make NaN canonical); it shrinks: fewer
+ * operations, or a cheaper one of as many, so that rewriting ends; it has a test in
+ * tests/lit/ir/simplify.ir. */
+#include "compiler.h"
+
+#include <string.h>
+
+/* ---- rules as formulas ----
+ * Where the value, of the class given, has the form `before`, it becomes `after`. Class: F float, I
+ * integer, B bool, N number, A any. A commutative operation matches with its operands exchanged
+ * too. */
+typedef struct Rewrite {
+    char class;
+    const char *before, *after;
+} Rewrite;
+
+/* clang-format off */
+static const Rewrite rewrites[] = {
+    {'N', "x * 1",                      "x"},
+    {'F', "x * -1",                     "-x"},
+    {'F', "x / 1",                      "x"},
+    {'F', "x / -1",                     "-x"},
+    {'F', "x + -0.0",                   "x"}, /* but 0.0 would turn -0 into +0 */
+    {'F', "x - 0.0",                    "x"},
+    {'I', "x + 0",                      "x"},
+    {'I', "x - 0",                      "x"},
+    {'I', "x - x",                      "0"},
+    {'I', "x * 0",                      "0"},
+    {'I', "floordiv(x, 1)",             "x"},
+    {'I', "mod(x, 1)",                  "0"},
+    {'I', "shift_left(x, 0)",           "x"},
+    {'I', "shift_right(x, 0)",          "x"},
+    {'N', "powi(x, 1)",                 "x"},
+    {'N', "-(-x)",                      "x"},
+    {'N', "x + -y",                     "x - y"},
+    {'N', "x - -y",                     "x + y"},
+    {'N', "-x * -y",                    "x * y"},
+    {'F', "-x / -y",                    "x / y"},
+    {'N', "abs(abs(x))",                "abs(x)"},
+    {'F', "abs(-x)",                    "abs(x)"},
+    {'F', "fma(x, 1, y)",               "x + y"},
+    {'F', "fma(1, x, y)",               "x + y"},
+    {'F', "fma(x, y, -0.0)",            "x * y"},
+    {'F', "fma(-x, -y, z)",             "fma(x, y, z)"},
+    {'N', "min(x, x)",                  "x"},
+    {'N', "max(x, x)",                  "x"},
+    {'B', "not not x",                  "x"},
+    {'B', "not (x == y)",               "x != y"},
+    {'B', "not (x != y)",               "x == y"},
+    {'B', "x and true",                 "x"},
+    {'B', "x and false",                "false"},
+    {'B', "x or false",                 "x"},
+    {'B', "x or true",                  "true"},
+    {'B', "x and x",                    "x"},
+    {'B', "x or x",                     "x"},
+    {'A', "if true then x else y",      "x"},
+    {'A', "if false then x else y",     "y"},
+    {'A', "if c then x else x",         "x"},
+    {'A', "if not c then x else y",     "if c then y else x"},
+    {'B', "if c then true else false",  "c"},
+    {'B', "if c then false else true",  "not c"},
+};
+/* clang-format on */
+
+typedef struct Pattern {
+    char class;
+    const Formula *before, *after;
+} Pattern;
+
+static bool in_class(char class, Type type) {
+    char is = type_info[type].class;
+    bool integer = is == 'S' || is == 'U';
+    return class == 'A' || class == is || (class == 'I' && integer) ||
+           (class == 'N' && (integer || is == 'F'));
+}
+
+/* Whether value `id` has the form of `formula`; names[] holds what the names already stand for. */
+static bool match(const Function *f, const Formula *formula, ValueId id, ValueId names[26]) {
+    const Value *v = &f->values[id];
+    if (formula->kind == FORMULA_NAME) {
+        ValueId *stands_for = &names[formula->name - 'a'];
+        if (*stands_for == 0) *stands_for = id;
+        return *stands_for == id;
+    }
+    if (formula->kind == FORMULA_NUMBER || formula->kind == FORMULA_BOOL) {
+        bool is_bool = v->type == TYPE_BOOL;
+        return v->op == OP_CONST && is_bool == (formula->kind == FORMULA_BOOL) &&
+               v->payload == ir_number_bits((Type)v->type, formula->number);
+    }
+    if (v->op != formula->op) return false;
+    bool exchangeable = op_info[v->op].flags & OP_COMMUTATIVE;
+    for (int exchange = 0; exchange <= exchangeable; exchange++) {
+        ValueId trial[26];
+        memcpy(trial, names, sizeof trial);
+        bool all = true;
+        for (int i = 0; i < op_info[v->op].arity && all; i++)
+            all = match(f, formula->arg[i], v->arg[exchange ? 1 - i : i], trial);
+        if (!all) continue;
+        memcpy(names, trial, sizeof trial);
+        return true;
+    }
+    return false;
+}
+
+static ValueId apply_patterns(Function *f, const Pattern *patterns, ValueId id) {
+    for (size_t i = 0; i < COUNT(rewrites); i++) {
+        ValueId names[26] = {0};
+        Value v = f->values[id];
+        if (v.op != patterns[i].before->op || !in_class(patterns[i].class, (Type)v.type) ||
+            !match(f, patterns[i].before, id, names))
+            continue;
+        return formula_build(f, patterns[i].after, names, (Type)v.type);
+    }
+    return 0;
+}
+
+/* ---- rules as functions: the value it becomes, or 0 ---- */
+
+static uint64_t as_i64(const Value *v) { /* a count or exponent, whatever its type */
+    return v->type == TYPE_I32 ? (uint64_t)(int64_t)(int32_t)(uint32_t)v->payload : v->payload;
+}
+
+/* An operation on constants -> its result. */
+static ValueId fold(Function *f, const Value *v) {
+    uint64_t args[3] = {0}, bits;
+    if (op_info[v->op].arity == 0 || (op_info[v->op].flags & OP_REDUCTION)) return 0;
+    for (int i = 0; i < op_info[v->op].arity; i++) {
+        const Value *a = &f->values[v->arg[i]];
+        if (a->op != OP_CONST) return 0;
+        bool counts =
+            i == 1 && (v->op == OP_POWI || v->op == OP_SHIFT_LEFT || v->op == OP_SHIFT_RIGHT);
+        args[i] = counts ? as_i64(a) : a->payload;
+    }
+    Type operand = (Type)f->values[v->arg[0]].type;
+    if (!ir_evaluate((Op)v->op, (Type)v->type, operand, v->payload, args, &bits)) return 0;
+    return ir_constant(f, (Type)v->type, bits);
+}
+
+/* Whether every value of `from` is one of `to`. */
+static bool holds(Type to, Type from) {
+    static const uint32_t within[TYPE_COUNT] = {
+        [TYPE_F32] = 1 << TYPE_F64,
+        [TYPE_I32] = 1 << TYPE_I64 | 1 << TYPE_F64,
+        [TYPE_U32] = 1 << TYPE_U64 | 1 << TYPE_I64 | 1 << TYPE_F64,
+        [TYPE_BOOL] = 1 << TYPE_F64 | 1 << TYPE_F32 | 1 << TYPE_I64 | 1 << TYPE_I32 |
+                      1 << TYPE_U64 | 1 << TYPE_U32,
+        [TYPE_E4M3] = 1 << TYPE_F16 | 1 << TYPE_BF16,
+        [TYPE_E5M2] = 1 << TYPE_F16 | 1 << TYPE_BF16,
+        [TYPE_I8] = 1 << TYPE_I16,
+        [TYPE_U8] = 1 << TYPE_I16 | 1 << TYPE_U16,
+    };
+    return to == from || (within[from] >> to & 1);
+}
+
+/* cast(cast(x)) -> cast(x), when the inner one loses nothing. */
+static ValueId cast_of_cast(Function *f, const Value *v) {
+    const Value *inner = &f->values[v->arg[0]];
+    if (v->op != OP_CAST || inner->op != OP_CAST) return 0;
+    if (!holds((Type)inner->type, (Type)f->values[inner->arg[0]].type)) return 0;
+    return ir_cast(f, (Type)v->type, inner->arg[0]);
+}
+
+/* round_to S x -> x, when x is already a value of S: read from it, or rounded to it or less. */
+static ValueId round_of_rounded(Function *f, const Value *v) {
+    const Value *x = &f->values[v->arg[0]];
+    if (v->op != OP_ROUND_TO) return 0;
+    Type from = x->op == OP_ROUND_TO    ? (Type)x->payload
+                : x->op == OP_PARAMETER ? f->parameters[x->payload].type
+                                        : TYPE_NONE;
+    return from != TYPE_NONE && holds((Type)v->payload, from) ? v->arg[0] : 0;
+}
+
+/* reduction[](x) -> x; logsumexp[](x) -> x + 0.0, which is what max + log(exp(0)) gives for -0. */
+static ValueId reduce_nothing(Function *f, const Value *v) {
+    if (!(op_info[v->op].flags & OP_REDUCTION) || v->payload != 0) return 0;
+    if (v->op != OP_LOGSUMEXP) return v->arg[0];
+    return ir_op(f, OP_ADD, v->arg[0], ir_constant_number(f, (Type)v->type, 0.0), 0);
+}
+
+/* reduction[k](broadcast x) -> broadcast reduction[k](x), for the axes that are not reduced. */
+static ValueId reduce_broadcast(Function *f, const Value *v) {
+    Value operand = f->values[v->arg[0]];
+    if (!(op_info[v->op].flags & OP_REDUCTION) || operand.op != OP_BROADCAST) return 0;
+    ValueId x = ir_broadcast(f, operand.arg[0], (AxisSet)v->payload);
+    if (f->values[x].axes == operand.axes) return 0;
+    return ir_reduce(f, (Op)v->op, x, (AxisSet)v->payload);
+}
+
+/* op(broadcast x, y) -> broadcast op(x, y); where y has the axes, the broadcast is gone. */
+static ValueId broadcast_last(Function *f, const Value *v) {
+    ValueId args[3] = {0};
+    bool found = false;
+    if (op_info[v->op].flags & OP_REDUCTION) return 0;
+    for (int i = 0; i < op_info[v->op].arity; i++) {
+        const Value *a = &f->values[v->arg[i]];
+        args[i] = a->op == OP_BROADCAST ? a->arg[0] : v->arg[i];
+        found |= a->op == OP_BROADCAST;
+    }
+    if (!found) return 0;
+    return v->op == OP_BROADCAST ? args[0] : ir_rebuild(f, f, ir_find(f, v), args);
+}
+
+typedef ValueId (*Rule)(Function *f, const Value *v);
+static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded,
+                             reduce_nothing, reduce_broadcast, broadcast_last};
+
+/* ---- the pass ---- */
+
+static ValueId apply_rules(Function *f, const Pattern *patterns, ValueId id) {
+    Value v = f->values[id]; /* a copy: building moves the array */
+    ValueId result = apply_patterns(f, patterns, id);
+    for (size_t i = 0; i < COUNT(rules) && result == 0; i++) result = rules[i](f, &v);
+    return result ? ir_broadcast(f, result, v.axes) : 0; /* with all of its axes */
+}
+
+/* What a rule built may itself match, and so may its operands. */
+static ValueId rewrite(Function *f, const Pattern *patterns, ValueId id, uint32_t depth) {
+    enum { DEPTH_MOST = 1000 };
+    for (;;) {
+        if (depth > DEPTH_MOST) bug(f->compiler, "%s: simplify does not end", f->name);
+        ValueId before = (ValueId)f->value_count, better = apply_rules(f, patterns, id);
+        if (better == 0 || better == id) return id;
+        Value v = f->values[better];
+        if (better >= before) { /* new: look at its operands that are new too */
+            ValueId args[3] = {v.arg[0], v.arg[1], v.arg[2]};
+            for (int i = 0; i < op_info[v.op].arity; i++)
+                if (args[i] >= before) args[i] = rewrite(f, patterns, args[i], depth + 1);
+            better = ir_rebuild(f, f, better, args);
+        }
+        ir_place(f, better, f->values[id].range, f->values[id].name);
+        id = better;
+        depth++;
+    }
+}
+
+Function *simplify(Function *f) {
+    Pattern patterns[COUNT(rewrites)];
+    for (size_t i = 0; i < COUNT(rewrites); i++) {
+        const char *before = rewrites[i].before, *after = rewrites[i].after;
+        patterns[i].class = rewrites[i].class;
+        patterns[i].before = formula_read(f->compiler, f->arena, &before);
+        patterns[i].after = formula_read(f->compiler, f->arena, &after);
+    }
+    Function *out = ir_function_like(f);
+    ValueId *map = arena_alloc(f->arena, f->value_count * sizeof *map);
+    const bool *needed = ir_needed(f);
+    for (ValueId id = 1; id < f->value_count; id++) {
+        const Value *v = &f->values[id];
+        if (!needed[id]) continue;
+        ValueId args[3] = {map[v->arg[0]], map[v->arg[1]], map[v->arg[2]]};
+        map[id] = rewrite(out, patterns, ir_rebuild(out, f, id, args), 0);
+        ir_place(out, map[id], v->range, v->name);
+    }
+    for (size_t i = 0; i < f->store_count; i++) {
+        const Store *s = &f->stores[i];
+        ValueId value = map[s->value]; /* a store broadcasts by itself */
+        if (out->values[value].op == OP_BROADCAST) value = out->values[value].arg[0];
+        ir_store(out, s->parameter, value, map[s->guard], s->range);
+    }
+    return ir_compact(out);
+}
