@@ -19,6 +19,7 @@ typedef struct Pass {
 static const Pass passes[] = {{"lowered", NULL, STAGE_LOWERED},
                               {"derived", NULL, STAGE_DERIVED},
                               {"simplified", NULL, STAGE_SIMPLIFIED},
+                              {"derive", derive, STAGE_DERIVED},
                               {"simplify", simplify, STAGE_SIMPLIFIED}};
 
 static const Pass *find_pass(const char *name) {
