@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const Driver *const drivers[] = {&driver_cpu};
+const Driver *const drivers[] = {&driver_cuda, &driver_hip, &driver_cpu};
 const size_t driver_count = COUNT(drivers);
 
 size_t ls_devices(ls_device_info *devices, size_t capacity) {

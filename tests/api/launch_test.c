@@ -245,6 +245,7 @@ static void float_environment(void **state) {
     Fixture f = open_fixture(&image_environment, 1);
     unsigned before = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(0xffc0); /* flush to zero, denormals are zero, round towards zero */
+    unsigned set = __builtin_ia32_stmxcsr(); /* valgrind keeps only some of the bits */
     ls_status status = ls_step_launch(f.step);
     unsigned after = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(before);
@@ -252,7 +253,7 @@ static void float_environment(void **state) {
     uint64_t seen;
     EXPECT_OK(f.context, ls_step_get(f.step, "control", &seen));
     assert_int_equal(seen & 0xffc0, 0x1f80);
-    assert_int_equal(after & 0xffc0, 0xffc0); /* the low bits are sticky flags */
+    assert_int_equal(after & 0xffc0, set & 0xffc0); /* the low bits are sticky flags */
     close_fixture(&f);
 #endif
 }

@@ -1,0 +1,374 @@
+/* driver_gpu.c: one GPU and one stream, for CUDA and HIP alike.
+ *
+ * Every function makes the device current for the calling thread, makes its call, and puts back
+ * what was current before, so that a trainer with several devices notices nothing. A failed call is
+ * reported with its vendor's name and error. Taking down ignores errors: after a kernel failed,
+ * every call fails. */
+#include "gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Gpu {
+    Device head;
+    GpuLibrary library;
+    int device, multiprocessors;
+    GpuCurrent own;
+    void *stream;
+    bool owns_stream;
+} Gpu;
+
+static ls_status failed(const Gpu *gpu, const char *doing, GpuVerb verb, int error) {
+    char text[384];
+    gpu_describe_error(&gpu->library, verb, error, text, sizeof text);
+    return error_set(gpu->head.error,
+                     error == GPU_OUT_OF_MEMORY ? LS_ERROR_MEMORY : LS_ERROR_DEVICE, "%s on %s: %s",
+                     doing, gpu->head.name, text);
+}
+
+static ls_status check(const Gpu *gpu, const char *doing, GpuVerb verb, int error) {
+    return error ? failed(gpu, doing, verb, error) : LS_OK;
+}
+
+/* TRY(gpu, "doing something", verb, arguments...): one call of gpu.def, checked. */
+#define TRY(gpu, doing, verb, ...) \
+    check((gpu), (doing), VERB_##verb, (gpu)->library.calls.verb(__VA_ARGS__))
+
+static ls_status enter(const Gpu *gpu, GpuCurrent *before) {
+    GpuVerb verb;
+    int error = gpu->library.vendor->enter(&gpu->library.calls, gpu->own, before, &verb);
+    return error ? failed(gpu, "making the device current", verb, error) : LS_OK;
+}
+
+static ls_status leave(const Gpu *gpu, GpuCurrent before, ls_status status) {
+    GpuVerb verb;
+    int error = gpu->library.vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
+    if (status != LS_OK || !error) return status;
+    return failed(gpu, "putting back the thread's device", verb, error);
+}
+
+/* WITH(gpu, TRY(...)): the call with the device current. `return`s its status. */
+#define WITH(gpu, call)                        \
+    GpuCurrent before;                         \
+    ls_status entered = enter((gpu), &before); \
+    return entered == LS_OK ? leave((gpu), before, (call)) : entered
+
+/* Gives a handle up with the device current; errors are of no use to anyone. */
+static void take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
+    const Vendor *vendor = gpu->library.vendor;
+    GpuCurrent before;
+    GpuVerb verb;
+    if (vendor->enter(&gpu->library.calls, gpu->own, &before, &verb) != 0) return;
+    release(handle);
+    vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
+}
+
+/* ---- the device ---- */
+
+static size_t gpu_list(const Driver *driver, ls_device_info *devices, size_t capacity) {
+    GpuLibrary library;
+    GpuIdentity identity;
+    ls_device_info unused;
+    if (capacity == 0) devices = &unused;
+    snprintf(devices->name, sizeof devices->name, "%s", driver->name);
+    devices->usable = 0;
+    if (!gpu_library_open(driver->vendor, &library, devices->description,
+                          sizeof devices->description))
+        return 1;
+    size_t count = (size_t)library.device_count;
+    for (size_t i = 0; i < count && i < capacity; i++) {
+        ls_device_info *row = &devices[i];
+        snprintf(row->name, sizeof row->name, "%s:%u", driver->name, (unsigned)(i % 10000));
+        row->usable =
+            gpu_identify(&library, (int)i, &identity, row->description, sizeof row->description);
+        if (row->usable) memcpy(row->description, identity.description, sizeof row->description);
+    }
+    gpu_library_close(&library);
+    return count;
+}
+
+/* The library's part of opening; the reason of a failure becomes the error. */
+static ls_status find_device(Gpu *gpu, int index, Error *error) {
+    GpuIdentity identity;
+    char reason[512];
+    const char *name = gpu->head.driver->name;
+    if (!gpu_library_open(gpu->head.driver->vendor, &gpu->library, reason, sizeof reason))
+        return error_set(error, LS_ERROR_DEVICE, "ls_context_create: %s cannot be used: %s", name,
+                         reason);
+    if (index >= gpu->library.device_count)
+        return error_set(error, LS_ERROR_DEVICE,
+                         "ls_context_create: there is no %s:%d, only %d device%s, counted from 0",
+                         name, index, gpu->library.device_count,
+                         gpu->library.device_count == 1 ? "" : "s");
+    if (!gpu_identify(&gpu->library, index, &identity, reason, sizeof reason))
+        return error_set(error, LS_ERROR_DEVICE, "ls_context_create: %s:%d cannot be used: %s",
+                         name, index, reason);
+    gpu->device = identity.device;
+    gpu->multiprocessors = identity.multiprocessors;
+    snprintf(gpu->head.name, sizeof gpu->head.name, "%s:%d", name, index);
+    memcpy(gpu->head.description, identity.description, sizeof gpu->head.description);
+    memcpy(gpu->head.target, identity.target, sizeof gpu->head.target);
+    return LS_OK;
+}
+
+static ls_status create_stream(Gpu *gpu) {
+    WITH(gpu, TRY(gpu, "creating the stream", stream_create, &gpu->stream, 0));
+}
+
+static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *error,
+                          Device **device) {
+    *device = NULL;
+    Gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu) return error_memory(error, "ls_context_create");
+    gpu->head.driver = driver;
+    gpu->head.error = error;
+    ls_status status = find_device(gpu, index, error);
+    if (status != LS_OK) goto close_library;
+    const Vendor *vendor = gpu->library.vendor;
+    GpuVerb verb;
+    int code = vendor->attach(&gpu->library.calls, gpu->device, &gpu->own, &verb);
+    if (code) {
+        status = failed(gpu, "opening the device", verb, code);
+        goto close_library;
+    }
+    gpu->stream = stream;
+    gpu->owns_stream = stream == NULL;
+    if (gpu->owns_stream) status = create_stream(gpu);
+    if (status == LS_OK) {
+        *device = &gpu->head;
+        return LS_OK;
+    }
+    vendor->detach(&gpu->library.calls, gpu->device);
+close_library:
+    gpu_library_close(&gpu->library);
+    free(gpu);
+    return status;
+}
+
+static void gpu_close(Device *device) {
+    Gpu *gpu = (Gpu *)device;
+    const GpuCalls *calls = &gpu->library.calls;
+    if (gpu->owns_stream) take_down(gpu, calls->stream_destroy, gpu->stream);
+    gpu->library.vendor->detach(calls, gpu->device);
+    gpu_library_close(&gpu->library);
+    free(gpu);
+}
+
+static int gpu_suits(const Device *device, const char *target) {
+    return ((const Gpu *)device)->library.vendor->suits(device->target, target);
+}
+
+static ls_status gpu_synchronize(Device *device) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "waiting for the stream", stream_synchronize, gpu->stream));
+}
+
+/* ---- memory ---- */
+
+static ls_status gpu_allocate(Device *device, size_t bytes, void **pointer) {
+    Gpu *gpu = (Gpu *)device;
+    *pointer = NULL;
+    WITH(gpu, TRY(gpu, "allocating memory", memory_allocate, pointer, bytes));
+}
+
+static void gpu_release(Device *device, void *pointer) {
+    Gpu *gpu = (Gpu *)device;
+    take_down(gpu, gpu->library.calls.memory_free, pointer);
+}
+
+static bool gpu_available(Device *device, uint64_t *free_bytes, uint64_t *total_bytes) {
+    Gpu *gpu = (Gpu *)device;
+    const Vendor *vendor = gpu->library.vendor;
+    GpuCurrent before;
+    GpuVerb verb;
+    size_t left = 0, total = 0;
+    if (vendor->enter(&gpu->library.calls, gpu->own, &before, &verb) != 0) return false;
+    int error = gpu->library.calls.memory_info(&left, &total);
+    vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
+    *free_bytes = left;
+    *total_bytes = total;
+    return error == 0;
+}
+
+static ls_status gpu_copy_in(Device *device, void *to, const void *from, size_t bytes) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "copying to the device", copy_in, to, (void *)(uintptr_t)from, bytes,
+                  gpu->stream));
+}
+
+static ls_status gpu_copy_out(Device *device, void *to, const void *from, size_t bytes) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "copying from the device", copy_out, to, (void *)(uintptr_t)from, bytes,
+                  gpu->stream));
+}
+
+static ls_status gpu_clear(Device *device, void *pointer, size_t bytes) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "clearing memory", fill_8, pointer, 0, bytes, gpu->stream));
+}
+
+/* A fill carries the value in the call itself: nothing of the host's is read later. */
+static ls_status store_words(Gpu *gpu, char *cell, const void *value, size_t bytes) {
+    static const char doing[] = "setting a rank-0 value";
+    uint32_t words[2] = {0, 0};
+    memcpy(words, value, bytes);
+    if (bytes == 1)
+        return TRY(gpu, doing, fill_8, cell, (unsigned char)(words[0] & 0xff), 1, gpu->stream);
+    if (bytes == 2)
+        return TRY(gpu, doing, fill_16, cell, (unsigned short)(words[0] & 0xffff), 1, gpu->stream);
+    ls_status status = TRY(gpu, doing, fill_32, cell, words[0], 1, gpu->stream);
+    if (status != LS_OK || bytes == 4) return status;
+    return TRY(gpu, doing, fill_32, cell + 4, words[1], 1, gpu->stream);
+}
+
+static ls_status gpu_store(Device *device, void *cell, const void *value, size_t bytes) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, store_words(gpu, cell, value, bytes));
+}
+
+/* ---- code and launches ---- */
+
+static ls_status find_kernels(Gpu *gpu, const ls_image *image, const ls_image_variant *variant,
+                              const void *code, Kernel *kernels, void **module) {
+    char doing[256];
+    snprintf(doing, sizeof doing, "loading step `%.100s` (%.64s)", image->step, variant->name);
+    ls_status status = TRY(gpu, doing, module_load, module, code);
+    for (uint32_t i = 0; i < variant->kernel_count && status == LS_OK; i++) {
+        const char *name = variant->kernels[i].name;
+        snprintf(doing, sizeof doing, "looking for kernel `%.100s`", name);
+        status = TRY(gpu, doing, module_function, &kernels[i].gpu, *module, name);
+        if (status != LS_OK) gpu->library.calls.module_unload(*module);
+    }
+    if (status != LS_OK) *module = NULL;
+    return status;
+}
+
+static ls_status gpu_load(Device *device, const ls_image *image, const ls_image_variant *variant,
+                          const void *code, size_t size, Kernel *kernels, void **module) {
+    Gpu *gpu = (Gpu *)device;
+    (void)size; /* the formats know their own */
+    *module = NULL;
+    if (!code)
+        return error_set(device->error, LS_ERROR_UNSUPPORTED,
+                         "loading step `%s`: the image holds code for a CPU only", image->step);
+    WITH(gpu, find_kernels(gpu, image, variant, code, kernels, module));
+}
+
+static void gpu_unload(Device *device, void *module) {
+    Gpu *gpu = (Gpu *)device;
+    take_down(gpu, gpu->library.calls.module_unload, module);
+}
+
+static uint32_t gpu_geometry(const Device *device, const ls_image_kernel *kernel, uint64_t items) {
+    const Gpu *gpu = (const Gpu *)device;
+    uint64_t per_block = kernel->items_per_block ? kernel->items_per_block : 1;
+    uint64_t blocks = items / per_block + (items % per_block != 0);
+    uint64_t most = kernel->one_block ? 1
+                                      : (uint64_t)kernel->blocks_per_multiprocessor *
+                                            (uint64_t)gpu->multiprocessors;
+    if (most > INT32_MAX) most = INT32_MAX;
+    if (blocks > most) blocks = most;
+    return blocks ? (uint32_t)blocks : 1;
+}
+
+static ls_status launch_failed(const Gpu *gpu, const Launch *launch, int error) {
+    char doing[256];
+    snprintf(doing, sizeof doing, "launching kernel `%.100s` of step `%.100s`", launch->name,
+             launch->step);
+    return failed(gpu, doing, VERB_launch, error);
+}
+
+static ls_status gpu_launch(Device *device, const Launch *launch) {
+    Gpu *gpu = (Gpu *)device;
+    GpuCurrent before;
+    ls_status status = enter(gpu, &before);
+    if (status != LS_OK) return status;
+    void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
+    int error = gpu->library.calls.launch(launch->kernel.gpu, launch->parts, 1, 1, launch->threads,
+                                          1, 1, 0, gpu->stream, parameters, NULL);
+    return leave(gpu, before, error ? launch_failed(gpu, launch, error) : LS_OK);
+}
+
+/* ---- events ---- */
+
+static ls_status gpu_event_create(Device *device, void **event) {
+    Gpu *gpu = (Gpu *)device;
+    *event = NULL;
+    WITH(gpu, TRY(gpu, "creating an event", event_create, event, 0));
+}
+
+static ls_status gpu_event_record(Device *device, void *event) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "recording an event", event_record, event, gpu->stream));
+}
+
+static ls_status elapsed(Gpu *gpu, void *start, void *end, float *milliseconds) {
+    ls_status status = TRY(gpu, "waiting for an event", event_synchronize, end);
+    if (status != LS_OK) return status;
+    return TRY(gpu, "comparing events", event_elapsed, milliseconds, start, end);
+}
+
+static ls_status gpu_event_elapsed(Device *device, void *start, void *end, double *milliseconds) {
+    Gpu *gpu = (Gpu *)device;
+    GpuCurrent before;
+    float measured = 0;
+    ls_status status = enter(gpu, &before);
+    if (status != LS_OK) return status;
+    status = leave(gpu, before, elapsed(gpu, start, end, &measured));
+    *milliseconds = (double)measured;
+    return status;
+}
+
+static void gpu_event_destroy(Device *device, void *event) {
+    Gpu *gpu = (Gpu *)device;
+    take_down(gpu, gpu->library.calls.event_destroy, event);
+}
+
+/* ---- capture and graphs ---- */
+
+static ls_status gpu_capture_begin(Device *device) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "beginning a capture", capture_begin, gpu->stream, GPU_CAPTURE_RELAXED));
+}
+
+static ls_status finish_capture(Gpu *gpu, void **graph) {
+    void *recorded = NULL;
+    ls_status status = TRY(gpu, "ending a capture", capture_end, gpu->stream, &recorded);
+    if (status == LS_OK && graph)
+        status = TRY(gpu, "instantiating a graph", graph_instantiate, graph, recorded, 0);
+    if (recorded) gpu->library.calls.graph_destroy(recorded);
+    return status;
+}
+
+static ls_status gpu_capture_end(Device *device, void **graph) {
+    Gpu *gpu = (Gpu *)device;
+    if (graph) *graph = NULL;
+    WITH(gpu, finish_capture(gpu, graph));
+}
+
+static ls_status gpu_graph_launch(Device *device, void *graph) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, TRY(gpu, "launching a graph", graph_launch, graph, gpu->stream));
+}
+
+static void gpu_graph_destroy(Device *device, void *graph) {
+    Gpu *gpu = (Gpu *)device;
+    take_down(gpu, gpu->library.calls.graph_release, graph);
+}
+
+#define GPU_DRIVER(name_, kind_, vendor_)                                                         \
+    {                                                                                             \
+        .name = name_, .kind = kind_, .vendor = vendor_, .list = gpu_list, .open = gpu_open,      \
+        .close = gpu_close, .suits = gpu_suits, .synchronize = gpu_synchronize,                   \
+        .allocate = gpu_allocate, .release = gpu_release, .available = gpu_available,             \
+        .copy_in = gpu_copy_in, .copy_out = gpu_copy_out, .clear = gpu_clear, .store = gpu_store, \
+        .load = gpu_load, .unload = gpu_unload, .geometry = gpu_geometry, .launch = gpu_launch,   \
+        .event_create = gpu_event_create, .event_record = gpu_event_record,                       \
+        .event_elapsed = gpu_event_elapsed, .event_destroy = gpu_event_destroy,                   \
+        .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,                       \
+        .graph_launch = gpu_graph_launch, .graph_destroy = gpu_graph_destroy,                     \
+    }
+
+const Driver driver_cuda = GPU_DRIVER("cuda", LS_DEVICE_CUDA, &vendor_cuda);
+const Driver driver_hip = GPU_DRIVER("hip", LS_DEVICE_HIP, &vendor_hip);

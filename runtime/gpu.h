@@ -1,0 +1,85 @@
+/* gpu.h: what gpu_library.c (finding a vendor's library and devices) and driver_gpu.c (using one
+ * device) share. CUDA and HIP are one driver: gpu.def pairs their calls, a Vendor row holds the
+ * rest. */
+#ifndef GPU_H
+#define GPU_H
+
+#include "runtime.h"
+
+/* Every call of gpu.def; those a vendor lacks are NULL and nobody uses them. */
+typedef struct GpuCalls {
+#define BOTH(result, verb, cuda, hip, parameters, arguments) result(*verb) parameters;
+#define CUDA(result, verb, cuda, parameters, arguments) result(*verb) parameters;
+#define HIP(result, verb, hip, parameters, arguments) result(*verb) parameters;
+#include "gpu.def"
+} GpuCalls;
+
+typedef enum GpuVerb {
+#define BOTH(result, verb, ...) VERB_##verb,
+#define CUDA(result, verb, ...) VERB_##verb,
+#define HIP(result, verb, ...) VERB_##verb,
+#include "gpu.def"
+    VERB_COUNT
+} GpuVerb;
+
+/* What is current on a thread. */
+typedef union GpuCurrent {
+    void *context; /* CUDA */
+    int device;    /* HIP */
+} GpuCurrent;
+
+/* The same numbers for both vendors. */
+enum {
+    GPU_OUT_OF_MEMORY = 2,
+    GPU_NO_DEVICE = 100,
+    GPU_INVALID_DEVICE = 101, /* what hipInit says without a device */
+    GPU_CAPTURE_RELAXED = 2,  /* the trainer's libraries may allocate while we capture */
+};
+
+typedef struct Vendor {
+    const char *title;          /* "CUDA" */
+    const char *variable;       /* "LOCKSTEP_CUDA": a library to load instead */
+    const char *libraries[5];   /* tried in order */
+    const char *device_file;    /* must exist, or NULL */
+    const char *no_device_file; /* what it means when it does not */
+    const char *no_library;     /* what to do when there is none of the libraries */
+    const char *no_device;      /* what to do when the driver finds no device */
+    int oldest_version;         /* as driver_version gives it */
+    const char *oldest;         /* "CUDA 11.4 (NVIDIA driver 470)" */
+    int multiprocessor_attribute;
+    const char *const *names; /* of the calls, by GpuVerb; NULL: not this vendor's */
+    const char *(*error_name)(const GpuCalls *calls, int error);
+    /* "sm_90": what code for the device is called. Gives the failed call's error, or 0. */
+    int (*target)(const GpuCalls *calls, int device, char *text, size_t size, GpuVerb *verb);
+    int (*suits)(const char *own, const char *target);
+    /* Takes hold of the device and says what current must be to use it; and lets go. */
+    int (*attach)(const GpuCalls *calls, int device, GpuCurrent *own, GpuVerb *verb);
+    void (*detach)(const GpuCalls *calls, int device);
+    /* Makes `own` current and gives what was before, or the other way round. */
+    int (*enter)(const GpuCalls *calls, GpuCurrent own, GpuCurrent *before, GpuVerb *verb);
+    int (*leave)(const GpuCalls *calls, GpuCurrent own, GpuCurrent before, GpuVerb *verb);
+} Vendor;
+extern const Vendor vendor_cuda, vendor_hip; /* gpu_vendor.c */
+
+/* gpu_library.c: a loaded and initialised library. */
+typedef struct GpuLibrary {
+    const Vendor *vendor;
+    void *handle;
+    GpuCalls calls;
+    int device_count;
+} GpuLibrary;
+/* False with one line in `reason` when the library or every device is missing. */
+bool gpu_library_open(const Vendor *vendor, GpuLibrary *library, char *reason, size_t size);
+void gpu_library_close(GpuLibrary *library);
+/* Fills name, description and target for one device; false with the reason. */
+typedef struct GpuIdentity {
+    int device, multiprocessors;
+    char description[160], target[64];
+} GpuIdentity;
+bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, char *reason,
+                  size_t size);
+/* "cuMemAlloc_v2 failed with CUDA_ERROR_UNKNOWN (999)", and what helps where that is known. */
+void gpu_describe_error(const GpuLibrary *library, GpuVerb verb, int error, char *text,
+                        size_t size);
+
+#endif
