@@ -356,8 +356,10 @@ static bool bench_step(Bench *bench, const Invocation *invocation, Failure *fail
     bindings_open(&bench->session, &bench->bindings);
     for (size_t i = 1; i < invocation->argument_count; i++)
         if (!bindings_parse(&bench->bindings, invocation->arguments[i], failure)) return false;
-    if (!bindings_size(&bench->bindings, &options->sizes, failure) || !bind_all(bench, failure) ||
-        !time_step(bench, 2, &warm, failure) || !open_traffic(bench, failure) ||
+    if (!bindings_size(&bench->bindings, &options->sizes, failure) || !bind_all(bench, failure))
+        return false;
+    session_announce(invocation, &bench->session);
+    if (!time_step(bench, 2, &warm, failure) || !open_traffic(bench, failure) ||
         !calibrate(bench, failure) || !measure(bench, failure))
         return false;
     evaluate(bench);

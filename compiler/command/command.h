@@ -100,6 +100,8 @@ typedef struct Session {
     const ls_image *image;
 } Session;
 int session_open(const Invocation *invocation, const char *source, Session *session);
+/* With `auto`, which device it is is worth a line; one that was named is not. */
+void session_announce(const Invocation *invocation, const Session *session);
 void session_close(Session *session);
 
 /* bind.c: arrays and numbers to a step's parameters. */

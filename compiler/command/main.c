@@ -46,6 +46,16 @@ static const Command *find_command(const char *name, Failure *failure) {
     return NULL;
 }
 
+static void free_lists(const Command *command, void *options, Common *common) {
+    for (size_t i = 0; i < command->option_count; i++) {
+        const Option *option = &command->options[i];
+        if (option->kind != OPTION_LIST) continue;
+        StringList *list = (StringList *)(void *)((char *)options + option->offset);
+        free(list->items);
+    }
+    free(common->defines.items);
+}
+
 static int run_command(const Command *command, const char *const *words, size_t count,
                        Common common) {
     Failure failure;
@@ -65,6 +75,7 @@ static int run_command(const Command *command, const char *const *words, size_t 
         status = command->run(&invocation);
     }
     free(arguments.items);
+    free_lists(command, options, &common);
     free(options);
     return status;
 }

@@ -377,6 +377,7 @@ static bool run_step(Run *run, const Invocation *invocation, Failure *failure) {
         return false;
     for (size_t i = 0; i < run->output_count; i++)
         if (!bindings_allocate(&run->bindings, run->outputs[i].parameter, failure)) return false;
+    session_announce(invocation, &run->session);
     if (!execute(run, failure) || !put_out(run, failure)) return false;
     if (run->options->stats || run->options->json) return print_statistics(run, failure);
     note_dropped(run);

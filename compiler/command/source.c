@@ -112,11 +112,11 @@ static ls_status load_program(const Invocation *invocation, const char *path, Se
     return ls_program_load(session->context, path, &options, &session->program);
 }
 
-/* With `auto`, which device it was is worth a line; a device that was named is not. */
-static void say_device(const Common *common, const ls_context *context) {
-    bool chosen = !common->device || strcmp(common->device, "auto") == 0;
-    if (chosen || common->verbose)
-        note("running on %s (%s)", ls_context_device(context), ls_context_describe(context));
+void session_announce(const Invocation *invocation, const Session *session) {
+    const char *device = invocation->common.device;
+    if (!device || strcmp(device, "auto") == 0 || invocation->common.verbose)
+        note("running on %s (%s)", ls_context_device(session->context),
+             ls_context_describe(session->context));
 }
 
 int session_open(const Invocation *invocation, const char *source, Session *session) {
@@ -136,7 +136,6 @@ int session_open(const Invocation *invocation, const char *source, Session *sess
     bool good = source_choose_step(compilation, &name, &step, &failure) &&
                 open_context(&invocation->common, &session->context, &failure);
     if (good) {
-        say_device(&invocation->common, session->context);
         ls_status answer = load_program(invocation, name.path, session);
         if (answer == LS_OK)
             answer = ls_step_create(session->program, ls_compilation_step_name(compilation, step),

@@ -80,14 +80,17 @@ void size_describe(uint64_t bytes, char *text, size_t capacity) {
                  value, units[unit]);
 }
 
-/* %g that always shows a float to be one: 3 -> 3.0, and NumPy's nan, inf, -inf. */
+/* As Python writes it, with `digits` digits: 3.0, 1e-08, 16777216.0, nan. */
 static void float_print(double value, int digits, char *text, size_t capacity) {
-    if (isnan(value)) {
-        snprintf(text, capacity, "nan");
+    if (!isfinite(value)) {
+        snprintf(text, capacity, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
         return;
     }
-    snprintf(text, capacity, "%.*g", digits, value);
-    if (isfinite(value) && !strpbrk(text, ".e") && strlen(text) + 2 < capacity) strcat(text, ".0");
+    snprintf(text, capacity, "%.*e", digits - 1, value);
+    int exponent = atoi(strchr(text, 'e') + 1);
+    if (exponent < -4 || exponent >= 16) return;
+    int decimals = digits - 1 - exponent;
+    snprintf(text, capacity, "%.*f", decimals < 1 ? 1 : decimals, value);
 }
 
 void double_print(double number, char *text, size_t capacity) {
