@@ -316,7 +316,7 @@ static ls_status compile_in(const Folder *folder, char *own_tmpdir, Command *com
     if (!run.in_time) {
         rtc_fail(
             output, status,
-            "%s was not done after %.0f seconds and was ended; a slow machine may be given more "
+            "%s was not done after %g seconds and was ended; a slow machine may be given more "
             "time with LOCKSTEP_COMPILE_TIMEOUT\n%s",
             command->path, rtc_timeout() / 1e3, log);
     } else if (run.status != 0 && run.status != -1) {

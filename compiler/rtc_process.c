@@ -61,6 +61,14 @@ static int memory_file(const char *name) {
     return higher;
 }
 
+/* Where there are none: a file that nobody can name. */
+static int nameless_file(void) {
+    char path[] = "/tmp/lockstep-XXXXXX";
+    int file = mkostemp(path, O_CLOEXEC);
+    if (file >= 0) unlink(path);
+    return file >= 0 ? file : open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
 static char *const helper_words[] = {(char[]){"lockstep-rtc"}, NULL};
 
 static int spawn_from_memory(int input, int output, pid_t *pid) {
@@ -108,7 +116,7 @@ static bool helper_start(Helper *helper, char *reason, size_t size) {
     int ends[2] = {-1, -1};
     helper->owner = 0;
     helper->words = memory_file("lockstep-rtc-words");
-    if (helper->words < 0) helper->words = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (helper->words < 0) helper->words = nameless_file();
     int error = helper->words < 0 ? errno : 0;
     if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) error = errno;
     if (!error) fcntl(helper->words, F_SETFL, O_APPEND); /* so that emptying it rewinds it */
@@ -257,7 +265,7 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
     if (state == TALK_LATE)
         return rtc_fail(
             output, LS_ERROR_TOOLCHAIN,
-            "%s was not done with %s for %s after %.0f seconds and was ended; a slow machine may "
+            "%s was not done with %s for %s after %g seconds and was ended; a slow machine may "
             "be given more time with LOCKSTEP_COMPILE_TIMEOUT%s%s",
             title, job->label, target, timeout / 1e3, words[0] ? "\n" : "", words);
     rtc_explain_exit(status, reason, sizeof reason);

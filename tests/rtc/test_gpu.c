@@ -1,0 +1,188 @@
+/* test_gpu.c: the real NVRTC and hipRTC, no GPU needed: every promised target, the numeric options,
+ * errors in words, and a crash of the real hipRTC survived. */
+#include "rtc_test.h"
+
+/* Runs under both: what Lockstep emits is a C subset with one C++ word. */
+static const char saxpy[] =
+    "extern \"C\" __global__ void saxpy(float *y, const float *x, float a, int n) {\n"
+    "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) y[i] = a * x[i] + y[i] / a;\n}\n";
+
+static void every_target(const char *toolchain, const char *const *targets) {
+    if (!toolchain_here(toolchain)) skip();
+    for (size_t i = 0; targets[i]; i++) {
+        for (ls_math math = LS_MATH_EXACT; math <= LS_MATH_FAST; math++) {
+            RtcOutput output = compile_text(targets[i], RTC_IMAGE, math, saxpy, LS_OK);
+            assert_true(output.size > 500);
+            assert_memory_equal(output.data, "\177ELF", 4);
+            assert_true(output.milliseconds > 0);
+            rtc_output_free(&output);
+        }
+    }
+}
+
+static void every_cuda_target(void **state) {
+    (void)state;
+    every_target("nvrtc", rtc_cuda_targets);
+}
+
+static void every_hip_target(void **state) {
+    (void)state;
+    every_target("hiprtc", rtc_hip_targets);
+}
+
+static void every_ptx_target(void **state) {
+    (void)state;
+    if (!toolchain_here("nvrtc")) skip();
+    for (size_t i = 0; rtc_cuda_targets[i]; i++) {
+        char target[32], line[64];
+        snprintf(target, sizeof target, "compute_%s", rtc_cuda_targets[i] + 3);
+        snprintf(line, sizeof line, ".target %s\n", rtc_cuda_targets[i]);
+        RtcOutput output = compile_text(target, RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK);
+        assert_says(output.data, line);
+        assert_says(output.data, ".visible .entry saxpy(");
+        assert_int_equal(output.size, strlen(output.data) + 1); /* a driver wants the zero */
+        rtc_output_free(&output);
+    }
+}
+
+static void ptx_keeps_the_numbers(void **state) {
+    (void)state;
+    if (!toolchain_here("nvrtc")) skip();
+    RtcOutput output = compile_text("sm_90", RTC_ASSEMBLY, LS_MATH_EXACT, saxpy, LS_OK);
+    assert_int_equal(output.size, strlen(output.data));
+    assert_says(output.data, "mul.rn.f32");
+    assert_says(output.data, "add.rn.f32");
+    assert_says(output.data, "div.rn.f32");
+    assert_null(strstr(output.data, "fma."));
+    assert_null(strstr(output.data, ".ftz"));
+    rtc_output_free(&output);
+    output = compile_text("sm_90", RTC_ASSEMBLY, LS_MATH_FAST, saxpy, LS_OK);
+    assert_says(output.data, "fma.rn.ftz.f32");
+    assert_says(output.data, "div.approx.ftz.f32");
+    rtc_output_free(&output);
+}
+
+static void code_object_keeps_the_numbers(void **state) {
+    (void)state;
+    if (!toolchain_here("hiprtc")) skip();
+    static const char muladd[] =
+        "extern \"C\" __global__ void muladd(float *y, const float *x) {\n"
+        "    y[threadIdx.x] = x[threadIdx.x] * 3.5f + y[threadIdx.x];\n}\n";
+    RtcOutput output = compile_text("gfx90a", RTC_ASSEMBLY, LS_MATH_EXACT, muladd, LS_OK);
+    assert_int_equal(output.size, strlen(output.data));
+    assert_says(output.data, "muladd:");
+    assert_says(output.data, "v_mul_f32");
+    assert_says(output.data, "v_add_f32");
+    assert_null(strstr(output.data, "v_fma"));
+    rtc_output_free(&output);
+    output = compile_text("gfx90a", RTC_ASSEMBLY, LS_MATH_FAST, muladd, LS_OK);
+    assert_null(strstr(output.data, "v_mul_f32"));
+    rtc_output_free(&output);
+}
+
+static void errors_are_in_words(const char *toolchain, const char *target, const char *unknown) {
+    if (!toolchain_here(toolchain)) skip();
+    RtcOutput output = compile_text(
+        target, RTC_IMAGE, LS_MATH_EXACT,
+        "\n\nextern \"C\" __global__ void f(float *p) { *p = nothing; }\n", LS_ERROR_TOOLCHAIN);
+    assert_says(output.log, "test.step");
+    assert_says(output.log, "nothing");
+    assert_true(strstr(output.log, "test.step(3)") || strstr(output.log, "test.step:3:"));
+    rtc_output_free(&output);
+    output = compile_text(unknown, RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_ERROR_TOOLCHAIN);
+    assert_says(output.log, unknown);
+    rtc_output_free(&output);
+    output = compile_text(target, RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK); /* and life goes on */
+    rtc_output_free(&output);
+}
+
+static void cuda_errors_are_in_words(void **state) {
+    (void)state;
+    errors_are_in_words("nvrtc", "sm_90", "sm_42");
+}
+
+static void hip_errors_are_in_words(void **state) {
+    (void)state;
+    errors_are_in_words("hiprtc", "gfx906", "gfx123");
+}
+
+/* hipRTC 5.2 aborts on devices it does not know. A newer one compiles them. */
+static void unknown_device_does_not_take_us_down(void **state) {
+    (void)state;
+    if (!toolchain_here("hiprtc")) skip();
+    static const char *const newer[] = {"gfx942", "gfx1100"};
+    for (size_t i = 0; i < COUNT(newer); i++) {
+        RtcOutput output;
+        ls_status status = rtc_hiprtc.compile(saxpy, strlen(saxpy), "test.step", newer[i],
+                                              RTC_IMAGE, LS_MATH_EXACT, &output);
+        if (status != LS_OK) {
+            assert_int_equal(status, LS_ERROR_TOOLCHAIN);
+            assert_says(output.log, newer[i]);
+        }
+        rtc_output_free(&output);
+        output = compile_text("gfx90a", RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK);
+        rtc_output_free(&output);
+    }
+}
+
+static void the_same_source_gives_the_same_image(void **state) {
+    (void)state;
+    static const char *const targets[] = {"sm_90", "gfx90a"};
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        if (!toolchain_here(rtc_for_target(targets[i])->name)) continue;
+        RtcOutput a = compile_text(targets[i], RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK);
+        RtcOutput b = compile_text(targets[i], RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK);
+        assert_int_equal(a.size, b.size);
+        assert_memory_equal(a.data, b.data, a.size);
+        rtc_output_free(&a);
+        rtc_output_free(&b);
+    }
+}
+
+/* The goal is 60 ms for a small kernel; printed, and far exceeded only when something is wrong. */
+static void time_per_kernel(void **state) {
+    (void)state;
+    static const char *const targets[] = {"sm_90", "compute_90", "gfx90a"};
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        double best = 1e9;
+        if (!toolchain_here(rtc_for_target(targets[i])->name)) continue;
+        for (int round = 0; round < 5; round++) {
+            RtcOutput output = compile_text(targets[i], RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK);
+            if (output.milliseconds < best) best = output.milliseconds;
+            rtc_output_free(&output);
+        }
+        print_message("%s: %.1f ms a kernel\n", targets[i], best);
+        assert_true(best < 2000);
+    }
+}
+
+static void versions(void **state) {
+    (void)state;
+    static const char *const names[] = {"nvrtc", "hiprtc"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char text[1024];
+        if (!toolchain_here(names[i])) continue;
+        assert_true(ls_toolchain_describe(names[i], text, sizeof text));
+        print_message("%s\n", text);
+        assert_null(strchr(text, '\n'));
+        assert_true(strstr(text, "RTC ") && strstr(text, "(/"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(versions),
+        cmocka_unit_test(every_cuda_target),
+        cmocka_unit_test(every_ptx_target),
+        cmocka_unit_test(every_hip_target),
+        cmocka_unit_test(ptx_keeps_the_numbers),
+        cmocka_unit_test(code_object_keeps_the_numbers),
+        cmocka_unit_test(cuda_errors_are_in_words),
+        cmocka_unit_test(hip_errors_are_in_words),
+        cmocka_unit_test(unknown_device_does_not_take_us_down),
+        cmocka_unit_test(the_same_source_gives_the_same_image),
+        cmocka_unit_test(time_per_kernel),
+    };
+    return cmocka_run_group_tests_name("GPU toolchains", tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* test_inspect.c: registers, spills and access widths of kernels made to have known ones, for every
+ * target; and images of rubbish, which must be refused, not believed. */
+#include "rtc_test.h"
+
+static const char source[] =
+    "extern \"C\" __global__ void w1(unsigned char *p, const unsigned char *q) {\n"
+    "    p[threadIdx.x] = q[threadIdx.x] + 1; }\n"
+    "extern \"C\" __global__ void w2(unsigned short *p, const unsigned short *q) {\n"
+    "    p[threadIdx.x] = q[threadIdx.x] + 1; }\n"
+    "extern \"C\" __global__ void w4(float *p, const float *q) { p[threadIdx.x] = q[threadIdx.x] + "
+    "1; }\n"
+    "extern \"C\" __global__ void w8(double *p, const double *q) { p[threadIdx.x] = q[threadIdx.x] "
+    "+ 1; }\n"
+    "struct alignas(16) Four { float a, b, c, d; };\n"
+    "extern \"C\" __global__ void load16(float *p, const Four *q) {\n"
+    "    Four x = q[threadIdx.x]; p[threadIdx.x] = x.a + x.b + x.c + x.d; }\n"
+    "extern \"C\" __global__ void store16(Four *p, const float *q) {\n"
+    "    float x = q[threadIdx.x]; Four y = {x, x, x, x}; p[threadIdx.x] = y; }\n"
+    "extern \"C\" __global__ void shared16(float *p, const float *q) { /* wide only on the chip "
+    "*/\n"
+    "    __shared__ Four s[256]; float x = q[threadIdx.x]; Four y = {x, x, x, x}; s[threadIdx.x] = "
+    "y;\n"
+    "    __syncthreads(); y = s[threadIdx.x ^ 1]; p[threadIdx.x] = y.a + y.b + y.c + y.d; }\n"
+    "extern \"C\" __global__ void __launch_bounds__(1024, 1) spills(float *p, const float *q, int "
+    "n) {\n"
+    "    float a[160];\n"
+    "    for (int i = 0; i < 160; i++) a[i] = q[i * 1024 + threadIdx.x];\n"
+    "    for (int j = 0; j < n; j++) {\n"
+    "        for (int i = 0; i < 160; i++) a[i] = a[i] * a[(i + 7) % 160] + a[(i + 13) % 160];\n"
+    "        __syncthreads(); }\n"
+    "    for (int i = 0; i < 160; i++) p[i * 1024 + threadIdx.x] = a[i]; }\n";
+
+static const struct {
+    const char *kernel;
+    int widest;
+} rows[] = {{"w1", 1},      {"w2", 2},       {"w4", 4},      {"w8", 8},
+            {"load16", 16}, {"store16", 16}, {"shared16", 4}};
+
+/* `limit`: the most registers a thread can have there. */
+static void inspect_target(const char *target, int limit) {
+    RtcKernelStats stats;
+    RtcOutput output = compile_text(target, RTC_IMAGE, LS_MATH_EXACT, source, LS_OK);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_true(rtc_inspect(target, output.data, output.size, rows[i].kernel, &stats));
+        assert_int_equal(stats.widest_access, rows[i].widest);
+        assert_in_range(stats.registers, 1, limit);
+        assert_int_equal(stats.spill_bytes, 0);
+    }
+    assert_true(rtc_inspect(target, output.data, output.size, "spills", &stats));
+    assert_in_range(stats.registers, 16, limit);
+    assert_in_range(stats.spill_bytes, 16, 4096);
+    const char *const absent[] = {"w", "w11", "spill", "", "4"};
+    for (size_t i = 0; i < COUNT(absent); i++) {
+        assert_false(rtc_inspect(target, output.data, output.size, absent[i], &stats));
+        assert_true(stats.registers == -1 && stats.spill_bytes == -1 && stats.widest_access == -1);
+    }
+    rtc_output_free(&output);
+}
+
+static void every_cuda_target(void **state) {
+    (void)state;
+    if (!toolchain_here("nvrtc")) skip();
+    for (size_t i = 0; rtc_cuda_targets[i]; i++) inspect_target(rtc_cuda_targets[i], 255);
+}
+
+static void every_hip_target(void **state) {
+    (void)state;
+    if (!toolchain_here("hiprtc")) skip();
+    for (size_t i = 0; rtc_hip_targets[i]; i++) inspect_target(rtc_hip_targets[i], 512);
+}
+
+static void ptx(void **state) {
+    RtcKernelStats stats;
+    (void)state;
+    if (!toolchain_here("nvrtc")) skip();
+    RtcOutput output = compile_text("compute_80", RTC_IMAGE, LS_MATH_EXACT, source, LS_OK);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_true(rtc_inspect("compute_80", output.data, output.size, rows[i].kernel, &stats));
+        assert_int_equal(stats.widest_access, rows[i].widest);
+        assert_int_equal(stats.registers, -1); /* they are not given out yet */
+    }
+    assert_false(rtc_inspect("compute_80", output.data, output.size, "w", &stats));
+    rtc_output_free(&output);
+}
+
+/* Cuts and flips; the answer is free, a crash is not (the tests run under sanitizers too). The
+ * image stands alone at the end of its memory, so that reading past it is noticed. */
+static void rubbish(const char *target, size_t flips) {
+    RtcKernelStats stats;
+    uint32_t random = 12345;
+    RtcOutput output =
+        compile_text(target, RTC_IMAGE, LS_MATH_EXACT,
+                     "extern \"C\" __global__ void k(float *p) { p[threadIdx.x] = 1; }\n", LS_OK);
+    assert_false(rtc_inspect(target, NULL, 0, "k", &stats));
+    for (size_t size = 0; size < output.size; size += 1 + size / 200) {
+        uint8_t *image = malloc(size ? size : 1);
+        assert_non_null(image);
+        memcpy(image, output.data, size);
+        rtc_inspect(target, image, size, "k", &stats);
+        free(image);
+    }
+    for (size_t i = 0; i < flips; i++) {
+        uint8_t *image = malloc(output.size);
+        assert_non_null(image);
+        memcpy(image, output.data, output.size);
+        for (int j = 0; j < 4; j++) {
+            random = random * 1664525u + 1013904223u;
+            image[(random >> 8) % output.size] ^= (uint8_t)(1u << (random >> 29));
+        }
+        rtc_inspect(target, image, output.size, "k", &stats);
+        free(image);
+    }
+    rtc_output_free(&output);
+}
+
+static void rubbish_is_not_believed(void **state) {
+    RtcKernelStats stats;
+    (void)state;
+    assert_false(rtc_inspect("cpu", "abc", 3, "k", &stats));
+    if (toolchain_here("nvrtc")) rubbish("sm_90", 20000);
+    if (toolchain_here("nvrtc")) rubbish("compute_90", 2000);
+    if (toolchain_here("hiprtc")) rubbish("gfx90a", 30); /* each asks the disassembler */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cuda_target),
+        cmocka_unit_test(every_hip_target),
+        cmocka_unit_test(ptx),
+        cmocka_unit_test(rubbish_is_not_believed),
+    };
+    return cmocka_run_group_tests_name("inspect", tests, NULL, NULL);
+}
