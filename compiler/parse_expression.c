@@ -63,6 +63,7 @@ static Node *binary_node(Parser *p, const Token *sign, Node *a, Node *b) {
 
 /* Expressions, and `name = expression` where the list is that of a call, up to `close`. */
 static Node *arguments(Parser *p, TokenKind close, Node *parent) {
+    p->tokens.list[p->at].list = true;
     Range open = token_range(p, parser_next(p));
     size_t brackets = p->brackets++;
     Node *first = NULL, **end = &first;
