@@ -7,6 +7,7 @@
  * stores over one space share a phase. Keeps the function as it is. */
 #include <string.h>
 
+#include "compiler.h"
 #include "plan.h"
 
 typedef struct Planner {

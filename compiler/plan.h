@@ -7,7 +7,6 @@
 #ifndef PLAN_H
 #define PLAN_H
 
-#include "compiler.h"
 
 typedef enum Shape {
     SHAPE_SCALAR,  /* no axes: one coordinate */
@@ -75,28 +74,24 @@ double plan_elements(AxisSet axes, const int64_t *sizes);
 
 /* target_*.c: what a dialect is. */
 typedef struct Target {
-    const char *name;          /* "cuda" */
-    const char *prelude;       /* its file under templates/ */
-    const char *skeletons;     /* "simt" or "loop": kernel_<shape>.<skeletons>.k */
-    const char *arguments;     /* kernel parameter list; %s is the argument structure */
-    const char *kernel;        /* words before `void name` */
-    bool arguments_by_pointer;
-    bool vector_access;        /* elements go by fours */
-    uint32_t threads, small_threads, blocks_per_multiprocessor;
-    uint32_t columns;          /* columns an item of a column phase takes */
-    uint64_t one_block_limit;  /* elements visited up to which a step runs in one block */
+    const char *name;             /* "cuda" */
+    const char *prelude;          /* its file under templates/ */
+    const char *const *libraries; /* the other files, in order, NULL-terminated */
+    const char *lanes;            /* "simt" or "loop": which skeletons, kernel_<shape>.<lanes>.k */
+    bool vectors;                 /* elements go by fours, through ls_load4 and ls_store4 */
+    uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
+    uint32_t columns;             /* columns an item of a column phase takes */
+    uint64_t one_block_limit;     /* elements visited up to which a step runs in one block */
 } Target;
 extern const Target target_cuda, target_hip, target_c;
-const Target *target_for(const char *target); /* "sm_90" -> target_cuda; NULL if unknown */
+const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */
+const Target *target_named(const char *name); /* by dialect */
 
-/* emit.c: source text and the tables of the image for every variant. */
-typedef struct Emitted {
-    ls_image image;
-    ls_image_variant *variants;
-} Emitted;
-const Emitted *emit_step(const Plan *plan, const Target *target, const char *target_name);
+/* emit.c: a plan as source text and as the tables of an image, one variant for each layout and size. */
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name);
 
-/* library.c: the device functions a text uses, out of templates/, definitions first. */
-void library_add_used(Compiler *compiler, Text *out, const char *code);
+/* library.c: adds the paragraphs of the template files that `code` uses. */
+void library_add_used(Compiler *compiler, Text *out, const char *const *files, size_t file_count,
+                      const char *code);
 
 #endif

@@ -1,18 +1,14 @@
 /* memory.h: reading and writing arrays.
  *
  * Storage is converted at the load and the store and nowhere else. The emitter asks for the accesses it
- * uses: LS_ACCESS(bf16, f32) gives ls_load_bf16 and ls_store_bf16. */
-typedef u16 f16;
-typedef u16 bf16;
-typedef u8 e4m3;
-typedef u8 e5m2;
+ * uses: LS_ACCESS(bf16, bf16, f32) gives ls_load_bf16 and ls_store_bf16. */
 
-#define LS_ACCESS(storage, compute)                                                                \
+#define LS_ACCESS(name, storage, compute)                                                          \
     LS_FN compute ls_load_##storage(const storage *data, i64 index) {                              \
-        return ls_unpack_##storage(data[index]);                                                   \
+        return ls_unpack_##name(data[index]);                                                      \
     }                                                                                              \
     LS_FN void ls_store_##storage(storage *data, i64 index, compute value) {                       \
-        data[index] = ls_pack_##storage(value);                                                    \
+        data[index] = ls_pack_##name(value);                                                       \
     }
 
 /* a / b for 0 <= a, 0 < b: in 32 bits when both fit, as they nearly always do. */
@@ -24,3 +20,6 @@ LS_FN i64 ls_least(i64 a, i64 b) { return a < b ? a : b; }
 
 /* Tiles of a run of n elements: at least one, so that nothing reduces to the identity. */
 LS_FN i64 ls_tiles(i64 n) { return n <= 1024 ? 1 : (n + 1023) / 1024; }
+
+#define LS_MOST_I32 2147483647
+#define LS_MOST_I64 9223372036854775807ll

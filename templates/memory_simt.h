@@ -1,8 +1,18 @@
-/* memory_simt.h: four neighbours at once. LS_ACCESS_FOUR(bf16, f32) gives ls_load4_bf16 and
+/* memory_simt.h: four neighbours at once. LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load4_bf16 and
  * ls_store4_bf16: one access of 4 * sizeof(storage) bytes (two of 16 for 8-byte types) where all four
  * are live and the address is a multiple of that; element by element otherwise. Dead ones read as 0 and
  * are not written. */
-#define LS_ACCESS_FOUR(storage, compute)                                                           \
+
+/* Items of work go to the groups of the grid in turn. */
+LS_FN i64 ls_first_item(void) { return (i64)ls_block() * ls_groups() + ls_group(); }
+LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
+
+/* A kernel's phases: one takes its items from the grid; so do several, in one block. */
+#define LS_PHASE static LS_INLINE
+#define LS_RUN(phase) phase(a);
+#define LS_RUN_ALL(phase, items) phase(a);
+
+#define LS_ACCESS_FOUR(name, storage, compute)                                                     \
     struct ls_four_##storage {                                                                     \
         compute at[4];                                                                             \
     };                                                                                             \
@@ -22,14 +32,14 @@
             for (int e = 0; e < 4; e++) raw.at[e] = e < live ? data[index + e] : (storage)0;       \
         }                                                                                          \
         LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##storage(raw.at[e]);                   \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                   \
         return four;                                                                               \
     }                                                                                              \
     LS_FN void ls_store4_##storage(storage *data, i64 index, i64 live,                             \
                                    const ls_four_##storage &four) {                                \
         ls_raw_##storage raw;                                                                      \
         LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##storage(four.at[e]);                     \
+        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                     \
         if (ls_whole_##storage(data, index, live)) {                                               \
             *(ls_raw_##storage *)(data + index) = raw;                                             \
         } else {                                                                                   \

@@ -57,3 +57,16 @@
     }
 
 #define LS_ARG_SHUFFLE(kind, type)
+
+/* Of `expected` workers that come here, says 1 to the last, who then sees everything the others wrote
+ * before. The counter is 0 again for the next launch. */
+LS_FN int ls_arrive(u32 *counter, u32 expected) {
+    if (__atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL) != expected) return 0;
+    *counter = 0;
+    return 1;
+}
+
+/* A kernel's phases: one takes the items it is given; several run to their end one after another. */
+#define LS_PHASE static inline
+#define LS_RUN(phase) phase(a, first_item, last_item, workers);
+#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1);

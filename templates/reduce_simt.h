@@ -8,7 +8,7 @@
     LS_FN type ls_group_##kind(type value) {                                                       \
         LS_UNROLL                                                                                  \
         for (int mask = 1; mask < 32; mask *= 2)                                                   \
-            value = ls_combine_##kind(value, ls_shuffle_xor(value, mask));                         \
+            value = ls_combine_##kind(value, ls_shuffle_xor_##type(value, (u32)mask));             \
         return value;                                                                              \
     }                                                                                              \
     LS_FN type ls_tile_##kind(type (*level)[4]) {                                                  \
@@ -20,7 +20,7 @@
         for (int row = 0; row < 8; row++) {                                                        \
             LS_UNROLL                                                                              \
             for (int e = 0; e < 4; e++) {                                                          \
-                const i64 i = 128 * row + 4 * ls_lane() + e;                                       \
+                const i64 i = 128 * row + 4 * (i64)ls_lane() + e;                                  \
                 ls_push_row_##kind(level[e], row, i < count ? values[i] : ls_identity_##kind());   \
             }                                                                                      \
         }                                                                                          \
@@ -34,7 +34,7 @@
                     ls_gather_##kind(values + 1024 * tile, ls_least(1024, count - 1024 * tile));   \
                 if (ls_lane() == 0) values[count + tile] = value;                                  \
             }                                                                                      \
-            ls_group_sync();                                                                       \
+            ls_group_barrier();                                                                    \
             values += count;                                                                       \
             count = tiles;                                                                         \
         }                                                                                          \
@@ -42,9 +42,24 @@
     }
 
 #define LS_ARG_SHUFFLE(kind, type)                                                                 \
-    LS_FN ls_arg_##kind ls_shuffle_xor(ls_arg_##kind a, int mask) {                                \
-        ls_arg_##kind other;                                                                       \
-        other.value = ls_shuffle_xor(a.value, mask);                                               \
-        other.index = ls_shuffle_xor(a.index, mask);                                               \
-        return other;                                                                              \
+    LS_FN ls_arg_##kind ls_shuffle_xor_ls_arg_##kind(ls_arg_##kind a, u32 mask) {                  \
+        a.value = ls_shuffle_xor_##type(a.value, mask);                                            \
+        a.index = ls_shuffle_xor_i64(a.index, mask);                                               \
+        return a;                                                                                  \
     }
+
+/* Of `expected` groups that come here, says 1 to the last, who then sees everything the others wrote
+ * before, and whose writes they do not see. The counter is 0 again for the next launch. */
+LS_FN int ls_arrive(u32 *counter, u32 expected) {
+    u32 before = 0;
+    ls_group_barrier();
+    if (ls_lane() == 0) {
+        ls_fence();
+        before = ls_atomic_add_u32(counter, 1);
+        if (before + 1 == expected) *counter = 0;
+    }
+    LS_UNROLL
+    for (u32 mask = 1; mask < 32; mask *= 2) before |= ls_shuffle_xor_u32(before, mask);
+    ls_fence();
+    return before + 1 == expected;
+}

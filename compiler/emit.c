@@ -1,0 +1,319 @@
+/* emit.c: a plan as source text and as the tables of an image.
+ *
+ * A variant is a layout of the arrays and a way to run the phases: one kernel for all of them in one
+ * block, or one kernel each. Its text is the prelude, the device functions it uses, the argument
+ * structure, a function per phase and the kernels. What differs between dialects is in the Target, the
+ * preludes and the skeletons; nothing here asks for a dialect. Needs a plan; keeps it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+/* ---- skeletons ---- */
+
+static const char *hole_text(Emitter *e, const Hole *holes, size_t count, const char *name, size_t size,
+                             const char *skeleton) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(holes[i].name) == size && memcmp(holes[i].name, name, size) == 0) return holes[i].text;
+    bug(e->compiler, "templates/%s has a hole %.*s that nobody fills", skeleton, (int)size, name);
+}
+
+/* A hole alone on its line takes its text's lines with the line's indentation, or goes with the line when
+ * the text is empty; within a line it is replaced in place. */
+void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count) {
+    const char *line = embedded_text(skeleton);
+    if (!line) bug(e->compiler, "templates/%s is not embedded", skeleton);
+    while (*line) {
+        const char *end = strchr(line, '\n');
+        if (!end) end = line + strlen(line);
+        const char *begin = line;
+        while (begin < end && *begin == ' ') begin++;
+        const char *close = *begin == '@' ? memchr(begin + 1, '@', (size_t)(end - begin - 1)) : NULL;
+        if (close && close + 1 == end) {
+            const char *text = hole_text(e, holes, count, begin + 1, (size_t)(close - begin - 1), skeleton);
+            while (text && *text) {
+                const char *stop = strchr(text, '\n');
+                size_t size = stop ? (size_t)(stop - text) : strlen(text);
+                if (size) text_add(out, line, (size_t)(begin - line));
+                text_add(out, text, size);
+                text_puts(out, "\n");
+                text += stop ? size + 1 : size;
+            }
+        } else {
+            for (const char *at = line; at < end;) {
+                close = *at == '@' ? memchr(at + 1, '@', (size_t)(end - at - 1)) : NULL;
+                if (close) {
+                    text_puts(out, hole_text(e, holes, count, at + 1, (size_t)(close - at - 1), skeleton));
+                    at = close + 1;
+                } else {
+                    text_add(out, at++, 1);
+                }
+            }
+            text_puts(out, "\n");
+        }
+        line = *end ? end + 1 : end;
+    }
+}
+
+ls_image_extent emit_extent(uint64_t scale, AxisSet axes) {
+    ls_image_extent extent = {.scale = scale, .factor_count = 1};
+    extent.factor[0] = (ls_image_factor){.axes = axes, .divide = 1};
+    return extent;
+}
+
+const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
+                           bool zeroed) {
+    e->fields = arena_grow(e->arena, e->fields, e->field_count, &e->field_capacity, sizeof *e->fields);
+    e->fields[e->field_count++] =
+        (Field){.temporary = {.name = wish, .bytes = bytes, .zeroed = zeroed}, .type = type};
+    return wish;
+}
+
+/* ---- the argument structure ---- */
+
+static void name_arguments(Emitter *e) {
+    const Function *f = e->f;
+    e->names = (Names){0};
+    e->size_name = arena_alloc(e->arena, (f->axis_count + 1) * sizeof *e->size_name);
+    e->field_name = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *e->field_name);
+    e->stride_name = arena_alloc(e->arena, (e->plan->array_count + 1) * LS_AXES_MAX * sizeof *e->stride_name);
+    e->arguments = arena_printf(e->arena, "%s_arguments", f->name);
+    for (size_t i = 0; i < f->axis_count; i++)
+        e->size_name[i] = emit_unique(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
+    for (size_t i = 0; i < e->plan->array_count; i++)
+        e->field_name[i] = emit_unique(e, e->plan->arrays[i].name);
+    for (size_t i = 0; i < e->plan->array_count; i++)
+        for (size_t axis = 0; axis < f->axis_count; axis++)
+            e->stride_name[i * LS_AXES_MAX + axis] = emit_unique(
+                e, arena_printf(e->arena, "%s_stride_%s", e->plan->arrays[i].name, f->axes[axis].name));
+}
+
+static void add_plan_fields(Emitter *e) {
+    for (size_t i = e->f->parameter_count; i < e->plan->array_count; i++) {
+        const Array *array = &e->plan->arrays[i];
+        emit_add_field(e, e->field_name[i], type_info[array->type].c_name,
+                       emit_extent(type_info[array->type].size, array->axes), false);
+    }
+}
+
+static void shape_comment(Emitter *e, Text *out, AxisSet axes) {
+    text_puts(out, "[");
+    for (size_t axis = 0; axis < e->f->axis_count; axis++)
+        if (axes >> axis & 1)
+            text_printf(out, "%s%s", out->data[out->size - 1] == '[' ? "" : ", ", e->f->axes[axis].name);
+    text_puts(out, "]");
+}
+
+/* Every member has 8 bytes, in the order image.h gives. */
+static const char *structure_text(Emitter *e) {
+    static const char *const roles[] = {[LS_IN] = "in", [LS_INOUT] = "inout", [LS_OUT] = "out"};
+    const Function *f = e->f;
+    Text text = text_open(e->arena);
+    text_printf(&text, "struct %s {\n", e->arguments);
+    for (size_t i = 0; i < f->axis_count; i++) text_printf(&text, "    i64 %s;\n", e->size_name[i]);
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        const Parameter *p = &f->parameters[i];
+        text_printf(&text, "    %s%s *%s; /* %s %s", p->role == LS_IN ? "const " : "",
+                    type_info[p->type].c_name, e->field_name[i], roles[p->role], type_info[p->type].name);
+        if (p->axes) shape_comment(e, &text, p->axes);
+        text_puts(&text, " */\n");
+    }
+    for (size_t i = 0; i < e->field_count; i++)
+        text_printf(&text, "    %s *%s;\n", e->fields[i].type, e->fields[i].temporary.name);
+    if (e->layout == LS_LAYOUT_STRIDED)
+        for (size_t i = 0; i < f->parameter_count; i++)
+            for (size_t axis = 0; axis < f->axis_count; axis++)
+                if (f->parameters[i].axes >> axis & 1)
+                    text_printf(&text, "    i64 %s;\n", e->stride_name[i * LS_AXES_MAX + axis]);
+    text_puts(&text, "};\n");
+    return text.data;
+}
+
+/* ---- the module ---- */
+
+static const char *accesses_text(Emitter *e) {
+    Text text = text_open(e->arena);
+    for (int type = 0; type < TYPE_COUNT; type++)
+        for (size_t i = 0; i < e->plan->array_count; i++)
+            if (e->plan->arrays[i].type == (Type)type) {
+                const char *storage = type_info[type].c_name;
+                const char *compute = emit_type(type_info[type].compute);
+                text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage, compute);
+                if (e->target->vectors && e->layout == LS_LAYOUT_DENSE)
+                    text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\n", type_info[type].name, storage,
+                                compute);
+                break;
+            }
+    return text.data;
+}
+
+static void kernel_text(Emitter *e, Text *out, const char *name, const PhaseText *phases, size_t count,
+                        uint32_t threads) {
+    Text calls = text_open(e->arena);
+    for (size_t i = 0; i < count; i++) {
+        if (i) text_puts(&calls, "ls_barrier();\n");
+        text_printf(&calls, count > 1 ? "LS_RUN_ALL(%s, %s)\n" : "LS_RUN(%s)\n", phases[i].name,
+                    phases[i].item_count);
+    }
+    Text sizes = text_open(e->arena);
+    for (size_t axis = 0; count > 1 && axis < e->f->axis_count; axis++) {
+        if (e->f->axes[axis].fixed >= 0)
+            text_printf(&sizes, "const i64 %s = %lld;\n", e->size_name[axis],
+                        (long long)e->f->axes[axis].fixed);
+        else
+            text_printf(&sizes, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
+        text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
+    }
+    Hole holes[] = {{"KERNEL", name},
+                    {"ARGUMENTS", e->arguments},
+                    {"THREADS", arena_printf(e->arena, "%u", threads)},
+                    {"SIZES", sizes.data},
+                    {"CALLS", calls.data}};
+    emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes, COUNT(holes));
+}
+
+static const char *module_text(Emitter *e, const char *phases, const char *kernels, const char *how) {
+    Text code = text_open(e->arena), text = text_open(e->arena);
+    text_puts(&code, accesses_text(e));
+    emit_reduction_library(e, &code);
+    text_printf(&code, "\n%s\n%s%s", structure_text(e), phases, kernels);
+    const char *file = e->f->range.file && e->f->range.file < e->compiler->source_count
+                           ? e->compiler->sources[e->f->range.file].path
+                           : "";
+    text_printf(&text, "/* Step %s%s%s, %s. Generated by Lockstep %s. */\n\n", e->f->name,
+                *file ? " of " : "", file, how, ls_version());
+    text_puts(&text, embedded_text(e->target->prelude));
+    text_puts(&text, "\n");
+    size_t files = 0;
+    while (e->target->libraries[files]) files++;
+    library_add_used(e->compiler, &text, e->target->libraries, files, code.data);
+    text_add(&text, code.data, code.size);
+    return text.data;
+}
+
+static bool too_many_words(const Emitter *e, Text *reason) {
+    size_t words = e->f->axis_count + e->f->parameter_count + e->field_count;
+    for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
+        words += (size_t)__builtin_popcount(e->f->parameters[i].axes);
+    if (words <= LS_ARGUMENTS_MAX) return false;
+    text_printf(reason, "step %s needs %zu argument words, and a kernel takes %d: split the step", e->f->name,
+                words, LS_ARGUMENTS_MAX);
+    return true;
+}
+
+static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout, bool one_block) {
+    const size_t phase_count = e->plan->phase_count;
+    e->layout = layout;
+    e->fields = NULL;
+    e->field_count = e->field_capacity = 0;
+    name_arguments(e);
+    add_plan_fields(e);
+
+    Text phases = text_open(e->arena), kernels = text_open(e->arena);
+    PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
+    ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
+    for (uint32_t i = 0; i < phase_count; i++) {
+        const Phase *phase = &e->plan->phases[i];
+        made[i] = emit_phase(e, i, &phases);
+        text_puts(&phases, "\n");
+        work[i] = emit_extent(1, phase->outer | phase->inner);
+    }
+    Text reason = text_open(e->arena);
+    if (too_many_words(e, &reason))
+        compiler_fail(e->compiler, LS_ERROR_UNSUPPORTED, "%s", reason.data);
+
+    const size_t kernel_count = one_block ? 1 : phase_count;
+    ls_image_kernel *table = arena_alloc(e->arena, kernel_count * sizeof *table);
+    for (size_t i = 0; i < kernel_count; i++) {
+        bool all = one_block && phase_count > 1;
+        uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
+        const char *name = kernel_count == 1 ? e->f->name : arena_printf(e->arena, "%s_%zu", e->f->name, i + 1);
+        /* C keeps its entry points apart from the names a linker may hold. */
+        name = arena_printf(e->arena, "lockstep_%s", name);
+        kernel_text(e, &kernels, name, all ? made : &made[i], all ? phase_count : 1, threads);
+        table[i] = (ls_image_kernel){.name = name,
+                                     .items = all ? emit_extent(1, 0) : made[i].items,
+                                     .items_per_block = e->target->items_per_block,
+                                     .threads = threads,
+                                     .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
+                                     .one_block = all,
+                                     .item_cost = all ? 1 : made[i].item_cost};
+    }
+    ls_image_temporary *temporaries = arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
+    for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;
+
+    const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
+    const char *way = phase_count == 1 ? "one kernel"
+                      : one_block      ? "one block"
+                                       : arena_printf(e->arena, "%zu kernels", phase_count);
+    const char *how = arena_printf(e->arena, "%s, %s", way, layout_name);
+    *variant = (ls_image_variant){
+        .name = how,
+        .layout = layout,
+        .work_count = (uint32_t)phase_count,
+        .work = work,
+        .work_limit = one_block && phase_count > 1 ? e->target->one_block_limit : UINT64_MAX,
+        .temporary_count = (uint32_t)e->field_count,
+        .temporaries = temporaries,
+        .kernel_count = (uint32_t)kernel_count,
+        .kernels = table,
+        .source = module_text(e, phases.data, kernels.data, how),
+    };
+}
+
+/* ---- the image ---- */
+
+static ls_image_parameter parameter_row(Emitter *e, const Parameter *p) {
+    ls_image_parameter row = {.name = p->name,
+                              .role = p->role,
+                              .type = (ls_type)p->type,
+                              .has_default = p->has_default,
+                              .initial = p->initial};
+    uint8_t *axes = arena_alloc(e->arena, LS_AXES_MAX);
+    for (uint8_t axis = 0; axis < e->f->axis_count; axis++)
+        if (p->axes >> axis & 1) axes[row.rank++] = axis;
+    row.axes = axes;
+    if (p->range.file && p->range.file < e->compiler->source_count) {
+        uint32_t column;
+        source_position(&e->compiler->sources[p->range.file], p->range.begin, &row.line, &column);
+    }
+    return row;
+}
+
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name) {
+    const Function *f = plan->function;
+    Emitter e = {.plan = plan, .f = f, .compiler = f->compiler, .arena = f->arena, .target = target};
+    ls_image *image = arena_alloc(e.arena, sizeof *image);
+    ls_image_axis *axes = arena_alloc(e.arena, (f->axis_count + 1) * sizeof *axes);
+    ls_image_parameter *parameters = arena_alloc(e.arena, (f->parameter_count + 1) * sizeof *parameters);
+    for (size_t i = 0; i < f->axis_count; i++) axes[i] = (ls_image_axis){f->axes[i].name, f->axes[i].fixed};
+    for (size_t i = 0; i < f->parameter_count; i++)
+        parameters[i] = parameter_row(&e, &f->parameters[i]);
+
+    bool several = plan->phase_count > 1;
+    ls_image_variant *variants = arena_alloc(e.arena, 4 * sizeof *variants);
+    uint32_t count = 0;
+    for (int layout = LS_LAYOUT_DENSE; layout <= LS_LAYOUT_STRIDED; layout++) {
+        if (several) add_variant(&e, &variants[count++], (ls_image_layout)layout, true);
+        add_variant(&e, &variants[count++], (ls_image_layout)layout, false);
+    }
+    *image = (ls_image){
+        .version = LS_IMAGE_VERSION,
+        .step = f->name,
+        .target = arena_copy(e.arena, target_name, strlen(target_name)),
+        .source_file = f->range.file && f->range.file < f->compiler->source_count
+                           ? f->compiler->sources[f->range.file].path
+                           : "",
+        .numeric_version = ls_numeric_version(),
+        .axis_count = (uint32_t)f->axis_count,
+        .axes = axes,
+        .parameter_count = (uint32_t)f->parameter_count,
+        .parameters = parameters,
+        .variant_count = count,
+        .variants = variants,
+    };
+    return image;
+}

@@ -1,0 +1,441 @@
+/* emit_phase.c: one phase as a function of the argument structure.
+ *
+ * Chooses how the axes group, which arrays go by fours and where offsets come from, collects the text for
+ * each hole of the phase's skeleton (templates/kernel_<shape>.<lanes>.k), and fills it. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+static const char *const shape_names[SHAPE_COUNT] = {"scalar", "map", "rows", "columns"};
+
+/* ---- axes ---- */
+
+static bool touches(const Emitter *e, uint32_t array) {
+    if (plan_value_reads(e->plan, e->phase, array)) return true;
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].array == array) return true;
+    return false;
+}
+
+/* Whether axis b, the next of its set after a, can be walked as one with it: every array has both or
+ * neither, with nothing between, and no value asks for the coordinate of either. */
+static bool joins(const Emitter *e, int a, int b) {
+    if (e->layout == LS_LAYOUT_STRIDED) return false;
+    AxisSet between = (((AxisSet)1 << b) - 1) & ~(((AxisSet)2 << a) - 1);
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        AxisSet axes = e->plan->arrays[i].axes;
+        if (!touches(e, i)) continue;
+        if ((axes >> a & 1) != (axes >> b & 1)) return false;
+        if ((axes >> a & 1) && (axes & between)) return false;
+    }
+    for (ValueId v = 1; v < e->f->value_count; v++)
+        if (e->phase->needed[v] && e->f->values[v].op == OP_INDEX &&
+            (e->f->values[v].payload == (uint64_t)a || e->f->values[v].payload == (uint64_t)b))
+            return false;
+    return true;
+}
+
+static size_t make_groups(Emitter *e, AxisSet axes, Group *groups) {
+    size_t count = 0;
+    int before = -1;
+    for (int axis = 0; axis < LS_AXES_MAX; axis++) {
+        if (!(axes >> axis & 1)) continue;
+        if (before >= 0 && joins(e, before, axis)) groups[count - 1].axes |= (AxisSet)1 << axis;
+        else groups[count++] = (Group){.axes = (AxisSet)1 << axis};
+        before = axis;
+    }
+    for (size_t i = 0; i < count; i++) {
+        Text name = text_open(e->arena), size = text_open(e->arena);
+        for (size_t axis = 0; axis < e->f->axis_count; axis++) {
+            if (!(groups[i].axes >> axis & 1)) continue;
+            text_printf(&name, "%s%s", name.size ? "_" : "", e->f->axes[axis].name);
+            text_printf(&size, "%s%s", size.size ? " * " : "", e->size_name[axis]);
+        }
+        groups[i].name = emit_unique(e, name.data);
+        groups[i].size = size.data;
+    }
+    return count;
+}
+
+const char *emit_product(Emitter *e, const Group *groups, size_t count) {
+    Text text = text_open(e->arena);
+    for (size_t i = 0; i < count; i++) text_printf(&text, "%s%s", i ? " * " : "", groups[i].size);
+    return count ? text.data : "1";
+}
+
+/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where a run
+ * begins, NAME_first. */
+static void decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat, bool run) {
+    const char *left = flat;
+    for (size_t i = count; i-- > 1;) {
+        const char *suffix = run && i == count - 1 ? "_first" : "";
+        const char *size = strchr(groups[i].size, '*') ? arena_printf(e->arena, "(%s)", groups[i].size)
+                                                       : groups[i].size;
+        const char *quotient = arena_printf(e->arena, "%s_above", groups[i].name);
+        text_printf(out, "const i64 %s = ls_divide(%s, %s), %s%s = %s - %s * %s;\n", quotient, left,
+                    groups[i].size, groups[i].name, suffix, left, quotient, size);
+        left = quotient;
+    }
+    if (count)
+        text_printf(out, "const i64 %s%s = %s;\n", groups[0].name, run && count == 1 ? "_first" : "", left);
+}
+
+/* ---- sections ---- */
+
+typedef struct Roots {
+    ValueId *values;
+    size_t count, capacity;
+} Roots;
+
+static void add_root(Emitter *e, Roots *roots, ValueId v) {
+    roots->values =
+        arena_grow(e->arena, roots->values, roots->count, &roots->capacity, sizeof *roots->values);
+    roots->values[roots->count++] = v;
+}
+
+static void add_stored(Emitter *e, Roots *roots, Level level) {
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].level == level)
+            add_root(e, roots, emit_stored(e, &e->phase->stores[i]));
+}
+
+static void add_of_level(Emitter *e, Roots *roots, Level level) {
+    for (ValueId v = 1; v < e->f->value_count; v++)
+        if (e->phase->needed[v] && e->phase->level[v] == level) add_root(e, roots, v);
+}
+
+/* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes, and
+ * no outer one after the first of these. */
+static void find_fours(Emitter *e) {
+    memset(e->four, 0, e->plan->array_count * sizeof *e->four);
+    if (!e->target->vectors || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS) return;
+    AxisSet inner = e->phase->inner;
+    if (!inner) return;
+    AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        AxisSet axes = e->plan->arrays[i].axes;
+        if (!touches(e, i) || (axes & inner) != inner) continue;
+        if (axes & from_first & e->phase->outer) continue;
+        e->four[i] = true;
+        e->four_name[i] = emit_unique(e, arena_printf(e->arena, "%s_four", e->field_name[i]));
+    }
+}
+
+static void four_lines(Emitter *e, Text *loads, Text *stores) {
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->four[i]) continue;
+        const char *type = type_info[e->plan->arrays[i].type].c_name;
+        bool stored = false;
+        for (size_t s = 0; s < e->phase->store_count; s++)
+            if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT)
+                stored = true;
+        const char *index = emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
+        if (plan_value_reads(e->plan, e->phase, i))
+            text_printf(loads, "ls_four_%s %s = ls_load4_%s(%s, %s, live);\n", type, e->four_name[i], type,
+                        emit_data(e, i), index);
+        else
+            text_printf(loads, "ls_four_%s %s;\n", type, e->four_name[i]);
+        if (stored)
+            text_printf(stores, "%sls_store4_%s(%s, %s, live, %s);\n",
+                        e->two_passes ? "if (pass == 1) " : "", type, emit_data(e, i), index,
+                        e->four_name[i]);
+    }
+}
+
+static bool has_word(const char *text, const char *word) {
+    size_t size = strlen(word);
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
+        bool before = at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
+        bool after = isalnum((unsigned char)at[size]) || at[size] == '_';
+        if (!before && !after) return true;
+    }
+    return false;
+}
+
+static bool written(const Emitter *e, uint32_t array) {
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].array == array) return true;
+    return false;
+}
+
+/* Local copies of what the other holes use of the argument structure. */
+static const char *sizes_text(Emitter *e, const Hole *holes, size_t count) {
+    Text all = text_open(e->arena), out = text_open(e->arena);
+    for (size_t i = 0; i < count; i++)
+        if (holes[i].text) text_printf(&all, "%s\n", holes[i].text);
+    for (size_t axis = 0; axis < e->f->axis_count; axis++)
+        if (has_word(all.data, e->size_name[axis])) {
+            if (e->f->axes[axis].fixed >= 0)
+                text_printf(&out, "const i64 %s = %lld;\n", e->size_name[axis],
+                            (long long)e->f->axes[axis].fixed);
+            else
+                text_printf(&out, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
+        }
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (e->data_name[i])
+            text_printf(&out, "%s%s *LS_RESTRICT const %s = a->%s;\n", written(e, i) ? "" : "const ",
+                        type_info[e->plan->arrays[i].type].c_name, e->data_name[i], e->field_name[i]);
+    return out.data;
+}
+
+static const char *comment_text(Emitter *e) {
+    Text text = text_open(e->arena);
+    text_puts(&text, "/* ");
+    if (e->phase->shape == SHAPE_SCALAR) text_puts(&text, "Values on their own");
+    for (int side = 0; side < 2; side++) {
+        const Group *groups = side ? e->inner : e->outer;
+        size_t count = side ? e->inner_count : e->outer_count;
+        if (!count) continue;
+        text_puts(&text, side ? (e->phase->reduction_count ? " over " : "Each of ") : "For each of ");
+        for (size_t i = 0; i < count; i++) text_printf(&text, "%s%s", i ? ", " : "", groups[i].name);
+    }
+    if (e->phase->reduction_count) {
+        text_puts(&text, ":");
+        for (size_t i = 0; i < e->phase->reduction_count; i++) {
+            const Value *value = &e->f->values[e->phase->reductions[i]];
+            text_printf(&text, "%s %s%s%s", i ? "," : "", op_info[value->op].name, value->name ? " " : "",
+                        value->name ? value->name : "");
+        }
+    }
+    text_puts(&text, ". */");
+    return text.data;
+}
+
+static const char *part_text(Emitter *e, Part part) {
+    Text text = text_open(e->arena);
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        emit_reduction(e, e->phase->reductions[i], part, &text);
+    return text.data;
+}
+
+static ls_image_extent arrivals_extent(Emitter *e) {
+    ls_image_extent extent = {.scale = 2 * sizeof(uint32_t)};
+    AxisSet outer = e->phase->outer;
+    if (e->phase->shape == SHAPE_COLUMNS) {
+        AxisSet columns = e->outer[e->outer_count - 1].axes;
+        outer &= ~columns;
+        extent.factor[extent.factor_count++] =
+            (ls_image_factor){.axes = columns, .divide = e->target->columns};
+    }
+    extent.factor[extent.factor_count++] = (ls_image_factor){.axes = outer, .divide = 1};
+    extent.factor[extent.factor_count++] =
+        (ls_image_factor){.axes = e->phase->inner, .minimum = 1, .divide = 1024 * 1024};
+    return extent;
+}
+
+static const char *combine_text(Emitter *e, const char *strip) {
+    const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number), "u32",
+                                         arrivals_extent(e), true);
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        emit_reduction_fields(e, e->phase->reductions[i]);
+    Text text = text_open(e->arena);
+    Hole holes[] = {{"PUBLISH", part_text(e, PART_PUBLISH)},
+                    {"GATHER", part_text(e, PART_GATHER)},
+                    {"ARRIVED", arena_printf(e->arena, "a->%s", arrived)},
+                    {"STRIP", strip}};
+    emit_fill(e, &text, emit_is_flat(e) ? "combine_flat.k" : "combine_tree.k", holes, COUNT(holes));
+    return text.data;
+}
+
+static bool has_stores(const Emitter *e, Level level) {
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].level == level) return true;
+    return false;
+}
+
+static const char *tail_text(Emitter *e) {
+    if (!has_stores(e, LEVEL_TAIL)) return "";
+    Text text = text_open(e->arena), stores = text_open(e->arena);
+    emit_stores(e, &stores, LEVEL_TAIL, PLACE_SCALAR, "    ");
+    if (e->phase->shape == SHAPE_SCALAR) return stores.data;
+    const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
+                                      (ls_image_extent){.scale = sizeof(uint32_t)}, true);
+    if (e->target->vectors)
+        text_printf(&text, "if (ls_arrive(a->%s, ls_blocks() * ls_groups()) && ls_lane() == 0) {\n", done);
+    else
+        text_printf(&text, "if (ls_arrive(a->%s, workers)) {\n", done);
+    text_printf(&text, "%s}\n", stores.data);
+    return text.data;
+}
+
+/* ---- items of work ---- */
+
+static void find_items(Emitter *e, PhaseText *text) {
+    const Phase *phase = e->phase;
+    ls_image_extent items = {.scale = 1};
+    const char *inner = emit_product(e, e->inner, e->inner_count);
+    switch (phase->shape) {
+    case SHAPE_MAP:
+        items.factor[items.factor_count++] = (ls_image_factor){.axes = phase->inner, .divide = 1024};
+        text->item_count = arena_printf(e->arena, "(%s + 1023) / 1024", inner);
+        break;
+    case SHAPE_ROWS:
+        items.factor[items.factor_count++] = (ls_image_factor){.axes = phase->outer, .divide = 1};
+        items.factor[items.factor_count++] =
+            (ls_image_factor){.axes = phase->inner, .minimum = 1, .divide = 1024};
+        text->item_count = arena_printf(e->arena, "%s * ls_tiles(%s)",
+                                        emit_product(e, e->outer, e->outer_count), inner);
+        break;
+    case SHAPE_COLUMNS: {
+        const Group *columns = &e->outer[e->outer_count - 1];
+        items.factor[items.factor_count++] =
+            (ls_image_factor){.axes = phase->outer & ~columns->axes, .divide = 1};
+        items.factor[items.factor_count++] =
+            (ls_image_factor){.axes = columns->axes, .divide = e->target->columns};
+        items.factor[items.factor_count++] =
+            (ls_image_factor){.axes = phase->inner, .minimum = 1, .divide = 1024};
+        text->item_count = arena_printf(
+            e->arena, "%s * ((%s + %u) / %u) * ls_tiles(%s)", emit_product(e, e->outer, e->outer_count - 1),
+            columns->size, e->target->columns - 1, e->target->columns, inner);
+        break;
+    }
+    default: text->item_count = "1"; break;
+    }
+    text->items = items;
+    text->item_cost = phase->shape == SHAPE_COLUMNS ? 1024ull * e->target->columns
+                      : phase->shape == SHAPE_SCALAR ? 1
+                                                     : 1024;
+}
+
+static void open_phase(Emitter *e, uint32_t number) {
+    size_t arrays = e->plan->array_count, values = e->f->value_count;
+    e->phase = &e->plan->phases[number];
+    e->number = number + 1;
+    e->names = (Names){0};
+    e->data_name = arena_alloc(e->arena, arrays * sizeof *e->data_name);
+    e->four = arena_alloc(e->arena, arrays * sizeof *e->four);
+    e->four_name = arena_alloc(e->arena, arrays * sizeof *e->four_name);
+    e->at_name = arena_alloc(e->arena, arrays * sizeof *e->at_name);
+    e->text_of = arena_alloc(e->arena, values * sizeof *e->text_of);
+    e->name_of = arena_alloc(e->arena, values * sizeof *e->name_of);
+    e->uses = arena_alloc(e->arena, values * sizeof *e->uses);
+    e->two_passes = false;
+    for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
+    e->outer_count = make_groups(e, e->phase->outer, e->outer);
+    e->inner_count = make_groups(e, e->phase->inner, e->inner);
+    find_fours(e);
+    bool buffered = e->phase->shape == SHAPE_ROWS && !e->target->vectors;
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP) e->two_passes = true;
+}
+
+/* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
+static const char *bases_text(Emitter *e) {
+    Text text = text_open(e->arena);
+    bool columns = e->phase->shape == SHAPE_COLUMNS;
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->at_name[i]) continue;
+        const char *outer = emit_offset(e, i, e->outer, e->outer_count - (columns ? 1 : 0));
+        const char *inner = emit_offset(e, i, e->inner, e->inner_count - (columns ? 0 : 1));
+        text_printf(&text, "const i64 %s = %s;\n", e->at_name[i], emit_join_offset(e, outer, inner));
+    }
+    return text.data;
+}
+
+PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
+    open_phase(e, number);
+    const Phase *phase = e->phase;
+    const bool simt = e->target->vectors, columns = phase->shape == SHAPE_COLUMNS;
+    const bool loop_columns = columns && !simt;
+    PhaseText result = {.name = arena_printf(e->arena, "phase_%u", e->number)};
+    find_items(e, &result);
+
+    /* What is computed where. */
+    Text scalars = text_open(e->arena), outer = text_open(e->arena), body = text_open(e->arena);
+    Text stores = text_open(e->arena), loads = text_open(e->arena), fours = text_open(e->arena);
+    Text epilogue = text_open(e->arena), decoded = text_open(e->arena), outer_decoded = text_open(e->arena);
+    Roots roots = {0};
+    const unsigned before = 1u << LEVEL_SCALAR | (loop_columns ? 0 : 1u << LEVEL_OUTER);
+    add_of_level(e, &roots, LEVEL_SCALAR);
+    emit_section(e, &scalars, roots.values, roots.count, 0, PLACE_SCALAR);
+    if (!loop_columns) {
+        roots.count = 0;
+        add_of_level(e, &roots, LEVEL_OUTER);
+        emit_section(e, &outer, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_OUTER);
+    }
+    roots.count = 0;
+    for (size_t i = 0; i < phase->reduction_count; i++)
+        add_root(e, &roots, e->f->values[phase->reductions[i]].arg[0]);
+    add_stored(e, &roots, LEVEL_ELEMENT);
+    emit_section(e, &body, roots.values, roots.count, before, PLACE_ELEMENT);
+    const char *guard = !simt ? (e->two_passes ? "if (pass == 1) " : "")
+                        : columns ? (e->two_passes ? "if (pass == 1 && own_column < columns) "
+                                                   : "if (own_column < columns) ")
+                                  : (e->two_passes ? "if (pass == 1 && e < live) " : "if (e < live) ");
+    emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, guard);
+    four_lines(e, &loads, &fours);
+    const char *push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
+    const char *tile = part_text(e, PART_TILE), *finish = part_text(e, PART_FINISH);
+    roots.count = 0;
+    add_stored(e, &roots, LEVEL_EPILOGUE);
+    emit_section(e, &epilogue, roots.values, roots.count, before, PLACE_EPILOGUE);
+    emit_stores(e, &epilogue, LEVEL_EPILOGUE, PLACE_EPILOGUE, "");
+
+    /* Coordinates. */
+    decode(e, &outer_decoded, e->outer, e->outer_count - (columns ? 1 : 0), "outer", false);
+    const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
+    if (simt && !columns) {
+        decode(e, &decoded, e->inner, e->inner_count, "at", false);
+        bool coordinates = false;
+        for (size_t i = 0; i < e->inner_count; i++)
+            coordinates |= has_word(body.data, e->inner[i].name) || has_word(stores.data, e->inner[i].name);
+        Text at = text_open(e->arena);
+        if (coordinates || has_word(push, "at"))
+            text_printf(&at, "const i64 at = ls_least(first + e, %s - 1);\n",
+                        phase->shape == SHAPE_MAP ? "count" : "inner");
+        if (coordinates) text_puts(&at, decoded.data);
+        decoded = at;
+    } else {
+        decode(e, &decoded, e->inner, e->inner_count, "at", !columns);
+    }
+    Text leaf_push = text_open(e->arena);
+    if (!simt && phase->shape == SHAPE_ROWS && phase->reduction_count)
+        text_printf(&leaf_push, "const i64 leaf = at - first + (%s - %s_first);\n", fast->name, fast->name);
+    text_puts(&leaf_push, push);
+
+    Text pass_end = text_open(e->arena);
+    if (e->two_passes) text_printf(&pass_end, "%s}\n", part_text(e, PART_PASS_END));
+    const Group *column = columns ? &e->outer[e->outer_count - 1] : NULL;
+    Hole holes[] = {
+        {"SIZES", NULL},
+        {"COMMENT", comment_text(e)},
+        {"PHASE", result.name},
+        {"ARGUMENTS", e->arguments},
+        {"SCALARS", scalars.data},
+        {"INNER_COUNT", emit_product(e, e->inner, e->inner_count)},
+        {"OUTER_COUNT", emit_product(e, e->outer, e->outer_count - (columns ? 1 : 0))},
+        {"COLUMN_COUNT", column ? column->size : ""},
+        {"COLUMN", column ? column->name : ""},
+        {"FAST", fast ? fast->name : ""},
+        {"FAST_SIZE", fast ? fast->size : ""},
+        {"OUTER_DECODE", outer_decoded.data},
+        {"OUTER", outer.data},
+        {"DECODE", decoded.data},
+        {"BASES", bases_text(e)},
+        {"LOADS", loads.data},
+        {"BODY", body.data},
+        {"PUSH", leaf_push.data},
+        {"STORES", stores.data},
+        {"FOUR_STORES", fours.data},
+        {"LEVELS", part_text(e, PART_LEVELS)},
+        {"LEAVES", part_text(e, PART_LEAVES)},
+        {"PUSH_ROW", part_text(e, PART_PUSH_ROW)},
+        {"PUSH_LANE", part_text(e, PART_PUSH_LANE)},
+        {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},
+        {"PASS_END", pass_end.data},
+        {"TILE", tile},
+        {"COMBINE", phase->reduction_count ? combine_text(e, columns ? "strip" : "outer") : ""},
+        {"FINISH", finish},
+        {"EPILOGUE", epilogue.data},
+        {"TAIL", tail_text(e)},
+        {"TAIL_STORES", phase->shape == SHAPE_SCALAR ? tail_text(e) : ""},
+    };
+    holes[0].text = sizes_text(e, holes, COUNT(holes));
+    emit_fill(e, out, arena_printf(e->arena, "kernel_%s.%s.k", shape_names[phase->shape], e->target->lanes),
+              holes, COUNT(holes));
+    return result;
+}

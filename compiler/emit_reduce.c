@@ -1,0 +1,424 @@
+/* emit_reduce.c: reductions in generated code.
+ *
+ * A reduction adds lines to each part of its phase's skeleton: buffers or registers, what an element
+ * pushes, the tile's value, and how tiles combine. The variables of reduction `s` are s_leaf, s_level,
+ * s_row_level, s_part; a logsumexp has s_most and s_base besides. The tree itself is templates/reduce.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+/* One row per reduction operation: the stem of its functions, the identity and how two values combine,
+ * for floats and for integers. %t is the type. */
+typedef struct Kind {
+    Op op;
+    const char *stem, *identity_float, *identity_signed, *identity_unsigned;
+    const char *combine_float, *combine_integer;
+} Kind;
+static const Kind kinds[] = {
+    {OP_SUM, "sum", "(%t)-0.0", "0", "0", "a + b", "ls_add_%t(a, b)"},
+    {OP_PROD, "prod", "(%t)1.0", "1", "1", "a * b", "ls_mul_%t(a, b)"},
+    {OP_REDUCE_MIN, "min", "LS_INFINITY_%T", "LS_MOST_%T", "~(%t)0", "ls_min_%t(a, b)", "ls_min_%t(a, b)"},
+    {OP_REDUCE_MAX, "max", "-LS_INFINITY_%T", "-LS_MOST_%T - 1", "0", "ls_max_%t(a, b)", "ls_max_%t(a, b)"},
+    {OP_ANY, "any", "", "0", "", "", "a | b"},
+    {OP_ALL, "all", "", "1", "", "", "a & b"},
+    {OP_LOGSUMEXP, "sum", "(%t)-0.0", "", "", "a + b", ""},
+    {OP_ARGMIN, "argmin", "", "", "", "", ""},
+    {OP_ARGMAX, "argmax", "", "", "", "", ""},
+};
+
+static const Kind *kind_of(Op op) {
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (kinds[i].op == op) return &kinds[i];
+    return NULL;
+}
+
+/* The type the tree works on: bool as i32. */
+static Type tree_type(const Emitter *e, ValueId r) {
+    Type type = (Type)e->f->values[e->f->values[r].arg[0]].type;
+    return type == TYPE_BOOL ? TYPE_I32 : type;
+}
+
+static bool is_arg(Op op) { return op == OP_ARGMIN || op == OP_ARGMAX; }
+
+static const char *expand(Emitter *e, const char *format, Type type) {
+    Text text = text_open(e->arena);
+    for (const char *c = format; *c; c++) {
+        if (*c != '%') {
+            text_add(&text, c, 1);
+            continue;
+        }
+        c++;
+        const char *name = type_info[type].name;
+        for (const char *n = name; *n; n++) {
+            char letter = *n;
+            if (*c == 'T' && letter >= 'a' && letter <= 'z') letter = (char)(letter - 'a' + 'A');
+            text_add(&text, &letter, 1);
+        }
+    }
+    return text.data;
+}
+
+/* The suffix of the functions: sum_f32, argmax_i32. */
+static const char *kind_name(Emitter *e, ValueId r) {
+    return arena_printf(e->arena, "%s_%s", kind_of((Op)e->f->values[r].op)->stem,
+                        type_info[tree_type(e, r)].name);
+}
+
+/* The C type of partial results. */
+static const char *partial_type(Emitter *e, ValueId r) {
+    if (is_arg((Op)e->f->values[r].op)) return arena_printf(e->arena, "ls_arg_%s", kind_name(e, r));
+    return type_info[tree_type(e, r)].c_name;
+}
+
+bool emit_is_flat(const Emitter *e) {
+    if (e->phase->shape == SHAPE_COLUMNS) return true;
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        if (e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP) return true;
+    return false;
+}
+
+/* The variable stem of a reduction, and the name of its result. The names made from it are taken too. */
+static const char *stem_of(Emitter *e, ValueId r) {
+    static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most", "base"};
+    const Value *value = &e->f->values[r];
+    while (!e->name_of[r]) {
+        const char *stem = emit_unique(e, value->name ? value->name : op_info[value->op].name);
+        bool all_free = true;
+        for (size_t i = 0; i < COUNT(suffixes); i++) {
+            const char *wish = arena_printf(e->arena, "%s_%s", stem, suffixes[i]);
+            if (strcmp(emit_unique(e, wish), wish) != 0) all_free = false;
+        }
+        if (all_free) e->name_of[r] = stem;
+    }
+    return e->name_of[r];
+}
+
+static const char *field_named(Emitter *e, ValueId r, const char *what) {
+    return arena_printf(e->arena, "phase_%u_%s_%s", e->number, stem_of(e, r), what);
+}
+
+static ls_image_extent partial_extent(Emitter *e, uint64_t element_bytes) {
+    /* Higher levels need less than the first again. */
+    ls_image_extent extent = {.scale = 2 * element_bytes};
+    AxisSet outer = e->phase->outer;
+    if (e->phase->shape == SHAPE_COLUMNS) {
+        AxisSet columns = e->outer[e->outer_count - 1].axes;
+        outer &= ~columns;
+        extent.scale *= e->target->columns;
+        extent.factor[extent.factor_count++] =
+            (ls_image_factor){.axes = columns, .divide = e->target->columns};
+    }
+    extent.factor[extent.factor_count++] = (ls_image_factor){.axes = outer, .divide = 1};
+    extent.factor[extent.factor_count++] =
+        (ls_image_factor){.axes = e->phase->inner, .minimum = 1, .divide = 1024};
+    return extent;
+}
+
+void emit_reduction_fields(Emitter *e, ValueId r) {
+    Op op = (Op)e->f->values[r].op;
+    uint64_t bytes = is_arg(op) ? 16 : type_info[tree_type(e, r)].size;
+    const char *type = is_arg(op) ? arena_printf(e->arena, "struct ls_arg_%s", kind_name(e, r))
+                                  : partial_type(e, r);
+    emit_add_field(e, field_named(e, r, "part"), type, partial_extent(e, bytes), false);
+    if (op == OP_LOGSUMEXP)
+        emit_add_field(e, field_named(e, r, "most"), type, partial_extent(e, bytes), false);
+}
+
+/* ---- the parts, for the dialects with one lane and with 32, and for rows and columns ---- */
+
+typedef struct Lines {
+    const char *s, *kind, *type, *value, *part, *most_part, *max;
+    const char *real; /* f32 or f64, of a logsumexp */
+    bool arg, lse;
+} Lines;
+
+static void rows_loop(const Lines *r, Part part, Text *out) {
+    switch (part) {
+    case PART_LEAVES: text_printf(out, "%s %s_leaf[1024];\n", r->type, r->s); break;
+    case PART_TILE:
+        if (r->lse)
+            text_printf(out,
+                        "%s %s_most = ls_gather_%s(%s_leaf, last - first);\n"
+                        "const %s %s_base = ls_base_%s(%s_most);\n"
+                        "for (i64 i = 0; i < last - first; i++)\n"
+                        "    %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n",
+                        r->type, r->s, r->max, r->s, r->type, r->s, r->real, r->s, r->s, r->real, r->s,
+                        r->s);
+        text_printf(out, "%s %s_part = ls_tile_%s(%s_leaf, last - first);\n", r->type, r->s, r->kind,
+                    r->s);
+        break;
+    case PART_PUSH:
+        if (r->arg)
+            text_printf(out, "%s_leaf[leaf] = ls_leaf_%s(%s, first + leaf);\n", r->s, r->kind, r->value);
+        else
+            text_printf(out, "%s_leaf[leaf] = %s;\n", r->s, r->value);
+        break;
+    default: break;
+    }
+}
+
+static void rows_simt(const Lines *r, Part part, Text *out) {
+    switch (part) {
+    case PART_LEVELS:
+        text_printf(out, "%s %s_level[4][4];\n", r->type, r->s);
+        if (r->lse)
+            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max, r->s);
+        break;
+    case PART_LEAVES:
+        text_printf(out,
+                    "%s %s_leaf[4];\n"
+                    "LS_UNROLL\n"
+                    "for (int e = 0; e < 4; e++) %s_leaf[e] = ls_identity_%s();\n",
+                    r->type, r->s, r->s, r->kind);
+        break;
+    case PART_PUSH:
+        if (r->lse)
+            text_printf(out,
+                        "if (e < live) %s_most = ls_max_%s(%s_most, %s);\n"
+                        "if (pass == 1 && e < live) %s_leaf[e] = ls_exp_%s(%s - %s_base);\n",
+                        r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
+        else if (r->arg)
+            text_printf(out, "if (e < live) %s_leaf[e] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
+        else
+            text_printf(out, "if (e < live) %s_leaf[e] = %s;\n", r->s, r->value);
+        break;
+    case PART_PUSH_ROW:
+        text_printf(out,
+                    "LS_UNROLL\n"
+                    "for (int e = 0; e < 4; e++) ls_push_row_%s(%s_level[e], row, %s_leaf[e]);\n",
+                    r->kind, r->s, r->s);
+        break;
+    case PART_PASS_END:
+        if (r->lse)
+            text_printf(out, "%s_most = ls_group_%s(%s_most);\n%s_base = ls_base_%s(%s_most);\n", r->s,
+                        r->max, r->s, r->s, r->real, r->s);
+        break;
+    case PART_TILE: text_printf(out, "%s %s_part = ls_tile_%s(%s_level);\n", r->type, r->s, r->kind, r->s); break;
+    default: break;
+    }
+}
+
+static void columns_loop(const Lines *r, Part part, Text *out) {
+    switch (part) {
+    case PART_LEVELS:
+        text_printf(out, "%s %s_level[8][64], %s_row_level[4][64], %s_leaf[64];\n", r->type, r->s, r->s,
+                    r->s);
+        if (r->lse)
+            text_printf(out,
+                        "%s %s_most[64], %s_base[64];\n"
+                        "for (int c = 0; c < 64; c++) %s_most[c] = ls_identity_%s(), %s_base[c] = 0;\n",
+                        r->type, r->s, r->s, r->s, r->max, r->s);
+        break;
+    case PART_PUSH:
+        if (r->lse)
+            text_printf(out,
+                        "%s_most[c] = ls_max_%s(%s_most[c], %s);\n"
+                        "%s_leaf[c] = ls_exp_%s(%s - %s_base[c]);\n",
+                        r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
+        else if (r->arg)
+            text_printf(out, "%s_leaf[c] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
+        else
+            text_printf(out, "%s_leaf[c] = %s;\n", r->s, r->value);
+        break;
+    case PART_PUSH_ROW:
+        text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf, width);\n", r->kind, r->s, r->s);
+        break;
+    case PART_PUSH_LANE:
+        text_printf(out,
+                    "ls_columns_%s(%s_row_level, rows, %s_leaf, width);\n"
+                    "ls_push_columns_%s(%s_level, lane, %s_leaf, width);\n",
+                    r->kind, r->s, r->s, r->kind, r->s, r->s);
+        break;
+    case PART_PASS_END:
+        if (r->lse)
+            text_printf(out, "for (i64 c = 0; c < width; c++) %s_base[c] = ls_base_%s(%s_most[c]);\n", r->s,
+                        r->real, r->s);
+        break;
+    case PART_TILE:
+        text_printf(out, "ls_columns_%s(%s_level, lanes, %s_leaf, width);\n", r->kind, r->s, r->s);
+        break;
+    case PART_PUBLISH:
+        text_printf(out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_leaf[c];\n",
+                    r->part, r->s);
+        if (r->lse)
+            text_printf(out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_most[c];\n",
+                        r->most_part, r->s);
+        break;
+    case PART_GATHER:
+        text_puts(out, "for (i64 c = 0; c < width; c++) {\n");
+        if (r->lse)
+            text_printf(out,
+                        "    %s *const sums = a->%s + run * 64 + c, *const most = a->%s + run * 64 + c;\n"
+                        "    %s_most[c] = ls_tree_alone_%s(most, tiles, 64);\n"
+                        "    for (i64 i = 0; i < tiles; i++)\n"
+                        "        sums[64 * i] = sums[64 * i] * ls_exp_%s(most[64 * i] - %s_most[c]);\n",
+                        r->type, r->part, r->most_part, r->s, r->max, r->real, r->s);
+        text_printf(out, "    %s_leaf[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, 64);\n}\n", r->s,
+                    r->kind, r->part);
+        break;
+    default: break;
+    }
+}
+
+static void columns_simt(const Lines *r, Part part, Text *out) {
+    switch (part) {
+    case PART_LEVELS:
+        text_printf(out, "%s %s_level[8], %s_row_level[4];\n", r->type, r->s, r->s);
+        if (r->lse)
+            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max, r->s);
+        break;
+    case PART_LEAVES: text_printf(out, "%s %s_leaf = ls_identity_%s();\n", r->type, r->s, r->kind); break;
+    case PART_PUSH:
+        if (r->lse)
+            text_printf(out,
+                        "%s_most = ls_max_%s(%s_most, %s);\n"
+                        "if (pass == 1) %s_leaf = ls_exp_%s(%s - %s_base);\n",
+                        r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
+        else if (r->arg)
+            text_printf(out, "%s_leaf = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
+        else
+            text_printf(out, "%s_leaf = %s;\n", r->s, r->value);
+        break;
+    case PART_PUSH_ROW:
+        text_printf(out, "ls_push_row_%s(%s_row_level, row, %s_leaf);\n", r->kind, r->s, r->s);
+        break;
+    case PART_PUSH_LANE:
+        text_printf(out, "ls_push_lane_%s(%s_level, lane, %s_row_level[3]);\n", r->kind, r->s, r->s);
+        break;
+    case PART_PASS_END:
+        if (r->lse) text_printf(out, "%s_base = ls_base_%s(%s_most);\n", r->s, r->real, r->s);
+        break;
+    case PART_TILE:
+        text_printf(out, "%s %s_part = ls_lanes_%s(%s_level, lanes);\n", r->type, r->s, r->kind, r->s);
+        break;
+    case PART_PUBLISH:
+        text_printf(out, "a->%s[(run + tile) * 32 + ls_lane()] = %s_part;\n", r->part, r->s);
+        if (r->lse)
+            text_printf(out, "a->%s[(run + tile) * 32 + ls_lane()] = %s_most;\n", r->most_part, r->s);
+        break;
+    case PART_GATHER:
+        if (r->lse)
+            text_printf(out,
+                        "%s_most = ls_tree_alone_%s(a->%s + run * 32 + ls_lane(), tiles, 32);\n"
+                        "for (i64 i = run; i < run + tiles; i++)\n"
+                        "    a->%s[i * 32 + ls_lane()] = a->%s[i * 32 + ls_lane()] *\n"
+                        "        ls_exp_%s(a->%s[i * 32 + ls_lane()] - %s_most);\n",
+                        r->s, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->s);
+        text_printf(out, "%s_part = ls_tree_alone_%s(a->%s + run * 32 + ls_lane(), tiles, 32);\n", r->s,
+                    r->kind, r->part);
+        break;
+    default: break;
+    }
+}
+
+/* How the tiles of rows combine is one text for both dialects: a single thread is lane 0. */
+static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
+    if (part == PART_PUBLISH && !flat) {
+        text_printf(out, "a->%s[level + outer * parts + part] = %s_part;\n", r->part, r->s);
+    } else if (part == PART_GATHER && !flat) {
+        text_printf(out, "%s_part = ls_gather_%s(a->%s + run, brothers);\n", r->s, r->kind, r->part);
+    } else if (part == PART_PUBLISH) {
+        text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s_part;\n", r->part, r->s);
+        if (r->lse)
+            text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s_most;\n", r->most_part, r->s);
+    } else if (part == PART_GATHER) {
+        if (r->lse)
+            text_printf(out,
+                        "%s_most = ls_tree_%s(a->%s + run, tiles);\n"
+                        "for (i64 i = run + ls_lane(); i < run + tiles; i += LS_LANES)\n"
+                        "    a->%s[i] = a->%s[i] * ls_exp_%s(a->%s[i] - %s_most);\n"
+                        "ls_group_barrier();\n",
+                        r->s, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->s);
+        text_printf(out, "%s_part = ls_tree_%s(a->%s + run, tiles);\n", r->s, r->kind, r->part);
+    }
+}
+
+static void finish(Emitter *e, ValueId v, const Lines *r, bool loop_columns, Text *out) {
+    Op op = (Op)e->f->values[v].op;
+    Type type = (Type)e->f->values[v].type;
+    const char *value = loop_columns ? arena_printf(e->arena, "%s_leaf[c]", r->s)
+                                     : arena_printf(e->arena, "%s_part", r->s);
+    const char *most = loop_columns ? arena_printf(e->arena, "%s_most[c]", r->s)
+                                    : arena_printf(e->arena, "%s_most", r->s);
+    text_printf(out, "const %s %s = ", emit_type(type), r->s);
+    if (r->arg) text_printf(out, "%s.index;\n", value);
+    else if (r->lse) text_printf(out, "ls_logsumexp_%s(%s, %s);\n", r->real, most, value);
+    else if (op == OP_SUM && type_info[type].class == 'F')
+        text_printf(out, "inner == 0 ? 0 : %s;\n", value);
+    else text_printf(out, "%s;\n", value);
+}
+
+void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
+    const Value *value = &e->f->values[v];
+    Op op = (Op)value->op;
+    Lines r = {.s = stem_of(e, v),
+               .kind = kind_name(e, v),
+               .type = partial_type(e, v),
+               .value = e->text_of[value->arg[0]],
+               .part = field_named(e, v, "part"),
+               .most_part = field_named(e, v, "most"),
+               .real = type_info[tree_type(e, v)].name,
+               .arg = is_arg(op),
+               .lse = op == OP_LOGSUMEXP};
+    r.max = arena_printf(e->arena, "max_%s", r.real);
+    bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->vectors;
+    if (part == PART_FINISH) {
+        e->text_of[v] = r.s;
+        finish(e, v, &r, !rows && !simt, out);
+    } else if (rows && (part == PART_PUBLISH || part == PART_GATHER)) {
+        rows_combine(&r, emit_is_flat(e), part, out);
+    } else if (rows) {
+        (simt ? rows_simt : rows_loop)(&r, part, out);
+    } else {
+        (simt ? columns_simt : columns_loop)(&r, part, out);
+    }
+}
+
+/* ---- the library's macros for every kind and access the plan uses ---- */
+
+static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
+    char class = type_info[type].class;
+    const char *identity = class == 'F'   ? kind->identity_float
+                           : class == 'U' ? kind->identity_unsigned
+                                          : kind->identity_signed;
+    const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
+    const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s)\n", kind->stem,
+                                    type_info[type].name, type_info[type].c_name,
+                                    expand(e, identity, type), expand(e, combine, type));
+    if (!strstr(out->data, line)) text_puts(out, line);
+}
+
+static void add_arg_kind(Emitter *e, Text *out, Op op, Type type) {
+    const char *name = type_info[type].name;
+    char sign = op == OP_ARGMAX ? '>' : '<', inverse = op == OP_ARGMAX ? '<' : '>';
+    const char *better =
+        type_info[type].class == 'F'
+            ? arena_printf(e->arena, "x %c y || (x == y && ls_bits_%s(x) %c ls_bits_%s(y))", sign, name,
+                           inverse, name)
+            : arena_printf(e->arena, "x %c y", sign);
+    const char *line = arena_printf(e->arena, "LS_ARG_REDUCTION(%s_%s, %s, %s)\n", kind_of(op)->stem, name,
+                                    type_info[type].c_name, better);
+    if (!strstr(out->data, line)) text_puts(out, line);
+}
+
+void emit_reduction_library(Emitter *e, Text *out) {
+    for (size_t p = 0; p < e->plan->phase_count; p++)
+        for (size_t i = 0; i < e->plan->phases[p].reduction_count; i++) {
+            ValueId v = e->plan->phases[p].reductions[i];
+            Op op = (Op)e->f->values[v].op;
+            Type type = tree_type(e, v);
+            if (is_arg(op)) {
+                add_arg_kind(e, out, op, type);
+                continue;
+            }
+            add_kind(e, out, kind_of(op), type);
+            if (op == OP_LOGSUMEXP) {
+                add_kind(e, out, kind_of(OP_REDUCE_MAX), type);
+                const char *line = arena_printf(e->arena, "LS_LOGSUMEXP(%s)\n", type_info[type].name);
+                if (!strstr(out->data, line)) text_puts(out, line);
+            }
+        }
+}

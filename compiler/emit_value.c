@@ -1,0 +1,323 @@
+/* emit_value.c: expressions, loads and stores of generated code, and the names in it.
+ *
+ * A value becomes a `const` statement when the source names it or more than one expression uses it, and
+ * stands inside its user otherwise. Before a statement of another source line that line is quoted. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+enum { INLINE_LENGTH = 56 };
+
+/* Words a source's name must not become: keywords of C and C++, and what skeletons and preludes use. */
+static const char *const reserved[] = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
+    "catch", "char", "class", "compl", "const", "constexpr", "continue", "decltype", "default", "delete",
+    "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend",
+    "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "restrict",
+    "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw",
+    "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "while", "xor", "xor_eq", "main", "linux", "unix", "half", "warpSize", "f64", "f32",
+    "i64", "i32", "u64", "u32", "i16", "u16", "i8", "u8", "bool8", "f16", "bf16", "e4m3", "e5m2", "a",
+    "e", "c", "at", "end", "first", "last", "item", "outer", "outers", "inner", "tile", "tiles", "strip",
+    "chunk", "chunks", "columns", "width", "lane", "lanes", "row", "rows", "live", "count", "leaf",
+    "part", "parts", "parent", "parents", "level", "mark", "run", "brothers", "complete", "pass",
+    "own_column", "first_column", "first_item", "last_item", "workers", "worker", "arguments", "min",
+    "max", "abs", "threadIdx", "blockIdx", "blockDim", "gridDim", "NULL", "INFINITY", "NAN", "EOF"};
+
+static size_t names_slot(const Names *names, const char *name) {
+    size_t hash = 5381;
+    for (const char *c = name; *c; c++) hash = hash * 33 ^ (unsigned char)*c;
+    hash &= names->capacity - 1;
+    while (names->table[hash] && strcmp(names->table[hash], name) != 0)
+        hash = (hash + 1) & (names->capacity - 1);
+    return hash;
+}
+
+static void names_add(Emitter *e, const char *name) {
+    Names *names = &e->names;
+    if (2 * (names->count + 1) > names->capacity) {
+        Names larger = {.capacity = names->capacity ? 2 * names->capacity : 512};
+        larger.table = arena_alloc(e->arena, larger.capacity * sizeof *larger.table);
+        for (size_t i = 0; i < names->capacity; i++)
+            if (names->table[i]) {
+                larger.table[names_slot(&larger, names->table[i])] = names->table[i];
+                larger.count++;
+            }
+        *names = larger;
+        if (names->count == 0)
+            for (size_t i = 0; i < COUNT(reserved); i++) names_add(e, reserved[i]);
+    }
+    names->table[names_slot(names, name)] = name;
+    names->count++;
+}
+
+const char *emit_unique(Emitter *e, const char *wish) {
+    if (!e->names.table) names_add(e, "");
+    if (strncmp(wish, "ls_", 3) == 0 || strncmp(wish, "LS_", 3) == 0 || wish[0] == '_')
+        wish = arena_printf(e->arena, "n%s%s", wish[0] == '_' ? "" : "_", wish);
+    const char *name = wish;
+    for (unsigned k = 2; e->names.table[names_slot(&e->names, name)]; k++)
+        name = arena_printf(e->arena, "%s_%u", wish, k);
+    names_add(e, name);
+    return name;
+}
+
+const char *emit_type(Type type) { return type == TYPE_BOOL ? "int" : type_info[type].c_name; }
+
+const char *emit_constant(Emitter *e, Type type, uint64_t bits) {
+    switch (type) {
+    case TYPE_F32: {
+        float x;
+        uint32_t low = (uint32_t)bits;
+        memcpy(&x, &low, sizeof x);
+        if (!isfinite(x)) return arena_printf(e->arena, "ls_from_bits_f32(0x%08" PRIx32 "u)", low);
+        return arena_printf(e->arena, signbit(x) ? "(%af)" : "%af", (double)x);
+    }
+    case TYPE_F64: {
+        double x;
+        memcpy(&x, &bits, sizeof x);
+        if (!isfinite(x))
+            return arena_printf(e->arena, "ls_from_bits_f64(0x%016" PRIx64 "ull)", bits);
+        return arena_printf(e->arena, signbit(x) ? "(%a)" : "%a", x);
+    }
+    case TYPE_I32:
+        if ((uint32_t)bits == 0x80000000u) return "(-2147483647 - 1)";
+        return arena_printf(e->arena, (int32_t)bits < 0 ? "(%" PRId32 ")" : "%" PRId32, (int32_t)bits);
+    case TYPE_I64:
+        if (bits == (uint64_t)1 << 63) return "(-9223372036854775807ll - 1)";
+        return arena_printf(e->arena, (int64_t)bits < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll",
+                            (int64_t)bits);
+    case TYPE_U32: return arena_printf(e->arena, "%" PRIu32 "u", (uint32_t)bits);
+    case TYPE_U64: return arena_printf(e->arena, "%" PRIu64 "ull", bits);
+    case TYPE_BOOL: return bits & 1 ? "1" : "0";
+    default: bug(e->compiler, "a constant of storage type %s", type_info[type].name);
+    }
+}
+
+const char *emit_data(Emitter *e, uint32_t array) {
+    if (!e->data_name[array])
+        e->data_name[array] =
+            emit_unique(e, arena_printf(e->arena, "%s_data", e->field_name[array]));
+    return e->data_name[array];
+}
+
+bool emit_has_group(const Emitter *e, uint32_t array, const Group *group) {
+    return e->plan->arrays[array].axes & group->axes;
+}
+
+/* How far apart neighbours along a group are, as an expression; "1" when they are neighbours. */
+static const char *group_stride(Emitter *e, uint32_t array, const Group *group) {
+    const Array *a = &e->plan->arrays[array];
+    if (e->layout == LS_LAYOUT_STRIDED && a->parameter != UINT32_MAX) {
+        int axis = __builtin_ctz(group->axes);
+        return arena_printf(e->arena, "a->%s", e->stride_name[array * LS_AXES_MAX + (uint32_t)axis]);
+    }
+    Text text = text_open(e->arena);
+    int last = 31 - __builtin_clz(group->axes);
+    for (size_t axis = (size_t)last + 1; axis < e->f->axis_count; axis++)
+        if (a->axes >> axis & 1) text_printf(&text, "%s%s", text.size ? " * " : "", e->size_name[axis]);
+    return text.size ? text.data : "1";
+}
+
+const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count) {
+    Text text = text_open(e->arena);
+    for (size_t i = 0; i < count; i++) {
+        if (!emit_has_group(e, array, &groups[i])) continue;
+        const char *stride = group_stride(e, array, &groups[i]);
+        if (text.size) text_puts(&text, " + ");
+        if (strcmp(stride, "1") == 0) text_puts(&text, groups[i].name);
+        else if (strchr(stride, '*')) text_printf(&text, "%s * (%s)", groups[i].name, stride);
+        else text_printf(&text, "%s * %s", groups[i].name, stride);
+    }
+    return text.size ? text.data : "0";
+}
+
+const char *emit_join_offset(Emitter *e, const char *a, const char *b) {
+    if (strcmp(a, "0") == 0) return b;
+    if (strcmp(b, "0") == 0) return a;
+    return arena_printf(e->arena, "%s + %s", a, b);
+}
+
+bool emit_in_loop_columns(const Emitter *e) {
+    return e->phase->shape == SHAPE_COLUMNS && !e->target->vectors;
+}
+
+const char *emit_index(Emitter *e, uint32_t array, Place place) {
+    if (!e->plan->arrays[array].axes) return "0";
+    const char *outer = emit_offset(e, array, e->outer, e->outer_count);
+    if (place != PLACE_ELEMENT) return outer;
+    bool has_inner = e->plan->arrays[array].axes & e->phase->inner;
+    if (e->target->vectors) /* simt: coordinates of the element itself */
+        return emit_join_offset(e, outer, emit_offset(e, array, e->inner, e->inner_count));
+    if (!has_inner) return outer;
+    /* loop: a base for the run, and the coordinate that moves */
+    const Group *fast = emit_in_loop_columns(e) ? &e->outer[e->outer_count - 1]
+                                                : &e->inner[e->inner_count - 1];
+    if (!e->at_name[array])
+        e->at_name[array] = emit_unique(e, arena_printf(e->arena, "%s_at", e->field_name[array]));
+    return emit_join_offset(e, e->at_name[array], emit_offset(e, array, fast, 1));
+}
+
+static const char *load_text(Emitter *e, ValueId v, Place place) {
+    const Value *value = &e->f->values[v];
+    uint32_t array = e->plan->array_of[v] - 1;
+    if (!e->plan->array_of[v]) bug(e->compiler, "value %u of step %s has nowhere to be read", v, e->f->name);
+    (void)value;
+    if (place == PLACE_ELEMENT && e->four[array])
+        return arena_printf(e->arena, "%s.at[e]", e->four_name[array]);
+    return arena_printf(e->arena, "ls_load_%s(%s, %s)", type_info[e->plan->arrays[array].type].c_name,
+                        emit_data(e, array), emit_index(e, array, place));
+}
+
+static const char *coordinate_of(Emitter *e, uint64_t axis) {
+    for (size_t i = 0; i < e->outer_count; i++)
+        if (e->outer[i].axes == (AxisSet)1 << axis) return e->outer[i].name;
+    for (size_t i = 0; i < e->inner_count; i++)
+        if (e->inner[i].axes == (AxisSet)1 << axis) return e->inner[i].name;
+    bug(e->compiler, "axis %u has no coordinate of its own", (unsigned)axis);
+}
+
+static const char *operation_text(Emitter *e, const Value *value) {
+    const OpInfo *info = &op_info[value->op];
+    const char *arg[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < info->arity; i++) arg[i] = e->text_of[value->arg[i]];
+    Type operand = info->arity ? (Type)e->f->values[value->arg[0]].type : TYPE_NONE;
+    Type named = value->op == OP_SELECT ? (Type)value->type : operand;
+    switch (value->op) {
+    case OP_CONST: return emit_constant(e, (Type)value->type, value->payload);
+    case OP_SIZE: return e->size_name[value->payload];
+    case OP_INDEX: return coordinate_of(e, value->payload);
+    case OP_CAST:
+        return arena_printf(e->arena, "ls_%s_from_%s(%s)", type_info[value->type].name,
+                            type_info[operand].name, arg[0]);
+    case OP_ROUND_TO:
+        return arena_printf(e->arena, "ls_round_%s(%s)", type_info[value->payload].name, arg[0]);
+    default: break;
+    }
+    bool infix = info->flags & OP_INFIX;
+    bool arithmetic = info->rule == op_info[OP_ADD].rule;
+    if (infix && (!arithmetic || type_info[operand].class == 'F'))
+        return arena_printf(e->arena, "%s %s %s", arg[0], info->print, arg[1]);
+    const char *stem = infix ? info->name : info->print;
+    const char *type = type_info[named].name;
+    if (value->op == OP_POWI && e->f->values[value->arg[1]].type != TYPE_I64)
+        arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
+    if ((value->op == OP_SHIFT_LEFT || value->op == OP_SHIFT_RIGHT) &&
+        e->f->values[value->arg[1]].type != TYPE_I64)
+        arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
+    switch (info->arity) {
+    case 1: return arena_printf(e->arena, "ls_%s_%s(%s)", stem, type, arg[0]);
+    case 2: return arena_printf(e->arena, "ls_%s_%s(%s, %s)", stem, type, arg[0], arg[1]);
+    default: return arena_printf(e->arena, "ls_%s_%s(%s, %s, %s)", stem, type, arg[0], arg[1], arg[2]);
+    }
+}
+
+/* Quotes the source line a statement comes from, when it is another than the last. */
+static void quote_line(Emitter *e, Text *out, Range range) {
+    if (range.file == 0 || range.file >= e->compiler->source_count) return;
+    const Source *source = &e->compiler->sources[range.file];
+    uint32_t line, column;
+    source_position(source, range.begin, &line, &column);
+    if (line == e->last_line) return;
+    e->last_line = line;
+    const char *begin = source->text + range.begin, *end = begin;
+    while (begin > source->text && begin[-1] != '\n') begin--;
+    while (*begin == ' ' || *begin == '\t') begin++;
+    while (*end && *end != '\n' && *end != '#') end++;
+    while (end > begin && isspace((unsigned char)end[-1])) end--;
+    text_printf(out, "/* %u: ", line);
+    for (const char *c = begin; c < end && c < begin + 80; c++)
+        text_add(out, (*c == '*' && c[1] == '/') || !isprint((unsigned char)*c) ? "?" : c, 1);
+    text_puts(out, " */\n");
+}
+
+static bool is_load(const Emitter *e, ValueId v) {
+    const Value *value = &e->f->values[v];
+    if (value->op == OP_PARAMETER) return true;
+    if (!(op_info[value->op].flags & OP_REDUCTION)) return false;
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        if (e->phase->reductions[i] == v) return false;
+    return true;
+}
+
+static bool is_own_reduction(const Emitter *e, ValueId v) {
+    return (op_info[e->f->values[v].op].flags & OP_REDUCTION) && !is_load(e, v);
+}
+
+static void emit_value(Emitter *e, Text *out, ValueId v, Place place) {
+    const Value *value = &e->f->values[v];
+    bool load = is_load(e, v), infix = false;
+    const char *text = load ? load_text(e, v, place) : operation_text(e, value);
+    if (value->op == OP_CONST || value->op == OP_SIZE || value->op == OP_INDEX) {
+        e->text_of[v] = text;
+        return;
+    }
+    infix = strchr(text, ' ') && (op_info[value->op].flags & OP_INFIX);
+    if (!load && !value->name && e->uses[v] <= 1 && strlen(text) <= INLINE_LENGTH) {
+        e->text_of[v] = infix ? arena_printf(e->arena, "(%s)", text) : text;
+        return;
+    }
+    if (!e->name_of[v]) {
+        const char *wish = value->name;
+        if (value->op == OP_PARAMETER) wish = e->f->parameters[value->payload].name;
+        e->name_of[v] = emit_unique(e, wish ? wish : arena_printf(e->arena, "t%u", v));
+    }
+    if (!load) quote_line(e, out, value->range);
+    e->text_of[v] = e->name_of[v];
+    text_printf(out, "const %s %s = %s;\n", emit_type((Type)value->type), e->name_of[v], text);
+}
+
+void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,
+                  Place place) {
+    const Function *f = e->f;
+    bool *wanted = arena_alloc(e->arena, f->value_count * sizeof *wanted);
+    memset(e->uses, 0, f->value_count * sizeof *e->uses);
+    for (size_t i = 0; i < count; i++) {
+        wanted[roots[i]] = true;
+        e->uses[roots[i]]++;
+    }
+    for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
+        if (!wanted[v]) continue;
+        if (available >> e->phase->level[v] & 1 || is_own_reduction(e, v)) {
+            wanted[v] = false;
+            continue;
+        }
+        if (is_load(e, v)) continue;
+        for (int i = 0; i < op_info[f->values[v].op].arity; i++) {
+            wanted[f->values[v].arg[i]] = true;
+            e->uses[f->values[v].arg[i]]++;
+        }
+    }
+    e->last_line = 0;
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (wanted[v]) emit_value(e, out, v, place);
+}
+
+ValueId emit_stored(const Emitter *e, const PhaseStore *store) {
+    const Value *value = &e->f->values[store->value];
+    if (value->op == OP_ROUND_TO && value->payload == (uint64_t)e->plan->arrays[store->array].type)
+        return value->arg[0]; /* the store itself rounds to the same bits */
+    return store->value;
+}
+
+void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard) {
+    for (size_t i = 0; i < e->phase->store_count; i++) {
+        const PhaseStore *store = &e->phase->stores[i];
+        if (store->level != level) continue;
+        const char *value = e->text_of[emit_stored(e, store)];
+        if (place == PLACE_ELEMENT && e->four[store->array]) {
+            text_printf(out, "%s.at[e] = %s;\n", e->four_name[store->array], value);
+            continue;
+        }
+        text_printf(out, "%sls_store_%s(%s, %s, %s);\n", guard,
+                    type_info[e->plan->arrays[store->array].type].c_name, emit_data(e, store->array),
+                    emit_index(e, store->array, place), value);
+    }
+}

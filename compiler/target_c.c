@@ -1,0 +1,40 @@
+/* target_c.c: C for the CPU, and the list of targets. */
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+
+static const char *const libraries[] = {"integer.h", "convert.h",     "math.h", "memory.h",
+                                        "reduce.h",  "reduce_loop.h", NULL};
+
+const Target target_c = {
+    .name = "c",
+    .prelude = "prelude.c",
+    .libraries = libraries,
+    .lanes = "loop",
+    .threads = 1,
+    .one_block_threads = 1,
+    .blocks_per_multiprocessor = 1,
+    .items_per_block = 1,
+    .columns = 64,
+    .one_block_limit = 1u << 16,
+};
+
+/* Which dialect a target name is compiled from. */
+static const struct {
+    const char *prefix;
+    const Target *target;
+} targets[] = {
+    {"cpu", &target_c}, {"sm_", &target_cuda}, {"compute_", &target_cuda}, {"gfx", &target_hip}};
+
+const Target *target_for(const char *name) {
+    for (size_t i = 0; i < COUNT(targets); i++)
+        if (strncmp(name, targets[i].prefix, strlen(targets[i].prefix)) == 0) return targets[i].target;
+    return NULL;
+}
+
+const Target *target_named(const char *name) {
+    for (size_t i = 0; i < COUNT(targets); i++)
+        if (strcmp(targets[i].target->name, name) == 0) return targets[i].target;
+    return NULL;
+}
