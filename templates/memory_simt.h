@@ -8,7 +8,7 @@ LS_FN i64 ls_first_item(void) { return (i64)ls_block() * ls_groups() + ls_group(
 LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 
 /* A kernel's phases: one takes its items from the grid; so do several, in one block. */
-#define LS_PHASE static LS_INLINE
+#define LS_PHASE LS_FN
 #define LS_RUN(phase) phase(a);
 #define LS_RUN_ALL(phase, items) phase(a);
 
