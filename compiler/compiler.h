@@ -288,7 +288,9 @@ typedef struct Plan Plan;
 /* format.c: the one layout. NULL after diagnostics. */
 char *format_source(Compiler *compiler, const char *path, const char *text, size_t size);
 
-/* compile.c: the pipeline, and the public functions of lockstep/compiler.h. */
+/* compile.c: the pipeline, and the public functions of lockstep/compiler.h. For tests, the IR of a step
+ * at a stage; NULL when the source has errors. */
+const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
 
 /* embedded.c (generated): the files of templates/, by their path under it. */
 typedef struct EmbeddedFile {

@@ -1,0 +1,43 @@
+/* compilation.h: the state behind ls_compilation, shared by compile.c and explain.c. */
+#ifndef COMPILATION_H
+#define COMPILATION_H
+
+/* Code of one variant, malloc'ed. */
+typedef struct Code {
+    void *data;
+    size_t size;
+} Code;
+
+/* The image of a step for one target, and its code as far as somebody asked for it. */
+typedef struct Made {
+    const ls_image *image;
+    ls_math math;
+    Code *code; /* by variant */
+    struct Made *next;
+} Made;
+
+typedef struct StepState {
+    Function *lowered, *derived, *simplified;
+    Plan *plan;
+    Made *made;
+} StepState;
+
+typedef struct Output {
+    void *data;
+    struct Output *next;
+} Output;
+
+struct ls_compilation {
+    Compiler compiler;
+    ls_compile_options options;
+    Module *module;
+    StepState *steps;
+    size_t step_count;
+    Output *outputs;    /* what emit gave, freed at the end */
+    char message[4096]; /* the last failure that is not a diagnostic */
+};
+
+/* explain.c */
+const char *explain_step(ls_compilation *c, size_t step, const ls_explain_options *options);
+
+#endif

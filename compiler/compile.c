@@ -1,0 +1,409 @@
+/* compile.c: the pipeline, and the public functions of lockstep/compiler.h.
+ *
+ * step_ir is the whole order of the passes; step_image goes on to source text, and
+ * ls_compilation_code to machine code through the cache. Every public function sets the point that
+ * compiler_fail unwinds to, so a broken invariant or a lack of memory comes back as a status. Stages are
+ * written to the dump directory as STEP.N-NAME.EXT when one is given. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compiler.h"
+#include "rtc.h"
+#include "plan.h"
+#include "compilation.h"
+
+/* ---- dumps ---- */
+
+static void dump(ls_compilation *c, const char *step, const char *stage, const char *text) {
+    if (!c->options.dump) return;
+    mkdir(c->options.dump, 0777);
+    FILE *file = fopen(arena_printf(&c->compiler.arena, "%s/%s.%s", c->options.dump, step, stage), "wb");
+    if (!file) return;
+    fputs(text, file);
+    fclose(file);
+}
+
+static void dump_ir(ls_compilation *c, const Function *f, const char *stage, const Text *before, Text *text) {
+    *text = text_open(&c->compiler.arena);
+    if (!c->options.dump) return;
+    ir_print(f, text);
+    bool same = before && strcmp(before->data, text->data) == 0;
+    dump(c, f->name, stage, same ? "(unchanged)\n" : text->data);
+}
+
+/* ---- the pipeline ---- */
+
+static void step_ir(ls_compilation *c, size_t number) {
+    StepState *step = &c->steps[number];
+    Text lowered, derived, simplified;
+    step->lowered = lower_step(&c->compiler, c->module, number);
+    if (!step->lowered) return;
+    ir_check(step->lowered, STAGE_LOWERED);
+    dump_ir(c, step->lowered, "1-lowered.ir", NULL, &lowered);
+    step->derived = derive(step->lowered);
+    ir_check(step->derived, STAGE_DERIVED);
+    dump_ir(c, step->derived, "2-derived.ir", &lowered, &derived);
+    step->simplified = simplify(step->derived);
+    ir_check(step->simplified, STAGE_SIMPLIFIED);
+    dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
+}
+
+static const ls_image *step_image(ls_compilation *c, size_t number, const char *target_name) {
+    StepState *step = &c->steps[number];
+    for (Made *made = step->made; made; made = made->next)
+        if (strcmp(made->image->target, target_name) == 0) return made->image;
+    const Target *target = target_for(target_name);
+    if (!target || !rtc_for_target(target_name))
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                      "there is no target %s: targets are cpu, sm_NN and compute_NN (CUDA), gfxNNN (HIP)",
+                      target_name);
+    if (!step->plan) step->plan = plan_build(step->simplified);
+    Made *made = arena_alloc(&c->compiler.arena, sizeof *made);
+    made->image = emit_step(step->plan, target, target_name);
+    made->math = c->options.math != LS_MATH_SOURCE ? c->options.math : step->simplified->math;
+    made->code = arena_alloc(&c->compiler.arena, made->image->variant_count * sizeof *made->code);
+    made->next = step->made;
+    step->made = made;
+    for (uint32_t v = 0; v < made->image->variant_count; v++)
+        dump(c, step->simplified->name,
+             arena_printf(&c->compiler.arena, "4-%s-%u.%s", target_name, v, target->name),
+             made->image->variants[v].source);
+    return made->image;
+}
+
+/* ---- compilations ---- */
+
+static ls_status keep_message(ls_compilation *c, ls_status status, const char *message) {
+    snprintf(c->message, sizeof c->message, "%s", message);
+    return status;
+}
+
+/* Where a public function ends when a pass unwound: if (setjmp(c->compiler.unwind)) return unwound(c). */
+static ls_status unwound(ls_compilation *c) {
+    return keep_message(c, c->compiler.failure, c->compiler.failure_message);
+}
+
+static ls_compilation *compilation_new(const ls_compile_options *options) {
+    ls_compilation *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    if (options) c->options = *options;
+    if (!c->options.dump) c->options.dump = getenv("LOCKSTEP_DUMP");
+    if (c->options.dump && !*c->options.dump) c->options.dump = NULL;
+    c->compiler.options = &c->options;
+    arena_open(&c->compiler.arena, &c->compiler);
+    return c;
+}
+
+/* The caller's strings are read until the compilation ends, so they are copied. */
+static void copy_options(ls_compilation *c) {
+    Arena *arena = &c->compiler.arena;
+    const char **defines = arena_alloc(arena, (c->options.define_count + 1) * sizeof *defines);
+    for (size_t i = 0; i < c->options.define_count; i++)
+        defines[i] = arena_copy(arena, c->options.defines[i], strlen(c->options.defines[i]));
+    c->options.defines = defines;
+    if (c->options.dump) c->options.dump = arena_copy(arena, c->options.dump, strlen(c->options.dump));
+}
+
+ls_status ls_compile_text(const char *name, const char *text, size_t size,
+                          const ls_compile_options *options, ls_compilation **compilation) {
+    *compilation = NULL;
+    ls_compilation *c = compilation_new(options);
+    if (!c) return LS_ERROR_MEMORY;
+    *compilation = c;
+    if (setjmp(c->compiler.unwind)) return unwound(c);
+    copy_options(c);
+    c->module = module_read(&c->compiler, name, text, size);
+    if (c->module && c->compiler.error_count == 0) {
+        size_t count = module_step_count(c->module);
+        c->steps = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *c->steps);
+        c->step_count = count;
+        for (size_t i = 0; i < count; i++) step_ir(c, i);
+    }
+    return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
+}
+
+/* The bytes of a file, with a zero behind them, or NULL with errno set. "-" is standard input. */
+static char *read_whole(const char *path, size_t *size) {
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    if (!file) return NULL;
+    char *data = NULL;
+    size_t capacity = 0;
+    *size = 0;
+    do {
+        if (*size + 1 >= capacity) {
+            char *larger = realloc(data, capacity = capacity ? 2 * capacity : 4096);
+            if (!larger) {
+                errno = ENOMEM;
+                goto failed;
+            }
+            data = larger;
+        }
+        errno = 0;
+        *size += fread(data + *size, 1, capacity - *size - 1, file);
+        if (ferror(file)) goto failed;
+    } while (!feof(file));
+    data[*size] = 0;
+    if (file != stdin) fclose(file);
+    return data;
+failed:
+    free(data);
+    if (file != stdin) {
+        int error = errno;
+        fclose(file);
+        errno = error;
+    }
+    return NULL;
+}
+
+ls_status ls_compile_file(const char *path, const ls_compile_options *options,
+                          ls_compilation **compilation) {
+    size_t size;
+    char *text = read_whole(path, &size);
+    if (text) {
+        ls_status status =
+            ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size, options, compilation);
+        free(text);
+        return status;
+    }
+    int error = errno;
+    *compilation = compilation_new(options);
+    if (!*compilation) return LS_ERROR_MEMORY;
+    snprintf((*compilation)->message, sizeof (*compilation)->message, "cannot read %s: %s", path,
+             strerror(error));
+    return LS_ERROR_FILE;
+}
+
+void ls_compilation_destroy(ls_compilation *c) {
+    if (!c) return;
+    for (size_t i = 0; i < c->step_count; i++)
+        for (Made *made = c->steps[i].made; made; made = made->next)
+            for (uint32_t v = 0; v < made->image->variant_count; v++) free(made->code[v].data);
+    for (Output *output = c->outputs; output; output = output->next) free(output->data);
+    arena_close(&c->compiler.arena);
+    free(c);
+}
+
+static const char *render(ls_compilation *c, bool color) {
+    if (c->message[0]) return c->message;
+    if (setjmp(c->compiler.unwind)) {
+        unwound(c);
+        return c->message;
+    }
+    Text text = text_open(&c->compiler.arena);
+    diagnostics_render(&c->compiler, &text, color);
+    return text.data;
+}
+
+const char *ls_compilation_message(const ls_compilation *c) { return render((ls_compilation *)c, false); }
+const char *ls_compilation_message_color(const ls_compilation *c) { return render((ls_compilation *)c, true); }
+size_t ls_compilation_diagnostic_count(const ls_compilation *c) { return c->compiler.diagnostic_count; }
+const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *c, size_t index) {
+    return index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
+}
+size_t ls_compilation_step_count(const ls_compilation *c) { return c->step_count; }
+const char *ls_compilation_step_name(const ls_compilation *c, size_t step) {
+    return step < c->step_count ? module_step_name(c->module, step) : NULL;
+}
+
+static ls_status check_step(ls_compilation *c, size_t step) {
+    if (c->compiler.error_count) return LS_ERROR_PROGRAM;
+    if (step < c->step_count && c->steps[step].simplified) return LS_OK;
+    return keep_message(c, LS_ERROR_ARGUMENT, "the file has no step of that number");
+}
+
+const Function *compilation_function(ls_compilation *c, size_t step, Stage stage) {
+    if (check_step(c, step) != LS_OK) return NULL;
+    const StepState *s = &c->steps[step];
+    return stage == STAGE_LOWERED ? s->lowered : stage == STAGE_DERIVED ? s->derived : s->simplified;
+}
+
+/* ---- images and code ---- */
+
+ls_status ls_compilation_image(ls_compilation *c, size_t step, const char *target,
+                               const ls_image **image) {
+    *image = NULL;
+    c->message[0] = 0;
+    ls_status status = check_step(c, step);
+    if (status != LS_OK) return status;
+    if (setjmp(c->compiler.unwind)) return unwound(c);
+    *image = step_image(c, step, target);
+    return LS_OK;
+}
+
+static Made *made_of(ls_compilation *c, const ls_image *image) {
+    for (size_t i = 0; i < c->step_count; i++)
+        for (Made *made = c->steps[i].made; made; made = made->next)
+            if (made->image == image) return made;
+    return NULL;
+}
+
+/* Runs the toolchain, or says in c->message why it could not. */
+static ls_status run_toolchain(ls_compilation *c, const Rtc *rtc, const char *source, const char *label,
+                               const char *target, RtcForm form, ls_math math, RtcOutput *output) {
+    ls_status status = rtc->compile(source, strlen(source), label, target, form, math, output);
+    if (status == LS_OK) return LS_OK;
+    snprintf(c->message, sizeof c->message, "%s could not compile step %s for %s: %.3500s", rtc->name, label,
+             target, output->log ? output->log : "out of memory");
+    rtc_output_free(output);
+    return status;
+}
+
+ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t variant,
+                              const void **code, size_t *size, int *from_cache) {
+    static const char *const grades[] = {"source", "exact", "lite", "fast"};
+    *code = NULL;
+    *size = 0;
+    c->message[0] = 0;
+    Made *made = made_of(c, image);
+    if (!made || variant >= image->variant_count)
+        return keep_message(c, LS_ERROR_ARGUMENT, "the image is not one of this compilation");
+    Code *kept = &made->code[variant];
+    bool hit = kept->data != NULL;
+    if (!hit) {
+        const Rtc *rtc = rtc_for_target(image->target);
+        const char *source = image->variants[variant].source;
+        char toolchain[1024];
+        if (!rtc->describe(toolchain, sizeof toolchain))
+            return keep_message(c, LS_ERROR_TOOLCHAIN, toolchain);
+        CacheKey key = cache_key(source, strlen(source), image->target, grades[made->math], toolchain);
+        hit = !c->options.no_cache && cache_load(&key, &kept->data, &kept->size);
+        if (!hit) {
+            RtcOutput output = {0};
+            ls_status status = run_toolchain(c, rtc, source, image->step, image->target, RTC_IMAGE,
+                                             made->math, &output);
+            if (status != LS_OK) return status;
+            kept->data = output.data;
+            kept->size = output.size;
+            output.data = NULL;
+            rtc_output_free(&output);
+            if (!c->options.no_cache) cache_store(&key, kept->data, kept->size);
+        }
+    }
+    *code = kept->data;
+    *size = kept->size;
+    if (from_cache) *from_cache = hit;
+    return LS_OK;
+}
+
+/* ---- emission for people ---- */
+
+/* What `emit` can give: the text of a dialect, or what a toolchain makes of it. */
+static const struct {
+    const char *form, *target; /* target: where the form needs none of its own; NULL: it must be named */
+    bool text;
+    RtcForm made;
+} forms[] = {
+    {"cuda", "sm_80", true, RTC_IMAGE},       {"hip", "gfx90a", true, RTC_IMAGE},
+    {"c", "cpu", true, RTC_IMAGE},            {"ptx", "sm_80", false, RTC_ASSEMBLY},
+    {"cubin", NULL, false, RTC_IMAGE},        {"hsaco", NULL, false, RTC_IMAGE},
+    {"asm", "cpu", false, RTC_ASSEMBLY},
+};
+
+static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **data, size_t *size) {
+    Output *kept = arena_alloc(&c->compiler.arena, sizeof *kept);
+    *kept = (Output){output->data, c->outputs};
+    c->outputs = kept;
+    *data = output->data;
+    *size = output->size;
+    output->data = NULL;
+    rtc_output_free(output);
+    return LS_OK;
+}
+
+static ls_status emit_form(ls_compilation *c, size_t step, const char *form, const char **data,
+                           size_t *size) {
+    if (strcmp(form, "ir") == 0) {
+        Text text = text_open(&c->compiler.arena);
+        ir_print(c->steps[step].simplified, &text);
+        *data = text.data;
+        *size = text.size;
+        return LS_OK;
+    }
+    /* FORM[:TARGET][#VARIANT] */
+    char *word = arena_copy(&c->compiler.arena, form, strlen(form));
+    char *number = strchr(word, '#'), *target = strchr(word, ':');
+    if (number) *number++ = 0;
+    if (target) *target++ = 0;
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        if (strcmp(forms[i].form, word) != 0) continue;
+        const char *name = target && *target ? target : forms[i].target;
+        if (!name)
+            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "%s needs a target, such as %s", word,
+                          strcmp(word, "cubin") == 0 ? "cubin:sm_90" : "hsaco:gfx90a");
+        const ls_image *image = step_image(c, step, name);
+        size_t variant = number ? strtoul(number, NULL, 10) : 0;
+        if (variant >= image->variant_count)
+            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u", image->step,
+                          image->variant_count - 1);
+        const char *source = image->variants[variant].source;
+        if (forms[i].text) {
+            *data = source;
+            *size = strlen(source);
+            return LS_OK;
+        }
+        RtcOutput output = {0};
+        ls_status status = run_toolchain(c, rtc_for_target(name), source, image->step, name,
+                                         forms[i].made, made_of(c, image)->math, &output);
+        return status == LS_OK ? keep_output(c, &output, data, size) : status;
+    }
+    compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                  "cannot emit %s: the forms are ir, cuda, hip, c, ptx[:sm_NN], cubin:sm_NN, hsaco:gfxNNN "
+                  "and asm[:TARGET]",
+                  form);
+}
+
+ls_status ls_compilation_emit(ls_compilation *c, size_t step, const char *form, const char **data,
+                              size_t *size) {
+    *data = NULL;
+    *size = 0;
+    c->message[0] = 0;
+    ls_status status = check_step(c, step);
+    if (status != LS_OK) return status;
+    if (setjmp(c->compiler.unwind)) return unwound(c);
+    return emit_form(c, step, form, data, size);
+}
+
+ls_status ls_compilation_explain(ls_compilation *c, size_t step, const ls_explain_options *options,
+                                 const char **text) {
+    *text = NULL;
+    c->message[0] = 0;
+    ls_status status = check_step(c, step);
+    if (status != LS_OK) return status;
+    if (setjmp(c->compiler.unwind)) return unwound(c);
+    if (!c->steps[step].plan) c->steps[step].plan = plan_build(c->steps[step].simplified);
+    *text = explain_step(c, step, options);
+    return LS_OK;
+}
+
+/* ---- layout of source text, versions ---- */
+
+static ls_status format_text(ls_compilation *c, const char *name, const char *text, size_t size,
+                             char **formatted) {
+    if (setjmp(c->compiler.unwind)) return unwound(c);
+    const char *result = format_source(&c->compiler, name, text, size);
+    ls_status status = result ? LS_OK : LS_ERROR_PROGRAM;
+    if (!result) {
+        Text messages = text_open(&c->compiler.arena);
+        diagnostics_render(&c->compiler, &messages, false);
+        result = messages.data;
+    }
+    *formatted = strdup(result);
+    return *formatted ? status : LS_ERROR_MEMORY;
+}
+
+ls_status ls_format_text(const char *name, const char *text, size_t size, char **formatted) {
+    *formatted = NULL;
+    ls_compilation *c = compilation_new(NULL);
+    if (!c) return LS_ERROR_MEMORY;
+    ls_status status = format_text(c, name, text, size, formatted);
+    ls_compilation_destroy(c);
+    return status;
+}
+
+void ls_text_free(char *text) { free(text); }
+
+const char *ls_version(void) { return LOCKSTEP_VERSION; }
+uint64_t ls_numeric_version(void) { return numeric_version(); }
