@@ -48,6 +48,7 @@ typedef struct Emitter {
     const char **text_of;            /* by value: its name or expression */
     const char **name_of;            /* by value: its variable, kept for a second emission */
     uint32_t *uses;
+    bool *ready;                     /* by value: stands in a row section already */
     uint32_t last_line;
     bool two_passes;                 /* a logsumexp walks its tile twice when it has no buffer */
 } Emitter;
@@ -62,9 +63,18 @@ bool emit_has_group(const Emitter *e, uint32_t array, const Group *group);
 const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count);
 const char *emit_join_offset(Emitter *e, const char *a, const char *b);
 /* Where a section of text stands, for the offsets of its loads. */
-typedef enum Place { PLACE_SCALAR, PLACE_OUTER, PLACE_ELEMENT, PLACE_EPILOGUE } Place;
+typedef enum Place {
+    PLACE_SCALAR,
+    PLACE_OUTER,
+    PLACE_ROW, /* one lane's column phases: per element walked down, before the columns */
+    PLACE_ELEMENT,
+    PLACE_EPILOGUE
+} Place;
 const char *emit_index(Emitter *e, uint32_t array, Place place);
-/* Statements for all that the roots need and that is not of an available level. */
+/* The part of an element's offset that stays while the fastest coordinate moves, for one lane. */
+const char *emit_base(Emitter *e, uint32_t array);
+const char *emit_bare(Emitter *e, const char *text);
+/* Statements for all that the roots need and that is neither of an available level nor ready. */
 void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,
                   Place place);
 void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard);

@@ -103,9 +103,41 @@ static void add_stored(Emitter *e, Roots *roots, Level level) {
             add_root(e, roots, emit_stored(e, &e->phase->stores[i]));
 }
 
-static void add_of_level(Emitter *e, Roots *roots, Level level) {
-    for (ValueId v = 1; v < e->f->value_count; v++)
-        if (e->phase->needed[v] && e->phase->level[v] == level) add_root(e, roots, v);
+/* The values of a level that others use: operands of values of another level, and what is stored. */
+static void add_frontier(Emitter *e, Roots *roots, Level level) {
+    const Phase *phase = e->phase;
+    bool *added = arena_alloc(e->arena, e->f->value_count * sizeof *added);
+    for (size_t i = 0; i < phase->store_count; i++) {
+        ValueId v = emit_stored(e, &phase->stores[i]);
+        if (phase->level[v] == level && !added[v]) add_root(e, roots, v);
+        added[v] = true;
+    }
+    for (ValueId v = 1; v < e->f->value_count; v++) {
+        if (!phase->needed[v] || phase->level[v] == level) continue;
+        for (int i = 0; i < op_info[e->f->values[v].op].arity; i++) {
+            ValueId arg = e->f->values[v].arg[i];
+            if (phase->needed[arg] && phase->level[arg] == level && !added[arg]) add_root(e, roots, arg);
+            added[arg] = true;
+        }
+    }
+}
+
+/* Of what the element loop of one lane's columns needs, the largest values that do not vary over the
+ * columns. */
+static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned available) {
+    const AxisSet columns = e->outer[e->outer_count - 1].axes;
+    bool *wanted = arena_alloc(e->arena, e->f->value_count * sizeof *wanted);
+    for (size_t i = 0; i < body->count; i++) wanted[body->values[i]] = true;
+    for (ValueId v = (ValueId)e->f->value_count; v-- > 1;) {
+        if (!wanted[v] || available >> e->phase->level[v] & 1) continue;
+        const Value *value = &e->f->values[v];
+        if (!(value->axes & columns)) {
+            add_root(e, roots, v);
+            continue;
+        }
+        if (e->plan->array_of[v]) continue;
+        for (int i = 0; i < op_info[value->op].arity; i++) wanted[value->arg[i]] = true;
+    }
 }
 
 /* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes, and
@@ -190,7 +222,7 @@ static const char *comment_text(Emitter *e) {
         const Group *groups = side ? e->inner : e->outer;
         size_t count = side ? e->inner_count : e->outer_count;
         if (!count) continue;
-        text_puts(&text, side ? (e->phase->reduction_count ? " over " : "Each of ") : "For each of ");
+        text_puts(&text, side ? (!e->phase->reduction_count ? "Each of " : e->outer_count ? " over " : "Over ") : "For each of ");
         for (size_t i = 0; i < count; i++) text_printf(&text, "%s%s", i ? ", " : "", groups[i].name);
     }
     if (e->phase->reduction_count) {
@@ -313,6 +345,7 @@ static void open_phase(Emitter *e, uint32_t number) {
     e->text_of = arena_alloc(e->arena, values * sizeof *e->text_of);
     e->name_of = arena_alloc(e->arena, values * sizeof *e->name_of);
     e->uses = arena_alloc(e->arena, values * sizeof *e->uses);
+    e->ready = arena_alloc(e->arena, values * sizeof *e->ready);
     e->two_passes = false;
     for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
     e->outer_count = make_groups(e, e->phase->outer, e->outer);
@@ -326,12 +359,9 @@ static void open_phase(Emitter *e, uint32_t number) {
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
 static const char *bases_text(Emitter *e) {
     Text text = text_open(e->arena);
-    bool columns = e->phase->shape == SHAPE_COLUMNS;
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->at_name[i]) continue;
-        const char *outer = emit_offset(e, i, e->outer, e->outer_count - (columns ? 1 : 0));
-        const char *inner = emit_offset(e, i, e->inner, e->inner_count - (columns ? 0 : 1));
-        text_printf(&text, "const i64 %s = %s;\n", e->at_name[i], emit_join_offset(e, outer, inner));
+        text_printf(&text, "const i64 %s = %s;\n", e->at_name[i], emit_base(e, i));
     }
     return text.data;
 }
@@ -347,20 +377,25 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     /* What is computed where. */
     Text scalars = text_open(e->arena), outer = text_open(e->arena), body = text_open(e->arena);
     Text stores = text_open(e->arena), loads = text_open(e->arena), fours = text_open(e->arena);
-    Text epilogue = text_open(e->arena), decoded = text_open(e->arena), outer_decoded = text_open(e->arena);
+    Text epilogue = text_open(e->arena), row = text_open(e->arena), decoded = text_open(e->arena), outer_decoded = text_open(e->arena);
     Roots roots = {0};
     const unsigned before = 1u << LEVEL_SCALAR | (loop_columns ? 0 : 1u << LEVEL_OUTER);
-    add_of_level(e, &roots, LEVEL_SCALAR);
+    add_frontier(e, &roots, LEVEL_SCALAR);
     emit_section(e, &scalars, roots.values, roots.count, 0, PLACE_SCALAR);
     if (!loop_columns) {
         roots.count = 0;
-        add_of_level(e, &roots, LEVEL_OUTER);
+        add_frontier(e, &roots, LEVEL_OUTER);
         emit_section(e, &outer, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_OUTER);
     }
     roots.count = 0;
     for (size_t i = 0; i < phase->reduction_count; i++)
         add_root(e, &roots, e->f->values[phase->reductions[i]].arg[0]);
     add_stored(e, &roots, LEVEL_ELEMENT);
+    if (loop_columns) {
+        Roots rows = {0};
+        add_rows(e, &rows, &roots, before);
+        emit_section(e, &row, rows.values, rows.count, before, PLACE_ROW);
+    }
     emit_section(e, &body, roots.values, roots.count, before, PLACE_ELEMENT);
     const char *guard = !simt ? (e->two_passes ? "if (pass == 1) " : "")
                         : columns ? (e->two_passes ? "if (pass == 1 && own_column < columns) "
@@ -370,6 +405,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     four_lines(e, &loads, &fours);
     const char *push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
     const char *tile = part_text(e, PART_TILE), *finish = part_text(e, PART_FINISH);
+    memset(e->ready, 0, e->f->value_count * sizeof *e->ready);
     roots.count = 0;
     add_stored(e, &roots, LEVEL_EPILOGUE);
     emit_section(e, &epilogue, roots.values, roots.count, before, PLACE_EPILOGUE);
@@ -416,6 +452,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
         {"OUTER", outer.data},
         {"DECODE", decoded.data},
         {"BASES", bases_text(e)},
+        {"ROW", row.data},
         {"LOADS", loads.data},
         {"BODY", body.data},
         {"PUSH", leaf_push.data},

@@ -357,7 +357,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
     Lines r = {.s = stem_of(e, v),
                .kind = kind_name(e, v),
                .type = partial_type(e, v),
-               .value = e->text_of[value->arg[0]],
+               .value = e->text_of[value->arg[0]] ? emit_bare(e, e->text_of[value->arg[0]]) : "",
                .part = field_named(e, v, "part"),
                .most_part = field_named(e, v, "most"),
                .real = type_info[tree_type(e, v)].name,

@@ -149,10 +149,16 @@ bool emit_in_loop_columns(const Emitter *e) {
     return e->phase->shape == SHAPE_COLUMNS && !e->target->vectors;
 }
 
+const char *emit_base(Emitter *e, uint32_t array) {
+    size_t columns = emit_in_loop_columns(e) ? 1 : 0;
+    return emit_join_offset(e, emit_offset(e, array, e->outer, e->outer_count - columns),
+                            emit_offset(e, array, e->inner, e->inner_count - (1 - columns)));
+}
+
 const char *emit_index(Emitter *e, uint32_t array, Place place) {
     if (!e->plan->arrays[array].axes) return "0";
     const char *outer = emit_offset(e, array, e->outer, e->outer_count);
-    if (place != PLACE_ELEMENT) return outer;
+    if (place != PLACE_ELEMENT && place != PLACE_ROW) return outer;
     bool has_inner = e->plan->arrays[array].axes & e->phase->inner;
     if (e->target->vectors) /* simt: coordinates of the element itself */
         return emit_join_offset(e, outer, emit_offset(e, array, e->inner, e->inner_count));
@@ -160,6 +166,7 @@ const char *emit_index(Emitter *e, uint32_t array, Place place) {
     /* loop: a base for the run, and the coordinate that moves */
     const Group *fast = emit_in_loop_columns(e) ? &e->outer[e->outer_count - 1]
                                                 : &e->inner[e->inner_count - 1];
+    if (strcmp(emit_base(e, array), "0") == 0) return emit_offset(e, array, fast, 1);
     if (!e->at_name[array])
         e->at_name[array] = emit_unique(e, arena_printf(e->arena, "%s_at", e->field_name[array]));
     return emit_join_offset(e, e->at_name[array], emit_offset(e, array, fast, 1));
@@ -251,7 +258,20 @@ static bool is_own_reduction(const Emitter *e, ValueId v) {
     return (op_info[e->f->values[v].op].flags & OP_REDUCTION) && !is_load(e, v);
 }
 
-static void emit_value(Emitter *e, Text *out, ValueId v, Place place) {
+/* An expression without the brackets around all of it. */
+const char *emit_bare(Emitter *e, const char *text) {
+    if (*text != '(') return text;
+    size_t size = strlen(text);
+    int depth = 0;
+    for (size_t i = 0; i < size; i++) {
+        depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+        if (depth == 0 && i + 1 < size) return text;
+    }
+    return arena_copy(e->arena, text + 1, size - 2);
+}
+
+/* `kept`: other sections use it too, so it needs a name. */
+static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept) {
     const Value *value = &e->f->values[v];
     bool load = is_load(e, v), infix = false;
     const char *text = load ? load_text(e, v, place) : operation_text(e, value);
@@ -260,7 +280,7 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place) {
         return;
     }
     infix = strchr(text, ' ') && (op_info[value->op].flags & OP_INFIX);
-    if (!load && !value->name && e->uses[v] <= 1 && strlen(text) <= INLINE_LENGTH) {
+    if (!load && !kept && !value->name && e->uses[v] <= 1 && strlen(text) <= INLINE_LENGTH) {
         e->text_of[v] = infix ? arena_printf(e->arena, "(%s)", text) : text;
         return;
     }
@@ -271,21 +291,24 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place) {
     }
     if (!load) quote_line(e, out, value->range);
     e->text_of[v] = e->name_of[v];
-    text_printf(out, "const %s %s = %s;\n", emit_type((Type)value->type), e->name_of[v], text);
+    text_printf(out, "const %s %s = %s;\n", emit_type((Type)value->type), e->name_of[v],
+                emit_bare(e, text));
 }
 
 void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,
                   Place place) {
     const Function *f = e->f;
     bool *wanted = arena_alloc(e->arena, f->value_count * sizeof *wanted);
+    bool *kept = arena_alloc(e->arena, f->value_count * sizeof *kept);
     memset(e->uses, 0, f->value_count * sizeof *e->uses);
     for (size_t i = 0; i < count; i++) {
         wanted[roots[i]] = true;
+        kept[roots[i]] = place == PLACE_SCALAR || place == PLACE_OUTER || place == PLACE_ROW;
         e->uses[roots[i]]++;
     }
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
         if (!wanted[v]) continue;
-        if (available >> e->phase->level[v] & 1 || is_own_reduction(e, v)) {
+        if (available >> e->phase->level[v] & 1 || e->ready[v] || is_own_reduction(e, v)) {
             wanted[v] = false;
             continue;
         }
@@ -296,8 +319,11 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
         }
     }
     e->last_line = 0;
-    for (ValueId v = 1; v < f->value_count; v++)
-        if (wanted[v]) emit_value(e, out, v, place);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        if (!wanted[v]) continue;
+        emit_value(e, out, v, place, kept[v]);
+        if (place == PLACE_ROW) e->ready[v] = true;
+    }
 }
 
 ValueId emit_stored(const Emitter *e, const PhaseStore *store) {
@@ -311,7 +337,7 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
     for (size_t i = 0; i < e->phase->store_count; i++) {
         const PhaseStore *store = &e->phase->stores[i];
         if (store->level != level) continue;
-        const char *value = e->text_of[emit_stored(e, store)];
+        const char *value = emit_bare(e, e->text_of[emit_stored(e, store)]);
         if (place == PLACE_ELEMENT && e->four[store->array]) {
             text_printf(out, "%s.at[e] = %s;\n", e->four_name[store->array], value);
             continue;

@@ -3,7 +3,8 @@
  * The headers under templates/ are read as paragraphs (text between blank lines). One that defines
  * functions (LS_FN type name(...)) or a macro is kept when what it defines is used, directly or by a
  * kept one; any other paragraph of code is always kept, one of comment goes with the paragraph under
- * it. So generated text shows all it is made of and the toolchains read little. */
+ * it. Include guards, and the file's own comment above them, are left out. So generated text shows all it
+ * is made of and the toolchains read little. */
 #include <ctype.h>
 #include <string.h>
 
@@ -80,6 +81,16 @@ static void find_defines(Library *library, Paragraph *paragraph) {
     if (paragraph->size > 3 && memcmp(paragraph->text, "#if", 3) == 0) paragraph->optional = false;
 }
 
+/* "#ifndef X" and "#define X" with nothing after them, or an "#endif" alone. */
+static bool is_guard(const char *text, size_t size) {
+    if (size >= 6 && memcmp(text, "#endif", 6) == 0 && !memchr(text, '\n', size)) return true;
+    const char *ifndef = strstr(text, "#ifndef LS_"), *define = strstr(text, "\n#define LS_");
+    if (!ifndef || !define || ifndef >= text + size || define >= text + size) return false;
+    size_t word = strcspn(ifndef + 8, "\n");
+    return define == ifndef + 8 + word && text + size == define + 9 + word &&
+           memcmp(ifndef + 8, define + 9, word) == 0;
+}
+
 static void read_file(Library *library, const char *path) {
     const char *text = embedded_text(path);
     if (!text) bug(library->arena->compiler, "templates/%s is not embedded", path);
@@ -98,6 +109,7 @@ static void read_file(Library *library, const char *path) {
         const char *close = own[0] == '/' && own[1] == '*' ? strstr(own, "*/") : NULL;
         comment_waits = close && close + 2 == last;
         if (comment_waits) continue;
+        if (is_guard(own, (size_t)(last - own))) continue;
         library->paragraphs = arena_grow(library->arena, library->paragraphs, library->count,
                                          &library->capacity, sizeof(Paragraph));
         library->paragraphs[library->count] = (Paragraph){.text = begin, .size = (size_t)(end - begin)};

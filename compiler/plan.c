@@ -136,8 +136,11 @@ static Level store_level(Planner *p, const Store *store, uint32_t index) {
 
 static void place_store(Planner *p, size_t s, uint32_t from) {
     const Store *store = &p->function->stores[s];
-    for (uint32_t i = from; i < p->plan->phase_count; i++)
-        if (store_level(p, store, i) != LEVEL_COUNT) {
+    /* A whole reduction's epilogue runs once anyhow; a tail needs a count of the blocks of its own. */
+    for (int tails = 0; tails < 2; tails++)
+        for (uint32_t i = from; i < p->plan->phase_count; i++) {
+            Level level = store_level(p, store, i);
+            if (level == LEVEL_COUNT || (level == LEVEL_TAIL && !tails)) continue;
             p->store_home[s] = i;
             return;
         }
