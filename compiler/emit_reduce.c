@@ -330,7 +330,7 @@ static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
                         "%s_most = ls_tree_%s(a->%s + run, tiles);\n"
                         "for (i64 i = run + ls_lane(); i < run + tiles; i += LS_LANES)\n"
                         "    a->%s[i] = a->%s[i] * ls_exp_%s(a->%s[i] - %s_most);\n"
-                        "ls_group_barrier();\n",
+                        "ls_group_sync();\n",
                         r->s, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->s);
         text_printf(out, "%s_part = ls_tree_%s(a->%s + run, tiles);\n", r->s, r->kind, r->part);
     }

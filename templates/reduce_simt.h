@@ -8,7 +8,7 @@
     LS_FN type ls_group_##kind(type value) {                                                       \
         LS_UNROLL                                                                                  \
         for (int mask = 1; mask < 32; mask *= 2)                                                   \
-            value = ls_combine_##kind(value, ls_shuffle_xor_##type(value, (u32)mask));             \
+            value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                    \
         return value;                                                                              \
     }                                                                                              \
     LS_FN type ls_tile_##kind(type (*level)[4]) {                                                  \
@@ -34,7 +34,7 @@
                     ls_gather_##kind(values + 1024 * tile, ls_least(1024, count - 1024 * tile));   \
                 if (ls_lane() == 0) values[count + tile] = value;                                  \
             }                                                                                      \
-            ls_group_barrier();                                                                    \
+            ls_group_sync();                                                                       \
             values += count;                                                                       \
             count = tiles;                                                                         \
         }                                                                                          \
@@ -42,9 +42,9 @@
     }
 
 #define LS_ARG_SHUFFLE(kind, type)                                                                 \
-    LS_FN ls_arg_##kind ls_shuffle_xor_ls_arg_##kind(ls_arg_##kind a, u32 mask) {                  \
-        a.value = ls_shuffle_xor_##type(a.value, mask);                                            \
-        a.index = ls_shuffle_xor_i64(a.index, mask);                                               \
+    LS_FN ls_arg_##kind ls_shuffle_xor(ls_arg_##kind a, u32 mask) {                                \
+        a.value = ls_shuffle_xor(a.value, mask);                                                   \
+        a.index = ls_shuffle_xor(a.index, mask);                                                   \
         return a;                                                                                  \
     }
 
@@ -52,14 +52,14 @@
  * before, and whose writes they do not see. The counter is 0 again for the next launch. */
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
     u32 before = 0;
-    ls_group_barrier();
+    ls_group_sync();
     if (ls_lane() == 0) {
         ls_fence();
         before = ls_atomic_add_u32(counter, 1);
         if (before + 1 == expected) *counter = 0;
     }
     LS_UNROLL
-    for (u32 mask = 1; mask < 32; mask *= 2) before |= ls_shuffle_xor_u32(before, mask);
+    for (u32 mask = 1; mask < 32; mask *= 2) before |= ls_shuffle_xor(before, mask);
     ls_fence();
     return before + 1 == expected;
 }
