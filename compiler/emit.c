@@ -31,7 +31,7 @@ void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, s
         if (!end) end = line + strlen(line);
         const char *begin = line;
         while (begin < end && *begin == ' ') begin++;
-        const char *close = *begin == '@' ? memchr(begin + 1, '@', (size_t)(end - begin - 1)) : NULL;
+        const char *close = begin < end && *begin == '@' ? strchr(begin + 1, '@') : NULL;
         if (close && close + 1 == end) {
             const char *text = hole_text(e, holes, count, begin + 1, (size_t)(close - begin - 1), skeleton);
             while (text && *text) {
@@ -44,8 +44,8 @@ void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, s
             }
         } else {
             for (const char *at = line; at < end;) {
-                close = *at == '@' ? memchr(at + 1, '@', (size_t)(end - at - 1)) : NULL;
-                if (close) {
+                close = *at == '@' ? strchr(at + 1, '@') : NULL;
+                if (close && close < end) {
                     text_puts(out, hole_text(e, holes, count, at + 1, (size_t)(close - at - 1), skeleton));
                     at = close + 1;
                 } else {

@@ -287,6 +287,9 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
     if (!e->name_of[v]) {
         const char *wish = value->name;
         if (value->op == OP_PARAMETER) wish = e->f->parameters[value->payload].name;
+        for (size_t i = 0; !wish && i < e->phase->store_count; i++)
+            if (emit_stored(e, &e->phase->stores[i]) == v)
+                wish = e->plan->arrays[e->phase->stores[i].array].name;
         e->name_of[v] = emit_unique(e, wish ? wish : arena_printf(e->arena, "t%u", v));
     }
     if (!load) quote_line(e, out, value->range);
