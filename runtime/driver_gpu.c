@@ -64,6 +64,23 @@ static void take_down(const Gpu *gpu, int (*release)(void *handle), void *handle
     vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
 }
 
+/* MAKE(gpu, handle, release, TRY(...)): WITH for a call that makes *handle, which is NULL before.
+ * What was made is given up again when the thread's device could not be put back. */
+static ls_status made(const Gpu *gpu, ls_status status, int (*release)(void *handle),
+                      void **handle) {
+    if (status == LS_OK || !*handle) return status;
+    take_down(gpu, release, *handle);
+    *handle = NULL;
+    return status;
+}
+
+#define MAKE(gpu, handle, release, call)                                                           \
+    GpuCurrent before;                                                                             \
+    ls_status entered = enter((gpu), &before);                                                     \
+    return entered == LS_OK                                                                        \
+               ? made((gpu), leave((gpu), before, (call)), (gpu)->library.calls.release, (handle)) \
+               : entered
+
 /* ---- the device ---- */
 
 static size_t gpu_list(const Driver *driver, ls_device_info *devices, size_t capacity) {
@@ -113,7 +130,8 @@ static ls_status find_device(Gpu *gpu, int index, Error *error) {
 }
 
 static ls_status create_stream(Gpu *gpu) {
-    WITH(gpu, TRY(gpu, "creating the stream", stream_create, &gpu->stream, 0));
+    MAKE(gpu, &gpu->stream, stream_destroy,
+         TRY(gpu, "creating the stream", stream_create, &gpu->stream, 0));
 }
 
 static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *error,
@@ -169,7 +187,7 @@ static ls_status gpu_synchronize(Device *device) {
 static ls_status gpu_allocate(Device *device, size_t bytes, void **pointer) {
     Gpu *gpu = (Gpu *)device;
     *pointer = NULL;
-    WITH(gpu, TRY(gpu, "allocating memory", memory_allocate, pointer, bytes));
+    MAKE(gpu, pointer, memory_free, TRY(gpu, "allocating memory", memory_allocate, pointer, bytes));
 }
 
 static void gpu_release(Device *device, void *pointer) {
@@ -238,9 +256,7 @@ static ls_status find_kernels(Gpu *gpu, const ls_image *image, const ls_image_va
         const char *name = variant->kernels[i].name;
         snprintf(doing, sizeof doing, "looking for kernel `%.100s`", name);
         status = TRY(gpu, doing, module_function, &kernels[i].gpu, *module, name);
-        if (status != LS_OK) gpu->library.calls.module_unload(*module);
     }
-    if (status != LS_OK) *module = NULL;
     return status;
 }
 
@@ -252,7 +268,7 @@ static ls_status gpu_load(Device *device, const ls_image *image, const ls_image_
     if (!code)
         return error_set(device->error, LS_ERROR_UNSUPPORTED,
                          "loading step `%s`: the image holds code for a CPU only", image->step);
-    WITH(gpu, find_kernels(gpu, image, variant, code, kernels, module));
+    MAKE(gpu, module, module_unload, find_kernels(gpu, image, variant, code, kernels, module));
 }
 
 static void gpu_unload(Device *device, void *module) {
@@ -295,7 +311,7 @@ static ls_status gpu_launch(Device *device, const Launch *launch) {
 static ls_status gpu_event_create(Device *device, void **event) {
     Gpu *gpu = (Gpu *)device;
     *event = NULL;
-    WITH(gpu, TRY(gpu, "creating an event", event_create, event, 0));
+    MAKE(gpu, event, event_destroy, TRY(gpu, "creating an event", event_create, event, 0));
 }
 
 static ls_status gpu_event_record(Device *device, void *event) {
@@ -332,10 +348,10 @@ static ls_status gpu_capture_begin(Device *device) {
     WITH(gpu, TRY(gpu, "beginning a capture", capture_begin, gpu->stream, GPU_CAPTURE_RELAXED));
 }
 
-static ls_status finish_capture(Gpu *gpu, void **graph) {
+static ls_status finish_capture(Gpu *gpu, void **graph, bool wanted) {
     void *recorded = NULL;
     ls_status status = TRY(gpu, "ending a capture", capture_end, gpu->stream, &recorded);
-    if (status == LS_OK && graph)
+    if (status == LS_OK && wanted)
         status = TRY(gpu, "instantiating a graph", graph_instantiate, graph, recorded, 0);
     if (recorded) gpu->library.calls.graph_destroy(recorded);
     return status;
@@ -343,8 +359,10 @@ static ls_status finish_capture(Gpu *gpu, void **graph) {
 
 static ls_status gpu_capture_end(Device *device, void **graph) {
     Gpu *gpu = (Gpu *)device;
-    if (graph) *graph = NULL;
-    WITH(gpu, finish_capture(gpu, graph));
+    void *executable = NULL;
+    if (!graph) graph = &executable; /* stays NULL */
+    *graph = NULL;
+    MAKE(gpu, graph, graph_release, finish_capture(gpu, graph, graph != &executable));
 }
 
 static ls_status gpu_graph_launch(Device *device, void *graph) {

@@ -1,0 +1,450 @@
+/* driver_test.c: every call site and every error path of the GPU driver, on a stand-in library.
+ * Built once for CUDA and once for HIP: DEVICE, TARGET, VARIABLE and STAND_IN_PATH are the build's.
+ */
+#include "fixtures.h"
+#include "stand_in.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static StandIn *control;
+
+/* step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool): two kernels, one temporary. */
+static const uint8_t axes[] = {0};
+static const ls_image_axis axis[] = {{"n", -1}};
+static const ls_image_parameter parameters[] = {{"p", LS_INOUT, LS_F32, 1, axes, 0, 0, 1},
+                                                {"count", LS_INOUT, LS_I64, 0, NULL, 1, 5, 2},
+                                                {"flag", LS_IN, LS_BOOL, 0, NULL, 0, 0, 3}};
+static const ls_image_kernel kernels[] = {
+    {"drive", {1, 1, {{1, 0, 1}}}, 1000, 128, 2, 0, 1},
+    {"drive_end", {1, 1, {{1, 0, 1}}}, 1, 32, 1, 1, 1},
+};
+static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}}, 1}};
+static const char code[] = "stand-in code";
+static const ls_image_variant variants[] = {{"tiles", LS_LAYOUT_DENSE, 0, NULL, UINT64_MAX, 1,
+                                             temporaries, 2, kernels, NULL, code, sizeof code,
+                                             NULL}};
+static const ls_image image = {LS_IMAGE_VERSION, "drive", TARGET,  "drive.step", 1, 1, axis, 3,
+                               parameters,       1,       variants};
+static const ls_image *const images[] = {&image};
+
+static unsigned grids[2], blocks[2];
+
+/* The stand-in's device memory is the host's, so a hook can be the kernel. */
+static void hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
+    int64_t *counter = (int64_t *)(uintptr_t)words[2];
+    size_t which = strcmp(kernel, "drive_end") == 0;
+    grids[which] = grid;
+    blocks[which] = block;
+    if (which) ++*counter;
+    assert_int_equal(*(const unsigned char *)(uintptr_t)words[3], 1);
+    assert_int_equal((uintptr_t)words[4] % 256, 0);
+}
+
+/* Reads the stand-in's own symbols of the vendor: what is current on this thread. */
+static GpuCurrent current(void) {
+    GpuCurrent now = {NULL};
+    long calls = control->calls, fail_at = control->fail_at;
+    void *library = dlopen(STAND_IN_PATH, RTLD_NOW);
+    control->fail_at = 0;
+    if (strcmp(DEVICE, "cuda") == 0) {
+        int (*get)(void **);
+        void *address = dlsym(library, "cuCtxGetCurrent");
+        memcpy(&get, &address, sizeof address);
+        get(&now.context);
+    } else {
+        int (*get)(int *);
+        void *address = dlsym(library, "hipGetDevice");
+        memcpy(&get, &address, sizeof address);
+        get(&now.device);
+    }
+    control->calls = calls;
+    control->fail_at = fail_at;
+    dlclose(library);
+    return now;
+}
+
+static void reset(void) {
+    *control = (StandIn){.version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .hook = hook};
+    setenv(VARIABLE, STAND_IN_PATH, 1);
+}
+
+static void assert_nothing_left(void) {
+    assert_int_equal(control->contexts, 0);
+    assert_int_equal(control->streams, 0);
+    assert_int_equal(control->allocations, 0);
+    assert_int_equal(control->modules, 0);
+    assert_int_equal(control->events, 0);
+    assert_int_equal(control->recordings, 0);
+    assert_int_equal(control->graphs, 0);
+}
+
+typedef struct Session {
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    ls_graph *graph;
+    ls_event *start, *end;
+    void *p;
+} Session;
+
+/* One of everything the driver does. Stops at the first error. */
+static ls_status use_everything(Session *s) {
+    const int64_t length = 20500;
+    int64_t counted = 0;
+    uint8_t flag = 1;
+    double ms = 0;
+    char bytes[64] = "";
+#define DO(call)                              \
+    do {                                      \
+        ls_status status_ = (call);           \
+        if (status_ != LS_OK) return status_; \
+    } while (0)
+    DO(ls_context_create(DEVICE ":1", NULL, &s->context));
+    DO(ls_alloc(s->context, (size_t)length * 4, &s->p));
+    DO(ls_fill_zero(s->context, s->p, 64));
+    DO(ls_copy_in(s->context, s->p, bytes, sizeof bytes));
+    DO(ls_copy_out(s->context, bytes, s->p, sizeof bytes));
+    DO(ls_program_from_images(s->context, images, 1, NULL, NULL, NULL, &s->program));
+    DO(ls_step_create(s->program, "drive", &s->step));
+    ls_tensor tensor = tensor_of(s->p, LS_F32, 1, &length);
+    DO(ls_step_bind(s->step, "p", &tensor));
+    DO(ls_step_set(s->step, "flag", &flag));
+    DO(ls_step_launch(s->step));
+    DO(ls_event_create(s->context, &s->start));
+    DO(ls_event_create(s->context, &s->end));
+    DO(ls_event_record(s->start));
+    DO(ls_graph_begin(s->context));
+    ls_status status = ls_step_launch(s->step);
+    ls_status ended = ls_graph_end(s->context, &s->graph);
+    if (status != LS_OK) {
+        assert_int_not_equal(ended, LS_OK);
+        return status;
+    }
+    DO(ended);
+    DO(ls_graph_launch(s->graph));
+    DO(ls_graph_launch(s->graph));
+    DO(ls_event_record(s->end));
+    DO(ls_event_elapsed(s->start, s->end, &ms));
+    assert_true(ms == 1.5);
+    DO(ls_step_get(s->step, "count", &counted));
+    assert_int_equal(counted, 8);
+    DO(ls_synchronize(s->context));
+    return LS_OK;
+#undef DO
+}
+
+static void close_session(Session *s) {
+    ls_event_destroy(s->start);
+    ls_event_destroy(s->end);
+    ls_graph_destroy(s->graph);
+    ls_step_destroy(s->step);
+    ls_program_destroy(s->program);
+    if (s->context) ls_free(s->context, s->p);
+    ls_context_destroy(s->context);
+}
+
+static void whole_path(void **state) {
+    (void)state;
+    reset();
+    Session s = {0};
+    GpuCurrent before = current();
+    EXPECT_OK(s.context, use_everything(&s));
+    GpuCurrent after = current();
+    assert_memory_equal(&before, &after, sizeof before); /* the thread's device is as it was */
+    assert_string_equal(ls_context_device(s.context), DEVICE ":1");
+    assert_string_equal(ls_context_target(s.context), TARGET);
+    assert_string_equal(ls_context_describe(s.context),
+                        "Stand-in 1, " TARGET ", 10 multiprocessors");
+    assert_int_equal(control->launches, 6);
+    assert_int_equal(control->graph_launches, 2);
+    assert_int_equal(control->capture_mode, GPU_CAPTURE_RELAXED);
+    assert_int_equal(grids[0], 20); /* 21 blocks of work on 2 x 10 multiprocessors */
+    assert_int_equal(blocks[0], 128);
+    assert_int_equal(grids[1], 1);
+    assert_int_equal(blocks[1], 32);
+    ls_step_statistics statistics;
+    EXPECT_OK(s.context, ls_step_stats(s.step, &statistics));
+    assert_int_equal(statistics.threads, 128);
+    close_session(&s);
+    assert_nothing_left();
+}
+
+/* Every call of gpu.def that this vendor has is made by the paths tested here. */
+static void every_call_is_used(void **state) {
+    (void)state;
+    reset();
+    Session s = {0};
+    EXPECT_OK(s.context, use_everything(&s));
+    void *more;
+    control->memory = 0;
+    EXPECT_FAILURE(s.context, LS_ERROR_MEMORY, ls_alloc(s.context, 1 << 20, &more), "ls_alloc",
+                   "no 1.0 MiB more on " DEVICE ":1, which has 3.0 of 8.0 MiB free",
+                   "this context holds");
+    assert_null(more);
+    control->fail_at = control->calls + 1;
+    control->fail_with = STAND_IN_ERROR;
+    assert_int_equal(ls_synchronize(s.context), LS_ERROR_DEVICE);
+    control->fail_at = 0;
+    close_session(&s);
+    assert_nothing_left();
+    const Vendor *vendor = strcmp(DEVICE, "cuda") == 0 ? &vendor_cuda : &vendor_hip;
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (!vendor->names[i] || i == VERB_fill_16) continue; /* no rank-0 value has two bytes */
+        if (!control->called[i]) fail_msg("%s was never called", vendor->names[i]);
+    }
+}
+
+static bool gives_up(GpuVerb verb) {
+    static const GpuVerb verbs[] = {VERB_context_release, VERB_stream_destroy, VERB_memory_free,
+                                    VERB_module_unload,   VERB_event_destroy,  VERB_graph_release,
+                                    VERB_graph_destroy};
+    for (size_t i = 0; i < COUNT(verbs); i++)
+        if (verbs[i] == verb) return true;
+    return false;
+}
+
+/* The n-th call fails, for every n: the right call is blamed, and nothing is left behind. */
+static void every_call_fails_once(void **state) {
+    (void)state;
+    long n = 0, reported = 0;
+    for (bool reached = true; reached;) {
+        reset();
+        control->fail_at = ++n;
+        control->fail_with = STAND_IN_ERROR;
+        Session s = {0};
+        ls_status status = use_everything(&s);
+        reached = control->calls >= n;
+        const char *message = ls_error_message(s.context);
+        if (reached && status == LS_OK && !gives_up(control->failed))
+            fail_msg("call %ld, %s: its failure went unnoticed", n, control->failed_name);
+        if (status != LS_OK) {
+            reported++;
+            assert_int_equal(status, LS_ERROR_DEVICE);
+            /* A launch that failed inside a capture is told once more by ls_graph_end. */
+            if (!strstr(message, control->failed_name) || !strstr(message, "STAND_IN_FAILED (999)"))
+                fail_msg("call %ld, %s: the message is: %s", n, control->failed_name, message);
+        }
+        close_session(&s);
+        reached = reached || control->calls >= n; /* it may come in taking down */
+        /* When making the device current fails in taking down, what was to go goes with the
+         * process. */
+        bool blocked = status == LS_OK && !gives_up(control->failed);
+        if (!blocked && control->streams + control->allocations + control->modules != 0)
+            fail_msg("call %ld, %s: something was left behind", n, control->failed_name);
+        if (!blocked) assert_nothing_left();
+    }
+    assert_true(n > 60);
+    assert_true(reported > 50);
+}
+
+static void foreign_stream(void **state) {
+    (void)state;
+    reset();
+    ls_context *first, *second;
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &first));
+    assert_int_equal(control->streams, 1);
+    long streams = control->streams;
+    char stream[512] = "s"; /* as the stand-in makes one */
+    EXPECT_OK(NULL, ls_context_create(DEVICE, stream, &second));
+    assert_int_equal(control->streams, streams); /* none of its own */
+    EXPECT_OK(second, ls_synchronize(second));
+    ls_context_destroy(second);
+    assert_int_equal(control->streams, streams);
+    ls_context_destroy(first);
+    assert_nothing_left();
+}
+
+static void capture_that_is_spoilt(void **state) {
+    (void)state;
+    reset();
+    Session s = {0};
+    ls_graph *graph;
+    EXPECT_OK(s.context, use_everything(&s));
+    EXPECT_OK(s.context, ls_graph_begin(s.context));
+    assert_int_equal(ls_synchronize(s.context), LS_ERROR_STATE);
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_graph_end(s.context, &graph), "ls_synchronize");
+    assert_null(graph);
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    EXPECT_OK(s.context, ls_graph_begin(s.context));
+    ls_event_destroy(s.start);
+    ls_event_destroy(s.end);
+    ls_graph_destroy(s.graph);
+    ls_step_destroy(s.step);
+    ls_program_destroy(s.program);
+    ls_context_destroy(s.context); /* in the middle of a capture; the memory goes with it */
+    assert_nothing_left();
+}
+
+static void listing(void **state) {
+    (void)state;
+    reset();
+    ls_device_info info[8];
+    size_t count = ls_devices(info, 8), found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(info[i].name, DEVICE, strlen(DEVICE)) != 0) continue;
+        assert_true(info[i].usable);
+        assert_non_null(strstr(info[i].description, ", " TARGET ", 10 multiprocessors"));
+        found++;
+    }
+    assert_int_equal(found, 2);
+    assert_int_equal(ls_devices(NULL, 0), count);
+    assert_int_equal(control->contexts, 0); /* looking takes no context */
+}
+
+/* The one line for a device that cannot be used. */
+static void expect_reason(const char *piece) {
+    ls_device_info info[8];
+    size_t count = ls_devices(info, 8);
+    ls_context *context;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(info[i].name, DEVICE) != 0) continue;
+        assert_false(info[i].usable);
+        if (!strstr(info[i].description, piece))
+            fail_msg("\"%s\" is not in: %s", piece, info[i].description);
+        EXPECT_FAILURE(NULL, LS_ERROR_DEVICE, ls_context_create(DEVICE, NULL, &context),
+                       "ls_context_create: " DEVICE " cannot be used: ", piece);
+        return;
+    }
+    fail_msg("no line for " DEVICE);
+}
+
+static void reasons(void **state) {
+    (void)state;
+    reset();
+    control->devices = 0;
+    expect_reason("driver is there but finds no device");
+    reset();
+    control->version = 1;
+    expect_reason("driver is too old: it gives version 1, Lockstep needs ");
+    static const struct {
+        int error;
+        const char *piece;
+    } rows[] = {{100, "finds no device"},
+                {101, "finds no device"},
+                {34, "stub library"},
+                {803, "different versions: reboot"},
+                {999, "failed with STAND_IN_FAILED (999)"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        reset();
+        control->fail_at = 1;
+        control->fail_with = rows[i].error;
+        ls_context *context;
+        EXPECT_FAILURE(NULL, LS_ERROR_DEVICE, ls_context_create(DEVICE, NULL, &context),
+                       rows[i].piece);
+    }
+    reset();
+    setenv(VARIABLE, "libm.so.6", 1); /* a library, but not a driver */
+    expect_reason("driver is too old, it lacks ");
+    setenv(VARIABLE, "/nonexistent/driver.so", 1);
+    expect_reason("/nonexistent/driver.so cannot be loaded (" VARIABLE ")");
+    reset();
+    ls_context *context;
+    EXPECT_FAILURE(NULL, LS_ERROR_DEVICE, ls_context_create(DEVICE ":2", NULL, &context),
+                   "there is no " DEVICE ":2, only 2 devices, counted from 0");
+    assert_nothing_left();
+}
+
+static void automatic(void **state) {
+    (void)state;
+    reset();
+    setenv("LOCKSTEP_CUDA", strcmp(DEVICE, "cuda") == 0 ? STAND_IN_PATH : "/nonexistent", 1);
+    ls_context *context;
+    EXPECT_OK(NULL, ls_context_create("auto", NULL, &context));
+    assert_string_equal(ls_context_device(context), DEVICE ":0");
+    ls_context_destroy(context);
+    control->devices = 0;
+    EXPECT_OK(NULL, ls_context_create(NULL, NULL, &context));
+    assert_string_equal(ls_context_device(context), "cpu");
+    ls_context_destroy(context);
+    reset();
+}
+
+/* Which code suits which device. */
+static void targets(void **state) {
+    (void)state;
+    static const struct {
+        const Vendor *vendor;
+        const char *device, *targets[4]; /* best first; NULL ends those that suit */
+        const char *unsuitable;
+    } rows[] = {
+        {&vendor_cuda, "sm_90", {"sm_90a", "sm_90", "compute_90", "compute_80"}, "sm_80"},
+        {&vendor_cuda, "sm_89", {"sm_89", "sm_86", "sm_80", "compute_75"}, "compute_90"},
+        {&vendor_cuda, "sm_120", {"sm_120", "compute_100", "compute_90", NULL}, "sm_100"},
+        {&vendor_cuda, "sm_100", {"sm_100", NULL, NULL, NULL}, "compute_90a"},
+        {&vendor_cuda, "sm_90", {"sm_90", NULL, NULL, NULL}, "gfx90a"},
+        {&vendor_cuda, "sm_90", {"sm_90", NULL, NULL, NULL}, "sm_"},
+        {&vendor_cuda, "sm_90", {"sm_90", NULL, NULL, NULL}, "sm_89x"},
+        {&vendor_hip, "gfx90a", {"gfx90a", NULL, NULL, NULL}, "gfx908"},
+        {&vendor_hip, "gfx90a", {"gfx90a", NULL, NULL, NULL}, "cpu"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int last = 1 << 30;
+        for (int k = 0; k < 4 && rows[i].targets[k]; k++) {
+            int score = rows[i].vendor->suits(rows[i].device, rows[i].targets[k]);
+            if (score <= 0 || score >= last)
+                fail_msg("%s on %s", rows[i].targets[k], rows[i].device);
+            last = score;
+        }
+        if (rows[i].vendor->suits(rows[i].device, rows[i].unsuitable))
+            fail_msg("%s on %s", rows[i].unsuitable, rows[i].device);
+    }
+}
+
+static void wrong_code(void **state) {
+    (void)state;
+    reset();
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    float p[4] = {0};
+    const int64_t length = 4;
+    ls_tensor tensor = tensor_of(p, LS_F32, 1, &length);
+    ls_image_variant bad = variants[0];
+    ls_image bad_image = image;
+    const ls_image *list[] = {&bad_image};
+    bad.code = "garbage";
+    bad_image.variants = &bad;
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, NULL, NULL, NULL, &program));
+    EXPECT_OK(context, ls_step_create(program, "drive", &step));
+    EXPECT_OK(context, ls_step_bind(step, "p", &tensor));
+    EXPECT_OK(context, ls_step_set_number(step, "flag", 1));
+    EXPECT_FAILURE(context, LS_ERROR_DEVICE, ls_step_launch(step),
+                   "loading step `drive` (tiles) on " DEVICE, "ModuleLoadData failed");
+    bad.code = code;
+    EXPECT_OK(context, ls_step_launch(step));
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+    assert_nothing_left();
+}
+
+static int open_control(void **state) {
+    (void)state;
+    void *library = dlopen(STAND_IN_PATH, RTLD_NOW);
+    if (!library) return -1;
+    StandInFunction *get;
+    void *address = dlsym(library, "stand_in");
+    memcpy(&get, &address, sizeof address);
+    control = get();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_path),
+        cmocka_unit_test(every_call_is_used),
+        cmocka_unit_test(every_call_fails_once),
+        cmocka_unit_test(foreign_stream),
+        cmocka_unit_test(capture_that_is_spoilt),
+        cmocka_unit_test(listing),
+        cmocka_unit_test(reasons),
+        cmocka_unit_test(automatic),
+        cmocka_unit_test(targets),
+        cmocka_unit_test(wrong_code),
+    };
+    return cmocka_run_group_tests(tests, open_control, NULL);
+}

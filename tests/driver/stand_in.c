@@ -1,0 +1,413 @@
+/* stand_in.c: see stand_in.h. Built twice: with STAND_IN_CUDA and with STAND_IN_HIP. */
+#include "stand_in.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNUSED __attribute__((unused))
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
+enum { DEVICES_MOST = 8, KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 64 };
+
+StandInFunction stand_in;
+static StandIn state = {.version = 1 << 30, .devices = 2, .memory = SIZE_MAX};
+StandIn *stand_in(void) {
+    return &state;
+}
+
+/* What is current on the thread; a context is a pointer into `contexts`. */
+static char contexts[DEVICES_MOST];
+static _Thread_local void *current_context;
+static _Thread_local int current_device;
+
+static bool is_current(void) {
+#ifdef STAND_IN_CUDA
+    return current_context != NULL;
+#else
+    return true;
+#endif
+}
+
+/* Every object starts with what it is, so that a wrong handle is noticed. */
+typedef struct Object {
+    char kind; /* 's'tream, 'm'odule, 'f'unction, 'e'vent, 'r'ecording, 'g'raph */
+    char name[KERNEL_NAME];
+    bool capturing, recorded;
+    struct Object *functions; /* of a module, and of a recording what it launches */
+    struct Launched {
+        char name[KERNEL_NAME];
+        uint64_t words[WORDS_MOST];
+        unsigned grid, block;
+    } * launched;
+    size_t launched_count;
+} Object;
+
+static int create(void **handle, char kind, long *count) {
+    if (!is_current()) return INVALID_CONTEXT;
+    Object *object = calloc(1, sizeof *object);
+    if (!object) return OUT_OF_MEMORY;
+    object->kind = kind;
+    *handle = object;
+    ++*count;
+    return 0;
+}
+
+static bool is(const void *handle, char kind) {
+    return handle && ((const Object *)handle)->kind == kind;
+}
+
+static int destroy(void *handle, char kind, long *count) {
+    Object *object = handle;
+    if (!is_current()) return INVALID_CONTEXT;
+    if (!is(handle, kind)) return INVALID_HANDLE;
+    for (Object *next; object->functions; object->functions = next) {
+        next = object->functions->functions;
+        free(object->functions);
+    }
+    free(object->launched);
+    free(object);
+    --*count;
+    return 0;
+}
+
+/* ---- what each call does ---- */
+
+static UNUSED int do_initialise(unsigned flags) {
+    return flags ? INVALID_VALUE : 0;
+}
+
+static UNUSED int do_driver_version(int *version) {
+    *version = state.version;
+    return 0;
+}
+
+static UNUSED int do_device_count(int *count) {
+    *count = state.devices;
+    return 0;
+}
+
+static UNUSED int do_device_get(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal < 0 || ordinal >= state.devices ? INVALID_VALUE : 0;
+}
+
+static UNUSED int do_device_name(char *name, int size, int device) {
+    snprintf(name, (size_t)size, "Stand-in %d", device);
+    return 0;
+}
+
+static UNUSED int do_device_attribute(int *value, int attribute, int device) {
+    (void)device;
+    static const struct {
+        int attribute, value;
+    } rows[] = {
+#ifdef STAND_IN_CUDA
+        {16, 10}, {75, 9}, {76, 0}
+#else
+        {63, 10}
+#endif
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        if (rows[i].attribute != attribute) continue;
+        *value = rows[i].value;
+        return 0;
+    }
+    return INVALID_VALUE;
+}
+
+static UNUSED int do_device_properties(void *properties, int device) {
+    (void)device;
+    memset(properties, 0, 792);
+    strcpy((char *)properties + 396, "gfx90a:sramecc+:xnack-");
+    return 0;
+}
+
+static UNUSED int do_error_text(int error, const char **text) {
+    *text = error == STAND_IN_ERROR ? "STAND_IN_FAILED" : "STAND_IN_OTHER";
+    return 0;
+}
+
+static UNUSED const char *do_error_name(int error) {
+    return error == STAND_IN_ERROR ? "STAND_IN_FAILED" : "STAND_IN_OTHER";
+}
+
+static UNUSED int do_context_retain(void **context, int device) {
+    *context = &contexts[device];
+    state.contexts++;
+    return 0;
+}
+
+static UNUSED int do_context_release(int device) {
+    (void)device;
+    state.contexts--;
+    return 0;
+}
+
+static UNUSED int do_context_current(void **context) {
+    *context = current_context;
+    return 0;
+}
+
+static UNUSED int do_context_use(void *context) {
+    current_context = context;
+    return 0;
+}
+
+static UNUSED int do_device_current(int *device) {
+    *device = current_device;
+    return 0;
+}
+
+static UNUSED int do_device_use(int device) {
+    current_device = device;
+    return 0;
+}
+
+static UNUSED int do_stream_create(void **stream, unsigned flags) {
+    state.stream_flags = flags;
+    return create(stream, 's', &state.streams);
+}
+
+static UNUSED int do_stream_destroy(void *stream) {
+    return destroy(stream, 's', &state.streams);
+}
+
+static bool usable(void *stream) {
+    return is_current() && is(stream, 's');
+}
+
+static UNUSED int do_stream_synchronize(void *stream) {
+    return usable(stream) && !((Object *)stream)->capturing ? 0 : INVALID_HANDLE;
+}
+
+static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
+    if (!is_current()) return INVALID_CONTEXT;
+    if (bytes > state.memory) return OUT_OF_MEMORY;
+    *pointer = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!*pointer) return OUT_OF_MEMORY;
+    state.allocations++;
+    return 0;
+}
+
+static UNUSED int do_memory_free(void *pointer) {
+    if (!is_current()) return INVALID_CONTEXT;
+    free(pointer);
+    state.allocations--;
+    return 0;
+}
+
+static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
+    *free_bytes = (size_t)3 << 20;
+    *total_bytes = (size_t)8 << 20;
+    return is_current() ? 0 : INVALID_CONTEXT;
+}
+
+static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
+    if (!usable(stream)) return INVALID_HANDLE;
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) {
+    return do_copy_in(to, from, bytes, stream);
+}
+
+static UNUSED int do_fill_8(void *to, unsigned char value, size_t count, void *stream) {
+    if (!usable(stream)) return INVALID_HANDLE;
+    memset(to, value, count);
+    return 0;
+}
+
+static UNUSED int do_fill_16(void *to, unsigned short value, size_t count, void *stream) {
+    if (!usable(stream)) return INVALID_HANDLE;
+    for (size_t i = 0; i < count; i++) memcpy((char *)to + 2 * i, &value, 2);
+    return 0;
+}
+
+static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *stream) {
+    if (!usable(stream)) return INVALID_HANDLE;
+    for (size_t i = 0; i < count; i++) memcpy((char *)to + 4 * i, &value, 4);
+    return 0;
+}
+
+static UNUSED int do_module_load(void **module, const void *code) {
+    if (strncmp(code, "stand-in code", 13) != 0) return INVALID_VALUE;
+    return create(module, 'm', &state.modules);
+}
+
+static UNUSED int do_module_unload(void *module) {
+    return destroy(module, 'm', &state.modules);
+}
+
+static UNUSED int do_module_function(void **function, void *module, const char *name) {
+    if (!is(module, 'm')) return INVALID_HANDLE;
+    long unused = 0;
+    int error = create(function, 'f', &unused);
+    if (error) return error;
+    Object *made = *function;
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->functions = ((Object *)module)->functions;
+    ((Object *)module)->functions = made;
+    return 0;
+}
+
+static void run(const struct Launched *launched) {
+    state.launches++;
+    if (state.hook) state.hook(launched->name, launched->words, launched->grid, launched->block);
+}
+
+static UNUSED int do_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+    if (!usable(stream) || !is(function, 'f')) return INVALID_HANDLE;
+    if (grid_x < 1 || grid_y != 1 || grid_z != 1 || block_x < 1 || block_y != 1 || block_z != 1 ||
+        shared_bytes || !parameters || extra)
+        return INVALID_VALUE;
+    struct Launched launched = {.grid = grid_x, .block = block_x};
+    memcpy(launched.name, ((Object *)function)->name, sizeof launched.name);
+    /* The test's kernels all have this many words; a driver knows the size from the code. */
+    memcpy(launched.words, parameters[0], 5 * sizeof(uint64_t));
+    Object *queue = stream;
+    if (!queue->capturing) {
+        run(&launched);
+        return 0;
+    }
+    if (!queue->launched) queue->launched = calloc(RECORDED_MOST, sizeof launched);
+    if (!queue->launched || queue->launched_count == RECORDED_MOST) return OUT_OF_MEMORY;
+    queue->launched[queue->launched_count++] = launched;
+    return 0;
+}
+
+static UNUSED int do_event_create(void **event, unsigned flags) {
+    return flags ? INVALID_VALUE : create(event, 'e', &state.events);
+}
+
+static UNUSED int do_event_record(void *event, void *stream) {
+    if (!usable(stream) || !is(event, 'e')) return INVALID_HANDLE;
+    ((Object *)event)->recorded = true;
+    return 0;
+}
+
+static UNUSED int do_event_synchronize(void *event) {
+    return is(event, 'e') ? 0 : INVALID_HANDLE;
+}
+
+static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
+    if (!is(start, 'e') || !is(end, 'e') || !((Object *)start)->recorded) return INVALID_HANDLE;
+    *milliseconds = 1.5f;
+    return 0;
+}
+
+static UNUSED int do_event_destroy(void *event) {
+    return destroy(event, 'e', &state.events);
+}
+
+static UNUSED int do_capture_begin(void *stream, int mode) {
+    if (!usable(stream) || ((Object *)stream)->capturing) return INVALID_HANDLE;
+    ((Object *)stream)->capturing = true;
+    state.capture_mode = mode;
+    return 0;
+}
+
+/* A capture that fails ends all the same, without a graph. */
+static UNUSED int do_capture_end(void *stream, void **graph) {
+    Object *queue = stream;
+    if (!usable(stream) || !queue->capturing) return INVALID_HANDLE;
+    if (state.calls == state.fail_at) {
+        free(queue->launched);
+        queue->launched = NULL;
+        queue->launched_count = 0;
+        queue->capturing = false;
+        return state.fail_with;
+    }
+    int error = create(graph, 'r', &state.recordings);
+    if (error) return error;
+    Object *recording = *graph;
+    recording->launched = queue->launched;
+    recording->launched_count = queue->launched_count;
+    queue->launched = NULL;
+    queue->launched_count = 0;
+    queue->capturing = false;
+    return 0;
+}
+
+static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned long long flags) {
+    const Object *recording = graph;
+    if (!is(graph, 'r') || flags) return INVALID_HANDLE;
+    int error = create(executable, 'g', &state.graphs);
+    if (error) return error;
+    Object *made = *executable;
+    made->launched = calloc(RECORDED_MOST, sizeof *made->launched);
+    if (!made->launched) return OUT_OF_MEMORY;
+    if (recording->launched)
+        memcpy(made->launched, recording->launched,
+               recording->launched_count * sizeof *made->launched);
+    made->launched_count = recording->launched_count;
+    return 0;
+}
+
+static UNUSED int do_graph_launch(void *executable, void *stream) {
+    const Object *graph = executable;
+    if (!usable(stream) || !is(executable, 'g')) return INVALID_HANDLE;
+    state.graph_launches++;
+    for (size_t i = 0; i < graph->launched_count; i++) run(&graph->launched[i]);
+    return 0;
+}
+
+static UNUSED int do_graph_release(void *executable) {
+    return destroy(executable, 'g', &state.graphs);
+}
+
+static UNUSED int do_graph_destroy(void *graph) {
+    return destroy(graph, 'r', &state.recordings);
+}
+
+/* ---- the exported functions ---- */
+
+/* These do their work even when they report an error, as drivers do. */
+static bool gives_up(GpuVerb verb) {
+    switch (verb) {
+    case VERB_context_release:
+    case VERB_stream_destroy:
+    case VERB_memory_free:
+    case VERB_module_unload:
+    case VERB_event_destroy:
+    case VERB_graph_release:
+    case VERB_graph_destroy:
+    case VERB_capture_end: return true;
+    default: return false;
+    }
+}
+
+static int counted(GpuVerb verb, const char *name) {
+    state.called[verb] = 1;
+    if (verb == VERB_error_text || verb == VERB_error_name) return 0; /* part of reporting */
+    if (++state.calls != state.fail_at) return 0;
+    state.failed = verb;
+    state.failed_name = name;
+    return state.fail_with;
+}
+
+#define EXPORT(result, verb, name, parameters, arguments)                      \
+    result name parameters;                                                    \
+    result name parameters {                                                   \
+        int error_ = counted(VERB_##verb, #name);                              \
+        if (error_ && !gives_up(VERB_##verb)) return (result)(intptr_t)error_; \
+        result done_ = do_##verb arguments;                                    \
+        return error_ ? (result)(intptr_t)error_ : done_;                      \
+    }
+
+#ifdef STAND_IN_CUDA
+#define BOTH(result, verb, cuda, hip, parameters, arguments) \
+    EXPORT(result, verb, cuda, parameters, arguments)
+#define CUDA(result, verb, cuda, parameters, arguments) \
+    EXPORT(result, verb, cuda, parameters, arguments)
+#define HIP(result, verb, hip, parameters, arguments)
+#else
+#define BOTH(result, verb, cuda, hip, parameters, arguments) \
+    EXPORT(result, verb, hip, parameters, arguments)
+#define CUDA(result, verb, cuda, parameters, arguments)
+#define HIP(result, verb, hip, parameters, arguments) \
+    EXPORT(result, verb, hip, parameters, arguments)
+#endif
+#include "gpu.def"

@@ -1,0 +1,40 @@
+/* stand_in.h: a driver library that is none: what tests see of it.
+ *
+ * stand_in.c builds as a shared library with the symbols of libcuda or libamdhip64. Device memory
+ * is host memory, every object is counted, and any call can be made to fail. It shows that
+ * driver_gpu.c calls what it should, checks what it calls and gives back what it took, and nothing
+ * about GPUs. */
+#ifndef STAND_IN_H
+#define STAND_IN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu.h"
+
+typedef struct StandIn {
+    /* What the test sets. */
+    long fail_at;  /* the call, counted from 1, that fails; 0: none */
+    int fail_with; /* the error it gives */
+    int version, devices;
+    size_t memory; /* bytes that can be allocated in all */
+    void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
+    /* What it saw. */
+    long calls;
+    GpuVerb failed; /* the call that failed */
+    const char *failed_name;
+    unsigned char called[VERB_COUNT];
+    long contexts, streams, allocations, modules, events, recordings, graphs; /* alive */
+    size_t in_use;
+    long launches, graph_launches;
+    int capture_mode;
+    unsigned stream_flags;
+} StandIn;
+
+/* The one exported function besides the driver's own. */
+typedef StandIn *StandInFunction(void);
+
+enum { STAND_IN_ERROR = 999 }; /* named STAND_IN_FAILED */
+
+#endif
