@@ -1,0 +1,157 @@
+/* compile.c: generated text to a library in this process, through the host's C++ compiler. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "simt_parts.h"
+
+extern char **environ;
+
+enum { PATH_SIZE = 512 };
+
+/* clang first: it keeps every wait of the text a single place in the code. */
+static const char *const compilers[] = {"clang", "g++", "c++"};
+
+static bool write_text(const char *path, const char *source, size_t size, SimtDialect dialect,
+                       const char *const *kernels, size_t kernel_count) {
+    FILE *file = fopen(path, "w");
+    if (!file) return false;
+    fprintf(file, "#define %s 1\n#include \"%s/device.h\"\n#line 1 \"kernel\"\n",
+            dialect == SIMT_CUDA ? "SIMT_CUDA" : "SIMT_HIP", SIMT_FOLDER);
+    fwrite(source, 1, size, file);
+    fputc('\n', file);
+    for (size_t i = 0; i < kernel_count; i++)
+        fprintf(file,
+                "extern \"C\" void simt_enter_%s(const void *arguments) { simt_call(%s, "
+                "arguments); }\n",
+                kernels[i], kernels[i]);
+    bool good = !ferror(file);
+    return fclose(file) == 0 && good;
+}
+
+/* Runs one compiler: 0 and the library, its exit status, or -1 when there is no such compiler. */
+static int run_compiler(const char *compiler, const char *text, const char *library,
+                        const char *log) {
+    char *const words[] = {(char *)compiler,
+                           "-x",
+                           "c++",
+                           "-std=c++17",
+                           "-O1",
+                           "-march=native",
+                           "-ffp-contract=off",
+                           "-fno-math-errno",
+                           "-fno-trapping-math",
+                           "-fno-strict-aliasing",
+                           "-fno-exceptions",
+                           "-fno-rtti",
+                           "-fno-threadsafe-statics",
+                           "-w",
+                           "-fPIC",
+                           "-shared",
+                           "-o",
+                           (char *)library,
+                           (char *)text,
+                           NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    int status = -1;
+    if (posix_spawn_file_actions_init(&actions) != 0) return -1;
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    if (posix_spawnp(&child, compiler, &actions, NULL, words, environ) == 0 &&
+        waitpid(child, &status, 0) == child)
+        status = WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
+    posix_spawn_file_actions_destroy(&actions);
+    return status;
+}
+
+static void read_log(const char *path, char *message, size_t message_size) {
+    FILE *file = fopen(path, "r");
+    size_t size = file ? fread(message, 1, message_size - 1, file) : 0;
+    message[size] = 0;
+    if (file) fclose(file);
+}
+
+static bool compile(const char *text, const char *library, const char *log, char *message,
+                    size_t message_size) {
+    for (size_t i = 0; i < sizeof compilers / sizeof compilers[0]; i++) {
+        int status = run_compiler(compilers[i], text, library, log);
+        if (status == 0) return true;
+        if (status < 0) continue;
+        read_log(log, message, message_size);
+        return false;
+    }
+    snprintf(message, message_size, "the emulator needs a C++ compiler: clang or g++");
+    return false;
+}
+
+static SimtModule *load(const char *path, char *message, size_t message_size) {
+    SimtModule *module = calloc(1, sizeof *module);
+    if (!module) {
+        snprintf(message, message_size, "out of memory");
+        return NULL;
+    }
+    module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    module->machine = module->library ? dlsym(module->library, "simt_machine") : NULL;
+    if (!module->machine) {
+        const char *reason = dlerror();
+        snprintf(message, message_size, "cannot load the compiled text: %s", reason ? reason : "");
+        simt_close(module);
+        return NULL;
+    }
+    return module;
+}
+
+SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
+                      const char *const *kernels, size_t kernel_count, char *message,
+                      size_t message_size) {
+    const char *parent = getenv("TMPDIR");
+    char folder[PATH_SIZE], text[PATH_SIZE + 16], library[PATH_SIZE + 16], log[PATH_SIZE + 16];
+    SimtModule *module = NULL;
+    snprintf(folder, sizeof folder, "%s/simt-XXXXXX", parent && *parent ? parent : "/tmp");
+    if (!mkdtemp(folder)) {
+        snprintf(message, message_size, "cannot make a folder %s", folder);
+        return NULL;
+    }
+    snprintf(text, sizeof text, "%s/kernel.cpp", folder);
+    snprintf(library, sizeof library, "%s/kernel.so", folder);
+    snprintf(log, sizeof log, "%s/log", folder);
+    if (!write_text(text, source, size, dialect, kernels, kernel_count))
+        snprintf(message, message_size, "cannot write %s", text);
+    else if (compile(text, library, log, message, message_size))
+        module = load(library, message, message_size);
+    unlink(text);
+    unlink(library);
+    unlink(log);
+    rmdir(folder);
+    return module;
+}
+
+SimtEntry simt_entry(const SimtModule *module, const char *kernel) {
+    char name[PATH_SIZE];
+    SimtEntry entry = NULL;
+    snprintf(name, sizeof name, "simt_enter_%s", kernel);
+    void *symbol = dlsym(module->library, name);
+    memcpy(&entry, &symbol, sizeof entry);
+    return entry;
+}
+
+void simt_close(SimtModule *module) {
+    if (!module) return;
+    if (module->library) dlclose(module->library);
+    free(module);
+}
+
+bool simt_run(const char *source, size_t size, SimtDialect dialect, const SimtLaunch *launch,
+              char *message, size_t message_size) {
+    SimtModule *module =
+        simt_open(source, size, dialect, &launch->kernel, 1, message, message_size);
+    bool good = module && simt_launch(module, launch, message, message_size);
+    simt_close(module);
+    return good;
+}

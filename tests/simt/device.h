@@ -1,0 +1,138 @@
+/* device.h: the names that NVRTC and hipRTC know without a header and our preludes use, for the
+ * host compiler, on top of machine.h. Stands before a generated CUDA or HIP text; C++17, no
+ * headers. */
+#include "machine.h"
+
+/* Shared memory is static: one block runs at a time. Its section, whose ends the linker names, is
+ * never empty. */
+extern "C" {
+extern unsigned char __start_simt_shared[], __stop_simt_shared[];
+__attribute__((section("simt_shared"), used)) unsigned char simt_shared_start[16];
+SimtMachine simt_machine = {
+    {}, {}, {}, {}, 0, nullptr, nullptr, nullptr, nullptr, __start_simt_shared, __stop_simt_shared};
+}
+
+#define __device__
+#define __global__ __attribute__((used))
+#define __shared__ static __attribute__((section("simt_shared")))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+/* One copy in the code of every wait in the text, so that its address says which wait it is. */
+#if defined(__clang__)
+#define SIMT_WAIT static __attribute__((noinline, nomerge))
+#else
+#define SIMT_WAIT static __attribute__((noinline, noclone))
+#endif
+#define SIMT_PLACE __builtin_return_address(0)
+
+SIMT_WAIT void simt_barrier() {
+    simt_machine.barrier(SIMT_PLACE);
+}
+SIMT_WAIT void simt_group_sync() {
+    simt_machine.group_sync(SIMT_PLACE);
+}
+SIMT_WAIT unsigned long long simt_exchange(unsigned long long value, unsigned lane) {
+    return simt_machine.exchange(value, lane, SIMT_PLACE);
+}
+
+template <class T> static T simt_exchange_value(T value, unsigned lane) {
+    unsigned long long bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    bits = simt_exchange(bits, lane);
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+#if defined(SIMT_CUDA)
+
+#define threadIdx (simt_machine.thread)
+#define blockIdx (simt_machine.block)
+#define blockDim (simt_machine.threads)
+#define gridDim (simt_machine.blocks)
+
+static inline unsigned __float_as_uint(float x) {
+    unsigned bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float __uint_as_float(unsigned bits) {
+    float x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static inline long long __double_as_longlong(double x) {
+    long long bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline double __longlong_as_double(long long bits) {
+    double x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static inline float __fmaf_rn(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+}
+static inline double __fma_rn(double a, double b, double c) {
+    return __builtin_fma(a, b, c);
+}
+static inline float __fsqrt_rn(float x) {
+    return __builtin_sqrtf(x);
+}
+static inline double __dsqrt_rn(double x) {
+    return __builtin_sqrt(x);
+}
+
+template <class T> static T __shfl_xor_sync(unsigned members, T value, int mask) {
+    if (members != 0xffffffffu || mask < 0 || mask > 31)
+        simt_machine.fail("a shuffle must name all 32 lanes and a mask below 32");
+    return simt_exchange_value(value, (simt_machine.thread.x & 31u) ^ (unsigned)mask);
+}
+#define __syncthreads() simt_barrier()
+#define __syncwarp() simt_group_sync()
+static inline void __threadfence() {}
+static inline unsigned atomicAdd(unsigned *counter, unsigned value) {
+    unsigned before = *counter;
+    *counter = before + value;
+    return before;
+}
+
+#elif defined(SIMT_HIP)
+
+#define __builtin_amdgcn_workitem_id_x() (simt_machine.thread.x)
+#define __builtin_amdgcn_workgroup_id_x() (simt_machine.block.x)
+#define __builtin_amdgcn_workgroup_size_x() (simt_machine.threads.x)
+#define __builtin_amdgcn_grid_size_x() (simt_machine.threads.x * simt_machine.blocks.x)
+#define __builtin_amdgcn_fence(order, scope)
+#define __builtin_amdgcn_s_barrier() simt_barrier()
+#define __builtin_amdgcn_wave_barrier() simt_group_sync()
+
+/* Reads the register of another lane of the wave; the address counts bytes, modulo the wave. Lanes
+ * meet in groups of 32, since the two of a wave64 may be at different places, so no other may be
+ * read. */
+static inline int __builtin_simt_ds_bpermute(int address, int value) {
+    unsigned wanted = ((unsigned)address >> 2) & (simt_machine.wave - 1u);
+    unsigned own = simt_machine.thread.x & (simt_machine.wave - 1u);
+    if ((wanted ^ own) > 31u) simt_machine.fail("a lane reads a lane of another group of 32");
+    return simt_exchange_value(value, wanted & 31u);
+}
+#define __builtin_amdgcn_ds_bpermute(address, value) __builtin_simt_ds_bpermute(address, value)
+
+#undef __HIP_MEMORY_SCOPE_AGENT
+#define __HIP_MEMORY_SCOPE_AGENT 0
+#define __hip_atomic_fetch_add(counter, value, order, scope) simt_atomic_add(counter, value)
+static inline unsigned simt_atomic_add(unsigned *counter, unsigned value) {
+    unsigned before = *counter;
+    *counter = before + value;
+    return before;
+}
+
+#endif
+
+/* Called by the entry points that compile.c writes behind the text. */
+template <class Arguments> static void simt_call(void (*kernel)(Arguments), const void *words) {
+    kernel(*static_cast<const Arguments *>(words));
+}

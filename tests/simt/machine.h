@@ -1,0 +1,24 @@
+/* machine.h: what a kernel compiled for the emulator (device.h) and the emulator (launch.c) share.
+ * The kernel's library holds the one SimtMachine; launch.c finds it by name and fills it. */
+#ifndef MACHINE_H
+#define MACHINE_H
+
+typedef struct SimtIndex {
+    unsigned x, y, z;
+} SimtIndex;
+
+typedef struct SimtMachine {
+    SimtIndex thread, block; /* of the thread that runs: set at every turn */
+    SimtIndex threads, blocks;
+    unsigned wave;
+    /* Waits of the running thread. `place` is where it waits: all who meet must wait at one place.
+     */
+    void (*barrier)(const void *place);
+    void (*group_sync)(const void *place);
+    /* Leaves `value` to the group and takes what lane `lane` of the group left. */
+    unsigned long long (*exchange)(unsigned long long value, unsigned lane, const void *place);
+    void (*fail)(const char *why);            /* does not return */
+    unsigned char *shared_begin, *shared_end; /* all shared memory of the text */
+} SimtMachine;
+
+#endif

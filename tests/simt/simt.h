@@ -1,0 +1,42 @@
+/* simt.h: a small GPU in software. It compiles generated CUDA or HIP source for the host, as it is,
+ * and runs a kernel thread by thread, so that its results can be compared with the CPU's bit for
+ * bit.
+ *
+ * Every thread of a block is a fiber that runs until it waits. Blocks, groups and lanes take turns
+ * in an order that follows from the seed, and shared memory starts as rubbish, so what only works
+ * by luck of scheduling fails for some seed. A thread that waits for one that will never come ends
+ * the launch with a message. One launch at a time in a process. */
+#ifndef SIMT_H
+#define SIMT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum SimtDialect { SIMT_CUDA, SIMT_HIP } SimtDialect;
+
+typedef struct SimtModule SimtModule;
+
+/* Compiles the text; `kernels` are the names of its entry points, each taking one structure by
+ * value. NULL after a failure, with the reason in `message`. */
+SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
+                      const char *const *kernels, size_t kernel_count, char *message,
+                      size_t message_size);
+void simt_close(SimtModule *module);
+
+typedef struct SimtLaunch {
+    const char *kernel;
+    const void *arguments;    /* the argument structure: 8-byte words */
+    uint32_t blocks, threads; /* of the grid, of a block */
+    uint32_t wave;            /* 32, or 64 for HIP */
+    uint64_t seed;            /* of the order of turns and of the rubbish in shared memory */
+} SimtLaunch;
+
+/* False when the kernel cannot go on, with the reason in `message`. */
+bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, size_t message_size);
+
+/* Open, launch, close. */
+bool simt_run(const char *source, size_t size, SimtDialect dialect, const SimtLaunch *launch,
+              char *message, size_t message_size);
+
+#endif

@@ -1,0 +1,284 @@
+/* simt_test.c: the emulator itself, and through it the CUDA and HIP preludes: primitives mean what
+ * the preludes say, every device function has the bits of the C dialect, HIP's own square root is
+ * IEEE's, and kernels that would hang are refused with the reason. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prelude.c"
+#include "../../templates/math.h"
+#include "integer.h"
+#include "convert.h"
+#include "every_function.h"
+#include "simt.h"
+
+enum { MESSAGE_SIZE = 4000 };
+
+static unsigned long checks_passed, checks_failed;
+static char message[MESSAGE_SIZE];
+
+static bool check(bool passed, const char *dialect, const char *what) {
+    if (passed)
+        checks_passed++;
+    else if (checks_failed++ < 20)
+        printf("failed: %s: %s %s\n", dialect, what, message);
+    return passed;
+}
+
+static uint64_t random_bits(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* ---- the text ---- */
+
+static char *append_file(char *text, size_t *size, const char *path) {
+    FILE *file = fopen(path, "rb");
+    char buffer[4096];
+    size_t count;
+    if (!file) {
+        printf("cannot read %s\n", path);
+        exit(1);
+    }
+    while ((count = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        char *grown = realloc(text, *size + count + 1);
+        if (!grown) exit(1);
+        text = grown;
+        memcpy(text + *size, buffer, count);
+        *size += count;
+        text[*size] = 0;
+    }
+    fclose(file);
+    return text;
+}
+
+static const char *const kernels[] = {"every",        "roots",        "places",     "shuffles",
+                                      "sums",         "neighbours",   "careless",   "half_barrier",
+                                      "half_shuffle", "two_barriers", "mixed_waits"};
+
+static SimtModule *open_module(SimtDialect dialect) {
+    size_t size = 0;
+    char *text = append_file(NULL, &size,
+                             dialect == SIMT_CUDA ? SIMT_TEMPLATES "/prelude.cu"
+                                                  : SIMT_TEMPLATES "/prelude.hip");
+    text = append_file(text, &size, SIMT_TEMPLATES "/math.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/integer.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/convert.h");
+    text = append_file(text, &size, SIMT_FOLDER "/every_function.h");
+    text = append_file(text, &size, SIMT_FOLDER "/kernels.k");
+    SimtModule *module = simt_open(text, size, dialect, kernels, sizeof kernels / sizeof kernels[0],
+                                   message, sizeof message);
+    free(text);
+    return module;
+}
+
+/* ---- one dialect at one width of wave ---- */
+
+typedef struct Machine {
+    const char *name;
+    SimtDialect dialect;
+    uint32_t wave;
+    SimtModule *module;
+} Machine;
+
+typedef struct Arguments {
+    const void *in;
+    void *out;
+    int64_t count;
+    uint32_t *arrived;
+} Arguments;
+
+static bool launch(const Machine *machine, const char *kernel, uint32_t blocks, uint32_t threads,
+                   uint64_t seed, const void *in, void *out, int64_t count, uint32_t *arrived) {
+    Arguments arguments = {in, out, count, arrived};
+    SimtLaunch description = {kernel, &arguments, blocks, threads, machine->wave, seed};
+    message[0] = 0;
+    return simt_launch(machine->module, &description, message, sizeof message);
+}
+
+static void test_places(const Machine *machine) {
+    enum { BLOCKS = 5, THREADS = 96 };
+    static uint32_t out[BLOCKS * THREADS][8];
+    memset(out, 0xff, sizeof out);
+    if (!check(launch(machine, "places", BLOCKS, THREADS, 1, NULL, out, 0, NULL), machine->name,
+               "places"))
+        return;
+    for (uint32_t i = 0; i < BLOCKS * THREADS; i++) {
+        const uint32_t thread = i % THREADS;
+        const uint32_t expected[8] = {thread,      THREADS,     i / THREADS,  BLOCKS,
+                                      thread % 32, thread / 32, THREADS / 32, 32};
+        check(memcmp(out[i], expected, sizeof expected) == 0, machine->name, "places of a thread");
+    }
+}
+
+static void test_exchanges(const Machine *machine) {
+    static uint32_t out[256];
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        memset(out, 0, sizeof out);
+        check(launch(machine, "shuffles", 2, 128, seed, NULL, out, 0, NULL), machine->name,
+              "shuffles");
+        for (int i = 0; i < 256; i++) check(out[i] == 1, machine->name, "a lane's shuffles");
+    }
+    unsigned long wrong = 0;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        check(launch(machine, "neighbours", 1, 256, seed, NULL, out, 0, NULL), machine->name,
+              "neighbours");
+        for (uint32_t i = 0; i < 256; i++)
+            check(out[i] == (i ^ 31u) + 100, machine->name, "a neighbour's value");
+        check(launch(machine, "careless", 1, 256, seed, NULL, out, 0, NULL), machine->name,
+              "careless");
+        for (uint32_t i = 0; i < 256; i++) wrong += out[i] != (i ^ 31u) + 100;
+    }
+    check(wrong > 0, machine->name, "a missing barrier goes unnoticed");
+}
+
+static void test_sums(const Machine *machine) {
+    enum { COUNT = 10007, BLOCKS = 7 };
+    static uint32_t in[COUNT], out[BLOCKS + 1];
+    uint32_t expected = 0, arrived = 0;
+    for (uint32_t i = 0; i < COUNT; i++) expected += in[i] = i * 2654435761u;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        memset(out, 0xff, sizeof out);
+        check(launch(machine, "sums", BLOCKS, 64u << (seed & 3), seed, in, out, COUNT, &arrived),
+              machine->name, "sums");
+        check(out[BLOCKS] == expected && arrived == 0, machine->name, "the sum of all blocks");
+    }
+}
+
+static void test_every_function(const Machine *machine) {
+    enum { COUNT = 3000, BYTES = 8 * EVERY_SLOTS };
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   0x7f800000,
+                                   0x7fc00001,
+                                   0x80000000,
+                                   0xff800000,
+                                   0x3f800000,
+                                   0x7ff0000000000000,
+                                   0xfff8000000000001,
+                                   0x8000000000000000,
+                                   0x3ff0000000000000,
+                                   0x7fffffff,
+                                   0xffffffffffffffff,
+                                   0x4b000000};
+    uint8_t *in = calloc(COUNT, EVERY_INPUT), *out = calloc(COUNT, BYTES);
+    uint8_t *expected = calloc(COUNT, BYTES);
+    uint64_t state = 0xabcdef12345u;
+    uint32_t slots = 0;
+    if (!in || !out || !expected) exit(1);
+    for (size_t i = 0; i < COUNT; i++) {
+        uint64_t words[3];
+        for (int w = 0; w < 3; w++) words[w] = random_bits(&state);
+        for (int w = 0; w < 2; w++) {
+            if (i % 5 == 0) words[w] = odd[words[w] % (sizeof odd / sizeof odd[0])];
+            if (i % 5 == 1) words[w] = ls_bits_f32((float)(int32_t)words[w] * 0x1p-26f);
+            if (i % 5 == 2) words[w] = ls_bits_f64((double)(int32_t)words[w] * 0x1p-26);
+        }
+        memcpy(in + EVERY_INPUT * i, words, sizeof words);
+        slots = every_function(in + EVERY_INPUT * i, expected + BYTES * i);
+    }
+    check(slots <= EVERY_SLOTS, machine->name, "EVERY_SLOTS is too small");
+    check(launch(machine, "every", 3, 64, 9, in, out, COUNT, NULL), machine->name, "every");
+    for (size_t i = 0; i < COUNT; i++)
+        for (uint32_t slot = 0; slot < slots; slot++) {
+            size_t at = BYTES * i + 8 * slot;
+            if (memcmp(out + at, expected + at, 8) == 0) {
+                checks_passed++;
+                continue;
+            }
+            uint64_t found, wanted;
+            memcpy(&found, out + at, 8);
+            memcpy(&wanted, expected + at, 8);
+            snprintf(message, sizeof message, "%u of input %zu: 0x%" PRIx64 ", expected 0x%" PRIx64,
+                     slot, i, found, wanted);
+            check(false, machine->name, "result");
+        }
+    free(in);
+    free(out);
+    free(expected);
+}
+
+/* f64: random values, squares of 53-bit numbers, and what is next to the squares of midpoints
+ * between two of them, where an error of a hair rounds the other way. f32: all at a stride. */
+static void test_roots(const Machine *machine) {
+    enum { COUNT = 400000 };
+    double *in = calloc(COUNT, 12), *out = calloc(COUNT, 12);
+    uint64_t state = 0x77777777777u;
+    if (!in || !out) exit(1);
+    for (size_t i = 0; i < COUNT; i++) {
+        uint64_t bits = random_bits(&state);
+        double root = 1 + (double)(bits >> 12) * 0x1p-52;
+        double middle = root * root + root * 0x1p-52; /* (root + half a unit)^2 but for 2^-106 */
+        int exponent = (int)(random_bits(&state) % 1020) * 2 - 1070;
+        in[i] = i % 4 == 0   ? ls_from_bits_f64(bits)
+                : i % 4 == 1 ? ldexp(nextafter(middle, i % 8 == 1 ? 0 : 8), exponent)
+                : i % 4 == 2 ? ldexp(middle, exponent)
+                             : ldexp(root * root, exponent);
+        uint32_t pattern = (uint32_t)(i * 10737);
+        memcpy((char *)(in + COUNT) + 4 * i, &pattern, 4);
+    }
+    in[0] = 1 + 0x1p-52;
+    in[1] = 4 - 0x1p-51;
+    in[2] = 0x1p-1074;
+    in[3] = 0x1.fffffffffffffp1023;
+    check(launch(machine, "roots", 2, 64, 3, in, out, COUNT, NULL), machine->name, "roots");
+    for (size_t i = 0; i < COUNT; i++) {
+        float x, y;
+        memcpy(&x, (char *)(in + COUNT) + 4 * i, 4);
+        memcpy(&y, (char *)(out + COUNT) + 4 * i, 4);
+        snprintf(message, sizeof message, "of %a and %a: %a, %a", in[i], (double)x, out[i],
+                 (double)y);
+        check(ls_bits_f64(ls_canonical_f64(out[i])) == ls_bits_f64(ls_canonical_f64(sqrt(in[i]))),
+              machine->name, "square root of f64");
+        check(ls_float_bits_f32(y) == ls_float_bits_f32(sqrtf(x)), machine->name,
+              "square root of f32");
+    }
+    free(in);
+    free(out);
+}
+
+static void test_refused(const Machine *machine, const char *kernel, const char *reason) {
+    uint32_t out[2];
+    bool ran = launch(machine, kernel, 1, 64, 5, NULL, out, 0, NULL);
+    check(!ran && strstr(message, reason) && strstr(message, kernel), machine->name, kernel);
+}
+
+static void test_machine(const Machine *machine) {
+    test_places(machine);
+    test_exchanges(machine);
+    test_sums(machine);
+    test_every_function(machine);
+    test_roots(machine);
+    test_refused(machine, "half_barrier", "waits for the block while thread");
+    test_refused(machine, "half_shuffle", "exchanges with its group");
+    test_refused(machine, "two_barriers", "at different places in the code");
+    test_refused(machine, "mixed_waits", "waits for its group");
+    test_refused(machine, "absent", "no kernel absent");
+}
+
+static void test_text_errors(void) {
+    const char *name = "nothing", text[] = "LS_KERNEL nothing(";
+    message[0] = 0;
+    check(simt_open(text, sizeof text - 1, SIMT_CUDA, &name, 1, message, sizeof message) == NULL &&
+              strstr(message, "error"),
+          "text", "a text that does not compile");
+}
+
+int main(void) {
+    Machine machines[] = {{"CUDA", SIMT_CUDA, 32, NULL},
+                          {"HIP, wave32", SIMT_HIP, 32, NULL},
+                          {"HIP, wave64", SIMT_HIP, 64, NULL}};
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        Machine *machine = &machines[i];
+        machine->module = open_module(machine->dialect);
+        if (check(machine->module != NULL, machine->name, "compiles")) test_machine(machine);
+        simt_close(machine->module);
+    }
+    test_text_errors();
+    printf("%lu passed, %lu failed\n", checks_passed, checks_failed);
+    return checks_failed != 0;
+}
