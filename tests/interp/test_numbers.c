@@ -1,0 +1,171 @@
+/* test_numbers.c: two writings of the arithmetic agree: the interpreter's and the device functions
+ * that fold constants (templates/). Every operation on every type it takes, over all pairs of
+ * awkward values; casts between all types; every pattern of the narrow floats and their neighbours
+ * in f32. */
+#include "interp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int failures, checks;
+
+static const double floats[] = {
+    0.0,      -0.0,      1.0,    -1.0,   0.5,     -0.5,   1.5,    2.5,        -2.5,
+    3.0,      -7.0,      0.1,    1e-3,   1e10,    -1e10,  1e30,   -1e30,      1e38,
+    1e-38,    1e-45,     -1e-45, 1e300,  -1e-300, 127.5,  255.0,  65504.0,    65520.0,
+    448.0,    57344.,    61440., 0x1p31, -0x1p31, 0x1p63, 0x1p64, 16777217.0, 4503599627370497.5,
+    INFINITY, -INFINITY, NAN,    100.0,  88.0,    -104.0, 709.0};
+static const uint64_t integers[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    7,
+                                    31,
+                                    32,
+                                    63,
+                                    64,
+                                    100,
+                                    127,
+                                    128,
+                                    32767,
+                                    65535,
+                                    65536,
+                                    0x7fffffff,
+                                    0x80000000,
+                                    0xffffffff,
+                                    UINT64_C(0x100000000),
+                                    INT64_MAX,
+                                    UINT64_C(0x8000000000000000),
+                                    UINT64_C(0x8000000000000001),
+                                    UINT64_MAX - 6,
+                                    UINT64_MAX - 1,
+                                    UINT64_MAX};
+
+static size_t value_count(Type type) {
+    if (type == TYPE_BOOL) return 2;
+    return type_info[type].class == 'F' ? COUNT(floats) : COUNT(integers);
+}
+
+static uint64_t value_at(Type type, size_t i) {
+    if (type == TYPE_BOOL) return i;
+    if (type_info[type].class == 'F') return ir_number_bits(type, floats[i]);
+    return type_info[type].size == 8 ? integers[i] : (uint32_t)integers[i];
+}
+
+static bool is_nan(Type type, uint64_t bits) {
+    return type_info[type].class == 'F' && isnan(number_to_double(type, bits));
+}
+
+static void check(Op op, Type result, const Type operands[3], uint64_t payload,
+                  const uint64_t x[3]) {
+    uint64_t folded, args[3] = {x[0], x[1], x[2]};
+    bool counts = op == OP_POWI || op == OP_SHIFT_LEFT || op == OP_SHIFT_RIGHT;
+    if (counts && operands[1] == TYPE_I32) args[1] = (uint64_t)(int64_t)(int32_t)(uint32_t)x[1];
+    if (!ir_evaluate(op, result, operands[0], payload, args, &folded)) return;
+    uint64_t applied = number_apply(op, result, operands, payload, x);
+    checks++;
+    if (folded == applied || (is_nan(result, folded) && is_nan(result, applied))) return;
+    if (++failures <= 20)
+        printf("%s %s(%llx, %llx, %llx): folded %llx, interpreted %llx\n", op_info[op].name,
+               type_info[operands[0]].name, (unsigned long long)x[0], (unsigned long long)x[1],
+               (unsigned long long)x[2], (unsigned long long)folded, (unsigned long long)applied);
+}
+
+/* Over all values of the operands' types; the third operand takes a few. */
+static void check_operation(Function *f, Op op, const Type operands[3]) {
+    ValueId args[3] = {0};
+    Type result;
+    int arity = op_info[op].arity;
+    for (int i = 0; i < arity; i++) args[i] = ir_constant(f, operands[i], (uint64_t)i);
+    if (ir_result_type(f, op, args, &result)) return; /* not for these types */
+    for (size_t i = 0; i < value_count(operands[0]); i++)
+        for (size_t j = 0; j < (arity > 1 ? value_count(operands[1]) : 1); j++)
+            for (size_t k = 0; k < (arity > 2 ? value_count(operands[2]) : 1); k += 3)
+                check(op, result, operands, 0,
+                      (uint64_t[3]){value_at(operands[0], i),
+                                    arity > 1 ? value_at(operands[1], j) : 0,
+                                    arity > 2 ? value_at(operands[2], k) : 0});
+}
+
+static void check_operations(Function *f) {
+    for (Op op = 1; op < OP_COUNT; op = (Op)(op + 1)) {
+        if (op_info[op].arity == 0 || op_info[op].flags & OP_REDUCTION) continue;
+        int before = checks;
+        for (Type a = 0; a <= TYPE_BOOL; a = (Type)(a + 1))
+            for (Type b = 0; b <= TYPE_BOOL; b = (Type)(b + 1))
+                check_operation(f, op, (Type[3]){a, b, op == OP_SELECT ? b : a});
+        static const uint8_t not_folded[] = {OP_MARK,     OP_STOP_GRADIENT, OP_GRAD, OP_CAST,
+                                             OP_ROUND_TO, OP_BROADCAST,     OP_CLAMP};
+        bool folds = !memchr(not_folded, op, sizeof not_folded);
+        if (folds && checks == before) {
+            printf("%s is folded for no type\n", op_info[op].name);
+            failures++;
+        }
+    }
+}
+
+static void check_casts(void) {
+    for (Type to = 0; to <= TYPE_BOOL; to = (Type)(to + 1))
+        for (Type from = 0; from <= TYPE_BOOL; from = (Type)(from + 1))
+            for (size_t i = 0; i < value_count(from); i++)
+                check(OP_CAST, to, (Type[3]){from}, 0, (uint64_t[3]){value_at(from, i)});
+}
+
+static uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Around every value of a narrow float and every midpoint of two: the f32s there round alike. */
+static void check_narrow_float(Type storage) {
+    uint32_t patterns = UINT32_C(1) << 8 * type_info[storage].size;
+    for (uint32_t p = 0; p < patterns; p++) {
+        uint8_t array[2] = {(uint8_t)p, (uint8_t)(p >> 8)}, back[2] = {0};
+        uint64_t value = number_load(storage, array, 0);
+        number_store(storage, back, 0, value);
+        double decoded = number_to_double(TYPE_F32, value);
+        uint32_t stored = back[0] | (uint32_t)back[1] << 8;
+        bool infinity = storage == TYPE_E5M2 && isinf(decoded); /* read, never written */
+        checks++;
+        if (!isnan(decoded) && !infinity && stored != p && ++failures <= 20)
+            printf("%s %x reads as %a and is stored as %x\n", type_info[storage].name, p, decoded,
+                   stored);
+        double next = format_decode(storage, p + 1 < patterns ? p + 1 : p);
+        const double places[] = {decoded, (decoded + next) / 2};
+        for (size_t k = 0; k < COUNT(places); k++)
+            for (uint32_t step = 0; step < 3; step++)
+                check(OP_ROUND_TO, TYPE_F32, (Type[3]){TYPE_F32}, storage,
+                      (uint64_t[3]){bits_of((float)places[k]) + step - 1});
+    }
+    for (size_t i = 0; i < COUNT(floats); i++)
+        check(OP_ROUND_TO, TYPE_F32, (Type[3]){TYPE_F32}, storage,
+              (uint64_t[3]){value_at(TYPE_F32, i)});
+}
+
+static void check_narrow_integer(Type storage) {
+    for (size_t i = 0; i < COUNT(integers); i++)
+        check(OP_ROUND_TO, TYPE_I32, (Type[3]){TYPE_I32}, storage,
+              (uint64_t[3]){value_at(TYPE_I32, i)});
+}
+
+int main(void) {
+    static Compiler compiler;
+    arena_open(&compiler.arena, &compiler);
+    if (setjmp(compiler.unwind)) {
+        printf("%s\n", compiler.failure_message);
+        return 1;
+    }
+    check_operations(ir_function(&compiler, &compiler.arena, "numbers"));
+    check_casts();
+    for (Type storage = TYPE_F16; storage < TYPE_COUNT; storage = (Type)(storage + 1)) {
+        if (type_info[storage].class == 'F')
+            check_narrow_float(storage);
+        else
+            check_narrow_integer(storage);
+    }
+    arena_close(&compiler.arena);
+    printf("%d checks, %d failures\n", checks, failures);
+    return failures != 0;
+}
