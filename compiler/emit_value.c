@@ -201,6 +201,7 @@ static const char *operation_text(Emitter *e, const Value *value) {
     case OP_CONST: return emit_constant(e, (Type)value->type, value->payload);
     case OP_SIZE: return e->size_name[value->payload];
     case OP_INDEX: return coordinate_of(e, value->payload);
+    case OP_BROADCAST: return arg[0];
     case OP_CAST:
         return arena_printf(e->arena, "ls_%s_from_%s(%s)", type_info[value->type].name,
                             type_info[operand].name, arg[0]);
