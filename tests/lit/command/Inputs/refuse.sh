@@ -10,7 +10,7 @@ try two.step:second
 try two.step:second 'x=ones(2,3)' 'w=ones(4)' flag=true
 try two.step:second 'x=ones(6)' 'w=ones(3)' flag=true
 try scale.step x=1
-try scale.step 'xx=ones(3)'
+try scale.step conut=3
 try scale.step 'x=ones(3)' 'x=ones(3)'
 try scale.step 'x=ones(3)' 'y=ones(3)'
 try scale.step 'ones(3)'
