@@ -36,6 +36,19 @@ enum {
     GPU_CAPTURE_RELAXED = 2,  /* the trainer's libraries may allocate while we capture */
 };
 
+/* Constants of one vendor. */
+enum {
+    CUDA_ATTRIBUTE_MULTIPROCESSORS = 16,
+    CUDA_ATTRIBUTE_MAJOR = 75,
+    CUDA_ATTRIBUTE_MINOR = 76,
+    HIP_ATTRIBUTE_MULTIPROCESSORS = 63,
+    /* hipDeviceProp_t: its size, and where gcnArchName lies in it, up to HIP 5 and from HIP 6 on
+     * (whose library keeps the old layout under the old name). */
+    HIP_PROPERTIES_BYTES = 4096,
+    HIP_ARCHITECTURE_AT = 396,
+    HIP_6_ARCHITECTURE_AT = 1160,
+};
+
 typedef struct Vendor {
     const char *title;          /* "CUDA" */
     const char *variable;       /* "LOCKSTEP_CUDA": a library to load instead */

@@ -7,18 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    CUDA_ATTRIBUTE_MULTIPROCESSORS = 16,
-    CUDA_ATTRIBUTE_MAJOR = 75,
-    CUDA_ATTRIBUTE_MINOR = 76,
-    HIP_ATTRIBUTE_MULTIPROCESSORS = 63,
-    /* hipDeviceProp_t: its size, and where gcnArchName lies in it, up to HIP 5 and from HIP 6 on
-     * (whose library keeps the old layout under the old name). */
-    HIP_PROPERTIES_BYTES = 4096,
-    HIP_ARCHITECTURE_AT = 396,
-    HIP_6_ARCHITECTURE_AT = 1160,
-};
-
 static const char *const cuda_names[VERB_COUNT] = {
 #define BOTH(result, verb, cuda, hip, parameters, arguments) [VERB_##verb] = #cuda,
 #define CUDA(result, verb, cuda, parameters, arguments) [VERB_##verb] = #cuda,

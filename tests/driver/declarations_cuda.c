@@ -1,0 +1,40 @@
+/* declarations_cuda.c: gpu.def and the constants of gpu.h against NVIDIA's cuda.h. It only has to
+ * compile. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "gpu.h"
+
+_Static_assert(sizeof(CUdeviceptr) == sizeof(void *), "device addresses are passed as pointers");
+_Static_assert(sizeof(CUdevice) == sizeof(int), "devices are numbers");
+_Static_assert(sizeof(CUresult) == sizeof(int), "results are numbers");
+_Static_assert(sizeof(CUstreamCaptureMode) == sizeof(int), "modes are numbers");
+_Static_assert(GPU_OUT_OF_MEMORY == CUDA_ERROR_OUT_OF_MEMORY, "out of memory");
+_Static_assert(GPU_NO_DEVICE == CUDA_ERROR_NO_DEVICE, "no device");
+_Static_assert(GPU_INVALID_DEVICE == CUDA_ERROR_INVALID_DEVICE, "invalid device");
+_Static_assert(GPU_CAPTURE_RELAXED == CU_STREAM_CAPTURE_MODE_RELAXED, "relaxed capture");
+_Static_assert(CUDA_ATTRIBUTE_MULTIPROCESSORS == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+               "attribute");
+_Static_assert(CUDA_ATTRIBUTE_MAJOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, "attribute");
+_Static_assert(CUDA_ATTRIBUTE_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "attribute");
+
+/* Newer headers rename this one; libcuda keeps the older form, which every driver has. */
+#undef cuEventElapsedTime
+CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
+
+/* Where the header gives a name a newer form (cuMemAlloc -> cuMemAlloc_v2), the table must have it:
+ * under the plain name the library keeps a function with other parameters. */
+#define TEXT(name) #name
+#define EXPANDED(name) TEXT(name)
+#define NEWEST(own, name) \
+    _Static_assert(sizeof own == sizeof EXPANDED(name), own " has a newer form");
+
+#define BOTH(result, verb, cuda, hip, parameters, arguments) \
+    NEWEST(#cuda, cuda) DECLARATION(result, verb, cuda, parameters, arguments)
+#define CUDA(result, verb, cuda, parameters, arguments) \
+    NEWEST(#cuda, cuda) DECLARATION(result, verb, cuda, parameters, arguments)
+#define HIP(result, verb, hip, parameters, arguments)
+#include "declarations.h"
+#include "gpu.def"

@@ -1,0 +1,34 @@
+/* declarations_hip.c: gpu.def and the constants of gpu.h against AMD's headers. It only has to
+ * compile. */
+#include <stddef.h>
+#include <stdint.h>
+
+#define __HIP_PLATFORM_AMD__ 1
+#define __HIP_PLATFORM_HCC__ 1
+#include <hip/hip_runtime_api.h>
+#include <hip/hip_version.h>
+
+#include "gpu.h"
+
+_Static_assert(sizeof(hipDeviceptr_t) == sizeof(void *), "device addresses are pointers");
+_Static_assert(sizeof(hipDevice_t) == sizeof(int), "devices are numbers");
+_Static_assert(sizeof(hipError_t) == sizeof(int), "results are numbers");
+_Static_assert(GPU_OUT_OF_MEMORY == hipErrorOutOfMemory, "out of memory");
+_Static_assert(GPU_NO_DEVICE == hipErrorNoDevice, "no device");
+_Static_assert(GPU_INVALID_DEVICE == hipErrorInvalidDevice, "invalid device");
+_Static_assert(GPU_CAPTURE_RELAXED == hipStreamCaptureModeRelaxed, "relaxed capture");
+_Static_assert(HIP_ATTRIBUTE_MULTIPROCESSORS == hipDeviceAttributeMultiprocessorCount, "attribute");
+_Static_assert(HIP_PROPERTIES_BYTES >= sizeof(hipDeviceProp_t), "room for the properties");
+#if HIP_VERSION_MAJOR >= 6
+_Static_assert(HIP_6_ARCHITECTURE_AT == offsetof(hipDeviceProp_t, gcnArchName), "architecture");
+#else
+_Static_assert(HIP_ARCHITECTURE_AT == offsetof(hipDeviceProp_t, gcnArchName), "architecture");
+#endif
+
+#define BOTH(result, verb, cuda, hip, parameters, arguments) \
+    DECLARATION(result, verb, hip, parameters, arguments)
+#define CUDA(result, verb, cuda, parameters, arguments)
+#define HIP(result, verb, hip, parameters, arguments) \
+    DECLARATION(result, verb, hip, parameters, arguments)
+#include "declarations.h"
+#include "gpu.def"
