@@ -37,6 +37,9 @@ struct ls_compilation {
     char message[4096]; /* the last failure that is not a diagnostic */
 };
 
+/* compile.c: the image of a step, made when first asked for; unwinds when it cannot be. */
+const ls_image *compilation_image(ls_compilation *c, size_t step, const char *target);
+
 /* explain.c */
 const char *explain_step(ls_compilation *c, size_t step, const ls_explain_options *options);
 

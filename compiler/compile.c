@@ -1,6 +1,6 @@
 /* compile.c: the pipeline, and the public functions of lockstep/compiler.h.
  *
- * step_ir is the whole order of the passes; step_image goes on to source text, and
+ * step_ir is the whole order of the passes; compilation_image goes on to source text, and
  * ls_compilation_code to machine code through the cache. Every public function sets the point that
  * compiler_fail unwinds to, so a broken invariant or a lack of memory comes back as a status. Stages are
  * written to the dump directory as STEP.N-NAME.EXT when one is given. */
@@ -51,7 +51,7 @@ static void step_ir(ls_compilation *c, size_t number) {
     dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
 }
 
-static const ls_image *step_image(ls_compilation *c, size_t number, const char *target_name) {
+const ls_image *compilation_image(ls_compilation *c, size_t number, const char *target_name) {
     StepState *step = &c->steps[number];
     for (Made *made = step->made; made; made = made->next)
         if (strcmp(made->image->target, target_name) == 0) return made->image;
@@ -229,7 +229,7 @@ ls_status ls_compilation_image(ls_compilation *c, size_t step, const char *targe
     ls_status status = check_step(c, step);
     if (status != LS_OK) return status;
     if (setjmp(c->compiler.unwind)) return unwound(c);
-    *image = step_image(c, step, target);
+    *image = compilation_image(c, step, target);
     return LS_OK;
 }
 
@@ -333,7 +333,7 @@ static ls_status emit_form(ls_compilation *c, size_t step, const char *form, con
         if (!name)
             compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "%s needs a target, such as %s", word,
                           strcmp(word, "cubin") == 0 ? "cubin:sm_90" : "hsaco:gfx90a");
-        const ls_image *image = step_image(c, step, name);
+        const ls_image *image = compilation_image(c, step, name);
         size_t variant = number ? strtoul(number, NULL, 10) : 0;
         if (variant >= image->variant_count)
             compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u", image->step,

@@ -1,9 +1,10 @@
 /* explain.c: what a step will cost and why.
  *
- * The plan as text, as JSON (the keys are a contract with scripts) and as a Graphviz graph. Bytes are
- * counted for the sizes given: each array once per kernel that touches it; the minimum is every input
- * read once and every output written once. Registers, spills and access widths come from the toolchains,
- * for the targets asked for. Needs a plan. */
+ * The plan as text, as JSON (its keys are a contract with scripts) and as a Graphviz graph. Bytes are
+ * counted for the sizes given: each array once per pass that touches it, a kernel of several phases
+ * making as many passes; the minimum is every input read once and every output written once. Registers,
+ * spills and access widths come from the toolchains, for the targets asked for. Needs a plan. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,377 @@
 #include "plan.h"
 #include "compilation.h"
 
+enum { ASSUMED_SIZE = 1024 };
+
+/* One kernel of the variant the sizes select: phases [first, first + count) of the plan. */
+typedef struct KernelReport {
+    const char *name, *share;
+    size_t first, count;
+    double read, written, operations, elements;
+} KernelReport;
+
+typedef struct Report {
+    ls_compilation *c;
+    size_t number;
+    const Plan *plan;
+    const ls_explain_options *options;
+    int64_t sizes[LS_AXES_MAX];
+    bool assumed; /* no sizes were given */
+    const ls_image *image;
+    uint32_t variant;
+    KernelReport *kernels;
+    size_t kernel_count;
+    double moved, minimum, temporary;
+    Text out;
+} Report;
+
+/* ---- sizes ---- */
+
+static _Noreturn void refuse(const Report *r, const char *message) {
+    compiler_fail(&r->c->compiler, LS_ERROR_ARGUMENT, "%s", message);
+}
+
+static void read_sizes(Report *r) {
+    const Function *f = r->plan->function;
+    Arena *arena = &r->c->compiler.arena;
+    bool *given = arena_alloc(arena, (f->axis_count + 1) * sizeof *given);
+    for (size_t i = 0; i < f->axis_count; i++) r->sizes[i] = f->axes[i].fixed;
+    for (size_t i = 0; i < r->options->size_count; i++) {
+        const char *word = r->options->sizes[i], *equals = strchr(word, '=');
+        size_t axis = 0, length = equals ? (size_t)(equals - word) : 0;
+        while (axis < f->axis_count && !(strlen(f->axes[axis].name) == length &&
+                                         memcmp(f->axes[axis].name, word, length) == 0))
+            axis++;
+        if (!equals || axis == f->axis_count)
+            refuse(r, arena_printf(arena, "step %s has no axis %.*s", f->name,
+                                   (int)(equals ? length : strlen(word)), word));
+        char *end;
+        errno = 0;
+        long long size = strtoll(equals + 1, &end, 10);
+        if (errno || *end || end == equals + 1 || size < 0)
+            refuse(r, arena_printf(arena, "the size %s is not a whole number", word));
+        if (f->axes[axis].fixed >= 0 && f->axes[axis].fixed != size)
+            refuse(r, arena_printf(arena, "axis %s is %lld in the source, not %lld", f->axes[axis].name,
+                                   (long long)f->axes[axis].fixed, size));
+        r->sizes[axis] = size;
+        given[axis] = true;
+    }
+    r->assumed = r->options->size_count == 0;
+    for (size_t i = 0; i < f->axis_count; i++) {
+        if (r->sizes[i] >= 0) continue;
+        if (!r->assumed)
+            refuse(r, arena_printf(arena, "no size is given for axis %s of step %s", f->axes[i].name, f->name));
+        r->sizes[i] = ASSUMED_SIZE;
+    }
+}
+
+static double extent(const Report *r, const ls_image_extent *e) {
+    double count = (double)e->scale;
+    for (uint32_t i = 0; i < e->factor_count; i++) {
+        double product = plan_elements(e->factor[i].axes, r->sizes), divide = (double)e->factor[i].divide;
+        double parts = (double)(uint64_t)((product + divide - 1) / divide);
+        count *= parts < e->factor[i].minimum ? e->factor[i].minimum : parts;
+    }
+    return count;
+}
+
+/* ---- counting ---- */
+
+static bool phase_writes(const Phase *phase, uint32_t array) {
+    for (size_t i = 0; i < phase->store_count; i++)
+        if (phase->stores[i].array == array) return true;
+    return false;
+}
+
+static double phase_operations(const Plan *plan, const Phase *phase) {
+    double cost = 0;
+    for (ValueId v = 1; v < plan->function->value_count; v++)
+        if (phase->needed[v] && phase->level[v] == LEVEL_ELEMENT)
+            cost += op_info[plan->function->values[v].op].cost;
+    for (size_t i = 0; i < phase->reduction_count; i++)
+        cost += op_info[plan->function->values[phase->reductions[i]].op].cost;
+    return cost;
+}
+
+/* What the tiles of long reductions leave for each other, written once and read once. */
+static double partial_bytes(const Report *r, const Phase *phase) {
+    double inner = plan_elements(phase->inner, r->sizes);
+    if (!phase->reduction_count || inner <= 1024) return 0;
+    double bytes = 0;
+    for (size_t i = 0; i < phase->reduction_count; i++) {
+        const Value *value = &r->plan->function->values[phase->reductions[i]];
+        bytes += type_info[value->type].size;
+    }
+    return bytes * plan_elements(phase->outer, r->sizes) * ((inner + 1023) / 1024);
+}
+
+static void count_kernel(Report *r, KernelReport *kernel) {
+    for (size_t p = kernel->first; p < kernel->first + kernel->count; p++) {
+        const Phase *phase = &r->plan->phases[p];
+        double elements = plan_elements(phase->outer | phase->inner, r->sizes);
+        for (uint32_t a = 0; a < r->plan->array_count; a++) {
+            double bytes = plan_array_bytes(&r->plan->arrays[a], r->sizes);
+            if (plan_value_reads(r->plan, phase, a)) kernel->read += bytes;
+            if (phase_writes(phase, a)) kernel->written += bytes;
+        }
+        double partial = partial_bytes(r, phase);
+        kernel->read += partial;
+        kernel->written += partial;
+        kernel->elements += elements;
+        kernel->operations += elements * phase_operations(r->plan, phase);
+    }
+}
+
+static void count_all(Report *r) {
+    static const char *const shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns"};
+    Arena *arena = &r->c->compiler.arena;
+    const ls_image *image = r->image;
+    double work = 0;
+    for (uint32_t i = 0; i < image->variants[0].work_count; i++)
+        work += extent(r, &image->variants[0].work[i]);
+    r->variant = work <= (double)image->variants[0].work_limit ? 0 : 1;
+    const ls_image_variant *variant = &image->variants[r->variant];
+    r->kernel_count = variant->kernel_count;
+    r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        bool all = variant->kernels[i].one_block;
+        r->kernels[i] = (KernelReport){.name = variant->kernels[i].name,
+                                       .share = all ? "everything" : shares[r->plan->phases[i].shape],
+                                       .first = all ? 0 : i,
+                                       .count = all ? r->plan->phase_count : 1};
+        count_kernel(r, &r->kernels[i]);
+        r->moved += r->kernels[i].read + r->kernels[i].written;
+    }
+    for (uint32_t a = 0; a < r->plan->function->parameter_count; a++) {
+        bool read = false, written = false;
+        for (size_t p = 0; p < r->plan->phase_count; p++) {
+            read |= plan_value_reads(r->plan, &r->plan->phases[p], a);
+            written |= phase_writes(&r->plan->phases[p], a);
+        }
+        r->minimum += (read + written) * plan_array_bytes(&r->plan->arrays[a], r->sizes);
+    }
+    for (uint32_t i = 0; i < variant->temporary_count; i++)
+        r->temporary += extent(r, &variant->temporaries[i].bytes);
+}
+
+/* ---- shared pieces of the reports ---- */
+
+static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool json) {
+    const char *separator = "";
+    for (uint32_t a = 0; a < r->plan->array_count; a++) {
+        bool used = false;
+        for (size_t p = kernel->first; p < kernel->first + kernel->count; p++)
+            used |= writes ? phase_writes(&r->plan->phases[p], a)
+                           : plan_value_reads(r->plan, &r->plan->phases[p], a);
+        if (!used) continue;
+        text_puts(&r->out, separator);
+        if (json) text_json(&r->out, r->plan->arrays[a].name);
+        else text_puts(&r->out, r->plan->arrays[a].name);
+        separator = ", ";
+    }
+}
+
+/* Code and figures of a kernel on a target; false with the reason in the compilation's message. */
+static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats *stats) {
+    const ls_image *image;
+    const void *code;
+    size_t size;
+    /* These set the point to unwind to themselves, so it is kept over them. */
+    jmp_buf unwind;
+    memcpy(&unwind, &r->c->compiler.unwind, sizeof unwind);
+    ls_status status = ls_compilation_image(r->c, r->number, target, &image);
+    if (status == LS_OK) status = ls_compilation_code(r->c, image, r->variant, &code, &size, NULL);
+    memcpy(&r->c->compiler.unwind, &unwind, sizeof unwind);
+    *stats = (RtcKernelStats){-1, -1, -1};
+    if (status != LS_OK) return false;
+    rtc_inspect(target, code, size, image->variants[r->variant].kernels[kernel].name, stats);
+    if (stats->widest_access < 0 && strncmp(target, "sm_", 3) == 0) {
+        /* PTX says how wide the accesses are; a cubin does not. */
+        const char *ptx = arena_printf(&r->c->compiler.arena, "compute_%s", target + 3);
+        RtcKernelStats text;
+        if (inspect(r, ptx, kernel, &text)) stats->widest_access = text.widest_access;
+    }
+    return true;
+}
+
+static const char *split_reason(const Report *r, const KernelReport *kernel) {
+    return kernel->first == 0 ? NULL : r->plan->phases[kernel->first].why;
+}
+
+static const char *bytes_text(Report *r, double bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    while (bytes >= 1024 && unit + 1 < COUNT(units)) bytes /= 1024, unit++;
+    return arena_printf(&r->c->compiler.arena, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+/* ---- text ---- */
+
+static void text_targets(Report *r, size_t kernel) {
+    for (size_t t = 0; t < r->options->target_count; t++) {
+        const char *target = r->options->targets[t];
+        RtcKernelStats stats;
+        if (!inspect(r, target, kernel, &stats)) {
+            text_printf(&r->out, "    on %-8s %.*s\n", target, (int)strcspn(r->c->message, "\n"), r->c->message);
+            continue;
+        }
+        if (stats.registers < 0 && stats.widest_access < 0) continue;
+        text_printf(&r->out, "    on %-8s", target);
+        if (stats.registers >= 0) text_printf(&r->out, " %d registers,", stats.registers);
+        if (stats.spill_bytes >= 0) text_printf(&r->out, " %d bytes spilled,", stats.spill_bytes);
+        if (stats.widest_access >= 0)
+            text_printf(&r->out, " widest access %d bytes,", stats.widest_access);
+        r->out.data[--r->out.size] = 0; /* the last comma */
+        text_puts(&r->out, "\n");
+    }
+}
+
+static void print_text(Report *r) {
+    const Function *f = r->plan->function;
+    text_printf(&r->out, "step %s", f->name);
+    for (size_t i = 0; i < f->axis_count; i++)
+        text_printf(&r->out, "%s %s=%lld", i ? "," : " with", f->axes[i].name, (long long)r->sizes[i]);
+    text_puts(&r->out, r->assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
+    text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
+                bytes_text(r, r->moved));
+    text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
+                r->minimum > 0 ? r->moved / r->minimum : 1.0, bytes_text(r, r->minimum),
+                bytes_text(r, r->temporary));
+    if (r->options->peak_gb_s > 0)
+        text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
+                    r->moved / r->options->peak_gb_s * 1e-3);
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        const KernelReport *kernel = &r->kernels[i];
+        text_printf(&r->out, "  kernel %s, share: %s\n", kernel->name, kernel->share);
+        text_puts(&r->out, "    reads ");
+        list_arrays(r, kernel, false, false);
+        text_puts(&r->out, "; writes ");
+        list_arrays(r, kernel, true, false);
+        double bytes = kernel->read + kernel->written;
+        text_printf(&r->out, "\n    %s read, ", bytes_text(r, kernel->read));
+        text_printf(&r->out, "%s written, %.3g operations per byte\n", bytes_text(r, kernel->written),
+                    bytes > 0 ? kernel->operations / bytes : 0.0);
+        for (size_t p = kernel->first; kernel->count > 1 && p < kernel->first + kernel->count; p++)
+            if (r->plan->phases[p].why)
+                text_printf(&r->out, "    phase %zu waits at a barrier: %s\n", p + 1, r->plan->phases[p].why);
+        if (split_reason(r, kernel))
+            text_printf(&r->out, "    not part of the kernel before: %s\n", split_reason(r, kernel));
+        text_targets(r, i);
+    }
+}
+
+/* ---- JSON ---- */
+
+static void json_targets(Report *r, size_t kernel) {
+    text_puts(&r->out, "\"targets\": {");
+    for (size_t t = 0; t < r->options->target_count; t++) {
+        RtcKernelStats stats;
+        text_puts(&r->out, t ? ", " : "");
+        text_json(&r->out, r->options->targets[t]);
+        if (!inspect(r, r->options->targets[t], kernel, &stats)) {
+            text_puts(&r->out, ": {\"error\": ");
+            text_json(&r->out, r->c->message);
+            text_puts(&r->out, "}");
+            continue;
+        }
+        const struct {
+            const char *key;
+            int value;
+        } figures[] = {{"registers", stats.registers},
+                       {"spill_bytes", stats.spill_bytes},
+                       {"widest_access", stats.widest_access}};
+        for (size_t i = 0; i < COUNT(figures); i++)
+            text_printf(&r->out, figures[i].value < 0 ? "%s\"%s\": null" : "%s\"%s\": %d", i ? ", " : ": {",
+                        figures[i].key, figures[i].value);
+        text_puts(&r->out, "}");
+    }
+    text_puts(&r->out, "}");
+}
+
+static void print_json(Report *r) {
+    const Function *f = r->plan->function;
+    text_puts(&r->out, "{\"steps\": [\n    {\"name\": ");
+    text_json(&r->out, f->name);
+    text_puts(&r->out, ", \"sizes\": {");
+    for (size_t i = 0; i < f->axis_count; i++) {
+        text_puts(&r->out, i ? ", " : "");
+        text_json(&r->out, f->axes[i].name);
+        text_printf(&r->out, ": %lld", (long long)r->sizes[i]);
+    }
+    text_printf(&r->out,
+                "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
+                "\"temporary_bytes\": %.0f,\n     \"kernels\": [",
+                r->kernel_count, r->moved, r->minimum, r->temporary);
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        const KernelReport *kernel = &r->kernels[i];
+        text_puts(&r->out, i ? ",\n       {\"name\": " : "\n       {\"name\": ");
+        text_json(&r->out, kernel->name);
+        text_printf(&r->out, ", \"share\": \"%s\", \"reads\": [", kernel->share);
+        list_arrays(r, kernel, false, true);
+        text_puts(&r->out, "], \"writes\": [");
+        list_arrays(r, kernel, true, true);
+        text_printf(&r->out, "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"operations\": %.0f, ",
+                    kernel->read, kernel->written, kernel->operations);
+        text_puts(&r->out, "\"why_split\": ");
+        if (split_reason(r, kernel)) text_json(&r->out, split_reason(r, kernel));
+        else text_puts(&r->out, "null");
+        text_puts(&r->out, ",\n        ");
+        json_targets(r, i);
+        text_puts(&r->out, "}");
+    }
+    text_puts(&r->out, "]}\n]}\n");
+}
+
+/* ---- the graph ---- */
+
+/* Arrays are boxes (temporaries dashed), kernels are rounded; an edge says how many bytes move. */
+static void print_dot(Report *r) {
+    text_puts(&r->out, "digraph ");
+    text_json(&r->out, r->plan->function->name);
+    text_puts(&r->out, " {\n  rankdir=LR;\n  node [fontname=\"Helvetica\", fontsize=11];\n"
+                       "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#555555\"];\n");
+    for (size_t k = 0; k < r->kernel_count; k++) {
+        text_printf(&r->out, "  kernel_%zu [shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\", label=\"%s\\n%s",
+                    k + 1, r->kernels[k].name, r->kernels[k].share);
+        for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count; p++)
+            for (size_t i = 0; i < r->plan->phases[p].reduction_count; i++) {
+                const Value *value = &r->plan->function->values[r->plan->phases[p].reductions[i]];
+                text_printf(&r->out, "\\n%s%s%s", op_info[value->op].name, value->name ? " " : "",
+                            value->name ? value->name : "");
+            }
+        text_puts(&r->out, "\"];\n");
+    }
+    for (uint32_t a = 0; a < r->plan->array_count; a++) {
+        const Array *array = &r->plan->arrays[a];
+        bool temporary = array->parameter == UINT32_MAX;
+        const char *bytes = bytes_text(r, plan_array_bytes(array, r->sizes));
+        text_printf(&r->out, "  array_%u [shape=box%s, label=\"%s\\n%s\"];\n", a,
+                    temporary ? ", style=dashed" : "", array->name, type_info[array->type].name);
+        for (size_t k = 0; k < r->kernel_count; k++) {
+            bool reads = false, writes = false;
+            for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count; p++) {
+                reads |= plan_value_reads(r->plan, &r->plan->phases[p], a);
+                writes |= phase_writes(&r->plan->phases[p], a);
+            }
+            if (reads && writes)
+                text_printf(&r->out, "  array_%u -> kernel_%zu [dir=both, label=\"%s\"];\n", a, k + 1, bytes);
+            else if (reads)
+                text_printf(&r->out, "  array_%u -> kernel_%zu [label=\"%s\"];\n", a, k + 1, bytes);
+            else if (writes)
+                text_printf(&r->out, "  kernel_%zu -> array_%u [label=\"%s\"];\n", k + 1, a, bytes);
+        }
+    }
+    text_puts(&r->out, "}\n");
+}
+
 const char *explain_step(ls_compilation *c, size_t number, const ls_explain_options *options) {
-    (void)options;
-    Text out = text_open(&c->compiler.arena);
-    const Plan *plan = c->steps[number].plan;
-    for (size_t i = 0; i < plan->phase_count; i++)
-        text_printf(&out, "kernel %zu%s%s\n", i + 1, plan->phases[i].why ? ": " : "",
-                    plan->phases[i].why ? plan->phases[i].why : "");
-    return out.data;
+    Report r = {.c = c, .number = number, .plan = c->steps[number].plan, .options = options};
+    r.out = text_open(&c->compiler.arena);
+    read_sizes(&r);
+    r.image = compilation_image(c, number, options->target_count ? options->targets[0] : "cpu");
+    count_all(&r);
+    if (options->report == LS_REPORT_JSON) print_json(&r);
+    else if (options->report == LS_REPORT_DOT) print_dot(&r);
+    else print_text(&r);
+    return r.out.data;
 }
