@@ -142,7 +142,7 @@ static void count_all(Report *r) {
     double work = 0;
     for (uint32_t i = 0; i < image->variants[0].work_count; i++)
         work += extent(r, &image->variants[0].work[i]);
-    r->variant = work <= (double)image->variants[0].work_limit ? 0 : 1;
+    r->variant = work <= (double)image->variants[0].work_limit ? 0u : 1u;
     const ls_image_variant *variant = &image->variants[r->variant];
     r->kernel_count = variant->kernel_count;
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
@@ -161,7 +161,7 @@ static void count_all(Report *r) {
             read |= plan_value_reads(r->plan, &r->plan->phases[p], a);
             written |= phase_writes(&r->plan->phases[p], a);
         }
-        r->minimum += (read + written) * plan_array_bytes(&r->plan->arrays[a], r->sizes);
+        r->minimum += (double)(read + written) * plan_array_bytes(&r->plan->arrays[a], r->sizes);
     }
     for (uint32_t i = 0; i < variant->temporary_count; i++)
         r->temporary += extent(r, &variant->temporaries[i].bytes);
