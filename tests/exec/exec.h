@@ -69,7 +69,7 @@ uint64_t random_bits(uint64_t *state);
 void fill_array(Fill fill, ls_type type, bool positive, uint64_t *state, void *data, size_t count);
 void store_number(ls_type type, double value, void *element);
 size_t type_size(ls_type type);
-const char *type_name(ls_type type);
+const char *array_type_name(ls_type type);
 
 /* ---- arrays.c: arrays on the host and where their elements lie on the device ---- */
 typedef struct Array {

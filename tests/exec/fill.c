@@ -35,7 +35,7 @@ static const struct {
 size_t type_size(ls_type type) {
     return formats[type].size;
 }
-const char *type_name(ls_type type) {
+const char *array_type_name(ls_type type) {
     return formats[type].name;
 }
 
