@@ -54,14 +54,14 @@ static ls_status leave(const Gpu *gpu, GpuCurrent before, ls_status status) {
     ls_status entered = enter((gpu), &before); \
     return entered == LS_OK ? leave((gpu), before, (call)) : entered
 
-/* Gives a handle up with the device current; errors are of no use to anyone. */
+/* Gives a handle up with the device current, or else without; errors are of no use to anyone. */
 static void take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
     const Vendor *vendor = gpu->library.vendor;
     GpuCurrent before;
     GpuVerb verb;
-    if (vendor->enter(&gpu->library.calls, gpu->own, &before, &verb) != 0) return;
+    bool entered = vendor->enter(&gpu->library.calls, gpu->own, &before, &verb) == 0;
     release(handle);
-    vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
+    if (entered) vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
 }
 
 /* MAKE(gpu, handle, release, TRY(...)): WITH for a call that makes *handle, which is NULL before.

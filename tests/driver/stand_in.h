@@ -26,7 +26,7 @@ typedef struct StandIn {
     const char *failed_name;
     unsigned char called[VERB_COUNT];
     long contexts, streams, allocations, modules, events, recordings, graphs; /* alive */
-    size_t in_use;
+    long strays; /* things given up while their device was not current */
     long launches, graph_launches;
     int capture_mode;
     unsigned stream_flags;
