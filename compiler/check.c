@@ -453,8 +453,9 @@ static void apply_defines(Checker *c) {
 static void check_items(Checker *c, Module *module, const Item *items) {
     for (const Item *item = items; item; item = item->next) declare_item(c, item);
     apply_defines(c);
-    for (Symbol *symbol = c->constants.first; symbol; symbol = symbol->next)
-        if (symbol->kind == SYMBOL_CONST) check_const(c, symbol);
+    for (const Item *item = items; item; item = item->next)
+        if (item->kind == ITEM_CONST && item->name)
+            check_const(c, scope_find_here(&c->constants, item->name));
     for (const Item *item = items; item; item = item->next)
         if (item->kind == ITEM_FN) check_fn_head(c, item);
     for (const Item *item = items; item; item = item->next)

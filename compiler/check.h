@@ -39,7 +39,7 @@ typedef struct Symbol {
     const Name *name;
     Range range;
     uint8_t kind;
-    uint8_t state;   /* of a const: is it being computed, is it done */
+    uint8_t state;   /* of a const: how far it is computed; of a fn: whether it was called */
     uint32_t number; /* of an axis, parameter or argument */
     const Item *item;
     Let *let;
@@ -78,6 +78,7 @@ struct Checker {
     uint32_t level;     /* of the recursion */
     Instance **buckets;
     size_t instance_count, bucket_count;
+    bool exhausted;  /* there are too many instances: that is reported once */
     bool has_import; /* names may come from there: an unknown one is not reported */
     Typed error;
 };

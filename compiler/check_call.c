@@ -200,6 +200,8 @@ static Typed *check_cast(Checker *c, const Node *node) {
 
 /* ---- functions of the file ---- */
 
+enum { NOT_CALLED, CALLED }; /* the state of a fn's symbol */
+
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ hash >> 29;
@@ -310,6 +312,7 @@ static Instance *new_instance(Checker *c, const Item *fn, const Step *step, Type
                            .call = call,
                            .caller = c->instance,
                            .hash = hash};
+    scope_find_here(&c->functions, fn->name)->state = CALLED;
     add_instance(c, instance);
     check_instance(c, instance);
     return instance;
@@ -335,7 +338,8 @@ static Instance *instance_for(Checker *c, const Node *node, const Item *fn, Type
         return NULL;
     }
     if (!instance && c->instance_count >= INSTANCES_MAX) {
-        complain(c, ERROR_TOO_MANY_INSTANCES, node->at, INSTANCES_MAX);
+        if (!c->exhausted) complain(c, ERROR_TOO_MANY_INSTANCES, node->at, INSTANCES_MAX);
+        c->exhausted = true;
         return NULL;
     }
     if (!instance) instance = new_instance(c, fn, step, arguments, hash, node->range);
@@ -378,9 +382,8 @@ static Typed *call_fn(Checker *c, const Node *node, const Item *fn) {
 
 /* With arguments about which nothing is known: what remains to be checked is the names. */
 void check_fn_alone(Checker *c, const Item *fn) {
-    for (size_t b = 0; b < c->bucket_count; b++)
-        for (const Instance *i = c->buckets[b]; i; i = i->chain)
-            if (i->fn == fn) return;
+    Symbol *symbol = scope_find_here(&c->functions, fn->name);
+    if (symbol->item != fn || symbol->state == CALLED) return;
     Typed **arguments = arena_alloc(c->arena, fn->parameter_count * sizeof(Typed *));
     for (size_t i = 0; i < fn->parameter_count; i++) arguments[i] = &c->error;
     new_instance(c, fn, NULL, arguments, 0, (Range){0});

@@ -4,12 +4,9 @@
 
 #include "syntax.h"
 
-enum {
-    PARSE_DEPTH_MAX =
-        250, /* brackets, blocks and prefix operators: bounds the parser's recursion */
-    TREE_DEPTH_MAX =
-        500 /* of an expression, chains of operators too: bounds that of later passes */
-};
+/* What bounds the parser's recursion (brackets, blocks, prefix operators), and that of later passes
+ * (the depth of an expression's tree, chains of operators too). */
+enum { PARSE_DEPTH_MAX = 500, TREE_DEPTH_MAX = 500 };
 
 typedef struct Parser {
     Compiler *compiler;

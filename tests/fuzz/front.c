@@ -1,0 +1,77 @@
+/* front.c: one input through the front end.
+ *
+ * Whatever the bytes: no crash, no broken invariant; a module without errors or errors without a module;
+ * diagnostics that lie in the text and print; IR that ir_check accepts; a layout that is its own layout
+ * and means the same. */
+#include "front.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler.h"
+
+static char problem[700];
+
+static void reset(Compiler *compiler) {
+    compiler->diagnostics = NULL;
+    compiler->diagnostic_count = compiler->diagnostic_capacity = compiler->error_count = 0;
+}
+
+static const char *check_diagnostics(Compiler *compiler) {
+    Text text = text_open(&compiler->arena);
+    diagnostics_render(compiler, &text, false);
+    diagnostics_render(compiler, &text, true);
+    for (size_t i = 0; i < compiler->diagnostic_count; i++) {
+        const ls_diagnostic *d = &compiler->diagnostics[i];
+        bool backwards = d->end_line < d->line ||
+                         (d->end_line == d->line && d->end_column < d->column);
+        if (backwards || !d->message[0] || !d->code[0]) return "a diagnostic without place or words";
+        text_json(&text, d->message);
+    }
+    return NULL;
+}
+
+static const char *check_module(Compiler *compiler, const char *text, size_t size, size_t *errors) {
+    Module *module = module_read(compiler, "input.step", text, size);
+    *errors = compiler->error_count;
+    if ((module == NULL) != (*errors != 0)) return "neither a module nor errors, or both";
+    const char *wrong = check_diagnostics(compiler);
+    for (size_t s = 0; module && s < module_step_count(module); s++) {
+        Function *f = lower_step(compiler, module, s);
+        if (!f) continue;
+        Text printed = text_open(&compiler->arena);
+        ir_check(f, STAGE_LOWERED);
+        ir_print(f, &printed);
+    }
+    reset(compiler);
+    return wrong;
+}
+
+static const char *check_layout(Compiler *compiler, const char *text, size_t size, size_t errors) {
+    char *once = format_source(compiler, "input.step", text, size);
+    reset(compiler);
+    if (!once) return errors ? NULL : "a good text has no layout";
+    char *twice = format_source(compiler, "input.step", once, strlen(once));
+    if (!twice) return "the layout does not parse";
+    if (strcmp(once, twice) != 0) return "the layout of the layout differs";
+    size_t errors_after;
+    const char *wrong = check_module(compiler, once, strlen(once), &errors_after);
+    if (!wrong && errors_after != errors) wrong = "the layout means something else";
+    return wrong;
+}
+
+const char *front_check(const uint8_t *data, size_t size) {
+    Compiler compiler = {0};
+    const char *volatile wrong = NULL;
+    arena_open(&compiler.arena, &compiler);
+    if (setjmp(compiler.unwind) == 0) {
+        size_t errors;
+        const char *first = check_module(&compiler, (const char *)data, size, &errors);
+        wrong = first ? first : check_layout(&compiler, (const char *)data, size, errors);
+    } else {
+        snprintf(problem, sizeof problem, "unwound: %s", compiler.failure_message);
+        wrong = problem;
+    }
+    arena_close(&compiler.arena);
+    return wrong;
+}
