@@ -61,8 +61,9 @@ static inline RtcOutput compile_text(const char *target, RtcForm form, ls_math m
 }
 
 static inline void assert_says(const char *log, const char *words) {
-    if (!strstr(log, words)) print_error("'%s' is not in:\n%s\n", words, log);
-    assert_non_null(strstr(log, words));
+    bool found = log && strstr(log, words);
+    if (!found) print_error("'%s' is not in:\n%s\n", words, log ? log : "(nothing)");
+    assert_true(found);
 }
 
 /* Whether a toolchain is there; if not, says why the test is skipped. */
