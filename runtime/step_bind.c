@@ -44,11 +44,12 @@ static void list_parameters(const ls_image *image, char *text, size_t size) {
 
 int step_find(const ls_step *step, const char *call, const char *name) {
     const ls_image *image = step->image;
+    for (uint32_t i = 0; i < image->parameter_count; i++)
+        if (strcmp(image->parameters[i].name, name) == 0) return (int)i;
     size_t best = SIZE_MAX;
     const char *nearest = NULL;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
         const char *candidate = image->parameters[i].name;
-        if (strcmp(candidate, name) == 0) return (int)i;
         size_t edits = distance(name, candidate);
         if (edits < best) {
             best = edits;
