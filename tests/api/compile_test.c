@@ -1,0 +1,158 @@
+/* compile_test.c: programs from source on the CPU: what liblockstep adds to the runtime. Skipped
+ * where there is no host compiler. */
+#include "fixtures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char source[] =
+    "step descend[r, n](inout p: f32[r, n], g: f32[r, n], out w: bf16[r, n],\n"
+    "                   inout count: i32, out total: f32, lr: f32 = 0.25) {\n"
+    "    p -= lr * g\n"
+    "    w = p\n"
+    "    count += 1\n"
+    "    total = sum(p)\n"
+    "}\n"
+    "step double[n](x: f32[n], out y: f32[n]) {\n"
+    "    y = x + x\n"
+    "}\n";
+
+static ls_context *open_context(const char *threads) {
+    ls_context *context;
+    setenv("LOCKSTEP_THREADS", threads, 1);
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    return context;
+}
+
+enum { ROWS = 37, COLUMNS = 1021, ELEMENTS = ROWS * COLUMNS };
+
+static void fill(float *data, int seed) {
+    for (int i = 0; i < ELEMENTS; i++) data[i] = (float)((i * 37 + seed) % 1001 - 500) / 16;
+}
+
+/* Three launches; gives the total's bits and leaves the arrays. */
+static uint32_t train(const char *threads, bool captured, float *p, const int64_t *strides) {
+    static _Alignas(16) float g[ELEMENTS];
+    const int64_t shape[2] = {ROWS, COLUMNS};
+    ls_context *context = open_context(threads);
+    ls_program *program;
+    ls_step *step;
+    ls_graph *graph = NULL;
+    fill(g, 5);
+    EXPECT_OK(context, ls_program_load_text(context, "descend.step", source, sizeof source - 1,
+                                            NULL, &program));
+    assert_int_equal(ls_program_step_count(program), 2);
+    EXPECT_OK(context, ls_step_create(program, "descend", &step));
+    ls_tensor tp = {p, LS_F32, 2, shape, strides}, tg = tensor_of(g, LS_F32, 2, shape);
+    EXPECT_OK(context, ls_step_bind(step, "p", &tp));
+    EXPECT_OK(context, ls_step_bind(step, "g", &tg));
+    EXPECT_OK(context, ls_step_set_number(step, "count", 40));
+    EXPECT_OK(context, ls_step_prepare(step));
+    if (captured) {
+        EXPECT_OK(context, ls_graph_begin(context));
+        EXPECT_OK(context, ls_step_launch(step));
+        EXPECT_OK(context, ls_graph_end(context, &graph));
+    }
+    for (int i = 0; i < 3; i++)
+        EXPECT_OK(context, captured ? ls_graph_launch(graph) : ls_step_launch(step));
+    int32_t count;
+    uint32_t total;
+    EXPECT_OK(context, ls_step_get(step, "count", &count));
+    EXPECT_OK(context, ls_step_get(step, "total", &total));
+    assert_int_equal(count, 43);
+    ls_graph_destroy(graph);
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+    return total;
+}
+
+static void same_bits_however_run(void **state) {
+    (void)state;
+    static _Alignas(16) float first[ELEMENTS], other[ELEMENTS], wide[2 * ELEMENTS];
+    fill(first, 0);
+    uint32_t total = train("1", false, first, NULL);
+    assert_true(first[0] != (float)-500 / 16);
+    static const char *const threads[] = {"1", "2", "7"};
+    for (int i = 0; i < 6; i++) {
+        fill(other, 0);
+        assert_int_equal(train(threads[i % 3], i >= 3, other, NULL), total);
+        assert_memory_equal(first, other, sizeof first);
+    }
+    const int64_t strides[2] = {2 * COLUMNS, 2};
+    fill(other, 0);
+    for (int i = 0; i < ELEMENTS; i++) wide[2 * i] = other[i];
+    assert_int_equal(train("2", false, wide, strides), total);
+    for (int i = 0; i < ELEMENTS; i++) assert_true(wide[2 * i] == first[i]);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    ls_context *context = open_context("1");
+    ls_program *program;
+    static const char wrong[] = "step s[n](inout x: f32[n]) {\n    x = y\n}\n";
+    EXPECT_FAILURE(
+        context, LS_ERROR_PROGRAM,
+        ls_program_load_text(context, "wrong.step", wrong, sizeof wrong - 1, NULL, &program),
+        "wrong.step:2:", "`y`");
+    assert_null(program);
+    EXPECT_FAILURE(context, LS_ERROR_FILE,
+                   ls_program_load(context, "/nonexistent/file.step", NULL, &program),
+                   "/nonexistent/file.step");
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_program_load(context, NULL, NULL, &program),
+                   "path");
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_program_load(context, "x", NULL, NULL),
+                   "program");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_program_load(NULL, "x", NULL, &program), "context");
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT,
+                   ls_program_load_text(context, NULL, wrong, 1, NULL, &program), "name is NULL");
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT,
+                   ls_program_load_text(context, "x", NULL, 1, NULL, &program), "text is NULL");
+    ls_context_destroy(context);
+}
+
+static void a_compiler_that_fails(void **state) {
+    (void)state;
+    ls_context *context = open_context("1");
+    ls_program *program;
+    ls_step *step;
+    const ls_compile_options options = {.no_cache = 1};
+    static _Alignas(16) float x[4] = {1, 2, 3, 4};
+    const int64_t four = 4;
+    ls_tensor tensor = tensor_of(x, LS_F32, 1, &four);
+    EXPECT_OK(context, ls_program_load_text(context, "descend.step", source, sizeof source - 1,
+                                            &options, &program));
+    EXPECT_OK(context, ls_step_create(program, "double", &step));
+    EXPECT_OK(context, ls_step_bind(step, "x", &tensor));
+    const char *before = getenv("LOCKSTEP_CC");
+    char *kept = before ? strdup(before) : NULL;
+    setenv("LOCKSTEP_CC", "/bin/false", 1);
+    EXPECT_FAILURE(context, LS_ERROR_TOOLCHAIN, ls_step_launch(step), "no code for step `double`");
+    if (kept)
+        setenv("LOCKSTEP_CC", kept, 1);
+    else
+        unsetenv("LOCKSTEP_CC");
+    free(kept);
+    EXPECT_OK(context, ls_step_launch(step)); /* the step is fine, and so is the context */
+    ls_tensor y;
+    EXPECT_OK(context, ls_step_output(step, "y", &y));
+    assert_true(((float *)y.data)[3] == 8);
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_however_run),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(a_compiler_that_fails),
+    };
+    char version[256];
+    if (!ls_toolchain_describe("host", version, sizeof version)) {
+        printf("no host compiler: %s\n", version);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
