@@ -26,10 +26,11 @@ static bool write_text(const char *path, const char *source, size_t size, SimtDi
     fwrite(source, 1, size, file);
     fputc('\n', file);
     for (size_t i = 0; i < kernel_count; i++)
-        fprintf(file,
-                "extern \"C\" void simt_enter_%s(const void *arguments) { simt_call(%s, "
-                "arguments); }\n",
-                kernels[i], kernels[i]);
+        fprintf(
+            file,
+            "extern \"C\" void simt_enter_%s(const void *arguments) { simt_call(%s, arguments); }\n"
+            "extern \"C\" const unsigned long simt_size_%s = simt_size(%s);\n",
+            kernels[i], kernels[i], kernels[i], kernels[i]);
     bool good = !ferror(file);
     return fclose(file) == 0 && good;
 }
@@ -132,11 +133,20 @@ SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
     return module;
 }
 
-SimtEntry simt_entry(const SimtModule *module, const char *kernel) {
+static void *find_symbol(const SimtModule *module, const char *prefix, const char *kernel) {
     char name[PATH_SIZE];
+    snprintf(name, sizeof name, "%s%s", prefix, kernel);
+    return dlsym(module->library, name);
+}
+
+size_t simt_argument_size(const SimtModule *module, const char *kernel) {
+    const unsigned long *size = find_symbol(module, "simt_size_", kernel);
+    return size ? *size : 0;
+}
+
+SimtEntry simt_entry(const SimtModule *module, const char *kernel) {
     SimtEntry entry = NULL;
-    snprintf(name, sizeof name, "simt_enter_%s", kernel);
-    void *symbol = dlsym(module->library, name);
+    void *symbol = find_symbol(module, "simt_enter_", kernel);
     memcpy(&entry, &symbol, sizeof entry);
     return entry;
 }

@@ -132,7 +132,12 @@ static inline unsigned simt_atomic_add(unsigned *counter, unsigned value) {
 
 #endif
 
-/* Called by the entry points that compile.c writes behind the text. */
-template <class Arguments> static void simt_call(void (*kernel)(Arguments), const void *words) {
+/* For what compile.c writes behind the text: the size of a kernel's argument, and its call. */
+template <class Arguments>
+constexpr unsigned long simt_size(void (*)(Arguments)) {
+    return sizeof(Arguments);
+}
+template <class Arguments>
+static void simt_call(void (*kernel)(Arguments), const void *words) {
     kernel(*static_cast<const Arguments *>(words));
 }

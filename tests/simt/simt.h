@@ -23,6 +23,8 @@ SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
                       const char *const *kernels, size_t kernel_count, char *message,
                       size_t message_size);
 void simt_close(SimtModule *module);
+/* The bytes of a kernel's argument structure; 0 when the module has no such kernel. */
+size_t simt_argument_size(const SimtModule *module, const char *kernel);
 
 typedef struct SimtLaunch {
     const char *kernel;

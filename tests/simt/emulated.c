@@ -1,0 +1,503 @@
+/* emulated.c: a GPU vendor's libraries on top of the emulator: driver and runtime compiler in one
+ * shared library, so that the whole product runs with --device cuda or hip where there is no GPU:
+ *   LOCKSTEP_CUDA=emulated_cuda.so LOCKSTEP_NVRTC=emulated_cuda.so lockstep run ... --device cuda
+ * Built twice, with EMULATED_CUDA and with EMULATED_HIP. The compiler gives back the source as the
+ * code; loading it compiles it for the host. Device memory is host memory and starts as rubbish; a
+ * stream does its work at once; a capture records launches, copies and fills. SIMT_ARCHITECTURE
+ * names the HIP device (gfx1030 for waves of 32), SIMT_SEED another order of turns. Nothing here
+ * fails on purpose: for the error paths there is tests/driver. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu.h"
+#include "simt.h"
+
+enum {
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    INVALID_IMAGE = 200,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719,
+    NAME_SIZE = 128,
+    KERNELS_MOST = 64,
+    MULTIPROCESSORS = 3
+};
+
+static char message[4096] = "EMULATED_ERROR";
+
+static int fail(int error, const char *what) {
+    if (what != message) snprintf(message, sizeof message, "%s", what);
+    fprintf(stderr, "emulated device: %s\n", message);
+    return error;
+}
+
+/* ---- the runtime compiler ---- */
+
+typedef struct Program {
+    char *text;
+    size_t size; /* with the final zero */
+} Program;
+
+static const char magic[] = "// emulated\n";
+
+static int program_create(Program **program, const char *source) {
+    Program *made = calloc(1, sizeof *made);
+    size_t size = strlen(magic) + strlen(source) + 1;
+    char *text = made ? malloc(size) : NULL;
+    if (!text) {
+        free(made);
+        return 1;
+    }
+    snprintf(text, size, "%s%s", magic, source);
+    made->text = text;
+    made->size = size;
+    *program = made;
+    return 0;
+}
+
+static int program_destroy(Program **program) {
+    free((*program)->text);
+    free(*program);
+    *program = NULL;
+    return 0;
+}
+
+static int program_size(const Program *program, size_t *size) {
+    *size = program->size;
+    return 0;
+}
+
+static int program_text(const Program *program, char *text) {
+    memcpy(text, program->text, program->size);
+    return 0;
+}
+
+#define EXPORT(result, name, parameters) \
+    result name parameters;              \
+    result name parameters
+
+#ifdef EMULATED_CUDA
+#define COMPILER(name) nvrtc##name
+#else
+#define COMPILER(name) hiprtc##name
+#endif
+#define COMPILER_EXPORT(name, parameters) EXPORT(int, COMPILER(name), parameters)
+
+COMPILER_EXPORT(Version, (int *major, int *minor)) {
+    *major = *minor = 0;
+    return 0;
+}
+EXPORT(const char *, COMPILER(GetErrorString), (int error)) {
+    (void)error;
+    return "no memory";
+}
+COMPILER_EXPORT(CreateProgram, (Program * *program, const char *source, const char *name, int count,
+                                const char **headers, const char **names)) {
+    (void)name, (void)count, (void)headers, (void)names;
+    return program_create(program, source);
+}
+COMPILER_EXPORT(CompileProgram, (Program * program, int count, const char **options)) {
+    (void)program, (void)count, (void)options;
+    return 0;
+}
+COMPILER_EXPORT(DestroyProgram, (Program * *program)) {
+    return program_destroy(program);
+}
+COMPILER_EXPORT(GetProgramLogSize, (const Program *program, size_t *size)) {
+    (void)program;
+    *size = 1;
+    return 0;
+}
+COMPILER_EXPORT(GetProgramLog, (const Program *program, char *log)) {
+    (void)program;
+    *log = 0;
+    return 0;
+}
+#ifdef EMULATED_CUDA
+COMPILER_EXPORT(GetPTXSize, (const Program *program, size_t *size)) {
+    return program_size(program, size);
+}
+COMPILER_EXPORT(GetPTX, (const Program *program, char *text)) {
+    return program_text(program, text);
+}
+COMPILER_EXPORT(GetCUBINSize, (const Program *program, size_t *size)) {
+    return program_size(program, size);
+}
+COMPILER_EXPORT(GetCUBIN, (const Program *program, char *text)) {
+    return program_text(program, text);
+}
+#else
+COMPILER_EXPORT(GetCodeSize, (const Program *program, size_t *size)) {
+    return program_size(program, size);
+}
+COMPILER_EXPORT(GetCode, (const Program *program, char *text)) {
+    return program_text(program, text);
+}
+#endif
+
+/* ---- devices ---- */
+
+#define UNUSED __attribute__((unused))
+
+static const char *architecture(void) {
+    const char *name = getenv("SIMT_ARCHITECTURE");
+    return name ? name : "gfx90a";
+}
+
+static uint32_t wave(void) {
+#ifdef EMULATED_CUDA
+    return 32;
+#else
+    return strncmp(architecture(), "gfx1", 4) == 0 ? 32 : 64;
+#endif
+}
+
+static UNUSED int do_initialise(unsigned flags) {
+    return flags ? INVALID_VALUE : 0;
+}
+static UNUSED int do_driver_version(int *version) {
+    return *version = 1 << 30, 0;
+}
+static UNUSED int do_device_count(int *count) {
+    return *count = 1, 0;
+}
+static UNUSED int do_device_get(int *device, int ordinal) {
+    return *device = ordinal, 0;
+}
+static UNUSED int do_device_name(char *name, int size, int device) {
+    (void)device;
+    snprintf(name, (size_t)size, "Emulated device, waves of %u", wave());
+    return 0;
+}
+static UNUSED int do_device_attribute(int *value, int attribute, int device) {
+    (void)device;
+    *value = attribute == CUDA_ATTRIBUTE_MAJOR   ? 9
+             : attribute == CUDA_ATTRIBUTE_MINOR ? 0
+                                                 : MULTIPROCESSORS;
+    return 0;
+}
+static UNUSED int do_device_properties(void *properties, int device) {
+    (void)device;
+    snprintf((char *)properties + HIP_ARCHITECTURE_AT, 64, "%s", architecture());
+    return 0;
+}
+static UNUSED int do_error_text(int error, const char **text) {
+    (void)error;
+    *text = message;
+    return 0;
+}
+static UNUSED const char *do_error_name(int error) {
+    (void)error;
+    return message;
+}
+
+static char the_context;
+static _Thread_local void *current_context;
+static UNUSED int do_context_retain(void **made, int device) {
+    return (void)device, *made = &the_context, 0;
+}
+static UNUSED int do_context_release(int device) {
+    return (void)device, 0;
+}
+static UNUSED int do_context_current(void **current) {
+    return *current = current_context, 0;
+}
+static UNUSED int do_context_use(void *used) {
+    return current_context = used, 0;
+}
+static UNUSED int do_device_current(int *device) {
+    return *device = 0, 0;
+}
+static UNUSED int do_device_use(int device) {
+    return (void)device, 0;
+}
+
+/* ---- work: done at once, or recorded ---- */
+
+typedef struct Module {
+    SimtModule *compiled;
+} Module;
+
+typedef struct Function {
+    SimtModule *compiled;
+    char name[NAME_SIZE];
+    struct Function *next;
+} Function;
+
+typedef enum WorkKind { WORK_LAUNCH, WORK_COPY, WORK_FILL } WorkKind;
+typedef struct Work {
+    WorkKind kind;
+    Function *function;
+    unsigned blocks, threads;
+    void *arguments; /* our copy */
+    unsigned char *to;
+    const void *from;
+    size_t bytes;
+    uint32_t value, unit; /* a fill: the value and how many bytes of it */
+} Work;
+
+typedef struct Queue { /* a stream, a recording, a graph */
+    bool capturing;
+    Work *work;
+    size_t count, capacity;
+} Queue;
+
+static int do_work(const Work *work) {
+    static uint64_t turns;
+    const char *seed = getenv("SIMT_SEED");
+    if (work->kind == WORK_COPY) {
+        memcpy(work->to, work->from, work->bytes);
+        return 0;
+    }
+    if (work->kind == WORK_FILL) {
+        for (size_t i = 0; i < work->bytes; i += work->unit)
+            memcpy(work->to + i, &work->value, work->unit);
+        return 0;
+    }
+    SimtLaunch launch = {
+        work->function->name, work->arguments, work->blocks,
+        work->threads,        wave(),          ++turns + (seed ? strtoull(seed, NULL, 10) : 0)};
+    if (simt_launch(work->function->compiled, &launch, message, sizeof message)) return 0;
+    return fail(LAUNCH_FAILED, message);
+}
+
+static void drop_work(Queue *queue) {
+    for (size_t i = 0; i < queue->count; i++) free(queue->work[i].arguments);
+    free(queue->work);
+    queue->work = NULL;
+    queue->count = queue->capacity = 0;
+}
+
+static int copy_arguments(Work *work, const void *arguments) {
+    size_t size = simt_argument_size(work->function->compiled, work->function->name);
+    work->arguments = malloc(size ? size : 1);
+    if (!work->arguments) return OUT_OF_MEMORY;
+    memcpy(work->arguments, arguments, size);
+    return 0;
+}
+
+static int record(Queue *queue, Work work) {
+    if (queue->count == queue->capacity) {
+        size_t capacity = queue->capacity ? 2 * queue->capacity : 16;
+        Work *grown = realloc(queue->work, capacity * sizeof *grown);
+        if (!grown) return OUT_OF_MEMORY;
+        queue->work = grown;
+        queue->capacity = capacity;
+    }
+    int error = work.kind == WORK_LAUNCH ? copy_arguments(&work, work.arguments) : 0;
+    if (!error) queue->work[queue->count++] = work;
+    return error;
+}
+
+static int submit(void *stream, Work work) {
+    Queue *queue = stream;
+    return queue && queue->capturing ? record(queue, work) : do_work(&work);
+}
+
+static int queue_create(void **handle) {
+    *handle = calloc(1, sizeof(Queue));
+    return *handle ? 0 : OUT_OF_MEMORY;
+}
+
+static int queue_destroy(void *handle) {
+    drop_work(handle);
+    free(handle);
+    return 0;
+}
+
+static UNUSED int do_stream_create(void **stream, unsigned flags) {
+    (void)flags;
+    return queue_create(stream);
+}
+static UNUSED int do_stream_destroy(void *stream) {
+    return queue_destroy(stream);
+}
+static UNUSED int do_stream_synchronize(void *stream) {
+    return (void)stream, 0;
+}
+
+/* ---- memory ---- */
+
+static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
+    size_t size = (bytes + 255) / 256 * 256;
+    *pointer = aligned_alloc(256, size);
+    if (!*pointer) return OUT_OF_MEMORY;
+    memset(*pointer, 0xa5, size);
+    return 0;
+}
+static UNUSED int do_memory_free(void *pointer) {
+    return free(pointer), 0;
+}
+static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
+    *free_bytes = *total_bytes = (size_t)16 << 30;
+    return 0;
+}
+static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
+    return submit(stream, (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes});
+}
+static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) {
+    return do_copy_in(to, from, bytes, stream);
+}
+static int fill(void *to, uint32_t value, uint32_t unit, size_t count, void *stream) {
+    return submit(
+        stream,
+        (Work){.kind = WORK_FILL, .to = to, .value = value, .unit = unit, .bytes = count * unit});
+}
+static UNUSED int do_fill_8(void *to, unsigned char value, size_t count, void *stream) {
+    return fill(to, value, 1, count, stream);
+}
+static UNUSED int do_fill_16(void *to, unsigned short value, size_t count, void *stream) {
+    return fill(to, value, 2, count, stream);
+}
+static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *stream) {
+    return fill(to, value, 4, count, stream);
+}
+
+/* ---- code ---- */
+
+/* The entry points of a text: what stands before the bracket behind LS_KERNEL and its
+ * LS_THREADS(n). */
+static size_t find_kernels(const char *text, char (*names)[NAME_SIZE]) {
+    size_t count = 0;
+    for (const char *at = text;
+         (at = strstr(at, "\nLS_KERNEL ")) != NULL && count < KERNELS_MOST;) {
+        at += strlen("\nLS_KERNEL ");
+        if (strncmp(at, "LS_THREADS(", 11) == 0) at = strchr(at, ')') + 1;
+        at += strspn(at, " \n");
+        snprintf(names[count++], NAME_SIZE, "%.*s", (int)strcspn(at, "("), at);
+    }
+    return count;
+}
+
+static UNUSED int do_module_load(void **handle, const void *code) {
+    static char names[KERNELS_MOST][NAME_SIZE];
+    const char *list[KERNELS_MOST];
+    const char *text = code;
+    if (strncmp(text, magic, strlen(magic)) != 0)
+        return fail(INVALID_IMAGE, "the code was not made by the emulated compiler");
+    size_t count = find_kernels(text, names);
+    for (size_t i = 0; i < count; i++) list[i] = names[i];
+#ifdef EMULATED_CUDA
+    SimtDialect dialect = SIMT_CUDA;
+#else
+    SimtDialect dialect = SIMT_HIP;
+#endif
+    Module *module = calloc(1, sizeof *module);
+    if (!module) return OUT_OF_MEMORY;
+    module->compiled = simt_open(text, strlen(text), dialect, list, count, message, sizeof message);
+    *handle = module;
+    if (module->compiled) return 0;
+    free(module);
+    return fail(INVALID_IMAGE, message);
+}
+
+static UNUSED int do_module_unload(void *handle) {
+    Module *module = handle;
+    simt_close(module->compiled);
+    free(module);
+    return 0;
+}
+
+/* Functions live to the end, as a graph may still name one. */
+static Function *functions;
+static UNUSED int do_module_function(void **function, void *module, const char *name) {
+    SimtModule *compiled = ((Module *)module)->compiled;
+    if (!simt_argument_size(compiled, name)) return fail(NOT_FOUND, "no such kernel");
+    Function *made = calloc(1, sizeof *made);
+    if (!made) return OUT_OF_MEMORY;
+    made->compiled = compiled;
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->next = functions;
+    functions = made;
+    *function = made;
+    return 0;
+}
+
+static UNUSED int do_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes || extra)
+        return fail(INVALID_VALUE, "only one-dimensional launches are emulated");
+    return submit(stream, (Work){.kind = WORK_LAUNCH,
+                                 .function = function,
+                                 .blocks = grid_x,
+                                 .threads = block_x,
+                                 .arguments = parameters[0]});
+}
+
+/* ---- events and graphs ---- */
+
+static char the_event;
+static UNUSED int do_event_create(void **made, unsigned flags) {
+    return (void)flags, *made = &the_event, 0;
+}
+static UNUSED int do_event_record(void *used, void *stream) {
+    return (void)used, (void)stream, 0;
+}
+static UNUSED int do_event_synchronize(void *used) {
+    return (void)used, 0;
+}
+static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
+    (void)start, (void)end;
+    *milliseconds = 1;
+    return 0;
+}
+static UNUSED int do_event_destroy(void *used) {
+    return (void)used, 0;
+}
+
+static UNUSED int do_capture_begin(void *stream, int mode) {
+    (void)mode;
+    ((Queue *)stream)->capturing = true;
+    return 0;
+}
+static UNUSED int do_capture_end(void *stream, void **graph) {
+    Queue *queue = stream;
+    int error = queue_create(graph);
+    if (error) return error;
+    *(Queue *)*graph = *queue;
+    ((Queue *)*graph)->capturing = false;
+    memset(queue, 0, sizeof *queue);
+    return 0;
+}
+static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned long long flags) {
+    const Queue *recording = graph;
+    int error = flags ? INVALID_VALUE : queue_create(executable);
+    for (size_t i = 0; !error && i < recording->count; i++)
+        error = record(*executable, recording->work[i]);
+    return error;
+}
+static UNUSED int do_graph_launch(void *executable, void *stream) {
+    const Queue *graph = executable;
+    int error = 0;
+    for (size_t i = 0; !error && i < graph->count; i++) error = submit(stream, graph->work[i]);
+    return error;
+}
+static UNUSED int do_graph_release(void *executable) {
+    return queue_destroy(executable);
+}
+static UNUSED int do_graph_destroy(void *graph) {
+    return queue_destroy(graph);
+}
+
+/* ---- the exported functions ---- */
+
+#define DRIVER_EXPORT(result, verb, name, parameters, arguments) \
+    EXPORT(result, name, parameters) {                           \
+        return do_##verb arguments;                              \
+    }
+#ifdef EMULATED_CUDA
+#define BOTH(result, verb, cuda, hip, parameters, arguments) \
+    DRIVER_EXPORT(result, verb, cuda, parameters, arguments)
+#define CUDA(result, verb, cuda, parameters, arguments) \
+    DRIVER_EXPORT(result, verb, cuda, parameters, arguments)
+#define HIP(result, verb, hip, parameters, arguments)
+#else
+#define BOTH(result, verb, cuda, hip, parameters, arguments) \
+    DRIVER_EXPORT(result, verb, hip, parameters, arguments)
+#define CUDA(result, verb, cuda, parameters, arguments)
+#define HIP(result, verb, hip, parameters, arguments) \
+    DRIVER_EXPORT(result, verb, hip, parameters, arguments)
+#endif
+#include "gpu.def"
