@@ -1,5 +1,6 @@
 /* compile_test.c: programs from source on the CPU: what liblockstep adds to the runtime. Skipped
  * where there is no host compiler. */
+#include "failing_memory.h"
 #include "fixtures.h"
 
 #include <stdio.h>
@@ -143,11 +144,37 @@ static void a_compiler_that_fails(void **state) {
     ls_context_destroy(context);
 }
 
+/* Memory runs out at the n-th allocation, for every n, of a program that is right and one that is
+ * not. */
+static void memory_runs_out(void **state) {
+    (void)state;
+    static const char wrong[] = "step s[n](inout x: f32[n]) {\n    x = y + z\n    q = 3\n}\n";
+    const char *const texts[] = {source, wrong};
+    for (int i = 0; i < 2; i++) {
+        ls_context *context = open_context("1");
+        ls_status status = LS_ERROR_MEMORY, expected = i == 0 ? LS_OK : LS_ERROR_PROGRAM;
+        long n = 0, before = memory_live;
+        while (status == LS_ERROR_MEMORY) {
+            ls_program *program;
+            memory_until_failure = ++n;
+            status = ls_program_load_text(context, "text.step", texts[i], strlen(texts[i]), NULL,
+                                          &program);
+            memory_until_failure = 0;
+            ls_program_destroy(program);
+            assert_int_equal(memory_live, before);
+        }
+        assert_int_equal(status, expected);
+        assert_true(n > 3);
+        ls_context_destroy(context);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_run),
         cmocka_unit_test(refusals),
         cmocka_unit_test(a_compiler_that_fails),
+        cmocka_unit_test(memory_runs_out),
     };
     char version[256];
     if (!ls_toolchain_describe("host", version, sizeof version)) {

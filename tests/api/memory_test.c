@@ -1,59 +1,10 @@
 /* memory_test.c: the host's memory runs out at the n-th allocation, for every n. Each time the call
  * says LS_ERROR_MEMORY, nothing leaks (the last line counts), and the same context goes on. */
+#include "failing_memory.h"
 #include "fixtures.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-int __real_posix_memalign(void **pointer, size_t alignment, size_t size);
-void __real_free(void *pointer);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size);
-void __wrap_free(void *pointer);
-
-static long live, until_failure; /* 0: never fails */
-
-static bool fails(void) {
-    return until_failure > 0 && --until_failure == 0;
-}
-
-static void *counted(void *pointer) {
-    live += pointer != NULL;
-    return pointer;
-}
-
-void *__wrap_malloc(size_t size) {
-    return fails() ? NULL : counted(__real_malloc(size));
-}
-void *__wrap_calloc(size_t count, size_t size) {
-    return fails() ? NULL : counted(__real_calloc(count, size));
-}
-void *__wrap_realloc(void *pointer, size_t size) {
-    if (fails()) return NULL;
-    void *moved = __real_realloc(pointer, size);
-    live += moved && !pointer;
-    return moved;
-}
-void *__wrap_aligned_alloc(size_t alignment, size_t size) {
-    return fails() ? NULL : counted(__real_aligned_alloc(alignment, size));
-}
-int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size) {
-    if (fails()) return 12;
-    int result = __real_posix_memalign(pointer, alignment, size);
-    live += result == 0;
-    return result;
-}
-void __wrap_free(void *pointer) {
-    live -= pointer != NULL;
-    __real_free(pointer);
-}
 
 /* Everything the API allocates for. Stops at the first failure and reports it. */
 static ls_status use_everything(bool *message_fits) {
@@ -93,21 +44,22 @@ static ls_status use_everything(bool *message_fits) {
     if (status == LS_OK) status = ls_step_bind(step, "g", &tg);
     if (status == LS_OK) status = ls_step_output(step, "w", &output);
     for (int i = 0; i < 3 && status == LS_OK; i++) {
-        long before = until_failure;
+        long before = memory_until_failure;
         status = ls_step_launch(step);
-        assert_int_equal(until_failure, before); /* steady state: no allocation */
+        assert_int_equal(memory_until_failure, before); /* steady state: no allocation */
     }
     if (status == LS_OK) status = ls_event_create(context, &event);
     for (int i = 0; i < 100 && status == LS_OK; i++) status = ls_alloc(context, 100, &memory[i]);
     if (status != LS_OK) {
         const char *message = ls_error_message(context);
         *message_fits = strstr(message, "memory") || strstr(message, "MiB more");
-        long kept = until_failure; /* and now that there is memory again, the context still works */
-        until_failure = 0;
+        long kept =
+            memory_until_failure; /* and now that there is memory again, the context still works */
+        memory_until_failure = 0;
         void *more;
         EXPECT_OK(context, ls_alloc(context, 1 << 20, &more));
         ls_free(context, more);
-        until_failure = kept;
+        memory_until_failure = kept;
     }
     for (int i = 0; i < 100; i += 2)
         ls_free(context, memory[i]); /* the others go with the context */
@@ -124,17 +76,17 @@ static void every_allocation(void **state) {
     setenv("LOCKSTEP_THREADS", "2", 1);
     bool fits;
     assert_int_equal(use_everything(&fits), LS_OK); /* what is allocated once, such as setenv's */
-    long before = live, n = 0;
+    long before = memory_live, n = 0;
     ls_status status = LS_ERROR_MEMORY;
     while (status != LS_OK) {
-        until_failure = ++n;
+        memory_until_failure = ++n;
         status = use_everything(&fits);
-        bool reached = until_failure == 0;
-        until_failure = 0;
+        bool reached = memory_until_failure == 0;
+        memory_until_failure = 0;
         if (reached && status != LS_ERROR_MEMORY && status != LS_OK)
             fail_msg("allocation %ld: %s", n, ls_status_name(status));
         if (!fits) fail_msg("allocation %ld: the message does not speak of memory", n);
-        if (live != before) fail_msg("allocation %ld: %ld leaked", n, live - before);
+        if (memory_live != before) fail_msg("allocation %ld: %ld leaked", n, memory_live - before);
         if (!reached)
             assert_int_equal(status, LS_OK);
         else if (status == LS_OK)
@@ -165,7 +117,7 @@ static void statistics(void **state) {
     ls_free(context, &stranger); /* not ours: left alone */
     ls_free(context, NULL);
     void *pointer = &stranger;
-    until_failure = 1;
+    memory_until_failure = 1;
     EXPECT_FAILURE(context, LS_ERROR_MEMORY, ls_alloc(context, 3 << 20, &pointer),
                    "no 3.0 MiB more on cpu", "this context holds 0.0 MiB in 0 allocations");
     assert_null(pointer);
