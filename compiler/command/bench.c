@@ -20,7 +20,7 @@ typedef struct Options {
 
 typedef struct Round {
     double time, limit; /* seconds of one launch, of the traffic alone */
-    bool disturbed;
+    double others;      /* share of the round that other processes had a processor; 0: not known */
 } Round;
 
 typedef struct Bench {
@@ -200,11 +200,17 @@ static bool measure_round(Bench *bench, Round *round, Failure *failure) {
     round->limit = (before + after) / 2;
     /* the system counts in ticks of 10 ms: up to two are rounding */
     double used = others_seconds() - others, passed = seconds() - began;
-    round->disturbed = others >= 0 && used > 0.025 && used > 0.1 * passed;
+    round->others = others >= 0 && used > 0.025 ? used / passed : 0;
     return true;
 }
 
-/* Rounds until enough are undisturbed, or three times as many were tried: then all are kept. */
+static int by_others(const void *a, const void *b) {
+    double x = ((const Round *)a)->others, y = ((const Round *)b)->others;
+    return (x > y) - (x < y);
+}
+
+/* Rounds until enough are undisturbed, or three times as many were tried; the least disturbed
+ * count. */
 static bool measure(Bench *bench, Failure *failure) {
     size_t wanted = bench->options->rounds ? (size_t)bench->options->rounds : 11;
     size_t count = 0, clean = 0, most = 3 * wanted;
@@ -213,16 +219,16 @@ static bool measure(Bench *bench, Failure *failure) {
     double began = seconds();
     while (clean < wanted && count < most && (count < wanted || seconds() - began < 60)) {
         if (!measure_round(bench, &bench->rounds[count], failure)) return false;
-        clean += !bench->rounds[count++].disturbed;
+        clean += bench->rounds[count++].others < 0.1;
         progress_show(&progress, clean, wanted);
     }
     progress_end(&progress);
-    bool all = clean < wanted && clean < 5;
-    for (size_t i = 0; i < count; i++)
-        if (all || !bench->rounds[i].disturbed) bench->rounds[bench->kept++] = bench->rounds[i];
-    bench->dropped = count - bench->kept;
-    if (all && clean < count)
-        note("other processes were running in most rounds; the figures are rough");
+    qsort(bench->rounds, count, sizeof *bench->rounds, by_others);
+    bench->kept = wanted;
+    bench->dropped = count - wanted;
+    if (clean < wanted)
+        note("other processes were running in %zu of %zu runs; the figures are rough",
+             wanted - clean, wanted);
     return true;
 }
 
@@ -310,7 +316,7 @@ static void write_text(const Bench *bench, Buffer *out) {
         buffer_printf(out, ", %s=%lld", image->axes[i].name, (long long)bench->bindings.sizes[i]);
     buffer_printf(out, "\n  median   %s  (%s to %s, %zu runs of %llu", median, least, most,
                   bench->kept, (unsigned long long)bench->launches_per_round);
-    if (bench->dropped) buffer_printf(out, ", %zu disturbed ones dropped", bench->dropped);
+    if (bench->dropped) buffer_printf(out, ", %zu disturbed dropped", bench->dropped);
     buffer_printf(out, ")\n  moves    %s, %.1f GB/s\n", bytes, rate(bench, bench->median));
     if (bench->traffic)
         buffer_printf(
