@@ -36,6 +36,9 @@ static bool complete_form(const char *text, char *form, size_t capacity, bool *b
     for (size_t i = 0; i < COUNT(forms); i++) {
         names[i] = forms[i].name;
         if (strlen(names[i]) != size || strncmp(names[i], text, size) != 0) continue;
+        if (text[size] && !text[size + 1])
+            return fail(failure, STATUS_USAGE,
+                        "after '%s' should stand a device, as in cubin:sm_90", text);
         *binary = forms[i].binary;
         snprintf(form, capacity, "%s", text);
         return true;

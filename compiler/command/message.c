@@ -24,7 +24,9 @@ int report(const Failure *failure) {
     fflush(stdout); /* what was printed first stays first where both go to one file */
     fputs("lockstep: ", stderr);
     print_label("error: ", "\033[1;31m");
-    fprintf(stderr, "%s\n", failure->text);
+    size_t size = strlen(failure->text); /* toolchains end their logs with empty lines */
+    while (size && failure->text[size - 1] == '\n') size--;
+    fprintf(stderr, "%.*s\n", (int)size, failure->text);
     if (failure->help[0]) {
         print_label("help: ", "\033[1;36m");
         fprintf(stderr, "%s\n", failure->help);
@@ -73,6 +75,10 @@ int exit_status(ls_status status) {
 bool fail_status(Failure *failure, const ls_context *context, ls_status status) {
     const char *message = ls_error_message(context);
     if (!message || !*message) message = ls_status_name(status);
+    /* the call's name says something to a programmer, nothing to whoever typed a command */
+    size_t name = strspn(message, "abcdefghijklmnopqrstuvwxyz_");
+    if (strncmp(message, "ls_", 3) == 0 && strncmp(message + name, ": ", 2) == 0)
+        message += name + 2;
     return fail(failure, exit_status(status), "%s", message);
 }
 
