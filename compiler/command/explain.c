@@ -102,6 +102,7 @@ static bool add_report(const Options *options, const char *report, bool first, B
     if (!options->json) {
         if (!first) buffer_puts(out, "\n");
         buffer_puts(out, report);
+        if (out->size && out->data[out->size - 1] != '\n') buffer_puts(out, "\n");
         return true;
     }
     if (!steps_of(report, &begin, &end))
@@ -112,24 +113,71 @@ static bool add_report(const Options *options, const char *report, bool first, B
     return true;
 }
 
+/* Those of the sizes that name an axis of the step, which are marked: each step has its own axes.
+ */
+static bool sizes_of_step(ls_compilation *compilation, size_t step,
+                          const ls_explain_options *explain, StringList *used, bool *marks,
+                          Failure *failure) {
+    const ls_image *image;
+    ls_status status = ls_compilation_image(compilation, step, explain->targets[0], &image);
+    if (status != LS_OK)
+        return fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
+    for (size_t i = 0; i < explain->size_count; i++) {
+        const char *size = explain->sizes[i];
+        size_t length = strcspn(size, "=");
+        for (size_t axis = 0; axis < image->axis_count; axis++) {
+            const char *name = image->axes[axis].name;
+            if (strlen(name) != length || memcmp(name, size, length) != 0) continue;
+            list_add(used, size);
+            marks[i] = true;
+        }
+    }
+    return true;
+}
+
+static bool explain_one(ls_compilation *compilation, size_t step, ls_explain_options explain,
+                        const Options *options, bool first, Buffer *out, Failure *failure) {
+    const char *text;
+    ls_status status = ls_compilation_explain(compilation, step, &explain, &text);
+    if (status != LS_OK)
+        return fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
+    return add_report(options, text, first, out, failure);
+}
+
+static bool explain_all(ls_compilation *compilation, const Options *options,
+                        const ls_explain_options *explain, Buffer *out, Failure *failure) {
+    bool good = true;
+    bool *marks = memory(explain->size_count * sizeof *marks);
+    for (size_t i = 0; good && i < ls_compilation_step_count(compilation); i++) {
+        StringList used = {0};
+        ls_explain_options own = *explain;
+        good = sizes_of_step(compilation, i, explain, &used, marks, failure);
+        own.sizes = used.items;
+        own.size_count = used.count;
+        good = good && explain_one(compilation, i, own, options, i == 0, out, failure);
+        free(used.items);
+    }
+    for (size_t i = 0; good && i < explain->size_count; i++)
+        if (!marks[i])
+            good =
+                fail(failure, STATUS_USAGE, "no step has the axis of --size %s", explain->sizes[i]);
+    free(marks);
+    return good;
+}
+
 static bool explain_steps(ls_compilation *compilation, const SourceName *name,
                           const Options *options, const ls_explain_options *explain, Buffer *out,
                           Failure *failure) {
-    size_t count = ls_compilation_step_count(compilation), first = 0;
-    bool graph = options->dot || options->svg;
-    if (name->step || count == 0 || (graph && count > 1)) { /* a graph is one step's */
-        if (!source_choose_step(compilation, name, &first, failure)) return false;
-        count = first + 1;
-    }
-    for (size_t i = first; i < count; i++) {
-        const char *text;
-        ls_status status = ls_compilation_explain(compilation, i, explain, &text);
-        if (status != LS_OK)
-            return fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
-        if (!add_report(options, text, i == first, out, failure)) return false;
-    }
-    if (options->json) buffer_puts(out, "\n  ]\n}\n");
-    return true;
+    size_t step;
+    bool graph = options->dot || options->svg; /* of one step */
+    bool good;
+    if (!name->step && !graph && ls_compilation_step_count(compilation) > 1)
+        good = explain_all(compilation, options, explain, out, failure);
+    else
+        good = source_choose_step(compilation, name, &step, failure) &&
+               explain_one(compilation, step, *explain, options, true, out, failure);
+    if (good && options->json) buffer_puts(out, "\n  ]\n}\n");
+    return good;
 }
 
 static bool explain(const Invocation *invocation, ls_compilation *compilation,
