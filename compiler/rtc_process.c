@@ -37,7 +37,17 @@ typedef struct Helper {
     char scratch[4096];
 } Helper;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Helper kept;
+
+/* A fork while another thread compiles: the child's copy of the lock has no owner that could open
+ * it. */
+static void forget_lock(void) {
+    pthread_mutex_init(&lock, NULL);
+}
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget_lock);
+}
 
 /* ---- starting and ending ---- */
 
@@ -235,6 +245,7 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
                           .label_size = strlen(job->label) + 1,
                           .target_size = strlen(job->target) + 1,
                           .source_size = job->size + 1};
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     if (kept.owner && kept.owner != getpid()) helper_end(&kept, 0);
     /* A helper that dies on a request may have died of an earlier one, or been killed while idle: a

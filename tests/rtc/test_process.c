@@ -151,6 +151,30 @@ static void forked_process_gets_its_own(void **state) {
     assert_int_equal(ask("a").pid, before.pid); /* and ours is still ours */
 }
 
+static void *compile_for_two_seconds(void *data) {
+    RtcOutput output;
+    *(ls_status *)data =
+        rtc_nvrtc.compile("hang", 4, "thread", "sm_80", RTC_IMAGE, LS_MATH_EXACT, &output);
+    rtc_output_free(&output);
+    return NULL;
+}
+
+static void fork_while_another_thread_compiles(void **state) {
+    (void)state;
+    pthread_t thread;
+    ls_status status = LS_OK;
+    long nobody = 0;
+    setenv("LOCKSTEP_COMPILE_TIMEOUT", "2", 1);
+    assert_int_equal(pthread_create(&thread, NULL, compile_for_two_seconds, &status), 0);
+    usleep(300000);
+    double start = rtc_now();
+    assert_int_equal(in_child(use_in_child, &nobody), 0);
+    assert_true(rtc_now() - start < 1500); /* it did not wait for our thread */
+    pthread_join(thread, NULL);
+    assert_int_equal(status, LS_ERROR_TOOLCHAIN);
+    unsetenv("LOCKSTEP_COMPILE_TIMEOUT");
+}
+
 static int ends_at_once(void *data) {
     RtcOutput output;
     if (rtc_nvrtc.compile("a", 1, "child", "compute_90", RTC_IMAGE, LS_MATH_EXACT, &output) !=
@@ -244,6 +268,23 @@ static void what_is_missing_is_said(void **state) {
     assert_says(text, "NVRTC 12.34 (");
 }
 
+static void a_toolchain_that_is_not_here(void **state) {
+    (void)state;
+    char path[4096], reason[1024];
+    const char *files[] = {"libno-such-thing.so", NULL};
+    RtcToolchain toolchain = rtc_nvrtc_toolchain;
+    unsetenv("LOCKSTEP_NVRTC");
+    toolchain.files = files;
+    assert_false(rtc_find_library(&toolchain, path, sizeof path, reason, sizeof reason));
+    assert_says(reason, "NVRTC is not here: no libno-such-thing.so in");
+    assert_says(reason, "install NVRTC");
+    assert_says(reason, "LOCKSTEP_NVRTC");
+    assert_null(strchr(reason, '\n'));
+    files[0] = "libc.so.6"; /* where ld.so would find it */
+    assert_true(rtc_find_library(&toolchain, path, sizeof path, reason, sizeof reason));
+    assert_says(path, "/libc.so.6");
+}
+
 static void the_key_knows_the_file(void **state) {
     (void)state;
     char first[1024], second[1024], path[256];
@@ -282,11 +323,13 @@ int main(void) {
         TEST(large_both_ways),
         TEST(inherits_nothing),
         TEST(forked_process_gets_its_own),
+        TEST(fork_while_another_thread_compiles),
         TEST(ends_with_its_program),
         TEST(program_that_reaps_everything),
         TEST(leaves_no_files),
         TEST(many_threads_at_once),
         TEST(what_is_missing_is_said),
+        TEST(a_toolchain_that_is_not_here),
         TEST(the_key_knows_the_file),
     };
     return cmocka_run_group_tests_name("helper process", tests, NULL, NULL);
