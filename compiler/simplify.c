@@ -213,56 +213,69 @@ static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded,
 
 /* ---- the pass ---- */
 
-static ValueId apply_rules(Function *f, const Pattern *patterns, ValueId id) {
-    Value v = f->values[id]; /* a copy: building moves the array */
-    ValueId result = apply_patterns(f, patterns, id);
-    for (size_t i = 0; i < COUNT(rules) && result == 0; i++) result = rules[i](f, &v);
-    return result ? ir_broadcast(f, result, v.axes) : 0; /* with all of its axes */
+typedef struct Simplifier {
+    Function *f; /* the new function */
+    Pattern patterns[COUNT(rewrites)];
+    ValueId *known; /* by value of f: what it becomes in the end; 0 where not yet known */
+    size_t known_count;
+} Simplifier;
+
+static ValueId apply_rules(Simplifier *s, ValueId id) {
+    Value v = s->f->values[id]; /* a copy: building moves the array */
+    ValueId result = apply_patterns(s->f, s->patterns, id);
+    for (size_t i = 0; i < COUNT(rules) && result == 0; i++) result = rules[i](s->f, &v);
+    return result ? ir_broadcast(s->f, result, v.axes) : 0; /* with all of its axes */
 }
 
-/* What a rule built may itself match, and so may its operands. */
-static ValueId rewrite(Function *f, const Pattern *patterns, ValueId id, uint32_t depth) {
-    enum { DEPTH_MOST = 1000 };
-    for (;;) {
-        if (depth > DEPTH_MOST) bug(f->compiler, "%s: simplify does not end", f->name);
-        ValueId before = (ValueId)f->value_count, better = apply_rules(f, patterns, id);
-        if (better == 0 || better == id) return id;
-        Value v = f->values[better];
-        if (better >= before) { /* new: look at its operands that are new too */
-            ValueId args[3] = {v.arg[0], v.arg[1], v.arg[2]};
-            for (int i = 0; i < op_info[v.op].arity; i++)
-                if (args[i] >= before) args[i] = rewrite(f, patterns, args[i], depth + 1);
-            better = ir_rebuild(f, f, better, args);
-        }
-        ir_place(f, better, f->values[id].range, f->values[id].name);
-        id = better;
-        depth++;
+static void remember(Simplifier *s, ValueId id, ValueId becomes) {
+    if (id >= s->known_count) {
+        size_t count = 2 * s->f->value_count;
+        ValueId *known = arena_alloc(s->f->arena, count * sizeof *known);
+        if (s->known_count) memcpy(known, s->known, s->known_count * sizeof *known);
+        s->known = known;
+        s->known_count = count;
     }
+    s->known[id] = becomes;
+}
+
+/* What a value becomes: its operands simplified first, then itself by one rule after the other. */
+static ValueId rewrite(Simplifier *s, ValueId id, uint32_t depth) {
+    enum { DEPTH_MOST = 1000 };
+    if (id < s->known_count && s->known[id]) return s->known[id];
+    if (depth > DEPTH_MOST) bug(s->f->compiler, "%s: simplify does not end", s->f->name);
+    Value v = s->f->values[id];
+    ValueId args[3] = {0};
+    for (int i = 0; i < op_info[v.op].arity; i++) args[i] = rewrite(s, v.arg[i], depth + 1);
+    ValueId on_these = ir_rebuild(s->f, s->f, id, args), better = apply_rules(s, on_these);
+    if (better) ir_place(s->f, better, v.range, v.name);
+    ValueId becomes = better ? rewrite(s, better, depth + 1) : on_these;
+    remember(s, id, becomes);
+    remember(s, becomes, becomes);
+    return becomes;
 }
 
 Function *simplify(Function *f) {
-    Pattern patterns[COUNT(rewrites)];
+    Simplifier s = {.f = ir_function_like(f)};
     for (size_t i = 0; i < COUNT(rewrites); i++) {
         const char *before = rewrites[i].before, *after = rewrites[i].after;
-        patterns[i].class = rewrites[i].class;
-        patterns[i].before = formula_read(f->compiler, f->arena, &before);
-        patterns[i].after = formula_read(f->compiler, f->arena, &after);
+        s.patterns[i].class = rewrites[i].class;
+        s.patterns[i].before = formula_read(f->compiler, f->arena, &before);
+        s.patterns[i].after = formula_read(f->compiler, f->arena, &after);
     }
-    Function *out = ir_function_like(f);
     ValueId *map = arena_alloc(f->arena, f->value_count * sizeof *map);
     const bool *needed = ir_needed(f);
     for (ValueId id = 1; id < f->value_count; id++) {
         const Value *v = &f->values[id];
         if (!needed[id]) continue;
         ValueId args[3] = {map[v->arg[0]], map[v->arg[1]], map[v->arg[2]]};
-        map[id] = rewrite(out, patterns, ir_rebuild(out, f, id, args), 0);
-        ir_place(out, map[id], v->range, v->name);
+        map[id] = rewrite(&s, ir_rebuild(s.f, f, id, args), 0);
+        ir_place(s.f, map[id], v->range, v->name);
     }
     for (size_t i = 0; i < f->store_count; i++) {
-        const Store *s = &f->stores[i];
-        ValueId value = map[s->value]; /* a store broadcasts by itself */
-        if (out->values[value].op == OP_BROADCAST) value = out->values[value].arg[0];
-        ir_store(out, s->parameter, value, map[s->guard], s->range);
+        const Store *store = &f->stores[i];
+        ValueId value = map[store->value]; /* a store broadcasts by itself */
+        if (s.f->values[value].op == OP_BROADCAST) value = s.f->values[value].arg[0];
+        ir_store(s.f, store->parameter, value, map[store->guard], store->range);
     }
-    return ir_compact(out);
+    return ir_compact(s.f);
 }
