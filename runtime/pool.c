@@ -1,10 +1,9 @@
 /* pool.c: the CPU driver's threads: one fork and one join per kernel, nothing in between.
  *
- * A job is announced by one 64-bit word: a serial number and how many workers take part. A worker
- * that takes no part never reads the job, so the caller may write the next one as soon as those
- * that do have finished. Both sides spin for a few microseconds and then sleep. The announcement
- * and the count of sleepers are sequentially consistent: either the caller sees the sleeper or the
- * sleeper the word.
+ * A job is announced to each worker that takes part by a new serial number in the worker's own
+ * cache line; the others sleep on. Both sides spin for a few microseconds and then sleep. A serial
+ * and the flag of a sleeper are sequentially consistent: either the caller sees the flag or the
+ * sleeper the serial. The job is read only by workers that take part and until they have finished.
  *
  * NUMERICS.md: kernels run with the default floating-point environment, whatever the program around
  * them (or a library built with -ffast-math) has set. */
@@ -47,24 +46,26 @@ static void relax(void) {
 #error "pool.c does not know this processor's floating-point control register"
 #endif
 
-enum { SPIN_NANOSECONDS = 20000, RELAX_PER_LOOK = 16, WORKER_BITS = 16 };
+enum { SPIN_NANOSECONDS = 20000, RELAX_PER_LOOK = 16, CACHE_LINE = 64 };
 
 typedef struct Worker {
-    Pool *pool;
+    _Alignas(CACHE_LINE) atomic_uint serial; /* of the last job for this worker */
+    atomic_bool sleeps;
     uint32_t index;
+    Pool *pool;
     pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t announced;
 } Worker;
 
 struct Pool {
-    _Alignas(64) atomic_ullong word; /* serial << WORKER_BITS | workers; 0 workers: stop */
-    _Alignas(64) atomic_uint pending;
-    atomic_uint sleepers;
-    atomic_bool caller_sleeps;
-    const Launch *job;
-    uint32_t threads; /* the caller is worker 0 */
+    const Launch *job; /* NULL: stop */
+    uint32_t threads;  /* the caller is worker 0 */
     Worker *workers;
+    _Alignas(CACHE_LINE) atomic_uint pending;
+    atomic_bool caller_sleeps;
     pthread_mutex_t lock;
-    pthread_cond_t announced, finished;
+    pthread_cond_t finished;
 };
 
 static uint64_t nanoseconds(void) {
@@ -81,33 +82,34 @@ static void run_share(const Launch *launch, uint32_t worker, uint32_t workers) {
     launch->kernel.cpu(launch->arguments, first, last, worker, workers);
 }
 
-static unsigned long long wait_announcement(Pool *pool, unsigned long long seen) {
-    unsigned long long word;
+static void wait_announcement(Worker *worker, unsigned seen) {
     uint64_t limit = nanoseconds() + SPIN_NANOSECONDS;
     do {
         for (int i = 0; i < RELAX_PER_LOOK; i++) {
-            word = atomic_load_explicit(&pool->word, memory_order_acquire);
-            if (word != seen) return word;
+            if (atomic_load_explicit(&worker->serial, memory_order_acquire) != seen) return;
             relax();
         }
     } while (nanoseconds() < limit);
-    pthread_mutex_lock(&pool->lock);
-    atomic_fetch_add(&pool->sleepers, 1);
-    while ((word = atomic_load(&pool->word)) == seen)
-        pthread_cond_wait(&pool->announced, &pool->lock);
-    atomic_fetch_sub(&pool->sleepers, 1);
-    pthread_mutex_unlock(&pool->lock);
-    return word;
+    pthread_mutex_lock(&worker->lock);
+    atomic_store(&worker->sleeps, true);
+    while (atomic_load(&worker->serial) == seen)
+        pthread_cond_wait(&worker->announced, &worker->lock);
+    atomic_store(&worker->sleeps, false);
+    pthread_mutex_unlock(&worker->lock);
 }
 
-static void announce(Pool *pool, uint32_t workers) {
-    unsigned long long serial =
-        atomic_load_explicit(&pool->word, memory_order_relaxed) >> WORKER_BITS;
-    atomic_store(&pool->word, (serial + 1) << WORKER_BITS | workers);
-    if (atomic_load(&pool->sleepers) == 0) return;
-    pthread_mutex_lock(&pool->lock);
-    pthread_cond_broadcast(&pool->announced);
-    pthread_mutex_unlock(&pool->lock);
+static void announce(Pool *pool, const Launch *job, uint32_t workers) {
+    pool->job = job;
+    atomic_store_explicit(&pool->pending, workers - 1, memory_order_relaxed);
+    for (uint32_t i = 1; i < workers; i++) {
+        Worker *worker = &pool->workers[i];
+        unsigned serial = atomic_load_explicit(&worker->serial, memory_order_relaxed);
+        atomic_store(&worker->serial, serial + 1);
+        if (!atomic_load(&worker->sleeps)) continue;
+        pthread_mutex_lock(&worker->lock);
+        pthread_cond_signal(&worker->announced);
+        pthread_mutex_unlock(&worker->lock);
+    }
 }
 
 static void finish(Pool *pool) {
@@ -133,18 +135,20 @@ static void wait_finished(Pool *pool) {
 }
 
 static void *work(void *argument) {
-    const Worker *worker = argument;
+    Worker *worker = argument;
     Pool *pool = worker->pool;
-    unsigned long long seen = 0;
     float_write(FLOAT_DEFAULT);
-    for (;;) {
-        seen = wait_announcement(pool, seen);
-        uint32_t workers = (uint32_t)(seen & ((1u << WORKER_BITS) - 1));
-        if (workers == 0) return NULL;
-        if (worker->index >= workers) continue;
-        run_share(pool->job, worker->index, workers);
+    for (unsigned serial = 0;; serial++) {
+        wait_announcement(worker, serial);
+        if (!pool->job) return NULL;
+        run_share(pool->job, worker->index, pool->job->parts);
         finish(pool);
     }
+}
+
+static void close_worker(Worker *worker) {
+    pthread_cond_destroy(&worker->announced);
+    pthread_mutex_destroy(&worker->lock);
 }
 
 /* Fewer threads than asked for are no failure: the results are the same. */
@@ -155,7 +159,12 @@ static void start_threads(Pool *pool, uint32_t threads) {
     for (uint32_t i = 1; i < threads; i++) {
         Worker *worker = &pool->workers[i];
         *worker = (Worker){.pool = pool, .index = i};
-        if (pthread_create(&worker->thread, NULL, work, worker) != 0) break;
+        pthread_mutex_init(&worker->lock, NULL);
+        pthread_cond_init(&worker->announced, NULL);
+        if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
+            close_worker(worker);
+            break;
+        }
         char name[16];
         snprintf(name, sizeof name, "lockstep-%u", i & 0xffff);
         pthread_setname_np(worker->thread, name);
@@ -168,13 +177,12 @@ Pool *pool_create(uint32_t threads) {
     Pool *pool = aligned_alloc(_Alignof(Pool), sizeof *pool);
     if (!pool) return NULL;
     *pool = (Pool){.threads = 1};
-    pool->workers = calloc(threads, sizeof *pool->workers);
+    pool->workers = aligned_alloc(_Alignof(Worker), threads * sizeof *pool->workers);
     if (!pool->workers) {
         free(pool);
         return NULL;
     }
     pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->announced, NULL);
     pthread_cond_init(&pool->finished, NULL);
     start_threads(pool, threads);
     return pool;
@@ -190,9 +198,7 @@ void pool_run(Pool *pool, const Launch *launch) {
     if (launch->parts <= 1) {
         launch->kernel.cpu(launch->arguments, 0, launch->items, 0, 1);
     } else {
-        pool->job = launch;
-        atomic_store_explicit(&pool->pending, launch->parts - 1, memory_order_relaxed);
-        announce(pool, launch->parts);
+        announce(pool, launch, launch->parts);
         run_share(launch, 0, launch->parts);
         wait_finished(pool);
     }
@@ -200,10 +206,12 @@ void pool_run(Pool *pool, const Launch *launch) {
 }
 
 void pool_destroy(Pool *pool) {
-    announce(pool, 0);
-    for (uint32_t i = 1; i < pool->threads; i++) pthread_join(pool->workers[i].thread, NULL);
+    announce(pool, NULL, pool->threads);
+    for (uint32_t i = 1; i < pool->threads; i++) {
+        pthread_join(pool->workers[i].thread, NULL);
+        close_worker(&pool->workers[i]);
+    }
     pthread_cond_destroy(&pool->finished);
-    pthread_cond_destroy(&pool->announced);
     pthread_mutex_destroy(&pool->lock);
     free(pool->workers);
     free(pool);
