@@ -17,7 +17,8 @@ enum { AXES = 8, CONTEXTS = 3, NAME_SIZE = 48 };
 typedef struct Program {
     char name[NAME_SIZE];
     char *text;
-    bool whole; /* from a file of programs/, not from the matrix */
+    bool whole;  /* from a file of programs/, not from the matrix */
+    bool single; /* large arrays go to one context, not to all */
 } Program;
 
 typedef struct Programs {

@@ -4,10 +4,15 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static const char usage[] =
     "usage: exec_runner [--device cpu|cuda|hip] [--filter WORD] [--only NAME] [--list] [--print "
@@ -66,6 +71,7 @@ void programs_add(Programs *programs, const char *name, char *text, bool whole) 
     snprintf(program->name, sizeof program->name, "%s", name);
     program->text = text;
     program->whole = whole;
+    program->single = strncmp(name, "op-", 3) == 0 || strncmp(name, "convert-", 8) == 0;
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) {
@@ -270,6 +276,10 @@ int main(int count, char **arguments) {
         fputs(usage, stderr);
         return 2;
     }
+#ifdef __GLIBC__ /* arrays come and go: keep their pages */
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+#endif
     Programs programs = {.list = NULL};
     if (!programs_read(&programs, EXEC_SOURCE "/tests/exec/programs")) return 2;
     matrix_add(&programs);

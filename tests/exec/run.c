@@ -35,9 +35,10 @@ static void make_inputs(Run *run, uint64_t *state) {
         array_open(array, image, i, run->sizes);
         double value;
         run->unset[i] = run->fill == FILL_NORMAL && parameter->has_default;
-        fill_array(run->fill, parameter->type,
-                   directives_positive(run->directives, parameter->name), state, array->input,
-                   array->count);
+        if (parameter->role != LS_OUT)
+            fill_array(run->fill, parameter->type,
+                       directives_positive(run->directives, parameter->name), state, array->input,
+                       array->count);
         if (run->fill == FILL_NORMAL && parameter->rank == 0 &&
             directives_value(run->directives, parameter->name, &value)) {
             store_number(parameter->type, value, array->input);
@@ -162,7 +163,9 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     return ok && bad == 0;
 }
 
-/* The contexts a run goes to: all of them when the arrays are large enough for threads to share. */
+/* The contexts a run goes to: all of them when the arrays are large enough for threads to share,
+ * but for the matrix's largest elementwise ones, where a second opinion would cost minutes in all.
+ */
 static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][LAYOUT_COUNT],
                    uint64_t *state) {
     make_inputs(run, state);
@@ -174,7 +177,7 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const size_t count = run->runner->context_count, turn = random_bits(state) % count;
         ok = interpret_all(run, function);
         for (size_t c = 0; ok && c < count; c++)
-            if (c == turn || largest > 4000)
+            if (c == turn || (largest > 4000 && !(run->program->single && largest > LARGE)))
                 ok = run_on(run, c, steps[c][LAYOUT_DENSE], LAYOUT_DENSE, state) && ok;
         if (ok) ok = run_on(run, turn, steps[turn][LAYOUT_STRIDED], LAYOUT_STRIDED, state);
     }
