@@ -176,60 +176,64 @@ static ls_status cpu_clear(Device *device, void *pointer, size_t bytes) {
     return LS_OK;
 }
 
-/* Writes code to a file that only we see. The file name must be new to the dynamic loader as long
- * as the module lives, so a memory file stays open until then. */
-static int write_code(const void *code, size_t size, char *path, size_t path_size, bool *named) {
-    int file = memfd_create("lockstep", MFD_CLOEXEC);
-    *named = file < 0;
-    if (file < 0) {
-        const char *folder = getenv("TMPDIR");
-        snprintf(path, path_size, "%s/lockstep-XXXXXX", folder && *folder ? folder : "/tmp");
-        file = mkostemp(path, O_CLOEXEC);
-        if (file < 0) return -1;
-    } else {
-        snprintf(path, path_size, "/proc/self/fd/%d", file);
-    }
-    const char *next = code;
-    while (size > 0) {
-        ssize_t wrote = write(file, next, size);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) {
-            if (*named) unlink(path);
-            close(file);
-            return -1;
-        }
-        next += wrote;
-        size -= (size_t)wrote;
-    }
-    return file;
-}
-
 typedef struct CpuModule {
     void *library;
     int file; /* kept open while the library is loaded */
 } CpuModule;
 
+/* A file that only we see. The loader takes a file it has seen by name for the same library, so a
+ * memory file, whose name is its number, stays open as long as the library lives. */
+static int create_file(bool in_memory, char *path, size_t size) {
+    if (in_memory) {
+        int file = memfd_create("lockstep", MFD_CLOEXEC);
+        snprintf(path, size, "/proc/self/fd/%d", file);
+        return file;
+    }
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, size, "%s/lockstep-XXXXXX", folder && *folder ? folder : "/tmp");
+    return mkostemp(path, O_CLOEXEC);
+}
+
+static bool write_all(int file, const void *code, size_t size) {
+    const char *next = code;
+    while (size > 0) {
+        ssize_t wrote = write(file, next, size);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote <= 0) return false;
+        next += wrote;
+        size -= (size_t)wrote;
+    }
+    return true;
+}
+
+/* Loads from memory, or through a temporary file where the system has no memory files or no /proc.
+ */
 static ls_status open_library(Device *device, const ls_image *image, const void *code, size_t size,
                               CpuModule *module) {
     char path[4096];
-    bool named;
-    module->file = write_code(code, size, path, sizeof path, &named);
-    if (module->file < 0)
-        return error_set(device->error, LS_ERROR_FILE,
-                         "loading step `%s`: its code could not be written to memory or to %s: %s",
-                         image->step, path, strerror(errno));
-    module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (module->library) {
-        if (named) unlink(path);
-        return LS_OK;
+    ls_status status = LS_OK;
+    for (int way = 0; way < 2; way++) {
+        bool in_memory = way == 0;
+        module->file = create_file(in_memory, path, sizeof path);
+        if (module->file < 0 || !write_all(module->file, code, size)) {
+            status =
+                error_set(device->error, LS_ERROR_FILE,
+                          "loading step `%s`: its code could not be written to %s: %s; set TMPDIR "
+                          "to a folder with room",
+                          image->step, in_memory ? "memory" : path, strerror(errno));
+        } else {
+            module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+            const char *reason = module->library ? NULL : dlerror();
+            if (!module->library)
+                status = error_set(device->error, LS_ERROR_DEVICE,
+                                   "loading step `%s`: the dynamic loader refused its code: %s",
+                                   image->step, reason ? reason : "no reason given");
+        }
+        if (!in_memory && module->file >= 0) unlink(path);
+        if (module->library) return LS_OK;
+        if (module->file >= 0) close(module->file);
     }
-    const char *reason = dlerror();
-    error_set(device->error, LS_ERROR_DEVICE,
-              "loading step `%s`: the dynamic loader refused its code: %s", image->step,
-              reason ? reason : "no reason given");
-    if (named) unlink(path);
-    close(module->file);
-    return LS_ERROR_DEVICE;
+    return status;
 }
 
 static void close_library(CpuModule *module) {

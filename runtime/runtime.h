@@ -172,7 +172,6 @@ void program_release(ls_program *program); /* drops one reference */
 typedef struct Binding {
     void *data;     /* what the kernels get */
     bool bound;     /* the caller gave it */
-    bool wanted;    /* ls_step_want */
     bool has_value; /* a cell that was set or has a default */
     bool dense;     /* fits LS_LAYOUT_DENSE */
     void *owned;    /* the step's own memory for it, or NULL */

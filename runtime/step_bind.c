@@ -246,8 +246,7 @@ ls_status ls_step_want(ls_step *step, const char *parameter) {
             &step->context->error, LS_ERROR_BIND,
             "%s: parameter `%s` of step `%s` is not an `out`; bind it with ls_step_bind", call,
             parameter, step->image->step);
-    step->bindings[found].wanted = true;
-    return LS_OK;
+    return LS_OK; /* every unbound output is computed, so asking for one only has to be right */
 }
 
 ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor) {

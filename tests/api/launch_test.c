@@ -2,6 +2,7 @@
 #include "fixtures.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,6 +393,51 @@ static void graph_mistakes(void **state) {
     ls_context_destroy(f.context); /* in the middle of a capture, and with memory still held */
 }
 
+/* Contexts on different threads do not know of each other. cmocka's checks are for its own thread
+ * only. */
+static void *train_alone(void *argument) {
+    int64_t *failures = argument;
+    const int64_t shape[2] = {ROWS, COLUMNS};
+    const ls_image *images[] = {&image_descend};
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    void *memory;
+    *failures = 1;
+    if (ls_context_create("cpu", NULL, &context) != LS_OK) return NULL;
+    *failures = ls_program_from_images(context, images, 1, NULL, NULL, NULL, &program) != LS_OK;
+    *failures += ls_step_create(program, "descend", &step) != LS_OK;
+    *failures += ls_alloc(context, sizeof(float) * ELEMENTS * 2, &memory) != LS_OK;
+    *failures += ls_fill_zero(context, memory, sizeof(float) * ELEMENTS * 2) != LS_OK;
+    ls_tensor p = tensor_of(memory, LS_F32, 2, shape);
+    ls_tensor g = tensor_of((float *)memory + ELEMENTS, LS_F32, 2, shape);
+    *failures += ls_step_bind(step, "p", &p) != LS_OK;
+    *failures += ls_step_bind(step, "g", &g) != LS_OK;
+    *failures += ls_step_set_number(step, "lr", 1) != LS_OK;
+    for (int i = 0; i < 20; i++) *failures += ls_step_launch(step) != LS_OK;
+    int32_t count = 0;
+    *failures += ls_step_get(step, "count", &count) != LS_OK || count != 23;
+    *failures += ls_step_bind(step, "x", &g) != LS_ERROR_ARGUMENT;
+    *failures += strstr(ls_error_message(context), "no parameter `x`") == NULL;
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+    return NULL;
+}
+
+static void many_contexts(void **state) {
+    (void)state;
+    pthread_t threads[4];
+    int64_t failures[4];
+    setenv("LOCKSTEP_THREADS", "2", 1);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, train_alone, &failures[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(failures[i], 0);
+    }
+}
+
 static void events(void **state) {
     (void)state;
     Fixture f = open_fixture(&image_environment, 1), g = open_fixture(&image_environment, 1);
@@ -428,6 +474,7 @@ int main(void) {
         cmocka_unit_test(graph_keeps_memory),
         cmocka_unit_test(graph_mistakes),
         cmocka_unit_test(events),
+        cmocka_unit_test(many_contexts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

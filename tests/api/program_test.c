@@ -1,6 +1,7 @@
 /* program_test.c: contexts and devices by name, images that do not fit, code made on demand. */
 #include "fixtures.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,38 @@ static void code_on_demand(void **state) {
     free(two.code);
 }
 
+/* Linked with --wrap=memfd_create. */
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+static bool memory_files = true;
+int __wrap_memfd_create(const char *name, unsigned flags) {
+    if (memory_files) return __real_memfd_create(name, flags);
+    errno = ENOSYS;
+    return -1;
+}
+
+static void no_memory_files(void **state) {
+    (void)state;
+    ls_context *context;
+    ls_program *program;
+    const ls_image *list[] = {&image_loaded};
+    Maker maker = {LOADED_CODE_2, LS_OK, NULL, 0, 0};
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(context, ls_program_from_images(context, list, 1, make, &maker, NULL, &program));
+    ls_step *step = open_step(context, program);
+    memory_files = false;
+    setenv("TMPDIR", "/nonexistent", 1);
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_step_launch(step), "/nonexistent/lockstep-",
+                   "set TMPDIR");
+    unsetenv("TMPDIR");
+    assert_int_equal(last_of(context, step), 2003);
+    memory_files = true;
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+    free(maker.code);
+}
+
 static void broken_code(void **state) {
     (void)state;
     ls_context *context;
@@ -230,8 +263,10 @@ static void broken_code(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices), cmocka_unit_test(contexts),       cmocka_unit_test(names),
-        cmocka_unit_test(images),  cmocka_unit_test(code_on_demand), cmocka_unit_test(broken_code),
+        cmocka_unit_test(devices),         cmocka_unit_test(contexts),
+        cmocka_unit_test(names),           cmocka_unit_test(images),
+        cmocka_unit_test(code_on_demand),  cmocka_unit_test(broken_code),
+        cmocka_unit_test(no_memory_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
