@@ -75,12 +75,8 @@ static bool uses_axis(const Checker *c, const Node *node) {
     return false;
 }
 
-/* A constant where only the file's constants are known: a length, a default. */
 static Typed *constant_here(Checker *c, const Node *node) {
-    Scope *scope = c->scope;
-    c->scope = &c->constants;
     Typed *value = check_expression(c, node);
-    c->scope = scope;
     if (is_error(value) || is_constant(value)) return value;
     complain(c, ERROR_NOT_CONSTANT, node->range);
     return &c->error;
@@ -283,8 +279,7 @@ static Symbol *assignment_target(Checker *c, const Entry *target, uint8_t token)
         return NULL;
     }
     if (parameter->role == LS_OUT && token != TOKEN_ASSIGN) {
-        if (complain(c, ERROR_OUT_COMPOUND, target->range,
-                     arena_printf(c->arena, "`%s`", token_info[token].spelling), name))
+        if (complain(c, ERROR_OUT_COMPOUND, target->range, token_info[token].spelling, name))
             diagnose_help(c->compiler, "declare it `inout %s`", name);
         return NULL;
     }
@@ -327,6 +322,10 @@ static void check_assignment(Checker *c, const Statement *s) {
         arena_printf(c->arena, "`%s: %s%s`", parameter->name, type_info[parameter->type].name,
                      describe_axes(c, parameter->axes));
     value = convert_store(c, value, parameter->type, target);
+    if (is_error(value) && s->token != TOKEN_ASSIGN)
+        diagnose_help(c->compiler, "write `%s = %s(%s %s ...)`", parameter->name,
+                      type_info[parameter->type].name, parameter->name,
+                      token_info[compound[s->token]].spelling);
     if (is_error(value)) return;
     add_statement(c, (Checked){.parameter = symbol->number, .value = value, .range = s->range});
 }
@@ -366,6 +365,8 @@ static void check_statement(Checker *c, const Statement *s) {
     case STATEMENT_CALL: check_call_statement(c, s); break;
     case STATEMENT_RETURN:
         if (s->value->kind != NODE_ERROR) complain(c, ERROR_RETURN_IN_STEP, s->at);
+        for (size_t p = 0; p < c->step->parameter_count; p++)
+            if (c->step->assigned[p].file == 0) c->step->assigned[p] = s->range;
         break;
     case STATEMENT_WHEN:
         not_supported(c, s->at, "`when` is");

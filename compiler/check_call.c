@@ -359,18 +359,21 @@ static Typed *call_fn(Checker *c, const Node *node, const Item *fn) {
         complain(c, ERROR_NO_AXES_HERE, node->at, fn->name->text);
         return &c->error;
     }
-    if (!check_list(c, node, fn->name->text, count, count, arguments) || fn->damaged)
+    if (count_arguments(node) != count || fn->damaged) {
+        check_list(c, node, fn->name->text, count, count, arguments);
         return &c->error;
+    }
+    bool fine = check_list(c, node, fn->name->text, count, count, arguments);
     for (const Entry *entry = fn->parameters; entry; entry = entry->next, i++) {
         if (!entry->type) continue;
         const char *target = arena_printf(c->arena, "`%s: %s` of `%s`", entry->name->text,
                                           entry->type->text, fn->name->text);
         Type type = type_info[entry->type->type].compute;
         arguments[i] = convert_argument(c, arguments[i], type, target);
-        if (is_error(arguments[i])) return &c->error;
+        fine &= !is_error(arguments[i]);
     }
     Instance *instance = instance_for(c, node, fn, arguments);
-    if (!instance || is_error(instance->result)) return &c->error;
+    if (!instance || !fine || is_error(instance->result)) return &c->error;
     const Typed *result = instance->result;
     if (is_constant(result)) return typed_constant(c, result->type, result->payload, node->range);
     Typed *value = typed_new(c, TYPED_CALL, result->type, result->axes, node->range);

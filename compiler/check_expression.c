@@ -145,7 +145,7 @@ Typed *check_binary(Checker *c, TokenKind token, Typed *a, Typed *b, Range at, R
     if (operation->op == OP_DIV && type_class(type) != 'F') {
         if (complain(c, ERROR_INTEGER_DIVISION, at, describe(c, a), describe(c, b)))
             diagnose_help(c->compiler, "use `//` to divide and floor, or make one of them a float, "
-                                       "as in `f32(x)`");
+                                       "as in `f32(x)` or `1.0`");
         return &c->error;
     }
     return typed_op(c, operation->op, operation->test ? TYPE_BOOL : type, operands[0], operands[1],

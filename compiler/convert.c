@@ -28,9 +28,10 @@ char type_class(int type) {
 }
 
 const char *type_name(int type) {
-    return type == TYPE_INTEGER ? "an integer constant"
-           : type == TYPE_FLOAT ? "a float constant"
-                                : type_info[type].name;
+    return type == TYPE_NONE      ? "unknown"
+           : type == TYPE_INTEGER ? "an integer constant"
+           : type == TYPE_FLOAT   ? "a float constant"
+                                  : type_info[type].name;
 }
 
 const char *describe_axes(Checker *c, AxisSet axes) {

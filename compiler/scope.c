@@ -88,9 +88,10 @@ const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds) 
             const Name *other = symbol->name;
             size_t gap =
                 name->size > other->size ? name->size - other->size : other->size - name->size;
-            if (!(kinds >> symbol->kind & 1) || other->size > WORD_MAX || gap >= least) continue;
+            if (!(kinds >> symbol->kind & 1) || other->size > WORD_MAX || gap > least) continue;
             size_t d = distance(name, other);
-            if (d >= least || d >= name->size || d >= other->size) continue;
+            bool closer = d < least || (best && d == least); /* of equals, what was defined first */
+            if (!closer || d >= name->size || d >= other->size) continue;
             least = d;
             best = other;
         }
