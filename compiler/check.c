@@ -19,8 +19,12 @@ bool complain(Checker *c, ErrorCode code, Range range, ...) {
     for (const Instance *i = c->instance; kept && i && i->call.file && shown < CALLS_SHOWN;
          i = i->caller, shown++) {
         Text types = text_open(c->arena);
-        for (size_t a = 0; a < i->fn->parameter_count; a++)
+        bool unknown = false; /* an argument is wrong: the call is not what matters */
+        for (size_t a = 0; a < i->fn->parameter_count; a++) {
+            unknown |= is_error(i->arguments[a]);
             text_printf(&types, "%s%s", a ? ", " : "", describe(c, i->arguments[a]));
+        }
+        if (unknown) break;
         diagnose_note(c->compiler, i->call, "`%s` is called here with (%s)", i->fn->name->text,
                       types.data);
     }

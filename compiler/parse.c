@@ -87,7 +87,7 @@ bool parser_is_word(const Parser *p, uint32_t token, const char *word) {
 
 /* `step name`, `fn`, `const` and `import` at the start of a line begin an item wherever they stand.
  */
-static bool begins_item(const Parser *p, uint32_t at) {
+bool parser_begins_item(const Parser *p, uint32_t at) {
     const Token *t = &p->tokens.list[at];
     if (!t->newline) return false;
     if (t->kind == TOKEN_CONST || t->kind == TOKEN_FN || t->kind == TOKEN_IMPORT) return true;
@@ -102,7 +102,7 @@ static bool begins_statement(const Parser *p, uint32_t at) {
 /* From behind a `{` to behind its `}`, or to the next item. */
 static void skip_block(Parser *p) {
     size_t open = 1;
-    while (open > 0 && p->tokens.list[p->at].kind != TOKEN_END && !begins_item(p, p->at)) {
+    while (open > 0 && p->tokens.list[p->at].kind != TOKEN_END && !parser_begins_item(p, p->at)) {
         TokenKind kind = (TokenKind)parser_next(p)->kind;
         open += kind == TOKEN_OPEN_BRACE;
         open -= kind == TOKEN_CLOSE_BRACE;
@@ -117,7 +117,7 @@ static void skip_statement(Parser *p) {
         TokenKind kind = (TokenKind)t->kind;
         bool fresh = p->at > p->begin;
         if (kind == TOKEN_END || kind == TOKEN_CLOSE_BRACE) break;
-        if (fresh && (begins_item(p, p->at) || begins_statement(p, p->at))) break;
+        if (fresh && (parser_begins_item(p, p->at) || begins_statement(p, p->at))) break;
         if (fresh && t->newline && open == 0) break;
         if (kind == TOKEN_OPEN_PAREN || kind == TOKEN_OPEN_BRACKET) open++;
         if ((kind == TOKEN_CLOSE_PAREN || kind == TOKEN_CLOSE_BRACKET) && open > 0) open--;
@@ -138,7 +138,7 @@ static bool skip_in_list(Parser *p) {
         TokenKind kind = (TokenKind)p->tokens.list[p->at].kind;
         if (kind == TOKEN_END || kind == TOKEN_OPEN_BRACE || kind == TOKEN_CLOSE_BRACE)
             return false;
-        if (begins_item(p, p->at) || begins_statement(p, p->at)) return false;
+        if (parser_begins_item(p, p->at) || begins_statement(p, p->at)) return false;
         if (kind == TOKEN_OPEN_PAREN || kind == TOKEN_OPEN_BRACKET) open++;
         if (kind == TOKEN_CLOSE_PAREN || kind == TOKEN_CLOSE_BRACKET) {
             if (open == 0) break;
@@ -396,7 +396,7 @@ static Statement *block(Parser *p, Range *end) {
     }
     Statement *first = NULL, **next = &first;
     while (p->tokens.list[p->at].kind != TOKEN_CLOSE_BRACE) {
-        if (p->tokens.list[p->at].kind == TOKEN_END || begins_item(p, p->at)) {
+        if (p->tokens.list[p->at].kind == TOKEN_END || parser_begins_item(p, p->at)) {
             diagnose(p->compiler, ERROR_UNCLOSED, open, "{");
             p->level--;
             return first;
@@ -543,7 +543,7 @@ static void step_item(Parser *p, Item *item) {
     if (p->panic || item->damaged) { /* the head is broken; its body may still be read */
         item->damaged = true;
         while (p->tokens.list[p->at].kind != TOKEN_OPEN_BRACE) {
-            if (p->tokens.list[p->at].kind == TOKEN_END || begins_item(p, p->at)) return;
+            if (p->tokens.list[p->at].kind == TOKEN_END || parser_begins_item(p, p->at)) return;
             parser_next(p);
         }
         p->panic = false;
@@ -553,7 +553,7 @@ static void step_item(Parser *p, Item *item) {
 }
 
 static void skip_item(Parser *p) {
-    while (p->tokens.list[p->at].kind != TOKEN_END && !begins_item(p, p->at)) p->at++;
+    while (p->tokens.list[p->at].kind != TOKEN_END && !parser_begins_item(p, p->at)) p->at++;
     p->panic = false;
     p->brackets = 0;
 }

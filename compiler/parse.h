@@ -27,6 +27,7 @@ bool parser_close(Parser *p, TokenKind kind, Range open);
 bool parser_error(Parser *p, const char *expected); /* true: it was reported, notes may follow */
 void parser_too_deep(Parser *p, Range range);
 bool parser_is_word(const Parser *p, uint32_t token, const char *word);
+bool parser_begins_item(const Parser *p, uint32_t token);
 Range token_range(const Parser *p, const Token *token);
 Range range_since(const Parser *p, uint32_t first_token);
 

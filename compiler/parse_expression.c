@@ -137,6 +137,10 @@ static Node *literal(Parser *p, NodeKind kind, uint64_t bits) {
 
 static Node *primary(Parser *p) {
     const Token *token = &p->tokens.list[p->at];
+    if (parser_begins_item(p, p->at)) { /* `step` alone is a name */
+        parser_error(p, "an expression");
+        return parse_error_node(p);
+    }
     switch (parser_kind(p)) {
     case TOKEN_INTEGER: return literal(p, NODE_INTEGER, token->bits);
     case TOKEN_FLOAT: return literal(p, NODE_FLOAT, token->bits);
