@@ -15,7 +15,14 @@ static const Command *const commands[] = {
     &command_bench, &command_fmt,     &command_devices, &command_cache,
 };
 
-static void print_help(void) {
+/* Asked for, or because there is nothing else on the command line. */
+static int print_help(bool asked) {
+    if (!asked) {
+        Failure failure;
+        fail(&failure, STATUS_USAGE, "no command given");
+        fail_help(&failure, "lockstep --help lists the commands");
+        return report(&failure);
+    }
     printf("lockstep: a compiler for training steps\n\n"
            "Usage: lockstep COMMAND ...\n\nCommands:\n");
     for (size_t i = 0; i < COUNT(commands); i++)
@@ -24,11 +31,13 @@ static void print_help(void) {
     printf("\nlockstep COMMAND --help says more about each.\n"
            "Exit status: 0 done, 1 the input was wrong, 2 the command line was wrong,\n"
            "3 the device or toolchain failed.\n");
+    return STATUS_DONE;
 }
 
-static void print_version(void) {
+static int print_version(void) {
     printf("lockstep %s\nnumeric version %016llx\n", ls_version(),
            (unsigned long long)ls_numeric_version());
+    return STATUS_DONE;
 }
 
 static const Command *find_command(const char *name, Failure *failure) {
@@ -68,8 +77,7 @@ static int run_command(const Command *command, const char *const *words, size_t 
         options_print_help(command);
         status = STATUS_DONE;
     } else if (common.version) {
-        print_version();
-        status = STATUS_DONE;
+        status = print_version();
     } else {
         Invocation invocation = {command, common, options, arguments.items, arguments.count};
         status = command->run(&invocation);
@@ -84,25 +92,21 @@ static int dispatch(const char *const *words, size_t count) {
     Common common = {0};
     Failure failure;
     size_t used;
-    if (!options_parse(NULL, words, count, &common, NULL, NULL, &used, &failure))
+    if (!options_parse(NULL, words, count, &common, NULL, NULL, &used, &failure)) {
+        free(common.defines.items);
         return report(&failure);
+    }
     bool help_word = used < count && strcmp(words[used], "help") == 0; /* lockstep help run */
     if (help_word) common.help = true, used++;
-    if (common.version) {
-        print_version();
-        return STATUS_DONE;
-    }
-    if (used == count) {
-        if (!common.help) {
-            fail(&failure, STATUS_USAGE, "no command given");
-            fail_help(&failure, "lockstep --help lists the commands");
-            return report(&failure);
-        }
-        print_help();
-        return STATUS_DONE;
+    if (common.version || used == count) {
+        free(common.defines.items);
+        return common.version ? print_version() : print_help(common.help);
     }
     const Command *command = find_command(words[used], &failure);
-    if (!command) return report(&failure);
+    if (!command) {
+        free(common.defines.items);
+        return report(&failure);
+    }
     return run_command(command, words + used + 1, count - used - 1, common);
 }
 
