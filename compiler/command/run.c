@@ -367,6 +367,13 @@ static bool print_statistics(Run *run, Failure *failure) {
     return true;
 }
 
+static void say_code(const Run *run) {
+    ls_step_statistics step;
+    if (ls_step_stats(run->session.step, &step) != LS_OK) return;
+    note("%s, code %s in %.1f ms, first launch %.3f ms", step.variant,
+         step.from_cache ? "from the cache" : "compiled", step.compile_ms, run->first_launch_ms);
+}
+
 static bool run_step(Run *run, const Invocation *invocation, Failure *failure) {
     bindings_open(&run->session, &run->bindings);
     for (size_t i = 1; i < invocation->argument_count; i++)
@@ -378,7 +385,9 @@ static bool run_step(Run *run, const Invocation *invocation, Failure *failure) {
     for (size_t i = 0; i < run->output_count; i++)
         if (!bindings_allocate(&run->bindings, run->outputs[i].parameter, failure)) return false;
     session_announce(invocation, &run->session);
-    if (!execute(run, failure) || !put_out(run, failure)) return false;
+    if (!execute(run, failure)) return false;
+    if (invocation->common.verbose) say_code(run);
+    if (!put_out(run, failure)) return false;
     if (run->options->stats || run->options->json) return print_statistics(run, failure);
     note_dropped(run);
     return true;

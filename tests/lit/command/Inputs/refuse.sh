@@ -29,3 +29,4 @@ try scale.step 'x=ones(3)' -o x=x.safetensors:a -o y=x.safetensors:a
 try wrong.step 'x=ones(3)'
 try two.step:first x=scale.step
 try two.step:first 'x=iota(99999999,99999999,99999999)'
+try scale.step 'x=ones(3)' -o x=x.safetensors:__metadata__
