@@ -46,9 +46,11 @@ static bool parse_target(const char *text, Output *output, const ls_image_parame
         colon += sizeof ending - 2;
         output->tensor = colon + 1;
         output->path = copy_text(text, (size_t)(colon - text));
-        if (*output->tensor) return true;
-        return fail(failure, STATUS_USAGE, "-o %s=%s: the tensor's name is missing",
-                    parameter->name, text);
+        const char *name = output->tensor;
+        if (*name && strcmp(name, "__metadata__") != 0 && text_is_utf8(name, strlen(name)))
+            return true;
+        return fail(failure, STATUS_USAGE, "-o %s=%s: '%s' cannot be a tensor's name",
+                    parameter->name, text, name);
     }
     output->path = copy_text(text, strlen(text));
     if (ends_with(text, ".safetensors")) return true;
