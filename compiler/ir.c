@@ -296,7 +296,9 @@ ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload) {
 ValueId ir_parameter(Function *f, uint32_t number) {
     require(f, OP_PARAMETER, number < f->parameter_count ? NULL : "a parameter that exists");
     const Parameter *p = &f->parameters[number];
-    return ir_leaf(f, OP_PARAMETER, type_info[p->type].compute, p->axes, number);
+    ValueId id = ir_leaf(f, OP_PARAMETER, type_info[p->type].compute, p->axes, number);
+    ir_place(f, id, p->range, p->name);
+    return id;
 }
 
 ValueId ir_size(Function *f, uint32_t axis) {

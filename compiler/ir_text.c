@@ -69,6 +69,10 @@ static void print_number(Type type, uint64_t bits, Text *out) {
         return;
     }
     char digits[40];
+    if (fabs(number) < 1e9 && trunc(number) == number) { /* 10, not 1e+01 */
+        text_printf(out, "%.0f", number);
+        return;
+    }
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, number);
         bool same =
@@ -115,7 +119,7 @@ static void print_value(const Function *f, ValueId id, Text *out) {
         if (v->arg[i]) text_printf(out, " %%%" PRIu32, v->arg[i]);
     text_printf(out, " : %s", type_info[v->type].name);
     if (v->axes) print_axes(f, v->axes, out);
-    if (v->name) text_printf(out, " as %s", v->name);
+    if (v->name && op != OP_PARAMETER) text_printf(out, " as %s", v->name);
     text_puts(out, "\n");
 }
 

@@ -10,6 +10,7 @@
  * tests/lit/ir/simplify.ir. */
 #include "compiler.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- rules as formulas ----
@@ -177,6 +178,21 @@ static ValueId round_of_rounded(Function *f, const Value *v) {
     return from != TYPE_NONE && holds((Type)v->payload, from) ? v->arg[0] : 0;
 }
 
+/* x / 2^k -> x * 2^-k, where both powers are normal numbers: the same real number is rounded. */
+static ValueId divide_by_power(Function *f, const Value *v) {
+    const Value *b = &f->values[v->arg[1]];
+    if (v->op != OP_DIV || b->op != OP_CONST) return 0;
+    double divisor;
+    float narrow;
+    uint32_t low = (uint32_t)b->payload;
+    memcpy(&divisor, &b->payload, sizeof divisor);
+    memcpy(&narrow, &low, sizeof narrow);
+    if (b->type == TYPE_F32) divisor = (double)narrow;
+    int k, most = b->type == TYPE_F32 ? 126 : 1022;
+    if (fabs(frexp(divisor, &k)) != 0.5 || k - 1 > most || k - 1 < -most) return 0;
+    return ir_op(f, OP_MUL, v->arg[0], ir_constant_number(f, (Type)b->type, 1 / divisor), 0);
+}
+
 /* reduction[](x) -> x; logsumexp[](x) -> x + 0.0, which is what max + log(exp(0)) gives for -0. */
 static ValueId reduce_nothing(Function *f, const Value *v) {
     if (!(op_info[v->op].flags & OP_REDUCTION) || v->payload != 0) return 0;
@@ -208,7 +224,7 @@ static ValueId broadcast_last(Function *f, const Value *v) {
 }
 
 typedef ValueId (*Rule)(Function *f, const Value *v);
-static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded,
+static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded, divide_by_power,
                              reduce_nothing, reduce_broadcast, broadcast_last};
 
 /* ---- the pass ---- */
