@@ -8,9 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const RtcToolchain *const toolchains[RTC_TOOLCHAIN_COUNT] = {
-    [RTC_TOOLCHAIN_NVRTC] = &rtc_nvrtc_toolchain, [RTC_TOOLCHAIN_HIPRTC] = &rtc_hiprtc_toolchain};
-
 /* ---- where it is ---- */
 
 /* The folders of a distribution, where ld.so looks too. */
@@ -102,7 +99,7 @@ bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_siz
 /* ---- the rows ---- */
 
 static bool describe(uint32_t index, char *text, size_t size) {
-    const RtcToolchain *toolchain = toolchains[index];
+    const RtcToolchain *toolchain = rtc_toolchains[index];
     char path[4096], companion[4200];
     Sha256 hash = sha256_open();
     if (!rtc_find_library(toolchain, path, sizeof path, text, size)) return false;
@@ -123,7 +120,7 @@ static bool describe(uint32_t index, char *text, size_t size) {
 
 static ls_status run(uint32_t index, const RtcJob *job, RtcOutput *output) {
     char path[4096], reason[1024];
-    if (!rtc_find_library(toolchains[index], path, sizeof path, reason, sizeof reason))
+    if (!rtc_find_library(rtc_toolchains[index], path, sizeof path, reason, sizeof reason))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
     return rtc_process_run(index, path, job, output);
 }
@@ -132,7 +129,7 @@ static bool version(uint32_t index, char *text, size_t size) {
     RtcOutput output = {0};
     char path[4096];
     RtcJob job = {.verb = RTC_VERSION, .label = "being asked", .target = "", .source = ""};
-    if (!rtc_find_library(toolchains[index], path, sizeof path, text, size)) return false;
+    if (!rtc_find_library(rtc_toolchains[index], path, sizeof path, text, size)) return false;
     ls_status status = run(index, &job, &output);
     const char *log = output.log ? output.log : "out of memory";
     char *real = realpath(path, NULL); /* the versioned name says more than the link */

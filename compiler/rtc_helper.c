@@ -18,7 +18,6 @@
 enum { SOCKET = 0 };
 
 typedef struct Loaded {
-    const RtcToolchain *toolchain;
     char *path;                   /* NULL: not loaded */
     void *table[RTC_SYMBOLS_MAX]; /* function pointers, as the toolchain's struct of them */
 } Loaded;
@@ -53,8 +52,8 @@ static char *read_string(uint64_t size) {
     return NULL;
 }
 
-static ls_status load(Loaded *loaded, const char *path, RtcOutput *output) {
-    const RtcToolchain *toolchain = loaded->toolchain;
+static ls_status load(const RtcToolchain *toolchain, Loaded *loaded, const char *path,
+                      RtcOutput *output) {
     if (loaded->path && strcmp(loaded->path, path) == 0) return LS_OK;
     free(loaded->path);
     loaded->path = NULL;
@@ -94,11 +93,11 @@ static bool serve(Loaded *loaded) {
                       .target = target,
                       .source = source,
                       .size = (size_t)request.source_size - 1};
+        const RtcToolchain *toolchain = rtc_toolchains[request.toolchain];
+        Loaded *own = &loaded[request.toolchain];
         double start = rtc_now();
-        ls_status status = load(&loaded[request.toolchain], path, &output);
-        if (status == LS_OK)
-            status = loaded[request.toolchain].toolchain->run(loaded[request.toolchain].table, &job,
-                                                              &output);
+        ls_status status = load(toolchain, own, path, &output);
+        if (status == LS_OK) status = toolchain->run(own->table, &job, &output);
         alarm(0);
         RtcReply reply = {.magic = RTC_MAGIC,
                           .status = (uint32_t)status,
@@ -128,9 +127,7 @@ static void close_others(void) {
 }
 
 int main(void) {
-    Loaded loaded[RTC_TOOLCHAIN_COUNT] = {
-        [RTC_TOOLCHAIN_NVRTC] = {.toolchain = &rtc_nvrtc_toolchain},
-        [RTC_TOOLCHAIN_HIPRTC] = {.toolchain = &rtc_hiprtc_toolchain}};
+    Loaded loaded[RTC_TOOLCHAIN_COUNT] = {{0}};
     char scratch[4096];
     prctl(PR_SET_NAME, "lockstep-rtc");
     setrlimit(RLIMIT_CORE,

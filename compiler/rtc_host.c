@@ -314,11 +314,10 @@ static ls_status compile_in(const Folder *folder, char *own_tmpdir, Command *com
     const char *log = run.log ? run.log : "";
     ls_status status = LS_ERROR_TOOLCHAIN;
     if (!run.in_time) {
-        rtc_fail(
-            output, status,
-            "%s was not done after %g seconds and was ended; a slow machine may be given more "
-            "time with LOCKSTEP_COMPILE_TIMEOUT\n%s",
-            command->path, rtc_timeout() / 1e3, log);
+        rtc_fail(output, status,
+                 "%s was not done after %g seconds and was ended; a slow machine may be given more "
+                 "time with LOCKSTEP_COMPILE_TIMEOUT\n%s",
+                 command->path, rtc_timeout() / 1e3, log);
     } else if (run.status != 0 && run.status != -1) {
         rtc_explain_exit(run.status, reason, sizeof reason);
         rtc_fail(output, status, "%s %s\n%s", command->path, reason, log);

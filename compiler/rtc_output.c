@@ -1,4 +1,4 @@
-/* rtc_output.c: filling an RtcOutput, in the library and in the helper program. */
+/* rtc_output.c: what the library and the helper program both use. */
 #include "rtc_parts.h"
 
 #include <ftw.h>
@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT] = {
+    [RTC_TOOLCHAIN_NVRTC] = &rtc_nvrtc_toolchain, [RTC_TOOLCHAIN_HIPRTC] = &rtc_hiprtc_toolchain};
 
 void rtc_output_free(RtcOutput *output) {
     free(output->data);

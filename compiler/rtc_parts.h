@@ -71,6 +71,7 @@ typedef struct RtcToolchain {
 } RtcToolchain;
 extern const RtcToolchain rtc_nvrtc_toolchain, rtc_hiprtc_toolchain;
 enum { RTC_TOOLCHAIN_NVRTC, RTC_TOOLCHAIN_HIPRTC, RTC_TOOLCHAIN_COUNT };
+extern const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT];
 
 /* rtc_gpu.c */
 bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_size, char *reason,

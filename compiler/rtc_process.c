@@ -27,9 +27,6 @@
 
 #define WORDS_KEPT 2000 /* of what a toolchain printed before it crashed */
 
-static const RtcToolchain *const toolchains[RTC_TOOLCHAIN_COUNT] = {
-    [RTC_TOOLCHAIN_NVRTC] = &rtc_nvrtc_toolchain, [RTC_TOOLCHAIN_HIPRTC] = &rtc_hiprtc_toolchain};
-
 typedef struct Helper {
     pid_t pid, owner; /* owner: the process whose child it is; 0: there is none */
     int channel;      /* our end of its standard input */
@@ -228,7 +225,7 @@ static Talk talk(const Helper *helper, RtcRequest *request, const char *path, co
 
 ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *job,
                           RtcOutput *output) {
-    const char *title = toolchains[toolchain]->title;
+    const char *title = rtc_toolchains[toolchain]->title;
     const char *target = job->target[0] ? job->target : "its version";
     char words[WORDS_KEPT + 1] = "", reason[256] = "";
     double timeout = rtc_timeout(), start = rtc_now();

@@ -19,29 +19,41 @@ static uint32_t rotate(uint32_t x, unsigned n) {
     return x >> n | x << (32 - n);
 }
 
+/* One round. Its eight words move one place on; the next round names them so instead of moving
+ * them. */
+#define ROUND(a, b, c, d, e, f, g, h, i)                                       \
+    do {                                                                       \
+        uint32_t t = (h) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +    \
+                     (((e) & (f)) ^ (~(e) & (g))) + round_constants[i] + w[i]; \
+        (d) += t;                                                              \
+        (h) = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +             \
+              (((a) & (b)) ^ ((a) & (c)) ^ ((b) & (c)));                       \
+    } while (0)
+
 static void absorb(uint32_t state[8], const uint8_t block[64]) {
     uint32_t w[64];
     for (size_t i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
                (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (size_t i = 16; i < 64; i++) {
-        uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
-               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+        uint32_t x = w[i - 15], y = w[i - 2];
+        w[i] = w[i - 16] + (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + w[i - 7] +
+               (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
     }
-    uint32_t s[8];
-    memcpy(s, state, sizeof s);
-    for (size_t i = 0; i < 64; i++) {
-        uint32_t a = s[0], e = s[4];
-        uint32_t t = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
-                     ((e & s[5]) ^ (~e & s[6])) + round_constants[i] + w[i];
-        uint32_t u = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +
-                     ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += t;
-        s[0] = t + u;
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+    for (size_t i = 0; i < 64; i += 8) {
+        ROUND(a, b, c, d, e, f, g, h, i);
+        ROUND(h, a, b, c, d, e, f, g, i + 1);
+        ROUND(g, h, a, b, c, d, e, f, i + 2);
+        ROUND(f, g, h, a, b, c, d, e, i + 3);
+        ROUND(e, f, g, h, a, b, c, d, i + 4);
+        ROUND(d, e, f, g, h, a, b, c, i + 5);
+        ROUND(c, d, e, f, g, h, a, b, i + 6);
+        ROUND(b, c, d, e, f, g, h, a, i + 7);
     }
-    for (size_t i = 0; i < 8; i++) state[i] += s[i];
+    state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+    state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 Sha256 sha256_open(void) {
@@ -54,6 +66,13 @@ void sha256_add(Sha256 *hash, const void *bytes, size_t size) {
     const uint8_t *next = bytes;
     while (size) {
         size_t used = (size_t)(hash->size % 64), take = 64 - used < size ? 64 - used : size;
+        if (take == 64) {
+            absorb(hash->state, next);
+            hash->size += 64;
+            next += 64;
+            size -= 64;
+            continue;
+        }
         memcpy(hash->block + used, next, take);
         hash->size += take;
         next += take;
