@@ -386,8 +386,7 @@ static UNUSED int do_module_load(void **handle, const void *code) {
     Module *module = calloc(1, sizeof *module);
     if (!module) return OUT_OF_MEMORY;
     module->compiled = simt_open(text, strlen(text), dialect, list, count, message, sizeof message);
-    *handle = module;
-    if (module->compiled) return 0;
+    if (module->compiled) return *handle = module, 0;
     free(module);
     return fail(INVALID_IMAGE, message);
 }

@@ -1,0 +1,69 @@
+/* simt_exec.c: the execution tests on emulated GPUs: exec_runner with the emulated vendor
+ * libraries.
+ *
+ *   simt_exec --list                names of tests: PROGRAM@MACHINE
+ *   simt_exec --only NAME           runs one of them
+ *
+ * Programs of tests/exec/programs run on every machine; of the rest, which are many and alike, each
+ * runs on one. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAME_SIZE = 256 };
+
+static const struct Machine {
+    const char *name, *device, *driver, *compiler, *library, *architecture;
+} machines[] = {
+    {"emulated-cuda", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_CUDA_PATH, ""},
+    {"emulated-wave64", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx90a"},
+    {"emulated-wave32", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx1030"},
+};
+enum { MACHINES = sizeof machines / sizeof machines[0] };
+
+static int list(void) {
+    char name[NAME_SIZE];
+    size_t number = 0;
+    FILE *names = popen("'" EXEC_RUNNER "' --list", "r");
+    if (!names) {
+        perror("simt_exec: cannot run " EXEC_RUNNER);
+        return 1;
+    }
+    while (fscanf(names, "%255s", name) == 1) {
+        if (strchr(name, '@')) continue; /* compiles for a toolchain */
+        bool alike = strchr(name, '-') != NULL;
+        for (size_t i = 0; i < MACHINES; i++)
+            if (!alike || i == number % MACHINES) printf("%s@%s\n", name, machines[i].name);
+        number++;
+    }
+    return pclose(names) != 0;
+}
+
+static int run(const char *test) {
+    char name[NAME_SIZE];
+    const char *at = strchr(test, '@');
+    for (size_t i = 0; at && i < MACHINES; i++) {
+        const struct Machine *machine = &machines[i];
+        if (strcmp(at + 1, machine->name) != 0) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(at - test), test);
+        setenv(machine->driver, machine->library, 1);
+        setenv(machine->compiler, machine->library, 1);
+        setenv("SIMT_ARCHITECTURE", machine->architecture, 1);
+        setenv("LOCKSTEP_CACHE", "off", 1);
+        execl(EXEC_RUNNER, EXEC_RUNNER, "--device", machine->device, "--quick", "--only", name,
+              (char *)NULL);
+        perror("simt_exec: cannot run " EXEC_RUNNER);
+        return 1;
+    }
+    fprintf(stderr, "simt_exec: no test %s\n", test);
+    return 1;
+}
+
+int main(int count, char **words) {
+    if (count == 2 && strcmp(words[1], "--list") == 0) return list();
+    if (count == 3 && strcmp(words[1], "--only") == 0) return run(words[2]);
+    fputs("usage: simt_exec --list | --only NAME\n", stderr);
+    return 2;
+}
