@@ -130,8 +130,10 @@ bool bindings_parse(Bindings *bindings, const char *word, Failure *failure) {
         parameter_describe(image, binding->parameter, text, sizeof text);
         fail(failure, STATUS_USAGE, "parameter '%s' is an array (%s), and %s is a number", name,
              text, binding->text);
-        fail_help(failure, "an array filled with it: %s='full(LENGTH,..., %s)'", name,
-                  binding->text);
+        fail_help(
+            failure,
+            "an array filled with it: %s='full(%s)', or with its lengths %s='full(LENGTH,..., %s)'",
+            name, binding->text, name, binding->text);
         return false;
     }
     return true;

@@ -431,7 +431,7 @@ const Command command_run = {
         "VALUE is a number, x.npy, m.safetensors:TENSOR (or m.safetensors when it holds one), or "
         "an\n"
         "array to be made: zeros(2,3) ones(2,3) full(2,3, 0.5) iota(6) normal(2,3; seed)\n"
-        "uniform(2,3; seed); without parentheses it takes its shape from the other arguments.\n"
+        "uniform(2,3; seed); without lengths it takes its shape from the other arguments.\n"
         "Without -o the rank-0 results are printed.",
     .examples =
         "  lockstep run linreg.step x=x.npy y=y.npy w=zeros -o w=w.npy -o loss_sum=-\n"

@@ -269,36 +269,31 @@ static bool parse_seed(const char *text, Value *value) {
 static bool parse_arguments(const Generator *generator, const char *at, Value *value,
                             Failure *failure) {
     char delimiter = *at ? ',' : '\0';
-    value->has_shape = *at != ';' && (*at || !generator->seed);
-    if (*at == ';') at++, delimiter = ';';
-    bool seed = delimiter == ';';
+    if (*at == ';') delimiter = *at++;
     while (delimiter) {
-        char before = delimiter;
+        bool seed = delimiter == ';', good;
         char *piece = next_piece(&at, &delimiter);
-        bool last = delimiter == '\0', good = true;
+        bool last = delimiter == '\0';
+        if (generator->fill && last && !seed) {
+            value->fill = piece;
+            break;
+        }
         if (seed) {
             good = generator->seed && last && parse_seed(piece, value);
-        } else if (generator->fill && last) {
-            value->fill = piece;
-            if (before == ',' && value->rank == 0) value->has_shape = true;
-            return true;
         } else {
             good = value->rank < LS_RANK_MAX && size_parse(piece, &value->shape[value->rank]);
             value->rank++;
         }
-        if (!good) {
+        if (!good)
             fail(failure, STATUS_USAGE, "'%s' in %s is not %s", piece, value->text,
                  seed ? "a seed that this generator takes" : "the length of an axis");
-            free(piece);
-            return false;
-        }
         free(piece);
-        if (delimiter == ';') seed = true;
+        if (!good) return false;
     }
-    if (generator->fill)
-        return fail(failure, STATUS_USAGE, "%s needs the number to fill with: full(2,3, 0.5)",
-                    value->text);
-    return true;
+    value->has_shape = value->rank > 0;
+    if (!generator->fill || value->fill) return true;
+    return fail(failure, STATUS_USAGE, "%s needs the number to fill with: full(2,3, 0.5)",
+                value->text);
 }
 
 static bool parse_generator(const char *text, const Generator *generator, const char *arguments,
