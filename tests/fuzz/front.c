@@ -1,8 +1,8 @@
 /* front.c: one input through the front end.
  *
- * Whatever the bytes: no crash, no broken invariant; a module without errors or errors without a module;
- * diagnostics that lie in the text and print; IR that ir_check accepts; a layout that is its own layout
- * and means the same. */
+ * Whatever the bytes: no crash, no broken invariant; a module without errors or errors without a
+ * module; diagnostics that lie in the text and print; IR that ir_check accepts; a layout that is
+ * its own layout and means the same. */
 #include "front.h"
 
 #include <stdio.h>
@@ -23,9 +23,10 @@ static const char *check_diagnostics(Compiler *compiler) {
     diagnostics_render(compiler, &text, true);
     for (size_t i = 0; i < compiler->diagnostic_count; i++) {
         const ls_diagnostic *d = &compiler->diagnostics[i];
-        bool backwards = d->end_line < d->line ||
-                         (d->end_line == d->line && d->end_column < d->column);
-        if (backwards || !d->message[0] || !d->code[0]) return "a diagnostic without place or words";
+        bool backwards =
+            d->end_line < d->line || (d->end_line == d->line && d->end_column < d->column);
+        if (backwards || !d->message[0] || !d->code[0])
+            return "a diagnostic without place or words";
         text_json(&text, d->message);
     }
     return NULL;
@@ -60,6 +61,30 @@ static const char *check_layout(Compiler *compiler, const char *text, size_t siz
     return wrong;
 }
 
+/* On through the whole compiler, to text: what the front end lets through is no surprise to anyone.
+ */
+static const char *check_emission(const char *text, size_t size) {
+    static const char *const forms[] = {"ir", "c", "cuda", "hip"};
+    ls_compilation *compilation = NULL;
+    const char *data, *wrong = NULL;
+    size_t length;
+    ls_status status = ls_compile_text("input.step", text, size, NULL, &compilation);
+    if (status != LS_OK && status != LS_ERROR_PROGRAM) wrong = "the compiler refuses what it read";
+    size_t steps = status == LS_OK ? ls_compilation_step_count(compilation) : 0;
+    for (size_t s = 0; s < steps && !wrong; s++) {
+        for (size_t form = 0; form < COUNT(forms) && !wrong; form++) {
+            status = ls_compilation_emit(compilation, s, forms[form], &data, &length);
+            if (status == LS_OK || status == LS_ERROR_UNSUPPORTED) continue;
+            snprintf(problem, sizeof problem, "%s: %s", forms[form],
+                     ls_compilation_message(compilation));
+            wrong = problem;
+        }
+    }
+    if (!wrong && status == LS_ERROR_INTERNAL) wrong = "internal";
+    ls_compilation_destroy(compilation);
+    return wrong;
+}
+
 const char *front_check(const uint8_t *data, size_t size) {
     Compiler compiler = {0};
     const char *volatile wrong = NULL;
@@ -73,5 +98,5 @@ const char *front_check(const uint8_t *data, size_t size) {
         wrong = problem;
     }
     arena_close(&compiler.arena);
-    return wrong;
+    return wrong ? wrong : check_emission((const char *)data, size);
 }

@@ -1,4 +1,5 @@
-/* front.h: what every input must hold for; shared by the libFuzzer target and the driver of the suite. */
+/* front.h: what every input must hold for; shared by the libFuzzer target and the driver of the
+ * suite. */
 #ifndef FRONT_H
 #define FRONT_H
 
