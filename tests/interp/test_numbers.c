@@ -97,7 +97,7 @@ static void check_operations(Function *f) {
                 check_operation(f, op, (Type[3]){a, b, op == OP_SELECT ? b : a});
         static const uint8_t not_folded[] = {OP_MARK,     OP_STOP_GRADIENT, OP_GRAD, OP_CAST,
                                              OP_ROUND_TO, OP_BROADCAST,     OP_CLAMP};
-        bool folds = !memchr(not_folded, op, sizeof not_folded);
+        bool folds = !memchr(not_folded, (int)op, sizeof not_folded);
         if (folds && checks == before) {
             printf("%s is folded for no type\n", op_info[op].name);
             failures++;
