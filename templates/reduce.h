@@ -10,9 +10,7 @@
  * LS_GROUP_REDUCTION, in reduce_simt.h (32 lanes) and reduce_loop.h (one). */
 
 /* push_row, push_lane: a binary counter that combines values in the order of the tree as they come; after
- * row 7 the lane's value is level[3], after lane 127 the tile's is level[7]; lanes gives it for fewer.
- * tile_alone: one thread's value of the tile values[0], values[stride], ...; tree_alone: R of any count,
- * writing the higher levels behind the values. */
+ * row 7 the lane's value is level[3], after lane 127 the tile's is level[7]; lanes gives it for fewer. */
 #define LS_REDUCTION(kind, type, identity, combine)                                                \
     LS_FN type ls_identity_##kind(void) { return identity; }                                       \
     LS_FN type ls_combine_##kind(type a, type b) { return combine; }                               \
@@ -50,20 +48,12 @@
             if (lanes >> bit & 1) value = ls_combine_##kind(level[bit], value);                    \
         return value;                                                                              \
     }                                                                                              \
-    LS_FN type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {                   \
-        type row_level[4], lane_level[8];                                                          \
-        const i64 lanes = count < 128 ? count : 128;                                               \
-        for (int lane = 0; lane < lanes; lane++) {                                                 \
-            for (int row = 0; row < 8; row++) {                                                    \
-                const i64 i = 128 * row + lane;                                                    \
-                ls_push_row_##kind(row_level, row,                                                 \
-                                   i < count ? values[i * stride] : ls_identity_##kind());         \
-            }                                                                                      \
-            ls_push_lane_##kind(lane_level, lane, row_level[3]);                                   \
-        }                                                                                          \
-        return ls_lanes_##kind(lane_level, lanes);                                                 \
-    }                                                                                              \
-    LS_FN type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                         \
+    LS_GROUP_REDUCTION(kind, type)                                                                 \
+    LS_TREE_ALONE(kind, type)
+
+/* One thread's R of values[0], values[stride], ..., the higher levels written behind them. */
+#define LS_TREE_ALONE(kind, type)                                                                  \
+    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                     \
         while (count > 1024) {                                                                     \
             const i64 tiles = ls_tiles(count);                                                     \
             for (i64 tile = 0; tile < tiles; tile++)                                               \
@@ -74,8 +64,7 @@
             count = tiles;                                                                         \
         }                                                                                          \
         return ls_tile_alone_##kind(values, count, stride);                                        \
-    }                                                                                              \
-    LS_GROUP_REDUCTION(kind, type)
+    }
 
 /* argmin and argmax: a value and where it was; index -1 is nowhere. NaN wins, then the better value, then
  * the lower index, in whatever order they combine. `better` is over x and y. */

@@ -1,12 +1,22 @@
 /* reduce_loop.h: the tree for one thread, over a tile in cache. Plain loops of fixed length over separate
  * buffers, which gcc and clang vectorise. */
 
+/* Functions of a tile's size are called: inlined at every use they would only cost compile time. */
+#define LS_CALLED static __attribute__((noinline, unused))
+
 /* tile: values[count] up to a whole number of lanes is overwritten with the identity, so there must be
  * room for 1024. push_columns, columns: the binary counter of reduce.h for 64 columns side by side. */
 #define LS_GROUP_REDUCTION(kind, type)                                                             \
-    LS_FN type ls_tile_##kind(type *values, i64 count) {                                           \
+    LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                       \
         type lane[128], half[64], quarter[32];                                                     \
-        if (count <= 8) return ls_tile_alone_##kind(values, count, 1);                             \
+        if (count <= 16) {                                                                         \
+            for (i64 left = count; left > 1; left = (left + 1) / 2) {                              \
+                for (i64 i = 0; 2 * i + 1 < left; i++)                                             \
+                    values[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);               \
+                if (left & 1) values[left / 2] = values[left - 1];                                 \
+            }                                                                                      \
+            return count ? values[0] : ls_identity_##kind();                                       \
+        }                                                                                          \
         for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                                  \
             values[i] = ls_identity_##kind();                                                      \
         if (count <= 128) {                                                                        \
@@ -30,21 +40,27 @@
         return ls_combine_##kind(ls_combine_##kind(half[0], half[1]),                              \
                                  ls_combine_##kind(half[2], half[3]));                             \
     }                                                                                              \
-    LS_FN type ls_gather_##kind(const type *values, i64 count) {                                   \
+    LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                               \
         type copy[1024];                                                                           \
         for (i64 i = 0; i < count; i++) copy[i] = values[i];                                       \
         return ls_tile_##kind(copy, count);                                                        \
     }                                                                                              \
-    LS_FN type ls_tree_##kind(type *values, i64 count) {                                           \
+    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {               \
+        type copy[1024];                                                                           \
+        for (i64 i = 0; i < count; i++) copy[i] = values[i * stride];                              \
+        return ls_tile_##kind(copy, count);                                                        \
+    }                                                                                              \
+    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride);                      \
+    LS_CALLED type ls_tree_##kind(type *values, i64 count) {                                       \
         return ls_tree_alone_##kind(values, count, 1);                                             \
     }                                                                                              \
-    LS_FN void ls_push_columns_##kind(type (*level)[64], int number, type *value, i64 width) {     \
+    LS_CALLED void ls_push_columns_##kind(type (*level)[64], int number, type *value, i64 width) { \
         int bit = 0;                                                                               \
         for (; number >> bit & 1; bit++)                                                           \
             for (i64 c = 0; c < width; c++) value[c] = ls_combine_##kind(level[bit][c], value[c]); \
         for (i64 c = 0; c < width; c++) level[bit][c] = value[c];                                  \
     }                                                                                              \
-    LS_FN void ls_columns_##kind(type (*level)[64], int count, type *value, i64 width) {           \
+    LS_CALLED void ls_columns_##kind(type (*level)[64], int count, type *value, i64 width) {       \
         int started = 0;                                                                           \
         if (count == 0)                                                                            \
             for (i64 c = 0; c < width; c++) value[c] = ls_identity_##kind();                       \

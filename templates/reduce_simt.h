@@ -1,8 +1,10 @@
 /* reduce_simt.h: the tree over a group of 32 lanes, each with four neighbouring elements of every row.
  * Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two groups. */
 
+#define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
+
 /* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
- * columns of rows; gather: the same from memory; tree: R of any count of values in memory, writing the
+ * columns of rows; gather: the same from memory; tile_alone: one thread's, of values[0], values[stride]...; tree: R of any count of values in memory, writing the
  * higher levels behind them. */
 #define LS_GROUP_REDUCTION(kind, type)                                                             \
     LS_FN type ls_group_##kind(type value) {                                                       \
@@ -25,6 +27,19 @@
             }                                                                                      \
         }                                                                                          \
         return ls_tile_##kind(level);                                                              \
+    }                                                                                              \
+    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {               \
+        type row_level[4], lane_level[8];                                                          \
+        const i64 lanes = count < 128 ? count : 128;                                               \
+        for (int lane = 0; lane < lanes; lane++) {                                                 \
+            for (int row = 0; row < 8; row++) {                                                    \
+                const i64 i = 128 * row + lane;                                                    \
+                ls_push_row_##kind(row_level, row,                                                 \
+                                   i < count ? values[i * stride] : ls_identity_##kind());         \
+            }                                                                                      \
+            ls_push_lane_##kind(lane_level, lane, row_level[3]);                                   \
+        }                                                                                          \
+        return ls_lanes_##kind(lane_level, lanes);                                                 \
     }                                                                                              \
     LS_FN type ls_tree_##kind(type *values, i64 count) {                                           \
         while (count > 1024) {                                                                     \
