@@ -7,8 +7,9 @@
 
 enum { SERIAL = 1 };
 
-static const char *const texts[] = {"math.h",   "integer.h", "convert.h",  "memory.h",
-                                    "reduce.h", "prelude.c", "prelude.cu", "prelude.hip"};
+static const char *const texts[] = {"math.h",     "integer.h",     "convert.h",     "memory.h",
+                                    "reduce.h",   "reduce_loop.h", "reduce_simt.h", "prelude.c",
+                                    "prelude.cu", "prelude.hip"};
 
 static uint64_t add(uint64_t hash, const char *text) { /* FNV-1a, the terminating zero included */
     do hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
@@ -20,7 +21,8 @@ uint64_t numeric_version(void) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ SERIAL;
     for (size_t i = 0; i < COUNT(texts); i++) {
         const char *text = embedded_text(texts[i]);
-        hash = add(hash, text ? text : texts[i]);
+        if (!text) return 0; /* a file was renamed: test_numbers fails */
+        hash = add(hash, text);
     }
     for (Op op = 1; op < OP_COUNT; op = (Op)(op + 1))
         hash = add(add(hash, op_info[op].name), op_info[op].derivative);
