@@ -83,7 +83,7 @@ bool emit_in_loop_columns(const Emitter *e);
 
 /* emit_reduce.c: the lines a reduction adds to each part of a skeleton. */
 typedef enum Part {
-    PART_LEVELS, PART_LEAVES, PART_PUSH, PART_PUSH_ROW, PART_PUSH_LANE, PART_PASS_END, PART_TILE,
+    PART_LEVELS, PART_LEAVES, PART_PUSH, PART_PAD, PART_PARTS, PART_PUSH_ROW, PART_PUSH_LANE, PART_PASS_END, PART_TILE,
     PART_PUBLISH, PART_GATHER, PART_FINISH, PART_COUNT
 } Part;
 void emit_reduction(Emitter *e, ValueId reduction, Part part, Text *out);

@@ -408,7 +408,9 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     memset(e->ready, 0, e->f->value_count * sizeof *e->ready);
     roots.count = 0;
     add_stored(e, &roots, LEVEL_EPILOGUE);
-    emit_section(e, &epilogue, roots.values, roots.count, before, PLACE_EPILOGUE);
+    const bool batched = phase->shape == SHAPE_ROWS && !simt; /* its epilogue is a loop of its own */
+    emit_section(e, &epilogue, roots.values, roots.count, batched ? 1u << LEVEL_SCALAR : before,
+                 PLACE_EPILOGUE);
     emit_stores(e, &epilogue, LEVEL_EPILOGUE, PLACE_EPILOGUE, "");
 
     /* Coordinates. */
@@ -430,7 +432,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     }
     Text leaf_push = text_open(e->arena);
     if (!simt && phase->shape == SHAPE_ROWS && phase->reduction_count)
-        text_printf(&leaf_push, "const i64 leaf = at - first + (%s - %s_first);\n", fast->name, fast->name);
+        text_printf(&leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n", fast->name,
+                    fast->name);
     text_puts(&leaf_push, push);
 
     Text pass_end = text_open(e->arena);
@@ -460,6 +463,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
         {"FOUR_STORES", fours.data},
         {"LEVELS", part_text(e, PART_LEVELS)},
         {"LEAVES", part_text(e, PART_LEAVES)},
+        {"PAD", part_text(e, PART_PAD)},
+        {"PARTS", part_text(e, PART_PARTS)},
         {"PUSH_ROW", part_text(e, PART_PUSH_ROW)},
         {"PUSH_LANE", part_text(e, PART_PUSH_LANE)},
         {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},

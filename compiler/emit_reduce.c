@@ -82,7 +82,8 @@ bool emit_is_flat(const Emitter *e) {
 
 /* The variable stem of a reduction, and the name of its result. The names made from it are taken too. */
 static const char *stem_of(Emitter *e, ValueId r) {
-    static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most", "base"};
+    static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most",
+                                           "base", "top",   "to",        "sum"};
     const Value *value = &e->f->values[r];
     while (!e->name_of[r]) {
         const char *stem = emit_unique(e, value->name ? value->name : op_info[value->op].name);
@@ -131,30 +132,53 @@ void emit_reduction_fields(Emitter *e, ValueId r) {
 
 typedef struct Lines {
     const char *s, *kind, *type, *value, *part, *most_part, *max;
+    const char *most; /* the variable of a row's maximum */
     const char *real; /* f32 or f64, of a logsumexp */
     bool arg, lse;
 } Lines;
 
 static void rows_loop(const Lines *r, Part part, Text *out) {
     switch (part) {
-    case PART_LEAVES: text_printf(out, "%s %s_leaf[1024];\n", r->type, r->s); break;
-    case PART_TILE:
-        if (r->lse)
-            text_printf(out,
-                        "%s %s_most = ls_gather_%s(%s_leaf, last - first);\n"
-                        "const %s %s_base = ls_base_%s(%s_most);\n"
-                        "for (i64 i = 0; i < last - first; i++)\n"
-                        "    %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n",
-                        r->type, r->s, r->max, r->s, r->type, r->s, r->real, r->s, r->s, r->real, r->s,
-                        r->s);
-        text_printf(out, "%s %s_part = ls_tile_%s(%s_leaf, last - first);\n", r->type, r->s, r->kind,
-                    r->s);
+    case PART_LEAVES:
+        text_printf(out, "%s %s_leaf[1024];\n", r->type, r->s);
+        if (r->lse) text_printf(out, "%s %s_most[1024];\n", r->type, r->s);
         break;
     case PART_PUSH:
         if (r->arg)
-            text_printf(out, "%s_leaf[leaf] = ls_leaf_%s(%s, first + leaf);\n", r->s, r->kind, r->value);
+            text_printf(out, "%s_leaf[leaf] = ls_leaf_%s(%s, first + leaf - row * wide);\n", r->s, r->kind,
+                        r->value);
         else
             text_printf(out, "%s_leaf[leaf] = %s;\n", r->s, r->value);
+        break;
+    case PART_PAD:
+        text_printf(out, "for (i64 i = last - first; i < wide; i++) %s_leaf[row * wide + i] = ls_identity_%s();\n",
+                    r->s, r->kind);
+        if (r->lse)
+            text_printf(out,
+                        "for (i64 i = 0; i < wide; i++)\n"
+                        "    %s_most[row * wide + i] = i < last - first ? %s_leaf[row * wide + i] : ls_identity_%s();\n",
+                        r->s, r->s, r->max);
+        break;
+    case PART_TILE:
+        if (r->lse)
+            text_printf(out,
+                        "if (wide == 1024) %s_most[0] = ls_tile_%s(%s_most, 1024);\n"
+                        "else ls_rows_%s(%s_most, batch, wide);\n"
+                        "for (i64 row = 0; row < batch; row++) {\n"
+                        "    const i64 begin = row * wide, live = ls_live(item + row, inner, tiles);\n"
+                        "    const %s %s_base = ls_base_%s(%s_most[row]);\n"
+                        "    for (i64 i = begin; i < begin + live; i++)\n"
+                        "        %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n"
+                        "}\n",
+                        r->s, r->max, r->s, r->max, r->s, r->type, r->s, r->real, r->s, r->s, r->real, r->s,
+                        r->s);
+        text_printf(out, "if (wide == 1024) %s_leaf[0] = ls_tile_%s(%s_leaf, 1024);\n"
+                         "else ls_rows_%s(%s_leaf, batch, wide);\n",
+                    r->s, r->kind, r->s, r->kind, r->s);
+        break;
+    case PART_PARTS:
+        text_printf(out, "%s %s_part = %s_leaf[row];\n", r->type, r->s, r->s);
+        if (r->lse) text_printf(out, "%s %s_top = %s_most[row];\n", r->type, r->s, r->s);
         break;
     default: break;
     }
@@ -212,25 +236,30 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
                         "for (int c = 0; c < 64; c++) %s_most[c] = ls_identity_%s(), %s_base[c] = 0;\n",
                         r->type, r->s, r->s, r->s, r->max, r->s);
         break;
+    case PART_LEAVES: /* even rows are where the counter wants them */
+        text_printf(out, "%s *const %s_to = row & 1 ? %s_leaf : %s_row_level[0];\n", r->type, r->s, r->s,
+                    r->s);
+        break;
     case PART_PUSH:
         if (r->lse)
             text_printf(out,
                         "%s_most[c] = ls_max_%s(%s_most[c], %s);\n"
-                        "%s_leaf[c] = ls_exp_%s(%s - %s_base[c]);\n",
+                        "%s_to[c] = ls_exp_%s(%s - %s_base[c]);\n",
                         r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
         else if (r->arg)
-            text_printf(out, "%s_leaf[c] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
+            text_printf(out, "%s_to[c] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
         else
-            text_printf(out, "%s_leaf[c] = %s;\n", r->s, r->value);
+            text_printf(out, "%s_to[c] = %s;\n", r->s, r->value);
         break;
     case PART_PUSH_ROW:
         text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf, width);\n", r->kind, r->s, r->s);
         break;
     case PART_PUSH_LANE:
         text_printf(out,
-                    "ls_columns_%s(%s_row_level, rows, %s_leaf, width);\n"
-                    "ls_push_columns_%s(%s_level, lane, %s_leaf, width);\n",
-                    r->kind, r->s, r->s, r->kind, r->s, r->s);
+                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_leaf, width);\n"
+                    "if (lane & 1) ls_push_columns_%s(%s_level, lane, %s_sum, width);\n"
+                    "else for (i64 c = 0; c < width; c++) %s_level[0][c] = %s_sum[c];\n",
+                    r->type, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s, r->s, r->s);
         break;
     case PART_PASS_END:
         if (r->lse)
@@ -238,10 +267,11 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
                         r->real, r->s);
         break;
     case PART_TILE:
-        text_printf(out, "ls_columns_%s(%s_level, lanes, %s_leaf, width);\n", r->kind, r->s, r->s);
+        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_leaf, width);\n", r->type, r->s,
+                    r->kind, r->s, r->s);
         break;
     case PART_PUBLISH:
-        text_printf(out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_leaf[c];\n",
+        text_printf(out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_sum[c];\n",
                     r->part, r->s);
         if (r->lse)
             text_printf(out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_most[c];\n",
@@ -256,8 +286,8 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
                         "    for (i64 i = 0; i < tiles; i++)\n"
                         "        sums[64 * i] = sums[64 * i] * ls_exp_%s(most[64 * i] - %s_most[c]);\n",
                         r->type, r->part, r->most_part, r->s, r->max, r->real, r->s);
-        text_printf(out, "    %s_leaf[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, 64);\n}\n", r->s,
-                    r->kind, r->part);
+        text_printf(out, "    %s_leaf[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, 64);\n}\n%s_sum = %s_leaf;\n",
+                    r->s, r->kind, r->part, r->s, r->s);
         break;
     default: break;
     }
@@ -323,15 +353,15 @@ static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
     } else if (part == PART_PUBLISH) {
         text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s_part;\n", r->part, r->s);
         if (r->lse)
-            text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s_most;\n", r->most_part, r->s);
+            text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s;\n", r->most_part, r->most);
     } else if (part == PART_GATHER) {
         if (r->lse)
             text_printf(out,
-                        "%s_most = ls_tree_%s(a->%s + run, tiles);\n"
+                        "%s = ls_tree_%s(a->%s + run, tiles);\n"
                         "for (i64 i = run + ls_lane(); i < run + tiles; i += LS_LANES)\n"
-                        "    a->%s[i] = a->%s[i] * ls_exp_%s(a->%s[i] - %s_most);\n"
+                        "    a->%s[i] = a->%s[i] * ls_exp_%s(a->%s[i] - %s);\n"
                         "ls_group_sync();\n",
-                        r->s, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->s);
+                        r->most, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->most);
         text_printf(out, "%s_part = ls_tree_%s(a->%s + run, tiles);\n", r->s, r->kind, r->part);
     }
 }
@@ -339,10 +369,9 @@ static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
 static void finish(Emitter *e, ValueId v, const Lines *r, bool loop_columns, Text *out) {
     Op op = (Op)e->f->values[v].op;
     Type type = (Type)e->f->values[v].type;
-    const char *value = loop_columns ? arena_printf(e->arena, "%s_leaf[c]", r->s)
+    const char *value = loop_columns ? arena_printf(e->arena, "%s_sum[c]", r->s)
                                      : arena_printf(e->arena, "%s_part", r->s);
-    const char *most = loop_columns ? arena_printf(e->arena, "%s_most[c]", r->s)
-                                    : arena_printf(e->arena, "%s_most", r->s);
+    const char *most = loop_columns ? arena_printf(e->arena, "%s_most[c]", r->s) : r->most;
     text_printf(out, "const %s %s = ", emit_type(type), r->s);
     if (r->arg) text_printf(out, "%s.index;\n", value);
     else if (r->lse) text_printf(out, "ls_logsumexp_%s(%s, %s);\n", r->real, most, value);
@@ -365,6 +394,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
                .lse = op == OP_LOGSUMEXP};
     r.max = arena_printf(e->arena, "max_%s", r.real);
     bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->vectors;
+    r.most = arena_printf(e->arena, rows && !simt ? "%s_top" : "%s_most", r.s);
     if (part == PART_FINISH) {
         e->text_of[v] = r.s;
         finish(e, v, &r, !rows && !simt, out);

@@ -258,6 +258,7 @@ static void read_file(Library *library, const char *path) {
 static void keep(Library *library, Piece *piece);
 
 static void keep_used(Library *library, Word text) {
+    if (!text.size) return;
     if (!text.text) return; /* a define without a body */
     for (const char *at = text.text, *end = at + text.size; at < end;) {
         Word word = word_at(at);

@@ -4,41 +4,55 @@
 /* Functions of a tile's size are called: inlined at every use they would only cost compile time. */
 #define LS_CALLED static __attribute__((noinline, unused))
 
-/* tile: values[count] up to a whole number of lanes is overwritten with the identity, so there must be
- * room for 1024. push_columns, columns: the binary counter of reduce.h for 64 columns side by side. */
+/* How wide a row lies in a tile: the next power of two up to 128 elements, the whole tile beyond. */
+LS_FN i64 ls_wide(i64 inner) {
+    i64 wide = 1;
+    if (inner > 128) return 1024;
+    while (wide < inner) wide *= 2;
+    return wide;
+}
+
+/* How many elements of its row the tile of an item has. */
+LS_FN i64 ls_live(i64 item, i64 inner, i64 tiles) {
+    return ls_least(1024, inner - 1024 * (item % tiles));
+}
+
+/* rows: the values of `count` rows that lie `wide` apart, each padded with the identity, end up in
+ * values[0 .. count). tile: of one row; values[count .. 1024) is overwritten with the identity.
+ * push_columns: the binary counter of reduce.h for 64 columns side by side; an even number is written
+ * to level[0] by the caller. columns: where the value of `count` numbers stands, level or scratch. */
 #define LS_GROUP_REDUCTION(kind, type)                                                             \
-    LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                       \
-        type lane[128], half[64], quarter[32];                                                     \
-        if (count <= 16) {                                                                         \
-            for (i64 left = count; left > 1; left = (left + 1) / 2) {                              \
-                for (i64 i = 0; 2 * i + 1 < left; i++)                                             \
-                    values[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);               \
-                if (left & 1) values[left / 2] = values[left - 1];                                 \
-            }                                                                                      \
-            return count ? values[0] : ls_identity_##kind();                                       \
+    LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                             \
+        type half[512];                                                                            \
+        i64 left = count * wide;                                                                   \
+        for (; wide >= 4; wide /= 4, left /= 4) {                                                  \
+            for (i64 i = 0; i < left / 2; i++)                                                     \
+                half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                     \
+            for (i64 i = 0; i < left / 4; i++)                                                     \
+                values[i] = ls_combine_##kind(half[2 * i], half[2 * i + 1]);                       \
         }                                                                                          \
+        if (wide == 1) return;                                                                     \
+        for (i64 i = 0; i < left / 2; i++)                                                         \
+            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                         \
+        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                                    \
+    }                                                                                              \
+    LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                       \
+        type lane[128];                                                                            \
         for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                                  \
             values[i] = ls_identity_##kind();                                                      \
         if (count <= 128) {                                                                        \
-            for (int l = 0; l < 128; l++) lane[l] = values[l];                                     \
-        } else {                                                                                   \
-            for (int l = 0; l < 128; l++) {                                                        \
-                const type a = ls_combine_##kind(values[l], values[128 + l]);                      \
-                const type b = ls_combine_##kind(values[256 + l], values[384 + l]);                \
-                const type c = ls_combine_##kind(values[512 + l], values[640 + l]);                \
-                const type d = ls_combine_##kind(values[768 + l], values[896 + l]);                \
-                lane[l] = ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));     \
-            }                                                                                      \
+            ls_rows_##kind(values, 1, 128);                                                        \
+            return values[0];                                                                      \
         }                                                                                          \
-        for (int l = 0; l < 64; l++) half[l] = ls_combine_##kind(lane[2 * l], lane[2 * l + 1]);    \
-        for (int l = 0; l < 32; l++) quarter[l] = ls_combine_##kind(half[2 * l], half[2 * l + 1]); \
-        for (int l = 0; l < 16; l++)                                                               \
-            half[l] = ls_combine_##kind(quarter[2 * l], quarter[2 * l + 1]);                       \
-        for (int l = 0; l < 8; l++) quarter[l] = ls_combine_##kind(half[2 * l], half[2 * l + 1]);  \
-        for (int l = 0; l < 4; l++)                                                                \
-            half[l] = ls_combine_##kind(quarter[2 * l], quarter[2 * l + 1]);                       \
-        return ls_combine_##kind(ls_combine_##kind(half[0], half[1]),                              \
-                                 ls_combine_##kind(half[2], half[3]));                             \
+        for (int l = 0; l < 128; l++) {                                                            \
+            const type a = ls_combine_##kind(values[l], values[128 + l]);                          \
+            const type b = ls_combine_##kind(values[256 + l], values[384 + l]);                    \
+            const type c = ls_combine_##kind(values[512 + l], values[640 + l]);                    \
+            const type d = ls_combine_##kind(values[768 + l], values[896 + l]);                    \
+            lane[l] = ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));         \
+        }                                                                                          \
+        ls_rows_##kind(lane, 1, 128);                                                              \
+        return lane[0];                                                                            \
     }                                                                                              \
     LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                               \
         type copy[1024];                                                                           \
@@ -54,22 +68,34 @@
     LS_CALLED type ls_tree_##kind(type *values, i64 count) {                                       \
         return ls_tree_alone_##kind(values, count, 1);                                             \
     }                                                                                              \
-    LS_CALLED void ls_push_columns_##kind(type (*level)[64], int number, type *value, i64 width) { \
-        int bit = 0;                                                                               \
-        for (; number >> bit & 1; bit++)                                                           \
-            for (i64 c = 0; c < width; c++) value[c] = ls_combine_##kind(level[bit][c], value[c]); \
-        for (i64 c = 0; c < width; c++) level[bit][c] = value[c];                                  \
-    }                                                                                              \
-    LS_CALLED void ls_columns_##kind(type (*level)[64], int count, type *value, i64 width) {       \
-        int started = 0;                                                                           \
-        if (count == 0)                                                                            \
-            for (i64 c = 0; c < width; c++) value[c] = ls_identity_##kind();                       \
-        for (int bit = 0; count >> bit; bit++) {                                                   \
-            if (!(count >> bit & 1)) continue;                                                     \
-            for (i64 c = 0; c < width; c++)                                                        \
-                value[c] = started ? ls_combine_##kind(level[bit][c], value[c]) : level[bit][c];   \
-            started = 1;                                                                           \
+    LS_CALLED void ls_push_columns_##kind(type (*level)[64], int number, const type *value,        \
+                                          i64 width) {                                             \
+        type sum[64];                                                                              \
+        int bit = 1;                                                                               \
+        if (!(number & 1)) return;                                                                 \
+        if (!(number & 2)) {                                                                       \
+            for (i64 c = 0; c < width; c++) level[1][c] = ls_combine_##kind(level[0][c], value[c]);\
+            return;                                                                                \
         }                                                                                          \
+        for (i64 c = 0; c < width; c++) sum[c] = ls_combine_##kind(level[0][c], value[c]);         \
+        for (; number >> (bit + 1) & 1; bit++)                                                     \
+            for (i64 c = 0; c < width; c++) sum[c] = ls_combine_##kind(level[bit][c], sum[c]);     \
+        for (i64 c = 0; c < width; c++) level[bit + 1][c] = ls_combine_##kind(level[bit][c], sum[c]);\
+    }                                                                                              \
+    LS_CALLED const type *ls_columns_##kind(type (*level)[64], int count, type *scratch,           \
+                                            i64 width) {                                           \
+        int bit = 0;                                                                               \
+        if (count == 0)                                                                            \
+            for (i64 c = 0; c < width; c++) scratch[c] = ls_identity_##kind();                     \
+        if (count == 0) return scratch;                                                            \
+        while (!(count >> bit & 1)) bit++;                                                         \
+        if (count >> bit == 1) return level[bit];                                                  \
+        for (i64 c = 0; c < width; c++) scratch[c] = level[bit][c];                                \
+        while (count >> ++bit)                                                                     \
+            if (count >> bit & 1)                                                                  \
+                for (i64 c = 0; c < width; c++)                                                    \
+                    scratch[c] = ls_combine_##kind(level[bit][c], scratch[c]);                     \
+        return scratch;                                                                            \
     }
 
 #define LS_ARG_SHUFFLE(kind, type)
