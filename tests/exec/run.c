@@ -9,9 +9,6 @@
 #include "compiler.h"
 #include "interp.h"
 
-/* compile.c offers this to tests: a step's IR at a stage. */
-const Function *compilation_function(ls_compilation *compilation, size_t step, Stage stage);
-
 enum { PARAMETERS = 128, LARGE = 100000 };
 
 typedef struct Run { /* one step at one size with one fill */

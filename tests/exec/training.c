@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "../../examples/linreg/data.h"
+#include "compiler.h"
+#include "interp.h"
 
 #define GOLDEN UINT64_C(0)
 
@@ -94,31 +96,68 @@ static bool train(Runner *runner, ls_context *context, const float *x, const flo
     return ok;
 }
 
+/* The same loop in the interpreter. */
+static bool train_interpreted(const float *x, const float *y, Cells *cells) {
+    ls_compilation *compilation = NULL;
+    bool ok =
+        ls_compile_file(EXEC_SOURCE "/examples/linreg/linreg.step", NULL, &compilation) == LS_OK;
+    const Function *function = ok ? compilation_function(compilation, 0, STAGE_DERIVED) : NULL;
+    float lr = 0.01f; /* the default of linreg.step */
+    for (size_t step = 0; function && step < STEPS; step++) {
+        const size_t first = step % BATCHES * BATCH, rest = SAMPLES - first;
+        const int64_t sizes[2] = {rest < BATCH ? (int64_t)rest : BATCH, FEATURES};
+        void *const data[] = {(void *)(uintptr_t)(x + first * FEATURES),
+                              (void *)(uintptr_t)(y + first),
+                              cells->w,
+                              &cells->bias,
+                              &cells->loss_sum,
+                              &cells->seen,
+                              &cells->nan_seen,
+                              &lr};
+        if (!interpret(function, sizes, data)) function = NULL;
+    }
+    if (!function) printf("  the interpreter cannot run linreg.step\n");
+    ls_compilation_destroy(compilation);
+    return function != NULL;
+}
+
+static uint64_t hash_cells(const Cells *cells) {
+    uint64_t hash = hash_bytes(0xcbf29ce484222325u, cells->w, sizeof cells->w);
+    hash = hash_bytes(hash, &cells->bias, sizeof cells->bias);
+    hash = hash_bytes(hash, &cells->loss_sum, sizeof cells->loss_sum);
+    hash = hash_bytes(hash, &cells->seen, sizeof cells->seen);
+    return hash_bytes(hash, &cells->nan_seen, sizeof cells->nan_seen);
+}
+
+static double distance_to(const float *weights, const Cells *cells) {
+    double sum = 0;
+    for (size_t k = 0; k < FEATURES; k++) {
+        const double difference = (double)cells->w[k] - (double)weights[k];
+        sum += difference * difference;
+    }
+    return sqrt(sum);
+}
+
 bool run_training(Runner *runner, bool print_hash) {
     float *x = must_allocate(sizeof *x * SAMPLES * FEATURES),
           *y = must_allocate(sizeof *y * SAMPLES);
     float weights[FEATURES];
     make_data(SAMPLES, FEATURES, 0.5f, 0.1f, x, y, weights);
     bool ok = true;
-    for (size_t c = 0; ok && c < runner->context_count; c++) {
+    for (size_t c = 0; ok && c <= runner->context_count;
+         c++) { /* the last one is the interpreter */
+        const bool interpreted = c == runner->context_count;
+        const char *where = interpreted ? "interpreter" : runner->threads[c];
         Cells cells;
         memset(&cells, 0, sizeof cells);
-        ok = train(runner, runner->contexts[c], x, y, &cells);
-        uint64_t hash = hash_bytes(0xcbf29ce484222325u, cells.w, sizeof cells.w);
-        hash = hash_bytes(hash, &cells.bias, sizeof cells.bias);
-        hash = hash_bytes(hash, &cells.loss_sum, sizeof cells.loss_sum);
-        hash = hash_bytes(hash, &cells.seen, sizeof cells.seen);
-        hash = hash_bytes(hash, &cells.nan_seen, sizeof cells.nan_seen);
-        double distance = 0;
-        for (size_t k = 0; k < FEATURES; k++) {
-            const double difference = (double)cells.w[k] - (double)weights[k];
-            distance += difference * difference;
-        }
-        distance = sqrt(distance);
+        ok = interpreted ? train_interpreted(x, y, &cells)
+                         : train(runner, runner->contexts[c], x, y, &cells);
+        const uint64_t hash = hash_cells(&cells);
+        const double distance = distance_to(weights, &cells);
         runner->runs++;
         if (print_hash || (ok && hash != GOLDEN))
-            printf("  training hash 0x%016" PRIx64 " (expected 0x%016" PRIx64 "), %s threads\n",
-                   hash, GOLDEN, runner->threads[c]);
+            printf("  training hash 0x%016" PRIx64 " (expected 0x%016" PRIx64 "), %s: %s\n", hash,
+                   GOLDEN, interpreted ? "by" : "threads", where);
         if (ok && (!(distance < 0.05) || cells.nan_seen))
             printf("  training did not learn: %.6f from the true weights\n", distance);
         ok = ok && hash == GOLDEN && distance < 0.05 && !cells.nan_seen;
