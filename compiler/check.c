@@ -199,6 +199,17 @@ static void check_parameter(Checker *c, Step *step, const Entry *entry) {
     step->parameters[step->parameter_count++] = parameter;
 }
 
+/* Lengths come from the arrays that are bound. */
+static void check_axes_used(Checker *c, const Step *step) {
+    AxisSet used = 0;
+    for (size_t p = 0; p < step->parameter_count; p++) used |= step->parameters[p].axes;
+    for (size_t a = 0; a < step->axis_count; a++) {
+        if ((used >> a & 1) || step->axes[a].fixed >= 0) continue;
+        if (complain(c, ERROR_AXIS_UNUSED, step->axes[a].range, step->axes[a].name))
+            diagnose_help(c->compiler, "give it a length, `%s = 64`, or drop it", step->axes[a].name);
+    }
+}
+
 static void check_parameters(Checker *c, Step *step, const Item *item) {
     size_t words = item->axis_count + item->parameter_count;
     step->parameters = arena_alloc(c->arena, item->parameter_count * sizeof *step->parameters);
@@ -261,8 +272,9 @@ static Symbol *assignment_target(Checker *c, const Entry *target, uint8_t token)
     if (!symbol) {
         if (!c->has_import && complain(c, ERROR_UNKNOWN_NAME, target->range, name)) {
             const char *meant = scope_suggest(c->scope, target->name, 1u << SYMBOL_PARAMETER);
-            if (meant)
-                diagnose_help(c->compiler, "did you mean `%s`?", meant);
+            if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
+            if (meant) /* that one is not reported as unassigned, too */
+                mark_assigned(c, name_intern(c->names, meant, strlen(meant)), target->range);
             else if (token == TOKEN_ASSIGN)
                 diagnose_help(c->compiler, "a new name is bound with `let %s = ...`", name);
         }
@@ -391,6 +403,8 @@ static void check_step(Checker *c, Module *module, const Item *item) {
     c->body = &step->body;
     bool supported = check_axes(c, step, item);
     check_parameters(c, step, item);
+    bool complete = step->parameter_count == item->parameter_count;
+    if (supported && complete && !item->damaged) check_axes_used(c, step);
     if (supported && !item->damaged) {
         for (const Statement *s = item->body; s; s = s->next) check_statement(c, s);
         for (size_t p = 0; p < step->parameter_count; p++) {

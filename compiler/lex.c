@@ -182,6 +182,15 @@ static void number(Lexer *l, bool newline) {
     }
 }
 
+/* Comments and texts are handed on as C strings. */
+static void refuse_zero(Lexer *l, uint32_t begin, uint32_t end) {
+    const char *zero = memchr(l->text + begin, 0, end - begin);
+    uint32_t at = zero ? (uint32_t)(zero - l->text) : 0;
+    if (zero)
+        diagnose(l->compiler, ERROR_UNEXPECTED_CHARACTER, (Range){l->tokens.file, at, at + 1},
+                 "the byte 0x00");
+}
+
 static void string(Lexer *l, bool newline) {
     uint32_t begin = l->at++;
     while (peek(l, 0) != '"' && peek(l, 0) != '\n' && l->at < l->size) l->at++;
@@ -189,6 +198,7 @@ static void string(Lexer *l, bool newline) {
     l->at += closed;
     add(l, closed ? TOKEN_STRING : TOKEN_ERROR, begin, newline);
     if (!closed) diagnose(l->compiler, ERROR_UNCLOSED_STRING, range_from(l, begin));
+    refuse_zero(l, begin, l->at);
 }
 
 static const struct {
@@ -266,6 +276,7 @@ static void comment(Lexer *l) {
     while (l->at < l->size && l->text[l->at] != '\n') l->at++;
     uint32_t end = l->at;
     while (end > begin && (unsigned char)l->text[end - 1] <= ' ') end--;
+    refuse_zero(l, begin, end);
     Tokens *t = &l->tokens;
     t->comments = arena_grow(&l->compiler->arena, t->comments, t->comment_count,
                              &t->comment_capacity, sizeof *t->comments);

@@ -236,15 +236,32 @@ static Entry *plain_name(Parser *p) {
     return name_entry(p, "the name of an axis");
 }
 
+/* What the types are called elsewhere. */
+static const struct {
+    const char *theirs, *ours;
+} aliases[] = {{"float", "f32"},  {"float32", "f32"}, {"double", "f64"},    {"float64", "f64"},
+               {"half", "f16"},   {"float16", "f16"}, {"bfloat16", "bf16"}, {"int", "i32"},
+               {"int32", "i32"},  {"long", "i64"},    {"int64", "i64"},     {"int16", "i16"},
+               {"short", "i16"},  {"int8", "i8"},     {"uint8", "u8"},      {"uint16", "u16"},
+               {"uint32", "u32"}, {"uint64", "u64"},  {"boolean", "bool"}};
+
+static void unknown_type(Parser *p, const Token *token) {
+    const char *text = token->name->text, *meant = NULL;
+    parser_next(p);
+    if (!diagnose(p->compiler, ERROR_UNKNOWN_TYPE, token_range(p, token), text)) return;
+    for (size_t i = 0; i < COUNT(aliases); i++)
+        if (strcmp(aliases[i].theirs, text) == 0) meant = aliases[i].ours;
+    if (meant)
+        diagnose_help(p->compiler, "it is called `%s` here", meant);
+    else
+        diagnose_help(p->compiler, "the types are f64 f32 i64 i32 u64 u32 bool, and for arrays f16 "
+                                   "bf16 e4m3 e5m2 i16 i8 u16 u8");
+}
+
 static void type_and_axes(Parser *p, Entry *entry) {
     const Token *token = &p->tokens.list[p->at];
     if (parser_kind(p) == TOKEN_NAME && !p->panic) {
-        Range range = token_range(p, token);
-        if (diagnose(p->compiler, ERROR_UNKNOWN_TYPE, range, token->name->text))
-            diagnose_help(p->compiler, "the types are f64 f32 i64 i32 u64 u32 bool, and for arrays "
-                                       "f16 bf16 e4m3 e5m2 i16 i8 u16 u8");
-        parser_next(p);
-        p->damaged = true;
+        unknown_type(p, token);
     } else if (parser_expect(p, TOKEN_TYPE, "a type")) {
         entry->type = token->name;
     }
