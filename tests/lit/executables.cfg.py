@@ -18,6 +18,6 @@ config.test_format = Programs(
     root=tests,
     source=config.lockstep_source,
     folders=["api", "interp", "rtc", "numerics", "files", "driver", "fuzz", "simt"],
-    helpers=["ir_tool", "simt_exec"],
+    helpers=["ir_tool"],
     listed=[os.path.join(tests, "exec", "exec_runner"), os.path.join(tests, "simt", "simt_exec")],
 )

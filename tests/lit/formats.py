@@ -22,7 +22,7 @@ class Programs(lit.formats.TestFormat):
             directory = os.path.join(self.root, folder)
             for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
                 path = os.path.join(directory, name)
-                if self.is_program(path):
+                if self.is_program(path) and path not in self.listed:
                     yield self.test(suite, local_config, (folder, name), [path])
         for path in self.listed:
             if not self.is_program(path):
