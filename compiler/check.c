@@ -206,7 +206,8 @@ static void check_axes_used(Checker *c, const Step *step) {
     for (size_t a = 0; a < step->axis_count; a++) {
         if ((used >> a & 1) || step->axes[a].fixed >= 0) continue;
         if (complain(c, ERROR_AXIS_UNUSED, step->axes[a].range, step->axes[a].name))
-            diagnose_help(c->compiler, "give it a length, `%s = 64`, or drop it", step->axes[a].name);
+            diagnose_help(c->compiler, "give it a length, `%s = 64`, or drop it",
+                          step->axes[a].name);
     }
 }
 

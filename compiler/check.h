@@ -63,6 +63,8 @@ const char *symbol_describe(const Symbol *symbol); /* "a parameter" */
 /* Of the names in `scope` and its parents whose kind is in `kinds` (bits), the one that is likely
  * meant. */
 const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds);
+/* For a name that other languages have: what it is here. */
+const char *other_spelling(const Name *name);
 
 /* ---- the checker ---- */
 struct Checker {

@@ -285,7 +285,6 @@ static void check_instance(Checker *c, Instance *instance) {
     c->scope = &scope;
     c->body = &instance->body;
     c->instance = instance;
-    instance->active = true;
     uint32_t number = 0;
     for (const Entry *entry = fn->parameters; entry; entry = entry->next) {
         Symbol *symbol;
@@ -296,7 +295,6 @@ static void check_instance(Checker *c, Instance *instance) {
     instance->result = fn->is_block ? check_block(c, fn)
                        : fn->value  ? check_expression(c, fn->value)
                                     : &c->error;
-    instance->active = false;
     c->instance = instance->caller;
     c->step = outer_step;
     c->body = outer_body;
@@ -398,7 +396,8 @@ static Typed *unknown_function(Checker *c, const Node *node) {
     const char *name = node->name->text;
     if (!c->has_import && complain(c, ERROR_UNKNOWN_FUNCTION, node->at, name)) {
         unsigned callable = 1u << SYMBOL_FN | 1u << SYMBOL_BUILTIN;
-        const char *meant = scope_suggest(&c->functions, node->name, callable);
+        const char *meant = other_spelling(node->name);
+        if (!meant) meant = scope_suggest(&c->functions, node->name, callable);
         const Symbol *value = scope_find(c->scope, node->name);
         if (value && value->kind != SYMBOL_BROKEN && value->range.file)
             diagnose_note(c->compiler, value->range, "`%s` is %s", name, symbol_describe(value));

@@ -94,6 +94,7 @@ static Typed *unknown_name(Checker *c, const Name *name, Range range) {
         1u << SYMBOL_CONST | 1u << SYMBOL_PARAMETER | 1u << SYMBOL_LET | 1u << SYMBOL_ARGUMENT;
     if (!c->has_import && complain(c, ERROR_UNKNOWN_NAME, range, name->text)) {
         const char *meant = scope_suggest(c->scope, name, values);
+        if (!meant) meant = other_spelling(name);
         if (function && function->kind != SYMBOL_STEP)
             diagnose_help(c->compiler, "`%s` is a function: call it, `%s(...)`", name->text,
                           name->text);

@@ -169,7 +169,10 @@ static Node *primary(Parser *p) {
             diagnose_help(p->compiler, "put the `%s` and what follows in parentheses",
                           token_info[token->kind].spelling);
         return parse_error_node(p);
-    default: parser_error(p, "an expression"); return parse_error_node(p);
+    default:
+        if (parser_error(p, "an expression") && token->kind == TOKEN_FLOOR_DIVIDE)
+            diagnose_help(p->compiler, "a comment begins with `#`; `//` divides and floors");
+        return parse_error_node(p);
     }
 }
 
@@ -234,7 +237,11 @@ static Node *binary(Parser *p, int least) {
 static Node *conditional(Parser *p) {
     Range range = token_range(p, parser_next(p));
     Node *condition = binary(p, OR), *yes = NULL, *no = NULL;
-    if (!p->panic && parser_expect(p, TOKEN_THEN, "`then`")) yes = parse_expression(p);
+    bool assigns = parser_kind(p) == TOKEN_ASSIGN;
+    if (!p->panic && parser_take(p, TOKEN_THEN))
+        yes = parse_expression(p);
+    else if (parser_error(p, "`then`") && assigns)
+        diagnose_help(p->compiler, "write `==` to compare");
     if (!p->panic && p->tokens.list[p->at].kind == TOKEN_ELSE) { /* also on the next line */
         parser_next(p);
         no = parse_expression(p);

@@ -126,9 +126,8 @@ struct Statement {
     uint8_t kind;
     uint8_t token;   /* the assignment operator */
     Range range, at; /* at: the operator, or the keyword */
-    Entry
-        *targets; /* of LET: the names; of ASSIGN: the parameter; of a damaged one: what it names */
-    Node *value;  /* the right side; the condition; the call */
+    Entry *targets;  /* of LET: the names; else the parameter that is assigned, if one is seen */
+    Node *value;     /* the right side; the condition; the call */
     Statement *body, *otherwise, *next;
 };
 
@@ -210,8 +209,7 @@ struct Instance {
     Typed **arguments;
     Typed *result;
     Body body;
-    bool active; /* being checked: a call now is recursion */
-    Range call;  /* the first */
+    Range call; /* the first */
     Instance *caller, *chain;
     uint64_t hash;
 };
