@@ -1,0 +1,136 @@
+/* toolchains.c: every device function through the real NVRTC and hipRTC, for every target: it
+ * compiles, and the PTX and the AMD disassembly hold no instruction that rounds otherwise than we
+ * say: no approximation, no call, nothing that may be contracted. Where a toolchain is missing it
+ * is left out. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rtc.h"
+
+static unsigned long checks_passed, checks_failed;
+static bool check(bool passed, const char *target, const char *what, const char *more) {
+    if (passed)
+        checks_passed++;
+    else if (checks_failed++ < 20)
+        printf("failed: %s: %s %s\n", target, what, more);
+    return passed;
+}
+
+/* ---- the text ---- */
+
+static const char kernel[] = "struct Arguments { const u8 *in; u8 *out; };\n"
+                             "LS_KERNEL LS_THREADS(64) every(const Arguments arguments) {\n"
+                             "    const u64 i = ls_block() * ls_threads() + ls_thread();\n"
+                             "    every_function(arguments.in + EVERY_INPUT * i,\n"
+                             "                   arguments.out + 8 * EVERY_SLOTS * i);\n"
+                             "}\n";
+
+static char *text_of(const char *prelude) {
+    const char *const parts[] = {embedded_text(prelude), embedded_text("math.h"),
+                                 embedded_text("integer.h"), embedded_text("convert.h")};
+    FILE *file = fopen(SIMT_FOLDER "/every_function.h", "rb");
+    char *every = calloc(1, 1 << 16);
+    if (!file || !every || fread(every, 1, (1 << 16) - 1, file) == 0) {
+        puts("cannot read " SIMT_FOLDER "/every_function.h");
+        exit(1);
+    }
+    fclose(file);
+    size_t size = strlen(every) + sizeof kernel;
+    for (size_t i = 0; i < COUNT(parts); i++) size += strlen(parts[i]);
+    char *text = calloc(1, size);
+    if (!text) exit(1);
+    for (size_t i = 0; i < COUNT(parts); i++) strcat(text, parts[i]);
+    strcat(strcat(text, every), kernel);
+    free(every);
+    return text;
+}
+
+/* ---- what may not be there ---- */
+
+/* PTX: arithmetic says how it rounds, or it may be fused; `call` is a function of the toolchain's.
+ */
+static const char *const banned_ptx[] = {".approx", "call",     "ex2.",    "lg2.",    "sin.",
+                                         "cos.",    "tanh.",    "rsqrt.",  "add.f32", "add.f64",
+                                         "sub.f32", "sub.f64",  "mul.f32", "mul.f64", "mad.f32",
+                                         "mad.f64", "div.full", ".ftz"};
+/* AMD: a division is a reciprocal and its correction, so v_rcp may stand. */
+static const char *const banned_amd[] = {"v_sqrt", "v_rsq", "v_exp",    "v_log",
+                                         "v_sin",  "v_cos", "s_swappc", "s_call"};
+
+/* A word of the text that begins with, or for words that begin with a point contains, `banned`. */
+static const char *find_banned(const char *text, const char *banned) {
+    for (const char *at = text; (at = strstr(at, banned)) != NULL; at++) {
+        bool begins = at == text || isspace((unsigned char)at[-1]);
+        if (banned[0] == '.' || begins) return at;
+    }
+    return NULL;
+}
+
+static void check_text(const char *target, const char *text, const char *const *banned,
+                       size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const char *found = find_banned(text, banned[i]);
+        char line[120] = "";
+        if (found) {
+            while (found > text && found[-1] != '\n') found--;
+            snprintf(line, sizeof line, "%.*s", (int)strcspn(found, "\n"), found);
+        }
+        check(!found, target, "an instruction that must not be there:", line);
+    }
+}
+
+static size_t count_words(const char *text, const char *word) {
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at++) count++;
+    return count;
+}
+
+static void test_target(const Rtc *rtc, const char *target, const char *text,
+                        const char *const *banned, size_t banned_count, const char *fma) {
+    RtcOutput output = {0};
+    size_t size = strlen(text);
+    ls_status status = rtc->compile(text, size, "every", target, RTC_IMAGE, LS_MATH_EXACT, &output);
+    check(status == LS_OK, target, "does not compile:", output.log ? output.log : "");
+    check(output.log && output.log[0] == 0, target,
+          "the toolchain complains:", output.log ? output.log : "");
+    rtc_output_free(&output);
+    memset(&output, 0, sizeof output);
+    status = rtc->compile(text, size, "every", target, RTC_ASSEMBLY, LS_MATH_EXACT, &output);
+    if (check(status == LS_OK && output.size > 0, target, "no assembly:", output.log)) {
+        char *assembly = calloc(1, output.size + 1);
+        if (!assembly) exit(1);
+        memcpy(assembly, output.data, output.size);
+        check_text(target, assembly, banned, banned_count);
+        check(count_words(assembly, fma) > 100, target, "too few of", fma);
+        free(assembly);
+    }
+    rtc_output_free(&output);
+}
+
+static size_t test_toolchain(const char *name, const char *prelude, const char *const *targets,
+                             const char *const *banned, size_t banned_count, const char *fma) {
+    const Rtc *rtc = rtc_named(name);
+    char reason[512];
+    size_t count = 0;
+    if (!rtc->describe(reason, sizeof reason)) {
+        printf("left out: %s\n", reason);
+        return 0;
+    }
+    char *text = text_of(prelude);
+    for (; targets[count]; count++)
+        test_target(rtc, targets[count], text, banned, banned_count, fma);
+    free(text);
+    return count;
+}
+
+int main(void) {
+    size_t targets = test_toolchain("nvrtc", "prelude.cu", rtc_cuda_targets, banned_ptx,
+                                    COUNT(banned_ptx), "fma.rn.f32") +
+                     test_toolchain("hiprtc", "prelude.hip", rtc_hip_targets, banned_amd,
+                                    COUNT(banned_amd), "v_fma");
+    printf("%lu passed, %lu failed, %zu targets\n", checks_passed, checks_failed, targets);
+    if (checks_failed) return 1;
+    return targets ? 0 : 77; /* skipped */
+}
