@@ -346,21 +346,29 @@ static void put_statement(Formatter *f, uint32_t a, uint32_t b, uint32_t indent,
     if (from == 0 || opened) f->rows[from].blank_before = false;
 }
 
-/* Comments at the ends of neighbouring rows stand below one another. */
+/* A blank line or a brace ends the rows whose comments stand below one another. */
+static bool begins_group(const Formatter *f, size_t i) {
+    const Row *r = &f->rows[i];
+    if (i == 0 || r->blank_before || r->text.data[0] == '}') return true;
+    const Text *before = &r[-1].text;
+    return before->size > 0 && before->data[before->size - 1] == '{';
+}
+
+static uint32_t comment_column(const Formatter *f, size_t i) {
+    uint32_t column = 0;
+    for (size_t j = i; j < f->row_count && (j == i || !begins_group(f, j)); j++) {
+        uint32_t width = f->rows[j].indent + (uint32_t)f->rows[j].text.size;
+        if (f->rows[j].comment && width > column) column = width;
+    }
+    return column;
+}
+
 static char *print(Formatter *f) {
     Text out = text_open(f->arena);
     uint32_t column = 0;
     for (size_t i = 0; i < f->row_count; i++) {
         Row *r = &f->rows[i];
-        bool joined = i > 0 && f->rows[i - 1].comment && !r->blank_before;
-        if (r->comment && !joined) {
-            column = 0;
-            for (size_t j = i; j < f->row_count && f->rows[j].comment; j++) {
-                uint32_t width = f->rows[j].indent + (uint32_t)f->rows[j].text.size;
-                if (j > i && f->rows[j].blank_before) break;
-                if (width > column) column = width;
-            }
-        }
+        if (begins_group(f, i)) column = comment_column(f, i);
         if (r->blank_before) text_puts(&out, "\n");
         text_printf(&out, "%*s%s", r->text.size ? (int)r->indent : 0, "", r->text.data);
         if (r->comment)
