@@ -113,10 +113,9 @@ int main(void) {
     for (int i = 0; i < 300000; i++) {
         test_unary_f64(ls_from_bits_f64(random_bits(&state)));
         test_unary_f64((double)(int64_t)random_bits(&state) * 0x1p-40);
-        test_binary(ls_from_bits_f32((uint32_t)random_bits(&state)),
-                    ls_from_bits_f32((uint32_t)random_bits(&state)));
-        test_binary((float)(int32_t)random_bits(&state) * 0x1p-20f,
-                    (float)(int32_t)random_bits(&state) * 0x1p-24f);
+        const uint64_t bits = random_bits(&state);
+        test_binary(ls_from_bits_f32((uint32_t)bits), ls_from_bits_f32((uint32_t)(bits >> 32)));
+        test_binary((float)(int32_t)bits * 0x1p-20f, (float)(int32_t)(bits >> 32) * 0x1p-24f);
     }
     for (int i = 0; i < SPECIALS; i++) {
         test_unary_f32(special_f32[i]);

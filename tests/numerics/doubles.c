@@ -78,7 +78,8 @@ static void test_pow(long count, uint64_t *state) {
                                    : 0.5 + uniform(state);
         double logarithm = log2(base), target = (uniform(state) - 0.5) * 2200;
         if (isfinite(logarithm) && logarithm != 0) judge_pow(base, target / logarithm);
-        judge_pow(uniform(state) * 10, (uniform(state) - 0.5) * 20);
+        const double small = uniform(state) * 10;
+        judge_pow(small, (uniform(state) - 0.5) * 20);
         judge_pow(-1 - (double)(i % 50), (double)(i % 31 - 15));
     }
     report("pow");
