@@ -420,7 +420,9 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
         decode(e, &decoded, e->inner, e->inner_count, "at", false);
         bool coordinates = false;
         for (size_t i = 0; i < e->inner_count; i++)
-            coordinates |= has_word(body.data, e->inner[i].name) || has_word(stores.data, e->inner[i].name);
+            coordinates |= has_word(body.data, e->inner[i].name) ||
+                           has_word(stores.data, e->inner[i].name) ||
+                           has_word(push, e->inner[i].name);
         Text at = text_open(e->arena);
         if (coordinates || has_word(push, "at"))
             text_printf(&at, "const i64 at = ls_least(first + e, %s - 1);\n",
