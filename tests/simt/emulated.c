@@ -2,13 +2,17 @@
  * shared library, so that the whole product runs with --device cuda or hip where there is no GPU:
  *   LOCKSTEP_CUDA=emulated_cuda.so LOCKSTEP_NVRTC=emulated_cuda.so lockstep run ... --device cuda
  * Built twice, with EMULATED_CUDA and with EMULATED_HIP. The compiler gives back the source as the
- * code; loading it compiles it for the host. Device memory is host memory and starts as rubbish; a
- * stream does its work at once; a capture records launches, copies and fills. SIMT_ARCHITECTURE
- * names the HIP device (gfx1030 for waves of 32), SIMT_SEED another order of turns. Nothing here
- * fails on purpose: for the error paths there is tests/driver. */
+ * code; loading it compiles it for the host. Device memory is host memory, starts as rubbish and
+ * ends at a page that cannot be touched; a stream does its work at once; a capture records
+ * launches, copies and fills. SIMT_ARCHITECTURE names the HIP device (gfx1030 for waves of 32),
+ * SIMT_SEED another order of turns. Nothing here fails on purpose: for the error paths there is
+ * tests/driver. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "gpu.h"
 #include "simt.h"
@@ -243,6 +247,22 @@ typedef struct Queue { /* a stream, a recording, a graph */
     size_t count, capacity;
 } Queue;
 
+/* A kernel that touches what is not its own ends the process; say which. */
+static const char *volatile running_kernel = "";
+static void report_access(int signal_number, siginfo_t *information, void *unused) {
+    static const char text[] = "emulated device: memory that is not the kernel's is touched by ";
+    const char *name = running_kernel;
+    (void)information, (void)unused;
+    if (write(2, text, sizeof text - 1) < 0 || write(2, name, strlen(name)) < 0 ||
+        write(2, "\n", 1) < 0)
+        _exit(3);
+    signal(signal_number, SIG_DFL);
+}
+static void watch_accesses(void) {
+    struct sigaction action = {.sa_sigaction = report_access, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigaction(SIGSEGV, &action, NULL);
+}
+
 static int do_work(const Work *work) {
     static uint64_t turns;
     const char *seed = getenv("SIMT_SEED");
@@ -258,6 +278,8 @@ static int do_work(const Work *work) {
     SimtLaunch launch = {
         work->function->name, work->arguments, work->blocks,
         work->threads,        wave(),          ++turns + (seed ? strtoull(seed, NULL, 10) : 0)};
+    watch_accesses();
+    running_kernel = work->function->name;
     if (simt_launch(work->function->compiled, &launch, message, sizeof message)) return 0;
     return fail(LAUNCH_FAILED, message);
 }
@@ -319,15 +341,46 @@ static UNUSED int do_stream_synchronize(void *stream) {
 
 /* ---- memory ---- */
 
+/* Every allocation ends, but for 16-byte alignment, where a page begins that cannot be touched. */
+typedef struct Allocation {
+    unsigned char *pages, *data;
+    size_t page_bytes;
+    struct Allocation *next;
+} Allocation;
+static Allocation *allocations;
+enum { PAGE = 4096, ALIGNMENT = 16 };
+
 static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
-    size_t size = (bytes + 255) / 256 * 256;
-    *pointer = aligned_alloc(256, size);
-    if (!*pointer) return OUT_OF_MEMORY;
-    memset(*pointer, 0xa5, size);
+    size_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t page_bytes = (size + PAGE - 1) / PAGE * PAGE + PAGE;
+    Allocation *made = calloc(1, sizeof *made);
+    void *pages =
+        mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!made || pages == MAP_FAILED) {
+        free(made);
+        return OUT_OF_MEMORY;
+    }
+    made->pages = pages;
+    made->page_bytes = page_bytes;
+    made->data = made->pages + page_bytes - PAGE - size;
+    made->next = allocations;
+    allocations = made;
+    memset(made->pages, 0xa5, page_bytes - PAGE);
+    if (mprotect(made->pages + page_bytes - PAGE, PAGE, PROT_NONE) != 0) return OUT_OF_MEMORY;
+    *pointer = made->data;
     return 0;
 }
 static UNUSED int do_memory_free(void *pointer) {
-    return free(pointer), 0;
+    if (!pointer) return 0;
+    for (Allocation **at = &allocations; *at; at = &(*at)->next) {
+        Allocation *found = *at;
+        if (found->data != pointer) continue;
+        *at = found->next;
+        munmap(found->pages, found->page_bytes);
+        free(found);
+        return 0;
+    }
+    return fail(INVALID_VALUE, "memory that was not allocated, or freed before, is freed");
 }
 static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = *total_bytes = (size_t)16 << 30;
