@@ -33,6 +33,7 @@ struct ls_compilation {
     Module *module;
     StepState *steps;
     size_t step_count;
+    locale_t locale;    /* C */
     Output *outputs;    /* what emit gave, freed at the end */
     char message[4096]; /* the last failure that is not a diagnostic */
 };

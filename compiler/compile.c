@@ -5,6 +5,7 @@
  * compiler_fail unwinds to, so a broken invariant or a lack of memory comes back as a status. Stages are
  * written to the dump directory as STEP.N-NAME.EXT when one is given. */
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +82,15 @@ static ls_status keep_message(ls_compilation *c, ls_status status, const char *m
     return status;
 }
 
-/* Where a public function ends when a pass unwound: if (setjmp(c->compiler.unwind)) return unwound(c). */
-static ls_status unwound(ls_compilation *c) {
-    return keep_message(c, c->compiler.failure, c->compiler.failure_message);
+/* Runs a task to its end or to where a pass unwinds, with numbers read and written as in the C locale,
+ * whatever the program has set. */
+static ls_status run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job), void *job) {
+    locale_t before = c->locale ? uselocale(c->locale) : (locale_t)0;
+    ls_status status;
+    if (setjmp(c->compiler.unwind)) status = keep_message(c, c->compiler.failure, c->compiler.failure_message);
+    else status = task(c, job);
+    if (before) uselocale(before);
+    return status;
 }
 
 static ls_compilation *compilation_new(const ls_compile_options *options) {
@@ -93,6 +100,7 @@ static ls_compilation *compilation_new(const ls_compile_options *options) {
     if (!c->options.dump) c->options.dump = getenv("LOCKSTEP_DUMP");
     if (c->options.dump && !*c->options.dump) c->options.dump = NULL;
     c->compiler.options = &c->options;
+    c->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     arena_open(&c->compiler.arena, &c->compiler);
     return c;
 }
@@ -107,15 +115,15 @@ static void copy_options(ls_compilation *c) {
     if (c->options.dump) c->options.dump = arena_copy(arena, c->options.dump, strlen(c->options.dump));
 }
 
-ls_status ls_compile_text(const char *name, const char *text, size_t size,
-                          const ls_compile_options *options, ls_compilation **compilation) {
-    *compilation = NULL;
-    ls_compilation *c = compilation_new(options);
-    if (!c) return LS_ERROR_MEMORY;
-    *compilation = c;
-    if (setjmp(c->compiler.unwind)) return unwound(c);
+typedef struct SourceJob {
+    const char *name, *text;
+    size_t size;
+} SourceJob;
+
+static ls_status read_source(ls_compilation *c, void *job) {
+    const SourceJob *source = job;
     copy_options(c);
-    c->module = module_read(&c->compiler, name, text, size);
+    c->module = module_read(&c->compiler, source->name, source->text, source->size);
     if (c->module && c->compiler.error_count == 0) {
         size_t count = module_step_count(c->module);
         c->steps = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *c->steps);
@@ -123,6 +131,13 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
         for (size_t i = 0; i < count; i++) step_ir(c, i);
     }
     return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
+}
+
+ls_status ls_compile_text(const char *name, const char *text, size_t size,
+                          const ls_compile_options *options, ls_compilation **compilation) {
+    *compilation = compilation_new(options);
+    if (!*compilation) return LS_ERROR_MEMORY;
+    return run(*compilation, read_source, &(SourceJob){name, text, size});
 }
 
 /* The bytes of a file, with a zero behind them, or NULL with errno set. "-" is standard input. */
@@ -183,22 +198,31 @@ void ls_compilation_destroy(ls_compilation *c) {
             for (uint32_t v = 0; v < made->image->variant_count; v++) free(made->code[v].data);
     for (Output *output = c->outputs; output; output = output->next) free(output->data);
     arena_close(&c->compiler.arena);
+    if (c->locale) freelocale(c->locale);
     free(c);
 }
 
-static const char *render(ls_compilation *c, bool color) {
-    if (c->message[0]) return c->message;
-    if (setjmp(c->compiler.unwind)) {
-        unwound(c);
-        return c->message;
-    }
+typedef struct RenderJob {
+    bool color;
+    const char *text;
+} RenderJob;
+
+static ls_status render(ls_compilation *c, void *job) {
+    RenderJob *r = job;
     Text text = text_open(&c->compiler.arena);
-    diagnostics_render(&c->compiler, &text, color);
-    return text.data;
+    diagnostics_render(&c->compiler, &text, r->color);
+    r->text = text.data;
+    return LS_OK;
 }
 
-const char *ls_compilation_message(const ls_compilation *c) { return render((ls_compilation *)c, false); }
-const char *ls_compilation_message_color(const ls_compilation *c) { return render((ls_compilation *)c, true); }
+static const char *message(ls_compilation *c, bool color) {
+    RenderJob job = {color, NULL};
+    if (c->message[0] || run(c, render, &job) != LS_OK) return c->message;
+    return job.text;
+}
+
+const char *ls_compilation_message(const ls_compilation *c) { return message((ls_compilation *)c, false); }
+const char *ls_compilation_message_color(const ls_compilation *c) { return message((ls_compilation *)c, true); }
 size_t ls_compilation_diagnostic_count(const ls_compilation *c) { return c->compiler.diagnostic_count; }
 const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *c, size_t index) {
     return index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
@@ -222,15 +246,34 @@ const Function *compilation_function(ls_compilation *c, size_t step, Stage stage
 
 /* ---- images and code ---- */
 
+typedef struct StepJob {
+    size_t step;
+    const char *word; /* a target or a form */
+    const ls_explain_options *options;
+    const ls_image *image;
+    const char *data;
+    size_t size;
+} StepJob;
+
+/* A task about one step: refused when there is no such step. */
+static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job), StepJob *job) {
+    c->message[0] = 0;
+    ls_status status = check_step(c, job->step);
+    return status == LS_OK ? run(c, task, job) : status;
+}
+
+static ls_status make_image(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    j->image = compilation_image(c, j->step, j->word);
+    return LS_OK;
+}
+
 ls_status ls_compilation_image(ls_compilation *c, size_t step, const char *target,
                                const ls_image **image) {
-    *image = NULL;
-    c->message[0] = 0;
-    ls_status status = check_step(c, step);
-    if (status != LS_OK) return status;
-    if (setjmp(c->compiler.unwind)) return unwound(c);
-    *image = compilation_image(c, step, target);
-    return LS_OK;
+    StepJob job = {.step = step, .word = target};
+    ls_status status = run_on_step(c, make_image, &job);
+    *image = job.image;
+    return status;
 }
 
 static Made *made_of(ls_compilation *c, const ls_image *image) {
@@ -313,13 +356,15 @@ static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **
     return LS_OK;
 }
 
-static ls_status emit_form(ls_compilation *c, size_t step, const char *form, const char **data,
-                           size_t *size) {
+static ls_status emit_form(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    const size_t step = j->step;
+    const char *form = j->word;
     if (strcmp(form, "ir") == 0) {
         Text text = text_open(&c->compiler.arena);
         ir_print(c->steps[step].simplified, &text);
-        *data = text.data;
-        *size = text.size;
+        j->data = text.data;
+        j->size = text.size;
         return LS_OK;
     }
     /* FORM[:TARGET][#VARIANT] */
@@ -340,14 +385,14 @@ static ls_status emit_form(ls_compilation *c, size_t step, const char *form, con
                           image->variant_count - 1);
         const char *source = image->variants[variant].source;
         if (forms[i].text) {
-            *data = source;
-            *size = strlen(source);
+            j->data = source;
+            j->size = strlen(source);
             return LS_OK;
         }
         RtcOutput output = {0};
         ls_status status = run_toolchain(c, rtc_for_target(name), source, image->step, name,
                                          forms[i].made, made_of(c, image)->math, &output);
-        return status == LS_OK ? keep_output(c, &output, data, size) : status;
+        return status == LS_OK ? keep_output(c, &output, &j->data, &j->size) : status;
     }
     compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
                   "cannot emit %s: the forms are ir, cuda, hip, c, ptx[:sm_NN], cubin:sm_NN, hsaco:gfxNNN "
@@ -357,48 +402,55 @@ static ls_status emit_form(ls_compilation *c, size_t step, const char *form, con
 
 ls_status ls_compilation_emit(ls_compilation *c, size_t step, const char *form, const char **data,
                               size_t *size) {
-    *data = NULL;
-    *size = 0;
-    c->message[0] = 0;
-    ls_status status = check_step(c, step);
-    if (status != LS_OK) return status;
-    if (setjmp(c->compiler.unwind)) return unwound(c);
-    return emit_form(c, step, form, data, size);
+    StepJob job = {.step = step, .word = form};
+    ls_status status = run_on_step(c, emit_form, &job);
+    *data = job.data;
+    *size = job.size;
+    return status;
+}
+
+static ls_status explain(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    if (!c->steps[j->step].plan) c->steps[j->step].plan = plan_build(c->steps[j->step].simplified);
+    j->data = explain_step(c, j->step, j->options);
+    return LS_OK;
 }
 
 ls_status ls_compilation_explain(ls_compilation *c, size_t step, const ls_explain_options *options,
                                  const char **text) {
-    *text = NULL;
-    c->message[0] = 0;
-    ls_status status = check_step(c, step);
-    if (status != LS_OK) return status;
-    if (setjmp(c->compiler.unwind)) return unwound(c);
-    if (!c->steps[step].plan) c->steps[step].plan = plan_build(c->steps[step].simplified);
-    *text = explain_step(c, step, options);
-    return LS_OK;
+    StepJob job = {.step = step, .options = options};
+    ls_status status = run_on_step(c, explain, &job);
+    *text = job.data;
+    return status;
 }
 
 /* ---- layout of source text, versions ---- */
 
-static ls_status format_text(ls_compilation *c, const char *name, const char *text, size_t size,
-                             char **formatted) {
-    if (setjmp(c->compiler.unwind)) return unwound(c);
-    const char *result = format_source(&c->compiler, name, text, size);
+typedef struct FormatJob {
+    SourceJob source;
+    char *formatted;
+} FormatJob;
+
+static ls_status format(ls_compilation *c, void *job) {
+    FormatJob *f = job;
+    const char *result = format_source(&c->compiler, f->source.name, f->source.text, f->source.size);
     ls_status status = result ? LS_OK : LS_ERROR_PROGRAM;
     if (!result) {
         Text messages = text_open(&c->compiler.arena);
         diagnostics_render(&c->compiler, &messages, false);
         result = messages.data;
     }
-    *formatted = strdup(result);
-    return *formatted ? status : LS_ERROR_MEMORY;
+    f->formatted = strdup(result);
+    return f->formatted ? status : LS_ERROR_MEMORY;
 }
 
 ls_status ls_format_text(const char *name, const char *text, size_t size, char **formatted) {
     *formatted = NULL;
     ls_compilation *c = compilation_new(NULL);
     if (!c) return LS_ERROR_MEMORY;
-    ls_status status = format_text(c, name, text, size, formatted);
+    FormatJob job = {{name, text, size}, NULL};
+    ls_status status = run(c, format, &job);
+    *formatted = job.formatted;
     ls_compilation_destroy(c);
     return status;
 }

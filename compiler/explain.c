@@ -5,6 +5,7 @@
  * making as many passes; the minimum is every input read once and every output written once. Registers,
  * spills and access widths come from the toolchains, for the targets asked for. Needs a plan. */
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
