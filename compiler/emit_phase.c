@@ -167,12 +167,12 @@ static void four_lines(Emitter *e, Text *loads, Text *stores) {
                 stored = true;
         const char *index = emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
         if (plan_value_reads(e->plan, e->phase, i))
-            text_printf(loads, "ls_four_%s %s = ls_load4_%s(%s, %s, live);\n", type, e->four_name[i], type,
+            text_printf(loads, "ls_four_%s %s = ls_load4_%s(%s, %s, live, whole);\n", type, e->four_name[i], type,
                         emit_data(e, i), index);
         else
             text_printf(loads, "ls_four_%s %s;\n", type, e->four_name[i]);
         if (stored)
-            text_printf(stores, "%sls_store4_%s(%s, %s, live, %s);\n",
+            text_printf(stores, "%sls_store4_%s(%s, %s, live, whole, %s);\n",
                         e->two_passes ? "if (pass == 1) " : "", type, emit_data(e, i), index,
                         e->four_name[i]);
     }

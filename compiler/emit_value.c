@@ -26,7 +26,7 @@ static const char *const reserved[] = {
     "volatile", "while", "xor", "xor_eq", "main", "linux", "unix", "half", "warpSize", "f64", "f32",
     "i64", "i32", "u64", "u32", "i16", "u16", "i8", "u8", "bool8", "f16", "bf16", "e4m3", "e5m2", "a",
     "e", "c", "at", "end", "first", "last", "item", "outer", "outers", "inner", "tile", "tiles", "strip",
-    "chunk", "chunks", "columns", "width", "lane", "lanes", "row", "rows", "live", "count", "leaf",
+    "chunk", "chunks", "whole", "wide", "together", "batch", "begin", "columns", "width", "lane", "lanes", "row", "rows", "live", "count", "leaf",
     "part", "parts", "parent", "parents", "level", "mark", "run", "brothers", "complete", "pass",
     "own_column", "first_column", "first_item", "last_item", "workers", "worker", "arguments", "min",
     "max", "abs", "threadIdx", "blockIdx", "blockDim", "gridDim", "NULL", "INFINITY", "NAN", "EOF"};

@@ -199,12 +199,6 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
     *stats = (RtcKernelStats){-1, -1, -1};
     if (status != LS_OK) return false;
     rtc_inspect(target, code, size, image->variants[r->variant].kernels[kernel].name, stats);
-    if (stats->widest_access < 0 && strncmp(target, "sm_", 3) == 0) {
-        /* PTX says how wide the accesses are; a cubin does not. */
-        const char *ptx = arena_printf(&r->c->compiler.arena, "compute_%s", target + 3);
-        RtcKernelStats text;
-        if (inspect(r, ptx, kernel, &text)) stats->widest_access = text.widest_access;
-    }
     return true;
 }
 

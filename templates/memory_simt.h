@@ -1,7 +1,7 @@
 /* memory_simt.h: four neighbours at once. LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load4_bf16 and
- * ls_store4_bf16: one access of 4 * sizeof(storage) bytes (two of 16 for 8-byte types) where all four
- * are live and the address is a multiple of that; element by element otherwise. Dead ones read as 0 and
- * are not written. */
+ * ls_store4_bf16: one access of 4 * sizeof(storage) bytes (two of 16 for 8-byte types) where `whole` says
+ * that all four are live and the address is a multiple of that; element by element otherwise.
+ * Dead ones read as 0 and are not written. */
 
 /* Items of work go to the groups of the grid in turn. */
 LS_FN i64 ls_first_item(void) { return (i64)ls_block() * ls_groups() + ls_group(); }
@@ -19,32 +19,33 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
     struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {        \
         storage at[4];                                                                             \
     };                                                                                             \
-    LS_FN int ls_whole_##storage(const storage *data, i64 index, i64 live) {                       \
-        return live >= 4 && ((u64)(data + index) & (alignof(ls_raw_##storage) - 1)) == 0;          \
-    }                                                                                              \
-    LS_FN ls_four_##storage ls_load4_##storage(const storage *data, i64 index, i64 live) {         \
+    LS_FN ls_four_##storage ls_load4_##storage(const storage *data, i64 index, int live,           \
+                                               int whole) {                                        \
         ls_raw_##storage raw;                                                                      \
         ls_four_##storage four;                                                                    \
-        if (ls_whole_##storage(data, index, live)) {                                               \
-            raw = *(const ls_raw_##storage *)(data + index);                                       \
-        } else {                                                                                   \
+        data += index;                                                                             \
+        if (whole) {                                                                               \
+            raw = *(const ls_raw_##storage *)data;                                                 \
+        } else { /* volatile, or LLVM joins the first load with the whole one's and splits that */ \
+            const volatile storage *tail = data;                                                   \
             LS_UNROLL                                                                              \
-            for (int e = 0; e < 4; e++) raw.at[e] = e < live ? data[index + e] : (storage)0;       \
+            for (int e = 0; e < 4; e++) raw.at[e] = e < live ? tail[e] : (storage)0;               \
         }                                                                                          \
         LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                   \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                      \
         return four;                                                                               \
     }                                                                                              \
-    LS_FN void ls_store4_##storage(storage *data, i64 index, i64 live,                             \
+    LS_FN void ls_store4_##storage(storage *data, i64 index, int live, int whole,                  \
                                    const ls_four_##storage &four) {                                \
         ls_raw_##storage raw;                                                                      \
         LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                     \
-        if (ls_whole_##storage(data, index, live)) {                                               \
-            *(ls_raw_##storage *)(data + index) = raw;                                             \
+        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                        \
+        data += index;                                                                             \
+        if (whole) {                                                                               \
+            *(ls_raw_##storage *)data = raw;                                                       \
         } else {                                                                                   \
             LS_UNROLL                                                                              \
             for (int e = 0; e < 4; e++)                                                            \
-                if (e < live) data[index + e] = raw.at[e];                                         \
+                if (e < live) data[e] = raw.at[e];                                                 \
         }                                                                                          \
     }
