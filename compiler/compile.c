@@ -2,8 +2,8 @@
  *
  * step_ir is the whole order of the passes; compilation_image goes on to source text, and
  * ls_compilation_code to machine code through the cache. Every public function sets the point that
- * compiler_fail unwinds to, so a broken invariant or a lack of memory comes back as a status. Stages are
- * written to the dump directory as STEP.N-NAME.EXT when one is given. */
+ * compiler_fail unwinds to, so a broken invariant or a lack of memory comes back as a status.
+ * Stages are written to the dump directory as STEP.N-NAME.EXT when one is given. */
 #include <errno.h>
 #include <locale.h>
 #include <stdio.h>
@@ -21,13 +21,15 @@
 static void dump(ls_compilation *c, const char *step, const char *stage, const char *text) {
     if (!c->options.dump) return;
     mkdir(c->options.dump, 0777);
-    FILE *file = fopen(arena_printf(&c->compiler.arena, "%s/%s.%s", c->options.dump, step, stage), "wb");
+    FILE *file =
+        fopen(arena_printf(&c->compiler.arena, "%s/%s.%s", c->options.dump, step, stage), "wb");
     if (!file) return;
     fputs(text, file);
     fclose(file);
 }
 
-static void dump_ir(ls_compilation *c, const Function *f, const char *stage, const Text *before, Text *text) {
+static void dump_ir(ls_compilation *c, const Function *f, const char *stage, const Text *before,
+                    Text *text) {
     *text = text_open(&c->compiler.arena);
     if (!c->options.dump) return;
     ir_print(f, text);
@@ -58,9 +60,10 @@ const ls_image *compilation_image(ls_compilation *c, size_t number, const char *
         if (strcmp(made->image->target, target_name) == 0) return made->image;
     const Target *target = target_for(target_name);
     if (!target || !rtc_for_target(target_name))
-        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
-                      "there is no target %s: targets are cpu, sm_NN and compute_NN (CUDA), gfxNNN (HIP)",
-                      target_name);
+        compiler_fail(
+            &c->compiler, LS_ERROR_ARGUMENT,
+            "there is no target %s: targets are cpu, sm_NN and compute_NN (CUDA), gfxNNN (HIP)",
+            target_name);
     if (!step->plan) step->plan = plan_build(step->simplified);
     Made *made = arena_alloc(&c->compiler.arena, sizeof *made);
     made->image = emit_step(step->plan, target, target_name);
@@ -82,13 +85,16 @@ static ls_status keep_message(ls_compilation *c, ls_status status, const char *m
     return status;
 }
 
-/* Runs a task to its end or to where a pass unwinds, with numbers read and written as in the C locale,
- * whatever the program has set. */
-static ls_status run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job), void *job) {
+/* Runs a task to its end or to where a pass unwinds, with numbers read and written as in the C
+ * locale, whatever the program has set. */
+static ls_status run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
+                     void *job) {
     locale_t before = c->locale ? uselocale(c->locale) : (locale_t)0;
     ls_status status;
-    if (setjmp(c->compiler.unwind)) status = keep_message(c, c->compiler.failure, c->compiler.failure_message);
-    else status = task(c, job);
+    if (setjmp(c->compiler.unwind))
+        status = keep_message(c, c->compiler.failure, c->compiler.failure_message);
+    else
+        status = task(c, job);
     if (before) uselocale(before);
     return status;
 }
@@ -112,7 +118,8 @@ static void copy_options(ls_compilation *c) {
     for (size_t i = 0; i < c->options.define_count; i++)
         defines[i] = arena_copy(arena, c->options.defines[i], strlen(c->options.defines[i]));
     c->options.defines = defines;
-    if (c->options.dump) c->options.dump = arena_copy(arena, c->options.dump, strlen(c->options.dump));
+    if (c->options.dump)
+        c->options.dump = arena_copy(arena, c->options.dump, strlen(c->options.dump));
 }
 
 typedef struct SourceJob {
@@ -178,15 +185,15 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     size_t size;
     char *text = read_whole(path, &size);
     if (text) {
-        ls_status status =
-            ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size, options, compilation);
+        ls_status status = ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size,
+                                           options, compilation);
         free(text);
         return status;
     }
     int error = errno;
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    snprintf((*compilation)->message, sizeof (*compilation)->message, "cannot read %s: %s", path,
+    snprintf((*compilation)->message, sizeof(*compilation)->message, "cannot read %s: %s", path,
              strerror(error));
     return LS_ERROR_FILE;
 }
@@ -221,13 +228,21 @@ static const char *message(ls_compilation *c, bool color) {
     return job.text;
 }
 
-const char *ls_compilation_message(const ls_compilation *c) { return message((ls_compilation *)c, false); }
-const char *ls_compilation_message_color(const ls_compilation *c) { return message((ls_compilation *)c, true); }
-size_t ls_compilation_diagnostic_count(const ls_compilation *c) { return c->compiler.diagnostic_count; }
+const char *ls_compilation_message(const ls_compilation *c) {
+    return message((ls_compilation *)c, false);
+}
+const char *ls_compilation_message_color(const ls_compilation *c) {
+    return message((ls_compilation *)c, true);
+}
+size_t ls_compilation_diagnostic_count(const ls_compilation *c) {
+    return c->compiler.diagnostic_count;
+}
 const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *c, size_t index) {
     return index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
 }
-size_t ls_compilation_step_count(const ls_compilation *c) { return c->step_count; }
+size_t ls_compilation_step_count(const ls_compilation *c) {
+    return c->step_count;
+}
 const char *ls_compilation_step_name(const ls_compilation *c, size_t step) {
     return step < c->step_count ? module_step_name(c->module, step) : NULL;
 }
@@ -241,7 +256,9 @@ static ls_status check_step(ls_compilation *c, size_t step) {
 const Function *compilation_function(ls_compilation *c, size_t step, Stage stage) {
     if (check_step(c, step) != LS_OK) return NULL;
     const StepState *s = &c->steps[step];
-    return stage == STAGE_LOWERED ? s->lowered : stage == STAGE_DERIVED ? s->derived : s->simplified;
+    return stage == STAGE_LOWERED   ? s->lowered
+           : stage == STAGE_DERIVED ? s->derived
+                                    : s->simplified;
 }
 
 /* ---- images and code ---- */
@@ -256,7 +273,8 @@ typedef struct StepJob {
 } StepJob;
 
 /* A task about one step: refused when there is no such step. */
-static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job), StepJob *job) {
+static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
+                             StepJob *job) {
     c->message[0] = 0;
     ls_status status = check_step(c, job->step);
     return status == LS_OK ? run(c, task, job) : status;
@@ -284,12 +302,13 @@ static Made *made_of(ls_compilation *c, const ls_image *image) {
 }
 
 /* Runs the toolchain, or says in c->message why it could not. */
-static ls_status run_toolchain(ls_compilation *c, const Rtc *rtc, const char *source, const char *label,
-                               const char *target, RtcForm form, ls_math math, RtcOutput *output) {
+static ls_status run_toolchain(ls_compilation *c, const Rtc *rtc, const char *source,
+                               const char *label, const char *target, RtcForm form, ls_math math,
+                               RtcOutput *output) {
     ls_status status = rtc->compile(source, strlen(source), label, target, form, math, output);
     if (status == LS_OK) return LS_OK;
-    snprintf(c->message, sizeof c->message, "%s could not compile step %s for %s: %.3500s", rtc->name, label,
-             target, output->log ? output->log : "out of memory");
+    snprintf(c->message, sizeof c->message, "%s could not compile step %s for %s: %.3500s",
+             rtc->name, label, target, output->log ? output->log : "out of memory");
     rtc_output_free(output);
     return status;
 }
@@ -311,7 +330,8 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
         char toolchain[1024];
         if (!rtc->describe(toolchain, sizeof toolchain))
             return keep_message(c, LS_ERROR_TOOLCHAIN, toolchain);
-        CacheKey key = cache_key(source, strlen(source), image->target, grades[made->math], toolchain);
+        CacheKey key =
+            cache_key(source, strlen(source), image->target, grades[made->math], toolchain);
         hit = !c->options.no_cache && cache_load(&key, &kept->data, &kept->size);
         if (!hit) {
             RtcOutput output = {0};
@@ -335,17 +355,19 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
 
 /* What `emit` can give: the text of a dialect, or what a toolchain makes of it. */
 static const struct {
-    const char *form, *target; /* target: where the form needs none of its own; NULL: it must be named */
+    const char *form,
+        *target; /* target: where the form needs none of its own; NULL: it must be named */
     bool text;
     RtcForm made;
 } forms[] = {
-    {"cuda", "sm_80", true, RTC_IMAGE},       {"hip", "gfx90a", true, RTC_IMAGE},
-    {"c", "cpu", true, RTC_IMAGE},            {"ptx", "sm_80", false, RTC_ASSEMBLY},
-    {"cubin", NULL, false, RTC_IMAGE},        {"hsaco", NULL, false, RTC_IMAGE},
+    {"cuda", "sm_80", true, RTC_IMAGE},  {"hip", "gfx90a", true, RTC_IMAGE},
+    {"c", "cpu", true, RTC_IMAGE},       {"ptx", "sm_80", false, RTC_ASSEMBLY},
+    {"cubin", NULL, false, RTC_IMAGE},   {"hsaco", NULL, false, RTC_IMAGE},
     {"asm", "cpu", false, RTC_ASSEMBLY},
 };
 
-static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **data, size_t *size) {
+static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **data,
+                             size_t *size) {
     Output *kept = arena_alloc(&c->compiler.arena, sizeof *kept);
     *kept = (Output){output->data, c->outputs};
     c->outputs = kept;
@@ -381,8 +403,8 @@ static ls_status emit_form(ls_compilation *c, void *job) {
         const ls_image *image = compilation_image(c, step, name);
         size_t variant = number ? strtoul(number, NULL, 10) : 0;
         if (variant >= image->variant_count)
-            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u", image->step,
-                          image->variant_count - 1);
+            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u",
+                          image->step, image->variant_count - 1);
         const char *source = image->variants[variant].source;
         if (forms[i].text) {
             j->data = source;
@@ -394,10 +416,11 @@ static ls_status emit_form(ls_compilation *c, void *job) {
                                          forms[i].made, made_of(c, image)->math, &output);
         return status == LS_OK ? keep_output(c, &output, &j->data, &j->size) : status;
     }
-    compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
-                  "cannot emit %s: the forms are ir, cuda, hip, c, ptx[:sm_NN], cubin:sm_NN, hsaco:gfxNNN "
-                  "and asm[:TARGET]",
-                  form);
+    compiler_fail(
+        &c->compiler, LS_ERROR_ARGUMENT,
+        "cannot emit %s: the forms are ir, cuda, hip, c, ptx[:sm_NN], cubin:sm_NN, hsaco:gfxNNN "
+        "and asm[:TARGET]",
+        form);
 }
 
 ls_status ls_compilation_emit(ls_compilation *c, size_t step, const char *form, const char **data,
@@ -433,7 +456,8 @@ typedef struct FormatJob {
 
 static ls_status format(ls_compilation *c, void *job) {
     FormatJob *f = job;
-    const char *result = format_source(&c->compiler, f->source.name, f->source.text, f->source.size);
+    const char *result =
+        format_source(&c->compiler, f->source.name, f->source.text, f->source.size);
     ls_status status = result ? LS_OK : LS_ERROR_PROGRAM;
     if (!result) {
         Text messages = text_open(&c->compiler.arena);
@@ -455,7 +479,13 @@ ls_status ls_format_text(const char *name, const char *text, size_t size, char *
     return status;
 }
 
-void ls_text_free(char *text) { free(text); }
+void ls_text_free(char *text) {
+    free(text);
+}
 
-const char *ls_version(void) { return LOCKSTEP_VERSION; }
-uint64_t ls_numeric_version(void) { return numeric_version(); }
+const char *ls_version(void) {
+    return LOCKSTEP_VERSION;
+}
+uint64_t ls_numeric_version(void) {
+    return numeric_version();
+}

@@ -1,9 +1,10 @@
 /* emit.c: a plan as source text and as the tables of an image.
  *
- * A variant is a layout of the arrays and a way to run the phases: one kernel for all of them in one
- * block, or one kernel each. Its text is the prelude, the device functions it uses, the argument
- * structure, a function per phase and the kernels. What differs between dialects is in the Target, the
- * preludes and the skeletons; nothing here asks for a dialect. Needs a plan; keeps it. */
+ * A variant is a layout of the arrays and a way to run the phases: one kernel for all of them in
+ * one block, or one kernel each. Its text is the prelude, the device functions it uses, the
+ * argument structure, a function per phase and the kernels. What differs between dialects is in the
+ * Target, the preludes and the skeletons; nothing here asks for a dialect. Needs a plan; keeps it.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,15 +15,16 @@
 
 /* ---- skeletons ---- */
 
-static const char *hole_text(Emitter *e, const Hole *holes, size_t count, const char *name, size_t size,
-                             const char *skeleton) {
+static const char *hole_text(Emitter *e, const Hole *holes, size_t count, const char *name,
+                             size_t size, const char *skeleton) {
     for (size_t i = 0; i < count; i++)
-        if (strlen(holes[i].name) == size && memcmp(holes[i].name, name, size) == 0) return holes[i].text;
+        if (strlen(holes[i].name) == size && memcmp(holes[i].name, name, size) == 0)
+            return holes[i].text;
     bug(e->compiler, "templates/%s has a hole %.*s that nobody fills", skeleton, (int)size, name);
 }
 
-/* A hole alone on its line takes its text's lines with the line's indentation, or goes with the line when
- * the text is empty; within a line it is replaced in place. */
+/* A hole alone on its line takes its text's lines with the line's indentation, or goes with the
+ * line when the text is empty; within a line it is replaced in place. */
 void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count) {
     const char *line = embedded_text(skeleton);
     if (!line) bug(e->compiler, "templates/%s is not embedded", skeleton);
@@ -33,7 +35,8 @@ void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, s
         while (begin < end && *begin == ' ') begin++;
         const char *close = begin < end && *begin == '@' ? strchr(begin + 1, '@') : NULL;
         if (close && close + 1 == end) {
-            const char *text = hole_text(e, holes, count, begin + 1, (size_t)(close - begin - 1), skeleton);
+            const char *text =
+                hole_text(e, holes, count, begin + 1, (size_t)(close - begin - 1), skeleton);
             while (text && *text) {
                 const char *stop = strchr(text, '\n');
                 size_t size = stop ? (size_t)(stop - text) : strlen(text);
@@ -46,7 +49,8 @@ void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, s
             for (const char *at = line; at < end;) {
                 close = *at == '@' ? strchr(at + 1, '@') : NULL;
                 if (close && close < end) {
-                    text_puts(out, hole_text(e, holes, count, at + 1, (size_t)(close - at - 1), skeleton));
+                    text_puts(out, hole_text(e, holes, count, at + 1, (size_t)(close - at - 1),
+                                             skeleton));
                     at = close + 1;
                 } else {
                     text_add(out, at++, 1);
@@ -66,7 +70,8 @@ ls_image_extent emit_extent(uint64_t scale, AxisSet axes) {
 
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed) {
-    e->fields = arena_grow(e->arena, e->fields, e->field_count, &e->field_capacity, sizeof *e->fields);
+    e->fields =
+        arena_grow(e->arena, e->fields, e->field_count, &e->field_capacity, sizeof *e->fields);
     e->fields[e->field_count++] =
         (Field){.temporary = {.name = wish, .bytes = bytes, .zeroed = zeroed}, .type = type};
     return wish;
@@ -79,7 +84,8 @@ static void name_arguments(Emitter *e) {
     e->names = (Names){0};
     e->size_name = arena_alloc(e->arena, (f->axis_count + 1) * sizeof *e->size_name);
     e->field_name = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *e->field_name);
-    e->stride_name = arena_alloc(e->arena, (e->plan->array_count + 1) * LS_AXES_MAX * sizeof *e->stride_name);
+    e->stride_name =
+        arena_alloc(e->arena, (e->plan->array_count + 1) * LS_AXES_MAX * sizeof *e->stride_name);
     e->arguments = arena_printf(e->arena, "%s_arguments", f->name);
     for (size_t i = 0; i < f->axis_count; i++)
         e->size_name[i] = emit_unique(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
@@ -87,8 +93,9 @@ static void name_arguments(Emitter *e) {
         e->field_name[i] = emit_unique(e, e->plan->arrays[i].name);
     for (size_t i = 0; i < e->plan->array_count; i++)
         for (size_t axis = 0; axis < f->axis_count; axis++)
-            e->stride_name[i * LS_AXES_MAX + axis] = emit_unique(
-                e, arena_printf(e->arena, "%s_stride_%s", e->plan->arrays[i].name, f->axes[axis].name));
+            e->stride_name[i * LS_AXES_MAX + axis] =
+                emit_unique(e, arena_printf(e->arena, "%s_stride_%s", e->plan->arrays[i].name,
+                                            f->axes[axis].name));
 }
 
 static void add_plan_fields(Emitter *e) {
@@ -103,7 +110,8 @@ static void shape_comment(Emitter *e, Text *out, AxisSet axes) {
     text_puts(out, "[");
     for (size_t axis = 0; axis < e->f->axis_count; axis++)
         if (axes >> axis & 1)
-            text_printf(out, "%s%s", out->data[out->size - 1] == '[' ? "" : ", ", e->f->axes[axis].name);
+            text_printf(out, "%s%s", out->data[out->size - 1] == '[' ? "" : ", ",
+                        e->f->axes[axis].name);
     text_puts(out, "]");
 }
 
@@ -117,7 +125,8 @@ static const char *structure_text(Emitter *e) {
     for (size_t i = 0; i < f->parameter_count; i++) {
         const Parameter *p = &f->parameters[i];
         text_printf(&text, "    %s%s *%s; /* %s %s", p->role == LS_IN ? "const " : "",
-                    type_info[p->type].c_name, e->field_name[i], roles[p->role], type_info[p->type].name);
+                    type_info[p->type].c_name, e->field_name[i], roles[p->role],
+                    type_info[p->type].name);
         if (p->axes) shape_comment(e, &text, p->axes);
         text_puts(&text, " */\n");
     }
@@ -141,17 +150,18 @@ static const char *accesses_text(Emitter *e) {
             if (e->plan->arrays[i].type == (Type)type) {
                 const char *storage = type_info[type].c_name;
                 const char *compute = emit_type(type_info[type].compute);
-                text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage, compute);
+                text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,
+                            compute);
                 if (e->target->vectors && e->layout == LS_LAYOUT_DENSE)
-                    text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\n", type_info[type].name, storage,
-                                compute);
+                    text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\n", type_info[type].name,
+                                storage, compute);
                 break;
             }
     return text.data;
 }
 
-static void kernel_text(Emitter *e, Text *out, const char *name, const PhaseText *phases, size_t count,
-                        uint32_t threads) {
+static void kernel_text(Emitter *e, Text *out, const char *name, const PhaseText *phases,
+                        size_t count, uint32_t threads) {
     Text calls = text_open(e->arena);
     for (size_t i = 0; i < count; i++) {
         if (i) text_puts(&calls, "ls_barrier();\n");
@@ -172,10 +182,12 @@ static void kernel_text(Emitter *e, Text *out, const char *name, const PhaseText
                     {"THREADS", arena_printf(e->arena, "%u", threads)},
                     {"SIZES", sizes.data},
                     {"CALLS", calls.data}};
-    emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes, COUNT(holes));
+    emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
+              COUNT(holes));
 }
 
-static const char *module_text(Emitter *e, const char *phases, const char *kernels, const char *how) {
+static const char *module_text(Emitter *e, const char *phases, const char *kernels,
+                               const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
     emit_reduction_library(e, &code);
@@ -199,12 +211,13 @@ static bool too_many_words(const Emitter *e, Text *reason) {
     for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
         words += (size_t)__builtin_popcount(e->f->parameters[i].axes);
     if (words <= LS_ARGUMENTS_MAX) return false;
-    text_printf(reason, "step %s needs %zu argument words, and a kernel takes %d: split the step", e->f->name,
-                words, LS_ARGUMENTS_MAX);
+    text_printf(reason, "step %s needs %zu argument words, and a kernel takes %d: split the step",
+                e->f->name, words, LS_ARGUMENTS_MAX);
     return true;
 }
 
-static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout, bool one_block) {
+static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout,
+                        bool one_block) {
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
     e->fields = NULL;
@@ -230,19 +243,22 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     for (size_t i = 0; i < kernel_count; i++) {
         bool all = one_block && phase_count > 1;
         uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
-        const char *name = kernel_count == 1 ? e->f->name : arena_printf(e->arena, "%s_%zu", e->f->name, i + 1);
+        const char *name =
+            kernel_count == 1 ? e->f->name : arena_printf(e->arena, "%s_%zu", e->f->name, i + 1);
         /* C keeps its entry points apart from the names a linker may hold. */
         name = arena_printf(e->arena, "lockstep_%s", name);
         kernel_text(e, &kernels, name, all ? made : &made[i], all ? phase_count : 1, threads);
-        table[i] = (ls_image_kernel){.name = name,
-                                     .items = all ? emit_extent(1, 0) : made[i].items,
-                                     .items_per_block = e->target->items_per_block,
-                                     .threads = threads,
-                                     .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
-                                     .one_block = all,
-                                     .item_cost = all ? 1 : made[i].item_cost};
+        table[i] =
+            (ls_image_kernel){.name = name,
+                              .items = all ? emit_extent(1, 0) : made[i].items,
+                              .items_per_block = e->target->items_per_block,
+                              .threads = threads,
+                              .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
+                              .one_block = all,
+                              .item_cost = all ? 1 : made[i].item_cost};
     }
-    ls_image_temporary *temporaries = arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
+    ls_image_temporary *temporaries =
+        arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
     for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;
 
     const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
@@ -285,11 +301,14 @@ static ls_image_parameter parameter_row(Emitter *e, const Parameter *p) {
 
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name) {
     const Function *f = plan->function;
-    Emitter e = {.plan = plan, .f = f, .compiler = f->compiler, .arena = f->arena, .target = target};
+    Emitter e = {
+        .plan = plan, .f = f, .compiler = f->compiler, .arena = f->arena, .target = target};
     ls_image *image = arena_alloc(e.arena, sizeof *image);
     ls_image_axis *axes = arena_alloc(e.arena, (f->axis_count + 1) * sizeof *axes);
-    ls_image_parameter *parameters = arena_alloc(e.arena, (f->parameter_count + 1) * sizeof *parameters);
-    for (size_t i = 0; i < f->axis_count; i++) axes[i] = (ls_image_axis){f->axes[i].name, f->axes[i].fixed};
+    ls_image_parameter *parameters =
+        arena_alloc(e.arena, (f->parameter_count + 1) * sizeof *parameters);
+    for (size_t i = 0; i < f->axis_count; i++)
+        axes[i] = (ls_image_axis){f->axes[i].name, f->axes[i].fixed};
     for (size_t i = 0; i < f->parameter_count; i++)
         parameters[i] = parameter_row(&e, &f->parameters[i]);
 

@@ -1,5 +1,5 @@
-/* emit.h: what the emitter's files share: emit.c (the module and the image), emit_phase.c (a phase),
- * emit_reduce.c (its reductions), emit_value.c (expressions, loads, stores, names). */
+/* emit.h: what the emitter's files share: emit.c (the module and the image), emit_phase.c (a
+ * phase), emit_reduce.c (its reductions), emit_value.c (expressions, loads, stores, names). */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -44,22 +44,23 @@ typedef struct Emitter {
     const char **data_name;          /* by array: the pointer's variable, NULL until used */
     bool *four;                      /* by array: accessed by fours in the element loop */
     const char **four_name;
-    const char **at_name;            /* by array: the element loop's base offset, NULL if unused */
-    const char **text_of;            /* by value: its name or expression */
-    const char **name_of;            /* by value: its variable, kept for a second emission */
+    const char **at_name; /* by array: the element loop's base offset, NULL if unused */
+    const char **text_of; /* by value: its name or expression */
+    const char **name_of; /* by value: its variable, kept for a second emission */
     uint32_t *uses;
-    bool *ready;                     /* by value: stands in a row section already */
+    bool *ready; /* by value: stands in a row section already */
     uint32_t last_line;
-    bool two_passes;                 /* a logsumexp walks its tile twice when it has no buffer */
+    bool two_passes; /* a logsumexp walks its tile twice when it has no buffer */
 } Emitter;
 
 /* emit_value.c */
 const char *emit_unique(Emitter *e, const char *wish);
-const char *emit_type(Type type);              /* a value's C type: bool is int */
+const char *emit_type(Type type); /* a value's C type: bool is int */
 const char *emit_constant(Emitter *e, Type type, uint64_t bits);
 const char *emit_data(Emitter *e, uint32_t array); /* the array's pointer variable */
 bool emit_has_group(const Emitter *e, uint32_t array, const Group *group);
-/* The offset of an array's element from the coordinates of `groups`; "0" when it varies with none. */
+/* The offset of an array's element from the coordinates of `groups`; "0" when it varies with none.
+ */
 const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count);
 const char *emit_join_offset(Emitter *e, const char *a, const char *b);
 /* Where a section of text stands, for the offsets of its loads. */
@@ -83,13 +84,24 @@ bool emit_in_loop_columns(const Emitter *e);
 
 /* emit_reduce.c: the lines a reduction adds to each part of a skeleton. */
 typedef enum Part {
-    PART_LEVELS, PART_LEAVES, PART_PUSH, PART_PAD, PART_PARTS, PART_PUSH_ROW, PART_PUSH_LANE, PART_PASS_END, PART_TILE,
-    PART_PUBLISH, PART_GATHER, PART_FINISH, PART_COUNT
+    PART_LEVELS,
+    PART_LEAVES,
+    PART_PUSH,
+    PART_PAD,
+    PART_PARTS,
+    PART_PUSH_ROW,
+    PART_PUSH_LANE,
+    PART_PASS_END,
+    PART_TILE,
+    PART_PUBLISH,
+    PART_GATHER,
+    PART_FINISH,
+    PART_COUNT
 } Part;
 void emit_reduction(Emitter *e, ValueId reduction, Part part, Text *out);
 void emit_reduction_fields(Emitter *e, ValueId reduction);
 void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */
-bool emit_is_flat(const Emitter *e); /* all tiles arrive at one counter */
+bool emit_is_flat(const Emitter *e);                /* all tiles arrive at one counter */
 
 /* emit_phase.c */
 typedef struct PhaseText {

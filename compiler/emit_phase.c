@@ -1,7 +1,7 @@
 /* emit_phase.c: one phase as a function of the argument structure.
  *
- * Chooses how the axes group, which arrays go by fours and where offsets come from, collects the text for
- * each hole of the phase's skeleton (templates/kernel_<shape>.<lanes>.k), and fills it. */
+ * Chooses how the axes group, which arrays go by fours and where offsets come from, collects the
+ * text for each hole of the phase's skeleton (templates/kernel_<shape>.<lanes>.k), and fills it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,8 @@ static bool touches(const Emitter *e, uint32_t array) {
     return false;
 }
 
-/* Whether axis b, the next of its set after a, can be walked as one with it: every array has both or
- * neither, with nothing between, and no value asks for the coordinate of either. */
+/* Whether axis b, the next of its set after a, can be walked as one with it: every array has both
+ * or neither, with nothing between, and no value asks for the coordinate of either. */
 static bool joins(const Emitter *e, int a, int b) {
     if (e->layout == LS_LAYOUT_STRIDED) return false;
     AxisSet between = (((AxisSet)1 << b) - 1) & ~(((AxisSet)2 << a) - 1);
@@ -44,8 +44,10 @@ static size_t make_groups(Emitter *e, AxisSet axes, Group *groups) {
     int before = -1;
     for (int axis = 0; axis < LS_AXES_MAX; axis++) {
         if (!(axes >> axis & 1)) continue;
-        if (before >= 0 && joins(e, before, axis)) groups[count - 1].axes |= (AxisSet)1 << axis;
-        else groups[count++] = (Group){.axes = (AxisSet)1 << axis};
+        if (before >= 0 && joins(e, before, axis))
+            groups[count - 1].axes |= (AxisSet)1 << axis;
+        else
+            groups[count++] = (Group){.axes = (AxisSet)1 << axis};
         before = axis;
     }
     for (size_t i = 0; i < count; i++) {
@@ -67,21 +69,24 @@ const char *emit_product(Emitter *e, const Group *groups, size_t count) {
     return count ? text.data : "1";
 }
 
-/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where a run
- * begins, NAME_first. */
-static void decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat, bool run) {
+/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
+ * a run begins, NAME_first. */
+static void decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
+                   bool run) {
     const char *left = flat;
     for (size_t i = count; i-- > 1;) {
         const char *suffix = run && i == count - 1 ? "_first" : "";
-        const char *size = strchr(groups[i].size, '*') ? arena_printf(e->arena, "(%s)", groups[i].size)
-                                                       : groups[i].size;
+        const char *size = strchr(groups[i].size, '*')
+                               ? arena_printf(e->arena, "(%s)", groups[i].size)
+                               : groups[i].size;
         const char *quotient = arena_printf(e->arena, "%s_above", groups[i].name);
         text_printf(out, "const i64 %s = ls_divide(%s, %s), %s%s = %s - %s * %s;\n", quotient, left,
                     groups[i].size, groups[i].name, suffix, left, quotient, size);
         left = quotient;
     }
     if (count)
-        text_printf(out, "const i64 %s%s = %s;\n", groups[0].name, run && count == 1 ? "_first" : "", left);
+        text_printf(out, "const i64 %s%s = %s;\n", groups[0].name,
+                    run && count == 1 ? "_first" : "", left);
 }
 
 /* ---- sections ---- */
@@ -103,7 +108,8 @@ static void add_stored(Emitter *e, Roots *roots, Level level) {
             add_root(e, roots, emit_stored(e, &e->phase->stores[i]));
 }
 
-/* The values of a level that others use: operands of values of another level, and what is stored. */
+/* The values of a level that others use: operands of values of another level, and what is stored.
+ */
 static void add_frontier(Emitter *e, Roots *roots, Level level) {
     const Phase *phase = e->phase;
     bool *added = arena_alloc(e->arena, e->f->value_count * sizeof *added);
@@ -116,14 +122,15 @@ static void add_frontier(Emitter *e, Roots *roots, Level level) {
         if (!phase->needed[v] || phase->level[v] == level) continue;
         for (int i = 0; i < op_info[e->f->values[v].op].arity; i++) {
             ValueId arg = e->f->values[v].arg[i];
-            if (phase->needed[arg] && phase->level[arg] == level && !added[arg]) add_root(e, roots, arg);
+            if (phase->needed[arg] && phase->level[arg] == level && !added[arg])
+                add_root(e, roots, arg);
             added[arg] = true;
         }
     }
 }
 
-/* Of what the element loop of one lane's columns needs, the largest values that do not vary over the
- * columns. */
+/* Of what the element loop of one lane's columns needs, the largest values that do not vary over
+ * the columns. */
 static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned available) {
     const AxisSet columns = e->outer[e->outer_count - 1].axes;
     bool *wanted = arena_alloc(e->arena, e->f->value_count * sizeof *wanted);
@@ -140,11 +147,12 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
     }
 }
 
-/* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes, and
- * no outer one after the first of these. */
+/* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes,
+ * and no outer one after the first of these. */
 static void find_fours(Emitter *e) {
     memset(e->four, 0, e->plan->array_count * sizeof *e->four);
-    if (!e->target->vectors || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS) return;
+    if (!e->target->vectors || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS)
+        return;
     AxisSet inner = e->phase->inner;
     if (!inner) return;
     AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
@@ -165,10 +173,11 @@ static void four_lines(Emitter *e, Text *loads, Text *stores) {
         for (size_t s = 0; s < e->phase->store_count; s++)
             if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT)
                 stored = true;
-        const char *index = emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
+        const char *index =
+            emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
         if (plan_value_reads(e->plan, e->phase, i))
-            text_printf(loads, "ls_four_%s %s = ls_load4_%s(%s, %s, live, whole);\n", type, e->four_name[i], type,
-                        emit_data(e, i), index);
+            text_printf(loads, "ls_four_%s %s = ls_load4_%s(%s, %s, live, whole);\n", type,
+                        e->four_name[i], type, emit_data(e, i), index);
         else
             text_printf(loads, "ls_four_%s %s;\n", type, e->four_name[i]);
         if (stored)
@@ -181,7 +190,8 @@ static void four_lines(Emitter *e, Text *loads, Text *stores) {
 static bool has_word(const char *text, const char *word) {
     size_t size = strlen(word);
     for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
-        bool before = at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
+        bool before =
+            at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
         bool after = isalnum((unsigned char)at[size]) || at[size] == '_';
         if (!before && !after) return true;
     }
@@ -205,12 +215,14 @@ static const char *sizes_text(Emitter *e, const Hole *holes, size_t count) {
                 text_printf(&out, "const i64 %s = %lld;\n", e->size_name[axis],
                             (long long)e->f->axes[axis].fixed);
             else
-                text_printf(&out, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
+                text_printf(&out, "const i64 %s = a->%s;\n", e->size_name[axis],
+                            e->size_name[axis]);
         }
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (e->data_name[i])
-            text_printf(&out, "%s%s *LS_RESTRICT const %s = a->%s;\n", written(e, i) ? "" : "const ",
-                        type_info[e->plan->arrays[i].type].c_name, e->data_name[i], e->field_name[i]);
+            text_printf(&out, "%s%s *LS_RESTRICT const %s = a->%s;\n",
+                        written(e, i) ? "" : "const ", type_info[e->plan->arrays[i].type].c_name,
+                        e->data_name[i], e->field_name[i]);
     return out.data;
 }
 
@@ -222,15 +234,19 @@ static const char *comment_text(Emitter *e) {
         const Group *groups = side ? e->inner : e->outer;
         size_t count = side ? e->inner_count : e->outer_count;
         if (!count) continue;
-        text_puts(&text, side ? (!e->phase->reduction_count ? "Each of " : e->outer_count ? " over " : "Over ") : "For each of ");
-        for (size_t i = 0; i < count; i++) text_printf(&text, "%s%s", i ? ", " : "", groups[i].name);
+        text_puts(&text, side ? (!e->phase->reduction_count ? "Each of "
+                                 : e->outer_count           ? " over "
+                                                            : "Over ")
+                              : "For each of ");
+        for (size_t i = 0; i < count; i++)
+            text_printf(&text, "%s%s", i ? ", " : "", groups[i].name);
     }
     if (e->phase->reduction_count) {
         text_puts(&text, ":");
         for (size_t i = 0; i < e->phase->reduction_count; i++) {
             const Value *value = &e->f->values[e->phase->reductions[i]];
-            text_printf(&text, "%s %s%s%s", i ? "," : "", op_info[value->op].name, value->name ? " " : "",
-                        value->name ? value->name : "");
+            text_printf(&text, "%s %s%s%s", i ? "," : "", op_info[value->op].name,
+                        value->name ? " " : "", value->name ? value->name : "");
         }
     }
     text_puts(&text, ". */");
@@ -260,8 +276,8 @@ static ls_image_extent arrivals_extent(Emitter *e) {
 }
 
 static const char *combine_text(Emitter *e, const char *strip) {
-    const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number), "u32",
-                                         arrivals_extent(e), true);
+    const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number),
+                                         "u32", arrivals_extent(e), true);
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         emit_reduction_fields(e, e->phase->reductions[i]);
     Text text = text_open(e->arena);
@@ -287,7 +303,8 @@ static const char *tail_text(Emitter *e) {
     const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
                                       (ls_image_extent){.scale = sizeof(uint32_t)}, true);
     if (e->target->vectors)
-        text_printf(&text, "if (ls_arrive(a->%s, ls_blocks() * ls_groups()) && ls_lane() == 0) {\n", done);
+        text_printf(&text, "if (ls_arrive(a->%s, ls_blocks() * ls_groups()) && ls_lane() == 0) {\n",
+                    done);
     else
         text_printf(&text, "if (ls_arrive(a->%s, workers)) {\n", done);
     text_printf(&text, "%s}\n", stores.data);
@@ -302,7 +319,8 @@ static void find_items(Emitter *e, PhaseText *text) {
     const char *inner = emit_product(e, e->inner, e->inner_count);
     switch (phase->shape) {
     case SHAPE_MAP:
-        items.factor[items.factor_count++] = (ls_image_factor){.axes = phase->inner, .divide = 1024};
+        items.factor[items.factor_count++] =
+            (ls_image_factor){.axes = phase->inner, .divide = 1024};
         text->item_count = arena_printf(e->arena, "(%s + 1023) / 1024", inner);
         break;
     case SHAPE_ROWS:
@@ -320,15 +338,16 @@ static void find_items(Emitter *e, PhaseText *text) {
             (ls_image_factor){.axes = columns->axes, .divide = e->target->columns};
         items.factor[items.factor_count++] =
             (ls_image_factor){.axes = phase->inner, .minimum = 1, .divide = 1024};
-        text->item_count = arena_printf(
-            e->arena, "%s * ((%s + %u) / %u) * ls_tiles(%s)", emit_product(e, e->outer, e->outer_count - 1),
-            columns->size, e->target->columns - 1, e->target->columns, inner);
+        text->item_count =
+            arena_printf(e->arena, "%s * ((%s + %u) / %u) * ls_tiles(%s)",
+                         emit_product(e, e->outer, e->outer_count - 1), columns->size,
+                         e->target->columns - 1, e->target->columns, inner);
         break;
     }
     default: text->item_count = "1"; break;
     }
     text->items = items;
-    text->item_cost = phase->shape == SHAPE_COLUMNS ? 1024ull * e->target->columns
+    text->item_cost = phase->shape == SHAPE_COLUMNS  ? 1024ull * e->target->columns
                       : phase->shape == SHAPE_SCALAR ? 1
                                                      : 1024;
 }
@@ -353,7 +372,8 @@ static void open_phase(Emitter *e, uint32_t number) {
     find_fours(e);
     bool buffered = e->phase->shape == SHAPE_ROWS && !e->target->vectors;
     for (size_t i = 0; i < e->phase->reduction_count; i++)
-        if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP) e->two_passes = true;
+        if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP)
+            e->two_passes = true;
 }
 
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
@@ -377,7 +397,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     /* What is computed where. */
     Text scalars = text_open(e->arena), outer = text_open(e->arena), body = text_open(e->arena);
     Text stores = text_open(e->arena), loads = text_open(e->arena), fours = text_open(e->arena);
-    Text epilogue = text_open(e->arena), row = text_open(e->arena), decoded = text_open(e->arena), outer_decoded = text_open(e->arena);
+    Text epilogue = text_open(e->arena), row = text_open(e->arena), decoded = text_open(e->arena),
+         outer_decoded = text_open(e->arena);
     Roots roots = {0};
     const unsigned before = 1u << LEVEL_SCALAR | (loop_columns ? 0 : 1u << LEVEL_OUTER);
     add_frontier(e, &roots, LEVEL_SCALAR);
@@ -398,17 +419,20 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     }
     emit_section(e, &body, roots.values, roots.count, before, PLACE_ELEMENT);
     const char *guard = !simt ? (e->two_passes ? "if (pass == 1) " : "")
-                        : columns ? (e->two_passes ? "if (pass == 1 && own_column < columns) "
-                                                   : "if (own_column < columns) ")
-                                  : (e->two_passes ? "if (pass == 1 && e < live) " : "if (e < live) ");
+                        : columns
+                            ? (e->two_passes ? "if (pass == 1 && own_column < columns) "
+                                             : "if (own_column < columns) ")
+                            : (e->two_passes ? "if (pass == 1 && e < live) " : "if (e < live) ");
     emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, guard);
     four_lines(e, &loads, &fours);
-    const char *push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
+    const char *push =
+        part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
     const char *tile = part_text(e, PART_TILE), *finish = part_text(e, PART_FINISH);
     memset(e->ready, 0, e->f->value_count * sizeof *e->ready);
     roots.count = 0;
     add_stored(e, &roots, LEVEL_EPILOGUE);
-    const bool batched = phase->shape == SHAPE_ROWS && !simt; /* its epilogue is a loop of its own */
+    const bool batched =
+        phase->shape == SHAPE_ROWS && !simt; /* its epilogue is a loop of its own */
     emit_section(e, &epilogue, roots.values, roots.count, batched ? 1u << LEVEL_SCALAR : before,
                  PLACE_EPILOGUE);
     emit_stores(e, &epilogue, LEVEL_EPILOGUE, PLACE_EPILOGUE, "");
@@ -434,8 +458,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     }
     Text leaf_push = text_open(e->arena);
     if (!simt && phase->shape == SHAPE_ROWS && phase->reduction_count)
-        text_printf(&leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n", fast->name,
-                    fast->name);
+        text_printf(&leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n",
+                    fast->name, fast->name);
     text_puts(&leaf_push, push);
 
     Text pass_end = text_open(e->arena);
@@ -479,7 +503,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
         {"TAIL_STORES", phase->shape == SHAPE_SCALAR ? tail_text(e) : ""},
     };
     holes[0].text = sizes_text(e, holes, COUNT(holes));
-    emit_fill(e, out, arena_printf(e->arena, "kernel_%s.%s.k", shape_names[phase->shape], e->target->lanes),
+    emit_fill(e, out,
+              arena_printf(e->arena, "kernel_%s.%s.k", shape_names[phase->shape], e->target->lanes),
               holes, COUNT(holes));
     return result;
 }

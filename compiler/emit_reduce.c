@@ -1,8 +1,9 @@
 /* emit_reduce.c: reductions in generated code.
  *
- * A reduction adds lines to each part of its phase's skeleton: buffers or registers, what an element
- * pushes, the tile's value, and how tiles combine. The variables of reduction `s` are s_leaf, s_level,
- * s_row_level, s_part; a logsumexp has s_most and s_base besides. The tree itself is templates/reduce.h. */
+ * A reduction adds lines to each part of its phase's skeleton: buffers or registers, what an
+ * element pushes, the tile's value, and how tiles combine. The variables of reduction `s` are
+ * s_leaf, s_level, s_row_level, s_part; a logsumexp has s_most and s_base besides. The tree itself
+ * is templates/reduce.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +11,8 @@
 #include "plan.h"
 #include "emit.h"
 
-/* One row per reduction operation: the stem of its functions, the identity and how two values combine,
- * for floats and for integers. %t is the type. */
+/* One row per reduction operation: the stem of its functions, the identity and how two values
+ * combine, for floats and for integers. %t is the type. */
 typedef struct Kind {
     Op op;
     const char *stem, *identity_float, *identity_signed, *identity_unsigned;
@@ -20,8 +21,10 @@ typedef struct Kind {
 static const Kind kinds[] = {
     {OP_SUM, "sum", "(%t)-0.0", "0", "0", "a + b", "ls_add_%t(a, b)"},
     {OP_PROD, "prod", "(%t)1.0", "1", "1", "a * b", "ls_mul_%t(a, b)"},
-    {OP_REDUCE_MIN, "min", "LS_INFINITY_%T", "LS_MOST_%T", "~(%t)0", "ls_min_%t(a, b)", "ls_min_%t(a, b)"},
-    {OP_REDUCE_MAX, "max", "-LS_INFINITY_%T", "-LS_MOST_%T - 1", "0", "ls_max_%t(a, b)", "ls_max_%t(a, b)"},
+    {OP_REDUCE_MIN, "min", "LS_INFINITY_%T", "LS_MOST_%T", "~(%t)0", "ls_min_%t(a, b)",
+     "ls_min_%t(a, b)"},
+    {OP_REDUCE_MAX, "max", "-LS_INFINITY_%T", "-LS_MOST_%T - 1", "0", "ls_max_%t(a, b)",
+     "ls_max_%t(a, b)"},
     {OP_ANY, "any", "", "0", "", "", "a | b"},
     {OP_ALL, "all", "", "1", "", "", "a & b"},
     {OP_LOGSUMEXP, "sum", "(%t)-0.0", "", "", "a + b", ""},
@@ -41,7 +44,9 @@ static Type tree_type(const Emitter *e, ValueId r) {
     return type == TYPE_BOOL ? TYPE_I32 : type;
 }
 
-static bool is_arg(Op op) { return op == OP_ARGMIN || op == OP_ARGMAX; }
+static bool is_arg(Op op) {
+    return op == OP_ARGMIN || op == OP_ARGMAX;
+}
 
 static const char *expand(Emitter *e, const char *format, Type type) {
     Text text = text_open(e->arena);
@@ -80,7 +85,8 @@ bool emit_is_flat(const Emitter *e) {
     return false;
 }
 
-/* The variable stem of a reduction, and the name of its result. The names made from it are taken too. */
+/* The variable stem of a reduction, and the name of its result. The names made from it are taken
+ * too. */
 static const char *stem_of(Emitter *e, ValueId r) {
     static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most",
                                            "base", "top",   "to",        "sum"};
@@ -145,35 +151,40 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         break;
     case PART_PUSH:
         if (r->arg)
-            text_printf(out, "%s_leaf[leaf] = ls_leaf_%s(%s, first + leaf - row * wide);\n", r->s, r->kind,
-                        r->value);
+            text_printf(out, "%s_leaf[leaf] = ls_leaf_%s(%s, first + leaf - row * wide);\n", r->s,
+                        r->kind, r->value);
         else
             text_printf(out, "%s_leaf[leaf] = %s;\n", r->s, r->value);
         break;
     case PART_PAD:
-        text_printf(out, "for (i64 i = last - first; i < wide; i++) %s_leaf[row * wide + i] = ls_identity_%s();\n",
+        text_printf(out,
+                    "for (i64 i = last - first; i < wide; i++) %s_leaf[row * wide + i] = "
+                    "ls_identity_%s();\n",
                     r->s, r->kind);
         if (r->lse)
             text_printf(out,
                         "for (i64 i = 0; i < wide; i++)\n"
-                        "    %s_most[row * wide + i] = i < last - first ? %s_leaf[row * wide + i] : ls_identity_%s();\n",
+                        "    %s_most[row * wide + i] = i < last - first ? %s_leaf[row * wide + i] "
+                        ": ls_identity_%s();\n",
                         r->s, r->s, r->max);
         break;
     case PART_TILE:
         if (r->lse)
-            text_printf(out,
-                        "if (wide == 1024) %s_most[0] = ls_tile_%s(%s_most, 1024);\n"
-                        "else ls_rows_%s(%s_most, batch, wide);\n"
-                        "for (i64 row = 0; row < batch; row++) {\n"
-                        "    const i64 begin = row * wide, live = ls_live(item + row, inner, tiles);\n"
-                        "    const %s %s_base = ls_base_%s(%s_most[row]);\n"
-                        "    for (i64 i = begin; i < begin + live; i++)\n"
-                        "        %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n"
-                        "}\n",
-                        r->s, r->max, r->s, r->max, r->s, r->type, r->s, r->real, r->s, r->s, r->real, r->s,
-                        r->s);
-        text_printf(out, "if (wide == 1024) %s_leaf[0] = ls_tile_%s(%s_leaf, 1024);\n"
-                         "else ls_rows_%s(%s_leaf, batch, wide);\n",
+            text_printf(
+                out,
+                "if (wide == 1024) %s_most[0] = ls_tile_%s(%s_most, 1024);\n"
+                "else ls_rows_%s(%s_most, batch, wide);\n"
+                "for (i64 row = 0; row < batch; row++) {\n"
+                "    const i64 begin = row * wide, live = ls_live(item + row, inner, tiles);\n"
+                "    const %s %s_base = ls_base_%s(%s_most[row]);\n"
+                "    for (i64 i = begin; i < begin + live; i++)\n"
+                "        %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n"
+                "}\n",
+                r->s, r->max, r->s, r->max, r->s, r->type, r->s, r->real, r->s, r->s, r->real, r->s,
+                r->s);
+        text_printf(out,
+                    "if (wide == 1024) %s_leaf[0] = ls_tile_%s(%s_leaf, 1024);\n"
+                    "else ls_rows_%s(%s_leaf, batch, wide);\n",
                     r->s, r->kind, r->s, r->kind, r->s);
         break;
     case PART_PARTS:
@@ -189,7 +200,8 @@ static void rows_simt(const Lines *r, Part part, Text *out) {
     case PART_LEVELS:
         text_printf(out, "%s %s_level[4][4];\n", r->type, r->s);
         if (r->lse)
-            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max, r->s);
+            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max,
+                        r->s);
         break;
     case PART_LEAVES:
         text_printf(out,
@@ -205,7 +217,8 @@ static void rows_simt(const Lines *r, Part part, Text *out) {
                         "if (pass == 1 && e < live) %s_leaf[e] = ls_exp_%s(%s - %s_base);\n",
                         r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
         else if (r->arg)
-            text_printf(out, "if (e < live) %s_leaf[e] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
+            text_printf(out, "if (e < live) %s_leaf[e] = ls_leaf_%s(%s, at);\n", r->s, r->kind,
+                        r->value);
         else
             text_printf(out, "if (e < live) %s_leaf[e] = %s;\n", r->s, r->value);
         break;
@@ -217,10 +230,12 @@ static void rows_simt(const Lines *r, Part part, Text *out) {
         break;
     case PART_PASS_END:
         if (r->lse)
-            text_printf(out, "%s_most = ls_group_%s(%s_most);\n%s_base = ls_base_%s(%s_most);\n", r->s,
-                        r->max, r->s, r->s, r->real, r->s);
+            text_printf(out, "%s_most = ls_group_%s(%s_most);\n%s_base = ls_base_%s(%s_most);\n",
+                        r->s, r->max, r->s, r->s, r->real, r->s);
         break;
-    case PART_TILE: text_printf(out, "%s %s_part = ls_tile_%s(%s_level);\n", r->type, r->s, r->kind, r->s); break;
+    case PART_TILE:
+        text_printf(out, "%s %s_part = ls_tile_%s(%s_level);\n", r->type, r->s, r->kind, r->s);
+        break;
     default: break;
     }
 }
@@ -228,17 +243,18 @@ static void rows_simt(const Lines *r, Part part, Text *out) {
 static void columns_loop(const Lines *r, Part part, Text *out) {
     switch (part) {
     case PART_LEVELS:
-        text_printf(out, "%s %s_level[8][64], %s_row_level[4][64], %s_leaf[64];\n", r->type, r->s, r->s,
-                    r->s);
+        text_printf(out, "%s %s_level[8][64], %s_row_level[4][64], %s_leaf[64];\n", r->type, r->s,
+                    r->s, r->s);
         if (r->lse)
-            text_printf(out,
-                        "%s %s_most[64], %s_base[64];\n"
-                        "for (int c = 0; c < 64; c++) %s_most[c] = ls_identity_%s(), %s_base[c] = 0;\n",
-                        r->type, r->s, r->s, r->s, r->max, r->s);
+            text_printf(
+                out,
+                "%s %s_most[64], %s_base[64];\n"
+                "for (int c = 0; c < 64; c++) %s_most[c] = ls_identity_%s(), %s_base[c] = 0;\n",
+                r->type, r->s, r->s, r->s, r->max, r->s);
         break;
     case PART_LEAVES: /* even rows are where the counter wants them */
-        text_printf(out, "%s *const %s_to = row & 1 ? %s_leaf : %s_row_level[0];\n", r->type, r->s, r->s,
-                    r->s);
+        text_printf(out, "%s *const %s_to = row & 1 ? %s_leaf : %s_row_level[0];\n", r->type, r->s,
+                    r->s, r->s);
         break;
     case PART_PUSH:
         if (r->lse)
@@ -252,7 +268,8 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
             text_printf(out, "%s_to[c] = %s;\n", r->s, r->value);
         break;
     case PART_PUSH_ROW:
-        text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf, width);\n", r->kind, r->s, r->s);
+        text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf, width);\n", r->kind, r->s,
+                    r->s);
         break;
     case PART_PUSH_LANE:
         text_printf(out,
@@ -263,30 +280,36 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
         break;
     case PART_PASS_END:
         if (r->lse)
-            text_printf(out, "for (i64 c = 0; c < width; c++) %s_base[c] = ls_base_%s(%s_most[c]);\n", r->s,
-                        r->real, r->s);
+            text_printf(out,
+                        "for (i64 c = 0; c < width; c++) %s_base[c] = ls_base_%s(%s_most[c]);\n",
+                        r->s, r->real, r->s);
         break;
     case PART_TILE:
-        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_leaf, width);\n", r->type, r->s,
-                    r->kind, r->s, r->s);
+        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_leaf, width);\n",
+                    r->type, r->s, r->kind, r->s, r->s);
         break;
     case PART_PUBLISH:
-        text_printf(out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_sum[c];\n",
+        text_printf(out,
+                    "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_sum[c];\n",
                     r->part, r->s);
         if (r->lse)
-            text_printf(out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_most[c];\n",
-                        r->most_part, r->s);
+            text_printf(
+                out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_most[c];\n",
+                r->most_part, r->s);
         break;
     case PART_GATHER:
         text_puts(out, "for (i64 c = 0; c < width; c++) {\n");
         if (r->lse)
-            text_printf(out,
-                        "    %s *const sums = a->%s + run * 64 + c, *const most = a->%s + run * 64 + c;\n"
-                        "    %s_most[c] = ls_tree_alone_%s(most, tiles, 64);\n"
-                        "    for (i64 i = 0; i < tiles; i++)\n"
-                        "        sums[64 * i] = sums[64 * i] * ls_exp_%s(most[64 * i] - %s_most[c]);\n",
-                        r->type, r->part, r->most_part, r->s, r->max, r->real, r->s);
-        text_printf(out, "    %s_leaf[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, 64);\n}\n%s_sum = %s_leaf;\n",
+            text_printf(
+                out,
+                "    %s *const sums = a->%s + run * 64 + c, *const most = a->%s + run * 64 + c;\n"
+                "    %s_most[c] = ls_tree_alone_%s(most, tiles, 64);\n"
+                "    for (i64 i = 0; i < tiles; i++)\n"
+                "        sums[64 * i] = sums[64 * i] * ls_exp_%s(most[64 * i] - %s_most[c]);\n",
+                r->type, r->part, r->most_part, r->s, r->max, r->real, r->s);
+        text_printf(out,
+                    "    %s_leaf[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, "
+                    "64);\n}\n%s_sum = %s_leaf;\n",
                     r->s, r->kind, r->part, r->s, r->s);
         break;
     default: break;
@@ -298,9 +321,12 @@ static void columns_simt(const Lines *r, Part part, Text *out) {
     case PART_LEVELS:
         text_printf(out, "%s %s_level[8], %s_row_level[4];\n", r->type, r->s, r->s);
         if (r->lse)
-            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max, r->s);
+            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max,
+                        r->s);
         break;
-    case PART_LEAVES: text_printf(out, "%s %s_leaf = ls_identity_%s();\n", r->type, r->s, r->kind); break;
+    case PART_LEAVES:
+        text_printf(out, "%s %s_leaf = ls_identity_%s();\n", r->type, r->s, r->kind);
+        break;
     case PART_PUSH:
         if (r->lse)
             text_printf(out,
@@ -316,18 +342,21 @@ static void columns_simt(const Lines *r, Part part, Text *out) {
         text_printf(out, "ls_push_row_%s(%s_row_level, row, %s_leaf);\n", r->kind, r->s, r->s);
         break;
     case PART_PUSH_LANE:
-        text_printf(out, "ls_push_lane_%s(%s_level, lane, %s_row_level[3]);\n", r->kind, r->s, r->s);
+        text_printf(out, "ls_push_lane_%s(%s_level, lane, %s_row_level[3]);\n", r->kind, r->s,
+                    r->s);
         break;
     case PART_PASS_END:
         if (r->lse) text_printf(out, "%s_base = ls_base_%s(%s_most);\n", r->s, r->real, r->s);
         break;
     case PART_TILE:
-        text_printf(out, "%s %s_part = ls_lanes_%s(%s_level, lanes);\n", r->type, r->s, r->kind, r->s);
+        text_printf(out, "%s %s_part = ls_lanes_%s(%s_level, lanes);\n", r->type, r->s, r->kind,
+                    r->s);
         break;
     case PART_PUBLISH:
         text_printf(out, "a->%s[(run + tile) * 32 + ls_lane()] = %s_part;\n", r->part, r->s);
         if (r->lse)
-            text_printf(out, "a->%s[(run + tile) * 32 + ls_lane()] = %s_most;\n", r->most_part, r->s);
+            text_printf(out, "a->%s[(run + tile) * 32 + ls_lane()] = %s_most;\n", r->most_part,
+                        r->s);
         break;
     case PART_GATHER:
         if (r->lse)
@@ -337,8 +366,8 @@ static void columns_simt(const Lines *r, Part part, Text *out) {
                         "    a->%s[i * 32 + ls_lane()] = a->%s[i * 32 + ls_lane()] *\n"
                         "        ls_exp_%s(a->%s[i * 32 + ls_lane()] - %s_most);\n",
                         r->s, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->s);
-        text_printf(out, "%s_part = ls_tree_alone_%s(a->%s + run * 32 + ls_lane(), tiles, 32);\n", r->s,
-                    r->kind, r->part);
+        text_printf(out, "%s_part = ls_tree_alone_%s(a->%s + run * 32 + ls_lane(), tiles, 32);\n",
+                    r->s, r->kind, r->part);
         break;
     default: break;
     }
@@ -349,11 +378,13 @@ static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
     if (part == PART_PUBLISH && !flat) {
         text_printf(out, "a->%s[level + outer * parts + part] = %s_part;\n", r->part, r->s);
     } else if (part == PART_GATHER && !flat) {
-        text_printf(out, "%s_part = ls_gather_%s(a->%s + run, brothers);\n", r->s, r->kind, r->part);
+        text_printf(out, "%s_part = ls_gather_%s(a->%s + run, brothers);\n", r->s, r->kind,
+                    r->part);
     } else if (part == PART_PUBLISH) {
         text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s_part;\n", r->part, r->s);
         if (r->lse)
-            text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s;\n", r->most_part, r->most);
+            text_printf(out, "if (ls_lane() == 0) a->%s[run + tile] = %s;\n", r->most_part,
+                        r->most);
     } else if (part == PART_GATHER) {
         if (r->lse)
             text_printf(out,
@@ -361,7 +392,8 @@ static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
                         "for (i64 i = run + ls_lane(); i < run + tiles; i += LS_LANES)\n"
                         "    a->%s[i] = a->%s[i] * ls_exp_%s(a->%s[i] - %s);\n"
                         "ls_group_sync();\n",
-                        r->most, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->most);
+                        r->most, r->max, r->most_part, r->part, r->part, r->real, r->most_part,
+                        r->most);
         text_printf(out, "%s_part = ls_tree_%s(a->%s + run, tiles);\n", r->s, r->kind, r->part);
     }
 }
@@ -373,11 +405,14 @@ static void finish(Emitter *e, ValueId v, const Lines *r, bool loop_columns, Tex
                                      : arena_printf(e->arena, "%s_part", r->s);
     const char *most = loop_columns ? arena_printf(e->arena, "%s_most[c]", r->s) : r->most;
     text_printf(out, "const %s %s = ", emit_type(type), r->s);
-    if (r->arg) text_printf(out, "%s.index;\n", value);
-    else if (r->lse) text_printf(out, "ls_logsumexp_%s(%s, %s);\n", r->real, most, value);
+    if (r->arg)
+        text_printf(out, "%s.index;\n", value);
+    else if (r->lse)
+        text_printf(out, "ls_logsumexp_%s(%s, %s);\n", r->real, most, value);
     else if (op == OP_SUM && type_info[type].class == 'F')
         text_printf(out, "inner == 0 ? 0 : %s;\n", value);
-    else text_printf(out, "%s;\n", value);
+    else
+        text_printf(out, "%s;\n", value);
 }
 
 void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
@@ -426,11 +461,11 @@ static void add_arg_kind(Emitter *e, Text *out, Op op, Type type) {
     char sign = op == OP_ARGMAX ? '>' : '<', inverse = op == OP_ARGMAX ? '<' : '>';
     const char *better =
         type_info[type].class == 'F'
-            ? arena_printf(e->arena, "x %c y || (x == y && ls_bits_%s(x) %c ls_bits_%s(y))", sign, name,
-                           inverse, name)
+            ? arena_printf(e->arena, "x %c y || (x == y && ls_bits_%s(x) %c ls_bits_%s(y))", sign,
+                           name, inverse, name)
             : arena_printf(e->arena, "x %c y", sign);
-    const char *line = arena_printf(e->arena, "LS_ARG_REDUCTION(%s_%s, %s, %s)\n", kind_of(op)->stem, name,
-                                    type_info[type].c_name, better);
+    const char *line = arena_printf(e->arena, "LS_ARG_REDUCTION(%s_%s, %s, %s)\n",
+                                    kind_of(op)->stem, name, type_info[type].c_name, better);
     if (!strstr(out->data, line)) text_puts(out, line);
 }
 
@@ -447,7 +482,8 @@ void emit_reduction_library(Emitter *e, Text *out) {
             add_kind(e, out, kind_of(op), type);
             if (op == OP_LOGSUMEXP) {
                 add_kind(e, out, kind_of(OP_REDUCE_MAX), type);
-                const char *line = arena_printf(e->arena, "LS_LOGSUMEXP(%s)\n", type_info[type].name);
+                const char *line =
+                    arena_printf(e->arena, "LS_LOGSUMEXP(%s)\n", type_info[type].name);
                 if (!strstr(out->data, line)) text_puts(out, line);
             }
         }

@@ -1,7 +1,8 @@
 /* emit_value.c: expressions, loads and stores of generated code, and the names in it.
  *
- * A value becomes a `const` statement when the source names it or more than one expression uses it, and
- * stands inside its user otherwise. Before a statement of another source line that line is quoted. */
+ * A value becomes a `const` statement when the source names it or more than one expression uses it,
+ * and stands inside its user otherwise. Before a statement of another source line that line is
+ * quoted. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,22 +15,31 @@
 
 enum { INLINE_LENGTH = 56 };
 
-/* Words a source's name must not become: keywords of C and C++, and what skeletons and preludes use. */
+/* Words a source's name must not become: keywords of C and C++, and what skeletons and preludes
+ * use. */
 static const char *const reserved[] = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
-    "catch", "char", "class", "compl", "const", "constexpr", "continue", "decltype", "default", "delete",
-    "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend",
-    "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
-    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "restrict",
-    "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw",
-    "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
-    "volatile", "while", "xor", "xor_eq", "main", "linux", "unix", "half", "warpSize", "f64", "f32",
-    "i64", "i32", "u64", "u32", "i16", "u16", "i8", "u8", "bool8", "f16", "bf16", "e4m3", "e5m2", "a",
-    "e", "c", "at", "end", "first", "last", "item", "outer", "outers", "inner", "tile", "tiles", "strip",
-    "chunk", "chunks", "whole", "wide", "together", "batch", "begin", "columns", "width", "lane", "lanes", "row", "rows", "live", "count", "leaf",
-    "part", "parts", "parent", "parents", "level", "mark", "run", "brothers", "complete", "pass",
-    "own_column", "first_column", "first_item", "last_item", "workers", "worker", "arguments", "min",
-    "max", "abs", "threadIdx", "blockIdx", "blockDim", "gridDim", "NULL", "INFINITY", "NAN", "EOF"};
+    "alignas",  "alignof",  "and",       "and_eq",     "asm",          "auto",       "bitand",
+    "bitor",    "bool",     "break",     "case",       "catch",        "char",       "class",
+    "compl",    "const",    "constexpr", "continue",   "decltype",     "default",    "delete",
+    "do",       "double",   "else",      "enum",       "explicit",     "export",     "extern",
+    "false",    "float",    "for",       "friend",     "goto",         "if",         "inline",
+    "int",      "long",     "mutable",   "namespace",  "new",          "noexcept",   "not",
+    "not_eq",   "nullptr",  "operator",  "or",         "or_eq",        "private",    "protected",
+    "public",   "register", "restrict",  "return",     "short",        "signed",     "sizeof",
+    "static",   "struct",   "switch",    "template",   "this",         "throw",      "true",
+    "try",      "typedef",  "typeid",    "typename",   "union",        "unsigned",   "using",
+    "virtual",  "void",     "volatile",  "while",      "xor",          "xor_eq",     "main",
+    "linux",    "unix",     "half",      "warpSize",   "f64",          "f32",        "i64",
+    "i32",      "u64",      "u32",       "i16",        "u16",          "i8",         "u8",
+    "bool8",    "f16",      "bf16",      "e4m3",       "e5m2",         "a",          "e",
+    "c",        "at",       "end",       "first",      "last",         "item",       "outer",
+    "outers",   "inner",    "tile",      "tiles",      "strip",        "chunk",      "chunks",
+    "whole",    "wide",     "together",  "batch",      "begin",        "columns",    "width",
+    "lane",     "lanes",    "row",       "rows",       "live",         "count",      "leaf",
+    "part",     "parts",    "parent",    "parents",    "level",        "mark",       "run",
+    "brothers", "complete", "pass",      "own_column", "first_column", "first_item", "last_item",
+    "workers",  "worker",   "arguments", "min",        "max",          "abs",        "threadIdx",
+    "blockIdx", "blockDim", "gridDim",   "NULL",       "INFINITY",     "NAN",        "EOF"};
 
 static size_t names_slot(const Names *names, const char *name) {
     size_t hash = 5381;
@@ -69,7 +79,9 @@ const char *emit_unique(Emitter *e, const char *wish) {
     return name;
 }
 
-const char *emit_type(Type type) { return type == TYPE_BOOL ? "int" : type_info[type].c_name; }
+const char *emit_type(Type type) {
+    return type == TYPE_BOOL ? "int" : type_info[type].c_name;
+}
 
 const char *emit_constant(Emitter *e, Type type, uint64_t bits) {
     switch (type) {
@@ -89,7 +101,8 @@ const char *emit_constant(Emitter *e, Type type, uint64_t bits) {
     }
     case TYPE_I32:
         if ((uint32_t)bits == 0x80000000u) return "(-2147483647 - 1)";
-        return arena_printf(e->arena, (int32_t)bits < 0 ? "(%" PRId32 ")" : "%" PRId32, (int32_t)bits);
+        return arena_printf(e->arena, (int32_t)bits < 0 ? "(%" PRId32 ")" : "%" PRId32,
+                            (int32_t)bits);
     case TYPE_I64:
         if (bits == (uint64_t)1 << 63) return "(-9223372036854775807ll - 1)";
         return arena_printf(e->arena, (int64_t)bits < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll",
@@ -117,12 +130,14 @@ static const char *group_stride(Emitter *e, uint32_t array, const Group *group) 
     const Array *a = &e->plan->arrays[array];
     if (e->layout == LS_LAYOUT_STRIDED && a->parameter != UINT32_MAX) {
         int axis = __builtin_ctz(group->axes);
-        return arena_printf(e->arena, "a->%s", e->stride_name[array * LS_AXES_MAX + (uint32_t)axis]);
+        return arena_printf(e->arena, "a->%s",
+                            e->stride_name[array * LS_AXES_MAX + (uint32_t)axis]);
     }
     Text text = text_open(e->arena);
     int last = 31 - __builtin_clz(group->axes);
     for (size_t axis = (size_t)last + 1; axis < e->f->axis_count; axis++)
-        if (a->axes >> axis & 1) text_printf(&text, "%s%s", text.size ? " * " : "", e->size_name[axis]);
+        if (a->axes >> axis & 1)
+            text_printf(&text, "%s%s", text.size ? " * " : "", e->size_name[axis]);
     return text.size ? text.data : "1";
 }
 
@@ -132,9 +147,12 @@ const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t 
         if (!emit_has_group(e, array, &groups[i])) continue;
         const char *stride = group_stride(e, array, &groups[i]);
         if (text.size) text_puts(&text, " + ");
-        if (strcmp(stride, "1") == 0) text_puts(&text, groups[i].name);
-        else if (strchr(stride, '*')) text_printf(&text, "%s * (%s)", groups[i].name, stride);
-        else text_printf(&text, "%s * %s", groups[i].name, stride);
+        if (strcmp(stride, "1") == 0)
+            text_puts(&text, groups[i].name);
+        else if (strchr(stride, '*'))
+            text_printf(&text, "%s * (%s)", groups[i].name, stride);
+        else
+            text_printf(&text, "%s * %s", groups[i].name, stride);
     }
     return text.size ? text.data : "0";
 }
@@ -164,8 +182,8 @@ const char *emit_index(Emitter *e, uint32_t array, Place place) {
         return emit_join_offset(e, outer, emit_offset(e, array, e->inner, e->inner_count));
     if (!has_inner) return outer;
     /* loop: a base for the run, and the coordinate that moves */
-    const Group *fast = emit_in_loop_columns(e) ? &e->outer[e->outer_count - 1]
-                                                : &e->inner[e->inner_count - 1];
+    const Group *fast =
+        emit_in_loop_columns(e) ? &e->outer[e->outer_count - 1] : &e->inner[e->inner_count - 1];
     if (strcmp(emit_base(e, array), "0") == 0) return emit_offset(e, array, fast, 1);
     if (!e->at_name[array])
         e->at_name[array] = emit_unique(e, arena_printf(e->arena, "%s_at", e->field_name[array]));
@@ -175,12 +193,14 @@ const char *emit_index(Emitter *e, uint32_t array, Place place) {
 static const char *load_text(Emitter *e, ValueId v, Place place) {
     const Value *value = &e->f->values[v];
     uint32_t array = e->plan->array_of[v] - 1;
-    if (!e->plan->array_of[v]) bug(e->compiler, "value %u of step %s has nowhere to be read", v, e->f->name);
+    if (!e->plan->array_of[v])
+        bug(e->compiler, "value %u of step %s has nowhere to be read", v, e->f->name);
     (void)value;
     if (place == PLACE_ELEMENT && e->four[array])
         return arena_printf(e->arena, "%s.at[e]", e->four_name[array]);
-    return arena_printf(e->arena, "ls_load_%s(%s, %s)", type_info[e->plan->arrays[array].type].c_name,
-                        emit_data(e, array), emit_index(e, array, place));
+    return arena_printf(e->arena, "ls_load_%s(%s, %s)",
+                        type_info[e->plan->arrays[array].type].c_name, emit_data(e, array),
+                        emit_index(e, array, place));
 }
 
 static const char *coordinate_of(Emitter *e, uint64_t axis) {
@@ -223,7 +243,8 @@ static const char *operation_text(Emitter *e, const Value *value) {
     switch (info->arity) {
     case 1: return arena_printf(e->arena, "ls_%s_%s(%s)", stem, type, arg[0]);
     case 2: return arena_printf(e->arena, "ls_%s_%s(%s, %s)", stem, type, arg[0], arg[1]);
-    default: return arena_printf(e->arena, "ls_%s_%s(%s, %s, %s)", stem, type, arg[0], arg[1], arg[2]);
+    default:
+        return arena_printf(e->arena, "ls_%s_%s(%s, %s, %s)", stem, type, arg[0], arg[1], arg[2]);
     }
 }
 
@@ -347,7 +368,7 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
             continue;
         }
         text_printf(out, "%sls_store_%s(%s, %s, %s);\n", guard,
-                    type_info[e->plan->arrays[store->array].type].c_name, emit_data(e, store->array),
-                    emit_index(e, store->array, place), value);
+                    type_info[e->plan->arrays[store->array].type].c_name,
+                    emit_data(e, store->array), emit_index(e, store->array, place), value);
     }
 }

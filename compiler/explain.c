@@ -1,9 +1,10 @@
 /* explain.c: what a step will cost and why.
  *
- * The plan as text, as JSON (its keys are a contract with scripts) and as a Graphviz graph. Bytes are
- * counted for the sizes given: each array once per pass that touches it, a kernel of several phases
- * making as many passes; the minimum is every input read once and every output written once. Registers,
- * spills and access widths come from the toolchains, for the targets asked for. Needs a plan. */
+ * The plan as text, as JSON (its keys are a contract with scripts) and as a Graphviz graph. Bytes
+ * are counted for the sizes given: each array once per pass that touches it, a kernel of several
+ * phases making as many passes; the minimum is every input read once and every output written once.
+ * Registers, spills and access widths come from the toolchains, for the targets asked for. Needs a
+ * plan. */
 #include <errno.h>
 #include <locale.h>
 #include <stdio.h>
@@ -65,8 +66,8 @@ static void read_sizes(Report *r) {
         if (errno || *end || end == equals + 1 || size < 0)
             refuse(r, arena_printf(arena, "the size %s is not a whole number", word));
         if (f->axes[axis].fixed >= 0 && f->axes[axis].fixed != size)
-            refuse(r, arena_printf(arena, "axis %s is %lld in the source, not %lld", f->axes[axis].name,
-                                   (long long)f->axes[axis].fixed, size));
+            refuse(r, arena_printf(arena, "axis %s is %lld in the source, not %lld",
+                                   f->axes[axis].name, (long long)f->axes[axis].fixed, size));
         r->sizes[axis] = size;
         given[axis] = true;
     }
@@ -74,7 +75,8 @@ static void read_sizes(Report *r) {
     for (size_t i = 0; i < f->axis_count; i++) {
         if (r->sizes[i] >= 0) continue;
         if (!r->assumed)
-            refuse(r, arena_printf(arena, "no size is given for axis %s of step %s", f->axes[i].name, f->name));
+            refuse(r, arena_printf(arena, "no size is given for axis %s of step %s",
+                                   f->axes[i].name, f->name));
         r->sizes[i] = ASSUMED_SIZE;
     }
 }
@@ -82,7 +84,8 @@ static void read_sizes(Report *r) {
 static double extent(const Report *r, const ls_image_extent *e) {
     double count = (double)e->scale;
     for (uint32_t i = 0; i < e->factor_count; i++) {
-        double product = plan_elements(e->factor[i].axes, r->sizes), divide = (double)e->factor[i].divide;
+        double product = plan_elements(e->factor[i].axes, r->sizes),
+               divide = (double)e->factor[i].divide;
         double parts = (double)(uint64_t)((product + divide - 1) / divide);
         count *= parts < e->factor[i].minimum ? e->factor[i].minimum : parts;
     }
@@ -149,10 +152,11 @@ static void count_all(Report *r) {
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
     for (size_t i = 0; i < r->kernel_count; i++) {
         bool all = variant->kernels[i].one_block;
-        r->kernels[i] = (KernelReport){.name = variant->kernels[i].name,
-                                       .share = all ? "everything" : shares[r->plan->phases[i].shape],
-                                       .first = all ? 0 : i,
-                                       .count = all ? r->plan->phase_count : 1};
+        r->kernels[i] =
+            (KernelReport){.name = variant->kernels[i].name,
+                           .share = all ? "everything" : shares[r->plan->phases[i].shape],
+                           .first = all ? 0 : i,
+                           .count = all ? r->plan->phase_count : 1};
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
@@ -179,8 +183,10 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
                            : plan_value_reads(r->plan, &r->plan->phases[p], a);
         if (!used) continue;
         text_puts(&r->out, separator);
-        if (json) text_json(&r->out, r->plan->arrays[a].name);
-        else text_puts(&r->out, r->plan->arrays[a].name);
+        if (json)
+            text_json(&r->out, r->plan->arrays[a].name);
+        else
+            text_puts(&r->out, r->plan->arrays[a].name);
         separator = ", ";
     }
 }
@@ -210,7 +216,8 @@ static const char *bytes_text(Report *r, double bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
     while (bytes >= 1024 && unit + 1 < COUNT(units)) bytes /= 1024, unit++;
-    return arena_printf(&r->c->compiler.arena, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return arena_printf(&r->c->compiler.arena, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes,
+                        units[unit]);
 }
 
 /* ---- text ---- */
@@ -220,7 +227,8 @@ static void text_targets(Report *r, size_t kernel) {
         const char *target = r->options->targets[t];
         RtcKernelStats stats;
         if (!inspect(r, target, kernel, &stats)) {
-            text_printf(&r->out, "    on %-8s %.*s\n", target, (int)strcspn(r->c->message, "\n"), r->c->message);
+            text_printf(&r->out, "    on %-8s %.*s\n", target, (int)strcspn(r->c->message, "\n"),
+                        r->c->message);
             continue;
         }
         if (stats.registers < 0 && stats.widest_access < 0) continue;
@@ -238,7 +246,8 @@ static void print_text(Report *r) {
     const Function *f = r->plan->function;
     text_printf(&r->out, "step %s", f->name);
     for (size_t i = 0; i < f->axis_count; i++)
-        text_printf(&r->out, "%s %s=%lld", i ? "," : " with", f->axes[i].name, (long long)r->sizes[i]);
+        text_printf(&r->out, "%s %s=%lld", i ? "," : " with", f->axes[i].name,
+                    (long long)r->sizes[i]);
     text_puts(&r->out, r->assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
     text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
                 bytes_text(r, r->moved));
@@ -257,13 +266,15 @@ static void print_text(Report *r) {
         list_arrays(r, kernel, true, false);
         double bytes = kernel->read + kernel->written;
         text_printf(&r->out, "\n    %s read, ", bytes_text(r, kernel->read));
-        text_printf(&r->out, "%s written, %.3g operations per byte\n", bytes_text(r, kernel->written),
-                    bytes > 0 ? kernel->operations / bytes : 0.0);
+        text_printf(&r->out, "%s written, %.3g operations per byte\n",
+                    bytes_text(r, kernel->written), bytes > 0 ? kernel->operations / bytes : 0.0);
         for (size_t p = kernel->first; kernel->count > 1 && p < kernel->first + kernel->count; p++)
             if (r->plan->phases[p].why)
-                text_printf(&r->out, "    phase %zu waits at a barrier: %s\n", p + 1, r->plan->phases[p].why);
+                text_printf(&r->out, "    phase %zu waits at a barrier: %s\n", p + 1,
+                            r->plan->phases[p].why);
         if (split_reason(r, kernel))
-            text_printf(&r->out, "    not part of the kernel before: %s\n", split_reason(r, kernel));
+            text_printf(&r->out, "    not part of the kernel before: %s\n",
+                        split_reason(r, kernel));
         text_targets(r, i);
     }
 }
@@ -289,8 +300,8 @@ static void json_targets(Report *r, size_t kernel) {
                        {"spill_bytes", stats.spill_bytes},
                        {"widest_access", stats.widest_access}};
         for (size_t i = 0; i < COUNT(figures); i++)
-            text_printf(&r->out, figures[i].value < 0 ? "%s\"%s\": null" : "%s\"%s\": %d", i ? ", " : ": {",
-                        figures[i].key, figures[i].value);
+            text_printf(&r->out, figures[i].value < 0 ? "%s\"%s\": null" : "%s\"%s\": %d",
+                        i ? ", " : ": {", figures[i].key, figures[i].value);
         text_puts(&r->out, "}");
     }
     text_puts(&r->out, "}");
@@ -318,11 +329,15 @@ static void print_json(Report *r) {
         list_arrays(r, kernel, false, true);
         text_puts(&r->out, "], \"writes\": [");
         list_arrays(r, kernel, true, true);
-        text_printf(&r->out, "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"operations\": %.0f, ",
-                    kernel->read, kernel->written, kernel->operations);
+        text_printf(
+            &r->out,
+            "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"operations\": %.0f, ",
+            kernel->read, kernel->written, kernel->operations);
         text_puts(&r->out, "\"why_split\": ");
-        if (split_reason(r, kernel)) text_json(&r->out, split_reason(r, kernel));
-        else text_puts(&r->out, "null");
+        if (split_reason(r, kernel))
+            text_json(&r->out, split_reason(r, kernel));
+        else
+            text_puts(&r->out, "null");
         text_puts(&r->out, ",\n        ");
         json_targets(r, i);
         text_puts(&r->out, "}");
@@ -339,7 +354,9 @@ static void print_dot(Report *r) {
     text_puts(&r->out, " {\n  rankdir=LR;\n  node [fontname=\"Helvetica\", fontsize=11];\n"
                        "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#555555\"];\n");
     for (size_t k = 0; k < r->kernel_count; k++) {
-        text_printf(&r->out, "  kernel_%zu [shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\", label=\"%s\\n%s",
+        text_printf(&r->out,
+                    "  kernel_%zu [shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\", "
+                    "label=\"%s\\n%s",
                     k + 1, r->kernels[k].name, r->kernels[k].share);
         for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count; p++)
             for (size_t i = 0; i < r->plan->phases[p].reduction_count; i++) {
@@ -357,12 +374,14 @@ static void print_dot(Report *r) {
                     temporary ? ", style=dashed" : "", array->name, type_info[array->type].name);
         for (size_t k = 0; k < r->kernel_count; k++) {
             bool reads = false, writes = false;
-            for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count; p++) {
+            for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count;
+                 p++) {
                 reads |= plan_value_reads(r->plan, &r->plan->phases[p], a);
                 writes |= phase_writes(&r->plan->phases[p], a);
             }
             if (reads && writes)
-                text_printf(&r->out, "  array_%u -> kernel_%zu [dir=both, label=\"%s\"];\n", a, k + 1, bytes);
+                text_printf(&r->out, "  array_%u -> kernel_%zu [dir=both, label=\"%s\"];\n", a,
+                            k + 1, bytes);
             else if (reads)
                 text_printf(&r->out, "  array_%u -> kernel_%zu [label=\"%s\"];\n", a, k + 1, bytes);
             else if (writes)
@@ -378,8 +397,11 @@ const char *explain_step(ls_compilation *c, size_t number, const ls_explain_opti
     read_sizes(&r);
     r.image = compilation_image(c, number, options->target_count ? options->targets[0] : "cpu");
     count_all(&r);
-    if (options->report == LS_REPORT_JSON) print_json(&r);
-    else if (options->report == LS_REPORT_DOT) print_dot(&r);
-    else print_text(&r);
+    if (options->report == LS_REPORT_JSON)
+        print_json(&r);
+    else if (options->report == LS_REPORT_DOT)
+        print_dot(&r);
+    else
+        print_text(&r);
     return r.out.data;
 }

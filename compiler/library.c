@@ -1,11 +1,11 @@
 /* library.c: the device functions a text uses, and no others.
  *
- * The headers under templates/ are read as pieces: a macro, a function (LS_FN type name(...) to its closing
- * brace), the use of a macro at the start of a line, which is expanded to see what functions it defines,
- * an #undef, or other code. A function or a use is kept when something kept uses what it defines, a macro
- * when its name is used, an #undef with its macro, other code always; comments stay with what follows
- * them. Include guards, and the file's own comment above them, are left out. So generated text shows all
- * it is made of, and the toolchains read little. */
+ * The headers under templates/ are read as pieces: a macro, a function (LS_FN type name(...) to its
+ * closing brace), the use of a macro at the start of a line, which is expanded to see what
+ * functions it defines, an #undef, or other code. A function or a use is kept when something kept
+ * uses what it defines, a macro when its name is used, an #undef with its macro, other code always;
+ * comments stay with what follows them. Include guards, and the file's own comment above them, are
+ * left out. So generated text shows all it is made of, and the toolchains read little. */
 #include <ctype.h>
 #include <string.h>
 
@@ -19,7 +19,13 @@ typedef struct Word {
     size_t size;
 } Word;
 
-typedef enum PieceKind { PIECE_OTHER, PIECE_FUNCTION, PIECE_MACRO, PIECE_USE, PIECE_UNDEF } PieceKind;
+typedef enum PieceKind {
+    PIECE_OTHER,
+    PIECE_FUNCTION,
+    PIECE_MACRO,
+    PIECE_USE,
+    PIECE_UNDEF
+} PieceKind;
 
 typedef struct Piece {
     PieceKind kind;
@@ -39,9 +45,15 @@ typedef struct Library {
     size_t bucket_count, word_count;
 } Library;
 
-static bool in_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-static bool same(Word a, Word b) { return a.size == b.size && memcmp(a.text, b.text, a.size) == 0; }
-static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool in_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+static bool same(Word a, Word b) {
+    return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
+}
+static bool starts(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
 
 static Word word_at(const char *text) {
     size_t size = 0;
@@ -109,7 +121,8 @@ static size_t read_list(const char *at, Word *list) {
     return count;
 }
 
-static void expand(Library *library, Text *out, const Piece *macro, const char *arguments, int nesting);
+static void expand(Library *library, Text *out, const Piece *macro, const char *arguments,
+                   int nesting);
 
 /* Copies a macro's body with its parameters replaced and ## gone, nested uses expanded after it. */
 static void expand_body(Library *library, Text *out, const char *body, const char *end,
@@ -140,15 +153,16 @@ static void expand_body(Library *library, Text *out, const char *body, const cha
     }
 }
 
-static void expand(Library *library, Text *out, const Piece *macro, const char *arguments, int nesting) {
+static void expand(Library *library, Text *out, const Piece *macro, const char *arguments,
+                   int nesting) {
     Word parameter_list[PARAMETERS_MAX], argument_list[PARAMETERS_MAX];
     const char *body = macro->name.text + macro->name.size;
     if (nesting > EXPANSIONS_MAX || *body != '(') return;
     size_t count = read_list(body + 1, parameter_list);
     if (read_list(arguments, argument_list) != count) return;
     body = strchr(body, ')') + 1;
-    expand_body(library, out, body, macro->code.text + macro->code.size, parameter_list, argument_list,
-                count, nesting);
+    expand_body(library, out, body, macro->code.text + macro->code.size, parameter_list,
+                argument_list, count, nesting);
 }
 
 /* ---- reading the files ---- */
@@ -192,10 +206,14 @@ static const char *piece_end(const char *at, PieceKind kind) {
 
 static Piece read_piece(const char *at) {
     Piece piece = {.kind = PIECE_OTHER};
-    if (starts(at, "#define ")) piece.kind = PIECE_MACRO, piece.name = word_at(at + 8);
-    else if (starts(at, "#undef ")) piece.kind = PIECE_UNDEF, piece.name = word_at(at + 7);
-    else if (starts(at, "LS_FN ")) piece.kind = PIECE_FUNCTION;
-    else if (starts(at, "LS_")) piece.kind = PIECE_USE, piece.name = word_at(at);
+    if (starts(at, "#define "))
+        piece.kind = PIECE_MACRO, piece.name = word_at(at + 8);
+    else if (starts(at, "#undef "))
+        piece.kind = PIECE_UNDEF, piece.name = word_at(at + 7);
+    else if (starts(at, "LS_FN "))
+        piece.kind = PIECE_FUNCTION;
+    else if (starts(at, "LS_"))
+        piece.kind = PIECE_USE, piece.name = word_at(at);
     piece.code = (Word){at, (size_t)(piece_end(at, piece.kind) - at)};
     return piece;
 }

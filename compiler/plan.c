@@ -1,10 +1,10 @@
 /* plan.c: the fusion planner.
  *
- * Needs a simplified function. Gives phases in an order that respects the data flow: every reduction is
- * in a phase after those it depends on, every store in a phase no earlier than the last one that still
- * reads the parameter's old value at other coordinates. Values are recomputed in each phase that needs
- * them; only the results of reductions are carried over, in temporaries. Independent reductions and
- * stores over one space share a phase. Keeps the function as it is. */
+ * Needs a simplified function. Gives phases in an order that respects the data flow: every
+ * reduction is in a phase after those it depends on, every store in a phase no earlier than the
+ * last one that still reads the parameter's old value at other coordinates. Values are recomputed
+ * in each phase that needs them; only the results of reductions are carried over, in temporaries.
+ * Independent reductions and stores over one space share a phase. Keeps the function as it is. */
 #include <string.h>
 
 #include "compiler.h"
@@ -20,7 +20,9 @@ typedef struct Planner {
     uint32_t *store_home; /* by store: its phase, UINT32_MAX while it has none */
 } Planner;
 
-static bool is_reduction(const Value *value) { return op_info[value->op].flags & OP_REDUCTION; }
+static bool is_reduction(const Value *value) {
+    return op_info[value->op].flags & OP_REDUCTION;
+}
 
 static void find_depths(Planner *p) {
     const Function *f = p->function;
@@ -80,12 +82,13 @@ static uint32_t add_phase(Planner *p, uint32_t depth, AxisSet outer, AxisSet inn
     Plan *plan = p->plan;
     plan->phases = arena_grow(p->arena, plan->phases, plan->phase_count, &plan->phase_capacity,
                               sizeof *plan->phases);
-    plan->phases[plan->phase_count] =
-        (Phase){.shape = shape_of(outer, inner, reduces), .outer = outer, .inner = inner, .depth = depth};
+    plan->phases[plan->phase_count] = (Phase){
+        .shape = shape_of(outer, inner, reduces), .outer = outer, .inner = inner, .depth = depth};
     return (uint32_t)plan->phase_count++;
 }
 
-/* One phase for all reductions of one depth over the same axes to the same axes, shallow ones first. */
+/* One phase for all reductions of one depth over the same axes to the same axes, shallow ones
+ * first. */
 static void place_reductions(Planner *p, const bool *live) {
     const Function *f = p->function;
     uint32_t deepest = 0;
@@ -123,7 +126,8 @@ static void find_ready(Planner *p) {
     }
 }
 
-/* Where in phase `index` the value of a store to an array over `axes` can be stored, or LEVEL_COUNT. */
+/* Where in phase `index` the value of a store to an array over `axes` can be stored, or
+ * LEVEL_COUNT. */
 static Level store_level(Planner *p, const Store *store, uint32_t index) {
     const Phase *phase = &p->plan->phases[index];
     AxisSet axes = p->function->parameters[store->parameter].axes;
@@ -136,7 +140,8 @@ static Level store_level(Planner *p, const Store *store, uint32_t index) {
 
 static void place_store(Planner *p, size_t s, uint32_t from) {
     const Store *store = &p->function->stores[s];
-    /* A whole reduction's epilogue runs once anyhow; a tail needs a count of the blocks of its own. */
+    /* A whole reduction's epilogue runs once anyhow; a tail needs a count of the blocks of its own.
+     */
     for (int tails = 0; tails < 2; tails++)
         for (uint32_t i = from; i < p->plan->phase_count; i++) {
             Level level = store_level(p, store, i);
@@ -148,8 +153,8 @@ static void place_store(Planner *p, size_t s, uint32_t from) {
     p->store_home[s] = add_phase(p, p->depth[store->value], 0, axes, false);
 }
 
-/* Marks the values phase `index` computes: everything below its reductions' operands and its stores, down
- * to what earlier phases have reduced. */
+/* Marks the values phase `index` computes: everything below its reductions' operands and its
+ * stores, down to what earlier phases have reduced. */
 static void mark_needed(Planner *p, uint32_t index) {
     const Function *f = p->function;
     Phase *phase = &p->plan->phases[index];
@@ -167,9 +172,9 @@ static void mark_needed(Planner *p, uint32_t index) {
     needed[0] = false;
 }
 
-/* Moves stores later until no phase after a parameter's store still reads its old value. Each move is
- * towards the end, and a value over an array's axes never reads an array over more axes except through
- * reductions, which are earlier; so this ends. */
+/* Moves stores later until no phase after a parameter's store still reads its old value. Each move
+ * is towards the end, and a value over an array's axes never reads an array over more axes except
+ * through reductions, which are earlier; so this ends. */
 static void settle_stores(Planner *p) {
     const Function *f = p->function;
     for (uint32_t i = 0; i < p->plan->phase_count; i++) mark_needed(p, i);
@@ -189,17 +194,18 @@ static void settle_stores(Planner *p) {
     }
 }
 
-/* A phase that reads at other coordinates what it stores itself would be wrong at any place: the element
- * loop reads `old` of a parameter that the same phase stores over fewer axes only in its epilogue, after
- * every element is done, and a rank-0 parameter only in the tail, after every block has read it. */
+/* A phase that reads at other coordinates what it stores itself would be wrong at any place: the
+ * element loop reads `old` of a parameter that the same phase stores over fewer axes only in its
+ * epilogue, after every element is done, and a rank-0 parameter only in the tail, after every block
+ * has read it. */
 static void add_stores(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
         uint32_t home = p->store_home[s];
         Phase *phase = &p->plan->phases[home];
         Level level = store_level(p, &f->stores[s], home);
-        phase->stores = arena_grow(p->arena, phase->stores, phase->store_count, &phase->store_capacity,
-                                   sizeof *phase->stores);
+        phase->stores = arena_grow(p->arena, phase->stores, phase->store_count,
+                                   &phase->store_capacity, sizeof *phase->stores);
         phase->stores[phase->store_count++] =
             (PhaseStore){f->stores[s].parameter, f->stores[s].value, level, f->stores[s].range};
     }
@@ -215,11 +221,12 @@ static void add_temporaries(Planner *p, const bool *live) {
         for (uint32_t i = 0; i < p->plan->phase_count; i++)
             if (i != p->home[v] && p->plan->phases[i].needed[v]) carried = true;
         if (!carried) continue;
-        const char *name = arena_printf(p->arena, "%s_%u", value->name ? value->name : op_info[value->op].name, v);
+        const char *name =
+            arena_printf(p->arena, "%s_%u", value->name ? value->name : op_info[value->op].name, v);
         uint32_t array = add_array(p, (Array){name, (Type)value->type, value->axes, v, UINT32_MAX});
         Phase *phase = &p->plan->phases[p->home[v]];
-        phase->stores = arena_grow(p->arena, phase->stores, phase->store_count, &phase->store_capacity,
-                                   sizeof *phase->stores);
+        phase->stores = arena_grow(p->arena, phase->stores, phase->store_count,
+                                   &phase->store_capacity, sizeof *phase->stores);
         phase->stores[phase->store_count++] = (PhaseStore){array, v, LEVEL_EPILOGUE, value->range};
     }
 }
@@ -231,9 +238,9 @@ static void find_levels(Planner *p, uint32_t index) {
     for (ValueId v = 1; v < f->value_count; v++) {
         if (!phase->needed[v]) continue;
         const Value *value = &f->values[v];
-        Level level = !value->axes                  ? LEVEL_SCALAR
-                      : value->axes & phase->inner  ? LEVEL_ELEMENT
-                                                    : LEVEL_OUTER;
+        Level level = !value->axes                 ? LEVEL_SCALAR
+                      : value->axes & phase->inner ? LEVEL_ELEMENT
+                                                   : LEVEL_OUTER;
         if (is_reduction(value)) {
             if (p->home[v] == index) level = LEVEL_EPILOGUE;
         } else {
@@ -251,10 +258,12 @@ static void explain_split(Planner *p, uint32_t index) {
     const char *waits = NULL;
     for (ValueId v = 1; v < p->function->value_count && !waits; v++)
         if (phase->needed[v] && is_reduction(&p->function->values[v]) && p->home[v] < index)
-            waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
-                                 p->function->values[v].name ? p->function->values[v].name
-                                                             : op_info[p->function->values[v].op].name);
-    if (waits) phase->why = waits;
+            waits =
+                arena_printf(p->arena, "it needs the finished %s of an earlier phase",
+                             p->function->values[v].name ? p->function->values[v].name
+                                                         : op_info[p->function->values[v].op].name);
+    if (waits)
+        phase->why = waits;
     else if ((before->outer | before->inner) != (phase->outer | phase->inner))
         phase->why = "it visits other axes than the phase before";
     else if (phase->reduction_count && before->reduction_count)

@@ -1,12 +1,12 @@
 /* plan.h: what plan.c decides and emit.c and explain.c read.
  *
- * A phase visits one index space once. The axes of the space are split into `outer` and `inner`; values
- * over all of them are computed element by element, reductions over `inner` leave one value per outer
- * coordinate, and an epilogue at the outer coordinates uses them. A kernel is a run of phases: all of
- * them behind block barriers when the step is small enough for one block, one each otherwise. */
+ * A phase visits one index space once. The axes of the space are split into `outer` and `inner`;
+ * values over all of them are computed element by element, reductions over `inner` leave one value
+ * per outer coordinate, and an epilogue at the outer coordinates uses them. A kernel is a run of
+ * phases: all of them behind block barriers when the step is small enough for one block, one each
+ * otherwise. */
 #ifndef PLAN_H
 #define PLAN_H
-
 
 typedef enum Shape {
     SHAPE_SCALAR,  /* no axes: one coordinate */
@@ -26,8 +26,8 @@ typedef enum Level {
     LEVEL_COUNT
 } Level;
 
-/* An array a kernel can touch: a parameter, or a temporary that carries a reduction's result from one
- * phase to later ones. */
+/* An array a kernel can touch: a parameter, or a temporary that carries a reduction's result from
+ * one phase to later ones. */
 typedef struct Array {
     const char *name;
     Type type; /* as stored */
@@ -46,14 +46,14 @@ typedef struct PhaseStore {
 typedef struct Phase {
     Shape shape;
     AxisSet outer, inner;
-    uint32_t depth;      /* reductions that must be complete before it starts, as a length of chain */
+    uint32_t depth; /* reductions that must be complete before it starts, as a length of chain */
     ValueId *reductions;
     size_t reduction_count, reduction_capacity;
     PhaseStore *stores;
     size_t store_count, store_capacity;
-    bool *needed;        /* by value: computed in this phase */
-    uint8_t *level;      /* by value: Level, where needed */
-    const char *why;     /* why it is not part of the phase before it; NULL for the first */
+    bool *needed;    /* by value: computed in this phase */
+    uint8_t *level;  /* by value: Level, where needed */
+    const char *why; /* why it is not part of the phase before it; NULL for the first */
 } Phase;
 
 struct Plan {
@@ -80,14 +80,15 @@ typedef struct Target {
     const char *lanes;            /* "simt" or "loop": which skeletons, kernel_<shape>.<lanes>.k */
     bool vectors;                 /* elements go by fours, through ls_load4 and ls_store4 */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
-    uint32_t columns;             /* columns an item of a column phase takes */
-    uint64_t one_block_limit;     /* elements visited up to which a step runs in one block */
+    uint32_t columns;         /* columns an item of a column phase takes */
+    uint64_t one_block_limit; /* elements visited up to which a step runs in one block */
 } Target;
 extern const Target target_cuda, target_hip, target_c;
 const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */
 const Target *target_named(const char *name); /* by dialect */
 
-/* emit.c: a plan as source text and as the tables of an image, one variant for each layout and size. */
+/* emit.c: a plan as source text and as the tables of an image, one variant for each layout and
+ * size. */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name);
 
 /* library.c: adds the paragraphs of the template files that `code` uses. */

@@ -29,7 +29,8 @@ static const struct {
 
 const Target *target_for(const char *name) {
     for (size_t i = 0; i < COUNT(targets); i++)
-        if (strncmp(name, targets[i].prefix, strlen(targets[i].prefix)) == 0) return targets[i].target;
+        if (strncmp(name, targets[i].prefix, strlen(targets[i].prefix)) == 0)
+            return targets[i].target;
     return NULL;
 }
 

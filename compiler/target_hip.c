@@ -2,8 +2,8 @@
 #include "compiler.h"
 #include "plan.h"
 
-static const char *const libraries[] = {"integer.h", "convert.h",     "math.h",        "memory.h",
-                                        "memory_simt.h", "reduce.h", "reduce_simt.h", NULL};
+static const char *const libraries[] = {"integer.h",     "convert.h", "math.h",        "memory.h",
+                                        "memory_simt.h", "reduce.h",  "reduce_simt.h", NULL};
 
 const Target target_hip = {
     .name = "hip",
