@@ -20,12 +20,22 @@ static const char usage[] =
     "                   [--compile TARGET,...] [--seed N] [--quick] [--json FILE] [--verbose]\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it.\n";
 
-/* What `--list` offers for the programs written by hand and for those of the matrix. */
+/* The real toolchains' tests: every target for some programs, the oldest, the newest and the usual
+ * one for the rest, one target for the matrix. */
+typedef enum Breadth {
+    BREADTH_NONE,
+    BREADTH_ONE,
+    BREADTH_SOME,
+    BREADTH_ALL,
+    BREADTH_COUNT
+} Breadth;
 static const struct {
-    const char *suffix, *whole, *matrix;
+    const char *suffix, *targets[BREADTH_COUNT];
 } toolchains[] = {
-    {"@nvrtc", "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120,compute_90", "sm_90"},
-    {"@hiprtc", "gfx906,gfx908,gfx90a,gfx1010,gfx1030", "gfx90a"},
+    {"@nvrtc",
+     {NULL, "sm_90", "sm_75,sm_90,sm_120",
+      "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120,compute_75,compute_90"}},
+    {"@hiprtc", {NULL, "gfx90a", "gfx90a,gfx1030", "gfx906,gfx908,gfx90a,gfx1010,gfx1030"}},
 };
 static const char training[] = "training-linreg";
 enum { SKIPPED = 77 };
@@ -153,6 +163,17 @@ typedef struct Options {
     bool list;
 } Options;
 
+/* A reduction's kernels take a second each; most differ only in the type. */
+static Breadth breadth_of(const Program *program) {
+    static const char *const everywhere[] = {"linreg", "adamw", "activations", "scalars"};
+    for (size_t i = 0; i < sizeof everywhere / sizeof *everywhere; i++)
+        if (strcmp(program->name, everywhere[i]) == 0) return BREADTH_ALL;
+    if (program->whole) return BREADTH_SOME;
+    if (strncmp(program->name, "reduce-", 7) != 0) return BREADTH_ONE;
+    return strstr(program->name, "-f32-") || strstr(program->name, "-rows") ? BREADTH_ONE
+                                                                            : BREADTH_NONE;
+}
+
 /* 0 passed, 1 failed, SKIPPED. */
 static int run_one(Runner *runner, const Options *options, const Program *program) {
     if (options->targets) return !compile_program(runner, program, options->targets);
@@ -164,8 +185,9 @@ static int run_one(Runner *runner, const Options *options, const Program *progra
             printf("  skipped: %s\n", reason);
             return SKIPPED;
         }
+        const Breadth breadth = breadth_of(program);
         return !compile_program(runner, program,
-                                program->whole ? toolchains[i].whole : toolchains[i].matrix);
+                                toolchains[i].targets[breadth ? breadth : BREADTH_ONE]);
     }
     return !run_program(runner, program);
 }
@@ -180,7 +202,8 @@ static void list_tests(const Programs *programs) {
     for (size_t i = 0; i < programs->count; i++) {
         printf("%s\n", programs->list[i].name);
         for (size_t t = 0; t < sizeof toolchains / sizeof *toolchains; t++)
-            printf("%s%s\n", programs->list[i].name, toolchains[t].suffix);
+            if (breadth_of(&programs->list[i]) != BREADTH_NONE)
+                printf("%s%s\n", programs->list[i].name, toolchains[t].suffix);
     }
     printf("%s\n", training);
 }
