@@ -44,6 +44,7 @@ typedef struct Emitter {
     const char **data_name;          /* by array: the pointer's variable, NULL until used */
     bool *four;                      /* by array: accessed by fours in the element loop */
     const char **four_name;
+    const char **block_name;         /* by array: the block its results may stream from, or NULL */
     const char **at_name; /* by array: the element loop's base offset, NULL if unused */
     const char **text_of; /* by value: its name or expression */
     const char **name_of; /* by value: its variable, kept for a second emission */

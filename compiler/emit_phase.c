@@ -165,6 +165,54 @@ static void find_fours(Emitter *e) {
     }
 }
 
+/* Arrays of one thread's map that nothing in the step reads: their results may go past the caches.
+ */
+static void find_streams(Emitter *e) {
+    enum { STREAMS_MAX = 8 }; /* blocks on the stack */
+    size_t count = 0;
+    if (e->target->vectors || e->layout != LS_LAYOUT_DENSE || e->phase->shape != SHAPE_MAP) return;
+    for (size_t i = 0; i < e->phase->store_count && count < STREAMS_MAX; i++) {
+        const PhaseStore *store = &e->phase->stores[i];
+        bool read = false;
+        for (size_t p = 0; p < e->plan->phase_count; p++)
+            read |= plan_value_reads(e->plan, &e->plan->phases[p], store->array);
+        if (read || store->level != LEVEL_ELEMENT) continue;
+        const char *name = emit_unique(e, e->field_name[store->array]);
+        emit_unique(e, arena_printf(e->arena, "%s_block", name));
+        emit_unique(e, arena_printf(e->arena, "%s_to", name));
+        e->block_name[store->array] = name;
+        count++;
+    }
+}
+
+typedef struct StreamText {
+    Text decide, bases, blocks;
+} StreamText;
+
+static StreamText stream_lines(Emitter *e) {
+    StreamText text = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
+    const char *separator = "const int stream = count * (i64)(";
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->block_name[i]) continue;
+        const char *type = type_info[e->plan->arrays[i].type].c_name, *name = e->block_name[i];
+        const char *fast = e->inner[e->inner_count - 1].name;
+        const char *begin =
+            emit_join_offset(e, emit_base(e, i), arena_printf(e->arena, "%s_first", fast));
+        text_printf(&text.decide, "%ssizeof(%s)", separator, type);
+        text_printf(
+            &text.bases,
+            "%s %s_block[1024];\n%s *LS_RESTRICT const %s_to = stream ? %s_block : &%s[%s];\n",
+            type, name, type, name, name, emit_data(e, i), begin);
+        text_printf(
+            &text.blocks,
+            "if (stream) ls_stream(&%s[%s], %s_block, (end - %s_first) * (i64)sizeof(%s));\n",
+            emit_data(e, i), begin, name, fast, type);
+        separator = " + ";
+    }
+    if (text.decide.size) text_puts(&text.decide, ") >= LS_STREAMED;\n");
+    return text;
+}
+
 static void four_lines(Emitter *e, Text *loads, Text *stores) {
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->four[i]) continue;
@@ -370,6 +418,8 @@ static void open_phase(Emitter *e, uint32_t number) {
     e->outer_count = make_groups(e, e->phase->outer, e->outer);
     e->inner_count = make_groups(e, e->phase->inner, e->inner);
     find_fours(e);
+    e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
+    find_streams(e);
     bool buffered = e->phase->shape == SHAPE_ROWS && !e->target->vectors;
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP)
@@ -464,6 +514,9 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
 
     Text pass_end = text_open(e->arena);
     if (e->two_passes) text_printf(&pass_end, "%s}\n", part_text(e, PART_PASS_END));
+    const StreamText streams = stream_lines(e);
+    Text bases = text_open(e->arena);
+    text_printf(&bases, "%s%s", bases_text(e), streams.bases.data);
     const Group *column = columns ? &e->outer[e->outer_count - 1] : NULL;
     Hole holes[] = {
         {"SIZES", NULL},
@@ -480,8 +533,13 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
         {"OUTER_DECODE", outer_decoded.data},
         {"OUTER", outer.data},
         {"DECODE", decoded.data},
-        {"BASES", bases_text(e)},
+        {"BASES", bases.data},
         {"ROW", row.data},
+        {"STREAM", streams.decide.data},
+        {"BLOCK",
+         streams.decide.size ? "ls_least(last - at, stream ? 1024 : last - at)" : "(last - at)"},
+        {"STREAM_BLOCKS", streams.blocks.data},
+        {"STREAM_END", streams.decide.size ? "if (stream) ls_stream_end();\n" : ""},
         {"LOADS", loads.data},
         {"BODY", body.data},
         {"PUSH", leaf_push.data},

@@ -34,7 +34,7 @@ static const char *const reserved[] = {
     "bool8",    "f16",      "bf16",      "e4m3",       "e5m2",         "a",          "e",
     "c",        "at",       "end",       "first",      "last",         "item",       "outer",
     "outers",   "inner",    "tile",      "tiles",      "strip",        "chunk",      "chunks",
-    "whole",    "wide",     "together",  "batch",      "begin",        "columns",    "width",
+    "whole", "stream",    "wide",     "together",  "batch",      "begin",        "columns",    "width",
     "lane",     "lanes",    "row",       "rows",       "live",         "count",      "leaf",
     "part",     "parts",    "parent",    "parents",    "level",        "mark",       "run",
     "brothers", "complete", "pass",      "own_column", "first_column", "first_item", "last_item",
@@ -365,6 +365,13 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
         const char *value = emit_bare(e, e->text_of[emit_stored(e, store)]);
         if (place == PLACE_ELEMENT && e->four[store->array]) {
             text_printf(out, "%s.at[e] = %s;\n", e->four_name[store->array], value);
+            continue;
+        }
+        if (place == PLACE_ELEMENT && e->block_name[store->array]) {
+            const char *fast = e->inner[e->inner_count - 1].name;
+            text_printf(out, "ls_store_%s(%s_to, %s - %s_first, %s);\n",
+                        type_info[e->plan->arrays[store->array].type].c_name,
+                        e->block_name[store->array], fast, fast, value);
             continue;
         }
         text_printf(out, "%sls_store_%s(%s, %s, %s);\n", guard,

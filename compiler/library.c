@@ -1,11 +1,12 @@
 /* library.c: the device functions a text uses, and no others.
  *
- * The headers under templates/ are read as pieces: a macro, a function (LS_FN type name(...) to its
- * closing brace), the use of a macro at the start of a line, which is expanded to see what
- * functions it defines, an #undef, or other code. A function or a use is kept when something kept
- * uses what it defines, a macro when its name is used, an #undef with its macro, other code always;
- * comments stay with what follows them. Include guards, and the file's own comment above them, are
- * left out. So generated text shows all it is made of, and the toolchains read little. */
+ * The headers under templates/ are read as pieces: a macro; a function (LS_FN type name(...) to its
+ * closing brace); the use of a macro at the start of a line, which is expanded to see what
+ * functions it defines; an #undef; a choice (#if to its #endif); other code. A function, use or
+ * choice is kept when something kept uses what it defines, a macro when its name is used, an #undef
+ * with its macro, other code always; comments stay with what follows them. Include guards, and the
+ * file's own comment above them, are left out. So generated text shows all it is made of, and the
+ * toolchains read little. */
 #include <ctype.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ typedef enum PieceKind {
     PIECE_FUNCTION,
     PIECE_MACRO,
     PIECE_USE,
-    PIECE_UNDEF
+    PIECE_UNDEF,
+    PIECE_CHOICE
 } PieceKind;
 
 typedef struct Piece {
@@ -178,6 +180,15 @@ static void define_functions(Library *library, Word text, size_t piece) {
     }
 }
 
+/* What a choice defines: its functions and its macros, whichever branch they are in. */
+static void define_choice(Library *library, Word text, size_t piece) {
+    define_functions(library, text, piece);
+    for (const char *at = text.text; (at = strstr(at, "#define ")) && at < text.text + text.size;) {
+        at += strlen("#define ");
+        define_word(library, word_at(at), piece);
+    }
+}
+
 static const char *line_end(const char *at) {
     const char *end = strchr(at, '\n');
     return end ? end + 1 : at + strlen(at);
@@ -199,6 +210,14 @@ static const char *piece_end(const char *at, PieceKind kind) {
         }
         end = line_end(end);
     }
+    if (kind == PIECE_CHOICE) {
+        int depth = 0;
+        for (end = at; *end; end = line_end(end)) {
+            depth += starts(end, "#if") ? 1 : starts(end, "#endif") ? -1 : 0;
+            if (depth == 0) break;
+        }
+        end = line_end(end);
+    }
     if (kind == PIECE_USE)
         while (end[-1] && strchr("(,", end[-2]) && *end == ' ') end = line_end(end);
     return end;
@@ -210,6 +229,8 @@ static Piece read_piece(const char *at) {
         piece.kind = PIECE_MACRO, piece.name = word_at(at + 8);
     else if (starts(at, "#undef "))
         piece.kind = PIECE_UNDEF, piece.name = word_at(at + 7);
+    else if (starts(at, "#if"))
+        piece.kind = PIECE_CHOICE;
     else if (starts(at, "LS_FN "))
         piece.kind = PIECE_FUNCTION;
     else if (starts(at, "LS_"))
@@ -260,6 +281,7 @@ static void read_file(Library *library, const char *path) {
             size_t number = library->count - 1;
             if (piece.kind == PIECE_MACRO) define_word(library, piece.name, number);
             if (piece.kind == PIECE_FUNCTION) define_functions(library, piece.code, number);
+            if (piece.kind == PIECE_CHOICE) define_choice(library, piece.code, number);
             if (piece.kind != PIECE_USE) continue;
             const Piece *macro = find_word(library, piece.name);
             Text expanded = text_open(library->arena);

@@ -4,7 +4,7 @@
 #include "compiler.h"
 #include "plan.h"
 
-static const char *const libraries[] = {"integer.h", "convert.h",     "math.h", "memory.h",
+static const char *const libraries[] = {"integer.h", "convert.h",     "math.h", "memory.h",  "memory_loop.h",
                                         "reduce.h",  "reduce_loop.h", NULL};
 
 const Target target_c = {

@@ -107,8 +107,3 @@ LS_FN int ls_arrive(u32 *counter, u32 expected) {
     *counter = 0;
     return 1;
 }
-
-/* A kernel's phases: one takes the items it is given; several run to their end one after another. */
-#define LS_PHASE static inline
-#define LS_RUN(phase) phase(a, first_item, last_item, workers);
-#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1);

@@ -1,0 +1,34 @@
+/* memory_loop.h: how one thread of the CPU takes its share of the work, and stores past the caches. */
+
+/* A kernel's phases: one takes the items it is given; several run to their end one after another. */
+#define LS_PHASE static inline
+#define LS_RUN(phase) phase(a, first_item, last_item, workers);
+#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1);
+
+/* From this many bytes of results on that nobody reads back, a kernel writes them past the caches: a
+ * plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the nearest
+ * cache and sent off whole. */
+#define LS_STREAMED ((i64)64 << 20)
+#if defined(__SSE2__)
+typedef long long ls_line __attribute__((vector_size(16)));
+#ifdef __clang__
+#define LS_STORE_PAST(to, line) __builtin_nontemporal_store(line, to)
+#else
+#define LS_STORE_PAST(to, line) __builtin_ia32_movntdq(to, line)
+#endif
+LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
+    ls_line *lines = (ls_line *)to;
+    if (((u64)to & 15) == 0)
+        for (; bytes >= 16; bytes -= 16, from = (const char *)from + 16) {
+            ls_line line;
+            __builtin_memcpy(&line, from, 16);
+            LS_STORE_PAST(lines, line);
+            lines++;
+        }
+    __builtin_memcpy(lines, from, (u64)bytes);
+}
+LS_FN void ls_stream_end(void) { __builtin_ia32_sfence(); }
+#else
+LS_FN void ls_stream(void *to, const void *from, i64 bytes) { __builtin_memcpy(to, from, (u64)bytes); }
+LS_FN void ls_stream_end(void) {}
+#endif
