@@ -35,14 +35,15 @@ static bool write_text(const char *path, const char *source, size_t size, SimtDi
     return fclose(file) == 0 && good;
 }
 
-/* Runs one compiler: 0 and the library, its exit status, or -1 when there is no such compiler. */
+/* Compiling takes longer than running, so nothing is optimised but what LS_FN inlines.
+ * Runs one compiler: 0 and the library, its exit status, or -1 when there is no such compiler. */
 static int run_compiler(const char *compiler, const char *text, const char *library,
                         const char *log) {
     char *const words[] = {(char *)compiler,
                            "-x",
                            "c++",
                            "-std=c++17",
-                           "-O1",
+                           "-O0",
                            "-march=native",
                            "-ffp-contract=off",
                            "-fno-math-errno",
