@@ -4,25 +4,14 @@
 set -e
 cd "$(dirname "$0")/.."
 
-say() { printf '\n== %s\n' "$*"; }
-have() { command -v "$1" >/dev/null 2>&1; }
+. .ci/packages.sh
 
-missing=""
-have clang || have gcc || missing="$missing gcc libc6-dev"
-have cmake || missing="$missing cmake"
-have ninja || have make || missing="$missing ninja-build"
-if [ -n "$missing" ]; then
-    say "Installing$missing"
-    if ! have apt-get; then
-        echo "quickstart: please install$missing (a C11 compiler, CMake 3.20 and ninja or make), then try again" >&2
-        exit 1
-    fi
-    root=""
-    [ "$(id -u)" = 0 ] || root=sudo
-    $root apt-get update -qq
-    # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends $missing
-fi
+have clang || have gcc || need gcc gcc
+need cmake cmake
+have make || need ninja-build ninja
+have apt-get && need libc6-dev /usr/include/stdio.h
+# shellcheck disable=SC2086
+[ -z "$missing" ] || install_packages $missing
 
 say "Building Lockstep into build/"
 if [ ! -f build/CMakeCache.txt ]; then

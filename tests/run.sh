@@ -7,15 +7,24 @@
 set -e
 cd "$(dirname "$0")/.."
 
-say() { printf '\n== %s\n' "$*"; }
-have() { command -v "$1" >/dev/null 2>&1; }
+. .ci/packages.sh
 lit=/usr/lib/llvm-14/build/utils/lit/lit.py
 toolchains=$PWD/build/toolchains
+library="/usr/lib/$(uname -m)-linux-gnu"
+
+# NVRTC: the CUDA toolkit's where there is one, else NVIDIA's wheel, unpacked beside the build.
+find_nvrtc() {
+    for file in /usr/local/cuda*/lib64/libnvrtc.so /usr/local/cuda*/targets/*/lib/libnvrtc.so \
+        "$library"/libnvrtc.so* "$toolchains"/nvidia/*/lib/libnvrtc.so*; do
+        if [ -e "$file" ]; then
+            echo "$file"
+            return
+        fi
+    done
+}
+[ -n "$LOCKSTEP_NVRTC" ] || LOCKSTEP_NVRTC=$(find_nvrtc)
 
 # Packages, each with the thing that shows it is there.
-missing=""
-need() { [ -e "$2" ] || have "$2" || missing="$missing $1"; }
-library="/usr/lib/$(uname -m)-linux-gnu"
 need gcc gcc
 need clang clang
 need libc6-dev /usr/include/stdio.h
@@ -25,46 +34,28 @@ need python3 python3
 need llvm-14-tools "$lit"
 need libcmocka-dev /usr/include/cmocka.h
 need libamdhip64-dev "$library/libamdhip64.so"
-if [ -n "$missing" ]; then
-    say "Installing$missing"
-    if ! have apt-get; then
-        echo "tests/run.sh: please install$missing" >&2
-        exit 1
-    fi
-    root=""
-    [ "$(id -u)" = 0 ] || root=sudo
-    $root apt-get update -qq
-    # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends $missing
-fi
+[ -n "$LOCKSTEP_NVRTC" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
+# shellcheck disable=SC2086
+[ -z "$missing" ] || install_packages $missing
 
-# NVRTC: the CUDA toolkit's where there is one, else NVIDIA's wheel, unpacked beside the build.
-find_nvrtc() {
-    for file in /usr/local/cuda*/lib64/libnvrtc.so /usr/local/cuda*/targets/*/lib/libnvrtc.so \
-        "$library"/libnvrtc.so* "$toolchains"/nvidia/*/lib/libnvrtc.so*; do
-        [ -e "$file" ] && echo "$file" && return
-    done
-}
-if [ -z "$LOCKSTEP_NVRTC" ] && [ -z "$(find_nvrtc)" ]; then
+if [ -z "$LOCKSTEP_NVRTC" ]; then
     say "Fetching NVRTC (no CUDA toolkit here) into build/toolchains"
-    mkdir -p "$toolchains"
-    if ! python3 -m pip --version >/dev/null 2>&1; then
-        root=""
-        [ "$(id -u)" = 0 ] || root=sudo
-        $root apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends python3-pip
-    fi
-    if python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$toolchains" \
-        'nvidia-cuda-nvrtc-cu12>=12.8'; then
+    rm -rf "$toolchains" # what an interrupted run may have left
+    if python3 -m pip download --quiet --retries 1 --no-deps --only-binary :all: \
+        --dest "$toolchains/wheel" 'nvidia-cuda-nvrtc-cu12>=12.8'; then
         python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])' \
-            "$toolchains"/nvidia_cuda_nvrtc*.whl "$toolchains"
+            "$toolchains"/wheel/nvidia_cuda_nvrtc*.whl "$toolchains/unpacked"
+        mv "$toolchains/unpacked/nvidia" "$toolchains/nvidia"
+        rm -rf "$toolchains/wheel" "$toolchains/unpacked"
+        LOCKSTEP_NVRTC=$(find_nvrtc)
     else
-        echo "tests/run.sh: no NVRTC: the tests that need it are skipped" >&2
+        echo "tests/run.sh: NVRTC could not be fetched: the tests that need it are skipped" >&2
     fi
 fi
-if [ -z "$LOCKSTEP_NVRTC" ]; then
-    nvrtc=$(find_nvrtc)
-    [ -z "$nvrtc" ] || export LOCKSTEP_NVRTC="$nvrtc"
+if [ -n "$LOCKSTEP_NVRTC" ]; then
+    export LOCKSTEP_NVRTC
+else
+    unset LOCKSTEP_NVRTC
 fi
 
 say "Building (build/)"

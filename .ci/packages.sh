@@ -1,0 +1,36 @@
+# shellcheck shell=sh
+# Sourced by examples/quickstart.sh and tests/run.sh: finds out which Debian packages are missing and
+# installs them, as root or through sudo. What apt says goes to build/install.log.
+#   need PACKAGE THING            adds PACKAGE to $missing unless THING is a command or a file
+#   install_packages PACKAGE...   installs, or says what to install and stops the script
+missing=""
+
+say() { printf '\n== %s\n' "$*"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+need() { [ -e "$2" ] || have "$2" || missing="$missing $1"; }
+
+install_packages() {
+    if ! have apt-get; then
+        echo "$0: please install these first (Debian's names): $*" >&2
+        exit 1
+    fi
+    as_root=""
+    if [ "$(id -u)" != 0 ]; then
+        # sudo asks for a password where somebody can type one.
+        if ! have sudo || ! { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+            echo "$0: packages are missing, and only root can install them. As root:" >&2
+            echo "    apt-get install --no-install-recommends $*" >&2
+            exit 1
+        fi
+        as_root="sudo"
+    fi
+    say "Installing $*"
+    mkdir -p build
+    if ! { $as_root apt-get update -qq &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+            -o DPkg::Lock::Timeout=120 --no-install-recommends "$@"; } >build/install.log 2>&1; then
+        tail -n 20 build/install.log
+        echo "$0: apt-get could not install $* (all it said: build/install.log)" >&2
+        exit 1
+    fi
+}
