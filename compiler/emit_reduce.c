@@ -243,8 +243,11 @@ static void rows_simt(const Lines *r, Part part, Text *out) {
 static void columns_loop(const Lines *r, Part part, Text *out) {
     switch (part) {
     case PART_LEVELS:
-        text_printf(out, "%s %s_level[8][64], %s_row_level[4][64], %s_leaf[64];\n", r->type, r->s,
-                    r->s, r->s);
+        text_printf(out,
+                    "%s %s_level[8][64], %s_row_level[4][64], %s_leaf[64];\n"
+                    "for (int c = 0; c < 64; c++) %s_row_level[0][c] = %s_leaf[c] = "
+                    "ls_identity_%s();\n",
+                    r->type, r->s, r->s, r->s, r->s, r->s, r->kind);
         if (r->lse)
             text_printf(
                 out,
@@ -268,14 +271,13 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
             text_printf(out, "%s_to[c] = %s;\n", r->s, r->value);
         break;
     case PART_PUSH_ROW:
-        text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf, width);\n", r->kind, r->s,
-                    r->s);
+        text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf);\n", r->kind, r->s, r->s);
         break;
     case PART_PUSH_LANE:
         text_printf(out,
-                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_leaf, width);\n"
-                    "if (lane & 1) ls_push_columns_%s(%s_level, lane, %s_sum, width);\n"
-                    "else for (i64 c = 0; c < width; c++) %s_level[0][c] = %s_sum[c];\n",
+                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_leaf);\n"
+                    "if (lane & 1) ls_push_columns_%s(%s_level, lane, %s_sum);\n"
+                    "else for (i64 c = 0; c < 64; c++) %s_level[0][c] = %s_sum[c];\n",
                     r->type, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s, r->s, r->s);
         break;
     case PART_PASS_END:
@@ -285,8 +287,8 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
                         r->s, r->real, r->s);
         break;
     case PART_TILE:
-        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_leaf, width);\n",
-                    r->type, r->s, r->kind, r->s, r->s);
+        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_leaf);\n", r->type,
+                    r->s, r->kind, r->s, r->s);
         break;
     case PART_PUBLISH:
         text_printf(out,

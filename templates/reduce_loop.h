@@ -20,7 +20,7 @@ LS_FN i64 ls_live(i64 item, i64 inner, i64 tiles) {
 /* rows: the values of `count` rows that lie `wide` apart, each padded with the identity, end up in
  * values[0 .. count). tile: of one row; values[count .. 1024) is overwritten with the identity.
  * push_columns: the binary counter of reduce.h for 64 columns side by side; an even number is written
- * to level[0] by the caller. columns: where the value of `count` numbers stands, level or scratch. */
+ * to level[0] by the caller. All 64 are added, also those past the last column. columns: where the value of `count` numbers stands, level or scratch. */
 #define LS_GROUP_REDUCTION(kind, type)                                                             \
     LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                             \
         type half[512];                                                                            \
@@ -68,33 +68,31 @@ LS_FN i64 ls_live(i64 item, i64 inner, i64 tiles) {
     LS_CALLED type ls_tree_##kind(type *values, i64 count) {                                       \
         return ls_tree_alone_##kind(values, count, 1);                                             \
     }                                                                                              \
-    LS_CALLED void ls_push_columns_##kind(type (*level)[64], int number, const type *value,        \
-                                          i64 width) {                                             \
+    LS_FN void ls_add_columns_##kind(type *to, const type *a, const type *b) {                     \
+        for (int c = 0; c < 64; c++) to[c] = ls_combine_##kind(a[c], b[c]);                        \
+    }                                                                                              \
+    LS_FN void ls_push_columns_##kind(type (*level)[64], int number, const type *value) {          \
         type sum[64];                                                                              \
         int bit = 1;                                                                               \
         if (!(number & 1)) return;                                                                 \
         if (!(number & 2)) {                                                                       \
-            for (i64 c = 0; c < width; c++) level[1][c] = ls_combine_##kind(level[0][c], value[c]);\
+            ls_add_columns_##kind(level[1], level[0], value);                                      \
             return;                                                                                \
         }                                                                                          \
-        for (i64 c = 0; c < width; c++) sum[c] = ls_combine_##kind(level[0][c], value[c]);         \
-        for (; number >> (bit + 1) & 1; bit++)                                                     \
-            for (i64 c = 0; c < width; c++) sum[c] = ls_combine_##kind(level[bit][c], sum[c]);     \
-        for (i64 c = 0; c < width; c++) level[bit + 1][c] = ls_combine_##kind(level[bit][c], sum[c]);\
+        ls_add_columns_##kind(sum, level[0], value);                                               \
+        for (; number >> (bit + 1) & 1; bit++) ls_add_columns_##kind(sum, level[bit], sum);        \
+        ls_add_columns_##kind(level[bit + 1], level[bit], sum);                                    \
     }                                                                                              \
-    LS_CALLED const type *ls_columns_##kind(type (*level)[64], int count, type *scratch,           \
-                                            i64 width) {                                           \
+    LS_CALLED const type *ls_columns_##kind(type (*level)[64], int count, type *scratch) {         \
         int bit = 0;                                                                               \
         if (count == 0)                                                                            \
-            for (i64 c = 0; c < width; c++) scratch[c] = ls_identity_##kind();                     \
+            for (int c = 0; c < 64; c++) scratch[c] = ls_identity_##kind();                        \
         if (count == 0) return scratch;                                                            \
         while (!(count >> bit & 1)) bit++;                                                         \
         if (count >> bit == 1) return level[bit];                                                  \
-        for (i64 c = 0; c < width; c++) scratch[c] = level[bit][c];                                \
+        for (int c = 0; c < 64; c++) scratch[c] = level[bit][c];                                   \
         while (count >> ++bit)                                                                     \
-            if (count >> bit & 1)                                                                  \
-                for (i64 c = 0; c < width; c++)                                                    \
-                    scratch[c] = ls_combine_##kind(level[bit][c], scratch[c]);                     \
+            if (count >> bit & 1) ls_add_columns_##kind(scratch, level[bit], scratch);             \
         return scratch;                                                                            \
     }
 
