@@ -19,94 +19,96 @@
  * max are minimum and maximum of IEEE 754-2019: NaN wins, -0 is below +0. The sign of a NaN counts
  * as +, and sign(NaN) is NaN. pow_special puts the special cases of IEEE 754 pow onto `y`, the
  * result for a finite positive base. */
-#define LS_FLOAT(T, BITS, INT, SIGN, WHOLE, EVEN, INFINITE, NOT_A_NUMBER)                    \
-    LS_FN T ls_neg_##T(T x) {                                                                \
-        return -x;                                                                           \
-    }                                                                                        \
-    LS_FN T ls_abs_##T(T x) {                                                                \
-        return ls_from_bits_##T(ls_bits_##T(x) & ~(SIGN));                                   \
-    }                                                                                        \
-    LS_FN int ls_isnan_##T(T x) {                                                            \
-        return x != x;                                                                       \
-    }                                                                                        \
-    LS_FN int ls_isinf_##T(T x) {                                                            \
-        return ls_abs_##T(x) == INFINITE;                                                    \
-    }                                                                                        \
-    LS_FN int ls_isfinite_##T(T x) {                                                         \
-        return ls_abs_##T(x) < INFINITE;                                                     \
-    }                                                                                        \
-    LS_FN T ls_select_##T(int condition, T a, T b) {                                         \
-        return condition ? a : b;                                                            \
-    }                                                                                        \
-    /* `magnitude`, which is not negative, with the sign bit of `from` */                    \
-    LS_FN T ls_with_sign_##T(T magnitude, T from) {                                          \
-        return ls_from_bits_##T(ls_bits_##T(magnitude) | (ls_bits_##T(from) & (SIGN)));      \
-    }                                                                                        \
-    LS_FN T ls_copysign_##T(T x, T from) {                                                   \
-        T positive = ls_abs_##T(x);                                                          \
-        return from == from ? ls_with_sign_##T(positive, from) : positive;                   \
-    }                                                                                        \
-    LS_FN T ls_sign_##T(T x) {                                                               \
-        T y = x > 0 ? (T)1 : (T)0;                                                           \
-        y = x < 0 ? (T)-1 : y;                                                               \
-        return x == x ? y : x;                                                               \
-    }                                                                                        \
-    LS_FN T ls_round_##T(T x) {                                                              \
-        T size = ls_abs_##T(x), y = (size + (WHOLE)) - (WHOLE);                              \
-        return size < (WHOLE) ? ls_with_sign_##T(y, x) : x;                                  \
-    }                                                                                        \
-    LS_FN T ls_trunc_##T(T x) {                                                              \
-        T size = ls_abs_##T(x), y = (size + (WHOLE)) - (WHOLE);                              \
-        y = y > size ? y - 1 : y;                                                            \
-        return size < (WHOLE) ? ls_with_sign_##T(y, x) : x;                                  \
-    }                                                                                        \
-    LS_FN T ls_floor_##T(T x) {                                                              \
-        T y = ls_round_##T(x);                                                               \
-        return y > x ? y - 1 : y;                                                            \
-    }                                                                                        \
-    LS_FN T ls_ceil_##T(T x) {                                                               \
-        return -ls_floor_##T(-x);                                                            \
-    }                                                                                        \
-    LS_FN T ls_floordiv_##T(T a, T b) {                                                      \
-        return ls_floor_##T(a / b);                                                          \
-    }                                                                                        \
-    LS_FN T ls_mod_##T(T a, T b) {                                                           \
-        return a - ls_floor_##T(a / b) * b;                                                  \
-    }                                                                                        \
-    LS_FN T ls_min_##T(T a, T b) {                                                           \
-        T y = a < b ? a : b; /* b where either is NaN */                                     \
-        y = a == b ? ls_from_bits_##T(ls_bits_##T(a) | ls_bits_##T(b)) : y;                  \
-        return a == a ? y : a;                                                               \
-    }                                                                                        \
-    LS_FN T ls_max_##T(T a, T b) {                                                           \
-        T y = a > b ? a : b;                                                                 \
-        y = a == b ? ls_from_bits_##T(ls_bits_##T(a) & ls_bits_##T(b)) : y;                  \
-        return a == a ? y : a;                                                               \
-    }                                                                                        \
-    /* integer exponent by squaring, the rule of the language page */                        \
-    LS_FN T ls_powi_##T(T x, i64 exponent) {                                                 \
-        u64 left = exponent < 0 ? 0u - (u64)exponent : (u64)exponent;                        \
-        T y = 1, power = x;                                                                  \
-        while (left) {                                                                       \
-            y = left & 1u ? y * power : y;                                                   \
-            left >>= 1;                                                                      \
-            power = left ? power * power : power;                                            \
-        }                                                                                    \
-        return exponent < 0 ? 1 / y : y;                                                     \
-    }                                                                                        \
-    LS_FN T ls_pow_special_##T(T base, T exponent, T y) {                                    \
-        T size = ls_abs_##T(base), steps = ls_abs_##T(exponent);                             \
-        int zero = size == 0, infinite = size == INFINITE;                                   \
-        y = (zero | infinite) ? (zero != (exponent < 0) ? (T)0 : INFINITE) : y;              \
-        T capped =                                                                           \
-            steps < (EVEN) ? steps : (EVEN); /* from EVEN on all values are even integers */ \
-        INT whole = (INT)(steps == steps ? capped : 0);                                      \
-        int is_whole = (T)whole == capped;                                                   \
-        BITS odd = is_whole ? (BITS)whole & 1u : 0u;                                         \
-        y = ls_from_bits_##T(ls_bits_##T(y) | (odd ? ls_bits_##T(base) & (SIGN) : 0u));      \
-        y = ((base < 0) & !infinite & !is_whole) ? NOT_A_NUMBER : y;                         \
-        y = ((base == base) & (exponent == exponent)) ? y : NOT_A_NUMBER;                    \
-        return ((base == 1) | (exponent == 0)) ? (T)1 : y;                                   \
+#define LS_FLOAT(T, BITS, INT, SIGN, WHOLE, EVEN, INFINITE, NOT_A_NUMBER)                 \
+    LS_FN T ls_neg_##T(T x) {                                                             \
+        return -x;                                                                        \
+    }                                                                                     \
+    LS_FN T ls_abs_##T(T x) {                                                             \
+        return ls_from_bits_##T(ls_bits_##T(x) & ~(SIGN));                                \
+    }                                                                                     \
+    LS_FN int ls_isnan_##T(T x) {                                                         \
+        return x != x;                                                                    \
+    }                                                                                     \
+    LS_FN int ls_isinf_##T(T x) {                                                         \
+        return ls_abs_##T(x) == INFINITE;                                                 \
+    }                                                                                     \
+    LS_FN int ls_isfinite_##T(T x) {                                                      \
+        return ls_abs_##T(x) < INFINITE;                                                  \
+    }                                                                                     \
+    LS_FN T ls_select_##T(int condition, T a, T b) {                                      \
+        return condition ? a : b;                                                         \
+    }                                                                                     \
+    /* `magnitude`, which is not negative, with the sign bit of `from` */                 \
+    LS_FN T ls_with_sign_##T(T magnitude, T from) {                                       \
+        return ls_from_bits_##T(ls_bits_##T(magnitude) | (ls_bits_##T(from) & (SIGN)));   \
+    }                                                                                     \
+    LS_FN T ls_copysign_##T(T x, T from) {                                                \
+        T positive = ls_abs_##T(x);                                                       \
+        return from == from ? ls_with_sign_##T(positive, from) : positive;                \
+    }                                                                                     \
+    LS_FN T ls_sign_##T(T x) {                                                            \
+        T y = x > 0 ? (T)1 : (T)0;                                                        \
+        y = x < 0 ? (T)-1 : y;                                                            \
+        return x == x ? y : x;                                                            \
+    }                                                                                     \
+    LS_FN T ls_round_##T(T x) {                                                           \
+        T size = ls_abs_##T(x), y = (size + (WHOLE)) - (WHOLE);                           \
+        return size < (WHOLE) ? ls_with_sign_##T(y, x) : x;                               \
+    }                                                                                     \
+    LS_FN T ls_trunc_##T(T x) {                                                           \
+        T size = ls_abs_##T(x), y = (size + (WHOLE)) - (WHOLE);                           \
+        y = y > size ? y - 1 : y;                                                         \
+        return size < (WHOLE) ? ls_with_sign_##T(y, x) : x;                               \
+    }                                                                                     \
+    LS_FN T ls_floor_##T(T x) {                                                           \
+        T y = ls_round_##T(x);                                                            \
+        return y > x ? y - 1 : y;                                                         \
+    }                                                                                     \
+    LS_FN T ls_ceil_##T(T x) {                                                            \
+        return -ls_floor_##T(-x);                                                         \
+    }                                                                                     \
+    LS_FN T ls_floordiv_##T(T a, T b) {                                                   \
+        return ls_floor_##T(a / b);                                                       \
+    }                                                                                     \
+    LS_FN T ls_mod_##T(T a, T b) {                                                        \
+        return a - ls_floor_##T(a / b) * b;                                               \
+    }                                                                                     \
+    LS_FN T ls_min_##T(T a, T b) {                                                        \
+        T y = a < b ? a : b; /* b where either is NaN */                                  \
+        y = a == b ? ls_from_bits_##T(ls_bits_##T(a) | ls_bits_##T(b)) : y;               \
+        return a == a ? y : a;                                                            \
+    }                                                                                     \
+    LS_FN T ls_max_##T(T a, T b) {                                                        \
+        T y = a > b ? a : b;                                                              \
+        y = a == b ? ls_from_bits_##T(ls_bits_##T(a) & ls_bits_##T(b)) : y;               \
+        return a == a ? y : a;                                                            \
+    }                                                                                     \
+    /* integer exponent by squaring, the rule of the language page */                     \
+    LS_FN T ls_powi_##T(T x, i64 exponent) {                                              \
+        u64 left = exponent < 0 ? 0u - (u64)exponent : (u64)exponent;                     \
+        T y = 1, power = x;                                                               \
+        while (left) {                                                                    \
+            y = left & 1u ? y * power : y;                                                \
+            left >>= 1;                                                                   \
+            power = left ? power * power : power;                                         \
+        }                                                                                 \
+        return exponent < 0 ? 1 / y : y;                                                  \
+    }                                                                                     \
+    LS_FN T ls_pow_special_##T(T base, T exponent, T y) {                                 \
+        T size = ls_abs_##T(base), steps = ls_abs_##T(exponent);                          \
+        int zero = size == 0, infinite = size == INFINITE;                                \
+        T limit = zero != (exponent < 0) ? (T)0 : INFINITE;                               \
+        y = (zero | infinite) ? limit : y;                                                \
+        /* from EVEN on all values are even integers; NaN goes with them */               \
+        BITS steps_bits = ls_bits_##T(steps), even_bits = ls_bits_##T(EVEN);              \
+        T capped = ls_from_bits_##T(steps_bits < even_bits ? steps_bits : even_bits);     \
+        INT whole = (INT)capped;                                                          \
+        int is_whole = (((capped + (WHOLE)) - (WHOLE)) == capped) | (capped >= (WHOLE));  \
+        BITS odd = (BITS)whole & (BITS)is_whole & 1u; /* then the sign is the base's */   \
+        y = ls_from_bits_##T(ls_bits_##T(y) | ((0u - odd) & ls_bits_##T(base) & (SIGN))); \
+        int invalid = (base < 0) & !infinite & !is_whole;                                 \
+        y = (invalid | (base != base) | (exponent != exponent)) ? NOT_A_NUMBER : y;       \
+        return ((base == 1) | (exponent == 0)) ? (T)1 : y;                                \
     }
 LS_FLOAT(f32, u32, i32, 0x80000000u, 0x1p23f, 0x1p24f, LS_INFINITY_F32, LS_NAN_F32)
 LS_FLOAT(f64, u64, i64, 0x8000000000000000u, 0x1p52, 0x1p53, LS_INFINITY_F64, LS_NAN_F64)
@@ -294,9 +296,9 @@ LS_FN f32 ls_pow_f32(f32 x, f32 y) { /* 0.94 ulp: 2^(y log2 |x|), the product in
     f32 capped = ls_abs_f32(y) > 0x1p33f ? ls_with_sign_f32(0x1p33f, y) : y;
     f32 high = capped * logarithm.high;
     f32 low = ls_fma_f32(capped, logarithm.low, ls_fma_f32(capped, logarithm.high, -high));
-    low = ls_abs_f32(high) < 200.0f ? low : 0.0f;
-    high = high > 200.0f ? 200.0f : high;
-    high = high < -200.0f ? -200.0f : high;
+    int inside = ls_abs_f32(high) < 200.0f; /* beyond it the result is 0 or infinite */
+    low = inside ? low : 0.0f;
+    high = inside ? high : ls_with_sign_f32(200.0f, high);
     f32 t = high + 12583166.0f;
     f32 r = (high - (t - 12583166.0f)) + low;
     return ls_pow_special_f32(x, y, ls_scale_by_two(ls_exp2_polynomial(r), ls_bits_f32(t)));
@@ -623,9 +625,9 @@ LS_FN f64 ls_pow_f64(f64 x, f64 y) {
     f64 capped = ls_abs_f64(y) > 0x1p65 ? ls_with_sign_f64(0x1p65, y) : y;
     f64 high = capped * logarithm.high;
     f64 low = ls_fma_f64(capped, logarithm.low, ls_fma_f64(capped, logarithm.high, -high));
-    low = ls_abs_f64(high) < 1100.0 ? low : 0.0;
-    high = high > 1100.0 ? 1100.0 : high;
-    high = high < -1100.0 ? -1100.0 : high;
+    int inside = ls_abs_f64(high) < 1100.0;
+    low = inside ? low : 0.0;
+    high = inside ? high : ls_with_sign_f64(1100.0, high);
     f64 bias = 0x1.8p52 + 2046.0, t = high + bias;
     f64 part = high - (t - bias), ln2 = 0x1.62e42fefa39efp-1; /* 2^(part + low) = exp(r + r_low) */
     f64 r = part * ln2, r_low = ls_fma_f64(part, ln2, -r);

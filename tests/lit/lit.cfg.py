@@ -47,3 +47,5 @@ if os.path.exists("/usr/local/cuda/lib64/libnvrtc.so") or "LOCKSTEP_NVRTC" in os
 if glob.glob("/usr/lib/*/libamdhip64.so*") + glob.glob("/usr/lib/*/libhiprtc*.so*") or \
         "LOCKSTEP_HIPRTC" in os.environ:
     config.available_features.add("hiprtc")
+if os.uname().machine == "x86_64":
+    config.available_features.add("x86")
