@@ -4,7 +4,7 @@
 set -e
 cd "$(dirname "$0")/.."
 
-. .ci/packages.sh
+. .ci/setup.sh
 
 have clang || have gcc || need gcc gcc
 need cmake cmake
@@ -14,12 +14,7 @@ have apt-get && need libc6-dev /usr/include/stdio.h
 [ -z "$missing" ] || install_packages $missing
 
 say "Building Lockstep into build/"
-if [ ! -f build/CMakeCache.txt ]; then
-    generator="Unix Makefiles"
-    have ninja && generator=Ninja
-    cmake -S . -B build -G "$generator" >build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }
-    mv build.log build/configure.log
-fi
+configure_build
 cmake --build build --parallel "$(nproc)" --target lockstep_command linreg >build/build.log 2>&1 ||
     { tail -n 40 build/build.log; exit 1; }
 echo "done: build/lockstep and build/examples/linreg/linreg"
@@ -30,14 +25,14 @@ build/lockstep devices || true
 say "Training: 10,000 samples of 64 features, batches of 256, SGD, on the best device found"
 build/examples/linreg/linreg --steps 1000
 
-cat <<'EOT'
+cat <<EOT
 
 == What happened
 examples/linreg/linreg.step, seven lines of formulas, was compiled into one kernel that does a whole
 training step: forward pass, gradient, update, loss, count and NaN check. Each of the 40 minibatches was
 captured once as a graph; training replayed the graphs, and the host only looked every 50 steps.
 
-== Try next
+== Try next (in $PWD)
   build/lockstep explain examples/linreg/linreg.step --size b=256,k=64    the plan, and why it is one kernel
   build/lockstep emit examples/linreg/linreg.step --target cuda           the kernel, for people to read
   sh examples/adamw/run.sh                                                AdamW on a .safetensors file

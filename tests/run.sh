@@ -7,7 +7,7 @@
 set -e
 cd "$(dirname "$0")/.."
 
-. .ci/packages.sh
+. .ci/setup.sh
 lit=/usr/lib/llvm-14/build/utils/lit/lit.py
 toolchains=$PWD/build/toolchains
 library="/usr/lib/$(uname -m)-linux-gnu"
@@ -59,9 +59,7 @@ else
 fi
 
 say "Building (build/)"
-if [ ! -f build/CMakeCache.txt ]; then
-    cmake -S . -B build -G Ninja
-fi
+configure_build
 cmake --build build --parallel 2
 
 say "Running the tests (lit)"

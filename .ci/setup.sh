@@ -1,8 +1,9 @@
 # shellcheck shell=sh
-# Sourced by examples/quickstart.sh and tests/run.sh: finds out which Debian packages are missing and
-# installs them, as root or through sudo. What apt says goes to build/install.log.
+# Sourced by examples/quickstart.sh and tests/run.sh, with the checkout as the working directory.
 #   need PACKAGE THING            adds PACKAGE to $missing unless THING is a command or a file
-#   install_packages PACKAGE...   installs, or says what to install and stops the script
+#   install_packages PACKAGE...   installs Debian packages as root or through sudo (apt's words go to
+#                                 build/install.log), or says what to install and stops the script
+#   configure_build               prepares build/ with ninja, else make, unless that is done
 missing=""
 
 say() { printf '\n== %s\n' "$*"; }
@@ -33,4 +34,20 @@ install_packages() {
         echo "$0: apt-get could not install $* (all it said: build/install.log)" >&2
         exit 1
     fi
+}
+
+configure_build() {
+    if [ -f build/build.ninja ] || [ -f build/Makefile ]; then
+        return 0
+    fi
+    mkdir -p build
+    rm -rf build/CMakeCache.txt build/CMakeFiles # of a run that ended before its time
+    generator="Unix Makefiles"
+    if have ninja; then
+        generator=Ninja
+    fi
+    cmake -S . -B build -G "$generator" >build/configure.log 2>&1 || {
+        cat build/configure.log
+        exit 1
+    }
 }
