@@ -213,7 +213,10 @@ static StreamText stream_lines(Emitter *e) {
     return text;
 }
 
+/* Loads before the element loop and stores after it; in a map every four is whole. */
 static void four_lines(Emitter *e, Text *loads, Text *stores) {
+    const bool map = e->phase->shape == SHAPE_MAP;
+    const char *form = map ? "_four" : "4", *live = map ? "" : ", live, whole";
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->four[i]) continue;
         const char *type = type_info[e->plan->arrays[i].type].c_name;
@@ -223,15 +226,15 @@ static void four_lines(Emitter *e, Text *loads, Text *stores) {
                 stored = true;
         const char *index =
             emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
+        text_printf(loads, "ls_four_%s %s", type, e->four_name[i]);
         if (plan_value_reads(e->plan, e->phase, i))
-            text_printf(loads, "ls_four_%s %s = ls_load4_%s(%s, %s, live, whole);\n", type,
-                        e->four_name[i], type, emit_data(e, i), index);
-        else
-            text_printf(loads, "ls_four_%s %s;\n", type, e->four_name[i]);
+            text_printf(loads, " = ls_load%s_%s(%s, %s%s)", form, type, emit_data(e, i), index,
+                        live);
+        text_puts(loads, ";\n");
         if (stored)
-            text_printf(stores, "%sls_store4_%s(%s, %s, live, whole, %s);\n",
-                        e->two_passes ? "if (pass == 1) " : "", type, emit_data(e, i), index,
-                        e->four_name[i]);
+            text_printf(stores, "%sls_store%s_%s(%s, %s%s, %s);\n",
+                        e->two_passes ? "if (pass == 1) " : "", form, type, emit_data(e, i), index,
+                        live, e->four_name[i]);
     }
 }
 
@@ -426,6 +429,45 @@ static void open_phase(Emitter *e, uint32_t number) {
             e->two_passes = true;
 }
 
+/* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
+static bool add_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
+                            const char *push) {
+    bool used = false;
+    for (size_t i = 0; i < e->inner_count; i++)
+        used |= has_word(body, e->inner[i].name) || has_word(stores, e->inner[i].name) ||
+                has_word(push, e->inner[i].name);
+    if (used) decode(e, out, e->inner, e->inner_count, "at", false);
+    return used;
+}
+
+/* The same in a loop over the elements of a four, where `at` has to be computed. */
+static void element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
+                                const char *stores, const char *push) {
+    Text coordinates = text_open(e->arena);
+    if (add_coordinates(e, &coordinates, body, stores, push) || has_word(push, "at"))
+        text_printf(out, "const i64 at = %s;\n%s", at, coordinates.data);
+}
+
+/* The loop of a map that goes by fours; "" when no array does. The loop after it takes elements on
+ * their own, so from then on no array goes by fours. */
+static const char *map_fours(Emitter *e, const Roots *roots, unsigned available) {
+    Text loads = text_open(e->arena), fours = text_open(e->arena), body = text_open(e->arena);
+    Text stores = text_open(e->arena), decoded = text_open(e->arena), text = text_open(e->arena);
+    four_lines(e, &loads, &fours);
+    if (!loads.size) return "";
+    emit_section(e, &body, roots->values, roots->count, available, PLACE_ELEMENT);
+    emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
+    element_coordinates(e, &decoded, "first + e", body.data, stores.data, "");
+    Hole holes[] = {{"LOADS", loads.data},
+                    {"DECODE", decoded.data},
+                    {"BODY", body.data},
+                    {"STORES", stores.data},
+                    {"FOUR_STORES", fours.data}};
+    emit_fill(e, &text, "map_fours.simt.k", holes, COUNT(holes));
+    memset(e->four, 0, e->plan->array_count * sizeof *e->four);
+    return text.data;
+}
+
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
 static const char *bases_text(Emitter *e) {
     Text text = text_open(e->arena);
@@ -467,8 +509,11 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
         add_rows(e, &rows, &roots, before);
         emit_section(e, &row, rows.values, rows.count, before, PLACE_ROW);
     }
+    const bool map = simt && phase->shape == SHAPE_MAP;
+    const char *by_fours = map ? map_fours(e, &roots, before) : "";
     emit_section(e, &body, roots.values, roots.count, before, PLACE_ELEMENT);
-    const char *guard = !simt ? (e->two_passes ? "if (pass == 1) " : "")
+    const char *guard = map     ? ""
+                        : !simt ? (e->two_passes ? "if (pass == 1) " : "")
                         : columns
                             ? (e->two_passes ? "if (pass == 1 && own_column < columns) "
                                              : "if (own_column < columns) ")
@@ -490,22 +535,13 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     /* Coordinates. */
     decode(e, &outer_decoded, e->outer, e->outer_count - (columns ? 1 : 0), "outer", false);
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
-    if (simt && !columns) {
-        decode(e, &decoded, e->inner, e->inner_count, "at", false);
-        bool coordinates = false;
-        for (size_t i = 0; i < e->inner_count; i++)
-            coordinates |= has_word(body.data, e->inner[i].name) ||
-                           has_word(stores.data, e->inner[i].name) ||
-                           has_word(push, e->inner[i].name);
-        Text at = text_open(e->arena);
-        if (coordinates || has_word(push, "at"))
-            text_printf(&at, "const i64 at = ls_least(first + e, %s - 1);\n",
-                        phase->shape == SHAPE_MAP ? "count" : "inner");
-        if (coordinates) text_puts(&at, decoded.data);
-        decoded = at;
-    } else {
+    if (map)
+        add_coordinates(e, &decoded, body.data, stores.data, "");
+    else if (simt && !columns)
+        element_coordinates(e, &decoded, "ls_least(first + e, inner - 1)", body.data, stores.data,
+                            push);
+    else
         decode(e, &decoded, e->inner, e->inner_count, "at", !columns);
-    }
     Text leaf_push = text_open(e->arena);
     if (!simt && phase->shape == SHAPE_ROWS && phase->reduction_count)
         text_printf(&leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n",
@@ -540,6 +576,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
          streams.decide.size ? "ls_least(last - at, stream ? 1024 : last - at)" : "(last - at)"},
         {"STREAM_BLOCKS", streams.blocks.data},
         {"STREAM_END", streams.decide.size ? "if (stream) ls_stream_end();\n" : ""},
+        {"FOURS", by_fours},
+        {"WHOLE", *by_fours ? "whole + " : ""},
         {"LOADS", loads.data},
         {"BODY", body.data},
         {"PUSH", leaf_push.data},

@@ -1,11 +1,19 @@
-/* memory_simt.h: four neighbours at once. LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load4_bf16 and
- * ls_store4_bf16: one access of 4 * sizeof(storage) bytes (two of 16 for 8-byte types) where `whole` says
- * that all four are live and the address is a multiple of that; element by element otherwise.
- * Dead ones read as 0 and are not written. */
+/* memory_simt.h: four neighbours at once, in one access of 4 * sizeof(storage) bytes (two of 16 for
+ * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16,
+ * and for the ends of rows ls_load4_bf16 and ls_store4_bf16: the same where `whole` says that all four
+ * are live and the address is a multiple of that; element by element otherwise. Dead ones read as 0
+ * and are not written. */
 
 /* Items of work go to the groups of the grid in turn. */
 LS_FN i64 ls_first_item(void) { return (i64)ls_block() * ls_groups() + ls_group(); }
 LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
+
+/* Elements on their own go to the threads of the grid in turn. */
+LS_FN i64 ls_first_element(void) { return (i64)ls_block() * ls_threads() + ls_thread(); }
+LS_FN i64 ls_element_step(void) { return (i64)ls_blocks() * ls_threads(); }
+
+/* Before a loop that is not worth unrolling. */
+#define LS_ROLLED _Pragma("unroll 1")
 
 /* A kernel's phases: one takes its items from the grid; so do several, in one block. */
 #define LS_PHASE LS_FN
@@ -19,6 +27,19 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
     struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {        \
         storage at[4];                                                                             \
     };                                                                                             \
+    LS_FN ls_four_##storage ls_load_four_##storage(const storage *data, i64 index) {               \
+        const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                    \
+        ls_four_##storage four;                                                                    \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                      \
+        return four;                                                                               \
+    }                                                                                              \
+    LS_FN void ls_store_four_##storage(storage *data, i64 index, const ls_four_##storage &four) {  \
+        ls_raw_##storage raw;                                                                      \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                        \
+        *(ls_raw_##storage *)(data + index) = raw;                                                 \
+    }                                                                                              \
     LS_FN ls_four_##storage ls_load4_##storage(const storage *data, i64 index, int live,           \
                                                int whole) {                                        \
         ls_raw_##storage raw;                                                                      \
