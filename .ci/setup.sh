@@ -20,7 +20,7 @@ install_packages() {
         # sudo asks for a password where somebody can type one.
         if ! have sudo || ! { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
             echo "$0: packages are missing, and only root can install them. As root:" >&2
-            echo "    apt-get install --no-install-recommends $*" >&2
+            echo "    apt-get update && apt-get install --no-install-recommends $*" >&2
             exit 1
         fi
         as_root="sudo"
