@@ -9,8 +9,10 @@ if [ ! -x "$lockstep" ]; then
     exit 1
 fi
 mkdir -p "$out"
-python3 "$here/make_inputs.py" "$out/model.safetensors"
 set -x
+"$lockstep" run "$here/inputs.step" weights='normal(100000; 1)' noise='normal(100000; 2)' \
+    -o p="$out/model.safetensors" -o m="$out/model.safetensors" \
+    -o v="$out/model.safetensors" -o g="$out/model.safetensors"
 "$lockstep" explain "$here/adamw.step" --size n=100000
 "$lockstep" run "$here/adamw.step" \
     p="$out/model.safetensors:p" m="$out/model.safetensors:m" \
