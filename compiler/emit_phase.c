@@ -296,7 +296,7 @@ static const char *comment_text(Emitter *e) {
         text_puts(&text, ":");
         for (size_t i = 0; i < e->phase->reduction_count; i++) {
             const Value *value = &e->f->values[e->phase->reductions[i]];
-            text_printf(&text, "%s %s%s%s", i ? "," : "", op_info[value->op].name,
+            text_printf(&text, "%s %s%s%s", i ? "," : "", plan_reduction(value),
                         value->name ? " " : "", value->name ? value->name : "");
         }
     }

@@ -196,13 +196,14 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
     const ls_image *image;
     const void *code;
     size_t size;
+    *stats = (RtcKernelStats){-1, -1, -1};
+    if (target_for(target) == &target_c) return true; /* a shared object tells none of it */
     /* These set the point to unwind to themselves, so it is kept over them. */
     jmp_buf unwind;
     memcpy(&unwind, &r->c->compiler.unwind, sizeof unwind);
     ls_status status = ls_compilation_image(r->c, r->number, target, &image);
     if (status == LS_OK) status = ls_compilation_code(r->c, image, r->variant, &code, &size, NULL);
     memcpy(&r->c->compiler.unwind, &unwind, sizeof unwind);
-    *stats = (RtcKernelStats){-1, -1, -1};
     if (status != LS_OK) return false;
     rtc_inspect(target, code, size, image->variants[r->variant].kernels[kernel].name, stats);
     return true;
@@ -361,7 +362,7 @@ static void print_dot(Report *r) {
         for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count; p++)
             for (size_t i = 0; i < r->plan->phases[p].reduction_count; i++) {
                 const Value *value = &r->plan->function->values[r->plan->phases[p].reductions[i]];
-                text_printf(&r->out, "\\n%s%s%s", op_info[value->op].name, value->name ? " " : "",
+                text_printf(&r->out, "\\n%s%s%s", plan_reduction(value), value->name ? " " : "",
                             value->name ? value->name : "");
             }
         text_puts(&r->out, "\"];\n");

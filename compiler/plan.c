@@ -222,7 +222,7 @@ static void add_temporaries(Planner *p, const bool *live) {
             if (i != p->home[v] && p->plan->phases[i].needed[v]) carried = true;
         if (!carried) continue;
         const char *name =
-            arena_printf(p->arena, "%s_%u", value->name ? value->name : op_info[value->op].name, v);
+            arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
         uint32_t array = add_array(p, (Array){name, (Type)value->type, value->axes, v, UINT32_MAX});
         Phase *phase = &p->plan->phases[p->home[v]];
         phase->stores = arena_grow(p->arena, phase->stores, phase->store_count,
@@ -256,12 +256,12 @@ static void explain_split(Planner *p, uint32_t index) {
     if (index == 0) return;
     const Phase *before = &p->plan->phases[index - 1];
     const char *waits = NULL;
-    for (ValueId v = 1; v < p->function->value_count && !waits; v++)
-        if (phase->needed[v] && is_reduction(&p->function->values[v]) && p->home[v] < index)
-            waits =
-                arena_printf(p->arena, "it needs the finished %s of an earlier phase",
-                             p->function->values[v].name ? p->function->values[v].name
-                                                         : op_info[p->function->values[v].op].name);
+    for (ValueId v = 1; v < p->function->value_count && !waits; v++) {
+        const Value *value = &p->function->values[v];
+        if (phase->needed[v] && is_reduction(value) && p->home[v] < index)
+            waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
+                                 value->name ? value->name : plan_reduction(value));
+    }
     if (waits)
         phase->why = waits;
     else if ((before->outer | before->inner) != (phase->outer | phase->inner))
@@ -316,6 +316,12 @@ double plan_elements(AxisSet axes, const int64_t *sizes) {
     for (int a = 0; a < LS_AXES_MAX; a++)
         if (axes >> a & 1) elements *= (double)sizes[a];
     return elements;
+}
+
+const char *plan_reduction(const Value *value) {
+    static const char prefix[] = "reduce_"; /* tells `max` of an axis from `max` of two values */
+    const char *name = op_info[value->op].name;
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
 }
 
 double plan_array_bytes(const Array *array, const int64_t *sizes) {

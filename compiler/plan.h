@@ -70,6 +70,8 @@ Plan *plan_build(const Function *function);
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array);
 /* Bytes of an array's elements visited once; `sizes` by axis. */
 double plan_array_bytes(const Array *array, const int64_t *sizes);
+/* A reduction as the language spells it. */
+const char *plan_reduction(const Value *value);
 double plan_elements(AxisSet axes, const int64_t *sizes);
 
 /* target_*.c: what a dialect is. */
