@@ -1,12 +1,29 @@
-"""A lit format for programs, so that one runner, one -j and one summary serve every kind of test."""
+"""lit formats for texts and for programs, so that one runner and one summary serve every test."""
 import os
 import signal
 import subprocess
 
 import lit.formats
 import lit.Test
+import lit.TestRunner
 
 TIME_LIMIT = 600  # seconds; the slowest test takes a tenth of it on two quiet cores
+
+
+def escaped(path):
+    """A path as the shell reads it, bare or within the single quotes of a script for another shell."""
+    return path.replace(" ", "\\ ")
+
+
+class Texts(lit.formats.ShTest):
+    """lit's own format for texts, save that a checkout's path may have spaces."""
+
+    def execute(self, test, lit_config):
+        directory, base = lit.TestRunner.getTempPaths(test)
+        source = test.getSourcePath()
+        paths = [("%s", source), ("%S", os.path.dirname(source)), ("%t", base + ".tmp"), ("%T", directory)]
+        return lit.TestRunner.executeShTest(test, lit_config, self.execute_external,
+                                            [(name, escaped(path)) for name, path in paths])
 
 
 class Programs(lit.formats.TestFormat):

@@ -6,10 +6,7 @@ import os
 import shutil
 import sys
 
-import lit.formats
-
 config.name = "text"
-config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".step", ".test", ".ir"]
 config.excludes = ["Inputs", "inputs"]
 config.test_source_root = os.path.join(config.lockstep_source, "tests", "lit")
@@ -17,6 +14,9 @@ config.test_exec_root = os.path.join(config.lockstep_build, "tests", "lit")
 
 sys.path.insert(0, config.test_source_root)
 from common import test_environment
+from formats import Texts, escaped
+
+config.test_format = Texts(True)
 
 config.environment.clear()
 config.environment.update(test_environment(config.lockstep_build))
@@ -36,9 +36,9 @@ def built_tool(name):
 
 
 config.substitutions += [
-    ("%lockstep", os.path.join(config.lockstep_build, "lockstep")),
-    ("%ir_tool", built_tool("ir_tool")),
-    ("%root", config.lockstep_source),
+    ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
+    ("%ir_tool", escaped(built_tool("ir_tool"))),
+    ("%root", escaped(config.lockstep_source)),
     (r"\bFileCheck\b", llvm_tool("FileCheck")),
     (r"(?<![-\w/%])not(?= )", llvm_tool("not")),
 ]
