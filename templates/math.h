@@ -1,10 +1,11 @@
 /* math.h: the functions of the language on f32 and f64, one text for C, CUDA C and HIP C, after a
  * prelude. Only + - * / sqrt fma, compares, selects and integer operations, so the bits are the
- * same everywhere; no tables, and no branches but the one for huge angles. NaN results have any
- * bits: stores make them canonical. The bound beside a function is its largest error over all
- * inputs, in units in the last place (ulp); tests/numerics holds each one. Coefficients without a
- * source are minimax fits on the stated interval, rounded to f32 one after the other (Brisebarre
- * and Chevillard, "Efficient polynomial L-infinity approximations", ARITH 2007). */
+ * same everywhere; no tables, and no branches but the loop of powi and the one for huge angles. NaN
+ * results have any bits: stores make them canonical. The bound beside a function is its largest
+ * error over all inputs, in units in the last place (ulp); tests/numerics holds each one.
+ * Coefficients without a source are minimax fits on the stated interval, rounded to f32 one after
+ * the other (Brisebarre and Chevillard, "Efficient polynomial L-infinity approximations", ARITH
+ * 2007). */
 #ifndef LS_MATH
 #define LS_MATH
 
