@@ -44,10 +44,10 @@ typedef struct Emitter {
     const char **data_name;          /* by array: the pointer's variable, NULL until used */
     bool *four;                      /* by array: accessed by fours in the element loop */
     const char **four_name;
-    const char **block_name;         /* by array: the block its results may stream from, or NULL */
-    const char **at_name; /* by array: the element loop's base offset, NULL if unused */
-    const char **text_of; /* by value: its name or expression */
-    const char **name_of; /* by value: its variable, kept for a second emission */
+    const char **block_name; /* by array: the block its results may stream from, or NULL */
+    const char **at_name;    /* by array: the element loop's base offset, NULL if unused */
+    const char **text_of;    /* by value: its name or expression */
+    const char **name_of;    /* by value: its variable, kept for a second emission */
     uint32_t *uses;
     bool *ready; /* by value: stands in a row section already */
     uint32_t last_line;
@@ -56,6 +56,10 @@ typedef struct Emitter {
 
 /* emit_value.c */
 const char *emit_unique(Emitter *e, const char *wish);
+/* The same for a name that others are made from, STEM_SUFFIX, which become taken too. */
+const char *emit_stem(Emitter *e, const char *wish, const char *const *suffixes);
+/* Text of somebody else's within a comment, which it cannot end. */
+void emit_quote(Text *out, const char *begin, const char *end);
 const char *emit_type(Type type); /* a value's C type: bool is int */
 const char *emit_constant(Emitter *e, Type type, uint64_t bits);
 const char *emit_data(Emitter *e, uint32_t array); /* the array's pointer variable */

@@ -57,7 +57,8 @@ static size_t make_groups(Emitter *e, AxisSet axes, Group *groups) {
             text_printf(&name, "%s%s", name.size ? "_" : "", e->f->axes[axis].name);
             text_printf(&size, "%s%s", size.size ? " * " : "", e->size_name[axis]);
         }
-        groups[i].name = emit_unique(e, name.data);
+        static const char *const suffixes[] = {"first", "above", NULL};
+        groups[i].name = emit_stem(e, name.data, suffixes);
         groups[i].size = size.data;
     }
     return count;
@@ -177,10 +178,8 @@ static void find_streams(Emitter *e) {
         for (size_t p = 0; p < e->plan->phase_count; p++)
             read |= plan_value_reads(e->plan, &e->plan->phases[p], store->array);
         if (read || store->level != LEVEL_ELEMENT) continue;
-        const char *name = emit_unique(e, e->field_name[store->array]);
-        emit_unique(e, arena_printf(e->arena, "%s_block", name));
-        emit_unique(e, arena_printf(e->arena, "%s_to", name));
-        e->block_name[store->array] = name;
+        static const char *const suffixes[] = {"block", "to", NULL};
+        e->block_name[store->array] = emit_stem(e, e->field_name[store->array], suffixes);
         count++;
     }
 }

@@ -85,21 +85,13 @@ bool emit_is_flat(const Emitter *e) {
     return false;
 }
 
-/* The variable stem of a reduction, and the name of its result. The names made from it are taken
- * too. */
+/* The variable stem of a reduction, and the name of its result. */
 static const char *stem_of(Emitter *e, ValueId r) {
     static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most",
-                                           "base", "top",   "to",        "sum"};
+                                           "base", "top",   "to",        "sum",  NULL};
     const Value *value = &e->f->values[r];
-    while (!e->name_of[r]) {
-        const char *stem = emit_unique(e, value->name ? value->name : op_info[value->op].name);
-        bool all_free = true;
-        for (size_t i = 0; i < COUNT(suffixes); i++) {
-            const char *wish = arena_printf(e->arena, "%s_%s", stem, suffixes[i]);
-            if (strcmp(emit_unique(e, wish), wish) != 0) all_free = false;
-        }
-        if (all_free) e->name_of[r] = stem;
-    }
+    if (!e->name_of[r])
+        e->name_of[r] = emit_stem(e, value->name ? value->name : op_info[value->op].name, suffixes);
     return e->name_of[r];
 }
 

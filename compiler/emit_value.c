@@ -17,29 +17,20 @@ enum { INLINE_LENGTH = 56 };
 
 /* Words a source's name must not become: keywords of C and C++, and what skeletons and preludes
  * use. */
-static const char *const reserved[] = {
-    "alignas",  "alignof",  "and",       "and_eq",     "asm",          "auto",       "bitand",
-    "bitor",    "bool",     "break",     "case",       "catch",        "char",       "class",
-    "compl",    "const",    "constexpr", "continue",   "decltype",     "default",    "delete",
-    "do",       "double",   "else",      "enum",       "explicit",     "export",     "extern",
-    "false",    "float",    "for",       "friend",     "goto",         "if",         "inline",
-    "int",      "long",     "mutable",   "namespace",  "new",          "noexcept",   "not",
-    "not_eq",   "nullptr",  "operator",  "or",         "or_eq",        "private",    "protected",
-    "public",   "register", "restrict",  "return",     "short",        "signed",     "sizeof",
-    "static",   "struct",   "switch",    "template",   "this",         "throw",      "true",
-    "try",      "typedef",  "typeid",    "typename",   "union",        "unsigned",   "using",
-    "virtual",  "void",     "volatile",  "while",      "xor",          "xor_eq",     "main",
-    "linux",    "unix",     "half",      "warpSize",   "f64",          "f32",        "i64",
-    "i32",      "u64",      "u32",       "i16",        "u16",          "i8",         "u8",
-    "bool8",    "f16",      "bf16",      "e4m3",       "e5m2",         "a",          "e",
-    "c",        "at",       "end",       "first",      "last",         "item",       "outer",
-    "outers",   "inner",    "tile",      "tiles",      "strip",        "chunk",      "chunks",
-    "whole", "stream",    "wide",     "together",  "batch",      "begin",        "columns",    "width",
-    "lane",     "lanes",    "row",       "rows",       "live",         "count",      "leaf",
-    "part",     "parts",    "parent",    "parents",    "level",        "mark",       "run",
-    "brothers", "complete", "pass",      "own_column", "first_column", "first_item", "last_item",
-    "workers",  "worker",   "arguments", "min",        "max",          "abs",        "threadIdx",
-    "blockIdx", "blockDim", "gridDim",   "NULL",       "INFINITY",     "NAN",        "EOF"};
+static const char reserved[] =
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl "
+    "const constexpr continue decltype default delete do double else enum explicit export "
+    "extern false float for friend goto if inline int long mutable namespace new noexcept not "
+    "not_eq nullptr operator or or_eq private protected public register restrict return short "
+    "signed sizeof static struct switch template this throw true try wchar_t char8_t char16_t "
+    "char32_t thread_local static_assert static_cast const_cast dynamic_cast reinterpret_cast "
+    "typedef typeid typename union unsigned using virtual void volatile while xor xor_eq main "
+    "linux unix half warpSize f64 f32 i64 i32 u64 u32 i16 u16 i8 u8 bool8 f16 bf16 e4m3 e5m2 "
+    "a e c at end first last item outer outers inner tile tiles strip chunk chunks whole "
+    "stream wide together batch begin columns width lane lanes row rows live count leaf part "
+    "parts parent parents level mark run brothers complete pass own_column first_column "
+    "first_item last_item workers worker arguments min max abs threadIdx blockIdx blockDim "
+    "gridDim NULL INFINITY NAN EOF";
 
 static size_t names_slot(const Names *names, const char *name) {
     size_t hash = 5381;
@@ -62,7 +53,11 @@ static void names_add(Emitter *e, const char *name) {
             }
         *names = larger;
         if (names->count == 0)
-            for (size_t i = 0; i < COUNT(reserved); i++) names_add(e, reserved[i]);
+            for (const char *word = reserved; *word; word += strspn(word, " ")) {
+                const size_t size = strcspn(word, " ");
+                names_add(e, arena_copy(e->arena, word, size));
+                word += size;
+            }
     }
     names->table[names_slot(names, name)] = name;
     names->count++;
@@ -70,13 +65,26 @@ static void names_add(Emitter *e, const char *name) {
 
 const char *emit_unique(Emitter *e, const char *wish) {
     if (!e->names.table) names_add(e, "");
-    if (strncmp(wish, "ls_", 3) == 0 || strncmp(wish, "LS_", 3) == 0 || wish[0] == '_')
+    bool phases = strncmp(wish, "phase_", 6) == 0 && isdigit((unsigned char)wish[6]);
+    if (strncmp(wish, "ls_", 3) == 0 || strncmp(wish, "LS_", 3) == 0 || wish[0] == '_' || phases)
         wish = arena_printf(e->arena, "n%s%s", wish[0] == '_' ? "" : "_", wish);
     const char *name = wish;
     for (unsigned k = 2; e->names.table[names_slot(&e->names, name)]; k++)
         name = arena_printf(e->arena, "%s_%u", wish, k);
     names_add(e, name);
     return name;
+}
+
+const char *emit_stem(Emitter *e, const char *wish, const char *const *suffixes) {
+    for (;;) {
+        const char *stem = emit_unique(e, wish);
+        bool all_free = true;
+        for (size_t i = 0; suffixes[i]; i++) {
+            const char *name = arena_printf(e->arena, "%s_%s", stem, suffixes[i]);
+            if (strcmp(emit_unique(e, name), name) != 0) all_free = false;
+        }
+        if (all_free) return stem;
+    }
 }
 
 const char *emit_type(Type type) {
@@ -248,6 +256,11 @@ static const char *operation_text(Emitter *e, const Value *value) {
     }
 }
 
+void emit_quote(Text *out, const char *begin, const char *end) {
+    for (const char *c = begin; c < end; c++)
+        text_add(out, (*c == '*' && c[1] == '/') || !isprint((unsigned char)*c) ? "?" : c, 1);
+}
+
 /* Quotes the source line a statement comes from, when it is another than the last. */
 static void quote_line(Emitter *e, Text *out, Range range) {
     if (range.file == 0 || range.file >= e->compiler->source_count) return;
@@ -262,8 +275,7 @@ static void quote_line(Emitter *e, Text *out, Range range) {
     while (*end && *end != '\n' && *end != '#') end++;
     while (end > begin && isspace((unsigned char)end[-1])) end--;
     text_printf(out, "/* %u: ", line);
-    for (const char *c = begin; c < end && c < begin + 80; c++)
-        text_add(out, (*c == '*' && c[1] == '/') || !isprint((unsigned char)*c) ? "?" : c, 1);
+    emit_quote(out, begin, end < begin + 80 ? end : begin + 80);
     text_puts(out, " */\n");
 }
 
