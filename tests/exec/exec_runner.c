@@ -18,6 +18,7 @@ static const char usage[] =
     "usage: exec_runner [--device cpu|cuda|hip] [--filter WORD] [--only NAME] [--list] [--print "
     "NAME]\n"
     "                   [--compile TARGET,...] [--seed N] [--quick] [--json FILE] [--verbose]\n"
+    "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it.\n";
 
 /* The real toolchains' tests: every target for some programs, the oldest, the newest and the usual
@@ -159,7 +160,7 @@ static double seconds(void) {
 }
 
 typedef struct Options {
-    const char *filter, *only, *targets, *json, *print;
+    const char *filter, *only, *targets, *json, *print, *shard;
     bool list;
 } Options;
 
@@ -232,11 +233,18 @@ static void write_json(const Runner *runner, const char *path, size_t passed, si
 
 static int run_all(Runner *runner, const Options *options, const Programs *programs) {
     const double start = seconds();
-    size_t passed = 0, failed = 0, skipped = 0;
+    size_t passed = 0, failed = 0, skipped = 0, shard = 0, shards = 1;
+    if (options->shard &&
+        (sscanf(options->shard, "%zu/%zu", &shard, &shards) != 2 || shard >= shards)) {
+        fprintf(stderr, "exec_runner: --shard wants K/N with K below N, found %s\n",
+                options->shard);
+        return 2;
+    }
     for (size_t i = 0; i <= programs->count; i++) {
         const bool trains = i == programs->count;
         const char *name = trains ? training : programs->list[i].name;
-        if (!selected(options, name) || (trains && options->targets)) continue;
+        if (i % shards != shard || !selected(options, name) || (trains && options->targets))
+            continue;
         const double began = seconds();
         const int status = trains ? !run_training(runner, runner->verbose)
                                   : run_one(runner, options, &programs->list[i]);
@@ -268,7 +276,8 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
         const char **value;
     } words[] = {{"--device", &runner->device}, {"--filter", &options->filter},
                  {"--only", &options->only},    {"--compile", &options->targets},
-                 {"--json", &options->json},    {"--print", &options->print}};
+                 {"--json", &options->json},    {"--shard", &options->shard},
+                 {"--print", &options->print}};
     const struct {
         const char *name;
         bool *value;
