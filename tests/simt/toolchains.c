@@ -2,12 +2,12 @@
  * compiles, and the PTX and the AMD disassembly hold no instruction that rounds otherwise than we
  * say: no approximation, no call, nothing that may be contracted. Where a toolchain is missing it
  * is left out. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rtc.h"
+#include "lint.h"
 
 static unsigned long checks_passed, checks_failed;
 static bool check(bool passed, const char *target, const char *what, const char *more) {
@@ -49,52 +49,22 @@ static char *text_of(const char *prelude) {
 
 /* ---- what may not be there ---- */
 
-/* PTX: arithmetic says how it rounds, or it may be fused; `call` is a function of the toolchain's.
- */
-static const char *const banned_ptx[] = {".approx", "call",     "ex2.",    "lg2.",    "sin.",
-                                         "cos.",    "tanh.",    "rsqrt.",  "add.f32", "add.f64",
-                                         "sub.f32", "sub.f64",  "mul.f32", "mul.f64", "mad.f32",
-                                         "mad.f64", "div.full", ".ftz"};
-/* AMD: a division is a reciprocal and its correction, so v_rcp may stand. */
-static const char *const banned_amd[] = {"v_sqrt", "v_rsq", "v_exp",    "v_log",
-                                         "v_sin",  "v_cos", "s_swappc", "s_call"};
-
-/* A word of the text that begins with, or for words that begin with a point contains, `banned`. */
-static const char *find_banned(const char *text, const char *banned) {
-    for (const char *at = text; (at = strstr(at, banned)) != NULL; at++) {
-        bool begins = at == text || isspace((unsigned char)at[-1]);
-        if (banned[0] == '.' || begins) return at;
-    }
-    return NULL;
-}
-
-static void check_text(const char *target, const char *text, const char *const *banned,
-                       size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const char *found = find_banned(text, banned[i]);
-        char line[120] = "";
-        if (found) {
-            while (found > text && found[-1] != '\n') found--;
-            snprintf(line, sizeof line, "%.*s", (int)strcspn(found, "\n"), found);
-        }
-        check(!found, target, "an instruction that must not be there:", line);
-    }
-}
-
 static size_t count_words(const char *text, const char *word) {
     size_t count = 0;
     for (const char *at = text; (at = strstr(at, word)) != NULL; at++) count++;
     return count;
 }
 
-static void test_target(const Rtc *rtc, const char *target, const char *text,
-                        const char *const *banned, size_t banned_count, const char *fma) {
+static void test_target(const Rtc *rtc, const char *target, const char *text, const char *fma) {
     RtcOutput output = {0};
+    char reason[512] = "";
     size_t size = strlen(text);
     ls_status status = rtc->compile(text, size, "every", target, RTC_IMAGE, LS_MATH_EXACT, &output);
     check(status == LS_OK, target, "does not compile:", output.log ? output.log : "");
     check(output.log && output.log[0] == 0, target,
           "the toolchain complains:", output.log ? output.log : "");
+    check(status != LS_OK || lint_image(target, output.data, output.size, reason, sizeof reason),
+          target, "the image:", reason);
     rtc_output_free(&output);
     memset(&output, 0, sizeof output);
     status = rtc->compile(text, size, "every", target, RTC_ASSEMBLY, LS_MATH_EXACT, &output);
@@ -102,15 +72,27 @@ static void test_target(const Rtc *rtc, const char *target, const char *text,
         char *assembly = calloc(1, output.size + 1);
         if (!assembly) exit(1);
         memcpy(assembly, output.data, output.size);
-        check_text(target, assembly, banned, banned_count);
+        check(lint_assembly(target, assembly, reason, sizeof reason), target, "the text:", reason);
         check(count_words(assembly, fma) > 100, target, "too few of", fma);
         free(assembly);
     }
     rtc_output_free(&output);
 }
 
+/* What `math fast` makes of it is refused: the check can fail. */
+static void test_fast(const Rtc *rtc, const char *target, const char *text) {
+    RtcOutput output = {0};
+    char reason[512] = "";
+    ls_status status =
+        rtc->compile(text, strlen(text), "every", target, RTC_ASSEMBLY, LS_MATH_FAST, &output);
+    if (check(status == LS_OK && output.data, target, "math fast does not compile:", output.log))
+        check(!lint_assembly(target, output.data, reason, sizeof reason), target,
+              "math fast passes for exact", "");
+    rtc_output_free(&output);
+}
+
 static size_t test_toolchain(const char *name, const char *prelude, const char *const *targets,
-                             const char *const *banned, size_t banned_count, const char *fma) {
+                             const char *fma) {
     const Rtc *rtc = rtc_named(name);
     char reason[512];
     size_t count = 0;
@@ -119,17 +101,15 @@ static size_t test_toolchain(const char *name, const char *prelude, const char *
         return 0;
     }
     char *text = text_of(prelude);
-    for (; targets[count]; count++)
-        test_target(rtc, targets[count], text, banned, banned_count, fma);
+    for (; targets[count]; count++) test_target(rtc, targets[count], text, fma);
+    if (strcmp(name, "nvrtc") == 0) test_fast(rtc, targets[0], text);
     free(text);
     return count;
 }
 
 int main(void) {
-    size_t targets = test_toolchain("nvrtc", "prelude.cu", rtc_cuda_targets, banned_ptx,
-                                    COUNT(banned_ptx), "fma.rn.f32") +
-                     test_toolchain("hiprtc", "prelude.hip", rtc_hip_targets, banned_amd,
-                                    COUNT(banned_amd), "v_fma");
+    size_t targets = test_toolchain("nvrtc", "prelude.cu", rtc_cuda_targets, "fma.rn.f32") +
+                     test_toolchain("hiprtc", "prelude.hip", rtc_hip_targets, "v_fma");
     printf("%lu passed, %lu failed, %zu targets\n", checks_passed, checks_failed, targets);
     if (checks_failed) return 1;
     return targets ? 0 : 77; /* skipped */
