@@ -13,7 +13,7 @@ static const Option common_options[] = {
      "auto, cpu, cuda[:i] or hip[:i]; auto takes the first usable"},
     {'D', "define", "NAME=VALUE", OPTION_LIST, COMMON(defines), "override a const of the program"},
     {0, "math", "GRADE", OPTION_TEXT, COMMON(math_text),
-     "exact, lite or fast functions, whatever the steps say"},
+     "exact, lite or fast functions, whatever the steps say;\nfast gives up equal bits"},
     {'v', "verbose", NULL, OPTION_FLAG, COMMON(verbose), "say what is being done, on stderr"},
     {'h', "help", NULL, OPTION_FLAG, COMMON(help), "print this text"},
     {0, "version", NULL, OPTION_FLAG, COMMON(version), "print the version"},
