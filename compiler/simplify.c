@@ -168,14 +168,16 @@ static ValueId cast_of_cast(Function *f, const Value *v) {
     return ir_cast(f, (Type)v->type, inner->arg[0]);
 }
 
-/* round_to S x -> x, when x is already a value of S: read from it, or rounded to it or less. */
+/* round_to S x -> x, when x is already a value of S: read from it, or rounded to it or less. An
+ * e5m2 array may hold infinities, which a store to it makes the largest number. */
 static ValueId round_of_rounded(Function *f, const Value *v) {
     const Value *x = &f->values[v->arg[0]];
     if (v->op != OP_ROUND_TO) return 0;
-    Type from = x->op == OP_ROUND_TO    ? (Type)x->payload
-                : x->op == OP_PARAMETER ? f->parameters[x->payload].type
-                                        : TYPE_NONE;
-    return from != TYPE_NONE && holds((Type)v->payload, from) ? v->arg[0] : 0;
+    Type to = (Type)v->payload, from = x->op == OP_ROUND_TO    ? (Type)x->payload
+                                       : x->op == OP_PARAMETER ? f->parameters[x->payload].type
+                                                               : TYPE_NONE;
+    if (from == TYPE_NONE || (x->op == OP_PARAMETER && to == TYPE_E5M2)) return 0;
+    return holds(to, from) ? v->arg[0] : 0;
 }
 
 /* x / 2^k -> x * 2^-k, where both powers are normal numbers: the same real number is rounded. */
