@@ -12,7 +12,7 @@
 
 #include <lockstep/lockstep.h>
 
-enum { AXES = 8, CONTEXTS = 3, NAME_SIZE = 48 };
+enum { AXES = 32, CONTEXTS = 3, NAME_SIZE = 48 };
 
 typedef struct Program {
     char name[NAME_SIZE];
@@ -64,6 +64,10 @@ bool directives_positive(const Directives *directives, const char *name);
 /* ---- matrix.c: a program for every type and broadcast shape, with every operation in it ---- */
 void matrix_add(Programs *programs);
 void programs_add(Programs *programs, const char *name, char *text, bool whole); /* takes text */
+
+/* ---- ../fuzz/random_programs.c: programs random-FIRST and on, each a function of its number ---- */
+enum { RANDOM_PROGRAMS = 16 }; /* in the suite */
+void random_add(Programs *programs, uint64_t first, size_t count);
 
 /* ---- fill.c: inputs, a function of the seed alone ---- */
 uint64_t random_bits(uint64_t *state);

@@ -19,6 +19,7 @@ static const char usage[] =
     "NAME]\n"
     "                   [--compile TARGET,...] [--seed N] [--quick] [--json FILE] [--verbose]\n"
     "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
+    "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it.\n";
 
 /* The real toolchains' tests: every target for some programs, the oldest, the newest and the usual
@@ -160,7 +161,7 @@ static double seconds(void) {
 }
 
 typedef struct Options {
-    const char *filter, *only, *targets, *json, *print, *shard;
+    const char *filter, *only, *targets, *json, *print, *shard, *random;
     bool list;
 } Options;
 
@@ -243,7 +244,8 @@ static int run_all(Runner *runner, const Options *options, const Programs *progr
     for (size_t i = 0; i <= programs->count; i++) {
         const bool trains = i == programs->count;
         const char *name = trains ? training : programs->list[i].name;
-        if (i % shards != shard || !selected(options, name) || (trains && options->targets))
+        if (i % shards != shard || !selected(options, name) ||
+            (trains && (options->targets || options->random)))
             continue;
         const double began = seconds();
         const int status = trains ? !run_training(runner, runner->verbose)
@@ -277,7 +279,7 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
     } words[] = {{"--device", &runner->device}, {"--filter", &options->filter},
                  {"--only", &options->only},    {"--compile", &options->targets},
                  {"--json", &options->json},    {"--shard", &options->shard},
-                 {"--print", &options->print}};
+                 {"--print", &options->print},  {"--random", &options->random}};
     const struct {
         const char *name;
         bool *value;
@@ -315,6 +317,14 @@ int main(int count, char **arguments) {
     Programs programs = {.list = NULL};
     if (!programs_read(&programs, EXEC_SOURCE "/tests/exec/programs")) return 2;
     matrix_add(&programs);
+    random_add(&programs, 1, RANDOM_PROGRAMS);
+    if (options.random) { /* those alone */
+        unsigned long long first = 1, number = 1;
+        sscanf(options.random, "%llu:%llu", &first, &number);
+        for (size_t i = 0; i < programs.count; i++) free(programs.list[i].text);
+        programs.count = 0;
+        random_add(&programs, first, number);
+    }
     int status = 0;
     if (options.list) {
         list_tests(&programs);

@@ -9,7 +9,7 @@
 #include "compiler.h"
 #include "interp.h"
 
-enum { PARAMETERS = 128, LARGE = 100000 };
+enum { PARAMETERS = 128, VARIANTS = 4, LARGE = 100000 };
 
 typedef struct Run { /* one step at one size with one fill */
     Runner *runner;
@@ -20,6 +20,7 @@ typedef struct Run { /* one step at one size with one fill */
     Fill fill;
     Array arrays[PARAMETERS];
     bool unset[PARAMETERS]; /* left to its default */
+    uint64_t one_block_limit[VARIANTS];
 } Run;
 
 /* Random data, the values the directives ask for, defaults where the normal fill leaves a cell
@@ -128,8 +129,19 @@ static bool read_back(Run *run, ls_context *context, ls_step *step, Layout layou
     return true;
 }
 
+/* Takes the one-block plans out of, or back into, the runtime's choice: at these sizes it would
+ * seldom take another. The image's tables are memory of the loaded program. */
+static void allow_one_block(const Run *run, ls_step *step, bool allowed) {
+    const ls_image *image = ls_step_image(step);
+    ls_image_variant *variants = (ls_image_variant *)(uintptr_t)image->variants;
+    for (uint32_t v = 0; v < image->variant_count; v++)
+        if (variants[v].kernels[0].one_block)
+            variants[v].work_limit = allowed ? run->one_block_limit[v] : 0;
+}
+
 static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout, uint64_t *state) {
     ls_context *context = run->runner->contexts[context_index];
+    allow_one_block(run, step, random_bits(state) % 3 == 0);
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         array_place(&run->arrays[i], layout, state);
     bool ok = bind_all(run, context, step, layout) && launch_all(run, context, step) &&
@@ -197,6 +209,9 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
         ok = false;
     }
     Run *run = must_allocate(sizeof *run);
+    uint64_t limits[VARIANTS] = {0};
+    for (uint32_t v = 0; ok && v < image->variant_count && v < VARIANTS; v++)
+        limits[v] = image->variants[v].work_limit;
     for (size_t set = 0; ok && set < directives->set_count; set++) {
         int64_t sizes[LS_AXES_MAX];
         if (!directives_sizes(&directives->sets[set], image, sizes)) {
@@ -211,6 +226,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .image = image,
                          .sizes = sizes,
                          .fill = (Fill)fill};
+            memcpy(run->one_block_limit, limits, sizeof limits);
             ok = run_at(run, function, steps, state);
         }
     }
