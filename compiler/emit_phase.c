@@ -477,111 +477,132 @@ static const char *bases_text(Emitter *e) {
     return text.data;
 }
 
-PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
-    open_phase(e, number);
-    const Phase *phase = e->phase;
-    const bool simt = e->target->vectors, columns = phase->shape == SHAPE_COLUMNS;
-    const bool loop_columns = columns && !simt;
-    PhaseText result = {.name = arena_printf(e->arena, "phase_%u", e->number)};
-    find_items(e, &result);
+/* The texts of a phase's holes that make names or use them, in the order in which they are written:
+ * a name stands for its value only after the statement that gives it. */
+typedef struct Sections {
+    bool simt, columns, map;
+    unsigned before; /* the levels computed ahead of the element loop */
+    Text scalars, outer, row, loads, body, stores, fours, epilogue;
+    const char *by_fours, *push, *tile, *finish;
+    Text outer_decoded, decoded, leaf_push, pass_end, bases;
+} Sections;
 
-    /* What is computed where. */
-    Text scalars = text_open(e->arena), outer = text_open(e->arena), body = text_open(e->arena);
-    Text stores = text_open(e->arena), loads = text_open(e->arena), fours = text_open(e->arena);
-    Text epilogue = text_open(e->arena), row = text_open(e->arena), decoded = text_open(e->arena),
-         outer_decoded = text_open(e->arena);
+static Sections open_sections(Emitter *e) {
+    const bool simt = e->target->vectors, columns = e->phase->shape == SHAPE_COLUMNS;
+    Sections s = {.simt = simt,
+                  .columns = columns,
+                  .map = simt && e->phase->shape == SHAPE_MAP,
+                  .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
+    Text *const texts[] = {&s.scalars,  &s.outer, &s.row,          &s.loads,   &s.body,
+                           &s.stores,   &s.fours, &s.epilogue,     &s.decoded, &s.leaf_push,
+                           &s.pass_end, &s.bases, &s.outer_decoded};
+    for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
+    return s;
+}
+
+/* Once, and once for each outer coordinate; one lane's columns compute the latter per element. */
+static void values_before_loop(Emitter *e, Sections *s) {
     Roots roots = {0};
-    const unsigned before = 1u << LEVEL_SCALAR | (loop_columns ? 0 : 1u << LEVEL_OUTER);
     add_frontier(e, &roots, LEVEL_SCALAR);
-    emit_section(e, &scalars, roots.values, roots.count, 0, PLACE_SCALAR);
-    if (!loop_columns) {
-        roots.count = 0;
-        add_frontier(e, &roots, LEVEL_OUTER);
-        emit_section(e, &outer, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_OUTER);
-    }
+    emit_section(e, &s->scalars, roots.values, roots.count, 0, PLACE_SCALAR);
+    if (emit_in_loop_columns(e)) return;
     roots.count = 0;
-    for (size_t i = 0; i < phase->reduction_count; i++)
-        add_root(e, &roots, e->f->values[phase->reductions[i]].arg[0]);
+    add_frontier(e, &roots, LEVEL_OUTER);
+    emit_section(e, &s->outer, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_OUTER);
+}
+
+/* The condition before a store of the element loop: the second pass where there are two, and no
+ * element past the end. */
+static const char *store_guard(const Emitter *e, const Sections *s) {
+    if (s->map) return "";
+    if (!s->simt) return e->two_passes ? "if (pass == 1) " : "";
+    if (s->columns)
+        return e->two_passes ? "if (pass == 1 && own_column < columns) "
+                             : "if (own_column < columns) ";
+    return e->two_passes ? "if (pass == 1 && e < live) " : "if (e < live) ";
+}
+
+static void element_loop(Emitter *e, Sections *s) {
+    Roots roots = {0};
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        add_root(e, &roots, e->f->values[e->phase->reductions[i]].arg[0]);
     add_stored(e, &roots, LEVEL_ELEMENT);
-    if (loop_columns) {
+    if (emit_in_loop_columns(e)) {
         Roots rows = {0};
-        add_rows(e, &rows, &roots, before);
-        emit_section(e, &row, rows.values, rows.count, before, PLACE_ROW);
+        add_rows(e, &rows, &roots, s->before);
+        emit_section(e, &s->row, rows.values, rows.count, s->before, PLACE_ROW);
     }
-    const bool map = simt && phase->shape == SHAPE_MAP;
-    const char *by_fours = map ? map_fours(e, &roots, before) : "";
-    emit_section(e, &body, roots.values, roots.count, before, PLACE_ELEMENT);
-    const char *guard = map     ? ""
-                        : !simt ? (e->two_passes ? "if (pass == 1) " : "")
-                        : columns
-                            ? (e->two_passes ? "if (pass == 1 && own_column < columns) "
-                                             : "if (own_column < columns) ")
-                            : (e->two_passes ? "if (pass == 1 && e < live) " : "if (e < live) ");
-    emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, guard);
-    four_lines(e, &loads, &fours);
-    const char *push =
-        part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
-    const char *tile = part_text(e, PART_TILE), *finish = part_text(e, PART_FINISH);
+    s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
+    emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
+    emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
+    four_lines(e, &s->loads, &s->fours);
+    s->push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
+}
+
+/* What becomes of the reductions' results. One lane's rows are finished in a loop of their own,
+ * where nothing of the outer coordinate has been computed. */
+static void values_after_loop(Emitter *e, Sections *s) {
+    const bool batched = e->phase->shape == SHAPE_ROWS && !s->simt;
+    Roots roots = {0};
+    s->tile = part_text(e, PART_TILE);
+    s->finish = part_text(e, PART_FINISH);
     memset(e->ready, 0, e->f->value_count * sizeof *e->ready);
-    roots.count = 0;
     add_stored(e, &roots, LEVEL_EPILOGUE);
-    const bool batched =
-        phase->shape == SHAPE_ROWS && !simt; /* its epilogue is a loop of its own */
-    emit_section(e, &epilogue, roots.values, roots.count, batched ? 1u << LEVEL_SCALAR : before,
-                 PLACE_EPILOGUE);
-    emit_stores(e, &epilogue, LEVEL_EPILOGUE, PLACE_EPILOGUE, "");
+    emit_section(e, &s->epilogue, roots.values, roots.count,
+                 batched ? 1u << LEVEL_SCALAR : s->before, PLACE_EPILOGUE);
+    emit_stores(e, &s->epilogue, LEVEL_EPILOGUE, PLACE_EPILOGUE, "");
+}
 
-    /* Coordinates. */
-    decode(e, &outer_decoded, e->outer, e->outer_count - (columns ? 1 : 0), "outer", false);
-    const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
-    if (map)
-        add_coordinates(e, &decoded, body.data, stores.data, "");
-    else if (simt && !columns)
-        element_coordinates(e, &decoded, "ls_least(first + e, inner - 1)", body.data, stores.data,
-                            push);
+static void coordinates(Emitter *e, Sections *s) {
+    decode(e, &s->outer_decoded, e->outer, e->outer_count - (s->columns ? 1 : 0), "outer", false);
+    if (s->map)
+        add_coordinates(e, &s->decoded, s->body.data, s->stores.data, "");
+    else if (s->simt && !s->columns)
+        element_coordinates(e, &s->decoded, "ls_least(first + e, inner - 1)", s->body.data,
+                            s->stores.data, s->push);
     else
-        decode(e, &decoded, e->inner, e->inner_count, "at", !columns);
-    Text leaf_push = text_open(e->arena);
-    if (!simt && phase->shape == SHAPE_ROWS && phase->reduction_count)
-        text_printf(&leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n",
-                    fast->name, fast->name);
-    text_puts(&leaf_push, push);
+        decode(e, &s->decoded, e->inner, e->inner_count, "at", !s->columns);
+    if (!s->simt && e->phase->shape == SHAPE_ROWS && e->phase->reduction_count) {
+        const char *fast = e->inner[e->inner_count - 1].name;
+        text_printf(&s->leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n",
+                    fast, fast);
+    }
+    text_puts(&s->leaf_push, s->push);
+}
 
-    Text pass_end = text_open(e->arena);
-    if (e->two_passes) text_printf(&pass_end, "%s}\n", part_text(e, PART_PASS_END));
-    const StreamText streams = stream_lines(e);
-    Text bases = text_open(e->arena);
-    text_printf(&bases, "%s%s", bases_text(e), streams.bases.data);
-    const Group *column = columns ? &e->outer[e->outer_count - 1] : NULL;
+static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *streams,
+                          const char *phase_name, Text *out) {
+    const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
+    const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
+    const bool streamed = streams->decide.size;
     Hole holes[] = {
         {"SIZES", NULL},
         {"COMMENT", comment_text(e)},
-        {"PHASE", result.name},
+        {"PHASE", phase_name},
         {"ARGUMENTS", e->arguments},
-        {"SCALARS", scalars.data},
+        {"SCALARS", s->scalars.data},
         {"INNER_COUNT", emit_product(e, e->inner, e->inner_count)},
-        {"OUTER_COUNT", emit_product(e, e->outer, e->outer_count - (columns ? 1 : 0))},
+        {"OUTER_COUNT", emit_product(e, e->outer, e->outer_count - (column ? 1 : 0))},
         {"COLUMN_COUNT", column ? column->size : ""},
         {"COLUMN", column ? column->name : ""},
         {"FAST", fast ? fast->name : ""},
         {"FAST_SIZE", fast ? fast->size : ""},
-        {"OUTER_DECODE", outer_decoded.data},
-        {"OUTER", outer.data},
-        {"DECODE", decoded.data},
-        {"BASES", bases.data},
-        {"ROW", row.data},
-        {"STREAM", streams.decide.data},
-        {"BLOCK",
-         streams.decide.size ? "ls_least(last - at, stream ? 1024 : last - at)" : "(last - at)"},
-        {"STREAM_BLOCKS", streams.blocks.data},
-        {"STREAM_END", streams.decide.size ? "if (stream) ls_stream_end();\n" : ""},
-        {"FOURS", by_fours},
-        {"WHOLE", *by_fours ? "whole + " : ""},
-        {"LOADS", loads.data},
-        {"BODY", body.data},
-        {"PUSH", leaf_push.data},
-        {"STORES", stores.data},
-        {"FOUR_STORES", fours.data},
+        {"OUTER_DECODE", s->outer_decoded.data},
+        {"OUTER", s->outer.data},
+        {"DECODE", s->decoded.data},
+        {"BASES", s->bases.data},
+        {"ROW", s->row.data},
+        {"STREAM", streams->decide.data},
+        {"BLOCK", streamed ? "ls_least(last - at, stream ? 1024 : last - at)" : "(last - at)"},
+        {"STREAM_BLOCKS", streams->blocks.data},
+        {"STREAM_END", streamed ? "if (stream) ls_stream_end();\n" : ""},
+        {"FOURS", s->by_fours},
+        {"WHOLE", *s->by_fours ? "whole + " : ""},
+        {"LOADS", s->loads.data},
+        {"BODY", s->body.data},
+        {"PUSH", s->leaf_push.data},
+        {"STORES", s->stores.data},
+        {"FOUR_STORES", s->fours.data},
         {"LEVELS", part_text(e, PART_LEVELS)},
         {"LEAVES", part_text(e, PART_LEAVES)},
         {"PAD", part_text(e, PART_PAD)},
@@ -589,17 +610,32 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
         {"PUSH_ROW", part_text(e, PART_PUSH_ROW)},
         {"PUSH_LANE", part_text(e, PART_PUSH_LANE)},
         {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},
-        {"PASS_END", pass_end.data},
-        {"TILE", tile},
-        {"COMBINE", phase->reduction_count ? combine_text(e, columns ? "strip" : "outer") : ""},
-        {"FINISH", finish},
-        {"EPILOGUE", epilogue.data},
+        {"PASS_END", s->pass_end.data},
+        {"TILE", s->tile},
+        {"COMBINE", e->phase->reduction_count ? combine_text(e, column ? "strip" : "outer") : ""},
+        {"FINISH", s->finish},
+        {"EPILOGUE", s->epilogue.data},
         {"TAIL", tail_text(e)},
-        {"TAIL_STORES", phase->shape == SHAPE_SCALAR ? tail_text(e) : ""},
+        {"TAIL_STORES", e->phase->shape == SHAPE_SCALAR ? tail_text(e) : ""},
     };
     holes[0].text = sizes_text(e, holes, COUNT(holes));
-    emit_fill(e, out,
-              arena_printf(e->arena, "kernel_%s.%s.k", shape_names[phase->shape], e->target->lanes),
-              holes, COUNT(holes));
+    const char *shape = shape_names[e->phase->shape];
+    emit_fill(e, out, arena_printf(e->arena, "kernel_%s.%s.k", shape, e->target->lanes), holes,
+              COUNT(holes));
+}
+
+PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
+    open_phase(e, number);
+    PhaseText result = {.name = arena_printf(e->arena, "phase_%u", e->number)};
+    find_items(e, &result);
+    Sections sections = open_sections(e);
+    values_before_loop(e, &sections);
+    element_loop(e, &sections);
+    values_after_loop(e, &sections);
+    coordinates(e, &sections);
+    if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", part_text(e, PART_PASS_END));
+    const StreamText streams = stream_lines(e);
+    text_printf(&sections.bases, "%s%s", bases_text(e), streams.bases.data);
+    fill_skeleton(e, &sections, &streams, result.name, out);
     return result;
 }
