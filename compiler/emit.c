@@ -152,7 +152,7 @@ static const char *accesses_text(Emitter *e) {
                 const char *compute = emit_type(type_info[type].compute);
                 text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,
                             compute);
-                if (e->target->vectors && e->layout == LS_LAYOUT_DENSE)
+                if (e->target->simt && e->layout == LS_LAYOUT_DENSE)
                     text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\n", type_info[type].name,
                                 storage, compute);
                 break;

@@ -152,7 +152,7 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
  * and no outer one after the first of these. */
 static void find_fours(Emitter *e) {
     memset(e->four, 0, e->plan->array_count * sizeof *e->four);
-    if (!e->target->vectors || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS)
+    if (!e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS)
         return;
     AxisSet inner = e->phase->inner;
     if (!inner) return;
@@ -171,7 +171,7 @@ static void find_fours(Emitter *e) {
 static void find_streams(Emitter *e) {
     enum { STREAMS_MAX = 8 }; /* blocks on the stack */
     size_t count = 0;
-    if (e->target->vectors || e->layout != LS_LAYOUT_DENSE || e->phase->shape != SHAPE_MAP) return;
+    if (e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape != SHAPE_MAP) return;
     for (size_t i = 0; i < e->phase->store_count && count < STREAMS_MAX; i++) {
         const PhaseStore *store = &e->phase->stores[i];
         bool read = false;
@@ -352,7 +352,7 @@ static const char *tail_text(Emitter *e) {
     if (e->phase->shape == SHAPE_SCALAR) return stores.data;
     const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
                                       (ls_image_extent){.scale = sizeof(uint32_t)}, true);
-    if (e->target->vectors)
+    if (e->target->simt)
         text_printf(&text, "if (ls_arrive(a->%s, ls_blocks() * ls_groups()) && ls_lane() == 0) {\n",
                     done);
     else
@@ -422,7 +422,7 @@ static void open_phase(Emitter *e, uint32_t number) {
     find_fours(e);
     e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
     find_streams(e);
-    bool buffered = e->phase->shape == SHAPE_ROWS && !e->target->vectors;
+    bool buffered = e->phase->shape == SHAPE_ROWS && !e->target->simt;
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP)
             e->two_passes = true;
@@ -488,7 +488,7 @@ typedef struct Sections {
 } Sections;
 
 static Sections open_sections(Emitter *e) {
-    const bool simt = e->target->vectors, columns = e->phase->shape == SHAPE_COLUMNS;
+    const bool simt = e->target->simt, columns = e->phase->shape == SHAPE_COLUMNS;
     Sections s = {.simt = simt,
                   .columns = columns,
                   .map = simt && e->phase->shape == SHAPE_MAP,

@@ -422,7 +422,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
                .arg = is_arg(op),
                .lse = op == OP_LOGSUMEXP};
     r.max = arena_printf(e->arena, "max_%s", r.real);
-    bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->vectors;
+    bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->simt;
     r.most = arena_printf(e->arena, rows && !simt ? "%s_top" : "%s_most", r.s);
     if (part == PART_FINISH) {
         e->text_of[v] = r.s;

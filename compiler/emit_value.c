@@ -172,7 +172,7 @@ const char *emit_join_offset(Emitter *e, const char *a, const char *b) {
 }
 
 bool emit_in_loop_columns(const Emitter *e) {
-    return e->phase->shape == SHAPE_COLUMNS && !e->target->vectors;
+    return e->phase->shape == SHAPE_COLUMNS && !e->target->simt;
 }
 
 const char *emit_base(Emitter *e, uint32_t array) {
@@ -186,7 +186,7 @@ const char *emit_index(Emitter *e, uint32_t array, Place place) {
     const char *outer = emit_offset(e, array, e->outer, e->outer_count);
     if (place != PLACE_ELEMENT && place != PLACE_ROW) return outer;
     bool has_inner = e->plan->arrays[array].axes & e->phase->inner;
-    if (e->target->vectors) /* simt: coordinates of the element itself */
+    if (e->target->simt) /* simt: coordinates of the element itself */
         return emit_join_offset(e, outer, emit_offset(e, array, e->inner, e->inner_count));
     if (!has_inner) return outer;
     /* loop: a base for the run, and the coordinate that moves */

@@ -11,8 +11,8 @@
 typedef enum Shape {
     SHAPE_SCALAR,  /* no axes: one coordinate */
     SHAPE_MAP,     /* inner only, nothing reduced: tiles of the flattened space */
-    SHAPE_ROWS,    /* the fastest axis is reduced: 32 lanes walk along it */
-    SHAPE_COLUMNS, /* the fastest axis is outer: a lane per column walks down */
+    SHAPE_ROWS,    /* the fastest axis is reduced: an item walks along it */
+    SHAPE_COLUMNS, /* the fastest axis is outer: an item walks down several columns at once */
     SHAPE_COUNT
 } Shape;
 
@@ -74,13 +74,15 @@ double plan_array_bytes(const Array *array, const int64_t *sizes);
 const char *plan_reduction(const Value *value);
 double plan_elements(AxisSet axes, const int64_t *sizes);
 
-/* target_*.c: what a dialect is. */
+/* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024 elements,
+ * four neighbours each at a time; without, one thread does. */
 typedef struct Target {
     const char *name;             /* "cuda" */
     const char *prelude;          /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */
-    const char *lanes;            /* "simt" or "loop": which skeletons, kernel_<shape>.<lanes>.k */
-    bool vectors;                 /* elements go by fours, through ls_load4 and ls_store4 */
+    bool simt;
+    const char *lanes; /* "simt" or "loop": which skeletons, kernel_<shape>.<lanes>.k */
+    /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t columns;         /* columns an item of a column phase takes */
     uint64_t one_block_limit; /* elements visited up to which a step runs in one block */
@@ -89,8 +91,8 @@ extern const Target target_cuda, target_hip, target_c;
 const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */
 const Target *target_named(const char *name); /* by dialect */
 
-/* emit.c: a plan as source text and as the tables of an image, one variant for each layout and
- * size. */
+/* emit.c: a plan as source text and as the tables of an image: a variant for each layout, and where
+ * there are several phases one for each way to run them, in one block or a kernel each. */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name);
 
 /* library.c: adds the paragraphs of the template files that `code` uses. */

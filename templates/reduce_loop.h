@@ -19,8 +19,10 @@ LS_FN i64 ls_live(i64 item, i64 inner, i64 tiles) {
 
 /* rows: the values of `count` rows that lie `wide` apart, each padded with the identity, end up in
  * values[0 .. count). tile: of one row; values[count .. 1024) is overwritten with the identity.
- * push_columns: the binary counter of reduce.h for 64 columns side by side; an even number is written
- * to level[0] by the caller. All 64 are added, also those past the last column. columns: where the value of `count` numbers stands, level or scratch. */
+ * gather: of values that stay; tile_alone: of values[0], values[stride], ...; tree: R of any count, the
+ * higher levels written behind them. push_columns: the binary counter of reduce.h for 64 columns side by
+ * side; an even number is written to level[0] by the caller; all 64 are added, also those past the last
+ * column. columns: where the value of `count` numbers stands, level or scratch. */
 #define LS_GROUP_REDUCTION(kind, type)                                                             \
     LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                             \
         type half[512];                                                                            \

@@ -4,8 +4,8 @@
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 
 /* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
- * columns of rows; gather: the same from memory; tile_alone: one thread's, of values[0], values[stride]...; tree: R of any count of values in memory, writing the
- * higher levels behind them. */
+ * columns of rows; gather: the same from memory; tree: R of any count of values in memory, the higher
+ * levels written behind them. tile_alone is one thread's, of values[0], values[stride], ... */
 #define LS_GROUP_REDUCTION(kind, type)                                                             \
     LS_FN type ls_group_##kind(type value) {                                                       \
         LS_UNROLL                                                                                  \
