@@ -103,7 +103,8 @@ Typed *typed_constant(Checker *c, int type, uint64_t bits, Range range);
 Typed *typed_op(Checker *c, Op op, int type, Typed *a, Typed *b, Typed *d, uint64_t payload,
                 Range range);
 Typed *typed_cast(Checker *c, Typed *a, int type); /* an explicit conversion to a compute type */
-Typed *typed_round(Checker *c, Typed *a, Type storage);
+/* A written conversion to any type: to a storage type the one rounding, without the storing. */
+Typed *typed_convert(Checker *c, Typed *a, Type type);
 bool is_error(const Typed *a);
 bool is_constant(const Typed *a);
 bool is_untyped(const Typed *a);

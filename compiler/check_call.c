@@ -192,8 +192,7 @@ static Typed *check_cast(Checker *c, const Node *node) {
         return &c->error;
     }
     if (!check_list(c, node, node->name->text, 1, 1, &a)) return &c->error;
-    Typed *value = typed_cast(c, a, (int)type_info[type].compute);
-    if (type_info[type].compute != type) value = typed_round(c, value, type);
+    Typed *value = typed_convert(c, a, type);
     if (value != a && !is_error(value)) value->range = node->range;
     return value;
 }

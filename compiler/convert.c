@@ -121,9 +121,18 @@ Typed *typed_cast(Checker *c, Typed *a, int type) {
     return typed_op(c, OP_CAST, type, a, NULL, NULL, 0, a->range);
 }
 
-Typed *typed_round(Checker *c, Typed *a, Type storage) {
-    Typed *value = typed_op(c, OP_ROUND_TO, a->type, a, NULL, NULL, storage, a->range);
-    if (!is_error(value) && type_info[storage].class != 'F') value->storage = (uint8_t)storage;
+Typed *typed_convert(Checker *c, Typed *a, Type type) {
+    Type compute = type_info[type].compute;
+    bool narrow = compute != type, narrow_float = narrow && type_info[type].class == 'F';
+    if (is_error(a)) return a;
+    if (narrow_float && a->type == TYPE_INTEGER) a = typed_cast(c, a, TYPE_FLOAT);
+    if (narrow_float && real_type(a->type) == TYPE_F64)
+        a = typed_op(c, OP_TO_ODD, TYPE_F32, a, NULL, NULL, 0, a->range);
+    else
+        a = typed_cast(c, a, (int)compute);
+    if (is_error(a) || !narrow) return a;
+    Typed *value = typed_op(c, OP_ROUND_TO, a->type, a, NULL, NULL, type, a->range);
+    if (!is_error(value) && !narrow_float) value->storage = (uint8_t)type;
     return value;
 }
 
@@ -274,7 +283,6 @@ static bool converts(const Typed *a, Type type) {
 
 static Typed *convert(Checker *c, Typed *a, Type type, ErrorCode code, const char *target) {
     if (is_error(a)) return a;
-    Type compute = type_info[type].compute;
     if (!converts(a, type)) {
         if (complain(c, code, a->range, describe(c, a), target))
             diagnose_help(c->compiler,
@@ -285,8 +293,7 @@ static Typed *convert(Checker *c, Typed *a, Type type, ErrorCode code, const cha
     if (a->type == TYPE_INTEGER && type_info[type].class != 'F' &&
         !holds_constant(type, (int64_t)a->payload))
         return does_not_fit(c, a, type);
-    a = typed_cast(c, a, (int)compute);
-    return is_error(a) || compute == type ? a : typed_round(c, a, type);
+    return typed_convert(c, a, type);
 }
 
 Typed *convert_argument(Checker *c, Typed *a, Type type, const char *target) {

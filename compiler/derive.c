@@ -76,13 +76,10 @@ static ValueId derive_logsumexp(Derivation *g, ValueId id, ValueId d) {
 
 typedef ValueId (*Rule)(Derivation *g, ValueId id, ValueId d);
 static const Rule rules[OP_COUNT] = {
-    [OP_CAST] = derive_cast,
-    [OP_BROADCAST] = derive_same,
-    [OP_SUM] = derive_same,
-    [OP_PROD] = derive_prod,
-    [OP_REDUCE_MIN] = derive_extreme,
-    [OP_REDUCE_MAX] = derive_extreme,
-    [OP_LOGSUMEXP] = derive_logsumexp,
+    [OP_CAST] = derive_cast,          [OP_TO_ODD] = derive_cast,
+    [OP_BROADCAST] = derive_same,     [OP_SUM] = derive_same,
+    [OP_PROD] = derive_prod,          [OP_REDUCE_MIN] = derive_extreme,
+    [OP_REDUCE_MAX] = derive_extreme, [OP_LOGSUMEXP] = derive_logsumexp,
 };
 
 /* ---- one GRAD ---- */

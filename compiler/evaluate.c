@@ -185,6 +185,9 @@ UNARY(NOT, not, bool)
 static uint64_t evaluate_FLOAT_BITS_f32(const uint64_t *x) {
     return ls_float_bits_f32(get_f32(x[0]));
 }
+static uint64_t evaluate_TO_ODD_f64(const uint64_t *x) {
+    return put_f32(ls_to_odd_f64(get_f64(x[0])));
+}
 static uint64_t evaluate_FLOAT_FROM_BITS_u32(const uint64_t *x) {
     return (u32)x[0];
 }
@@ -201,7 +204,7 @@ static const Evaluate operations[OP_COUNT][TYPE_COUNT] = {
     FLOAT_TYPES(FLOAT_ROWS) INTEGER_TYPES(INTEGER_ROWS) NUMBER_TYPES(NUMBER_ROWS)
         F32_UNARY(ROW, F32, f32) EQUALITIES(ROW, BOOL, bool) ROW(AND, and, BOOL, bool)
             ROW(OR, or, BOOL, bool) ROW(NOT, not, BOOL, bool) ROW(FLOAT_BITS, , F32, f32)
-                ROW(FLOAT_FROM_BITS, , U32, u32)};
+                ROW(FLOAT_FROM_BITS, , U32, u32) ROW(TO_ODD, , F64, f64)};
 
 #define CASTS_TO(ID, T) \
     CAST(T, f64) CAST(T, f32) CAST(T, i64) CAST(T, i32) CAST(T, u64) CAST(T, u32) CAST(T, bool)

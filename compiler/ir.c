@@ -38,6 +38,7 @@ typedef enum RuleId {
     RULE_ARG,
     RULE_BITS,
     RULE_UNBITS,
+    RULE_NARROW,
     RULE_COUNT
 } RuleId;
 
@@ -83,6 +84,7 @@ static const Rule rules[RULE_COUNT] = {
     [RULE_ARG] = {{NUMBERS}, TYPE_I64, "a number"},
     [RULE_BITS] = {{1 << TYPE_F32}, TYPE_U32, "an f32"},
     [RULE_UNBITS] = {{1 << TYPE_U32}, TYPE_F32, "a u32"},
+    [RULE_NARROW] = {{1 << TYPE_F64}, TYPE_F32, "an f64"},
 };
 
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result) {

@@ -160,11 +160,13 @@ static bool holds(Type to, Type from) {
     return to == from || (within[from] >> to & 1);
 }
 
-/* cast(cast(x)) -> cast(x), when the inner one loses nothing. */
+/* cast(cast(x)) -> cast(x), when the inner one loses nothing; to_odd(cast(x)) -> x for an f32. */
 static ValueId cast_of_cast(Function *f, const Value *v) {
     const Value *inner = &f->values[v->arg[0]];
-    if (v->op != OP_CAST || inner->op != OP_CAST) return 0;
-    if (!holds((Type)inner->type, (Type)f->values[inner->arg[0]].type)) return 0;
+    if ((v->op != OP_CAST && v->op != OP_TO_ODD) || inner->op != OP_CAST) return 0;
+    Type from = (Type)f->values[inner->arg[0]].type;
+    if (v->op == OP_TO_ODD) return from == TYPE_F32 ? inner->arg[0] : 0;
+    if (!holds((Type)inner->type, from)) return 0;
     return ir_cast(f, (Type)v->type, inner->arg[0]);
 }
 

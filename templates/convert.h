@@ -1,5 +1,6 @@
 /* convert.h: between types, after a prelude; one text for C, CUDA C and HIP C.
  *   ls_TO_from_FROM(x)  a cast between compute types: towards zero, saturating, NaN to 0
+ *   ls_to_odd_f64(x)    an f64 as an f32 that is yet to be rounded to a narrower type
  *   ls_pack_S(x)        a compute value to storage type S: floats to nearest even with one NaN per
  * type, e4m3 and e5m2 and integers saturating ls_unpack_S(bits)   the compute value of what lies in
  * memory, exact ls_round_S(x)       unpack of pack, for the storage types that are no compute types
@@ -82,6 +83,17 @@ LS_CAST_SATURATING(u32, i64, 0, (i64)0x100000000, 0, 0xffffffffu)
 LS_CAST(u32, i32, x < 0 ? 0u : (u32)x)
 LS_CAST(u32, u64, x > 0xffffffffu ? 0xffffffffu : (u32)x)
 LS_CAST(u32, u32, x)
+
+/* x itself where an f32 can be, else of the two beside it the one whose last bit is 1. It lies on
+ * x's side of every value and midpoint of a type two bits shorter or more, so that rounding it to
+ * such a type gives what rounding x would (Boldo, Melquiond: Emulation of a FMA and correctly
+ * rounded sums: proved algorithms using rounding to odd, 2008). */
+LS_FN f32 ls_to_odd_f64(f64 x) {
+    f32 near = (f32)x;
+    f64 size = x < 0.0 ? -x : x, kept = near < 0.0f ? -(f64)near : (f64)near;
+    u32 bits = ls_bits_f32(near), even = (bits & 1u) - 1u; /* all ones, or 0 for odd */
+    return ls_from_bits_f32(bits + (((u32)(kept < size) - (u32)(kept > size)) & even));
+}
 
 LS_CASTS_BOOL(f64)
 LS_CASTS_BOOL(f32)

@@ -152,7 +152,7 @@ static const char *result_of(const Operation *op, const char *type, char class) 
     char key[32];
     snprintf(key, sizeof key, " %s ", op->id);
     if (strchr(op->flags, 'L') || strchr(op->flags, 'R')) return NULL;
-    if (strstr(" MARK STOP_GRADIENT ", key)) return NULL;
+    if (strstr(" MARK STOP_GRADIENT TO_ODD ", key)) return NULL;
     if (strcmp(type, "f64") == 0 && strstr(no_f64, key)) return NULL;
     if (class == 'U' && strstr(" NEG ABS SIGN ", key)) return NULL;
     if (strcmp(op->rule, "OTHER") == 0)

@@ -250,6 +250,12 @@ static uint64_t cast(Type to, Type from, uint64_t x) {
     return from_f32(from == TYPE_U64 ? (float)x : (float)(int64_t)integer);
 }
 
+/* Towards zero, and what is lost leaves a one in the last place. */
+static uint64_t to_odd(double x) {
+    float near = (float)x, kept = fabs((double)near) > fabs(x) ? nextafterf(near, 0) : near;
+    return from_f32(kept) | (isnan(x) || (double)kept == x ? 0 : 1);
+}
+
 /* An i32 saturated to a narrow integer, as an i32. */
 static uint64_t round_integer(Type storage, uint64_t x) {
     int16_t array[1]; /* as a store and a load would do it */
@@ -266,6 +272,7 @@ uint64_t number_apply(Op op, Type result, const Type operands[3], uint64_t paylo
     case OP_ROUND_TO:
         if (!is_float(type)) return round_integer((Type)payload, x[0]);
         return from_f32((float)format_round((Type)payload, (double)as_f32(x[0])));
+    case OP_TO_ODD: return to_odd(as_f64(x[0]));
     case OP_FLOAT_BITS: return isnan(as_f32(x[0])) ? 0x7fffffff : x[0];
     case OP_FLOAT_FROM_BITS: return x[0];
     case OP_ISNAN: return isnan(number_to_double(type, x[0])) ? UINT64_C(1) : 0;

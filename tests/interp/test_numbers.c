@@ -118,6 +118,23 @@ static uint32_t bits_of(float x) {
     return bits;
 }
 
+/* An f64 made narrow by to_odd and round_to has been rounded once. */
+static void check_once(Type storage, double place) {
+    static const double nudges[] = {0, 0x1p-52, -0x1p-52, 0x1p-26, -0x1p-26};
+    for (size_t i = 0; i < COUNT(nudges); i++) {
+        double x = place + place * nudges[i], once = format_round(storage, x);
+        const Type wide[3] = {TYPE_F64}, single[3] = {TYPE_F32};
+        uint64_t bits = ir_number_bits(TYPE_F64, x);
+        check(OP_TO_ODD, TYPE_F32, wide, 0, (uint64_t[3]){bits});
+        uint64_t odd = number_apply(OP_TO_ODD, TYPE_F32, wide, 0, (uint64_t[3]){bits});
+        uint64_t twice = number_apply(OP_ROUND_TO, TYPE_F32, single, storage, (uint64_t[3]){odd});
+        checks++;
+        if (number_to_double(TYPE_F32, twice) != once && !isnan(once) && ++failures <= 20)
+            printf("%s: %a becomes %a, rounded once %a\n", type_info[storage].name, x,
+                   number_to_double(TYPE_F32, twice), once);
+    }
+}
+
 /* Around every value of a narrow float and every midpoint of two: the f32s there round alike. */
 static void check_narrow_float(Type storage) {
     uint32_t patterns = UINT32_C(1) << 8 * type_info[storage].size;
@@ -134,6 +151,7 @@ static void check_narrow_float(Type storage) {
                    stored);
         double next = format_decode(storage, p + 1 < patterns ? p + 1 : p);
         const double places[] = {decoded, (decoded + next) / 2};
+        for (size_t k = 0; k < COUNT(places); k++) check_once(storage, places[k]);
         for (size_t k = 0; k < COUNT(places); k++)
             for (uint32_t step = 0; step < 3; step++)
                 check(OP_ROUND_TO, TYPE_F32, (Type[3]){TYPE_F32}, storage,

@@ -2,8 +2,9 @@
  *
  * Narrow floats against a table made from their definition: every bit pattern unpacked; packed,
  * every value, every midpoint between neighbours and the f32 next to it on both sides, and f32 at a
- * stride (all 2^32 with --all). f16 also against the compiler's _Float16 where it has one. Casts
- * between compute types against 128-bit integers and long double. */
+ * stride (all 2^32 with --all); by way of to_odd, the same of f64. f16 also against the compiler's
+ * _Float16 where it has one. Casts between compute types against 128-bit integers and long double.
+ */
 #include "numerics.h"
 
 typedef struct Format {
@@ -58,12 +59,12 @@ static double decode(const Format *f, uint32_t bits) {
 
 /* Nearest, ties to even, by search over the values from 0 up; beyond the largest by the format's
  * rule: infinity from half a unit above on, or always the largest. */
-static uint32_t encode(const Format *f, float x) {
+static uint32_t encode(const Format *f, double x) {
     static double values[4][0x8000];
     double *table = values[f - formats];
     if (table[1] == 0)
         for (uint32_t bits = 0; bits <= f->largest; bits++) table[bits] = decode(f, bits);
-    double size = fabs((double)x), most = table[f->largest];
+    double size = fabs(x), most = table[f->largest];
     uint32_t low = 0, high = f->largest, sign = signbit(x) ? sign_of(f) : 0;
     if (isnan(x)) return f->not_a_number;
     if (size >= most + (most - table[f->largest - 1]) / 2) return f->overflow | sign;
@@ -80,10 +81,27 @@ static uint32_t encode(const Format *f, float x) {
 }
 
 static void test_pack(const Format *f, float x) {
-    uint32_t packed = f->pack(x), expected = encode(f, x);
+    uint32_t packed = f->pack(x), expected = encode(f, (double)x);
     check(packed == expected, "pack_%s(%a) = 0x%x, expected 0x%x", f->name, (double)x, packed,
           expected);
     check(same_f32(f->round(x), (float)decode(f, expected)), "round_%s(%a)", f->name, (double)x);
+}
+
+/* One rounding of an f64. */
+static void test_pack_f64(const Format *f, double x) {
+    uint32_t packed = f->pack(ls_to_odd_f64(x)), expected = encode(f, x);
+    check(packed == expected, "pack_%s(to_odd(%a)) = 0x%x, expected 0x%x", f->name, x, packed,
+          expected);
+}
+
+/* x and what is next to it as f64, as f32, and between. */
+static void test_around(const Format *f, double x) {
+    static const double steps[] = {0,       0x1p-52,  -0x1p-52, 0x1p-30, -0x1p-30,
+                                   0x1p-25, -0x1p-25, 0x1p-24,  0x1p-23, -0x1.8p-23};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        test_pack_f64(f, x + x * steps[i]);
+        test_pack_f64(f, -x - x * steps[i]);
+    }
 }
 
 static void test_format(const Format *f, uint64_t stride) {
@@ -97,12 +115,18 @@ static void test_format(const Format *f, uint64_t stride) {
         test_pack(f, middle);
         test_pack(f, nextafterf(middle, INFINITY));
         test_pack(f, nextafterf(middle, -INFINITY));
+        test_around(f, (double)value);
+        test_around(f, (double)middle);
     }
     double most = decode(f, f->largest), step = most - decode(f, f->largest - 1);
     test_pack(f, (float)(most + step / 2));
     test_pack(f, nextafterf((float)(most + step / 2), 0));
-    for (size_t i = 0; i < sizeof special_f32 / sizeof special_f32[0]; i++)
+    test_around(f, most + step / 2);
+    for (size_t i = 0; i < sizeof special_f32 / sizeof special_f32[0]; i++) {
         test_pack(f, special_f32[i]);
+        test_around(f, (double)special_f32[i]);
+    }
+    for (int power = -1074; power < 1024; power++) test_around(f, ldexp(1, power));
     for (uint64_t pattern = 0; pattern <= 0xffffffffu; pattern += stride)
         test_pack(f, ls_from_bits_f32((uint32_t)pattern));
 }
@@ -128,6 +152,14 @@ static void test_f16_of_compiler(uint64_t stride) {
 
 __extension__ typedef __int128 wide;
 
+/* By its definition, with neighbours of the nearest f32. */
+static void test_to_odd(double x) {
+    float near = (float)x, odd = ls_to_odd_f64(x);
+    float other = nextafterf(near, (double)near < x ? INFINITY : -INFINITY);
+    bool exact = isnan(x) || (double)near == x, near_is_odd = ls_bits_f32(near) & 1u;
+    check(same_f32(odd, exact || near_is_odd ? near : other), "to_odd(%a) = %a", x, (double)odd);
+}
+
 /* Towards zero into [least, most]; NaN is 0. */
 static wide saturate(long double x, wide least, wide most) {
     if (isnan(x)) return 0;
@@ -151,6 +183,7 @@ static void test_casts_of_float(double at) {
     TO_INTEGERS(f64, at, saturate);
     check(same_f32(ls_f32_from_f64(at), x), "f32(%a)", at);
     check(same_f64(ls_f64_from_f64(at), at), "f64(%a)", at);
+    test_to_odd(at);
     at = (double)x;
     TO_INTEGERS(f32, x, saturate);
     check(same_f64(ls_f64_from_f32(x), at), "f64(%a)", at);

@@ -110,6 +110,7 @@ LS_FN u32 every_function(const u8 *in, u8 *out) {
     NARROW(i8, i32)
     NARROW(u16, i32)
     NARROW(u8, i32)
+    SLOT(f32, ls_to_odd_f64(x_f64))
     CLASS(ls_float_bits_f32(x_f32))
     SLOT(f32, ls_float_from_bits_u32(x_u32))
     CLASS(ls_not_bool(flag))
