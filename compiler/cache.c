@@ -5,6 +5,7 @@
  * sees all of it or none and needs no lock; its checksum covers what renaming cannot (a lost disk
  * block, a crash before the data reached the disk). Whatever is wrong with an entry makes it a
  * miss, and the next store replaces it. Whatever is wrong with the directory costs time only. */
+#include "compiler.h"
 #include "rtc.h"
 
 #include <dirent.h>

@@ -3,6 +3,8 @@
  * Needs the tree of a file; gives its steps with every value typed and every conversion written
  * out, so that lower.c only has to copy. Goes on after errors: a name whose definition is wrong is
  * known as broken, and what uses it is silent. */
+#include "compiler.h"
+#include "syntax.h"
 #include "check.h"
 
 #include <string.h>

@@ -4,8 +4,6 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include "syntax.h"
-
 enum {
     NESTING_MAX = 1200,     /* of expressions, through the functions they call: bounds recursion */
     INSTANCES_MAX = 1 << 15 /* of the fns of a file */

@@ -3,6 +3,8 @@
  * A function of the file is checked once for each set of argument types, axes and constants (an
  * Instance); calls that agree share it, so that functions which call each other twice do not double
  * the work at every level. */
+#include "compiler.h"
+#include "syntax.h"
 #include "check.h"
 
 #include <string.h>

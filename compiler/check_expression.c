@@ -2,6 +2,8 @@
  *
  * An operand that is TYPED_ERROR was reported; what uses it is silent. Carets stand under the
  * operator for what an operator forbids and under the expression for a conversion. */
+#include "compiler.h"
+#include "syntax.h"
 #include "check.h"
 
 #include <string.h>

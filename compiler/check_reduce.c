@@ -1,4 +1,6 @@
 /* check_reduce.c: what has to do with axes: reductions, size, index, and grad. */
+#include "compiler.h"
+#include "syntax.h"
 #include "check.h"
 
 /* ---- which axes ---- */

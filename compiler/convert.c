@@ -6,6 +6,8 @@
  * on every host. */
 #include <string.h>
 
+#include "compiler.h"
+#include "syntax.h"
 #include "check.h"
 
 bool is_error(const Typed *a) {

@@ -8,6 +8,7 @@
  * blank line in a row stays, and what has a block stands between blank lines. */
 #include <string.h>
 
+#include "compiler.h"
 #include "syntax.h"
 
 enum { COLUMNS = 100, INDENT = 4 };

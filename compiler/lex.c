@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler.h"
 #include "syntax.h"
 
 enum { FILE_MAX = 4 << 20, NUMBER_MAX = 1000 };

@@ -4,6 +4,7 @@
  * Function in which the order of the statements has become values: `current` holds what each
  * parameter is worth at this point. Calls are inlined; the same function on the same values is
  * lowered once. Constant integer powers become multiplications, targets of grad get a MARK. */
+#include "compiler.h"
 #include "syntax.h"
 
 enum { VALUES_MAX = 1 << 16 };

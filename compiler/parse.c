@@ -4,6 +4,8 @@
  * Needs the tokens of a file; gives a tree of the whole language, names unresolved. Recursive
  * descent with one token of look-ahead. After an error the parser is silent until the next place
  * where a statement or an item begins, so that one mistake is one message. */
+#include "compiler.h"
+#include "syntax.h"
 #include "parse.h"
 
 #include <string.h>

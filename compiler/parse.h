@@ -2,8 +2,6 @@
 #ifndef PARSE_H
 #define PARSE_H
 
-#include "syntax.h"
-
 /* What bounds the parser's recursion (brackets, blocks, prefix operators), and that of later passes
  * (the depth of an expression's tree, chains of operators too). */
 enum { PARSE_DEPTH_MAX = 500, TREE_DEPTH_MAX = 500 };

@@ -3,6 +3,8 @@
  * Loosest first: if, or, and, not, comparisons, + -, * / // %, unary -, ** (to the right), call.
  * The depth of the recursion and of the tree are bounded, so that no input exhausts the stack, here
  * or later. */
+#include "compiler.h"
+#include "syntax.h"
 #include "parse.h"
 
 enum { OR = 1, AND, NOT, COMPARE, ADD, MULTIPLY };

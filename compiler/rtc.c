@@ -1,4 +1,6 @@
 /* rtc.c: which runtime compiler makes code for which target, and the pieces they share. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <errno.h>

@@ -4,11 +4,9 @@
 #ifndef RTC_H
 #define RTC_H
 
-#include "compiler.h"
-
 typedef enum RtcForm {
     RTC_IMAGE,   /* what the driver loads: cubin for sm_NN, PTX for compute_NN, code object for
-                    gfxNNN,   a shared object for cpu */
+                    gfxNNN, a shared object for cpu */
     RTC_ASSEMBLY /* for people and tests: PTX for CUDA, disassembly-like text for the others */
 } RtcForm;
 

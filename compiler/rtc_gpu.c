@@ -1,5 +1,7 @@
 /* rtc_gpu.c: the GPU toolchains as rows of rtc.h: finds the library's file without loading it,
  * which is all that a cache hit needs, and leaves the rest to the helper process. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* rtc_helper.c: the program that GPU toolchains run in, so that their crashes, hangs, leaks and
  * messages are not the trainer's. It is compiled into the library (see rtc_process.c), answers one
  * request after another on its standard input, a socket, and ends when that is closed. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <dirent.h>

@@ -1,6 +1,8 @@
 /* rtc_hiprtc.c: AMD's runtime compiler, by our own declarations: HIP C++ in, code object out; and
  * its disassembler, which lives in the library hipRTC itself is built on (comgr). Runs in the
  * helper only; the library uses the row for looking for the file. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <dlfcn.h>

@@ -2,6 +2,8 @@
  * stays readable. It runs as a process of its own in a private folder, under a time limit, and is
  * told everything that the numbers depend on: no contraction, no reassociation, never -ffast-math.
  */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <dirent.h>

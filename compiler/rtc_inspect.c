@@ -6,6 +6,8 @@
  * each, are scanned for loads and stores of global memory PTX           text: ld.global and
  * st.global code object   the AMDGPU note (MessagePack) holds the counts; the helper's disassembler
  * the rest */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <elf.h>

@@ -1,5 +1,7 @@
 /* rtc_nvrtc.c: NVIDIA's runtime compiler, by our own declarations: CUDA C in, cubin or PTX out.
  * Runs in the helper only; the library uses the row for looking for the file. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <stdio.h>

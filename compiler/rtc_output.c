@@ -1,4 +1,6 @@
 /* rtc_output.c: what the library and the helper program both use. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <ftw.h>

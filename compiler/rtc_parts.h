@@ -2,7 +2,6 @@
 #ifndef RTC_PARTS_H
 #define RTC_PARTS_H
 
-#include "rtc.h"
 #include <sys/types.h>
 
 extern const Rtc rtc_nvrtc, rtc_hiprtc, rtc_host;

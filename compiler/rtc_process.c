@@ -10,6 +10,8 @@
  * longer than compiling. It is replaced after a crash or a timeout. This is the library's one piece
  * of global state: a child process belongs to the process, not to a context; a lock guards it. A
  * process that forked gets a helper of its own. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 /* rtc_spawn.c: child processes started from inside any program: posix_spawn, since a fork would
  * copy a trainer's locks and page tables. */
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* scope.c: names and what they stand for, and which name was probably meant. */
 #include <string.h>
 
+#include "compiler.h"
+#include "syntax.h"
 #include "check.h"
 
 enum { WORD_MAX = 48 };

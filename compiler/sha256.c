@@ -1,5 +1,6 @@
 /* sha256.c: SHA-256 (FIPS 180-4). The cache's keys and checksums guard code that is executed, so
  * they are a cryptographic hash: no two sources can be made to share a key. */
+#include "compiler.h"
 #include "rtc.h"
 #include <string.h>
 

@@ -6,8 +6,6 @@
 #ifndef SYNTAX_H
 #define SYNTAX_H
 
-#include "compiler.h"
-
 /* ---- names ---- */
 
 /* Interned: equal names are one pointer. */

@@ -4,6 +4,7 @@
  * what was current before, so that a trainer with several devices notices nothing. A failed call is
  * reported with its vendor's name and error. Taking down ignores errors: after a kernel failed,
  * every call fails. */
+#include "runtime.h"
 #include "gpu.h"
 
 #include <stdio.h>

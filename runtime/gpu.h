@@ -4,8 +4,6 @@
 #ifndef GPU_H
 #define GPU_H
 
-#include "runtime.h"
-
 /* Every call of gpu.def; those a vendor lacks are NULL and nobody uses them. */
 typedef struct GpuCalls {
 #define BOTH(result, verb, cuda, hip, parameters, arguments) result(*verb) parameters;

@@ -1,5 +1,6 @@
 /* gpu_library.c: finds a vendor's driver library and its devices, and says in one line what is
  * missing. */
+#include "runtime.h"
 #include "gpu.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 /* gpu_vendor.c: where CUDA and HIP differ in more than the names of their calls: one Vendor row
  * each. Constants are ours; tests/driver/declarations_*.c hold them against the vendors' headers.
  */
+#include "runtime.h"
 #include "gpu.h"
 
 #include <stdio.h>

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include "runtime.h"
 #include "gpu.h"
 
 _Static_assert(sizeof(CUdeviceptr) == sizeof(void *), "device addresses are passed as pointers");

@@ -8,6 +8,7 @@
 #include <hip/hip_runtime_api.h>
 #include <hip/hip_version.h>
 
+#include "runtime.h"
 #include "gpu.h"
 
 _Static_assert(sizeof(hipDeviceptr_t) == sizeof(void *), "device addresses are pointers");

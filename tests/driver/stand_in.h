@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime.h"
 #include "gpu.h"
 
 typedef struct StandIn {

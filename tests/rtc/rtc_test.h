@@ -2,6 +2,8 @@
 #ifndef RTC_TEST_H
 #define RTC_TEST_H
 
+#include "compiler.h"
+#include "rtc.h"
 #include "rtc_parts.h"
 
 #include <setjmp.h>

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime.h"
 #include "gpu.h"
 #include "simt.h"
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime.h"
 #include "gpu.h"
 
 static GpuCalls gpu;

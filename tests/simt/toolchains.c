@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler.h"
 #include "rtc.h"
 #include "lint.h"
 
