@@ -20,12 +20,15 @@
 
 static void dump(ls_compilation *c, const char *step, const char *stage, const char *text) {
     if (!c->options.dump) return;
-    mkdir(c->options.dump, 0777);
-    FILE *file =
-        fopen(arena_printf(&c->compiler.arena, "%s/%s.%s", c->options.dump, step, stage), "wb");
-    if (!file) return;
-    fputs(text, file);
-    fclose(file);
+    mkdir(c->options.dump, 0777); /* may be there; if it cannot be made, fopen says so */
+    const char *path = arena_printf(&c->compiler.arena, "%s/%s.%s", c->options.dump, step, stage);
+    FILE *file = fopen(path, "wb");
+    bool written = file && fputs(text, file) >= 0;
+    if (file && fclose(file) != 0) written = false;
+    if (!written)
+        compiler_fail(&c->compiler, LS_ERROR_FILE,
+                      "cannot write %s, a stage of the compile: %s; LOCKSTEP_DUMP names the folder",
+                      path, strerror(errno));
 }
 
 static void dump_ir(ls_compilation *c, const Function *f, const char *stage, const Text *before,
