@@ -1,9 +1,13 @@
 #!/bin/sh
 # AdamW on the arrays of a .safetensors file, through the command alone: no program to write.
 set -e
-here=$(cd "$(dirname "$0")" && pwd)
-lockstep=${LOCKSTEP:-$here/../../build/lockstep}
-out=${1:-$here/../../build/examples/adamw}
+here=$(dirname "$0") root=$(dirname "$0")/../..
+if [ -z "$LOCKSTEP$1" ]; then # the commands as one would type them in the checkout
+    cd "$root"
+    here=examples/adamw root=.
+fi
+lockstep=${LOCKSTEP:-$root/build/lockstep}
+out=${1:-$root/build/examples/adamw}
 if [ ! -x "$lockstep" ]; then
     echo "run.sh: no lockstep at $lockstep: build it first (sh examples/quickstart.sh), or set LOCKSTEP" >&2
     exit 1
