@@ -38,8 +38,8 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
     if (image->version != LS_IMAGE_VERSION)
         return error_set(
             &context->error, LS_ERROR_UNSUPPORTED,
-            "ls_program_from_images: the image has format %u, this runtime reads %u; build "
-            "it again with this version's `lockstep build`",
+            "ls_program_from_images: the image has format %u, this runtime reads %u; build it "
+            "again with the compiler of this version",
             image->version, (unsigned)LS_IMAGE_VERSION);
     if (image->axis_count > LS_AXES_MAX)
         return error_set(&context->error, LS_ERROR_UNSUPPORTED,

@@ -101,8 +101,8 @@ static ls_status find_image(ls_program *program, const char *name, size_t *index
         *index = i;
         if (program->images[i]) return LS_OK;
         return error_set(error, LS_ERROR_UNSUPPORTED,
-                         "ls_step_create: step `%s` was built for %s, and %s needs %s; add it to "
-                         "--targets of `lockstep build`",
+                         "ls_step_create: step `%s` was built for %s, and %s needs %s; build its "
+                         "image for that target too, or load the .step file",
                          name, program->targets[i], program->context->device->name,
                          program->context->device->target);
     }
