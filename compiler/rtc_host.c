@@ -327,6 +327,10 @@ static ls_status compile_in(const Folder *folder, char *own_tmpdir, Command *com
     } else if (!rtc_read_file(folder->result, IMAGE_LIMIT, &data, &size) || size == 0) {
         free(data);
         rtc_fail(output, status, "%s left no result\n%s", command->path, log);
+    } else if (form == RTC_IMAGE && (size < 4 || memcmp(data, "\177ELF", 4) != 0)) {
+        free(data);
+        rtc_fail(output, status, "%s left something that is no shared object\n%s", command->path,
+                 log);
     } else {
         status = rtc_fail(output, LS_OK, "%s", log);
         output->data = data;

@@ -189,6 +189,8 @@ static void crash_and_silence_are_errors(void **state) {
                  "was killed by signal 11 (Segmentation fault)\ngoodbye");
     script_fails("exit 3", "failed with exit status 3");
     script_fails("exit 0", "left no result");
+    script_fails("while [ \"$1\" != -o ]; do shift; done; echo nonsense >\"$2\"",
+                 "left something that is no shared object");
     script_fails("for i in 1 2 3; do mktemp; done; head -c 3000000 /dev/zero | tr '\\0' x; exit 1",
                  "xxxx");
 }
