@@ -358,15 +358,15 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
 
 /* What `emit` can give: the text of a dialect, or what a toolchain makes of it. */
 static const struct {
-    const char *form,
-        *target; /* target: where the form needs none of its own; NULL: it must be named */
+    const char *form, *toolchain; /* of its targets; NULL: any */
+    const char *target;           /* where none is named; NULL: it must be */
     bool text;
     RtcForm made;
 } forms[] = {
-    {"cuda", "sm_80", true, RTC_IMAGE},  {"hip", "gfx90a", true, RTC_IMAGE},
-    {"c", "cpu", true, RTC_IMAGE},       {"ptx", "sm_80", false, RTC_ASSEMBLY},
-    {"cubin", NULL, false, RTC_IMAGE},   {"hsaco", NULL, false, RTC_IMAGE},
-    {"asm", "cpu", false, RTC_ASSEMBLY},
+    {"cuda", "nvrtc", "sm_80", true, RTC_IMAGE}, {"hip", "hiprtc", "gfx90a", true, RTC_IMAGE},
+    {"c", "host", "cpu", true, RTC_IMAGE},       {"ptx", "nvrtc", "sm_80", false, RTC_ASSEMBLY},
+    {"cubin", "nvrtc", NULL, false, RTC_IMAGE},  {"hsaco", "hiprtc", NULL, false, RTC_IMAGE},
+    {"asm", NULL, "cpu", false, RTC_ASSEMBLY},
 };
 
 static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **data,
@@ -403,6 +403,11 @@ static ls_status emit_form(ls_compilation *c, void *job) {
         if (!name)
             compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "%s needs a target, such as %s", word,
                           strcmp(word, "cubin") == 0 ? "cubin:sm_90" : "hsaco:gfx90a");
+        const Rtc *rtc = rtc_for_target(name);
+        if (rtc && forms[i].toolchain && strcmp(rtc->name, forms[i].toolchain) != 0)
+            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                          "there is no %s for %s: %s is made by %s, and %s is a target of %s", word,
+                          name, word, forms[i].toolchain, name, rtc->name);
         const ls_image *image = compilation_image(c, step, name);
         size_t variant = number ? strtoul(number, NULL, 10) : 0;
         if (variant >= image->variant_count)
@@ -415,8 +420,8 @@ static ls_status emit_form(ls_compilation *c, void *job) {
             return LS_OK;
         }
         RtcOutput output = {0};
-        ls_status status = run_toolchain(c, rtc_for_target(name), source, image->step, name,
-                                         forms[i].made, made_of(c, image)->math, &output);
+        ls_status status = run_toolchain(c, rtc, source, image->step, name, forms[i].made,
+                                         made_of(c, image)->math, &output);
         return status == LS_OK ? keep_output(c, &output, &j->data, &j->size) : status;
     }
     compiler_fail(
