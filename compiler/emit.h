@@ -48,10 +48,10 @@ typedef struct Emitter {
     const char **at_name;    /* by array: the element loop's base offset, NULL if unused */
     const char **text_of;    /* by value: its name or expression */
     const char **name_of;    /* by value: its variable, kept for a second emission */
-    uint32_t *uses;
-    bool *ready; /* by value: stands in a row section already */
-    uint32_t last_line;
-    bool two_passes; /* a logsumexp walks its tile twice when it has no buffer */
+    uint32_t *uses;          /* by value: how often the section asks for it, as operand or root */
+    bool *ready;             /* by value: stands in a row section already */
+    uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
+    bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
 } Emitter;
 
 /* emit_value.c */

@@ -74,8 +74,8 @@ double plan_array_bytes(const Array *array, const int64_t *sizes);
 const char *plan_reduction(const Value *value);
 double plan_elements(AxisSet axes, const int64_t *sizes);
 
-/* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024 elements,
- * four neighbours each at a time; without, one thread does. */
+/* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024
+ * elements, four neighbours each at a time; without, one thread does. */
 typedef struct Target {
     const char *name;             /* "cuda" */
     const char *prelude;          /* its file under templates/ */

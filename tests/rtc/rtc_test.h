@@ -24,7 +24,8 @@
 /* A folder of the test's own, for the cache or for temporary files. */
 static char test_folder[64];
 
-static inline int test_remove(const char *path, const struct stat *status, int kind, struct FTW *place) {
+static inline int test_remove(const char *path, const struct stat *status, int kind,
+                              struct FTW *place) {
     (void)status, (void)kind, (void)place;
     return remove(path);
 }
