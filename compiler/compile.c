@@ -369,11 +369,16 @@ static const struct {
     {"asm", NULL, "cpu", false, RTC_ASSEMBLY},
 };
 
+/* Makes the place for an output, before there is one that a lack of memory could lose. */
+static void expect_output(ls_compilation *c) {
+    Output *kept = arena_alloc(&c->compiler.arena, sizeof *kept);
+    kept->next = c->outputs;
+    c->outputs = kept;
+}
+
 static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **data,
                              size_t *size) {
-    Output *kept = arena_alloc(&c->compiler.arena, sizeof *kept);
-    *kept = (Output){output->data, c->outputs};
-    c->outputs = kept;
+    c->outputs->data = output->data;
     *data = output->data;
     *size = output->size;
     output->data = NULL;
@@ -420,6 +425,7 @@ static ls_status emit_form(ls_compilation *c, void *job) {
             return LS_OK;
         }
         RtcOutput output = {0};
+        expect_output(c);
         ls_status status = run_toolchain(c, rtc, source, image->step, name, forms[i].made,
                                          made_of(c, image)->math, &output);
         return status == LS_OK ? keep_output(c, &output, &j->data, &j->size) : status;

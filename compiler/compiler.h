@@ -1,8 +1,8 @@
 /* compiler.h: the compiler's table of contents.
  *
- * A `.step` file goes lex -> parse -> check -> lower -> derive -> simplify -> plan -> emit -> rtc; the
- * order is compile.c's, no pass calls another. Each heading below is a file. Nothing here is global
- * mutable state: everything hangs on a Compiler, whose arenas are dropped whole. */
+ * A `.step` file goes lex -> parse -> check -> lower -> derive -> simplify -> plan -> emit -> rtc;
+ * the order is compile.c's, no pass calls another. Each heading below is a file. Nothing here is
+ * global mutable state: everything hangs on a Compiler, whose arenas are dropped whole. */
 #ifndef COMPILER_H
 #define COMPILER_H
 
@@ -34,7 +34,8 @@ typedef struct Arena {
 } Arena;
 void arena_open(Arena *arena, Compiler *compiler);
 void *arena_alloc(Arena *arena, size_t size);
-/* Grows an array that lies in the arena: returns `array` or a copy with room for one more element. */
+/* Grows an array that lies in the arena: returns `array` or a copy with room for one more element.
+ */
 void *arena_grow(Arena *arena, void *array, size_t count, size_t *capacity, size_t element_size);
 char *arena_copy(Arena *arena, const char *text, size_t size); /* zero-terminated */
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -68,8 +69,8 @@ typedef struct Source {
 } Source;
 
 /* diagnostic.c: the error list. The message and severity of a code are its row in errors.def; the
- * arguments of diagnose() are those of its format. Notes and help attach to the last diagnostic. After
- * 20 errors, and for a range that already has one, further errors are dropped. */
+ * arguments of diagnose() are those of its format. Notes and help attach to the last diagnostic.
+ * After 20 errors, and for a range that already has one, further errors are dropped. */
 typedef enum ErrorCode {
 #define X(id, severity, format) ERROR_##id,
 #include "errors.def"
@@ -81,7 +82,8 @@ bool diagnose_list(Compiler *compiler, ErrorCode code, Range range, va_list argu
 void diagnose_note(Compiler *compiler, Range range, const char *format, ...) PRINTF_LIKE(3, 4);
 void diagnose_help(Compiler *compiler, const char *format, ...) PRINTF_LIKE(2, 3);
 void diagnostics_sort(Compiler *compiler); /* by place, within each file */
-/* As for a terminal: file:line:col: error: message, the source line, a caret under the range, notes, help. */
+/* As for a terminal: file:line:col: error: message, the source line, a caret under the range,
+ * notes, help. */
 void diagnostics_render(const Compiler *compiler, Text *out, bool color);
 uint32_t source_add(Compiler *compiler, const char *path, const char *text, size_t size);
 void source_position(const Source *source, uint32_t offset, uint32_t *line, uint32_t *column);
@@ -99,8 +101,8 @@ struct Compiler {
     ls_status failure;
     char failure_message[512];
 };
-/* Unwinds to the API entry with a status: an invariant of ours is broken, memory ran out, a toolchain
- * failed. A user's mistake is a diagnostic instead. */
+/* Unwinds to the API entry with a status: an invariant of ours is broken, memory ran out, a
+ * toolchain failed. A user's mistake is a diagnostic instead. */
 _Noreturn void compiler_fail(Compiler *compiler, ls_status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 #define bug(compiler, ...) compiler_fail((compiler), LS_ERROR_INTERNAL, __VA_ARGS__)
@@ -124,8 +126,8 @@ extern const TypeInfo type_info[TYPE_COUNT];
 
 /* ir.c: the IR. A step is a list of pure values, hash-consed, and one final store per parameter it
  * writes; the order of the source's statements is already folded into the values (a read after an
- * assignment is the assigned value, rounded to the parameter's type by ROUND_TO). Operands precede their
- * users. Value 0 is none. */
+ * assignment is the assigned value, rounded to the parameter's type by ROUND_TO). Operands precede
+ * their users. Value 0 is none. */
 typedef uint32_t AxisSet; /* bit a: the step's axis a, slowest first */
 typedef uint32_t ValueId;
 
@@ -150,9 +152,10 @@ typedef struct Value {
     uint8_t type; /* Type, a compute type */
     AxisSet axes; /* the axes it varies over */
     ValueId arg[3];
-    uint64_t payload; /* CONST: the bits, in the value's type; PARAMETER: its number; SIZE, INDEX: the
-                         axis; a reduction: the AxisSet reduced; ROUND_TO: the storage Type; MARK: a
-                         serial number that keeps a target of grad apart from equal values */
+    /* CONST: the bits, in the value's type; PARAMETER: its number; SIZE, INDEX: the axis; a
+     * reduction: the AxisSet reduced; ROUND_TO: the storage Type; MARK: a serial number that keeps
+     * a target of grad apart from equal values */
+    uint64_t payload;
     ValueId next;     /* hash chain */
     Range range;      /* where the source asks for it first */
     const char *name; /* the let or parameter it is bound to, or NULL: for readable output */
@@ -174,9 +177,9 @@ typedef struct Parameter {
     Range range;
 } Parameter;
 
-/* After the step the parameter holds `value` (a value whose type is the compute type of the parameter's,
- * already representable in it) broadcast over the parameter's axes. `guard`, when not 0, is a bool: where
- * it is false the parameter keeps its value. */
+/* After the step the parameter holds `value` (a value whose type is the compute type of the
+ * parameter's, already representable in it) broadcast over the parameter's axes. `guard`, when not
+ * 0, is a bool: where it is false the parameter keeps its value. */
 typedef struct Store {
     uint32_t parameter;
     ValueId value, guard;
@@ -202,37 +205,45 @@ typedef struct Function { /* one step in IR form */
 } Function;
 
 Function *ir_function(Compiler *compiler, Arena *arena, const char *name);
-Function *ir_function_like(const Function *f); /* the same axes and parameters; no value, no store */
-/* Every builder gives an existing equal value where there is one. Types are checked (bug() on misuse). */
+/* the same axes and parameters; no value, no store */
+Function *ir_function_like(const Function *f);
+/* Every builder gives an existing equal value where there is one. Types are checked (bug() on
+ * misuse). */
 ValueId ir_constant(Function *f, Type type, uint64_t bits);
 ValueId ir_constant_number(Function *f, Type type, double value); /* rounded once to `type` */
 ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload);
 ValueId ir_parameter(Function *f, uint32_t number); /* its value before the step */
-ValueId ir_size(Function *f, uint32_t axis);        /* i64; a constant where the axis is fixed */
-ValueId ir_index(Function *f, uint32_t axis);       /* i64 over the axis */
-ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c); /* by arity; 0 where unused; MARK
-                                                                       is a new value each time */
-ValueId ir_cast(Function *f, Type type, ValueId a);                 /* to a compute type */
+/* i64; a constant where the axis is fixed */
+ValueId ir_size(Function *f, uint32_t axis);
+ValueId ir_index(Function *f, uint32_t axis); /* i64 over the axis */
+/* by arity; 0 where unused; MARK is a new value each time */
+ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c);
+ValueId ir_cast(Function *f, Type type, ValueId a); /* to a compute type */
 ValueId ir_round_to(Function *f, Type storage, ValueId a);
-ValueId ir_broadcast(Function *f, ValueId a, AxisSet axes); /* a over `axes` too; a if it has them */
+/* a over `axes` too; a if it has them */
+ValueId ir_broadcast(Function *f, ValueId a, AxisSet axes);
 ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over); /* a must have the axes */
-ValueId ir_rebuild(Function *to, const Function *from, ValueId v, const ValueId args[3]); /* v of `from`
-                                                                       on operands of `to` */
+/* v of `from` on operands of `to` */
+ValueId ir_rebuild(Function *to, const Function *from, ValueId v, const ValueId args[3]);
 ValueId ir_find(const Function *f, const Value *value); /* an equal value, or 0 */
 void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
-void ir_place(Function *f, ValueId value, Range range, const char *name); /* first caller wins */
+/* first caller wins */
+void ir_place(Function *f, ValueId value, Range range, const char *name);
 AxisSet ir_all_axes(const Function *f);
-const bool *ir_needed(const Function *f);   /* by value: whether a store needs it */
-Function *ir_compact(const Function *f);    /* the same stores, with only the values they need */
+const bool *ir_needed(const Function *f); /* by value: whether a store needs it */
+/* the same stores, with only the values they need */
+Function *ir_compact(const Function *f);
 uint64_t ir_number_bits(Type type, double value); /* the payload of such a constant */
-/* What an operation wants that these operands are not ("floats of one type"), or NULL and its type. */
+/* What an operation wants that these operands are not ("floats of one type"), or NULL and its type.
+ */
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result);
 const char *ir_cast_problem(const Function *f, Type type, ValueId a);
 const char *ir_round_problem(const Function *f, Type storage, ValueId a);
 const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over);
 
-/* evaluate.c: one operation on constants, with the bits the device computes; false if not foldable. The
- * arguments are the bits of constants; the count of a shift and the exponent of POWI are given as i64. */
+/* evaluate.c: one operation on constants, with the bits the device computes; false if not foldable.
+ * The arguments are the bits of constants; the count of a shift and the exponent of POWI are given
+ * as i64. */
 bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
                  uint64_t *bits);
 
@@ -241,7 +252,8 @@ uint64_t numeric_version(void);
 
 /* ir_text.c: the IR as text, and back. Printing what was read gives the same text. */
 void ir_print(const Function *f, Text *out);
-Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source); /* NULL after diagnostics */
+/* NULL after diagnostics */
+Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source);
 
 /* ir_check.c: what is legal when. Calls bug() with the value and the rule it breaks. */
 typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_SIMPLIFIED } Stage;
@@ -256,8 +268,8 @@ size_t module_step_count(const Module *module);
 const char *module_step_name(const Module *module, size_t step);
 Function *lower_step(Compiler *compiler, const Module *module, size_t step);
 
-/* formula.c: the expressions of our own tables, read and built. A name is a letter; what it stands for is
- * at its place in the alphabet. */
+/* formula.c: the expressions of our own tables, read and built. A name is a letter; what it stands
+ * for is at its place in the alphabet. */
 typedef enum FormulaKind { FORMULA_OP, FORMULA_NAME, FORMULA_NUMBER, FORMULA_BOOL } FormulaKind;
 typedef struct Formula Formula;
 struct Formula {
@@ -288,8 +300,8 @@ typedef struct Plan Plan;
 /* format.c: the one layout. NULL after diagnostics. */
 char *format_source(Compiler *compiler, const char *path, const char *text, size_t size);
 
-/* compile.c: the pipeline, and the public functions of lockstep/compiler.h. For tests, the IR of a step
- * at a stage; NULL when the source has errors. */
+/* compile.c: the pipeline, and the public functions of lockstep/compiler.h. For tests, the IR of a
+ * step at a stage; NULL when the source has errors. */
 const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
 
 /* embedded.c (generated): the files of templates/, by their path under it. */

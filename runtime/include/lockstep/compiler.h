@@ -1,9 +1,9 @@
 /* lockstep/compiler.h: the compiler as a library.
  *
- * Text in; diagnostics, reports, generated source and images out. Touches no device. A compilation may
- * be used from one thread at a time; different compilations from different threads. No function prints,
- * exits or leaves a half-made object. Strings and tables handed out belong to the compilation and live
- * until ls_compilation_destroy. */
+ * Text in; diagnostics, reports, generated source and images out. Touches no device. A compilation
+ * may be used from one thread at a time; different compilations from different threads. No function
+ * prints, exits or leaves a half-made object. Strings and tables handed out belong to the
+ * compilation and live until ls_compilation_destroy. */
 #ifndef LOCKSTEP_COMPILER_H
 #define LOCKSTEP_COMPILER_H
 
@@ -21,8 +21,9 @@ typedef struct ls_compile_options {
     const char *const *defines; /* "NAME=VALUE": overrides a const of the source */
     size_t define_count;
     ls_math math;
-    const char *dump; /* a directory for every stage of every compile, or NULL (LOCKSTEP_DUMP) */
-    int no_cache;     /* compile afresh and keep nothing */
+    /* a directory for every stage of every compile, or NULL (LOCKSTEP_DUMP) */
+    const char *dump;
+    int no_cache; /* compile afresh and keep nothing */
 } ls_compile_options;
 
 typedef struct ls_note {
@@ -33,9 +34,10 @@ typedef struct ls_note {
 
 typedef struct ls_diagnostic {
     const char *file; /* "" where the message has no place in a file */
-    uint32_t line, column, end_line, end_column; /* 1-based; columns count characters; end is exclusive */
-    const char *severity;                        /* "error" or "warning" */
-    const char *code;                            /* stable name, such as "unknown-name" */
+    /* 1-based; columns count characters; end is exclusive */
+    uint32_t line, column, end_line, end_column;
+    const char *severity; /* "error" or "warning" */
+    const char *code;     /* stable name, such as "unknown-name" */
     const char *message;
     const ls_note *notes;
     size_t note_count;
@@ -44,15 +46,17 @@ typedef struct ls_diagnostic {
 
 typedef struct ls_compilation ls_compilation;
 
-/* Reads, parses, checks and lowers a file (or a text that messages call `name`). *compilation is set
- * unless memory ran out, also when the source has errors (LS_ERROR_PROGRAM): it holds the diagnostics. */
+/* Reads, parses, checks and lowers a file (or a text that messages call `name`). *compilation is
+ * set unless memory ran out, also when the source has errors (LS_ERROR_PROGRAM): it holds the
+ * diagnostics. */
 ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation);
 ls_status ls_compile_text(const char *name, const char *text, size_t size,
                           const ls_compile_options *options, ls_compilation **compilation);
 void ls_compilation_destroy(ls_compilation *compilation);
 
-/* The last failure in words; for LS_ERROR_PROGRAM every diagnostic, with carets, as for a terminal. */
+/* The last failure in words; for LS_ERROR_PROGRAM every diagnostic, with carets, as for a terminal.
+ */
 const char *ls_compilation_message(const ls_compilation *compilation);
 /* The same with ANSI colours. */
 const char *ls_compilation_message_color(const ls_compilation *compilation);
@@ -68,16 +72,16 @@ const char *ls_compilation_step_name(const ls_compilation *compilation, size_t s
 ls_status ls_compilation_emit(ls_compilation *compilation, size_t step, const char *form,
                               const char **data, size_t *size);
 
-/* The step for a target: "cpu", "sm_90", "compute_90", "gfx90a". The image's variants carry source and
- * no code; ls_compilation_code makes (or takes from the cache) the code of one of them. The code of
- * target "cpu" is a shared object. `from_cache` may be NULL. */
+/* The step for a target: "cpu", "sm_90", "compute_90", "gfx90a". The image's variants carry source
+ * and no code; ls_compilation_code makes (or takes from the cache) the code of one of them. The
+ * code of target "cpu" is a shared object. `from_cache` may be NULL. */
 ls_status ls_compilation_image(ls_compilation *compilation, size_t step, const char *target,
                                const ls_image **image);
 ls_status ls_compilation_code(ls_compilation *compilation, const ls_image *image, size_t variant,
                               const void **code, size_t *size, int *from_cache);
 
-/* What `lockstep explain` prints. `sizes` gives axis lengths by name ("n=1024"); `targets` names those
- * whose registers and access widths are wanted. */
+/* What `lockstep explain` prints. `sizes` gives axis lengths by name ("n=1024"); `targets` names
+ * those whose registers and access widths are wanted. */
 typedef enum ls_report { LS_REPORT_TEXT, LS_REPORT_JSON, LS_REPORT_DOT } ls_report;
 typedef struct ls_explain_options {
     ls_report report;
@@ -95,17 +99,19 @@ ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
 ls_status ls_format_text(const char *name, const char *text, size_t size, char **formatted);
 void ls_text_free(char *text);
 
-/* Whether a toolchain is there: "nvrtc", "hiprtc" or "host". Gives its version, or why not, in one line. */
+/* Whether a toolchain is there: "nvrtc", "hiprtc" or "host". Gives its version, or why not, in one
+ * line. */
 int ls_toolchain_describe(const char *toolchain, char *text, size_t size);
 
 /* The kernel cache. */
 typedef struct ls_cache_stats {
-    const char *directory;  /* valid until the next call on this thread */
+    const char *directory; /* valid until the next call on this thread */
     uint64_t entries, bytes, damaged;
     int usable;
-    char reason[256];       /* why not usable */
+    char reason[256]; /* why not usable */
 } ls_cache_stats;
-ls_status ls_cache_read_stats(ls_cache_stats *stats, int verify); /* verify reads every entry, removes damaged ones */
+/* verify reads every entry, removes damaged ones */
+ls_status ls_cache_read_stats(ls_cache_stats *stats, int verify);
 ls_status ls_cache_clear(uint64_t *removed);
 
 const char *ls_version(void);

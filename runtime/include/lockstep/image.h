@@ -1,8 +1,9 @@
 /* lockstep/image.h: what a compiled step is, as plain data.
  *
- * The only thing the compiler and the runtime share. The compiler fills these tables, in memory or as
- * the static initialisers of ahead-of-time output; the runtime binds, sizes and launches by them and
- * asks nothing else. Everything is const and owned by whoever made it; it outlives every ls_step. */
+ * The only thing the compiler and the runtime share. The compiler fills these tables, in memory or
+ * as the static initialisers of ahead-of-time output; the runtime binds, sizes and launches by them
+ * and asks nothing else. Everything is const and owned by whoever made it; it outlives every
+ * ls_step. */
 #ifndef LOCKSTEP_IMAGE_H
 #define LOCKSTEP_IMAGE_H
 
@@ -14,27 +15,28 @@ extern "C" {
 #endif
 
 #define LS_IMAGE_VERSION 1
-#define LS_AXES_MAX 32      /* axes of a step */
-#define LS_RANK_MAX 32      /* axes of an array */
-#define LS_ARGUMENTS_MAX 480 /* 8-byte words of a kernel's argument block: 4 KiB less room to spare */
+#define LS_AXES_MAX 32 /* axes of a step */
+#define LS_RANK_MAX 32 /* axes of an array */
+#define LS_ARGUMENTS_MAX \
+    480 /* 8-byte words of a kernel's argument block: 4 KiB less room to spare */
 
-/* Element types, in the order of compiler/types.def. One row per type: identifier, spelling, class (F
- * float, S signed, U unsigned, B bool), bytes. */
-#define LS_TYPE_LIST(X)                                                                            \
-    X(F64, "f64", 'F', 8)                                                                          \
-    X(F32, "f32", 'F', 4)                                                                          \
-    X(I64, "i64", 'S', 8)                                                                          \
-    X(I32, "i32", 'S', 4)                                                                          \
-    X(U64, "u64", 'U', 8)                                                                          \
-    X(U32, "u32", 'U', 4)                                                                          \
-    X(BOOL, "bool", 'B', 1)                                                                        \
-    X(F16, "f16", 'F', 2)                                                                          \
-    X(BF16, "bf16", 'F', 2)                                                                        \
-    X(E4M3, "e4m3", 'F', 1)                                                                        \
-    X(E5M2, "e5m2", 'F', 1)                                                                        \
-    X(I16, "i16", 'S', 2)                                                                          \
-    X(I8, "i8", 'S', 1)                                                                            \
-    X(U16, "u16", 'U', 2)                                                                          \
+/* Element types, in the order of compiler/types.def. One row per type: identifier, spelling, class
+ * (F float, S signed, U unsigned, B bool), bytes. */
+#define LS_TYPE_LIST(X)     \
+    X(F64, "f64", 'F', 8)   \
+    X(F32, "f32", 'F', 4)   \
+    X(I64, "i64", 'S', 8)   \
+    X(I32, "i32", 'S', 4)   \
+    X(U64, "u64", 'U', 8)   \
+    X(U32, "u32", 'U', 4)   \
+    X(BOOL, "bool", 'B', 1) \
+    X(F16, "f16", 'F', 2)   \
+    X(BF16, "bf16", 'F', 2) \
+    X(E4M3, "e4m3", 'F', 1) \
+    X(E5M2, "e5m2", 'F', 1) \
+    X(I16, "i16", 'S', 2)   \
+    X(I8, "i8", 'S', 1)     \
+    X(U16, "u16", 'U', 2)   \
     X(U8, "u8", 'U', 1)
 
 typedef enum ls_type {
@@ -55,17 +57,20 @@ typedef struct ls_image_parameter {
     const char *name;
     ls_role role;
     ls_type type;
-    uint32_t rank;            /* 0: a device cell */
-    const uint8_t *axes;      /* rank axis numbers, in step order */
-    uint32_t has_default;     /* rank-0 only: may be left unbound, its cell starts as `initial` */
-    uint64_t initial;         /* the bits of the default in the parameter's own type, low bytes first */
-    uint32_t line;            /* where the source declares it */
+    uint32_t rank;       /* 0: a device cell */
+    const uint8_t *axes; /* rank axis numbers, in step order */
+    /* rank-0 only: may be left unbound, its cell starts as `initial` */
+    uint32_t has_default;
+    /* the bits of the default in the parameter's own type, low bytes first */
+    uint64_t initial;
+    uint32_t line; /* where the source declares it */
 } ls_image_parameter;
 
 /* A count known when sizes are: scale * product over the factors of
- * max(minimum, ceil(product of the sizes of the axes in `axes` / divide)). An empty axis set counts 1. */
+ * max(minimum, ceil(product of the sizes of the axes in `axes` / divide)). An empty axis set
+ * counts 1. */
 typedef struct ls_image_factor {
-    uint32_t axes;    /* bit a: axis a */
+    uint32_t axes; /* bit a: axis a */
     uint32_t minimum;
     uint64_t divide;
 } ls_image_factor;
@@ -85,9 +90,9 @@ typedef struct ls_image_temporary {
 
 /* One kernel: entry point and how many independent items of work it has. On a GPU a block has
  * `threads` threads and takes `items_per_block` items in turn; the grid is
- * min(ceil(items / items_per_block), one_block ? 1 : blocks per multiprocessor * multiprocessors), at
- * least 1. On the CPU the items are shared out over the workers in contiguous runs. Any grid and any
- * number of workers gives the same bits. A launch always happens, also with 0 items. */
+ * min(ceil(items / items_per_block), one_block ? 1 : blocks per multiprocessor * multiprocessors),
+ * at least 1. On the CPU the items are shared out over the workers in contiguous runs. Any grid and
+ * any number of workers gives the same bits. A launch always happens, also with 0 items. */
 typedef struct ls_image_kernel {
     const char *name;
     ls_image_extent items;
@@ -95,12 +100,13 @@ typedef struct ls_image_kernel {
     uint32_t threads;
     uint32_t blocks_per_multiprocessor;
     uint32_t one_block;
-    uint64_t item_cost; /* elements an item visits: the CPU driver uses one worker for small kernels */
+    /* elements an item visits: the CPU driver uses one worker for small kernels */
+    uint64_t item_cost;
 } ls_image_kernel;
 
 typedef enum ls_image_layout {
-    LS_LAYOUT_DENSE,   /* every array contiguous in its declared order, data on 16-byte boundaries */
-    LS_LAYOUT_STRIDED  /* any strides, any alignment */
+    LS_LAYOUT_DENSE,  /* every array contiguous in its declared order, data on 16-byte boundaries */
+    LS_LAYOUT_STRIDED /* any strides, any alignment */
 } ls_image_layout;
 
 /* One way to run the step: the kernels launched in order. The runtime takes the first variant whose
@@ -112,28 +118,30 @@ typedef enum ls_image_layout {
  *   temporary_count  pointers
  *   if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64)
  * A GPU kernel takes it by value; a CPU kernel is
- *   void name(const void *arguments, uint64_t first_item, uint64_t last_item, uint32_t worker, uint32_t workers). */
+ *   void name(const void *arguments, uint64_t first_item, uint64_t last_item, uint32_t worker,
+ * uint32_t workers). */
 typedef struct ls_image_variant {
-    const char *name;        /* "one block, dense": for explain, logs and profiles */
+    const char *name; /* "one block, dense": for explain, logs and profiles */
     ls_image_layout layout;
     uint32_t work_count;
     const ls_image_extent *work; /* summed */
-    uint64_t work_limit;     /* UINT64_MAX: always usable */
+    uint64_t work_limit;         /* UINT64_MAX: always usable */
     uint32_t temporary_count;
     const ls_image_temporary *temporaries;
     uint32_t kernel_count;
     const ls_image_kernel *kernels;
-    const char *source;      /* the text the code is made of; NULL in ahead-of-time output */
-    const void *code;        /* cubin, PTX (zero-terminated), code object, or NULL: made on demand */
+    const char *source; /* the text the code is made of; NULL in ahead-of-time output */
+    /* cubin, PTX (zero-terminated), code object, or NULL: made on demand */
+    const void *code;
     size_t code_size;
     /* CPU, ahead of time: the kernels' addresses in the order of `kernels`, else NULL */
     void (*const *functions)(const void *, uint64_t, uint64_t, uint32_t, uint32_t);
 } ls_image_variant;
 
 typedef struct ls_image {
-    uint32_t version;        /* LS_IMAGE_VERSION */
+    uint32_t version; /* LS_IMAGE_VERSION */
     const char *step;
-    const char *target;      /* "cpu", "sm_90", "compute_90" (PTX), "gfx90a" */
+    const char *target; /* "cpu", "sm_90", "compute_90" (PTX), "gfx90a" */
     const char *source_file;
     uint64_t numeric_version;
     uint32_t axis_count;

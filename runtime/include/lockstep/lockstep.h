@@ -6,10 +6,11 @@
  *   ls_step_create(program, "adamw", &step);
  *   ls_step_bind(step, "p", &p);  ...  ls_step_launch(step);
  *
- * Every function that can fail returns an ls_status; ls_error_message(context) then says what happened,
- * to what, and what to do. No function aborts, prints or leaves a half-made object; on failure an output
- * handle is NULL. A handle may be used from one thread at a time, different contexts from different
- * threads. `const char *` arguments are copied. All lengths are in elements unless called bytes. */
+ * Every function that can fail returns an ls_status; ls_error_message(context) then says what
+ * happened, to what, and what to do. No function aborts, prints or leaves a half-made object; on
+ * failure an output handle is NULL. A handle may be used from one thread at a time, different
+ * contexts from different threads. `const char *` arguments are copied. All lengths are in elements
+ * unless called bytes. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
@@ -28,8 +29,8 @@ typedef struct ls_graph ls_graph;
 
 typedef enum ls_device_kind { LS_DEVICE_CPU, LS_DEVICE_CUDA, LS_DEVICE_HIP } ls_device_kind;
 
-/* An array somewhere. Converts to and from DLPack's DLTensor field by field. The memory and the shape
- * and stride arrays stay the caller's; the last two are read during the call only. */
+/* An array somewhere. Converts to and from DLPack's DLTensor field by field. The memory and the
+ * shape and stride arrays stay the caller's; the last two are read during the call only. */
 typedef struct ls_tensor {
     void *data; /* device memory of the context's device; may be NULL when the array is empty */
     ls_type type;
@@ -43,25 +44,33 @@ size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
 
 /* ---- context: one device and one stream ---- */
 
-/* `device`: NULL or "auto" (LOCKSTEP_DEVICE, else the first usable of cuda, hip, cpu), "cpu", "cuda",
- * "cuda:1", "hip:0". `stream`: the trainer's CUstream or hipStream_t, or NULL for one of its own. On
- * failure *context is NULL and ls_error_message(NULL) has this thread's last message. */
+/* `device`: NULL or "auto" (LOCKSTEP_DEVICE, else the first usable of cuda, hip, cpu), "cpu",
+ * "cuda", "cuda:1", "hip:0". `stream`: the trainer's CUstream or hipStream_t, or NULL for one of
+ * its own. On failure *context is NULL and ls_error_message(NULL) has this thread's last message.
+ */
 ls_status ls_context_create(const char *device, void *stream, ls_context **context);
-void ls_context_destroy(ls_context *context); /* NULL is fine; programs, steps and graphs of it must be gone */
+/* NULL is fine; programs, steps and graphs of it must be gone */
+void ls_context_destroy(ls_context *context);
 ls_device_kind ls_context_kind(const ls_context *context);
-const char *ls_context_device(const ls_context *context);  /* "cuda:0" */
-const char *ls_context_describe(const ls_context *context); /* "NVIDIA H200, sm_90, 132 multiprocessors" */
-const char *ls_context_target(const ls_context *context);  /* "sm_90", "gfx90a", "cpu" */
-ls_status ls_synchronize(ls_context *context); /* waits for everything queued so far */
-const char *ls_error_message(const ls_context *context); /* until the next call on the context */
+const char *ls_context_device(const ls_context *context); /* "cuda:0" */
+/* "NVIDIA H200, sm_90, 132 multiprocessors" */
+const char *ls_context_describe(const ls_context *context);
+const char *ls_context_target(const ls_context *context); /* "sm_90", "gfx90a", "cpu" */
+ls_status ls_synchronize(ls_context *context);            /* waits for everything queued so far */
+/* until the next call on the context */
+const char *ls_error_message(const ls_context *context);
 const char *ls_status_name(ls_status status);
 
 /* ---- memory of the device ---- */
-ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer); /* 256-byte aligned, not cleared */
+/* 256-byte aligned, not cleared */
+ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer);
 void ls_free(ls_context *context, void *pointer);
-ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t bytes);  /* waits */
-ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes); /* waits */
-ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes); /* queued on the stream */
+/* waits */
+ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t bytes);
+/* waits */
+ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes);
+/* queued on the stream */
+ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
 typedef struct ls_memory_statistics {
     uint64_t in_use, peak, allocations; /* bytes, bytes, live allocations */
 } ls_memory_statistics;
@@ -69,18 +78,19 @@ void ls_memory_stats(const ls_context *context, ls_memory_statistics *statistics
 
 /* ---- program: a compiled file ---- */
 
-/* Compiles a .step file for the context's device (kernels on first use). Needs liblockstep; programs
- * built ahead of time come from ls_program_from_images and need liblockstep_rt only. */
+/* Compiles a .step file for the context's device (kernels on first use). Needs liblockstep;
+ * programs built ahead of time come from ls_program_from_images and need liblockstep_rt only. */
 ls_status ls_program_load(ls_context *context, const char *path, const ls_compile_options *options,
                           ls_program **program);
 ls_status ls_program_load_text(ls_context *context, const char *name, const char *text, size_t size,
                                const ls_compile_options *options, ls_program **program);
-/* Gives the code of image->variants[variant], to be kept by the maker for the program's life. `message`
- * receives why it could not. */
-typedef ls_status (*ls_code_maker)(void *maker, const ls_image *image, size_t variant, const void **code,
-                                   size_t *size, int *from_cache, const char **message);
-/* `images` must outlive the program. `make` may be NULL when every variant holds its code. `release`,
- * when not NULL, is called with `maker` at ls_program_destroy. */
+/* Gives the code of image->variants[variant], to be kept by the maker for the program's life.
+ * `message` receives why it could not. */
+typedef ls_status (*ls_code_maker)(void *maker, const ls_image *image, size_t variant,
+                                   const void **code, size_t *size, int *from_cache,
+                                   const char **message);
+/* `images` must outlive the program. `make` may be NULL when every variant holds its code.
+ * `release`, when not NULL, is called with `maker` at ls_program_destroy. */
 ls_status ls_program_from_images(ls_context *context, const ls_image *const *images, size_t count,
                                  ls_code_maker make, void *maker, void (*release)(void *maker),
                                  ls_program **program);
@@ -93,41 +103,48 @@ const char *ls_program_step_name(const ls_program *program, size_t index);
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
 void ls_step_destroy(ls_step *step);
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
-/* Binds an array (or, rank 0, the caller's own device cell). Checked at once: type, rank, agreement of
- * lengths with what is bound already is checked at the launch, with overlap of written memory. A NULL
- * tensor takes a binding back. A launch captured in a graph keeps the bindings it was captured with. */
+/* Binds an array (or, rank 0, the caller's own device cell). Checked at once: type, rank, agreement
+ * of lengths with what is bound already is checked at the launch, with overlap of written memory. A
+ * NULL tensor takes a binding back. A launch captured in a graph keeps the bindings it was captured
+ * with. */
 ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor);
 /* Asks for an `out` to be computed into memory the step allocates; ls_step_output gives it. */
 ls_status ls_step_want(ls_step *step, const char *parameter);
-ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor); /* shape is the step's */
-/* The value of a rank-0 parameter's cell, given and taken in the parameter's own type (`value` points to
- * one element). set is queued on the stream, after what was launched before; get waits. */
+/* shape is the step's */
+ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor);
+/* The value of a rank-0 parameter's cell, given and taken in the parameter's own type (`value`
+ * points to one element). set is queued on the stream, after what was launched before; get waits.
+ */
 ls_status ls_step_set(ls_step *step, const char *parameter, const void *value);
-ls_status ls_step_set_number(ls_step *step, const char *parameter, double value); /* converted, checked */
+/* converted, checked */
+ls_status ls_step_set_number(ls_step *step, const char *parameter, double value);
 ls_status ls_step_get(ls_step *step, const char *parameter, void *value);
-/* Queues a copy of the cell to `value` (page-locked where possible); complete after ls_synchronize. */
+/* Queues a copy of the cell to `value` (page-locked where possible); complete after ls_synchronize.
+ */
 ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value);
-/* Checks the bindings if they changed, picks the variant, makes its code if need be. ls_step_launch does
- * this itself; calling it first keeps the compile out of the first launch. */
+/* Checks the bindings if they changed, picks the variant, makes its code if need be. ls_step_launch
+ * does this itself; calling it first keeps the compile out of the first launch. */
 ls_status ls_step_prepare(ls_step *step);
 ls_status ls_step_launch(ls_step *step);
 typedef struct ls_step_statistics {
-    const char *variant;       /* the plan in use */
-    uint32_t launches;         /* kernels per launch of the step */
-    double compile_ms;         /* time spent getting the code, from the cache or the toolchain */
+    const char *variant; /* the plan in use */
+    uint32_t launches;   /* kernels per launch of the step */
+    /* time spent getting the code, from the cache or the toolchain */
+    double compile_ms;
     int from_cache;
     uint64_t temporary_bytes;
-    uint32_t threads;          /* CPU workers available, or threads per block */
+    uint32_t threads; /* CPU workers available, or threads per block */
 } ls_step_statistics;
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 
 /* ---- graph: launches recorded once, replayed with one call ---- */
 
-/* Between begin and end, launches on the context are recorded, not run (on a GPU the trainer's own work
- * on the stream too). Steps must be prepared before; binding, copying, setting, waiting and events in
- * between are errors. A call of the context that fails in between spoils the graph: ls_graph_end then
- * fails, says why, and the context is usable again. Rank-0 values are read at each replay. A graph keeps
- * the steps it launches, also those destroyed meanwhile; the arrays bound must stay where they are. */
+/* Between begin and end, launches on the context are recorded, not run (on a GPU the trainer's own
+ * work on the stream too). Steps must be prepared before; binding, copying, setting, waiting and
+ * events in between are errors. A call of the context that fails in between spoils the graph:
+ * ls_graph_end then fails, says why, and the context is usable again. Rank-0 values are read at
+ * each replay. A graph keeps the steps it launches, also those destroyed meanwhile; the arrays
+ * bound must stay where they are. */
 ls_status ls_graph_begin(ls_context *context);
 ls_status ls_graph_end(ls_context *context, ls_graph **graph);
 ls_status ls_graph_launch(ls_graph *graph);
@@ -137,16 +154,19 @@ void ls_graph_destroy(ls_graph *graph);
 typedef struct ls_event ls_event;
 ls_status ls_event_create(ls_context *context, ls_event **event);
 ls_status ls_event_record(ls_event *event);
-ls_status ls_event_elapsed(ls_event *start, ls_event *end, double *milliseconds); /* waits for `end` */
+/* waits for `end` */
+ls_status ls_event_elapsed(ls_event *start, ls_event *end, double *milliseconds);
 void ls_event_destroy(ls_event *event);
 
 /* ---- devices ---- */
 typedef struct ls_device_info {
-    char name[16];         /* "cuda:0", "cpu" */
-    char description[160]; /* what it is, or in one line why it cannot be used and what would help */
+    char name[16]; /* "cuda:0", "cpu" */
+    /* what it is, or in one line why it cannot be used and what would help */
+    char description[160];
     int usable;
 } ls_device_info;
-/* Fills up to `capacity` entries, at least one for each of cuda, hip and cpu; returns how many there are. */
+/* Fills up to `capacity` entries, at least one for each of cuda, hip and cpu; returns how many
+ * there are. */
 size_t ls_devices(ls_device_info *devices, size_t capacity);
 
 #ifdef __cplusplus
