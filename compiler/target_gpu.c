@@ -7,7 +7,7 @@ static const char *const libraries[] = {"integer.h",     "convert.h", "math.h", 
 
 /* What both dialects have in common; a number on which they part moves to the rows below. */
 #define SIMT                                                                                       \
-    .libraries = libraries, .simt = true, .lanes = "simt", .threads = 256,                      \
+    .libraries = libraries, .simt = true, .lanes = "simt", .threads = 256,                         \
     .one_block_threads = 512, .blocks_per_multiprocessor = 8, .items_per_block = 8, .columns = 32, \
     .one_block_limit = 1u << 16
 
