@@ -8,7 +8,7 @@
 /* From this many bytes of results on that nobody reads back, a kernel writes them past the caches: a
  * plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the nearest
  * cache and sent off whole. */
-#define LS_STREAMED ((i64)64 << 20)
+#define LS_STREAMED ((i64)256 << 20)
 #if defined(__SSE2__)
 typedef long long ls_line __attribute__((vector_size(16)));
 #ifdef __clang__
@@ -19,11 +19,13 @@ typedef long long ls_line __attribute__((vector_size(16)));
 LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
     ls_line *lines = (ls_line *)to;
     if (((u64)to & 15) == 0)
-        for (; bytes >= 16; bytes -= 16, from = (const char *)from + 16) {
-            ls_line line;
-            __builtin_memcpy(&line, from, 16);
-            LS_STORE_PAST(lines, line);
-            lines++;
+        for (; bytes >= 64; bytes -= 64, from = (const char *)from + 64, lines += 4) {
+            ls_line line[4]; /* one cache line at a time */
+            __builtin_memcpy(line, from, 64);
+            LS_STORE_PAST(&lines[0], line[0]);
+            LS_STORE_PAST(&lines[1], line[1]);
+            LS_STORE_PAST(&lines[2], line[2]);
+            LS_STORE_PAST(&lines[3], line[3]);
         }
     __builtin_memcpy(lines, from, (u64)bytes);
 }
