@@ -127,7 +127,7 @@ static bool check_axes(Checker *c, Step *step, const Item *item) {
         int64_t fixed = entry->size ? axis_size(c, entry->size) : -1;
         supported &= !entry->size || fixed >= 0;
         symbol->number = (uint32_t)step->axis_count;
-        step->axes[step->axis_count++] = (Axis){entry->name->text, fixed, entry->range};
+        step->axes[step->axis_count++] = ir_axis(entry->name->text, fixed, entry->range);
     }
     return supported;
 }
@@ -193,6 +193,7 @@ static void check_parameter(Checker *c, Step *step, const Entry *entry) {
         }
         if (fine) parameter_default(c, entry, &parameter);
     }
+    parameter.declared = parameter.axes;
     if (!declare(c, c->scope, entry->name, entry->range, fine ? SYMBOL_PARAMETER : SYMBOL_BROKEN,
                  &symbol) ||
         !fine)

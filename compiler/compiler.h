@@ -139,7 +139,9 @@ typedef enum Op {
     OP_COUNT
 } Op;
 
-enum { OP_LEAF = 1, OP_REDUCTION = 2, OP_COMMUTATIVE = 4, OP_INFIX = 8 };
+/* OP_ARRAY: complete in memory before anyone reads it (scans, scatters) */
+enum { OP_LEAF = 1, OP_REDUCTION = 2, OP_COMMUTATIVE = 4, OP_INFIX = 8, OP_ARRAY = 16 };
+enum { SCAN_REVERSE = 256 }; /* in a SCAN's payload, beside the axis */
 typedef struct OpInfo {
     const char *name;
     uint8_t arity, rule, flags, cost;
@@ -152,26 +154,42 @@ typedef struct Value {
     uint8_t type; /* Type, a compute type */
     AxisSet axes; /* the axes it varies over */
     ValueId arg[3];
-    /* CONST: the bits, in the value's type; PARAMETER: its number; SIZE, INDEX: the axis; a
-     * reduction: the AxisSet reduced; ROUND_TO: the storage Type; MARK: a serial number that keeps
-     * a target of grad apart from equal values */
+    /* CONST: the bits, in the value's type; PARAMETER: its number; SIZE, INDEX: the axis;
+     * POSITION: the AxisSet; a reduction: the AxisSet reduced; ROUND_TO, ROUND_STOCHASTIC: the
+     * storage Type; FROM_FIXED: the Type; MARK, RUNNING: a serial number that keeps it apart from
+     * equal values; LIST: the axis, or the argument's number; SCAN: the axis and SCAN_REVERSE;
+     * SCATTER: the AxisSet of the result; RANDOM_KEY: the draw's ordinal; FIRST: 0 tensor, 1
+     * element; CALL: its number in f->functions */
     uint64_t payload;
     ValueId next;     /* hash chain */
     Range range;      /* where the source asks for it first */
     const char *name; /* the let or parameter it is bound to, or NULL: for readable output */
 } Value;
 
+/* An axis whose length differs along another one, its parent, is ragged: what varies over it varies
+ * over the parent too. `n as (q, k = 256)` makes three axes: n, the whole, which never stands in an
+ * AxisSet; q, which counts blocks; and k, an axis that hangs on q and has the length
+ * min(256, size n - 256 * q). A value over n has the axes q and k: the flat index 256 q + k is that
+ * along n. */
 typedef struct Axis {
     const char *name;
-    int64_t fixed; /* -1: bound at run time */
+    int64_t fixed;   /* -1: bound at run time */
+    int parent;      /* the axis it hangs on: `n of t`, k on q; -1: none */
+    int whole;       /* of q and k: n; -1: none */
+    int block, rest; /* of n: q and k; -1: none */
+    int64_t length;  /* of n, q and k: elements of a whole block; 0: none */
+    /* `w = 2 * h`: the length as the image gives it, in reverse Polish order; NULL: none */
+    const ls_image_term *terms;
+    size_t term_count;
     Range range;
 } Axis;
 
 typedef struct Parameter {
     const char *name;
     ls_role role;
-    Type type;    /* storage type */
-    AxisSet axes; /* empty: rank 0 */
+    Type type;        /* storage type */
+    AxisSet axes;     /* empty: rank 0 */
+    AxisSet declared; /* as written: n where axes has its q and k */
     bool has_default;
     uint64_t initial; /* bits of the default in `type` */
     Range range;
@@ -185,6 +203,16 @@ typedef struct Store {
     ValueId value, guard;
     Range range;
 } Store;
+
+/* A C function that a step calls (import_c.c). Its text is part of the kernels. */
+typedef struct CFunction {
+    const char *name;
+    Type result;
+    Type *parameters;
+    size_t parameter_count;
+    int *derivatives;   /* by parameter: the number in f->functions of its partner, or -1 */
+    const char *source; /* the text of its header, in which it is defined */
+} CFunction;
 
 typedef struct Function { /* one step in IR form */
     Compiler *compiler;
@@ -200,10 +228,15 @@ typedef struct Function { /* one step in IR form */
     size_t value_count, value_capacity;
     Store *stores;
     size_t store_count, store_capacity;
+    const CFunction *functions;
+    size_t function_count;
+    uint64_t serial; /* the last number given to a RUNNING */
     ValueId *buckets;
     size_t bucket_count;
 } Function;
 
+/* a plain axis; fixed -1: bound at run time */
+Axis ir_axis(const char *name, int64_t fixed, Range range);
 Function *ir_function(Compiler *compiler, Arena *arena, const char *name);
 /* the same axes and parameters; no value, no store */
 Function *ir_function_like(const Function *f);
@@ -213,13 +246,32 @@ ValueId ir_constant(Function *f, Type type, uint64_t bits);
 ValueId ir_constant_number(Function *f, Type type, double value); /* rounded once to `type` */
 ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload);
 ValueId ir_parameter(Function *f, uint32_t number); /* its value before the step */
-/* i64; a constant where the axis is fixed */
+/* i64; a constant where the axis is fixed; over the parent of a ragged axis */
 ValueId ir_size(Function *f, uint32_t axis);
-ValueId ir_index(Function *f, uint32_t axis); /* i64 over the axis */
+/* i64 over the axis (and its parents); over q and k for the whole of a blocked axis */
+ValueId ir_index(Function *f, uint32_t axis);
+/* i64: the flat index over the set, within the tensor: the set has no parent of its ragged axes */
+ValueId ir_position(Function *f, AxisSet over);
 /* by arity; 0 where unused; MARK is a new value each time */
 ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c);
 ValueId ir_cast(Function *f, Type type, ValueId a); /* to a compute type */
 ValueId ir_round_to(Function *f, Type storage, ValueId a);
+/* An argument list: `value` before `next` (0: the last). */
+ValueId ir_list(Function *f, ValueId value, ValueId next, uint64_t payload);
+AxisSet ir_listed(const Function *f,
+                  ValueId list); /* the axes that the list of a gather replaces */
+/* `source` at the coordinates the list gives; 0 where one is out of range */
+ValueId ir_gather(Function *f, ValueId source, ValueId list);
+/* sums of i64 at the listed coordinates of an array over `axes` */
+ValueId ir_scatter(Function *f, ValueId q, ValueId list, AxisSet axes);
+/* a new value each time */
+ValueId ir_running(Function *f, Type type, AxisSet axes);
+ValueId ir_scan(Function *f, ValueId init, ValueId body, ValueId running, uint32_t axis,
+                bool reverse);
+ValueId ir_random_key(Function *f, ValueId seed, ValueId step, ValueId tensor, uint32_t ordinal);
+ValueId ir_round_stochastic(Function *f, Type storage, ValueId a, ValueId bits);
+ValueId ir_from_fixed(Function *f, Type type, ValueId q, ValueId shift);
+ValueId ir_call(Function *f, uint32_t function, ValueId list);
 /* a over `axes` too; a if it has them */
 ValueId ir_broadcast(Function *f, ValueId a, AxisSet axes);
 ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over); /* a must have the axes */
@@ -230,6 +282,11 @@ void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Ran
 /* first caller wins */
 void ir_place(Function *f, ValueId value, Range range, const char *name);
 AxisSet ir_all_axes(const Function *f);
+AxisSet ir_closure(const Function *f, AxisSet axes); /* with the parents, and theirs */
+/* The axes of a value over what `axes` lists as written: q and k for the whole of blocks. */
+AxisSet ir_expand(const Function *f, AxisSet axes);
+/* The plain axis on which one of the set hangs (a list's), or -1. */
+int ir_list_axis(const Function *f, AxisSet axes);
 const bool *ir_needed(const Function *f); /* by value: whether a store needs it */
 /* the same stores, with only the values they need */
 Function *ir_compact(const Function *f);
@@ -285,9 +342,11 @@ const Formula *formula_read(Compiler *compiler, Arena *arena, const char **text)
 ValueId formula_build(Function *f, const Formula *formula, const ValueId names[26], Type type);
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
+ * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
  * Each returns a new function in the same arena. */
 Function *derive(Function *f);
+Function *gather(const Function *f);
 Function *simplify(Function *f);
 
 /* plan.c: which kernels. See there for what a phase is. */

@@ -291,7 +291,7 @@ static ls_image_parameter parameter_row(Emitter *e, const Parameter *p) {
                               .initial = p->initial};
     uint8_t *axes = arena_alloc(e->arena, LS_AXES_MAX);
     for (uint8_t axis = 0; axis < e->f->axis_count; axis++)
-        if (p->axes >> axis & 1) axes[row.rank++] = axis;
+        if (p->declared >> axis & 1) axes[row.rank++] = axis;
     row.axes = axes;
     if (p->range.file && p->range.file < e->compiler->source_count) {
         uint32_t column;
@@ -309,7 +309,13 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
     ls_image_parameter *parameters =
         arena_alloc(e.arena, (f->parameter_count + 1) * sizeof *parameters);
     for (size_t i = 0; i < f->axis_count; i++)
-        axes[i] = (ls_image_axis){f->axes[i].name, f->axes[i].fixed};
+        axes[i] = (ls_image_axis){.name = f->axes[i].name,
+                                  .fixed = f->axes[i].fixed,
+                                  .parent = (uint32_t)(f->axes[i].parent + 1),
+                                  .whole = (uint32_t)(f->axes[i].whole + 1),
+                                  .length = f->axes[i].length,
+                                  .terms = f->axes[i].terms,
+                                  .term_count = (uint32_t)f->axes[i].term_count};
     for (size_t i = 0; i < f->parameter_count; i++)
         parameters[i] = parameter_row(&e, &f->parameters[i]);
 

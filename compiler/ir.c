@@ -39,10 +39,13 @@ typedef enum RuleId {
     RULE_BITS,
     RULE_UNBITS,
     RULE_NARROW,
+    RULE_DRAW,
+    RULE_DRAWF,
+    RULE_FIX,
     RULE_COUNT
 } RuleId;
 
-enum { L = OP_LEAF, R = OP_REDUCTION, C = OP_COMMUTATIVE, I = OP_INFIX };
+enum { L = OP_LEAF, R = OP_REDUCTION, C = OP_COMMUTATIVE, I = OP_INFIX, A = OP_ARRAY };
 const OpInfo op_info[OP_COUNT] = {
     {"none", 0, RULE_OTHER, 0, 0, "", ""},
 #define X(id, name, arity, rule, flags, cost, print, derivative) \
@@ -85,13 +88,17 @@ static const Rule rules[RULE_COUNT] = {
     [RULE_BITS] = {{1 << TYPE_F32}, TYPE_U32, "an f32"},
     [RULE_UNBITS] = {{1 << TYPE_U32}, TYPE_F32, "a u32"},
     [RULE_NARROW] = {{1 << TYPE_F64}, TYPE_F32, "an f64"},
+    [RULE_DRAW] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_U32, "a u64 key and an i64 index"},
+    [RULE_DRAWF] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_F32, "a u64 key and an i64 index"},
+    [RULE_FIX] = {{FLOATS, 1 << TYPE_I64}, TYPE_I64, "a float and an i64"},
 };
 
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result) {
     const OpInfo *info = &op_info[op];
     *result = TYPE_NONE;
     for (int i = 0; i < 3; i++) {
-        if ((i < info->arity) != (args[i] != 0)) return "as many operands as its arity";
+        bool last = op == OP_LIST && i == 1;
+        if ((i < info->arity) != (args[i] != 0) && !last) return "as many operands as its arity";
         if (args[i] >= f->value_count) return "operands that exist";
     }
     if (op == OP_GRAD) {
@@ -148,6 +155,16 @@ const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over)
 
 /* ---- values ---- */
 
+Axis ir_axis(const char *name, int64_t fixed, Range range) {
+    return (Axis){.name = name,
+                  .fixed = fixed,
+                  .parent = -1,
+                  .whole = -1,
+                  .block = -1,
+                  .rest = -1,
+                  .range = range};
+}
+
 Function *ir_function(Compiler *compiler, Arena *arena, const char *name) {
     Function *f = arena_alloc(arena, sizeof *f);
     f->compiler = compiler;
@@ -170,6 +187,9 @@ Function *ir_function_like(const Function *f) {
     copy->parameters = f->parameters;
     copy->parameter_count = f->parameter_count;
     copy->parameter_capacity = f->parameter_count; /* full: growing the copy leaves f's alone */
+    copy->functions = f->functions;
+    copy->function_count = f->function_count;
+    copy->serial = f->serial;
     return copy;
 }
 
@@ -289,7 +309,9 @@ ValueId ir_constant_number(Function *f, Type type, double value) {
 ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload) {
     require(f, op, op_info[op].flags & OP_LEAF ? NULL : "to be a leaf");
     if (op == OP_CONST) return ir_constant(f, type, payload);
-    uint64_t count = op == OP_PARAMETER ? f->parameter_count : f->axis_count;
+    uint64_t count = op == OP_PARAMETER                ? f->parameter_count
+                     : op == OP_SIZE || op == OP_INDEX ? f->axis_count
+                                                       : UINT64_MAX;
     require(f, op, payload < count ? NULL : "a parameter or axis that exists");
     return intern(
         f, (Value){.op = (uint8_t)op, .type = (uint8_t)type, .axes = axes, .payload = payload});
@@ -305,12 +327,23 @@ ValueId ir_parameter(Function *f, uint32_t number) {
 
 ValueId ir_size(Function *f, uint32_t axis) {
     require(f, OP_SIZE, axis < f->axis_count ? NULL : "an axis that exists");
-    if (f->axes[axis].fixed >= 0) return ir_constant(f, TYPE_I64, (uint64_t)f->axes[axis].fixed);
-    return ir_leaf(f, OP_SIZE, TYPE_I64, 0, axis);
+    const Axis *row = &f->axes[axis];
+    AxisSet axes = row->parent < 0 ? 0 : ir_closure(f, (AxisSet)1 << row->parent);
+    if (row->fixed >= 0) return ir_constant(f, TYPE_I64, (uint64_t)row->fixed);
+    return ir_leaf(f, OP_SIZE, TYPE_I64, axes, axis);
 }
 
 ValueId ir_index(Function *f, uint32_t axis) {
-    return ir_leaf(f, OP_INDEX, TYPE_I64, (AxisSet)1 << axis, axis);
+    require(f, OP_INDEX, axis < f->axis_count ? NULL : "an axis that exists");
+    if (f->axes[axis].block >= 0) return ir_position(f, ir_expand(f, (AxisSet)1 << axis));
+    return ir_leaf(f, OP_INDEX, TYPE_I64, ir_closure(f, (AxisSet)1 << axis), axis);
+}
+
+ValueId ir_position(Function *f, AxisSet over) {
+    require(f, OP_POSITION, over & ~ir_all_axes(f) ? "axes that exist" : NULL);
+    if (over == 0) return ir_constant(f, TYPE_I64, 0);
+    if ((over & (over - 1)) == 0) return ir_index(f, (uint32_t)__builtin_ctz(over));
+    return ir_leaf(f, OP_POSITION, TYPE_I64, ir_closure(f, over), over);
 }
 
 ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c) {
@@ -365,6 +398,101 @@ ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over) {
                              .payload = over});
 }
 
+ValueId ir_list(Function *f, ValueId value, ValueId next, uint64_t payload) {
+    require(f, OP_LIST, value == 0 || value >= f->value_count ? "a value" : NULL);
+    require(f, OP_LIST, next && f->values[next].op != OP_LIST ? "a list after it" : NULL);
+    return intern(f, (Value){.op = OP_LIST,
+                             .type = f->values[value].type,
+                             .axes = f->values[value].axes | f->values[next].axes,
+                             .arg = {value, next},
+                             .payload = payload});
+}
+
+AxisSet ir_listed(const Function *f, ValueId list) {
+    AxisSet axes = 0;
+    for (; list; list = f->values[list].arg[1])
+        axes |= ir_expand(f, (AxisSet)1 << f->values[list].payload);
+    return axes;
+}
+
+ValueId ir_gather(Function *f, ValueId source, ValueId list) {
+    require(f, OP_GATHER,
+            source == 0 || f->values[list].op != OP_LIST ? "a source and a list" : NULL);
+    AxisSet axes = f->values[source].axes & ~ir_listed(f, list);
+    return intern(f, (Value){.op = OP_GATHER,
+                             .type = f->values[source].type,
+                             .axes = axes | f->values[list].axes,
+                             .arg = {source, list}});
+}
+
+ValueId ir_scatter(Function *f, ValueId q, ValueId list, AxisSet axes) {
+    require(f, OP_SCATTER, f->values[q].type != TYPE_I64 ? "an i64" : NULL);
+    require(f, OP_SCATTER, f->values[list].op != OP_LIST ? "a list" : NULL);
+    require(f, OP_SCATTER, axes & ~ir_all_axes(f) ? "axes that exist" : NULL);
+    return intern(
+        f,
+        (Value){
+            .op = OP_SCATTER, .type = TYPE_I64, .axes = axes, .arg = {q, list}, .payload = axes});
+}
+
+ValueId ir_running(Function *f, Type type, AxisSet axes) {
+    return ir_leaf(f, OP_RUNNING, type, axes, ++f->serial);
+}
+
+ValueId ir_scan(Function *f, ValueId init, ValueId body, ValueId running, uint32_t axis,
+                bool reverse) {
+    const Value *r = &f->values[running];
+    bool typed = r->type == f->values[init].type && r->type == f->values[body].type;
+    require(f, OP_SCAN, axis < f->axis_count ? NULL : "an axis that exists");
+    require(f, OP_SCAN, r->op == OP_RUNNING && typed ? NULL : "three of the running value's type");
+    return intern(f, (Value){.op = OP_SCAN,
+                             .type = r->type,
+                             .axes = r->axes,
+                             .arg = {init, body, running},
+                             .payload = axis | (reverse ? SCAN_REVERSE : 0)});
+}
+
+ValueId ir_random_key(Function *f, ValueId seed, ValueId step, ValueId tensor, uint32_t ordinal) {
+    ValueId args[3] = {seed, step, tensor};
+    for (int i = 0; i < 3; i++)
+        require(f, OP_RANDOM_KEY, f->values[args[i]].type != TYPE_I64 ? "i64 operands" : NULL);
+    return intern(f, (Value){.op = OP_RANDOM_KEY,
+                             .type = TYPE_U64,
+                             .axes = union_of_axes(f, args),
+                             .arg = {seed, step, tensor},
+                             .payload = ordinal});
+}
+
+ValueId ir_round_stochastic(Function *f, Type storage, ValueId a, ValueId bits) {
+    bool narrow = type_info[storage].class == 'F' && type_info[storage].compute != storage;
+    bool typed = f->values[a].type == TYPE_F32 && f->values[bits].type == TYPE_U32;
+    require(f, OP_ROUND_STOCHASTIC, narrow && typed ? NULL : "a narrow float type, f32 and u32");
+    return intern(f, (Value){.op = OP_ROUND_STOCHASTIC,
+                             .type = TYPE_F32,
+                             .axes = f->values[a].axes | f->values[bits].axes,
+                             .arg = {a, bits},
+                             .payload = storage});
+}
+
+ValueId ir_from_fixed(Function *f, Type type, ValueId q, ValueId shift) {
+    bool typed = f->values[q].type == TYPE_I64 && f->values[shift].type == TYPE_I64;
+    require(f, OP_FROM_FIXED, typed && (1 << type & FLOATS) ? NULL : "two i64 and a float type");
+    return intern(f, (Value){.op = OP_FROM_FIXED,
+                             .type = (uint8_t)type,
+                             .axes = f->values[q].axes | f->values[shift].axes,
+                             .arg = {q, shift},
+                             .payload = type});
+}
+
+ValueId ir_call(Function *f, uint32_t function, ValueId list) {
+    require(f, OP_CALL, function < f->function_count ? NULL : "a function that exists");
+    return intern(f, (Value){.op = OP_CALL,
+                             .type = (uint8_t)f->functions[function].result,
+                             .axes = f->values[list].axes,
+                             .arg = {list},
+                             .payload = function});
+}
+
 ValueId ir_rebuild(Function *to, const Function *from, ValueId id, const ValueId args[3]) {
     const Value *v = &from->values[id];
     Op op = (Op)v->op;
@@ -377,6 +505,23 @@ ValueId ir_rebuild(Function *to, const Function *from, ValueId id, const ValueId
         result = ir_round_to(to, (Type)v->payload, args[0]);
     else if (op == OP_BROADCAST)
         result = ir_broadcast(to, args[0], v->axes);
+    else if (op == OP_LIST)
+        result = ir_list(to, args[0], args[1], v->payload);
+    else if (op == OP_GATHER)
+        result = ir_gather(to, args[0], args[1]);
+    else if (op == OP_SCATTER)
+        result = ir_scatter(to, args[0], args[1], (AxisSet)v->payload);
+    else if (op == OP_SCAN)
+        result = ir_scan(to, args[0], args[1], args[2],
+                         (uint32_t)v->payload & ~(uint32_t)SCAN_REVERSE, v->payload & SCAN_REVERSE);
+    else if (op == OP_RANDOM_KEY)
+        result = ir_random_key(to, args[0], args[1], args[2], (uint32_t)v->payload);
+    else if (op == OP_ROUND_STOCHASTIC)
+        result = ir_round_stochastic(to, (Type)v->payload, args[0], args[1]);
+    else if (op == OP_FROM_FIXED)
+        result = ir_from_fixed(to, (Type)v->payload, args[0], args[1]);
+    else if (op == OP_CALL)
+        result = ir_call(to, (uint32_t)v->payload, args[0]);
     else if (op_info[op].flags & OP_REDUCTION)
         result = ir_reduce(to, op, args[0], (AxisSet)v->payload);
     else
@@ -403,6 +548,29 @@ void ir_place(Function *f, ValueId value, Range range, const char *name) {
 
 AxisSet ir_all_axes(const Function *f) {
     return f->axis_count >= 32 ? ~(AxisSet)0 : ((AxisSet)1 << f->axis_count) - 1;
+}
+
+AxisSet ir_closure(const Function *f, AxisSet axes) {
+    for (size_t a = f->axis_count; a-- > 0;) /* parents precede what hangs on them */
+        if ((axes >> a & 1) && f->axes[a].parent >= 0) axes |= (AxisSet)1 << f->axes[a].parent;
+    return axes;
+}
+
+AxisSet ir_expand(const Function *f, AxisSet axes) {
+    for (size_t a = 0; a < f->axis_count; a++)
+        if ((axes >> a & 1) && f->axes[a].block >= 0) {
+            axes &= ~((AxisSet)1 << a);
+            axes |= (AxisSet)1 << f->axes[a].block | (AxisSet)1 << f->axes[a].rest;
+        }
+    return axes;
+}
+
+int ir_list_axis(const Function *f, AxisSet axes) {
+    for (size_t a = 0; a < f->axis_count; a++) {
+        int parent = f->axes[a].parent;
+        if ((axes >> a & 1) && parent >= 0 && f->axes[parent].whole < 0) return parent;
+    }
+    return -1;
 }
 
 const bool *ir_needed(const Function *f) {

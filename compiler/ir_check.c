@@ -32,13 +32,16 @@ static const char *leaf_problem(const Function *f, const Value *v) {
             return "a parameter's value has the compute type of its storage type";
         if (v->axes != f->parameters[v->payload].axes) return "a parameter's value has its axes";
         return f->parameters[v->payload].role == LS_OUT ? "an out parameter is never read" : NULL;
+    case OP_POSITION:
+    case OP_FIRST:
+    case OP_RUNNING: return NULL;
     default:
         if (v->payload >= f->axis_count) return "the axis exists";
         if (v->type != TYPE_I64) return "sizes and indices are i64";
         if (v->op == OP_SIZE && f->axes[v->payload].fixed >= 0)
             return "the size of a fixed axis is a constant";
-        if (v->axes != (v->op == OP_SIZE ? 0 : (AxisSet)1 << v->payload))
-            return "a size has no axes, an index its own";
+        if (v->op == OP_INDEX && v->axes != ir_closure(f, (AxisSet)1 << v->payload))
+            return "an index has its own axis, and those it hangs on";
         return NULL;
     }
 }
@@ -64,6 +67,8 @@ static const char *operation_problem(const Function *f, const Value *v) {
         if (v->axes == axes || (axes & ~v->axes)) return "a broadcast adds axes";
         axes = v->axes;
         type = (Type)a->type;
+    } else if (op_info[op].rule == op_info[OP_LIST].rule && op != OP_GRAD) {
+        return NULL;
     } else {
         problem = ir_result_type(f, op, v->arg, &type);
         if (op == OP_GRAD) axes = f->values[v->arg[1]].axes;
@@ -83,7 +88,9 @@ static const char *value_problem(const Function *f, ValueId id, Stage stage) {
         if (v->op == gone[i].op && stage >= (Stage)gone[i].gone_after)
             return "derive removed these";
     for (int i = 0; i < 3; i++) {
-        if ((i < op_info[v->op].arity) != (v->arg[i] != 0)) return "as many operands as its arity";
+        bool last = v->op == OP_LIST && i == 1;
+        if ((i < op_info[v->op].arity) != (v->arg[i] != 0) && !last)
+            return "as many operands as its arity";
         if (v->arg[i] >= id) return "operands precede their users";
     }
     if (ir_find(f, v) != id) return "equal values are one value";

@@ -448,7 +448,7 @@ static bool read_step(Reader *r) {
 
 static bool read_axis_line(Reader *r, const char *line) {
     Function *f = r->f;
-    Axis axis = {.fixed = -1};
+    Axis axis = ir_axis(NULL, -1, (Range){0});
     if (f->value_count > 1 || f->parameter_count > 0 || f->axis_count == LS_AXES_MAX)
         return fail(r, (Word){line, 4}, "at most 32 axes, before the parameters and values");
     if (!read_name(r, "the axis's name", &axis.name)) return false;
@@ -469,6 +469,7 @@ static bool read_parameter(Reader *r, const char *line, ls_role role) {
     p.has_default = accept(r, "=");
     if (p.has_default && !read_number(r, p.type, &p.initial)) return false;
     if (type_info[p.type].size < 8) p.initial &= (UINT64_C(1) << 8 * type_info[p.type].size) - 1;
+    p.declared = p.axes;
     p.range = range_of(r, line, (size_t)(r->at - line));
     f->parameters = arena_grow(f->arena, f->parameters, f->parameter_count, &f->parameter_capacity,
                                sizeof *f->parameters);

@@ -29,7 +29,7 @@ static const char *const axis_names[AXES] = {"a", "b", "c"};
 static Function *new_function(void) {
     Function *f = ir_function(&compiler, &compiler.arena, "test");
     f->axes = arena_alloc(f->arena, AXES * sizeof *f->axes);
-    for (int i = 0; i < AXES; i++) f->axes[i] = (Axis){axis_names[i], -1, {0}};
+    for (int i = 0; i < AXES; i++) f->axes[i] = ir_axis(axis_names[i], -1, (Range){0});
     f->axis_count = AXES;
     f->parameters = arena_alloc(f->arena, PARAMETERS * sizeof *f->parameters);
     f->parameter_capacity = PARAMETERS;

@@ -43,7 +43,7 @@ static Function *header(void) {
     static const char *const names[AXES] = {"a", "b", "c"};
     Function *f = ir_function(&compiler, &compiler.arena, "random");
     f->axes = arena_alloc(f->arena, AXES * sizeof *f->axes);
-    for (int i = 0; i < AXES; i++) f->axes[i] = (Axis){names[i], -1, {0}};
+    for (int i = 0; i < AXES; i++) f->axes[i] = ir_axis(names[i], -1, (Range){0});
     f->axis_count = AXES;
     f->parameters = arena_alloc(f->arena, PARAMETERS * sizeof *f->parameters);
     f->parameter_capacity = PARAMETERS;

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 1
+#define LS_IMAGE_VERSION 2
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -48,9 +48,32 @@ typedef enum ls_type {
 
 typedef enum ls_role { LS_IN, LS_INOUT, LS_OUT } ls_role;
 
+/* One term of a length in reverse Polish order, over the lengths of earlier axes. */
+typedef enum ls_image_operation {
+    LS_TERM_NUMBER, /* value */
+    LS_TERM_AXIS,   /* the length of axis `value` */
+    LS_TERM_ADD,
+    LS_TERM_SUBTRACT,
+    LS_TERM_MULTIPLY,
+    LS_TERM_DIVIDE, /* floors; by zero gives 0 */
+    LS_TERM_REMAINDER
+} ls_image_operation;
+typedef struct ls_image_term {
+    ls_image_operation operation;
+    int64_t value;
+} ls_image_term;
+
+/* An axis with a parent has one length for each coordinate of it: the arrays over both are lists of
+ * tensors. Of `n as (q, k = 256)` n is the whole; q counts its blocks and has the length
+ * ceil(n / 256), and n's parent; k has a whole block's length in arrays over q and k. */
 typedef struct ls_image_axis {
     const char *name;
-    int64_t fixed; /* the length written in the source, or -1: taken from the arrays bound */
+    int64_t fixed;   /* the length written in the source, or -1: taken from the arrays bound */
+    uint32_t parent; /* 1 + the axis it hangs on (of k: q), or 0 */
+    uint32_t whole;  /* of q and k: 1 + n, or 0 */
+    int64_t length;  /* of n, q and k: elements of a whole block; 0: none */
+    const ls_image_term *terms; /* the length in terms of other axes, checked at bind; or NULL */
+    uint32_t term_count;
 } ls_image_axis;
 
 typedef struct ls_image_parameter {
@@ -68,7 +91,8 @@ typedef struct ls_image_parameter {
 
 /* A count known when sizes are: scale * product over the factors of
  * max(minimum, ceil(product of the sizes of the axes in `axes` / divide)). An empty axis set
- * counts 1. */
+ * counts 1. With a `list` axis it is the sum of that over the list's tensors, each with its own
+ * lengths; without, no axis of it has a parent (blocks: q and n alone count, k not). */
 typedef struct ls_image_factor {
     uint32_t axes; /* bit a: axis a */
     uint32_t minimum;
@@ -79,14 +103,27 @@ typedef struct ls_image_extent {
     uint64_t scale;
     uint32_t factor_count;
     ls_image_factor factor[4];
+    uint32_t list; /* 1 + the axis that counts tensors, or 0 */
 } ls_image_extent;
 
-/* Device memory the step owns while it is bound. */
+/* Device memory the step owns while it is bound. Of a temporary with a `list` the argument is a
+ * device array of pointers, one per tensor, into that memory; each tensor's part begins on a
+ * 16-byte boundary. */
 typedef struct ls_image_temporary {
     const char *name;
     ls_image_extent bytes; /* rounded up to 256 by the runtime */
     uint32_t zeroed;       /* cleared once at bind (arrival counters, which reset themselves) */
+    uint32_t pointers;     /* 1: a pointer per tensor, see above */
 } ls_image_temporary;
+
+/* A list's items of work in device memory: for each item, in order, the tensor and the item's
+ * number within the tensor. The runtime makes it from `items`, whose list is set. */
+typedef struct ls_image_entry {
+    int64_t tensor, item;
+} ls_image_entry;
+typedef struct ls_image_table {
+    ls_image_extent items;
+} ls_image_table;
 
 /* One kernel: entry point and how many independent items of work it has. On a GPU a block has
  * `threads` threads and takes `items_per_block` items in turn; the grid is
@@ -113,13 +150,21 @@ typedef enum ls_image_layout {
  * layout the bound arrays have and whose work does not exceed work_limit. All give the same bits.
  *
  * The argument block is an array of 8-byte words, the same for every kernel of the variant:
- *   axis_count  sizes of the axes (i64)
- *   parameter_count  data pointers, cells included; NULL for an unbound out that nobody asked for
- *   temporary_count  pointers
- *   if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64)
+ *
+ * - axis_count: sizes of the axes (i64); of an axis whose parent counts tensors a device array with
+ *   one length per tensor; of k, which has no length of its own, that of a whole block;
+ * - parameter_count: data pointers, cells included; NULL for an unbound out that nobody asked for;
+ *   of a list a device array with one pointer per tensor;
+ * - temporary_count: pointers;
+ * - 2 * table_count: a device array of ls_image_entry, and how many there are (i64);
+ * - if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64); 0
+ *   for lists, whose tensors are always contiguous: there this layout only drops the alignment;
+ * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard).
+ *
  * A GPU kernel takes it by value; a CPU kernel is
- *   void name(const void *arguments, uint64_t first_item, uint64_t last_item, uint32_t worker,
- * uint32_t workers). */
+ *
+ *     void name(const void *arguments, uint64_t first_item, uint64_t last_item,
+ *               uint32_t worker, uint32_t workers) */
 typedef struct ls_image_variant {
     const char *name; /* "one block, dense": for explain, logs and profiles */
     ls_image_layout layout;
@@ -136,6 +181,8 @@ typedef struct ls_image_variant {
     size_t code_size;
     /* CPU, ahead of time: the kernels' addresses in the order of `kernels`, else NULL */
     void (*const *functions)(const void *, uint64_t, uint64_t, uint32_t, uint32_t);
+    uint32_t table_count;
+    const ls_image_table *tables;
 } ls_image_variant;
 
 typedef struct ls_image {
@@ -150,6 +197,7 @@ typedef struct ls_image {
     const ls_image_parameter *parameters;
     uint32_t variant_count;
     const ls_image_variant *variants;
+    uint32_t draws; /* 1: has random numbers */
 } ls_image;
 
 #ifdef __cplusplus
