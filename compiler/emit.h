@@ -1,5 +1,6 @@
 /* emit.h: what the emitter's files share: emit.c (the module and the image), emit_phase.c (a
- * phase), emit_reduce.c (its reductions), emit_value.c (expressions, loads, stores, names). */
+ * phase), emit_axes.c (its axes), emit_access.c (its arrays), emit_reduce.c (its reductions),
+ * emit_value.c (expressions, loads, stores, names). */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -53,6 +54,11 @@ typedef struct Emitter {
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
 } Emitter;
+
+/* What a skeleton's @NAME@ stands for. */
+typedef struct Hole {
+    const char *name, *text;
+} Hole;
 
 /* emit_value.c */
 const char *emit_unique(Emitter *e, const char *wish);
@@ -108,6 +114,36 @@ void emit_reduction_fields(Emitter *e, ValueId reduction);
 void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */
 bool emit_is_flat(const Emitter *e);                /* all tiles arrive at one counter */
 
+/* emit_axes.c */
+bool emit_has_word(const char *text, const char *word); /* as a name of its own */
+bool emit_touches(const Emitter *e, uint32_t array); /* whether the phase does */
+size_t emit_groups(Emitter *e, AxisSet axes, Group *groups);
+const char *emit_product(Emitter *e, const Group *groups, size_t count);
+/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
+ * a run begins, NAME_first. */
+void emit_decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
+                 bool run);
+/* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
+bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
+                      const char *push);
+/* The same in a loop over the elements of a four, where `at` has to be computed. */
+void emit_element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
+                              const char *stores, const char *push);
+/* Local copies of what the other holes use of the argument structure. */
+const char *emit_locals(Emitter *e, const Hole *holes, size_t count);
+
+/* emit_access.c */
+typedef struct StreamText {
+    Text decide, bases, blocks;
+} StreamText;
+void emit_find_fours(Emitter *e);
+void emit_find_streams(Emitter *e);
+StreamText emit_streams(Emitter *e);
+/* Loads before the element loop and stores after it; in a map every four is whole. */
+void emit_fours(Emitter *e, Text *loads, Text *stores);
+/* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
+const char *emit_bases(Emitter *e);
+
 /* emit_phase.c */
 typedef struct PhaseText {
     const char *name;
@@ -118,12 +154,8 @@ typedef struct PhaseText {
 PhaseText emit_phase(Emitter *e, uint32_t number, Text *out);
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed);
-const char *emit_product(Emitter *e, const Group *groups, size_t count);
 
 /* emit.c */
-typedef struct Hole {
-    const char *name, *text;
-} Hole;
 void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count);
 ls_image_extent emit_extent(uint64_t scale, AxisSet axes);
 

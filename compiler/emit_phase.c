@@ -1,8 +1,7 @@
 /* emit_phase.c: one phase as a function of the argument structure.
  *
- * Chooses how the axes group, which arrays go by fours and where offsets come from, collects the
- * text for each hole of the phase's skeleton (templates/kernel_<shape>.<lanes>.k), and fills it. */
-#include <ctype.h>
+ * Collects the text for each hole of the phase's skeleton (templates/kernel_<shape>.<lanes>.k) and
+ * fills it. emit_axes.c says how the axes are walked, emit_access.c which arrays go by fours. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,84 +10,6 @@
 #include "emit.h"
 
 static const char *const shape_names[SHAPE_COUNT] = {"scalar", "map", "rows", "columns"};
-
-/* ---- axes ---- */
-
-static bool touches(const Emitter *e, uint32_t array) {
-    if (plan_value_reads(e->plan, e->phase, array)) return true;
-    for (size_t i = 0; i < e->phase->store_count; i++)
-        if (e->phase->stores[i].array == array) return true;
-    return false;
-}
-
-/* Whether axis b, the next of its set after a, can be walked as one with it: every array has both
- * or neither, with nothing between, and no value asks for the coordinate of either. */
-static bool joins(const Emitter *e, int a, int b) {
-    if (e->layout == LS_LAYOUT_STRIDED) return false;
-    AxisSet between = (((AxisSet)1 << b) - 1) & ~(((AxisSet)2 << a) - 1);
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        AxisSet axes = e->plan->arrays[i].axes;
-        if (!touches(e, i)) continue;
-        if ((axes >> a & 1) != (axes >> b & 1)) return false;
-        if ((axes >> a & 1) && (axes & between)) return false;
-    }
-    for (ValueId v = 1; v < e->f->value_count; v++)
-        if (e->phase->needed[v] && e->f->values[v].op == OP_INDEX &&
-            (e->f->values[v].payload == (uint64_t)a || e->f->values[v].payload == (uint64_t)b))
-            return false;
-    return true;
-}
-
-static size_t make_groups(Emitter *e, AxisSet axes, Group *groups) {
-    size_t count = 0;
-    int before = -1;
-    for (int axis = 0; axis < LS_AXES_MAX; axis++) {
-        if (!(axes >> axis & 1)) continue;
-        if (before >= 0 && joins(e, before, axis))
-            groups[count - 1].axes |= (AxisSet)1 << axis;
-        else
-            groups[count++] = (Group){.axes = (AxisSet)1 << axis};
-        before = axis;
-    }
-    for (size_t i = 0; i < count; i++) {
-        Text name = text_open(e->arena), size = text_open(e->arena);
-        for (size_t axis = 0; axis < e->f->axis_count; axis++) {
-            if (!(groups[i].axes >> axis & 1)) continue;
-            text_printf(&name, "%s%s", name.size ? "_" : "", e->f->axes[axis].name);
-            text_printf(&size, "%s%s", size.size ? " * " : "", e->size_name[axis]);
-        }
-        static const char *const suffixes[] = {"first", "above", NULL};
-        groups[i].name = emit_stem(e, name.data, suffixes);
-        groups[i].size = size.data;
-    }
-    return count;
-}
-
-const char *emit_product(Emitter *e, const Group *groups, size_t count) {
-    Text text = text_open(e->arena);
-    for (size_t i = 0; i < count; i++) text_printf(&text, "%s%s", i ? " * " : "", groups[i].size);
-    return count ? text.data : "1";
-}
-
-/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
- * a run begins, NAME_first. */
-static void decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
-                   bool run) {
-    const char *left = flat;
-    for (size_t i = count; i-- > 1;) {
-        const char *suffix = run && i == count - 1 ? "_first" : "";
-        const char *size = strchr(groups[i].size, '*')
-                               ? arena_printf(e->arena, "(%s)", groups[i].size)
-                               : groups[i].size;
-        const char *quotient = arena_printf(e->arena, "%s_above", groups[i].name);
-        text_printf(out, "const i64 %s = ls_divide(%s, %s), %s%s = %s - %s * %s;\n", quotient, left,
-                    groups[i].size, groups[i].name, suffix, left, quotient, size);
-        left = quotient;
-    }
-    if (count)
-        text_printf(out, "const i64 %s%s = %s;\n", groups[0].name,
-                    run && count == 1 ? "_first" : "", left);
-}
 
 /* ---- sections ---- */
 
@@ -146,134 +67,6 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
         if (e->plan->array_of[v]) continue;
         for (int i = 0; i < op_info[value->op].arity; i++) wanted[value->arg[i]] = true;
     }
-}
-
-/* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes,
- * and no outer one after the first of these. */
-static void find_fours(Emitter *e) {
-    memset(e->four, 0, e->plan->array_count * sizeof *e->four);
-    if (!e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS)
-        return;
-    AxisSet inner = e->phase->inner;
-    if (!inner) return;
-    AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        AxisSet axes = e->plan->arrays[i].axes;
-        if (!touches(e, i) || (axes & inner) != inner) continue;
-        if (axes & from_first & e->phase->outer) continue;
-        e->four[i] = true;
-        e->four_name[i] = emit_unique(e, arena_printf(e->arena, "%s_four", e->field_name[i]));
-    }
-}
-
-/* Arrays of one thread's map that nothing in the step reads: their results may go past the caches.
- */
-static void find_streams(Emitter *e) {
-    enum { STREAMS_MAX = 8 }; /* blocks on the stack */
-    size_t count = 0;
-    if (e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape != SHAPE_MAP) return;
-    for (size_t i = 0; i < e->phase->store_count && count < STREAMS_MAX; i++) {
-        const PhaseStore *store = &e->phase->stores[i];
-        bool read = false;
-        for (size_t p = 0; p < e->plan->phase_count; p++)
-            read |= plan_value_reads(e->plan, &e->plan->phases[p], store->array);
-        if (read || store->level != LEVEL_ELEMENT) continue;
-        static const char *const suffixes[] = {"block", "to", NULL};
-        e->block_name[store->array] = emit_stem(e, e->field_name[store->array], suffixes);
-        count++;
-    }
-}
-
-typedef struct StreamText {
-    Text decide, bases, blocks;
-} StreamText;
-
-static StreamText stream_lines(Emitter *e) {
-    StreamText text = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
-    const char *separator = "const int stream = count * (i64)(";
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        if (!e->block_name[i]) continue;
-        const char *type = type_info[e->plan->arrays[i].type].c_name, *name = e->block_name[i];
-        const char *fast = e->inner[e->inner_count - 1].name;
-        const char *begin =
-            emit_join_offset(e, emit_base(e, i), arena_printf(e->arena, "%s_first", fast));
-        text_printf(&text.decide, "%ssizeof(%s)", separator, type);
-        text_printf(
-            &text.bases,
-            "%s %s_block[1024];\n%s *LS_RESTRICT const %s_to = stream ? %s_block : &%s[%s];\n",
-            type, name, type, name, name, emit_data(e, i), begin);
-        text_printf(
-            &text.blocks,
-            "if (stream) ls_stream(&%s[%s], %s_block, (end - %s_first) * (i64)sizeof(%s));\n",
-            emit_data(e, i), begin, name, fast, type);
-        separator = " + ";
-    }
-    if (text.decide.size) text_puts(&text.decide, ") >= LS_STREAMED;\n");
-    return text;
-}
-
-/* Loads before the element loop and stores after it; in a map every four is whole. */
-static void four_lines(Emitter *e, Text *loads, Text *stores) {
-    const bool map = e->phase->shape == SHAPE_MAP;
-    const char *form = map ? "_four" : "4", *live = map ? "" : ", live, whole";
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        if (!e->four[i]) continue;
-        const char *type = type_info[e->plan->arrays[i].type].c_name;
-        bool stored = false;
-        for (size_t s = 0; s < e->phase->store_count; s++)
-            if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT)
-                stored = true;
-        const char *index =
-            emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
-        text_printf(loads, "ls_four_%s %s", type, e->four_name[i]);
-        if (plan_value_reads(e->plan, e->phase, i))
-            text_printf(loads, " = ls_load%s_%s(%s, %s%s)", form, type, emit_data(e, i), index,
-                        live);
-        text_puts(loads, ";\n");
-        if (stored)
-            text_printf(stores, "%sls_store%s_%s(%s, %s%s, %s);\n",
-                        e->two_passes ? "if (pass == 1) " : "", form, type, emit_data(e, i), index,
-                        live, e->four_name[i]);
-    }
-}
-
-static bool has_word(const char *text, const char *word) {
-    size_t size = strlen(word);
-    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
-        bool before =
-            at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
-        bool after = isalnum((unsigned char)at[size]) || at[size] == '_';
-        if (!before && !after) return true;
-    }
-    return false;
-}
-
-static bool written(const Emitter *e, uint32_t array) {
-    for (size_t i = 0; i < e->phase->store_count; i++)
-        if (e->phase->stores[i].array == array) return true;
-    return false;
-}
-
-/* Local copies of what the other holes use of the argument structure. */
-static const char *sizes_text(Emitter *e, const Hole *holes, size_t count) {
-    Text all = text_open(e->arena), out = text_open(e->arena);
-    for (size_t i = 0; i < count; i++)
-        if (holes[i].text) text_printf(&all, "%s\n", holes[i].text);
-    for (size_t axis = 0; axis < e->f->axis_count; axis++)
-        if (has_word(all.data, e->size_name[axis])) {
-            if (e->f->axes[axis].fixed >= 0)
-                text_printf(&out, "const i64 %s = %lld;\n", e->size_name[axis],
-                            (long long)e->f->axes[axis].fixed);
-            else
-                text_printf(&out, "const i64 %s = a->%s;\n", e->size_name[axis],
-                            e->size_name[axis]);
-        }
-    for (uint32_t i = 0; i < e->plan->array_count; i++)
-        if (e->data_name[i])
-            text_printf(&out, "%s%s *LS_RESTRICT const %s = a->%s;\n",
-                        written(e, i) ? "" : "const ", type_info[e->plan->arrays[i].type].c_name,
-                        e->data_name[i], e->field_name[i]);
-    return out.data;
 }
 
 static const char *comment_text(Emitter *e) {
@@ -417,34 +210,15 @@ static void open_phase(Emitter *e, uint32_t number) {
     e->ready = arena_alloc(e->arena, values * sizeof *e->ready);
     e->two_passes = false;
     for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
-    e->outer_count = make_groups(e, e->phase->outer, e->outer);
-    e->inner_count = make_groups(e, e->phase->inner, e->inner);
-    find_fours(e);
+    e->outer_count = emit_groups(e, e->phase->outer, e->outer);
+    e->inner_count = emit_groups(e, e->phase->inner, e->inner);
+    emit_find_fours(e);
     e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
-    find_streams(e);
+    emit_find_streams(e);
     bool buffered = e->phase->shape == SHAPE_ROWS && !e->target->simt;
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP)
             e->two_passes = true;
-}
-
-/* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
-static bool add_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
-                            const char *push) {
-    bool used = false;
-    for (size_t i = 0; i < e->inner_count; i++)
-        used |= has_word(body, e->inner[i].name) || has_word(stores, e->inner[i].name) ||
-                has_word(push, e->inner[i].name);
-    if (used) decode(e, out, e->inner, e->inner_count, "at", false);
-    return used;
-}
-
-/* The same in a loop over the elements of a four, where `at` has to be computed. */
-static void element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
-                                const char *stores, const char *push) {
-    Text coordinates = text_open(e->arena);
-    if (add_coordinates(e, &coordinates, body, stores, push) || has_word(push, "at"))
-        text_printf(out, "const i64 at = %s;\n%s", at, coordinates.data);
 }
 
 /* The loop of a map that goes by fours; "" when no array does. The loop after it takes elements on
@@ -452,11 +226,11 @@ static void element_coordinates(Emitter *e, Text *out, const char *at, const cha
 static const char *map_fours(Emitter *e, const Roots *roots, unsigned available) {
     Text loads = text_open(e->arena), fours = text_open(e->arena), body = text_open(e->arena);
     Text stores = text_open(e->arena), decoded = text_open(e->arena), text = text_open(e->arena);
-    four_lines(e, &loads, &fours);
+    emit_fours(e, &loads, &fours);
     if (!loads.size) return "";
     emit_section(e, &body, roots->values, roots->count, available, PLACE_ELEMENT);
     emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
-    element_coordinates(e, &decoded, "first + e", body.data, stores.data, "");
+    emit_element_coordinates(e, &decoded, "first + e", body.data, stores.data, "");
     Hole holes[] = {{"LOADS", loads.data},
                     {"DECODE", decoded.data},
                     {"BODY", body.data},
@@ -464,16 +238,6 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
                     {"FOUR_STORES", fours.data}};
     emit_fill(e, &text, "map_fours.simt.k", holes, COUNT(holes));
     memset(e->four, 0, e->plan->array_count * sizeof *e->four);
-    return text.data;
-}
-
-/* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
-static const char *bases_text(Emitter *e) {
-    Text text = text_open(e->arena);
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        if (!e->at_name[i]) continue;
-        text_printf(&text, "const i64 %s = %s;\n", e->at_name[i], emit_base(e, i));
-    }
     return text.data;
 }
 
@@ -535,7 +299,7 @@ static void element_loop(Emitter *e, Sections *s) {
     s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
     emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
-    four_lines(e, &s->loads, &s->fours);
+    emit_fours(e, &s->loads, &s->fours);
     s->push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
 }
 
@@ -554,14 +318,15 @@ static void values_after_loop(Emitter *e, Sections *s) {
 }
 
 static void coordinates(Emitter *e, Sections *s) {
-    decode(e, &s->outer_decoded, e->outer, e->outer_count - (s->columns ? 1 : 0), "outer", false);
+    emit_decode(e, &s->outer_decoded, e->outer, e->outer_count - (s->columns ? 1 : 0), "outer",
+                false);
     if (s->map)
-        add_coordinates(e, &s->decoded, s->body.data, s->stores.data, "");
+        emit_coordinates(e, &s->decoded, s->body.data, s->stores.data, "");
     else if (s->simt && !s->columns)
-        element_coordinates(e, &s->decoded, "ls_least(first + e, inner - 1)", s->body.data,
-                            s->stores.data, s->push);
+        emit_element_coordinates(e, &s->decoded, "ls_least(first + e, inner - 1)", s->body.data,
+                                 s->stores.data, s->push);
     else
-        decode(e, &s->decoded, e->inner, e->inner_count, "at", !s->columns);
+        emit_decode(e, &s->decoded, e->inner, e->inner_count, "at", !s->columns);
     if (!s->simt && e->phase->shape == SHAPE_ROWS && e->phase->reduction_count) {
         const char *fast = e->inner[e->inner_count - 1].name;
         text_printf(&s->leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n",
@@ -618,7 +383,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"TAIL", tail_text(e)},
         {"TAIL_STORES", e->phase->shape == SHAPE_SCALAR ? tail_text(e) : ""},
     };
-    holes[0].text = sizes_text(e, holes, COUNT(holes));
+    holes[0].text = emit_locals(e, holes, COUNT(holes));
     const char *shape = shape_names[e->phase->shape];
     emit_fill(e, out, arena_printf(e->arena, "kernel_%s.%s.k", shape, e->target->lanes), holes,
               COUNT(holes));
@@ -634,8 +399,8 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     values_after_loop(e, &sections);
     coordinates(e, &sections);
     if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", part_text(e, PART_PASS_END));
-    const StreamText streams = stream_lines(e);
-    text_printf(&sections.bases, "%s%s", bases_text(e), streams.bases.data);
+    const StreamText streams = emit_streams(e);
+    text_printf(&sections.bases, "%s%s", emit_bases(e), streams.bases.data);
     fill_skeleton(e, &sections, &streams, result.name, out);
     return result;
 }

@@ -1,0 +1,102 @@
+/* emit_access.c: how the element loop of a phase reads and writes its arrays where an element at a
+ * time would be slow: by fours, or a block at a time past the caches. */
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+/* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes,
+ * and no outer one after the first of these. */
+void emit_find_fours(Emitter *e) {
+    memset(e->four, 0, e->plan->array_count * sizeof *e->four);
+    if (!e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS)
+        return;
+    AxisSet inner = e->phase->inner;
+    if (!inner) return;
+    AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        AxisSet axes = e->plan->arrays[i].axes;
+        if (!emit_touches(e, i) || (axes & inner) != inner) continue;
+        if (axes & from_first & e->phase->outer) continue;
+        e->four[i] = true;
+        e->four_name[i] = emit_unique(e, arena_printf(e->arena, "%s_four", e->field_name[i]));
+    }
+}
+
+/* Arrays of one thread's map that nothing in the step reads: their results may go past the caches.
+ */
+void emit_find_streams(Emitter *e) {
+    enum { STREAMS_MAX = 8 }; /* blocks on the stack */
+    size_t count = 0;
+    if (e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape != SHAPE_MAP) return;
+    for (size_t i = 0; i < e->phase->store_count && count < STREAMS_MAX; i++) {
+        const PhaseStore *store = &e->phase->stores[i];
+        bool read = false;
+        for (size_t p = 0; p < e->plan->phase_count; p++)
+            read |= plan_value_reads(e->plan, &e->plan->phases[p], store->array);
+        if (read || store->level != LEVEL_ELEMENT) continue;
+        static const char *const suffixes[] = {"block", "to", NULL};
+        e->block_name[store->array] = emit_stem(e, e->field_name[store->array], suffixes);
+        count++;
+    }
+}
+
+StreamText emit_streams(Emitter *e) {
+    StreamText text = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
+    const char *separator = "const int stream = count * (i64)(";
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->block_name[i]) continue;
+        const char *type = type_info[e->plan->arrays[i].type].c_name, *name = e->block_name[i];
+        const char *fast = e->inner[e->inner_count - 1].name;
+        const char *begin =
+            emit_join_offset(e, emit_base(e, i), arena_printf(e->arena, "%s_first", fast));
+        text_printf(&text.decide, "%ssizeof(%s)", separator, type);
+        text_printf(
+            &text.bases,
+            "%s %s_block[1024];\n%s *LS_RESTRICT const %s_to = stream ? %s_block : &%s[%s];\n",
+            type, name, type, name, name, emit_data(e, i), begin);
+        text_printf(
+            &text.blocks,
+            "if (stream) ls_stream(&%s[%s], %s_block, (end - %s_first) * (i64)sizeof(%s));\n",
+            emit_data(e, i), begin, name, fast, type);
+        separator = " + ";
+    }
+    if (text.decide.size) text_puts(&text.decide, ") >= LS_STREAMED;\n");
+    return text;
+}
+
+/* Loads before the element loop and stores after it; in a map every four is whole. */
+void emit_fours(Emitter *e, Text *loads, Text *stores) {
+    const bool map = e->phase->shape == SHAPE_MAP;
+    const char *form = map ? "_four" : "4", *live = map ? "" : ", live, whole";
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->four[i]) continue;
+        const char *type = type_info[e->plan->arrays[i].type].c_name;
+        bool stored = false;
+        for (size_t s = 0; s < e->phase->store_count; s++)
+            if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT)
+                stored = true;
+        const char *index =
+            emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
+        text_printf(loads, "ls_four_%s %s", type, e->four_name[i]);
+        if (plan_value_reads(e->plan, e->phase, i))
+            text_printf(loads, " = ls_load%s_%s(%s, %s%s)", form, type, emit_data(e, i), index,
+                        live);
+        text_puts(loads, ";\n");
+        if (stored)
+            text_printf(stores, "%sls_store%s_%s(%s, %s%s, %s);\n",
+                        e->two_passes ? "if (pass == 1) " : "", form, type, emit_data(e, i), index,
+                        live, e->four_name[i]);
+    }
+}
+
+/* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
+const char *emit_bases(Emitter *e) {
+    Text text = text_open(e->arena);
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->at_name[i]) continue;
+        text_printf(&text, "const i64 %s = %s;\n", e->at_name[i], emit_base(e, i));
+    }
+    return text.data;
+}
