@@ -1,9 +1,13 @@
 /* convert.h: between types, after a prelude; one text for C, CUDA C and HIP C.
- *   ls_TO_from_FROM(x)  a cast between compute types: towards zero, saturating, NaN to 0
- *   ls_to_odd_f64(x)    an f64 as an f32 that is yet to be rounded to a narrower type
- *   ls_pack_S(x)        a compute value to storage type S: floats to nearest even with one NaN per
- * type, e4m3 and e5m2 and integers saturating ls_unpack_S(bits)   the compute value of what lies in
- * memory, exact ls_round_S(x)       unpack of pack, for the storage types that are no compute types
+ *
+ *   ls_TO_from_FROM(x)   a cast between compute types: towards zero, saturating, NaN to 0
+ *   ls_to_odd_f64(x)     an f64 as an f32 that is yet to be rounded to a narrower type
+ *   ls_pack_S(x)         a compute value to storage type S: floats to nearest even with one NaN
+ *                        per type, e4m3 and e5m2 and integers saturating
+ *   ls_unpack_S(bits)    the compute value of what lies in memory, exact
+ *   ls_round_S(x)        unpack of pack, for the storage types that are no compute types
+ *   ls_round_stochastic_S(x, r)   up or down by the random bits r
+ *
  * Everything is integer and f32 arithmetic that each machine has. */
 #ifndef LS_CONVERT
 #define LS_CONVERT
@@ -188,6 +192,43 @@ LS_FN f32 ls_unpack_e5m2(e5m2 stored) {
 #define LS_ROUNDED(S)                         \
     LS_FN f32 ls_round_##S(f32 x) {           \
         return ls_unpack_##S(ls_pack_##S(x)); \
+    }
+LS_ROUNDED(bf16)
+LS_ROUNDED(f16)
+LS_ROUNDED(e4m3)
+LS_ROUNDED(e5m2)
+#undef LS_ROUNDED
+
+/* ---- stochastic rounding ----
+ * With u the distance of S's values at |x|, the result is floor(|x| / u + r / 2^32) * u with x's
+ * sign: up with the probability that x is nearer to there. A value of S stays; what is too large is
+ * what a store makes of it; NaN stays NaN. A normal number gets the top bits of r where bits will
+ * be cut off; one below S's normal numbers is counted in 2^-32 u. bf16 has the exponents of an f32.
+ */
+LS_FN bf16 ls_pack_stochastic_bf16(f32 x, u32 r) {
+    u32 bits = ls_bits_f32(x), size = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
+    return (bf16)(x == x ? ((size + (r >> 16)) >> 16) | sign : 0x7fffu);
+}
+/* CUT bits are cut off; NORMAL is the least normal number, REBIAS what the exponent loses, UNITS
+ * 2^32 over the least value; no pattern is above TOP */
+#define LS_STOCHASTIC(S, CUT, NORMAL, REBIAS, UNITS, TOP, SIGN_SHIFT, SIGN, A_NAN) \
+    LS_FN S ls_pack_stochastic_##S(f32 x, u32 r) {                                 \
+        u32 bits = ls_bits_f32(x), size = bits & 0x7fffffffu;                      \
+        u32 sign = (bits >> (SIGN_SHIFT)) & (SIGN);                                \
+        u32 normal = ((size + (r >> (32 - (CUT)))) >> (CUT)) - (REBIAS);           \
+        f32 below = ls_from_bits_f32(size < (NORMAL) ? size : 0u);                 \
+        u32 subnormal = (u32)(((u64)(below * (UNITS)) + r) >> 32);                 \
+        u32 rounded = size < (NORMAL) ? subnormal : normal;                        \
+        rounded = rounded > (TOP) ? (TOP) : rounded;                               \
+        return (S)(x == x ? rounded | sign : (A_NAN));                             \
+    }
+LS_STOCHASTIC(f16, 13, 0x38800000u, 0x1c000u, 0x1p56f, 0x7c00u, 16, 0x8000u, 0x7fffu)
+LS_STOCHASTIC(e4m3, 20, 0x3c800000u, 0x3c0u, 0x1p41f, 0x7eu, 24, 0x80u, 0x7fu)
+LS_STOCHASTIC(e5m2, 21, 0x38800000u, 0x1c0u, 0x1p48f, 0x7bu, 24, 0x80u, 0x7fu)
+#undef LS_STOCHASTIC
+#define LS_ROUNDED(S)                                       \
+    LS_FN f32 ls_round_stochastic_##S(f32 x, u32 r) {       \
+        return ls_unpack_##S(ls_pack_stochastic_##S(x, r)); \
     }
 LS_ROUNDED(bf16)
 LS_ROUNDED(f16)

@@ -3,7 +3,8 @@
  * Narrow floats against a table made from their definition: every bit pattern unpacked; packed,
  * every value, every midpoint between neighbours and the f32 next to it on both sides, and f32 at a
  * stride (all 2^32 with --all); by way of to_odd, the same of f64. f16 also against the compiler's
- * _Float16 where it has one. Casts between compute types against 128-bit integers and long double.
+ * _Float16 where it has one. Stochastic rounding against its definition. Casts between compute
+ * types against 128-bit integers and long double.
  */
 #include "numerics.h"
 
@@ -17,6 +18,8 @@ typedef struct Format {
     uint32_t (*pack)(float x);
     float (*unpack)(uint32_t bits);
     float (*round)(float x);
+    uint32_t (*pack_stochastic)(float x, uint32_t r);
+    float (*round_stochastic)(float x, uint32_t r);
 } Format;
 
 #define FORMATS                                        \
@@ -24,20 +27,33 @@ typedef struct Format {
     X(bf16, 8, 7, 127, 0x7f7f, 0x7f80, 0x7f80, 0x7fff) \
     X(e4m3, 4, 3, 7, 0x7e, 0x7e, 0, 0x7f)              \
     X(e5m2, 5, 2, 15, 0x7b, 0x7b, 0x7c, 0x7f)
-#define X(name, ...)                            \
-    static uint32_t pack_##name(float x) {      \
-        return ls_pack_##name(x);               \
-    }                                           \
-    static float unpack_##name(uint32_t bits) { \
-        return ls_unpack_##name((name)bits);    \
-    }                                           \
-    static float round_##name(float x) {        \
-        return ls_round_##name(x);              \
+#define X(name, ...)                                              \
+    static uint32_t pack_##name(float x) {                        \
+        return ls_pack_##name(x);                                 \
+    }                                                             \
+    static float unpack_##name(uint32_t bits) {                   \
+        return ls_unpack_##name((name)bits);                      \
+    }                                                             \
+    static float round_##name(float x) {                          \
+        return ls_round_##name(x);                                \
+    }                                                             \
+    static uint32_t pack_stochastic_##name(float x, uint32_t r) { \
+        return ls_pack_stochastic_##name(x, r);                   \
+    }                                                             \
+    static float round_stochastic_##name(float x, uint32_t r) {   \
+        return ls_round_stochastic_##name(x, r);                  \
     }
 FORMATS
 #undef X
 static const Format formats[] = {
-#define X(name, ...) {#name, __VA_ARGS__, pack_##name, unpack_##name, round_##name},
+#define X(name, ...)         \
+    {#name,                  \
+     __VA_ARGS__,            \
+     pack_##name,            \
+     unpack_##name,          \
+     round_##name,           \
+     pack_stochastic_##name, \
+     round_stochastic_##name},
     FORMATS
 #undef X
 };
@@ -102,6 +118,54 @@ static void test_around(const Format *f, double x) {
         test_pack_f64(f, x + x * steps[i]);
         test_pack_f64(f, -x - x * steps[i]);
     }
+}
+
+/* floor(|x| / u + r / 2^32) * u, u the distance of the format's values at |x|; what is beyond the
+ * largest is what a store makes of it. */
+static void test_stochastic(const Format *f, float x, uint32_t r) {
+    uint32_t expected = f->not_a_number, packed = f->pack_stochastic(x, r);
+    if (!isnan(x)) {
+        int exponent = 0;
+        frexp(fabs((double)x), &exponent);
+        int least = 1 - f->bias, binade = x == 0 || exponent - 1 < least ? least : exponent - 1;
+        long double unit = ldexpl(1, binade - f->mantissa_bits), size = fabsl((long double)x);
+        double rounded =
+            isinf(x) ? (double)INFINITY : (double)(floorl(size / unit + ldexpl(r, -32)) * unit);
+        expected = encode(f, copysign(rounded, (double)x));
+    }
+    check(packed == expected, "pack_stochastic_%s(%a, 0x%x) = 0x%x, expected 0x%x", f->name,
+          (double)x, r, packed, expected);
+    check(same_f32(f->round_stochastic(x, r), (float)decode(f, expected)),
+          "round_stochastic_%s(%a, 0x%x)", f->name, (double)x, r);
+}
+
+static void test_stochastic_around(const Format *f, float x, uint64_t *state) {
+    static const uint32_t bits[] = {0, 1, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
+    for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) test_stochastic(f, x, bits[i]);
+    for (int i = 0; i < 3; i++) {
+        uint32_t r = (uint32_t)random_bits(state);
+        test_stochastic(f, x, r);
+        test_stochastic(f, nextafterf(x, INFINITY), r);
+        test_stochastic(f, nextafterf(x, -INFINITY), r);
+    }
+}
+
+static void test_stochastic_format(const Format *f, uint64_t stride) {
+    uint64_t state = 0x1234567890abcdefu;
+    for (uint32_t bits = 0; bits<2 * sign_of(f); bits += f->mantissa_bits> 3 ? 7 : 1) {
+        float value = (float)decode(f, bits);
+        for (uint32_t r = 0; r < 4; r++)
+            check(f->pack_stochastic(value, ~r) == encode(f, (double)value),
+                  "pack_stochastic_%s(%a) is exact", f->name, (double)value);
+        test_stochastic_around(f, value, &state);
+        test_stochastic_around(f, value * 1.03125f, &state);
+    }
+    for (size_t i = 0; i < sizeof special_f32 / sizeof special_f32[0]; i++)
+        test_stochastic_around(f, special_f32[i], &state);
+    for (int power = -149; power < 128; power++)
+        test_stochastic_around(f, ldexpf(1.375f, power), &state);
+    for (uint64_t pattern = 0; pattern <= 0xffffffffu; pattern += stride)
+        test_stochastic(f, ls_from_bits_f32((uint32_t)pattern), (uint32_t)random_bits(&state));
 }
 
 static void test_format(const Format *f, uint64_t stride) {
@@ -283,6 +347,8 @@ int main(int count, char **words) {
     bool all = count > 1 && strcmp(words[1], "--all") == 0;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         test_format(&formats[i], all ? 1 : 4999);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+        test_stochastic_format(&formats[i], all ? 1 : 4999);
     test_f16_of_compiler(all ? 1 : 997);
     test_casts();
     test_plain();

@@ -16,6 +16,8 @@
 #include "../../templates/math.h"
 #include "integer.h"
 #include "convert.h"
+#include "philox.h"
+#include "fixed.h"
 
 static unsigned long checks_passed, checks_failed;
 

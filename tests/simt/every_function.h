@@ -1,6 +1,7 @@
 /* every_function.h: one function that calls every device function, after a prelude, math.h,
- * integer.h and convert.h, in any dialect: the results lie in `out` as they are stored, 8 bytes
- * each. The tests compare the bits between dialects and let every toolchain compile it. */
+ * integer.h, convert.h, philox.h and fixed.h, in any dialect: the results lie in `out` as they are
+ * stored, 8 bytes each. The tests compare the bits between dialects and let every toolchain compile
+ * it. */
 
 #define SLOT(T, value)                           \
     *(T *)(out + 8 * slot) = ls_pack_##T(value); \
@@ -64,6 +65,14 @@
     SLOT(T, ls_unpack_##S(ls_pack_##S(y_##T))) \
     SLOT(T, ls_unpack_##S(*(const S *)(in + 16)))
 
+#define STOCHASTIC(S)                              \
+    SLOT(S, ls_round_stochastic_##S(x_f32, y_u32)) \
+    SLOT(S, ls_round_stochastic_##S(x_f32, ~y_u32))
+#define FIXED(T)                                            \
+    SLOT(i64, ls_fixed_shift_##T(ls_abs_##T(x_##T), y_i64)) \
+    SLOT(i64, ls_to_fixed_##T(x_##T, count))                \
+    SLOT(T, ls_from_fixed_##T(x_i64, count))
+
 /* Room for the results, and the bytes of `in`: two of each type, 8 apart, and a count. */
 #define EVERY_SLOTS 320
 #define EVERY_INPUT 24
@@ -110,6 +119,16 @@ LS_FN u32 every_function(const u8 *in, u8 *out) {
     NARROW(i8, i32)
     NARROW(u16, i32)
     NARROW(u8, i32)
+    STOCHASTIC(f16)
+    STOCHASTIC(bf16)
+    STOCHASTIC(e4m3)
+    STOCHASTIC(e5m2)
+    SLOT(u64, ls_random_key_u64(x_i64, y_i64, x_u32, y_i64))
+    SLOT(u32, ls_random_bits_u64(x_u64, y_i64))
+    SLOT(f32, ls_random_uniform_u64(x_u64, y_i64))
+    SLOT(f32, ls_random_normal_u64(x_u64, y_i64))
+    FIXED(f32)
+    FIXED(f64)
     SLOT(f32, ls_to_odd_f64(x_f64))
     CLASS(ls_float_bits_f32(x_f32))
     SLOT(f32, ls_float_from_bits_u32(x_u32))

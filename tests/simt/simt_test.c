@@ -11,6 +11,8 @@
 #include "../../templates/math.h"
 #include "integer.h"
 #include "convert.h"
+#include "philox.h"
+#include "fixed.h"
 #include "every_function.h"
 #include "simt.h"
 
@@ -68,6 +70,8 @@ static SimtModule *open_module(SimtDialect dialect) {
     text = append_file(text, &size, SIMT_TEMPLATES "/math.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/integer.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/convert.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/philox.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/fixed.h");
     text = append_file(text, &size, SIMT_FOLDER "/every_function.h");
     text = append_file(text, &size, SIMT_FOLDER "/kernels.k");
     SimtModule *module = simt_open(text, size, dialect, kernels, sizeof kernels / sizeof kernels[0],

@@ -1,0 +1,49 @@
+/* fixed.h: sums whose bits do not depend on the order, after math.h; one text for C, CUDA C and HIP
+ * C. Contributions d of at most `most` in size, `count` of them, become integers
+ * q = rint(d * 2^shift) with shift = 61 - ceil(log2 count) - floor(log2 most), whose sum no order
+ * changes and no i64 overflows; the sum is rounded back once.
+ *
+ *   ls_fixed_shift_T(most, count)   the shift; 0 where there is nothing to scale
+ *   ls_to_fixed_T(d, shift)         q; 0 for what is not finite
+ *   ls_from_fixed_T(q, shift)       q * 2^-shift */
+#ifndef LS_FIXED
+#define LS_FIXED
+
+/* x * 2^shift; two factors, because 2^shift itself may be out of range. Where the first product is
+ * not exact the result is far below anything that counts. */
+LS_FN f64 ls_scale_f64(f64 x, i64 shift) {
+    i64 capped = shift > 2000 ? 2000 : shift;
+    capped = capped < -2000 ? -2000 : capped;
+    u64 half = (u64)(capped + 2046) >> 1, rest = (u64)(capped + 2046) - half;
+    return x * ls_from_bits_f64(half << 52) * ls_from_bits_f64(rest << 52);
+}
+LS_FN i64 ls_fixed_shift_f64(f64 most, i64 count) {
+    i64 bits = 0; /* ceil(log2 count) */
+    while (bits < 62 && ((i64)1 << bits) < count) bits++;
+    int subnormal = most < 0x1p-1022;
+    u64 scaled = ls_bits_f64(subnormal ? most * 0x1p54 : most);
+    i64 exponent = (i64)(scaled >> 52) - (subnormal ? 1077 : 1023);
+    return most > 0.0 && most < LS_INFINITY_F64 ? 61 - bits - exponent : 0;
+}
+LS_FN i64 ls_fixed_shift_f32(f32 most, i64 count) {
+    return ls_fixed_shift_f64((f64)most, count);
+}
+LS_FN i64 ls_to_fixed_f64(f64 d, i64 shift) {
+    return ls_isfinite_f64(d) ? ls_i64_from_f64(ls_round_f64(ls_scale_f64(d, shift))) : 0;
+}
+LS_FN i64 ls_to_fixed_f32(f32 d, i64 shift) {
+    return ls_to_fixed_f64((f64)d, shift);
+}
+/* Only the conversion rounds: what is below the normal numbers has no more bits than fit. */
+LS_FN f64 ls_from_fixed_f64(i64 q, i64 shift) {
+    return ls_scale_f64((f64)q, (i64)(0u - (u64)shift));
+}
+/* What an f64 cannot hold leaves a one in its last place, so that only the last step rounds. */
+LS_FN f32 ls_from_fixed_f32(i64 q, i64 shift) {
+    u64 size = q < 0 ? 0u - (u64)q : (u64)q, low = size & 2047u;
+    u64 kept = size >> 53 && low ? (size - low) | 2048u : size;
+    f64 y = ls_scale_f64((f64)(i64)kept, (i64)(0u - (u64)shift));
+    return (f32)(q < 0 ? -y : y);
+}
+
+#endif
