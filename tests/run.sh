@@ -32,11 +32,16 @@ need cmake cmake
 need ninja-build ninja
 need python3 python3
 need llvm-14-tools "$lit"
+fuzzer=$(echo /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a)
+need libclang-rt-14-dev "${fuzzer%% *}"
 need libcmocka-dev /usr/include/cmocka.h
 need libamdhip64-dev "$library/libamdhip64.so"
 [ -n "$LOCKSTEP_NVRTC" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
-# shellcheck disable=SC2086
-[ -z "$missing" ] || install_packages $missing
+if [ -n "$missing" ]; then
+    # shellcheck disable=SC2086
+    install_packages $missing
+    rm -f build/build.ninja build/Makefile # what came may be found now
+fi
 
 if [ -z "$LOCKSTEP_NVRTC" ]; then
     say "Fetching NVRTC (no CUDA toolkit here) into build/toolchains"

@@ -1,5 +1,5 @@
-/* fuzz_front.c: the libFuzzer target (cmake -DLOCKSTEP_FUZZ=ON with clang):
- *   build/tests/fuzz/fuzz_front -dict=tests/fuzz/step.dict CORPUS tests/fuzz/seeds */
+/* fuzz_front.c: the libFuzzer target. For long, with two workers:
+ *   build/tests/fuzz/fuzzer/fuzz_front -dict=tests/fuzz/step.dict -fork=2 CORPUS tests/fuzz/seeds */
 #include <stdio.h>
 #include <stdlib.h>
 

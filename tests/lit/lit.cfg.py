@@ -38,6 +38,7 @@ def built_tool(name):
 config.substitutions += [
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
     ("%ir_tool", escaped(built_tool("ir_tool"))),
+    ("%fuzz_front", escaped(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front"))),
     ("%root", escaped(config.lockstep_source)),
     (r"\bFileCheck\b", llvm_tool("FileCheck")),
     (r"(?<![-\w/%])not(?= )", llvm_tool("not")),
@@ -47,5 +48,7 @@ if os.path.exists("/usr/local/cuda/lib64/libnvrtc.so") or "LOCKSTEP_NVRTC" in os
 if glob.glob("/usr/lib/*/libamdhip64.so*") + glob.glob("/usr/lib/*/libhiprtc*.so*") or \
         "LOCKSTEP_HIPRTC" in os.environ:
     config.available_features.add("hiprtc")
+if os.path.exists(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front")):
+    config.available_features.add("fuzzer")
 if os.uname().machine == "x86_64":
     config.available_features.add("x86")
