@@ -1,27 +1,87 @@
 /* plan.c: the fusion planner.
  *
- * Needs a simplified function. Gives phases in an order that respects the data flow: every
- * reduction is in a phase after those it depends on, every store in a phase no earlier than the
- * last one that still reads the parameter's old value at other coordinates. Values are recomputed
- * in each phase that needs them; only the results of reductions are carried over, in temporaries.
- * Independent reductions and stores over one space share a phase. Keeps the function as it is. */
+ * Needs a simplified function whose gathers are of parameters and made values. Gives phases in an
+ * order that respects the data flow: every reduction, scan and scatter is in a phase after those it
+ * depends on, every store in a phase no earlier than the last one that still reads the parameter's
+ * old value at other coordinates. Values are recomputed in each phase that needs them; only made
+ * ones are carried over, in temporaries. Independent reductions and stores over one space share a
+ * phase. Keeps the function as it is. */
 #include <string.h>
 
 #include "compiler.h"
 #include "plan.h"
+#include "planner.h"
 
-typedef struct Planner {
-    const Function *function;
-    Plan *plan;
-    Arena *arena;
-    uint32_t *depth;      /* by value: reductions on the longest path below it */
-    uint32_t *home;       /* by reduction: its phase */
-    uint32_t *ready;      /* by value: phases that must be complete before it can be computed */
-    uint32_t *store_home; /* by store: its phase, UINT32_MAX while it has none */
-} Planner;
+/* ---- what a phase computes and what it reads ---- */
+
+static bool is_made(const Value *value) {
+    return op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
+}
 
 static bool is_reduction(const Value *value) {
     return op_info[value->op].flags & OP_REDUCTION;
+}
+
+bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v) {
+    uint32_t index = (uint32_t)(phase - plan->phases);
+    return plan->function->values[v].op == OP_PARAMETER ||
+           (plan->home[v] && plan->home[v] - 1 < index);
+}
+
+size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]) {
+    const Value *value = &plan->function->values[v];
+    size_t count = 0;
+    if (plan_is_read(plan, phase, v)) return 0;
+    for (int i = 0; i < op_info[value->op].arity; i++) {
+        bool elsewhere = (value->op == OP_GATHER && i == 0) || (value->op == OP_SCAN && i == 2);
+        if (value->arg[i] && !elsewhere) operands[count++] = value->arg[i];
+    }
+    return count;
+}
+
+bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
+    ValueId value = plan->arrays[array].value;
+    return value && phase->needed[value] && plan_is_read(plan, phase, value);
+}
+
+bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array) {
+    const Function *f = plan->function;
+    ValueId source = plan->arrays[array].value;
+    for (ValueId v = source + 1; source && v < f->value_count; v++)
+        if (phase->needed[v] && f->values[v].op == OP_GATHER && f->values[v].arg[0] == source &&
+            !plan_is_read(plan, phase, v))
+            return true;
+    return false;
+}
+
+/* ---- the order of what is made ---- */
+
+static AxisSet scanned(const Function *f, const Value *scan) {
+    return ir_expand(f, (AxisSet)1 << (scan->payload & ~(uint64_t)SCAN_REVERSE));
+}
+
+static bool walk_together(const Value *a, const Value *b) {
+    return a->op == OP_SCAN && b->op == OP_SCAN && a->payload == b->payload && a->axes == b->axes;
+}
+
+/* The depth of what a scan is made of, not counting scans that its own walk can make. */
+static uint32_t depth_below(Planner *p, ValueId scan) {
+    const Function *f = p->function;
+    bool *reached = arena_alloc(p->arena, (scan + 1) * sizeof *reached);
+    uint32_t depth = 0;
+    reached[scan] = true;
+    for (ValueId v = scan; v > 0; v--) {
+        const Value *value = &f->values[v];
+        if (!reached[v]) continue;
+        bool stops = is_made(value) && !walk_together(value, &f->values[scan]);
+        if (stops || value->op == OP_GATHER) {
+            if (p->depth[v] > depth) depth = p->depth[v];
+            if (stops) continue;
+        }
+        for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
+            reached[value->arg[i]] = true;
+    }
+    return depth;
 }
 
 static void find_depths(Planner *p) {
@@ -31,12 +91,13 @@ static void find_depths(Planner *p) {
         uint32_t depth = 0;
         for (int i = 0; i < op_info[value->op].arity; i++)
             if (p->depth[value->arg[i]] > depth) depth = p->depth[value->arg[i]];
-        p->depth[v] = depth + (is_reduction(value) ? 1 : 0);
+        if (value->op == OP_SCAN && p->live[v]) depth = depth_below(p, v);
+        p->depth[v] = depth + (is_made(value) ? 1 : 0);
     }
 }
 
 /* Marks what the stores reach. */
-static bool *find_live(Planner *p) {
+static const bool *find_live(Planner *p) {
     const Function *f = p->function;
     bool *live = arena_alloc(p->arena, f->value_count * sizeof *live);
     for (size_t i = 0; i < f->store_count; i++) {
@@ -50,7 +111,7 @@ static bool *find_live(Planner *p) {
     return live;
 }
 
-static uint32_t add_array(Planner *p, Array array) {
+uint32_t planner_add_array(Planner *p, Array array) {
     Plan *plan = p->plan;
     plan->arrays = arena_grow(p->arena, plan->arrays, plan->array_count, &plan->array_capacity,
                               sizeof *plan->arrays);
@@ -59,17 +120,26 @@ static uint32_t add_array(Planner *p, Array array) {
     return (uint32_t)plan->array_count++;
 }
 
-static void add_parameters(Planner *p, const bool *live) {
+static uint32_t add_temporary(Planner *p, ValueId v) {
+    const Value *value = &p->function->values[v];
+    const char *name =
+        arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
+    return planner_add_array(p, (Array){name, (Type)value->type, value->axes, v, UINT32_MAX});
+}
+
+static void add_parameters(Planner *p) {
     const Function *f = p->function;
     for (uint32_t i = 0; i < f->parameter_count; i++) {
         const Parameter *parameter = &f->parameters[i];
         Array array = {parameter->name, parameter->type, parameter->axes, 0, i};
         for (ValueId v = 1; v < f->value_count; v++)
-            if (live[v] && f->values[v].op == OP_PARAMETER && f->values[v].payload == i)
+            if (p->live[v] && f->values[v].op == OP_PARAMETER && f->values[v].payload == i)
                 array.value = v;
-        add_array(p, array);
+        planner_add_array(p, array);
     }
 }
+
+/* ---- phases ---- */
 
 /* Rows or columns: whichever lets neighbouring lanes read neighbouring memory. */
 static Shape shape_of(AxisSet outer, AxisSet inner, bool reduces) {
@@ -78,156 +148,250 @@ static Shape shape_of(AxisSet outer, AxisSet inner, bool reduces) {
     return inner > outer ? SHAPE_ROWS : SHAPE_COLUMNS; /* the highest bit is the fastest axis */
 }
 
-static uint32_t add_phase(Planner *p, uint32_t depth, AxisSet outer, AxisSet inner, bool reduces) {
+static uint32_t add_phase(Planner *p, Phase phase) {
     Plan *plan = p->plan;
     plan->phases = arena_grow(p->arena, plan->phases, plan->phase_count, &plan->phase_capacity,
                               sizeof *plan->phases);
-    plan->phases[plan->phase_count] = (Phase){
-        .shape = shape_of(outer, inner, reduces), .outer = outer, .inner = inner, .depth = depth};
+    plan->phases[plan->phase_count] = phase;
     return (uint32_t)plan->phase_count++;
 }
 
-/* One phase for all reductions of one depth over the same axes to the same axes, shallow ones
- * first. */
-static void place_reductions(Planner *p, const bool *live) {
-    const Function *f = p->function;
-    uint32_t deepest = 0;
-    for (ValueId v = 1; v < f->value_count; v++)
-        if (live[v] && is_reduction(&f->values[v]) && p->depth[v] > deepest) deepest = p->depth[v];
-    for (uint32_t depth = 1; depth <= deepest; depth++)
-        for (ValueId v = 1; v < f->value_count; v++) {
-            const Value *value = &f->values[v];
-            if (!live[v] || !is_reduction(value) || p->depth[v] != depth) continue;
-            AxisSet inner = (AxisSet)value->payload, outer = value->axes;
-            uint32_t home = UINT32_MAX;
-            for (uint32_t i = 0; i < p->plan->phase_count; i++) {
-                const Phase *phase = &p->plan->phases[i];
-                if (phase->depth == depth - 1 && phase->outer == outer && phase->inner == inner)
-                    home = i;
-            }
-            if (home == UINT32_MAX) home = add_phase(p, depth - 1, outer, inner, true);
-            Phase *phase = &p->plan->phases[home];
-            phase->reductions = arena_grow(p->arena, phase->reductions, phase->reduction_count,
-                                           &phase->reduction_capacity, sizeof *phase->reductions);
-            phase->reductions[phase->reduction_count++] = v;
-            p->home[v] = home;
-        }
+void planner_add_store(Planner *p, uint32_t phase, PhaseStore store) {
+    Phase *to = &p->plan->phases[phase];
+    to->stores =
+        arena_grow(p->arena, to->stores, to->store_count, &to->store_capacity, sizeof *to->stores);
+    to->stores[to->store_count++] = store;
 }
 
-/* By value: the latest phase whose reductions it is made of, plus 1; 0 when of none. */
+/* By value: which phases can compute it. A reduction can be used in its own phase's epilogue, a
+ * scan at each element of its own walk, a scatter and what others are gathered from not before all
+ * of it is done. */
 static void find_ready(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
-        p->ready[v] = is_reduction(value) ? p->home[v] + 1 : 0;
-        if (is_reduction(value)) continue;
-        for (int i = 0; i < op_info[value->op].arity; i++)
-            if (p->ready[value->arg[i]] > p->ready[v]) p->ready[v] = p->ready[value->arg[i]];
+        uint32_t ready = 0, late = 0, home = p->plan->home[v];
+        if (is_made(value)) {
+            ready = value->op == OP_SCAN && home ? home - 1 : home;
+            late = value->op == OP_SCATTER || !home ? home : home - 1;
+        } else {
+            for (int i = 0; i < op_info[value->op].arity; i++) {
+                ValueId arg = value->arg[i];
+                bool source = value->op == OP_GATHER && i == 0;
+                uint32_t arg_ready = source ? p->plan->home[arg] : p->ready[arg];
+                uint32_t arg_late = source ? p->plan->home[arg] : p->late[arg];
+                if (arg_ready > ready) ready = arg_ready;
+                if (arg_late > late) late = arg_late;
+            }
+        }
+        p->ready[v] = ready;
+        p->late[v] = late;
     }
 }
 
-/* Where in phase `index` the value of a store to an array over `axes` can be stored, or
- * LEVEL_COUNT. */
-static Level store_level(Planner *p, const Store *store, uint32_t index) {
-    const Phase *phase = &p->plan->phases[index];
-    AxisSet axes = p->function->parameters[store->parameter].axes;
-    uint32_t ready = p->ready[store->value];
-    if (axes && axes == (phase->outer | phase->inner) && ready <= index) return LEVEL_ELEMENT;
-    if (phase->reduction_count && axes == phase->outer && ready <= index + 1) return LEVEL_EPILOGUE;
-    if (!axes && ready <= index) return LEVEL_TAIL;
-    return LEVEL_COUNT;
+/* Whether computing the value in the phase asks for one of the phase's scans. */
+static bool uses_scan(const Planner *p, const Phase *phase, ValueId value) {
+    bool *reached = arena_alloc(p->arena, (value + 1) * sizeof *reached);
+    reached[value] = true;
+    for (ValueId v = value; v > 0; v--) {
+        ValueId operands[3];
+        if (!reached[v]) continue;
+        for (size_t i = 0; i < phase->scan_count; i++)
+            if (phase->scans[i] == v) return true;
+        for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
+            reached[operands[i]] = true;
+    }
+    return false;
 }
 
-static void place_store(Planner *p, size_t s, uint32_t from) {
-    const Store *store = &p->function->stores[s];
+Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_t index) {
+    const Phase *phase = &p->plan->phases[index];
+    const bool in_time = p->ready[value] <= index;
+    if (axes && axes == (phase->outer | phase->inner) && in_time)
+        /* a walk in order is slow: only for what it makes */
+        if (phase->shape != SHAPE_SCAN || uses_scan(p, phase, value)) return LEVEL_ELEMENT;
+    if (phase->reduction_count && axes == phase->outer && p->late[value] <= index)
+        return LEVEL_EPILOGUE;
+    return !axes && in_time ? LEVEL_TAIL : LEVEL_COUNT;
+}
+
+uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
     /* A whole reduction's epilogue runs once anyhow; a tail needs a count of the blocks of its own.
      */
     for (int tails = 0; tails < 2; tails++)
         for (uint32_t i = from; i < p->plan->phase_count; i++) {
-            Level level = store_level(p, store, i);
-            if (level == LEVEL_COUNT || (level == LEVEL_TAIL && !tails)) continue;
-            p->store_home[s] = i;
-            return;
+            Level level = planner_store_level(p, value, axes, i);
+            if (level != LEVEL_COUNT && (level != LEVEL_TAIL || tails)) return i;
         }
-    AxisSet axes = p->function->parameters[store->parameter].axes;
-    p->store_home[s] = add_phase(p, p->depth[store->value], 0, axes, false);
+    return add_phase(p, (Phase){.shape = shape_of(0, axes, false),
+                                .inner = axes,
+                                .depth = value ? p->depth[value] : 0});
 }
 
-/* Marks the values phase `index` computes: everything below its reductions' operands and its
- * stores, down to what earlier phases have reduced. */
-static void mark_needed(Planner *p, uint32_t index) {
+/* One phase for all reductions of one depth over the same axes to the same axes. */
+static void place_reduction(Planner *p, ValueId v) {
+    const Value *value = &p->function->values[v];
+    AxisSet inner = (AxisSet)value->payload, outer = value->axes;
+    uint32_t home = UINT32_MAX, depth = p->depth[v] - 1;
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) {
+        const Phase *phase = &p->plan->phases[i];
+        if (phase->depth == depth && phase->outer == outer && phase->inner == inner &&
+            phase->reduction_count)
+            home = i;
+    }
+    if (home == UINT32_MAX)
+        home = add_phase(p, (Phase){.shape = shape_of(outer, inner, true),
+                                    .outer = outer,
+                                    .inner = inner,
+                                    .depth = depth});
+    Phase *phase = &p->plan->phases[home];
+    phase->reductions = arena_grow(p->arena, phase->reductions, phase->reduction_count,
+                                   &phase->reduction_capacity, sizeof *phase->reductions);
+    phase->reductions[phase->reduction_count++] = v;
+    p->plan->home[v] = home + 1;
+}
+
+/* Likewise for all scans that walk the same way. */
+static void place_scan(Planner *p, ValueId v) {
+    const Value *value = &p->function->values[v];
+    AxisSet inner = scanned(p->function, value), outer = value->axes & ~inner;
+    bool reverse = value->payload & SCAN_REVERSE;
+    uint32_t home = UINT32_MAX, depth = p->depth[v] - 1;
+    if ((value->axes & inner) != inner)
+        bug(p->function->compiler, "value %u of step %s scans an axis it lacks", v,
+            p->function->name);
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) {
+        const Phase *phase = &p->plan->phases[i];
+        if (phase->shape == SHAPE_SCAN && phase->depth == depth && phase->outer == outer &&
+            phase->inner == inner && phase->reverse == reverse)
+            home = i;
+    }
+    if (home == UINT32_MAX)
+        home = add_phase(p, (Phase){.shape = SHAPE_SCAN,
+                                    .outer = outer,
+                                    .inner = inner,
+                                    .depth = depth,
+                                    .reverse = reverse});
+    Phase *phase = &p->plan->phases[home];
+    phase->scans = arena_grow(p->arena, phase->scans, phase->scan_count, &phase->scan_capacity,
+                              sizeof *phase->scans);
+    phase->scans[phase->scan_count++] = v;
+    p->plan->home[v] = home + 1;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+/* The sums of a scatter are cleared in any phase that visits them all, then added to in one that
+ * visits what is added; both may do other work besides. */
+static void place_scatter(Planner *p, ValueId v, uint32_t cleared) {
+    const Value *value = &p->function->values[v];
+    uint32_t array = p->plan->array_of[v] - 1;
+    AxisSet axes =
+        p->function->values[value->arg[0]].axes | p->function->values[value->arg[1]].axes;
+    /* of the adding; find_ready() gives the sum's */
+    p->ready[v] = larger(p->ready[value->arg[0]], p->ready[value->arg[1]]);
+    p->late[v] = larger(p->late[value->arg[0]], p->late[value->arg[1]]);
+    uint32_t home = planner_place(p, v, axes, cleared + 1);
+    planner_add_store(
+        p, home,
+        (PhaseStore){array, v, planner_store_level(p, v, axes, home), value->range, STORE_ADD});
+    p->plan->home[v] = home + 1;
+}
+
+static uint32_t clear_scatter(Planner *p, ValueId v) {
+    const Value *value = &p->function->values[v];
+    uint32_t array = add_temporary(p, v), home = planner_place(p, 0, value->axes, 0);
+    planner_add_store(p, home,
+                      (PhaseStore){array, 0, planner_store_level(p, 0, value->axes, home),
+                                   value->range, STORE_CLEAR});
+    return home;
+}
+
+/* Shallow ones first. */
+static void place_made(Planner *p) {
+    const Function *f = p->function;
+    uint32_t deepest = 0, *cleared = arena_alloc(p->arena, f->value_count * sizeof *cleared);
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (p->live[v] && p->depth[v] > deepest) deepest = p->depth[v];
+    for (uint32_t depth = 1; depth <= deepest; depth++) {
+        bool any_scatter = false;
+        for (ValueId v = 1; v < f->value_count; v++) {
+            const Value *value = &f->values[v];
+            if (!p->live[v] || p->depth[v] != depth) continue;
+            if (is_reduction(value)) place_reduction(p, v);
+            if (value->op == OP_SCAN) place_scan(p, v);
+            any_scatter |= value->op == OP_SCATTER;
+        }
+        if (!any_scatter) continue;
+        find_ready(p);
+        for (int adds = 0; adds < 2; adds++)
+            for (ValueId v = 1; v < f->value_count; v++) {
+                if (!p->live[v] || p->depth[v] != depth || f->values[v].op != OP_SCATTER) continue;
+                if (adds)
+                    place_scatter(p, v, cleared[v]);
+                else
+                    cleared[v] = clear_scatter(p, v);
+            }
+    }
+    find_ready(p);
+}
+
+/* Marks the values phase `index` computes: everything below what it makes and stores, down to what
+ * it reads. */
+void planner_mark_needed(Planner *p, uint32_t index) {
     const Function *f = p->function;
     Phase *phase = &p->plan->phases[index];
     if (!phase->needed) phase->needed = arena_alloc(p->arena, f->value_count * sizeof(bool));
     memset(phase->needed, 0, f->value_count * sizeof(bool));
     bool *needed = phase->needed;
     for (size_t i = 0; i < phase->reduction_count; i++) needed[phase->reductions[i]] = true;
+    for (size_t i = 0; i < phase->scan_count; i++) needed[phase->scans[i]] = true;
+    for (size_t i = 0; i < phase->store_count; i++) needed[phase->stores[i].value] = true;
     for (size_t s = 0; s < f->store_count; s++)
         if (p->store_home[s] == index) needed[f->stores[s].value] = true;
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
-        const Value *value = &f->values[v];
-        if (!needed[v] || (is_reduction(value) && p->home[v] != index)) continue;
-        for (int i = 0; i < op_info[value->op].arity; i++) needed[value->arg[i]] = true;
+        ValueId operands[3];
+        if (!needed[v]) continue;
+        for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
+            needed[operands[i]] = true;
     }
     needed[0] = false;
 }
 
-/* Moves stores later until no phase after a parameter's store still reads its old value. Each move
- * is towards the end, and a value over an array's axes never reads an array over more axes except
- * through reductions, which are earlier; so this ends. */
-static void settle_stores(Planner *p) {
-    const Function *f = p->function;
-    for (uint32_t i = 0; i < p->plan->phase_count; i++) mark_needed(p, i);
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (size_t s = 0; s < f->store_count; s++) {
-            ValueId old = p->plan->arrays[f->stores[s].parameter].value;
-            uint32_t home = p->store_home[s], last = home;
-            for (uint32_t i = home + 1; old && i < p->plan->phase_count; i++)
-                if (p->plan->phases[i].needed[old]) last = i;
-            if (last == home) continue;
-            place_store(p, s, last);
-            mark_needed(p, home);
-            mark_needed(p, p->store_home[s]);
-            moved = true;
-        }
-    }
-}
-
-/* A phase that reads at other coordinates what it stores itself would be wrong at any place: the
- * element loop reads `old` of a parameter that the same phase stores over fewer axes only in its
- * epilogue, after every element is done, and a rank-0 parameter only in the tail, after every block
- * has read it. */
+/* The element loop reads `old` of a parameter that the same phase stores over fewer axes only in
+ * its epilogue, after every element is done, and a rank-0 parameter only in the tail, after every
+ * block has read it. */
 static void add_stores(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
-        uint32_t home = p->store_home[s];
-        Phase *phase = &p->plan->phases[home];
-        Level level = store_level(p, &f->stores[s], home);
-        phase->stores = arena_grow(p->arena, phase->stores, phase->store_count,
-                                   &phase->store_capacity, sizeof *phase->stores);
-        phase->stores[phase->store_count++] =
-            (PhaseStore){f->stores[s].parameter, f->stores[s].value, level, f->stores[s].range};
+        const Store *store = &f->stores[s];
+        Level level = planner_store_level(p, store->value, f->parameters[store->parameter].axes,
+                                          p->store_home[s]);
+        planner_add_store(
+            p, p->store_home[s],
+            (PhaseStore){store->parameter, store->value, level, store->range, STORE_VALUE});
     }
 }
 
-/* A reduction read by another phase than its own goes through a temporary. */
-static void add_temporaries(Planner *p, const bool *live) {
+/* A reduction or scan read by another phase than its own goes through a temporary. */
+static void add_temporaries(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
-        if (!live[v] || !is_reduction(value)) continue;
+        if (!p->plan->home[v] || p->plan->array_of[v]) continue;
         bool carried = false;
-        for (uint32_t i = 0; i < p->plan->phase_count; i++)
-            if (i != p->home[v] && p->plan->phases[i].needed[v]) carried = true;
+        for (ValueId user = v + 1; user < f->value_count; user++)
+            carried |=
+                p->live[user] && f->values[user].op == OP_GATHER && f->values[user].arg[0] == v;
+        for (uint32_t i = p->plan->home[v]; i < p->plan->phase_count; i++)
+            carried |= p->plan->phases[i].needed[v];
         if (!carried) continue;
-        const char *name =
-            arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
-        uint32_t array = add_array(p, (Array){name, (Type)value->type, value->axes, v, UINT32_MAX});
-        Phase *phase = &p->plan->phases[p->home[v]];
-        phase->stores = arena_grow(p->arena, phase->stores, phase->store_count,
-                                   &phase->store_capacity, sizeof *phase->stores);
-        phase->stores[phase->store_count++] = (PhaseStore){array, v, LEVEL_EPILOGUE, value->range};
+        Level level = value->op == OP_SCAN ? LEVEL_ELEMENT : LEVEL_EPILOGUE;
+        uint32_t array = add_temporary(p, v);
+        planner_add_store(p, p->plan->home[v] - 1,
+                          (PhaseStore){array, v, level, value->range, STORE_VALUE});
     }
 }
 
@@ -241,31 +405,43 @@ static void find_levels(Planner *p, uint32_t index) {
         Level level = !value->axes                 ? LEVEL_SCALAR
                       : value->axes & phase->inner ? LEVEL_ELEMENT
                                                    : LEVEL_OUTER;
+        ValueId operands[3];
         if (is_reduction(value)) {
-            if (p->home[v] == index) level = LEVEL_EPILOGUE;
+            if (p->plan->home[v] == index + 1) level = LEVEL_EPILOGUE;
         } else {
-            for (int i = 0; i < op_info[value->op].arity; i++)
-                if (phase->level[value->arg[i]] == LEVEL_EPILOGUE) level = LEVEL_EPILOGUE;
+            for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
+                if (phase->level[operands[i]] == LEVEL_EPILOGUE) level = LEVEL_EPILOGUE;
         }
         phase->level[v] = (uint8_t)level;
     }
 }
 
+static const char *made_name(Planner *p, ValueId v) {
+    const Value *value = &p->function->values[v];
+    return value->name ? value->name : plan_reduction(value);
+}
+
 static void explain_split(Planner *p, uint32_t index) {
-    Phase *phase = &p->plan->phases[index];
-    if (index == 0) return;
-    const Phase *before = &p->plan->phases[index - 1];
+    const Plan *plan = p->plan;
+    Phase *phase = &plan->phases[index];
+    if (index == 0 || phase->why) return;
+    const Phase *before = &plan->phases[index - 1];
     const char *waits = NULL;
     for (ValueId v = 1; v < p->function->value_count && !waits; v++) {
         const Value *value = &p->function->values[v];
-        if (phase->needed[v] && is_reduction(value) && p->home[v] < index)
+        ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
+        if (phase->needed[v] && plan->home[read] && plan_is_read(plan, phase, read))
             waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
-                                 value->name ? value->name : plan_reduction(value));
+                                 made_name(p, read));
+        if (phase->needed[v] && value->op == OP_SCATTER && plan->home[v] == index + 1)
+            waits = "it adds to sums that an earlier phase clears";
     }
     if (waits)
         phase->why = waits;
     else if ((before->outer | before->inner) != (phase->outer | phase->inner))
         phase->why = "it visits other axes than the phase before";
+    else if (phase->scan_count)
+        phase->why = "it walks along its axis in order";
     else if (phase->reduction_count && before->reduction_count)
         phase->why = "it reduces over other axes than the phase before";
     else
@@ -274,41 +450,36 @@ static void explain_split(Planner *p, uint32_t index) {
 
 Plan *plan_build(const Function *function) {
     Arena *arena = function->arena;
+    const size_t values = function->value_count;
     Planner p = {.function = function, .arena = arena};
     p.plan = arena_alloc(arena, sizeof *p.plan);
     p.plan->function = function;
-    p.plan->array_of = arena_alloc(arena, function->value_count * sizeof(uint32_t));
-    p.depth = arena_alloc(arena, function->value_count * sizeof(uint32_t));
-    p.home = arena_alloc(arena, function->value_count * sizeof(uint32_t));
-    p.ready = arena_alloc(arena, function->value_count * sizeof(uint32_t));
+    p.plan->array_of = arena_alloc(arena, values * sizeof(uint32_t));
+    p.plan->home = arena_alloc(arena, values * sizeof(uint32_t));
+    p.depth = arena_alloc(arena, values * sizeof(uint32_t));
+    p.ready = arena_alloc(arena, values * sizeof(uint32_t));
+    p.late = arena_alloc(arena, values * sizeof(uint32_t));
     p.store_home = arena_alloc(arena, (function->store_count + 1) * sizeof(uint32_t));
+    p.live = find_live(&p);
 
     find_depths(&p);
-    const bool *live = find_live(&p);
-    add_parameters(&p, live);
-    place_reductions(&p, live);
-    find_ready(&p);
-    for (size_t s = 0; s < function->store_count; s++)
-        if (function->parameters[function->stores[s].parameter].axes) place_store(&p, s, 0);
-    for (size_t s = 0; s < function->store_count; s++)
-        if (!function->parameters[function->stores[s].parameter].axes) place_store(&p, s, 0);
-    if (p.plan->phase_count == 0) add_phase(&p, 0, 0, 0, false);
-    settle_stores(&p);
+    add_parameters(&p);
+    place_made(&p);
+    for (int scalars = 0; scalars < 2; scalars++)
+        for (size_t s = 0; s < function->store_count; s++) {
+            const Store *store = &function->stores[s];
+            AxisSet axes = function->parameters[store->parameter].axes;
+            if (scalars == !axes) p.store_home[s] = planner_place(&p, store->value, axes, 0);
+        }
+    if (p.plan->phase_count == 0) add_phase(&p, (Phase){.shape = SHAPE_SCALAR});
+    planner_settle_stores(&p);
     add_stores(&p);
-    add_temporaries(&p, live);
+    add_temporaries(&p);
     for (uint32_t i = 0; i < p.plan->phase_count; i++) {
         find_levels(&p, i);
         explain_split(&p, i);
     }
     return p.plan;
-}
-
-bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
-    ValueId value = plan->arrays[array].value;
-    if (!value || !phase->needed[value]) return false;
-    for (size_t i = 0; i < phase->reduction_count; i++)
-        if (phase->reductions[i] == value) return false;
-    return true;
 }
 
 double plan_elements(AxisSet axes, const int64_t *sizes) {

@@ -4,7 +4,11 @@
  * values over all of them are computed element by element, reductions over `inner` leave one value
  * per outer coordinate, and an epilogue at the outer coordinates uses them. A kernel is a run of
  * phases: all of them behind block barriers when the step is small enough for one block, one each
- * otherwise. */
+ * otherwise.
+ *
+ * Some values are *made* by one phase, their home, and read from an array by later ones:
+ * reductions, scans, scatters, and values that the planner materialises because what they are
+ * computed from changes. Every other value is recomputed by each phase that needs it. */
 #ifndef PLAN_H
 #define PLAN_H
 
@@ -13,6 +17,7 @@ typedef enum Shape {
     SHAPE_MAP,     /* inner only, nothing reduced: tiles of the flattened space */
     SHAPE_ROWS,    /* the fastest axis is reduced: an item walks along it */
     SHAPE_COLUMNS, /* the fastest axis is outer: an item walks down several columns at once */
+    SHAPE_SCAN,    /* a lane per outer coordinate walks along inner in order */
     SHAPE_COUNT
 } Shape;
 
@@ -26,21 +31,28 @@ typedef enum Level {
     LEVEL_COUNT
 } Level;
 
-/* An array a kernel can touch: a parameter, or a temporary that carries a reduction's result from
- * one phase to later ones. */
+/* An array a kernel can touch: a parameter, or a temporary that carries a made value from its home
+ * to later phases. */
 typedef struct Array {
     const char *name;
     Type type; /* as stored */
     AxisSet axes;
-    ValueId value;      /* PARAMETER value or the reduction it holds; 0 if nothing reads it */
+    ValueId value;      /* PARAMETER value or the made value it holds; 0 if nothing reads it */
     uint32_t parameter; /* its number, or UINT32_MAX for a temporary */
 } Array;
+
+typedef enum StoreKind {
+    STORE_VALUE,
+    STORE_CLEAR, /* zeros, for a scatter to add to; no value */
+    STORE_ADD    /* value is a SCATTER: adds its operand at the listed coordinates */
+} StoreKind;
 
 typedef struct PhaseStore {
     uint32_t array; /* in plan->arrays */
     ValueId value;
     Level level;
     Range range;
+    StoreKind kind;
 } PhaseStore;
 
 typedef struct Phase {
@@ -49,6 +61,9 @@ typedef struct Phase {
     uint32_t depth; /* reductions that must be complete before it starts, as a length of chain */
     ValueId *reductions;
     size_t reduction_count, reduction_capacity;
+    ValueId *scans; /* of SHAPE_SCAN */
+    size_t scan_count, scan_capacity;
+    bool reverse; /* the scans walk from the end */
     PhaseStore *stores;
     size_t store_count, store_capacity;
     bool *needed;    /* by value: computed in this phase */
@@ -61,13 +76,21 @@ struct Plan {
     Array *arrays; /* the parameters, then the temporaries */
     size_t array_count, array_capacity;
     uint32_t *array_of; /* by value: 1 + array it can be read from, or 0 */
+    uint32_t *home;     /* by value: 1 + the phase that makes it, or 0: every phase computes it */
     Phase *phases;
     size_t phase_count, phase_capacity;
 };
 
 /* plan.c */
 Plan *plan_build(const Function *function);
+/* Whether the phase reads the array at the coordinates it walks, and at others. */
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array);
+bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array);
+/* Whether the phase takes the value from memory rather than computing it. */
+bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v);
+/* The operands that the phase needs to compute a value: none of one it reads, not the source of a
+ * gather, not the running value of a scan. */
+size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);
 /* Bytes of an array's elements visited once; `sizes` by axis. */
 double plan_array_bytes(const Array *array, const int64_t *sizes);
 /* A reduction as the language spells it. */

@@ -1,0 +1,99 @@
+/* plan_hazard.c: when a parameter may be overwritten.
+ *
+ * A phase may read the old value of a parameter that it stores itself at the coordinates it walks,
+ * not at others. So a store moves to a phase after the last that gathers the parameter, or reads it
+ * in another phase. Its value is computed there again; where that would read what the step
+ * overwrites, the value is made where it was and carried over in a temporary. */
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "planner.h"
+
+static bool is_stored(const Function *f, uint64_t parameter) {
+    for (size_t s = 0; s < f->store_count; s++)
+        if (f->stores[s].parameter == parameter) return true;
+    return false;
+}
+
+/* Whether a later phase can compute the store's value and read nothing that the step stores but the
+ * parameter's own old value where it stores it. */
+static bool is_free(Planner *p, const Store *store) {
+    const Function *f = p->function;
+    bool *reached = arena_alloc(p->arena, f->value_count * sizeof *reached);
+    reached[store->value] = true;
+    for (ValueId v = store->value; v > 0; v--) {
+        const Value *value = &f->values[v];
+        if (!reached[v] || p->plan->home[v]) continue;
+        if (value->op == OP_PARAMETER && value->payload != store->parameter &&
+            is_stored(f, value->payload))
+            return false;
+        const Value *source = &f->values[value->op == OP_GATHER ? value->arg[0] : 0];
+        if (source->op == OP_PARAMETER && is_stored(f, source->payload)) return false;
+        for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
+            reached[value->arg[i]] = true;
+    }
+    return true;
+}
+
+/* Makes the store's value in the first phase that can, for later ones to read. It is representable
+ * in the parameter's type. */
+static uint32_t materialise(Planner *p, const Store *store) {
+    const Parameter *parameter = &p->function->parameters[store->parameter];
+    const Value *value = &p->function->values[store->value];
+    uint32_t home = planner_place(p, store->value, value->axes, 0);
+    Level level = planner_store_level(p, store->value, value->axes, home);
+    const char *name = arena_printf(p->arena, "%s_%u", parameter->name, store->value);
+    uint32_t array =
+        planner_add_array(p, (Array){name, parameter->type, value->axes, store->value, UINT32_MAX});
+    planner_add_store(p, home, (PhaseStore){array, store->value, level, store->range, STORE_VALUE});
+    p->plan->home[store->value] = home + 1;
+    return home;
+}
+
+/* Moves store `s`; false if it is well where it is. */
+static bool settle(Planner *p, size_t s) {
+    const Store *store = &p->function->stores[s];
+    const Plan *plan = p->plan;
+    const uint32_t home = p->store_home[s];
+    uint32_t from = home;
+    bool gathered = false;
+    for (uint32_t i = home; i < plan->phase_count; i++) {
+        if (plan_value_reads(plan, &plan->phases[i], store->parameter)) from = i;
+        if (plan_gathers(plan, &plan->phases[i], store->parameter)) {
+            gathered = true;
+            from = i + 1;
+        }
+    }
+    if (from == home) return false;
+    if (gathered && !is_free(p, store)) {
+        uint32_t made = materialise(p, store);
+        if (made >= from) from = made + 1;
+    }
+    AxisSet axes = p->function->parameters[store->parameter].axes;
+    size_t phases = plan->phase_count;
+    p->store_home[s] = planner_place(p, store->value, axes, from);
+    if (gathered && plan->phase_count > phases)
+        plan->phases[p->store_home[s]].why =
+            arena_printf(p->arena,
+                         "an earlier phase reads %s at other coordinates than this one "
+                         "overwrites",
+                         p->function->parameters[store->parameter].name);
+    for (uint32_t i = 0; i < plan->phase_count; i++) planner_mark_needed(p, i);
+    return true;
+}
+
+/* This ends. A store whose parameter is gathered moves behind the gathering phase once its value is
+ * free: from then on it reads nothing that could hold another store back, and it moves only as
+ * others do, towards the end; there are no more such stores than stores. The rest move because a
+ * phase reads their parameter at its own coordinates: a value over an array's axes never reads an
+ * array over more axes except through made values, whose phases stay where they are, so stores over
+ * more axes come to rest first, and those over equal axes share a phase. */
+void planner_settle_stores(Planner *p) {
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (size_t s = 0; s < p->function->store_count; s++)
+            while (settle(p, s)) moved = true;
+    }
+}
