@@ -1,0 +1,28 @@
+"""Records the expected results of check.py: `python record.py [FAMILY...]`, with PyTorch installed.
+
+reference/*.py compute every case in f64: with PyTorch's own optimizer, function or autograd where it
+has one, else with the published formula, written out there and nowhere else. Neither the build nor
+the tests need this program.
+"""
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "reference"))
+
+import optim  # noqa: E402
+
+MODULES = [optim]
+
+
+def main():
+    for module in MODULES:
+        for make in module.FAMILIES:
+            family = make()
+            if not sys.argv[1:] or family.name in sys.argv[1:]:
+                family.write(os.path.join(HERE, "expected"))
+                print(f"{family.name}: {len(family.cases)} cases")
+
+
+if __name__ == "__main__":
+    main()
