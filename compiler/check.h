@@ -1,6 +1,7 @@
 /* check.h: what the files of the checker share. check.c has items and statements,
- * check_expression.c names and operators, check_call.c functions, check_reduce.c reductions, size,
- * index and grad, convert.c types and constants, scope.c names. */
+ * check_expression.c names and operators, check_call.c functions, check_reduce.c reductions, size
+ * and index, check_index.c x[b, i], check_scan.c scan and cumsum, check_grad.c derivatives,
+ * convert.c types and constants, scope.c names. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -19,7 +20,8 @@ typedef enum SymbolKind {
     SYMBOL_ARGUMENT,
     SYMBOL_FN,
     SYMBOL_STEP,
-    SYMBOL_BUILTIN
+    SYMBOL_BUILTIN,
+    SYMBOL_RUNNING
 } SymbolKind;
 
 typedef struct Checker Checker;
@@ -76,6 +78,9 @@ struct Checker {
     Body outside;       /* of what stands in no step and no fn */
     Instance *instance; /* NULL outside of fns */
     uint32_t level;     /* of the recursion */
+    uint32_t indexing;  /* above 0 inside x[...]: an axis name is its own coordinate */
+    Typed *running;     /* of the scan whose expression this is, or NULL */
+    uint32_t scanning;  /* how many scans are around this */
     Instance **buckets;
     size_t instance_count, bucket_count;
     bool exhausted;  /* there are too many instances: that is reported once */
@@ -124,6 +129,7 @@ Typed *check_binary(Checker *c, TokenKind token, Typed *a, Typed *b, Range at, R
 Typed *check_power(Checker *c, Typed *a, Typed *b, Range at, Range range);
 Typed *check_const(Checker *c, Symbol *symbol);
 Typed *read_symbol(Checker *c, Symbol *symbol, Range range);
+Typed *unknown_name(Checker *c, const Name *name, Range range);
 
 /* check_call.c */
 Typed *check_call(Checker *c, const Node *node);
@@ -137,7 +143,25 @@ void check_fn_alone(Checker *c, const Item *fn); /* names only, where nothing ca
 
 /* check_reduce.c */
 CheckCall check_reduce, check_extremum, check_mean, check_norm, check_count, check_size,
-    check_index, check_grad;
+    check_index;
+/* The axis that `node` names; NULL after an error. */
+Symbol *find_axis(Checker *c, const Node *node, const char *function);
+Typed *index_of_axis(Checker *c, uint32_t axis, Range range);
+
+/* check_index.c */
+Typed *check_indexing(Checker *c, const Node *node); /* x[b, target] */
+AxisSet with_parents(const Checker *c, AxisSet axes);
+/* The axes of a value over what `axes` lists: q and k for the whole of blocks. */
+AxisSet with_blocks(const Checker *c, AxisSet axes);
+
+/* check_scan.c */
+CheckCall check_scan, check_cumsum;
+Typed *read_running(Checker *c, const Symbol *symbol, Range range);
+/* True after an error: `a` varies with the running value of a scan, which `what` cannot take. */
+bool refuse_running(Checker *c, const Typed *a, const char *what);
+
+/* check_grad.c */
+CheckCall check_grad;
 /* `let a, b = grad(e, x, y)`: `count` values; false after an error. */
 bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
 

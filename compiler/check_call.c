@@ -211,7 +211,8 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
 static bool same_argument(const Typed *a, const Typed *b) {
     return a->kind == TYPED_CONSTANT || b->kind == TYPED_CONSTANT
                ? a->kind == b->kind && a->type == b->type && a->payload == b->payload
-               : a->type == b->type && a->axes == b->axes && a->storage == b->storage;
+               : a->type == b->type && a->axes == b->axes && a->storage == b->storage &&
+                     a->running == b->running;
 }
 
 static Instance *find_instance(Checker *c, const Item *fn, const Step *step, Typed **arguments,
@@ -326,6 +327,7 @@ static Instance *instance_for(Checker *c, const Node *node, const Item *fn, Type
         bool constant = is_constant(a);
         if (a->axes) step = c->step;
         hash = mix(hash, (uint64_t)a->type << 40 | (uint64_t)constant << 39 |
+                             (uint64_t)a->running << 48 |
                              (constant ? 0 : (uint64_t)a->storage << 33 | a->axes));
         if (constant) hash = mix(hash, a->payload);
     }
@@ -377,6 +379,7 @@ static Typed *call_fn(Checker *c, const Node *node, const Item *fn) {
     if (is_constant(result)) return typed_constant(c, result->type, result->payload, node->range);
     Typed *value = typed_new(c, TYPED_CALL, result->type, result->axes, node->range);
     value->storage = result->storage;
+    value->running = result->running;
     value->instance = instance;
     value->arguments = arguments;
     return value;

@@ -62,6 +62,7 @@ static Typed *reread(Checker *c, TypedKind kind, const Typed *original, Range ra
     if (is_constant(original)) return typed_constant(c, original->type, original->payload, range);
     Typed *value = typed_new(c, kind, original->type, original->axes, range);
     value->storage = original->storage;
+    value->running = original->running;
     return value;
 }
 
@@ -79,7 +80,9 @@ Typed *read_symbol(Checker *c, Symbol *symbol, Range range) {
         if (value->kind == TYPED_ARGUMENT) value->payload = symbol->number;
         return value;
     }
+    case SYMBOL_RUNNING: return read_running(c, symbol, range);
     case SYMBOL_AXIS:
+        if (c->indexing > 0) return index_of_axis(c, symbol->number, range);
         if (complain(c, ERROR_AXIS_AS_VALUE, range, symbol->name->text))
             diagnose_help(c->compiler,
                           "write `size(%s)` for its length, `index(%s)` for the "
@@ -90,10 +93,10 @@ Typed *read_symbol(Checker *c, Symbol *symbol, Range range) {
     }
 }
 
-static Typed *unknown_name(Checker *c, const Name *name, Range range) {
+Typed *unknown_name(Checker *c, const Name *name, Range range) {
     Symbol *function = scope_find(&c->functions, name);
-    unsigned values =
-        1u << SYMBOL_CONST | 1u << SYMBOL_PARAMETER | 1u << SYMBOL_LET | 1u << SYMBOL_ARGUMENT;
+    unsigned values = 1u << SYMBOL_CONST | 1u << SYMBOL_PARAMETER | 1u << SYMBOL_LET |
+                      1u << SYMBOL_ARGUMENT | 1u << SYMBOL_RUNNING;
     if (!c->has_import && complain(c, ERROR_UNKNOWN_NAME, range, name->text)) {
         const char *meant = scope_suggest(c->scope, name, values);
         if (!meant) meant = other_spelling(name);
@@ -172,6 +175,7 @@ static Typed *constant_power(Checker *c, Typed *a, Typed *b, Range at, Range ran
     Typed *value = typed_new(c, TYPED_POWER, a->type, a->axes, range);
     value->args[0] = a;
     value->payload = (uint64_t)n;
+    value->running = a->running;
     return value;
 }
 
@@ -241,9 +245,6 @@ static Typed *check_bool(Checker *c, const Node *node) {
 static Typed *check_broken(Checker *c, const Node *node) {
     (void)node;
     return &c->error;
-}
-static Typed *check_indexing(Checker *c, const Node *node) {
-    return not_supported(c, node->range, "reading at another coordinate, `x[...]`, is");
 }
 static Typed *check_prime(Checker *c, const Node *node) {
     return not_supported(c, node->range, "the derivative of a function, `f'(x)`, is");

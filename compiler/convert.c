@@ -94,11 +94,12 @@ Typed *typed_op(Checker *c, Op op, int type, Typed *a, Typed *b, Typed *d, uint6
                 Range range) {
     Typed *operands[3] = {a, b, d};
     AxisSet axes = 0;
-    bool constant = true, untyped = false;
+    bool constant = true, untyped = false, running = false;
     for (int i = 0; i < 3; i++) {
         if (!operands[i]) continue;
         if (is_error(operands[i])) return &c->error;
         axes |= operands[i]->axes;
+        running |= operands[i]->running;
         constant &= is_constant(operands[i]);
         untyped |= is_untyped(operands[i]);
     }
@@ -114,6 +115,7 @@ Typed *typed_op(Checker *c, Op op, int type, Typed *a, Typed *b, Typed *d, uint6
     Typed *value = typed_new(c, TYPED_OP, type, axes, range);
     value->op = (uint8_t)op;
     value->payload = payload;
+    value->running = running;
     memcpy(value->args, operands, sizeof operands);
     return value;
 }

@@ -131,6 +131,17 @@ static ValueId lower_let(Lowering *l, Frame *frame, const Let *let) {
     return *slot = value;
 }
 
+/* Anything of the right type and axes: what becomes of it is dropped. */
+static ValueId stand_in(Lowering *l, const Typed *a) {
+    return ir_broadcast(l->f, ir_constant(l->f, (Type)a->type, 0), a->axes);
+}
+
+/* What the last assignment or a `let` gave may have fewer axes than it has as a value; where it is
+ * indexed or derived they matter. */
+static ValueId with_axes(Lowering *l, ValueId value, const Typed *a) {
+    return ir_broadcast(l->f, value, a->axes);
+}
+
 static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     Function *f = l->f;
     Op op = (Op)a->op;
@@ -139,6 +150,13 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     if (op == OP_INDEX) return ir_index(f, (uint32_t)a->payload);
     for (int i = 0; i < 3; i++)
         if (a->args[i]) args[i] = lower(l, frame, a->args[i]);
+    if (l->too_large) return stand_in(l, a);
+    if (op == OP_RUNNING) return args[0] ? args[0] : ir_running(f, (Type)a->type, a->axes);
+    if (op == OP_LIST) return ir_list(f, args[0], args[1], a->payload);
+    if (op == OP_GATHER) return ir_gather(f, with_axes(l, args[0], a->args[0]), args[1]);
+    if (op == OP_SCAN)
+        return ir_scan(f, args[0], args[1], args[2], (uint32_t)a->payload & (SCAN_REVERSE - 1),
+                       a->payload & SCAN_REVERSE);
     if (op == OP_CAST) return ir_cast(f, (Type)a->type, args[0]);
     if (op == OP_ROUND_TO) return ir_round_to(f, (Type)a->payload, args[0]);
     if (op_info[op].flags & OP_REDUCTION) {
@@ -178,10 +196,7 @@ static ValueId lower(Lowering *l, Frame *frame, const Typed *a) {
     if (frame->values[a->id]) return frame->values[a->id];
     l->too_large |= l->f->value_count > VALUES_MAX || l->inlined_count > VALUES_MAX;
     ValueId value;
-    if (l->too_large) /* anything of the right type and axes: the result is dropped */
-        value = ir_broadcast(l->f, ir_constant(l->f, (Type)a->type, 0), a->axes);
-    else
-        value = lower_new(l, frame, a);
+    value = l->too_large ? stand_in(l, a) : lower_new(l, frame, a);
     ir_place(l->f, value, a->range, NULL);
     return frame->values[a->id] = value;
 }

@@ -51,10 +51,16 @@ Symbol *scope_add(Scope *scope, const Name *name, Range range, SymbolKind kind) 
 }
 
 const char *symbol_describe(const Symbol *symbol) {
-    static const char *const words[] = {
-        "a name",      "a constant",     "an axis",
-        "a parameter", "bound by `let`", "a parameter",
-        "a function",  "a step",         "a function of the language"};
+    static const char *const words[] = {"a name",
+                                        "a constant",
+                                        "an axis",
+                                        "a parameter",
+                                        "bound by `let`",
+                                        "a parameter",
+                                        "a function",
+                                        "a step",
+                                        "a function of the language",
+                                        "the running value of a scan"};
     return words[symbol->kind];
 }
 

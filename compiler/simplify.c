@@ -261,6 +261,7 @@ static void remember(Simplifier *s, ValueId id, ValueId becomes) {
 /* What a value becomes: its operands simplified first, then itself by one rule after the other. */
 static ValueId rewrite(Simplifier *s, ValueId id, uint32_t depth) {
     enum { DEPTH_MOST = 1000 };
+    if (id == 0) return 0; /* what a LIST that ends has */
     if (id < s->known_count && s->known[id]) return s->known[id];
     if (depth > DEPTH_MOST) bug(s->f->compiler, "%s: simplify does not end", s->f->name);
     Value v = s->f->values[id];

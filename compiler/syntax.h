@@ -176,6 +176,7 @@ typedef struct Typed {
     uint8_t kind, op;
     uint8_t type;    /* a compute type, or TYPE_INTEGER, TYPE_FLOAT */
     uint8_t storage; /* a narrow integer type that holds it, or TYPE_NONE */
+    bool running;    /* varies with the running value of a scan around it */
     AxisSet axes;
     uint32_t id; /* dense within its body */
     Range range;
