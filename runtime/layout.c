@@ -41,7 +41,7 @@ void layout_contiguous(uint32_t rank, const int64_t *shape, int64_t *strides) {
     }
 }
 
-bool layout_dense(const Layout *layout) {
+bool layout_is_contiguous(const Layout *layout) {
     if (layout_empty(layout)) return true;
     int64_t stride = 1;
     for (uint32_t i = layout->rank; i-- > 0;) {
@@ -49,7 +49,12 @@ bool layout_dense(const Layout *layout) {
         if (layout->strides[i] != stride) return false;
         stride *= layout->shape[i];
     }
-    return (uintptr_t)layout->data % 16 == 0;
+    return true;
+}
+
+bool layout_dense(const Layout *layout) {
+    if (layout_empty(layout)) return true;
+    return layout_is_contiguous(layout) && (uintptr_t)layout->data % 16 == 0;
 }
 
 /* An array as runs of `run` bytes, the axes left over sorted by stride in bytes, from the lowest
@@ -85,6 +90,13 @@ static void normalise(const Layout *layout, Runs *runs) {
     runs->rank -= peeled;
     memmove(runs->stride, runs->stride + peeled, runs->rank * sizeof runs->stride[0]);
     memmove(runs->length, runs->length + peeled, runs->rank * sizeof runs->length[0]);
+}
+
+void layout_range(const Layout *layout, uintptr_t *first, uintptr_t *end) {
+    Runs runs;
+    normalise(layout, &runs);
+    *first = runs.first;
+    *end = runs.end;
 }
 
 bool layout_distinct(const Layout *layout) {

@@ -167,48 +167,124 @@ struct ls_program {
 Variant *program_variants(ls_program *program, size_t index);
 void program_release(ls_program *program); /* drops one reference */
 
-/* step.c: life, values and launch. step_bind.c: bindings. step_prepare.c: from bindings to
- * launches. */
+/* The tensors of a list parameter: as bound, or as the step allocated them. */
+typedef struct List {
+    size_t count, capacity;
+    void **pointers;  /* one per tensor */
+    int64_t *lengths; /* of the parameter's axes but the list's, in order, tensor by tensor */
+} List;
 typedef struct Binding {
-    void *data;     /* what the kernels get */
+    void *data;     /* what the kernels get; of a list nothing: see Words */
     bool bound;     /* the caller gave it */
-    bool has_value; /* a cell that was set or has a default */
+    bool has_value; /* a cell that was set or has a default, an array over a list that is filled */
     bool dense;     /* fits LS_LAYOUT_DENSE */
+    bool fill_due;  /* `fill` is not in `owned` yet */
+    uint64_t fill;  /* the bits of every element, low bytes first */
     void *owned;    /* the step's own memory for it, or NULL */
     uint64_t owned_bytes;
-    int64_t *shape, *strides; /* rank of each */
+    int64_t filled_count;     /* how many elements of `owned` are filled */
+    int64_t *shape, *strides; /* rank of each; of a list unused */
+    int list_axis;            /* the axis that counts its tensors; -1: it is no list */
+    List list;
 } Binding;
 typedef struct Temporary {
     void *data;
     uint64_t bytes;
 } Temporary;
+/* 8-byte words that kernels reach through pointers, with the host's copy. */
+typedef struct Words {
+    uint64_t *host;
+    size_t count, capacity;
+    void *device;
+    uint64_t device_bytes;
+    bool current;  /* the device has what the host has */
+    bool captured; /* a graph's launches read the device's */
+} Words;
+typedef struct Table { /* of an image's table: where its entries begin in the words, how many */
+    size_t at;
+    uint64_t count;
+} Table;
+typedef struct Lengths { /* of a ragged axis: one per tensor */
+    int64_t *of;
+    size_t capacity;
+    size_t at; /* where they begin in the words */
+} Lengths;
 struct ls_step {
     ls_program *program;
     ls_context *context;
     const ls_image *image;
     uint32_t references; /* the caller's and one per graph */
     bool ready;          /* launches are filled for the bindings as they are */
-    uint32_t chosen;     /* the variant in use */
+    bool sized;          /* sizes and lengths are those of the bindings */
+    bool tabled;         /* tables are those of the lengths and of `tabled_variant` */
+    uint32_t tabled_variant;
+    uint32_t chosen; /* the variant in use */
     uint32_t launch_count;
     Launch *launches;
     Binding *bindings;
     Variant *variants; /* the program's */
     uint64_t *arguments;
-    int64_t *sizes;   /* of the axes */
+    int64_t shard[2]; /* the first tensor and the first element of its draws */
+    int64_t *sizes;   /* of the axes; of a ragged one see lengths */
+    Lengths *lengths; /* of the axes */
     int64_t *numbers; /* where the bindings' shapes and strides lie */
     char *cells;      /* device memory of the rank-0 parameters, CELL_BYTES each */
     Temporary *temporaries;
+    Table *tables;
+    Words entries;  /* lengths and tables: made when sizes change */
+    Words pointers; /* of lists and of the temporaries over lists */
     void **retired; /* memory that graphs still use */
     size_t retired_count;
 };
 enum { CELL_BYTES = 16 };
-ls_status step_prepare(ls_step *step, const char *call);
+
+/* step.c: life, values and launch. */
 void step_release(ls_step *step); /* drops one reference */
-/* The parameter's number, or -1 with an error that names the nearest. */
-int step_find(const ls_step *step, const char *call, const char *name);
 bool step_is_cell(const ls_step *step, size_t parameter);
+bool step_is_list(const ls_step *step, size_t parameter);
+/* step_name.c: the parameter's number, or -1 with an error that names the nearest. */
+int step_find(const ls_step *step, const char *call, const char *name);
+/* The same for a call that takes a step and a parameter's name, which may not come in a capture. */
+ls_status step_parameter(ls_step *step, const char *call, const char *name, size_t *number);
 /* "f32[n, k]": a parameter's declaration, as the source has it. */
 void step_declaration(const ls_step *step, size_t parameter, char *text, size_t size);
+/* "a" or "an", as the noun sounds. */
+const char *step_article(const char *noun);
+/* step_list.c: room for `count` tensors; what there was stays on failure. */
+ls_status list_reserve(ls_step *step, const char *call, size_t parameter, size_t count);
+void list_free(List *list);
+
+/* step_sizes.c: how long every axis is, and what follows from it. */
+bool axis_is_blocks(const ls_image *image, size_t axis); /* q of `n as (q, k)` */
+bool axis_is_rest(const ls_image *image, size_t axis);   /* k */
+int axis_list(const ls_image *image, size_t axis);       /* that counts its tensors, or -1 */
+bool axis_counts_tensors(const ls_image *image, size_t axis);
+bool axis_is_ragged(const ls_image *image, size_t axis); /* has a length per tensor */
+/* Takes the lengths from the arrays bound; they must agree. */
+ls_status step_find_sizes(ls_step *step, const char *call);
+int64_t step_length(const ls_step *step, size_t axis, size_t tensor);
+/* The value of an extent for one tensor of its list, and of the whole; false: it overflows. */
+bool extent_part(const ls_step *step, const ls_image_extent *extent, size_t tensor,
+                 uint64_t *value);
+bool extent_value(const ls_step *step, const ls_image_extent *extent, uint64_t *value);
+
+/* step_overlap.c: memory that is written may not be any other parameter's. */
+ls_status step_check_overlap(ls_step *step, const char *call);
+
+/* step_memory.c: the device memory a step owns. */
+/* Gives up memory that a captured graph may still use. */
+ls_status step_retire(ls_step *step, void *pointer);
+ls_status step_ensure(ls_step *step, const char *call, void **pointer, uint64_t *held,
+                      uint64_t bytes); /* at least `bytes`; a larger one is empty */
+ls_status step_too_large(const ls_step *step, const char *call, const char *what);
+ls_status step_allocate_outputs(ls_step *step, const char *call); /* and filled arrays */
+ls_status step_allocate_temporaries(ls_step *step, const char *call);
+ls_status step_fill(ls_step *step, const char *call, size_t parameter);
+/* step_words.c: lengths, tables and pointers on the device, for the variant chosen. */
+ls_status step_upload(ls_step *step, const char *call);
+uint64_t words_address(const Words *words, size_t at); /* of a word on the device */
+/* step_prepare.c: from bindings to launches. */
+ls_status step_prepare(ls_step *step, const char *call);
 
 /* layout.c: what strides mean. */
 typedef struct Layout { /* an array in memory, strides in elements */
@@ -220,7 +296,10 @@ typedef struct Layout { /* an array in memory, strides in elements */
 bool layout_empty(const Layout *layout);
 bool layout_in_range(const Layout *layout); /* no count or offset overflows 63 bits */
 void layout_contiguous(uint32_t rank, const int64_t *shape, int64_t *strides);
+bool layout_is_contiguous(const Layout *layout);
 bool layout_dense(const Layout *layout); /* contiguous, on a 16-byte boundary */
+/* All its bytes lie in [*first, *end); not for an empty one. */
+void layout_range(const Layout *layout, uintptr_t *first, uintptr_t *end);
 bool layout_distinct(
     const Layout *layout); /* no two elements share a byte, as far as can be told */
 bool layout_disjoint(const Layout *a, const Layout *b); /* likewise for two arrays */

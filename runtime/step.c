@@ -1,8 +1,8 @@
 /* step.c: a step's life, its rank-0 values, and its launch.
  *
  * A step owns one device cell per rank-0 parameter from the moment it is created; binding a cell of
- * the caller's takes precedence. All host memory of a step is allocated at creation, so that a
- * launch in steady state is a loop over filled-in Launch structures. */
+ * the caller's takes precedence. What a launch needs is made when the step is prepared, so that in
+ * steady state it is a loop over filled-in Launch structures. */
 #include "runtime.h"
 
 #include <float.h>
@@ -26,24 +26,38 @@ static size_t most(const ls_image *image, size_t offset) {
     return result;
 }
 
+/* The axis of a parameter that counts its tensors; -1: it is one array. */
+static int list_axis(const ls_image *image, const ls_image_parameter *parameter) {
+    for (uint32_t i = 0; i < parameter->rank; i++) {
+        int list = axis_list(image, parameter->axes[i]);
+        if (list >= 0) return list;
+    }
+    return -1;
+}
+
 static bool allocate_host(ls_step *step) {
     const ls_image *image = step->image;
     size_t numbers = 0;
     for (uint32_t i = 0; i < image->parameter_count; i++) numbers += image->parameters[i].rank;
     size_t temporaries = most(image, offsetof(ls_image_variant, temporary_count));
     size_t kernels = most(image, offsetof(ls_image_variant, kernel_count));
-    size_t words = image->axis_count + image->parameter_count + temporaries + numbers;
+    size_t tables = most(image, offsetof(ls_image_variant, table_count));
+    size_t words = image->axis_count + image->parameter_count + temporaries + 2 * tables + numbers +
+                   COUNT(step->shard);
     step->bindings = calloc(image->parameter_count + 1u, sizeof *step->bindings);
     step->sizes = calloc(image->axis_count + 1u, sizeof *step->sizes);
+    step->lengths = calloc(image->axis_count + 1u, sizeof *step->lengths);
+    step->tables = calloc(tables + 1, sizeof *step->tables);
     step->numbers = calloc(2 * numbers + 1, sizeof *step->numbers);
     step->temporaries = calloc(temporaries + 1, sizeof *step->temporaries);
     step->launches = calloc(kernels + 1, sizeof *step->launches);
     step->arguments = calloc(words + 1, sizeof *step->arguments);
-    if (!step->bindings || !step->sizes || !step->numbers || !step->temporaries ||
-        !step->launches || !step->arguments)
+    if (!step->bindings || !step->sizes || !step->lengths || !step->tables || !step->numbers ||
+        !step->temporaries || !step->launches || !step->arguments)
         return false;
     int64_t *next = step->numbers;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
+        step->bindings[i].list_axis = list_axis(image, &image->parameters[i]);
         step->bindings[i].shape = next;
         step->bindings[i].strides = next + image->parameters[i].rank;
         next += 2 * (size_t)image->parameters[i].rank;
@@ -79,8 +93,9 @@ static ls_status create_cells(ls_step *step) {
 static ls_status check_image(ls_context *context, const ls_image *image) {
     for (uint32_t i = 0; i < image->variant_count; i++) {
         const ls_image_variant *variant = &image->variants[i];
-        size_t words =
-            image->axis_count + (size_t)image->parameter_count + variant->temporary_count;
+        size_t words = image->axis_count + (size_t)image->parameter_count +
+                       variant->temporary_count + 2 * (size_t)variant->table_count +
+                       (image->draws ? 2 : 0);
         if (variant->layout == LS_LAYOUT_STRIDED)
             for (uint32_t p = 0; p < image->parameter_count; p++)
                 words += image->parameters[p].rank;
@@ -153,16 +168,25 @@ void step_release(ls_step *step) {
     const ls_image *image = step->image;
     for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
         memory_free(context, step->bindings[i].owned);
+    for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
+        list_free(&step->bindings[i].list);
+    for (uint32_t i = 0; step->lengths && i < image->axis_count; i++) free(step->lengths[i].of);
     size_t temporaries = most(image, offsetof(ls_image_variant, temporary_count));
     for (size_t i = 0; step->temporaries && i < temporaries; i++)
         memory_free(context, step->temporaries[i].data);
     for (size_t i = 0; i < step->retired_count; i++) memory_free(context, step->retired[i]);
+    memory_free(context, step->entries.device);
+    memory_free(context, step->pointers.device);
     memory_free(context, step->cells);
+    free(step->entries.host);
+    free(step->pointers.host);
     free(step->retired);
     free(step->arguments);
     free(step->launches);
     free(step->temporaries);
+    free(step->tables);
     free(step->numbers);
+    free(step->lengths);
     free(step->sizes);
     free(step->bindings);
     program_release(step->program);
@@ -177,18 +201,22 @@ const ls_image *ls_step_image(const ls_step *step) {
     return step ? step->image : NULL;
 }
 
-/* Finds a rank-0 parameter for a call that reads or writes its value. */
+/* A number fills it: an array with one element per tensor of a list. */
+static bool is_fillable(const ls_step *step, size_t parameter) {
+    const ls_image_parameter *row = &step->image->parameters[parameter];
+    return row->rank == 1 && row->role != LS_OUT && axis_counts_tensors(step->image, row->axes[0]);
+}
+
+/* Finds a rank-0 parameter for a call that reads or writes its value; when writing, an array that a
+ * number fills will do. */
 static ls_status find_cell(ls_step *step, const char *call, const char *name, const void *value,
-                           size_t *parameter) {
-    if (!step || !name || !value)
-        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
-                         call, !step ? "step" : (!name ? "parameter" : "value"));
-    ls_status status = context_not_capturing(step->context, call);
+                           bool writing, size_t *parameter) {
+    if (step && name && !value)
+        return error_set(&step->context->error, LS_ERROR_ARGUMENT, "%s: value is NULL", call);
+    ls_status status = step_parameter(step, call, name, parameter);
     if (status != LS_OK) return status;
-    int found = step_find(step, call, name);
-    if (found < 0) return LS_ERROR_ARGUMENT;
-    *parameter = (size_t)found;
     if (step_is_cell(step, *parameter)) return LS_OK;
+    if (writing && is_fillable(step, *parameter) && !step->bindings[*parameter].bound) return LS_OK;
     char declaration[256];
     step_declaration(step, *parameter, declaration, sizeof declaration);
     return error_set(&step->context->error, LS_ERROR_BIND,
@@ -197,11 +225,18 @@ static ls_status find_cell(ls_step *step, const char *call, const char *name, co
                      call, name, step->image->step, declaration);
 }
 
-static ls_status store_cell(ls_step *step, size_t parameter, const void *value) {
+static ls_status store_value(ls_step *step, const char *call, size_t parameter, const void *value) {
     Binding *binding = &step->bindings[parameter];
-    ls_status status =
-        step->context->driver->store(step->context->device, binding->data, value,
-                                     type_rows[step->image->parameters[parameter].type].size);
+    size_t bytes = type_rows[step->image->parameters[parameter].type].size;
+    ls_status status = LS_OK;
+    if (step_is_cell(step, parameter)) {
+        status = step->context->driver->store(step->context->device, binding->data, value, bytes);
+    } else {
+        binding->fill = 0;
+        memcpy(&binding->fill, value, bytes);
+        binding->fill_due = true;
+        if (step->ready) status = step_fill(step, call, parameter); /* else when prepared */
+    }
     if (status != LS_OK) return status;
     if (!binding->has_value) step->ready = false; /* it was missing until now */
     binding->has_value = true;
@@ -209,9 +244,10 @@ static ls_status store_cell(ls_step *step, size_t parameter, const void *value) 
 }
 
 ls_status ls_step_set(ls_step *step, const char *parameter, const void *value) {
+    static const char call[] = "ls_step_set";
     size_t found;
-    ls_status status = find_cell(step, "ls_step_set", parameter, value, &found);
-    return status == LS_OK ? store_cell(step, found, value) : status;
+    ls_status status = find_cell(step, call, parameter, value, true, &found);
+    return status == LS_OK ? store_value(step, call, found, value) : status;
 }
 
 /* Converts a number to a type's bits; false where the type does not hold it. */
@@ -239,7 +275,7 @@ static bool convert(double value, ls_type type, void *bits) {
 ls_status ls_step_set_number(ls_step *step, const char *parameter, double value) {
     static const char call[] = "ls_step_set_number";
     size_t found;
-    ls_status status = find_cell(step, call, parameter, &value, &found);
+    ls_status status = find_cell(step, call, parameter, &value, true, &found);
     if (status != LS_OK) return status;
     ls_type type = step->image->parameters[found].type;
     uint64_t bits = 0;
@@ -247,12 +283,12 @@ ls_status ls_step_set_number(ls_step *step, const char *parameter, double value)
         return error_set(&step->context->error, LS_ERROR_BIND,
                          "%s: parameter `%s` of step `%s` is %s, which does not hold %.17g", call,
                          parameter, step->image->step, type_rows[type].name, value);
-    return store_cell(step, found, &bits);
+    return store_value(step, call, found, &bits);
 }
 
 static ls_status read_cell(ls_step *step, const char *call, const char *parameter, void *value) {
     size_t found;
-    ls_status status = find_cell(step, call, parameter, value, &found);
+    ls_status status = find_cell(step, call, parameter, value, false, &found);
     if (status != LS_OK) return status;
     const Binding *binding = &step->bindings[found];
     if (!binding->bound && !binding->has_value)
@@ -272,6 +308,22 @@ ls_status ls_step_get(ls_step *step, const char *parameter, void *value) {
     return status == LS_OK ? step->context->driver->synchronize(step->context->device) : status;
 }
 
+ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_element) {
+    static const char call[] = "ls_step_shard";
+    if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: step is NULL", call);
+    ls_status status = context_not_capturing(step->context, call);
+    if (status != LS_OK) return status;
+    if (first_tensor < 0 || first_element < 0)
+        return error_set(&step->context->error, LS_ERROR_ARGUMENT,
+                         "%s: the first %s is %lld; shards count from 0", call,
+                         first_tensor < 0 ? "tensor" : "element",
+                         (long long)(first_tensor < 0 ? first_tensor : first_element));
+    if (step->shard[0] != first_tensor || step->shard[1] != first_element) step->ready = false;
+    step->shard[0] = first_tensor;
+    step->shard[1] = first_element;
+    return LS_OK;
+}
+
 ls_status ls_step_prepare(ls_step *step) {
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_prepare: step is NULL");
     return step_prepare(step, "ls_step_prepare");
@@ -283,6 +335,7 @@ ls_status ls_step_launch(ls_step *step) {
     ls_status status = LS_OK;
     if (!step->ready) status = step_prepare(step, "ls_step_launch");
     if (status == LS_OK && context->capture) status = graph_add_step(context->capture, step);
+    if (context->capture) step->entries.captured = step->pointers.captured = true;
     for (uint32_t i = 0; i < step->launch_count && status == LS_OK; i++)
         status = context->driver->launch(context->device, &step->launches[i]);
     return status;
@@ -305,6 +358,7 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         .from_cache = step->variants[step->chosen].from_cache,
         .threads = threads ? threads : (variant->kernel_count ? variant->kernels[0].threads : 0),
     };
+    statistics->table_bytes = step->entries.device_bytes + step->pointers.device_bytes;
     for (uint32_t i = 0; i < variant->temporary_count; i++)
         statistics->temporary_bytes += step->temporaries[i].bytes;
     return LS_OK;

@@ -8,83 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_MAX_COMPARED = 64 };
-
-static size_t least(size_t a, size_t b, size_t c) {
-    size_t smaller = a < b ? a : b;
-    return smaller < c ? smaller : c;
-}
-
-/* Edit distance of two names, or a large number for long ones. */
-static size_t distance(const char *a, const char *b) {
-    size_t row[NAME_MAX_COMPARED + 1], rows = strlen(a), columns = strlen(b);
-    if (rows > NAME_MAX_COMPARED || columns > NAME_MAX_COMPARED) return SIZE_MAX;
-    for (size_t j = 0; j <= columns; j++) row[j] = j;
-    for (size_t i = 1; i <= rows; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= columns; j++) {
-            size_t above = row[j];
-            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[columns];
-}
-
-static void list_parameters(const ls_image *image, char *text, size_t size) {
-    size_t used = 0;
-    text[0] = 0;
-    for (uint32_t i = 0; i < image->parameter_count && used < size; i++) {
-        int wrote =
-            snprintf(text + used, size - used, "%s`%s`", i ? ", " : "", image->parameters[i].name);
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
-}
-
-int step_find(const ls_step *step, const char *call, const char *name) {
-    const ls_image *image = step->image;
-    for (uint32_t i = 0; i < image->parameter_count; i++)
-        if (strcmp(image->parameters[i].name, name) == 0) return (int)i;
-    size_t best = SIZE_MAX;
-    const char *nearest = NULL;
-    for (uint32_t i = 0; i < image->parameter_count; i++) {
-        const char *candidate = image->parameters[i].name;
-        size_t edits = distance(name, candidate);
-        if (edits < best) {
-            best = edits;
-            nearest = candidate;
-        }
-    }
-    Error *error = &step->context->error;
-    if (nearest && best <= 1 + strlen(name) / 4) {
-        error_set(error, LS_ERROR_ARGUMENT,
-                  "%s: step `%s` has no parameter `%.64s`; did you mean `%s`?", call, image->step,
-                  name, nearest);
-        return -1;
-    }
-    char names[1024];
-    list_parameters(image, names, sizeof names);
-    error_set(error, LS_ERROR_ARGUMENT, "%s: step `%s` has no parameter `%.64s`; it has %s", call,
-              image->step, name, names[0] ? names : "none");
-    return -1;
-}
-
-void step_declaration(const ls_step *step, size_t parameter, char *text, size_t size) {
-    const ls_image_parameter *row = &step->image->parameters[parameter];
-    int wrote = snprintf(text, size, "%s", type_rows[row->type].name);
-    size_t used = wrote > 0 ? (size_t)wrote : 0;
-    for (uint32_t i = 0; i < row->rank && used < size; i++) {
-        wrote = snprintf(text + used, size - used, "%s%s%s", i ? ", " : "[",
-                         step->image->axes[row->axes[i]].name, i + 1 == row->rank ? "]" : "");
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
-}
-
-static const char *article(const char *noun) {
-    return strchr("aefi8", noun[0]) ? "an" : "a";
-}
-
 static const char *form(uint32_t rank) {
     return rank ? "array" : "value";
 }
@@ -104,7 +27,7 @@ static ls_status check_kind(const ls_step *step, size_t number, const ls_tensor 
             error, LS_ERROR_BIND,
             "ls_step_bind: parameter `%s` of step `%s` is %s, but %s %s %s of rank %u was "
             "bound",
-            parameter->name, step->image->step, declaration, article(type), type,
+            parameter->name, step->image->step, declaration, step_article(type), type,
             form(tensor->rank), tensor->rank);
     }
     if (tensor->rank && !tensor->shape)
@@ -129,6 +52,13 @@ static ls_status check_lengths(const ls_step *step, size_t number, const ls_tens
                 "ls_step_bind: axis `%s` of step `%s` is fixed at %lld, but it is %lld in "
                 "`%s`",
                 axis->name, step->image->step, (long long)axis->fixed, (long long)tensor->shape[i],
+                parameter->name);
+        if (axis_is_rest(step->image, parameter->axes[i]) && axis->length != tensor->shape[i])
+            return error_set(
+                &step->context->error, LS_ERROR_BIND,
+                "ls_step_bind: axis `%s` of step `%s` has %lld elements in every block, also in "
+                "the last, but it is %lld in `%s`",
+                axis->name, step->image->step, (long long)axis->length, (long long)tensor->shape[i],
                 parameter->name);
     }
     return LS_OK;
@@ -184,23 +114,45 @@ static void unbind(ls_step *step, size_t number) {
     binding->bound = false;
     binding->data = step_is_cell(step, number) ? step->cells + number * CELL_BYTES : NULL;
     binding->dense = step_is_cell(step, number);
-    step->ready = false;
+    step->ready = step->sized = false;
+}
+
+static ls_status is_a_list(const ls_step *step, size_t number) {
+    char declaration[256];
+    step_declaration(step, number, declaration, sizeof declaration);
+    return error_set(&step->context->error, LS_ERROR_BIND,
+                     "ls_step_bind: parameter `%s` of step `%s` is %s, a list of tensors; bind it "
+                     "with ls_step_bind_list",
+                     step->image->parameters[number].name, step->image->step, declaration);
+}
+
+/* Takes the judged array over. The same one again changes nothing, the same lengths no size. */
+static void keep(ls_step *step, size_t number, const Layout *layout) {
+    Binding *binding = &step->bindings[number];
+    bool same_shape = binding->bound, same = binding->bound && binding->data == layout->data;
+    for (uint32_t i = 0; i < layout->rank; i++) {
+        same_shape = same_shape && binding->shape[i] == layout->shape[i];
+        same = same && binding->strides[i] == layout->strides[i];
+        binding->shape[i] = layout->shape[i];
+        binding->strides[i] = layout->strides[i];
+    }
+    binding->data = (void *)(uintptr_t)layout->data;
+    binding->bound = true;
+    binding->dense = layout->rank == 0 || layout_dense(layout);
+    if (!same_shape) step->sized = false;
+    if (!same_shape || !same) step->ready = false;
 }
 
 ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor) {
     static const char call[] = "ls_step_bind";
-    if (!step || !parameter)
-        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
-                         call, step ? "parameter" : "step");
-    ls_status status = context_not_capturing(step->context, call);
+    size_t number;
+    ls_status status = step_parameter(step, call, parameter, &number);
     if (status != LS_OK) return status;
-    int found = step_find(step, call, parameter);
-    if (found < 0) return LS_ERROR_ARGUMENT;
-    size_t number = (size_t)found;
     if (!tensor) {
         unbind(step, number);
         return LS_OK;
     }
+    if (step_is_list(step, number)) return is_a_list(step, number);
     status = check_kind(step, number, tensor);
     if (status == LS_OK) status = check_lengths(step, number, tensor);
     if (status != LS_OK) return status;
@@ -220,27 +172,15 @@ ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *te
     }
     status = check_memory(step, number, &layout);
     if (status != LS_OK) return status;
-    Binding *binding = &step->bindings[number];
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        binding->shape[i] = tensor->shape[i];
-        binding->strides[i] = layout.strides[i];
-    }
-    binding->data = tensor->data;
-    binding->bound = true;
-    binding->dense = tensor->rank == 0 || layout_dense(&layout);
-    step->ready = false;
+    keep(step, number, &layout);
     return LS_OK;
 }
 
 ls_status ls_step_want(ls_step *step, const char *parameter) {
     static const char call[] = "ls_step_want";
-    if (!step || !parameter)
-        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
-                         call, step ? "parameter" : "step");
-    ls_status status = context_not_capturing(step->context, call);
+    size_t found;
+    ls_status status = step_parameter(step, call, parameter, &found);
     if (status != LS_OK) return status;
-    int found = step_find(step, call, parameter);
-    if (found < 0) return LS_ERROR_ARGUMENT;
     if (step->image->parameters[found].role != LS_OUT)
         return error_set(
             &step->context->error, LS_ERROR_BIND,
@@ -257,6 +197,11 @@ ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor
                          call, !step ? "step" : (!parameter ? "parameter" : "tensor"));
     int found = step_find(step, call, parameter);
     if (found < 0) return LS_ERROR_ARGUMENT;
+    if (step_is_list(step, (size_t)found))
+        return error_set(&step->context->error, LS_ERROR_BIND,
+                         "%s: parameter `%s` of step `%s` is a list of tensors; use "
+                         "ls_step_output_list",
+                         call, parameter, step->image->step);
     ls_status status = step_prepare(step, call);
     if (status != LS_OK) return status;
     const Binding *binding = &step->bindings[found];

@@ -215,7 +215,7 @@ static void overlaps_at_random(void **state) {
 static void lengths_unknown(void **state) {
     (void)state;
     static const uint8_t axes[] = {0};
-    static const ls_image_axis axis[] = {{"n", -1}};
+    static const ls_image_axis axis[] = {{.name = "n", .fixed = -1}};
     static const ls_image_parameter parameter[] = {{"y", LS_OUT, LS_F32, 1, axes, 0, 0, 1}};
     ls_image image = image_descend;
     image.axis_count = 1;

@@ -59,31 +59,43 @@ static void descend_finish(const void *arguments, uint64_t first, uint64_t last,
 
 typedef void (*Function)(const void *, uint64_t, uint64_t, uint32_t, uint32_t);
 static const uint8_t both[] = {0, 1}, second[] = {1};
-static const ls_image_axis descend_axes[] = {{"r", -1}, {"n", -1}};
+static const ls_image_axis descend_axes[] = {{.name = "r", .fixed = -1},
+                                             {.name = "n", .fixed = -1}};
 static const ls_image_parameter descend_parameters[] = {
     {"p", LS_INOUT, LS_F32, 2, both, 0, 0, 1}, {"g", LS_IN, LS_F32, 2, both, 0, 0, 2},
     {"w", LS_OUT, LS_F32, 2, both, 0, 0, 3},   {"count", LS_INOUT, LS_I32, 0, NULL, 1, 3, 4},
     {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5},   {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6},
 };
 static const ls_image_kernel descend_kernels[] = {
-    {"descend", {1, 1, {{3, 0, 1}}}, 256, 128, 4, 0, 1},
-    {"descend_finish", {1, 0, {{0, 0, 0}}}, 1, 32, 1, 1, 1},
+    {"descend", {1, 1, {{3, 0, 1}}, 0}, 256, 128, 4, 0, 1},
+    {"descend_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1},
 };
-static const ls_image_temporary descend_temporaries[] = {{"parts", {1024, 0, {{0, 0, 0}}}, 1}};
+static const ls_image_temporary descend_temporaries[] = {
+    {"parts", {1024, 0, {{0, 0, 0}}, 0}, 1, 0}};
 static const Function descend_dense_functions[] = {descend_dense, descend_finish};
 static const Function descend_strided_functions[] = {descend_strided, descend_finish};
 static const ls_image_variant descend_variants[] = {
-    {"tiles, dense", LS_LAYOUT_DENSE, 0, NULL, UINT64_MAX, 1, descend_temporaries, 2,
-     descend_kernels, NULL, NULL, 0, descend_dense_functions},
-    {"tiles, strided", LS_LAYOUT_STRIDED, 0, NULL, UINT64_MAX, 1, descend_temporaries, 2,
-     descend_kernels, NULL, NULL, 0, descend_strided_functions},
+    {.name = "tiles, dense",
+     .layout = LS_LAYOUT_DENSE,
+     .work_limit = UINT64_MAX,
+     .temporary_count = 1,
+     .temporaries = descend_temporaries,
+     .kernel_count = 2,
+     .kernels = descend_kernels,
+     .functions = descend_dense_functions},
+    {.name = "tiles, strided",
+     .layout = LS_LAYOUT_STRIDED,
+     .work_limit = UINT64_MAX,
+     .temporary_count = 1,
+     .temporaries = descend_temporaries,
+     .kernel_count = 2,
+     .kernels = descend_kernels,
+     .functions = descend_strided_functions},
 };
-const ls_image image_descend = {
-    LS_IMAGE_VERSION,   "descend", "cpu",           "descend.step", 1, 2, descend_axes, 6,
-    descend_parameters, 2,         descend_variants};
-const ls_image image_descend_dense_only = {
-    LS_IMAGE_VERSION,   "descend", "cpu",           "descend.step", 1, 2, descend_axes, 6,
-    descend_parameters, 1,         descend_variants};
+const ls_image image_descend =
+    IMAGE("descend", "cpu", descend_axes, 2, descend_parameters, descend_variants, 2);
+const ls_image image_descend_dense_only =
+    IMAGE("descend", "cpu", descend_axes, 2, descend_parameters, descend_variants, 1);
 
 /* fixed: words are k, n, x, y, size. */
 static void fixed_small(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
@@ -104,25 +116,36 @@ static void fixed_large(const void *arguments, uint64_t first, uint64_t last, ui
     *(uint64_t *)(uintptr_t)words[4] += 100;
 }
 
-static const ls_image_axis fixed_axes[] = {{"k", 4}, {"n", -1}};
+static const ls_image_axis fixed_axes[] = {{.name = "k", .fixed = 4}, {.name = "n", .fixed = -1}};
 static const ls_image_parameter fixed_parameters[] = {
     {"x", LS_IN, LS_F64, 2, both, 0, 0, 1},
     {"y", LS_OUT, LS_F64, 1, second, 0, 0, 2},
     {"size", LS_OUT, LS_U64, 0, NULL, 0, 0, 3},
 };
-static const ls_image_extent fixed_work[] = {{1, 1, {{2, 0, 1}}}};
-static const ls_image_kernel fixed_kernels[] = {{"fixed", {1, 1, {{2, 0, 1}}}, 1, 1, 1, 1, 1}};
+static const ls_image_extent fixed_work[] = {{1, 1, {{2, 0, 1}}, 0}};
+static const ls_image_kernel fixed_kernels[] = {{"fixed", {1, 1, {{2, 0, 1}}, 0}, 1, 1, 1, 1, 1}};
 static const Function fixed_small_functions[] = {fixed_small},
                       fixed_large_functions[] = {fixed_large};
 static const ls_image_variant fixed_variants[] = {
-    {"one block", LS_LAYOUT_DENSE, 1, fixed_work, 8, 0, NULL, 1, fixed_kernels, NULL, NULL, 0,
-     fixed_small_functions},
-    {"grid", LS_LAYOUT_DENSE, 1, fixed_work, UINT64_MAX, 0, NULL, 1, fixed_kernels, NULL, NULL, 0,
-     fixed_large_functions},
+    {.name = "one block",
+     .layout = LS_LAYOUT_DENSE,
+     .work_count = 1,
+     .work = fixed_work,
+     .work_limit = 8,
+     .kernel_count = 1,
+     .kernels = fixed_kernels,
+     .functions = fixed_small_functions},
+    {.name = "grid",
+     .layout = LS_LAYOUT_DENSE,
+     .work_count = 1,
+     .work = fixed_work,
+     .work_limit = UINT64_MAX,
+     .kernel_count = 1,
+     .kernels = fixed_kernels,
+     .functions = fixed_large_functions},
 };
-const ls_image image_fixed = {
-    LS_IMAGE_VERSION, "fixed", "cpu",         "fixed.step", 1, 2, fixed_axes, 3,
-    fixed_parameters, 2,       fixed_variants};
+const ls_image image_fixed =
+    IMAGE("fixed", "cpu", fixed_axes, 2, fixed_parameters, fixed_variants, 2);
 
 static void cells_run(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
                       uint32_t workers) {
@@ -137,13 +160,17 @@ static const ls_image_parameter cells_parameters[] = {
     {"e", LS_IN, LS_U64, 0, NULL, 0, 0, 5},  {"f", LS_IN, LS_U32, 0, NULL, 0, 0, 6},
     {"g", LS_IN, LS_BOOL, 0, NULL, 0, 0, 7}, {"h", LS_INOUT, LS_I32, 0, NULL, 0, 0, 8},
 };
-static const ls_image_kernel one_kernel[] = {{"run", {1, 0, {{0, 0, 0}}}, 1, 1, 1, 1, 1}};
+static const ls_image_kernel one_kernel[] = {{"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1}};
 static const Function cells_functions[] = {cells_run};
-static const ls_image_variant cells_variants[] = {{"one block", LS_LAYOUT_DENSE, 0, NULL,
-                                                   UINT64_MAX, 0, NULL, 1, one_kernel, NULL, NULL,
-                                                   0, cells_functions}};
-const ls_image image_cells = {LS_IMAGE_VERSION, "cells", "cpu",         "cells.step", 1, 0, NULL, 8,
-                              cells_parameters, 1,       cells_variants};
+static const ls_image_variant cells_variants[] = {
+    {.name = "one block",
+     .layout = LS_LAYOUT_DENSE,
+     .work_limit = UINT64_MAX,
+     .kernel_count = 1,
+     .kernels = one_kernel,
+     .functions = cells_functions},
+};
+const ls_image image_cells = IMAGE("cells", "cpu", NULL, 0, cells_parameters, cells_variants, 1);
 
 static void environment_run(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
                             uint32_t workers) {
@@ -161,20 +188,16 @@ static void environment_run(const void *arguments, uint64_t first, uint64_t last
 static const ls_image_parameter environment_parameters[] = {
     {"control", LS_OUT, LS_U64, 0, NULL, 0, 0, 1}};
 static const Function environment_functions[] = {environment_run};
-static const ls_image_variant environment_variants[] = {{"one block", LS_LAYOUT_DENSE, 0, NULL,
-                                                         UINT64_MAX, 0, NULL, 1, one_kernel, NULL,
-                                                         NULL, 0, environment_functions}};
-const ls_image image_environment = {LS_IMAGE_VERSION,
-                                    "environment",
-                                    "cpu",
-                                    "environment.step",
-                                    1,
-                                    0,
-                                    NULL,
-                                    1,
-                                    environment_parameters,
-                                    1,
-                                    environment_variants};
+static const ls_image_variant environment_variants[] = {
+    {.name = "one block",
+     .layout = LS_LAYOUT_DENSE,
+     .work_limit = UINT64_MAX,
+     .kernel_count = 1,
+     .kernels = one_kernel,
+     .functions = environment_functions},
+};
+const ls_image image_environment =
+    IMAGE("environment", "cpu", NULL, 0, environment_parameters, environment_variants, 1);
 
 Fixture open_fixture(const ls_image *image, int threads) {
     Fixture fixture = {NULL, NULL, NULL};

@@ -28,6 +28,16 @@ extern const ls_image image_cells;
  */
 extern const ls_image image_environment;
 
+#define ROWS_OF(table) ((uint32_t)(sizeof(table) / sizeof(table)[0]))
+/* An image of one step, called as its file is, from tables; what is not named is 0. */
+#define IMAGE(step_, target_, axes_, axis_count_, parameters_, variants_, variant_count_)  \
+    {                                                                                      \
+        .version = LS_IMAGE_VERSION, .step = step_, .target = target_,                     \
+        .source_file = step_ ".step", .numeric_version = 1, .axis_count = axis_count_,     \
+        .axes = axes_, .parameter_count = ROWS_OF(parameters_), .parameters = parameters_, \
+        .variant_count = variant_count_, .variants = variants_                             \
+    }
+
 typedef struct Fixture {
     ls_context *context;
     ls_program *program;

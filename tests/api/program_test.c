@@ -138,14 +138,19 @@ static void release(void *argument) {
 }
 
 static const uint8_t axes[] = {0};
-static const ls_image_axis axis[] = {{"n", -1}};
+static const ls_image_axis axis[] = {{.name = "n", .fixed = -1}};
 static const ls_image_parameter parameters[] = {{"x", LS_IN, LS_I32, 1, axes, 0, 0, 1},
                                                 {"y", LS_OUT, LS_I32, 1, axes, 0, 0, 2}};
-static ls_image_kernel kernel[] = {{"loaded_run", {1, 1, {{1, 0, 1}}}, 1, 1, 1, 0, 1}};
+static ls_image_kernel kernel[] = {{"loaded_run", {1, 1, {{1, 0, 1}}, 0}, 1, 1, 1, 0, 1}};
 static const ls_image_variant variant[] = {
-    {"tiles", LS_LAYOUT_DENSE, 0, NULL, UINT64_MAX, 0, NULL, 1, kernel, "source", NULL, 0, NULL}};
-static const ls_image image_loaded = {
-    LS_IMAGE_VERSION, "loaded", "cpu", "loaded.step", 1, 1, axis, 2, parameters, 1, variant};
+    {.name = "tiles",
+     .layout = LS_LAYOUT_DENSE,
+     .work_limit = UINT64_MAX,
+     .kernel_count = 1,
+     .kernels = kernel,
+     .source = "source"},
+};
+static const ls_image image_loaded = IMAGE("loaded", "cpu", axis, 1, parameters, variant, 1);
 
 static const int64_t three[] = {3};
 static _Alignas(16) int32_t x[3] = {1, 2, 3};

@@ -13,21 +13,28 @@ static StandIn *control;
 
 /* step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool): two kernels, one temporary. */
 static const uint8_t axes[] = {0};
-static const ls_image_axis axis[] = {{"n", -1}};
+static const ls_image_axis axis[] = {{.name = "n", .fixed = -1}};
 static const ls_image_parameter parameters[] = {{"p", LS_INOUT, LS_F32, 1, axes, 0, 0, 1},
                                                 {"count", LS_INOUT, LS_I64, 0, NULL, 1, 5, 2},
                                                 {"flag", LS_IN, LS_BOOL, 0, NULL, 0, 0, 3}};
 static const ls_image_kernel kernels[] = {
-    {"drive", {1, 1, {{1, 0, 1}}}, 1000, 128, 2, 0, 1},
-    {"drive_end", {1, 1, {{1, 0, 1}}}, 1, 32, 1, 1, 1},
+    {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1},
+    {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1},
 };
-static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}}, 1}};
+static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}, 0}, 1, 0}};
 static const char code[] = "stand-in code";
-static const ls_image_variant variants[] = {{"tiles", LS_LAYOUT_DENSE, 0, NULL, UINT64_MAX, 1,
-                                             temporaries, 2, kernels, NULL, code, sizeof code,
-                                             NULL}};
-static const ls_image image = {LS_IMAGE_VERSION, "drive", TARGET,  "drive.step", 1, 1, axis, 3,
-                               parameters,       1,       variants};
+static const ls_image_variant variants[] = {
+    {.name = "tiles",
+     .layout = LS_LAYOUT_DENSE,
+     .work_limit = UINT64_MAX,
+     .temporary_count = 1,
+     .temporaries = temporaries,
+     .kernel_count = 2,
+     .kernels = kernels,
+     .code = code,
+     .code_size = sizeof code},
+};
+static const ls_image image = IMAGE("drive", TARGET, axis, 1, parameters, variants, 1);
 static const ls_image *const images[] = {&image};
 
 static unsigned grids[2], blocks[2];

@@ -92,7 +92,8 @@ typedef struct ls_image_parameter {
 /* A count known when sizes are: scale * product over the factors of
  * max(minimum, ceil(product of the sizes of the axes in `axes` / divide)). An empty axis set
  * counts 1. With a `list` axis it is the sum of that over the list's tensors, each with its own
- * lengths; without, no axis of it has a parent (blocks: q and n alone count, k not). */
+ * lengths, the list axis itself counting 1; without, no axis of it has a parent (blocks: q and n
+ * alone count, k not). */
 typedef struct ls_image_factor {
     uint32_t axes; /* bit a: axis a */
     uint32_t minimum;

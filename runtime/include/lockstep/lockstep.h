@@ -103,18 +103,41 @@ const char *ls_program_step_name(const ls_program *program, size_t index);
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
 void ls_step_destroy(ls_step *step);
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
-/* Binds an array (or, rank 0, the caller's own device cell). Checked at once: type, rank, agreement
- * of lengths with what is bound already is checked at the launch, with overlap of written memory. A
- * NULL tensor takes a binding back. A launch captured in a graph keeps the bindings it was captured
- * with. */
+/* Binds an array (or, rank 0, the caller's own device cell). Checked at once: type, rank, memory;
+ * agreement of lengths with what else is bound is checked at the launch, with overlap of written
+ * memory. A NULL tensor takes a binding back, a list's too. A launch captured in a graph keeps the
+ * bindings it was captured with. Binding the same lengths again is cheap, the same array free. */
 ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor);
+/* Binds the tensors of a list parameter, one whose axes hang on another: f32[t, n] of `n of t`.
+ * `tensors` is an array of `count` (any count, 0 with NULL) and, with shapes and strides, read
+ * during the call only; the memory the data pointers name stays the caller's and must stay where it
+ * is while bound. The tensors' order is the list's. Each must be contiguous (strides NULL or as
+ * such); an empty one may have a NULL data pointer. Where the parameter has one axis besides the
+ * list's, a tensor of any rank is taken as its elements in memory order; else its rank is one less
+ * than the parameter's. Length number i of each axis must agree between all lists, and tensors of
+ * written lists must not share memory with anything bound, nor with each other: both are checked at
+ * the launch. Errors: LS_ERROR_BIND for a tensor that does not fit, named by its place in the list;
+ * the earlier binding then stays. */
+ls_status ls_step_bind_list(ls_step *step, const char *parameter, const ls_tensor *tensors,
+                            size_t count);
 /* Asks for an `out` to be computed into memory the step allocates; ls_step_output gives it. */
 ls_status ls_step_want(ls_step *step, const char *parameter);
 /* shape is the step's */
 ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor);
+/* The same of a list: fills up to `capacity` of `tensors` (NULL with 0) and gives in *count how
+ * many there are. An out that nobody bound lies in one allocation, each tensor on a 16-byte
+ * boundary. Shapes are the step's, over the parameter's axes without the list's, until it is bound
+ * or prepared again. */
+ls_status ls_step_output_list(ls_step *step, const char *parameter, ls_tensor *tensors,
+                              size_t capacity, size_t *count);
+/* Of a step that draws random numbers: its arrays are a part of larger ones that several devices
+ * share, and begin at this tensor of the list and at this element of each tensor (both 0 at first,
+ * never negative), so that the draws are those of the whole. Takes effect at the next launch. */
+ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_element);
 /* The value of a rank-0 parameter's cell, given and taken in the parameter's own type (`value`
  * points to one element). set is queued on the stream, after what was launched before; get waits.
- */
+ * An array with one element per tensor of a list (f32[t] of `n of t`) that is not bound takes a
+ * value too: it lives in the step, filled with it, and set waits. */
 ls_status ls_step_set(ls_step *step, const char *parameter, const void *value);
 /* converted, checked */
 ls_status ls_step_set_number(ls_step *step, const char *parameter, double value);
@@ -133,7 +156,8 @@ typedef struct ls_step_statistics {
     double compile_ms;
     int from_cache;
     uint64_t temporary_bytes;
-    uint32_t threads; /* CPU workers available, or threads per block */
+    uint32_t threads;     /* CPU workers available, or threads per block */
+    uint64_t table_bytes; /* lengths, pointers and tables of work of lists, on the device */
 } ls_step_statistics;
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 

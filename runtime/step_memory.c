@@ -1,0 +1,178 @@
+/* step_memory.c: the device memory a step owns: outputs nobody bound, arrays filled with a number,
+ * temporaries. Grown when sizes need it, never shrunk, and kept while a graph may use it. */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMORY_STEP = 256, TENSOR_STEP = 16 };
+
+ls_status step_retire(ls_step *step, void *pointer) {
+    if (step->references == 1) { /* no graph is left */
+        for (size_t i = 0; i < step->retired_count; i++)
+            memory_free(step->context, step->retired[i]);
+        step->retired_count = 0;
+        memory_free(step->context, pointer);
+        return LS_OK;
+    }
+    if (!pointer) return LS_OK;
+    void **grown = realloc(step->retired, (step->retired_count + 1) * sizeof *grown);
+    if (!grown) return error_memory(&step->context->error, "ls_step_prepare");
+    step->retired = grown;
+    grown[step->retired_count++] = pointer;
+    return LS_OK;
+}
+
+ls_status step_ensure(ls_step *step, const char *call, void **pointer, uint64_t *held,
+                      uint64_t bytes) {
+    if (*pointer && *held >= bytes) return LS_OK;
+    ls_status status = step_retire(step, *pointer);
+    if (status != LS_OK) return status;
+    *pointer = NULL;
+    *held = 0;
+    status = memory_allocate(step->context, call, (size_t)bytes, pointer);
+    if (status == LS_OK) *held = bytes;
+    return status;
+}
+
+ls_status step_too_large(const ls_step *step, const char *call, const char *what) {
+    return error_set(
+        &step->context->error, LS_ERROR_BIND,
+        "%s: `%s` of step `%s` would be larger than memory can be; bind smaller arrays", call, what,
+        step->image->step);
+}
+
+/* Rounds up; false where that is more than memory can be. */
+static bool round_up(uint64_t *bytes, uint64_t step) {
+    if (*bytes > INT64_MAX - step) return false;
+    *bytes = (*bytes + step - 1) / step * step;
+    return true;
+}
+
+static ls_status allocate_array(ls_step *step, const char *call, size_t number) {
+    const ls_image_parameter *parameter = &step->image->parameters[number];
+    Binding *binding = &step->bindings[number];
+    uint64_t bytes = type_rows[parameter->type].size;
+    bool empty = false, fits = true;
+    for (uint32_t k = 0; k < parameter->rank; k++) {
+        binding->shape[k] = step->sizes[parameter->axes[k]];
+        uint64_t length = (uint64_t)binding->shape[k];
+        empty = empty || length == 0;
+        fits = fits && !(length && bytes > INT64_MAX / length);
+        if (fits && length) bytes *= length;
+    }
+    if (!empty && !fits) return step_too_large(step, call, parameter->name);
+    if (empty)
+        memset(binding->strides, 0, parameter->rank * sizeof *binding->strides);
+    else
+        layout_contiguous(parameter->rank, binding->shape, binding->strides);
+    void *before = binding->owned;
+    ls_status status =
+        step_ensure(step, call, &binding->owned, &binding->owned_bytes, empty ? 1 : bytes);
+    if (status != LS_OK) return status;
+    if (binding->owned != before) binding->filled_count = 0;
+    binding->data = binding->owned;
+    binding->dense = true;
+    return LS_OK;
+}
+
+/* One allocation for all tensors, each on a 16-byte boundary. */
+static ls_status allocate_list(ls_step *step, const char *call, size_t number) {
+    const ls_image_parameter *parameter = &step->image->parameters[number];
+    Binding *binding = &step->bindings[number];
+    List *list = &binding->list;
+    size_t count = (size_t)step->sizes[binding->list_axis], rank = parameter->rank - 1;
+    uint64_t total = 0;
+    list->count = 0; /* what an unbound list held is of no use */
+    ls_status status = list_reserve(step, call, number, count);
+    if (status != LS_OK) return status;
+    for (size_t i = 0; i < count; i++) {
+        int64_t *lengths = &list->lengths[i * rank];
+        uint64_t bytes = type_rows[parameter->type].size;
+        bool empty = false, fits = true;
+        size_t at = 0;
+        for (uint32_t k = 0; k < parameter->rank; k++) {
+            if (parameter->axes[k] == binding->list_axis) continue;
+            uint64_t length = (uint64_t)step_length(step, parameter->axes[k], i);
+            lengths[at++] = (int64_t)length;
+            empty = empty || length == 0;
+            fits = fits && !(length && __builtin_mul_overflow(bytes, length, &bytes));
+        }
+        if (empty) bytes = 0;
+        if ((!empty && !fits) || !round_up(&bytes, TENSOR_STEP) || bytes > INT64_MAX - total)
+            return step_too_large(step, call, parameter->name);
+        list->pointers[i] = (void *)(uintptr_t)total; /* the offset, until there is memory */
+        total += bytes;
+    }
+    status = step_ensure(step, call, &binding->owned, &binding->owned_bytes, total ? total : 1);
+    if (status != LS_OK) return status;
+    for (size_t i = 0; i < count; i++)
+        list->pointers[i] = (char *)binding->owned + (uintptr_t)list->pointers[i];
+    list->count = count;
+    binding->dense = true;
+    return LS_OK;
+}
+
+ls_status step_fill(ls_step *step, const char *call, size_t number) {
+    Binding *binding = &step->bindings[number];
+    size_t element = type_rows[step->image->parameters[number].type].size;
+    size_t count = (size_t)binding->shape[0];
+    if (!binding->fill_due && binding->filled_count == binding->shape[0]) return LS_OK;
+    char *values = malloc(count * element + 1);
+    if (!values) return error_memory(&step->context->error, call);
+    for (size_t i = 0; i < count; i++) memcpy(values + i * element, &binding->fill, element);
+    Device *device = step->context->device;
+    ls_status status = LS_OK;
+    if (count) status = device->driver->copy_in(device, binding->data, values, count * element);
+    if (status == LS_OK) status = device->driver->synchronize(device); /* `values` was read */
+    free(values);
+    if (status != LS_OK) return status;
+    binding->fill_due = false;
+    binding->filled_count = binding->shape[0];
+    return LS_OK;
+}
+
+ls_status step_allocate_outputs(ls_step *step, const char *call) {
+    ls_status status = LS_OK;
+    for (uint32_t i = 0; i < step->image->parameter_count && status == LS_OK; i++) {
+        if (step->bindings[i].bound || step_is_cell(step, i)) continue;
+        if (step_is_list(step, i)) {
+            status = allocate_list(step, call, i);
+            continue;
+        }
+        status = allocate_array(step, call, i);
+        if (status == LS_OK && step->bindings[i].has_value) status = step_fill(step, call, i);
+    }
+    return status;
+}
+
+/* The bytes of a temporary over a list: each tensor's part begins on a boundary. */
+static bool list_bytes(const ls_step *step, const ls_image_extent *extent, uint64_t *bytes) {
+    size_t count = extent->list ? (size_t)step->sizes[extent->list - 1] : 0;
+    uint64_t part;
+    *bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!extent_part(step, extent, i, &part) || !round_up(&part, TENSOR_STEP)) return false;
+        if (__builtin_add_overflow(*bytes, part, bytes)) return false;
+    }
+    return true;
+}
+
+ls_status step_allocate_temporaries(ls_step *step, const char *call) {
+    const ls_image_variant *variant = &step->image->variants[step->chosen];
+    for (uint32_t i = 0; i < variant->temporary_count; i++) {
+        const ls_image_temporary *row = &variant->temporaries[i];
+        Temporary *temporary = &step->temporaries[i];
+        uint64_t bytes;
+        bool fits = row->pointers ? list_bytes(step, &row->bytes, &bytes)
+                                  : extent_value(step, &row->bytes, &bytes);
+        if (!fits || !round_up(&bytes, MEMORY_STEP)) return step_too_large(step, call, row->name);
+        if (bytes == 0) bytes = MEMORY_STEP;
+        ls_status status = step_ensure(step, call, &temporary->data, &temporary->bytes, bytes);
+        if (status == LS_OK && row->zeroed)
+            status =
+                step->context->driver->clear(step->context->device, temporary->data, (size_t)bytes);
+        if (status != LS_OK) return status;
+    }
+    return LS_OK;
+}
