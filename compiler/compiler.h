@@ -277,6 +277,8 @@ ValueId ir_broadcast(Function *f, ValueId a, AxisSet axes);
 ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over); /* a must have the axes */
 /* v of `from` on operands of `to` */
 ValueId ir_rebuild(Function *to, const Function *from, ValueId v, const ValueId args[3]);
+/* the operation, type, axes and payload of `like` on these operands */
+ValueId ir_make(Function *f, const Value *like, const ValueId args[3]);
 ValueId ir_find(const Function *f, const Value *value); /* an equal value, or 0 */
 void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
 /* first caller wins */
@@ -307,14 +309,20 @@ bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint6
 /* numeric.c: a hash of all that decides bits: equal versions give equal results. */
 uint64_t numeric_version(void);
 
-/* ir_text.c: the IR as text, and back. Printing what was read gives the same text. */
+/* ir_text.c, ir_read.c: the IR as text, and back. Printing what was read gives the same text. */
 void ir_print(const Function *f, Text *out);
+/* its words: roles, grades, terms of a length, what a FIRST gives; by their numbers */
+extern const char *const ir_role_names[3], *const ir_math_names[4], *const ir_term_names[7];
+extern const char *const ir_first_names[2];
 /* NULL after diagnostics */
 Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source);
 
 /* ir_check.c: what is legal when. Calls bug() with the value and the rule it breaks. */
-typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_SIMPLIFIED } Stage;
+typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_GATHERED, STAGE_SIMPLIFIED } Stage;
 void ir_check(const Function *f, Stage stage);
+/* The rule that the operation breaks on its operands, or NULL: its type and axes follow from them.
+ */
+const char *ir_operation_problem(const Function *f, const Value *v);
 
 /* lex.c, parse.c, check.c: see syntax.h, the tree they share with lower.c and format.c. */
 

@@ -493,39 +493,31 @@ ValueId ir_call(Function *f, uint32_t function, ValueId list) {
                              .payload = function});
 }
 
+ValueId ir_make(Function *f, const Value *like, const ValueId args[3]) {
+    const Value v = *like;
+    Op op = (Op)v.op;
+    const uint32_t axis = (uint32_t)v.payload & (SCAN_REVERSE - 1);
+    if (op_info[op].flags & OP_REDUCTION) return ir_reduce(f, op, args[0], (AxisSet)v.payload);
+    if (op_info[op].flags & OP_LEAF) return ir_leaf(f, op, (Type)v.type, v.axes, v.payload);
+    switch (op) {
+    case OP_CAST: return ir_cast(f, (Type)v.type, args[0]);
+    case OP_ROUND_TO: return ir_round_to(f, (Type)v.payload, args[0]);
+    case OP_BROADCAST: return ir_broadcast(f, args[0], v.axes);
+    case OP_LIST: return ir_list(f, args[0], args[1], v.payload);
+    case OP_GATHER: return ir_gather(f, args[0], args[1]);
+    case OP_SCATTER: return ir_scatter(f, args[0], args[1], (AxisSet)v.payload);
+    case OP_SCAN: return ir_scan(f, args[0], args[1], args[2], axis, v.payload & SCAN_REVERSE);
+    case OP_RANDOM_KEY: return ir_random_key(f, args[0], args[1], args[2], (uint32_t)v.payload);
+    case OP_ROUND_STOCHASTIC: return ir_round_stochastic(f, (Type)v.payload, args[0], args[1]);
+    case OP_FROM_FIXED: return ir_from_fixed(f, (Type)v.payload, args[0], args[1]);
+    case OP_CALL: return ir_call(f, (uint32_t)v.payload, args[0]);
+    default: return ir_op(f, op, args[0], args[1], args[2]);
+    }
+}
+
 ValueId ir_rebuild(Function *to, const Function *from, ValueId id, const ValueId args[3]) {
     const Value *v = &from->values[id];
-    Op op = (Op)v->op;
-    ValueId result;
-    if (op_info[op].flags & OP_LEAF)
-        result = ir_leaf(to, op, (Type)v->type, v->axes, v->payload);
-    else if (op == OP_CAST)
-        result = ir_cast(to, (Type)v->type, args[0]);
-    else if (op == OP_ROUND_TO)
-        result = ir_round_to(to, (Type)v->payload, args[0]);
-    else if (op == OP_BROADCAST)
-        result = ir_broadcast(to, args[0], v->axes);
-    else if (op == OP_LIST)
-        result = ir_list(to, args[0], args[1], v->payload);
-    else if (op == OP_GATHER)
-        result = ir_gather(to, args[0], args[1]);
-    else if (op == OP_SCATTER)
-        result = ir_scatter(to, args[0], args[1], (AxisSet)v->payload);
-    else if (op == OP_SCAN)
-        result = ir_scan(to, args[0], args[1], args[2],
-                         (uint32_t)v->payload & ~(uint32_t)SCAN_REVERSE, v->payload & SCAN_REVERSE);
-    else if (op == OP_RANDOM_KEY)
-        result = ir_random_key(to, args[0], args[1], args[2], (uint32_t)v->payload);
-    else if (op == OP_ROUND_STOCHASTIC)
-        result = ir_round_stochastic(to, (Type)v->payload, args[0], args[1]);
-    else if (op == OP_FROM_FIXED)
-        result = ir_from_fixed(to, (Type)v->payload, args[0], args[1]);
-    else if (op == OP_CALL)
-        result = ir_call(to, (uint32_t)v->payload, args[0]);
-    else if (op_info[op].flags & OP_REDUCTION)
-        result = ir_reduce(to, op, args[0], (AxisSet)v->payload);
-    else
-        result = ir_op(to, op, args[0], args[1], args[2]);
+    ValueId result = ir_make(to, v, args);
     ir_place(to, result, v->range, v->name);
     return result;
 }
