@@ -274,7 +274,7 @@ static Symbol *assignment_target(Checker *c, const Entry *target, uint8_t token)
     Symbol *symbol = scope_find(c->scope, target->name);
     const char *name = target->name->text;
     if (!symbol) {
-        if (!c->has_import && complain(c, ERROR_UNKNOWN_NAME, target->range, name)) {
+        if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_NAME, target->range, name)) {
             const char *meant = scope_suggest(c->scope, target->name, 1u << SYMBOL_PARAMETER);
             if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
             if (meant) /* that one is not reported as unassigned, too */
@@ -371,7 +371,7 @@ static void assume_one(Checker *c, const Statement *s) {
 }
 
 static void check_call_statement(Checker *c, const Statement *s) {
-    Symbol *symbol = scope_find(&c->functions, s->value->name);
+    Symbol *symbol = find_function(c, s->value->qualifier, s->value->name, s->value->at);
     Typed *value = check_call(c, s->value);
     assume_one(c, s);
     bool is_value = symbol && symbol->kind != SYMBOL_STEP && symbol->kind != SYMBOL_BROKEN;
@@ -396,12 +396,13 @@ static void check_statement(Checker *c, const Statement *s) {
     }
 }
 
-static void check_step(Checker *c, Module *module, const Item *item) {
+static void check_step(Checker *c, Item *item) {
     Scope scope;
     Step *step = arena_alloc(c->arena, sizeof *step);
     *step = (Step){.name = item->name ? item->name->text : "", .range = item->at};
     step->math = item->math;
-    scope_open(&scope, c->arena, &c->constants);
+    c->unit = item->unit;
+    scope_open(&scope, c->arena, &c->unit->constants);
     c->scope = &scope;
     c->step = step;
     c->body = &step->body;
@@ -417,11 +418,9 @@ static void check_step(Checker *c, Module *module, const Item *item) {
                 complain(c, ERROR_OUT_UNASSIGNED, parameter->range, parameter->name);
         }
     }
-    module->steps = arena_grow(c->arena, module->steps, module->step_count, &module->step_capacity,
-                               sizeof(Step *));
-    module->steps[module->step_count++] = step;
+    item->checked = step;
     c->step = NULL;
-    c->scope = &c->constants;
+    c->scope = &c->unit->constants;
 }
 
 /* ---- items ---- */
@@ -435,57 +434,72 @@ static void check_fn_head(Checker *c, const Item *item) {
     }
 }
 
-static void declare_item(Checker *c, const Item *item) {
+void declare_item(Checker *c, Unit *unit, Item *item) {
     Symbol *symbol = NULL;
-    if (item->kind == ITEM_IMPORT) {
-        if (!item->damaged) not_supported(c, item->range, "`import` is");
-        c->has_import = true;
-        return;
-    }
+    item->unit = unit;
     if (item->kind == ITEM_BACKWARD && !item->damaged)
         not_supported(c, item->range, "`backward` is");
-    if (!item->name) return;
+    if (item->kind == ITEM_IMPORT || !item->name) return;
     if (item->kind == ITEM_CONST) {
-        declare(c, &c->constants, item->name, item->at, SYMBOL_CONST, &symbol);
+        declare(c, &unit->constants, item->name, item->at, SYMBOL_CONST, &symbol);
     } else {
         SymbolKind kind = item->kind == ITEM_FN ? SYMBOL_FN : SYMBOL_STEP;
-        declare(c, &c->functions, item->name, item->at, kind, &symbol);
+        declare(c, &unit->functions, item->name, item->at, kind, &symbol);
     }
     if (symbol) symbol->item = item;
 }
 
-/* -D name=value takes the place of the constant's expression. */
+/* -D name=value takes the place of the constant's expression, in whichever file defines what the
+ * main file calls so. */
 static void apply_defines(Checker *c) {
     const ls_compile_options *options = c->compiler->options;
     for (size_t i = 0; options && i < options->define_count; i++) {
         const char *text = options->defines[i];
         const char *path = arena_printf(c->arena, "-D %s", text);
-        uint32_t file = source_add(c->compiler, path, text, strlen(text));
-        const Item *item = parse_define(c->names, file);
+        Item *item = parse_define(c->names, source_add(c->compiler, path, text, strlen(text)));
         if (!item) continue;
-        Symbol *symbol = scope_find_here(&c->constants, item->name);
-        if (symbol) {
+        const Name *qualifier = item->step ? item->step->qualifier : NULL;
+        Symbol *symbol = find_value(c, qualifier, item->name, item->at);
+        if (symbol && symbol->kind == SYMBOL_CONST) {
+            item->unit = symbol->item->unit;
             symbol->item = item;
-        } else if (complain(c, ERROR_UNKNOWN_DEFINE, item->at, item->name->text)) {
-            const char *meant = scope_suggest(&c->constants, item->name, 1u << SYMBOL_CONST);
+        } else if (!symbol && qualifier) {
+            unknown_member(c, qualifier, item->name, item->at);
+        } else if (!symbol && complain(c, ERROR_UNKNOWN_DEFINE, item->at, item->name->text)) {
+            const char *meant = scope_suggest(&c->unit->constants, item->name, 1u << SYMBOL_CONST);
             if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
         }
     }
 }
 
-static void check_items(Checker *c, Module *module, const Item *items) {
-    for (const Item *item = items; item; item = item->next) declare_item(c, item);
-    apply_defines(c);
-    for (const Item *item = items; item; item = item->next)
+static void check_unit(Checker *c, Unit *unit) {
+    c->unit = unit;
+    c->scope = &unit->constants;
+    for (const Item *item = unit->items; item; item = item->next)
         if (item->kind == ITEM_CONST && item->name)
-            check_const(c, scope_find_here(&c->constants, item->name));
-    for (const Item *item = items; item; item = item->next)
+            check_const(c, scope_find_here(&unit->constants, item->name));
+    for (const Item *item = unit->items; item; item = item->next)
         if (item->kind == ITEM_FN) check_fn_head(c, item);
-    for (const Item *item = items; item; item = item->next)
-        if (item->kind == ITEM_STEP) check_step(c, module, item);
+    for (Item *item = unit->items; item; item = item->next)
+        if (item->kind == ITEM_STEP) check_step(c, item);
     c->body = &c->outside;
-    for (const Item *item = items; item; item = item->next)
-        if (item->kind == ITEM_FN && item->name) check_fn_alone(c, item);
+}
+
+/* The steps of a file and of what it imports by their own names, where the main file can say them.
+ */
+static void list_steps(Checker *c, Module *module, Unit *unit, const Unit *main) {
+    if (unit->listed) return;
+    unit->listed = true;
+    for (const Item *item = unit->items; item; item = item->next) {
+        if (!item->checked) continue;
+        const Symbol *symbol = item->name ? scope_find(&main->functions, item->name) : NULL;
+        if (unit != main && (!symbol || symbol->item != item)) continue;
+        module->steps = arena_grow(c->arena, module->steps, module->step_count,
+                                   &module->step_capacity, sizeof(Step *));
+        module->steps[module->step_count++] = item->checked;
+    }
+    if (unit == main) module->own_count = module->step_count;
+    for (size_t i = 0; i < unit->import_count; i++) list_steps(c, module, unit->imports[i], main);
 }
 
 Module *module_read(Compiler *compiler, const char *path, const char *text, size_t size) {
@@ -493,22 +507,31 @@ Module *module_read(Compiler *compiler, const char *path, const char *text, size
     Names names;
     size_t errors = compiler->error_count;
     names_open(&names, compiler);
-    Syntax syntax = parse(&names, source_add(compiler, path, text, size));
     Checker *c = arena_alloc(arena, sizeof *c);
     *c = (Checker){.compiler = compiler, .arena = arena, .names = &names};
     c->body = &c->outside;
     c->error = (Typed){.kind = TYPED_ERROR, .type = TYPE_NONE, .storage = TYPE_NONE};
-    scope_open(&c->constants, arena, NULL);
-    c->scope = &c->constants;
     builtins_open(c);
+    Unit *main = units_read(c, path, text, size);
+    c->unit = main;
+    c->scope = &main->constants;
+    apply_defines(c);
+    for (Unit *unit = c->units; unit; unit = unit->next) check_unit(c, unit);
+    for (Unit *unit = c->units; unit; unit = unit->next)
+        for (const Item *item = unit->items; item; item = item->next)
+            if (item->kind == ITEM_FN && item->name) check_fn_alone(c, item);
     Module *module = arena_alloc(arena, sizeof *module);
-    check_items(c, module, syntax.items);
+    list_steps(c, module, main, main);
     diagnostics_sort(compiler);
     return compiler->error_count == errors ? module : NULL;
 }
 
 size_t module_step_count(const Module *module) {
     return module->step_count;
+}
+
+size_t module_own_count(const Module *module) {
+    return module->own_count;
 }
 
 const char *module_step_name(const Module *module, size_t step) {

@@ -21,7 +21,9 @@ typedef enum SymbolKind {
     SYMBOL_FN,
     SYMBOL_STEP,
     SYMBOL_BUILTIN,
-    SYMBOL_RUNNING
+    SYMBOL_RUNNING,
+    SYMBOL_IMPORT,   /* a file imported `as` this name */
+    SYMBOL_AMBIGUOUS /* two imports have it, and it was not used yet */
 } SymbolKind;
 
 typedef struct Checker Checker;
@@ -45,6 +47,9 @@ typedef struct Symbol {
     Let *let;
     Typed *value;
     const Builtin *builtin;
+    Unit *unit;             /* of an import */
+    struct Symbol *origin;  /* in a scope of imported names: the symbol itself */
+    struct Symbol *another; /* of an ambiguous name */
     struct Symbol *chain, *next;
 } Symbol;
 
@@ -57,7 +62,8 @@ typedef struct Scope {
 } Scope;
 void scope_open(Scope *scope, Arena *arena, Scope *parent);
 Symbol *scope_find_here(const Scope *scope, const Name *name);
-Symbol *scope_find(const Scope *scope, const Name *name); /* also in the parents */
+/* Also in the parents; of an imported name, the symbol in the file that defines it. */
+Symbol *scope_find(const Scope *scope, const Name *name);
 Symbol *scope_add(Scope *scope, const Name *name, Range range, SymbolKind kind);
 const char *symbol_describe(const Symbol *symbol); /* "a parameter" */
 /* Of the names in `scope` and its parents whose kind is in `kinds` (bits), the one that is likely
@@ -66,12 +72,43 @@ const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds);
 /* For a name that other languages have: what it is here. */
 const char *other_spelling(const Name *name);
 
+/* ---- module.c: the files ---- */
+
+/* A file: its own names, and behind them those it imports, which are the own names of the imported
+ * files and what those import. Qualified imports stand apart, in `qualifiers`. */
+struct Unit {
+    const char *path; /* as messages call it */
+    uint32_t file;
+    uint64_t device, inode; /* of a file on disk; 0: none */
+    bool is_library;        /* of the standard library, whose files are in the compiler */
+    bool active;            /* its imports are being read */
+    bool incomplete;        /* a file it imports was not read: an unknown name is not reported */
+    Item *items;
+    Item *import; /* which brought it in first; NULL: the main file */
+    Scope constants, functions, imported_constants, imported_functions, qualifiers;
+    Unit **imports; /* those without a name */
+    size_t import_count, import_capacity;
+    bool listed;
+    Unit *importer, *next; /* next: in the order in which they are complete */
+};
+/* Reads a file and all it imports, and declares their items. */
+Unit *units_read(Checker *c, const char *path, const char *text, size_t size);
+/* The symbol for `name` or `qualifier.name` among values or functions; NULL: there is none. A name
+ * that two imports have, and an unknown qualifier, are reported and give a broken symbol. */
+Symbol *find_value(Checker *c, const Name *qualifier, const Name *name, Range range);
+Symbol *find_function(Checker *c, const Name *qualifier, const Name *name, Range range);
+/* Says that the file imported as `qualifier` has no `name`. */
+void unknown_member(Checker *c, const Name *qualifier, const Name *name, Range range);
+
 /* ---- the checker ---- */
 struct Checker {
     Compiler *compiler;
     Arena *arena;
     Names *names;
-    Scope constants, functions, builtins;
+    Scope builtins;
+    Symbol broken; /* stands for names that are reported */
+    Unit *unit;    /* the file whose names are meant here */
+    Unit *units, *last_unit;
     Scope *scope; /* of values, here */
     Step *step;   /* NULL outside of steps */
     Body *body;
@@ -83,8 +120,7 @@ struct Checker {
     uint32_t scanning;  /* how many scans are around this */
     Instance **buckets;
     size_t instance_count, bucket_count;
-    bool exhausted;  /* there are too many instances: that is reported once */
-    bool has_import; /* names may come from there: an unknown one is not reported */
+    bool exhausted; /* there are too many instances: that is reported once */
     Typed error;
 };
 
@@ -166,6 +202,7 @@ CheckCall check_grad;
 bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
 
 /* check.c */
+void declare_item(Checker *c, Unit *unit, Item *item);
 Let *check_let(Checker *c, const Entry *entry, Typed *value);
 bool declare(Checker *c, Scope *scope, const Name *name, Range range, SymbolKind kind,
              Symbol **symbol);

@@ -27,11 +27,10 @@ void builtins_open(Checker *c) {
         const Name *name = name_intern(c->names, text, strlen(text));
         scope_add(&c->builtins, name, (Range){0}, SYMBOL_BUILTIN)->builtin = &builtins[i];
     }
-    scope_open(&c->functions, c->arena, &c->builtins);
 }
 
 const Builtin *find_builtin(Checker *c, const Name *name) {
-    const Symbol *symbol = scope_find(&c->functions, name);
+    const Symbol *symbol = scope_find(&c->unit->functions, name);
     return symbol && symbol->kind == SYMBOL_BUILTIN ? symbol->builtin : NULL;
 }
 
@@ -283,7 +282,9 @@ static void check_instance(Checker *c, Instance *instance) {
     Body *outer_body = c->body;
     Step *outer_step = c->step;
     const Item *fn = instance->fn;
-    scope_open(&scope, c->arena, &c->constants);
+    Unit *outer_unit = c->unit;
+    c->unit = fn->unit;
+    scope_open(&scope, c->arena, &c->unit->constants);
     c->scope = &scope;
     c->body = &instance->body;
     c->instance = instance;
@@ -298,6 +299,7 @@ static void check_instance(Checker *c, Instance *instance) {
                        : fn->value  ? check_expression(c, fn->value)
                                     : &c->error;
     c->instance = instance->caller;
+    c->unit = outer_unit;
     c->step = outer_step;
     c->body = outer_body;
     c->scope = outer_scope;
@@ -312,7 +314,7 @@ static Instance *new_instance(Checker *c, const Item *fn, const Step *step, Type
                            .call = call,
                            .caller = c->instance,
                            .hash = hash};
-    scope_find_here(&c->functions, fn->name)->state = CALLED;
+    scope_find_here(&fn->unit->functions, fn->name)->state = CALLED;
     add_instance(c, instance);
     check_instance(c, instance);
     return instance;
@@ -387,7 +389,7 @@ static Typed *call_fn(Checker *c, const Node *node, const Item *fn) {
 
 /* With arguments about which nothing is known: what remains to be checked is the names. */
 void check_fn_alone(Checker *c, const Item *fn) {
-    Symbol *symbol = scope_find_here(&c->functions, fn->name);
+    Symbol *symbol = scope_find_here(&fn->unit->functions, fn->name);
     if (symbol->item != fn || symbol->state == CALLED) return;
     Typed **arguments = arena_alloc(c->arena, fn->parameter_count * sizeof(Typed *));
     for (size_t i = 0; i < fn->parameter_count; i++) arguments[i] = &c->error;
@@ -398,10 +400,12 @@ void check_fn_alone(Checker *c, const Item *fn) {
 
 static Typed *unknown_function(Checker *c, const Node *node) {
     const char *name = node->name->text;
-    if (!c->has_import && complain(c, ERROR_UNKNOWN_FUNCTION, node->at, name)) {
+    if (node->qualifier) {
+        unknown_member(c, node->qualifier, node->name, node->at);
+    } else if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_FUNCTION, node->at, name)) {
         unsigned callable = 1u << SYMBOL_FN | 1u << SYMBOL_BUILTIN;
         const char *meant = other_spelling(node->name);
-        if (!meant) meant = scope_suggest(&c->functions, node->name, callable);
+        if (!meant) meant = scope_suggest(&c->unit->functions, node->name, callable);
         const Symbol *value = scope_find(c->scope, node->name);
         if (value && value->kind != SYMBOL_BROKEN && value->range.file)
             diagnose_note(c->compiler, value->range, "`%s` is %s", name, symbol_describe(value));
@@ -413,9 +417,8 @@ static Typed *unknown_function(Checker *c, const Node *node) {
 }
 
 Typed *check_call(Checker *c, const Node *node) {
-    if (node->qualifier) return not_supported(c, node->range, "functions of an import are");
     if (node->token == TOKEN_TYPE) return check_cast(c, node);
-    const Symbol *symbol = scope_find(&c->functions, node->name);
+    const Symbol *symbol = find_function(c, node->qualifier, node->name, node->at);
     if (!symbol) return unknown_function(c, node);
     switch (symbol->kind) {
     case SYMBOL_BUILTIN: return symbol->builtin->check(c, node, symbol->builtin);

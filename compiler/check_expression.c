@@ -22,7 +22,9 @@ Typed *check_const(Checker *c, Symbol *symbol) {
     Step *step = c->step;
     Body *body = c->body, own = {0};
     Instance *instance = c->instance;
-    c->scope = &c->constants;
+    Unit *unit = c->unit;
+    c->unit = symbol->item->unit;
+    c->scope = &c->unit->constants;
     c->step = NULL;
     c->body = &own;
     c->instance = NULL;
@@ -35,6 +37,7 @@ Typed *check_const(Checker *c, Symbol *symbol) {
     c->step = step;
     c->body = body;
     c->instance = instance;
+    c->unit = unit;
     symbol->value = value;
     symbol->state = DONE;
     return value;
@@ -94,10 +97,10 @@ Typed *read_symbol(Checker *c, Symbol *symbol, Range range) {
 }
 
 Typed *unknown_name(Checker *c, const Name *name, Range range) {
-    Symbol *function = scope_find(&c->functions, name);
+    Symbol *function = scope_find(&c->unit->functions, name);
     unsigned values = 1u << SYMBOL_CONST | 1u << SYMBOL_PARAMETER | 1u << SYMBOL_LET |
                       1u << SYMBOL_ARGUMENT | 1u << SYMBOL_RUNNING;
-    if (!c->has_import && complain(c, ERROR_UNKNOWN_NAME, range, name->text)) {
+    if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_NAME, range, name->text)) {
         const char *meant = scope_suggest(c->scope, name, values);
         if (!meant) meant = other_spelling(name);
         if (function && function->kind != SYMBOL_STEP)
@@ -111,9 +114,11 @@ Typed *unknown_name(Checker *c, const Name *name, Range range) {
 }
 
 static Typed *check_name(Checker *c, const Node *node) {
-    if (node->qualifier) return not_supported(c, node->range, "names of an import are");
-    Symbol *symbol = scope_find(c->scope, node->name);
-    return symbol ? read_symbol(c, symbol, node->range) : unknown_name(c, node->name, node->range);
+    Symbol *symbol = find_value(c, node->qualifier, node->name, node->range);
+    if (symbol) return read_symbol(c, symbol, node->range);
+    if (!node->qualifier) return unknown_name(c, node->name, node->range);
+    unknown_member(c, node->qualifier, node->name, node->range);
+    return &c->error;
 }
 
 /* ---- operators ---- */

@@ -138,8 +138,11 @@ static Typed *gather_at(Checker *c, Typed *source, AxisSet axes, Typed **at, Ran
 }
 
 Typed *check_indexing(Checker *c, const Node *node) {
-    if (node->qualifier) return not_supported(c, node->range, "names of an import are");
-    Symbol *symbol = scope_find(c->scope, node->name);
+    Symbol *symbol = find_value(c, node->qualifier, node->name, node->at);
+    if (!symbol && node->qualifier) {
+        unknown_member(c, node->qualifier, node->name, node->at);
+        symbol = &c->broken;
+    }
     Typed *source = symbol ? indexed_value(c, node, symbol) : unknown_name(c, node->name, node->at);
     if (is_error(source)) {
         if (!c->instance) check_entries(c, node);

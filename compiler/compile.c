@@ -114,6 +114,24 @@ static ls_compilation *compilation_new(const ls_compile_options *options) {
     return c;
 }
 
+/* Those given, then those of the environment. */
+static void copy_import_paths(ls_compilation *c, const char *environment) {
+    Arena *arena = &c->compiler.arena;
+    size_t count = c->options.import_path_count + 1;
+    for (const char *s = environment; s && *s; s++) count += *s == ':';
+    const char **paths = arena_alloc(arena, count * sizeof *paths);
+    for (count = 0; count < c->options.import_path_count; count++)
+        paths[count] = arena_copy(arena, c->options.import_paths[count],
+                                  strlen(c->options.import_paths[count]));
+    for (const char *s = environment; s && *s;) {
+        size_t length = strcspn(s, ":");
+        if (length) paths[count++] = arena_copy(arena, s, length);
+        s += length + (s[length] == ':');
+    }
+    c->options.import_paths = paths;
+    c->options.import_path_count = count;
+}
+
 /* The caller's strings are read until the compilation ends, so they are copied. */
 static void copy_options(ls_compilation *c) {
     Arena *arena = &c->compiler.arena;
@@ -121,6 +139,7 @@ static void copy_options(ls_compilation *c) {
     for (size_t i = 0; i < c->options.define_count; i++)
         defines[i] = arena_copy(arena, c->options.defines[i], strlen(c->options.defines[i]));
     c->options.defines = defines;
+    copy_import_paths(c, getenv("LOCKSTEP_PATH"));
     if (c->options.dump)
         c->options.dump = arena_copy(arena, c->options.dump, strlen(c->options.dump));
 }
@@ -128,12 +147,16 @@ static void copy_options(ls_compilation *c) {
 typedef struct SourceJob {
     const char *name, *text;
     size_t size;
+    bool from_library;
 } SourceJob;
 
 static ls_status read_source(ls_compilation *c, void *job) {
     const SourceJob *source = job;
     copy_options(c);
+    c->compiler.from_library = source->from_library;
     c->module = module_read(&c->compiler, source->name, source->text, source->size);
+    c->options.sources = NULL; /* the caller's, and read */
+    c->options.source_count = 0;
     if (c->module && c->compiler.error_count == 0) {
         size_t count = module_step_count(c->module);
         c->steps = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *c->steps);
@@ -147,7 +170,20 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
                           const ls_compile_options *options, ls_compilation **compilation) {
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    return run(*compilation, read_source, &(SourceJob){name, text, size});
+    return run(*compilation, read_source, &(SourceJob){name, text, size, false});
+}
+
+/* "std/optim": a file of the library that the compiler carries; NULL: it has none of that name. */
+static const EmbeddedFile *library_file(const char *path) {
+    size_t length = strlen(path);
+    if (strncmp(path, "std/", 4) != 0) return NULL;
+    for (size_t i = 0; i < embedded_file_count; i++) {
+        const char *name = embedded_files[i].path;
+        if (strncmp(name, path, length) == 0 &&
+            (name[length] == '\0' || strcmp(name + length, ".step") == 0))
+            return &embedded_files[i];
+    }
+    return NULL;
 }
 
 /* The bytes of a file, with a zero behind them, or NULL with errno set. "-" is standard input. */
@@ -196,6 +232,10 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     int error = errno;
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
+    const EmbeddedFile *library = error == ENOENT || error == EISDIR ? library_file(path) : NULL;
+    if (library)
+        return run(*compilation, read_source,
+                   &(SourceJob){library->path, library->text, library->size, true});
     snprintf((*compilation)->message, sizeof(*compilation)->message, "cannot read %s: %s", path,
              strerror(error));
     return LS_ERROR_FILE;
@@ -245,6 +285,9 @@ const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *c, size_t i
 }
 size_t ls_compilation_step_count(const ls_compilation *c) {
     return c->step_count;
+}
+size_t ls_compilation_own_step_count(const ls_compilation *c) {
+    return c->step_count ? module_own_count(c->module) : 0;
 }
 const char *ls_compilation_step_name(const ls_compilation *c, size_t step) {
     return step < c->step_count ? module_step_name(c->module, step) : NULL;
@@ -486,7 +529,7 @@ ls_status ls_format_text(const char *name, const char *text, size_t size, char *
     *formatted = NULL;
     ls_compilation *c = compilation_new(NULL);
     if (!c) return LS_ERROR_MEMORY;
-    FormatJob job = {{name, text, size}, NULL};
+    FormatJob job = {{.name = name, .text = text, .size = size}, NULL};
     ls_status status = run(c, format, &job);
     *formatted = job.formatted;
     ls_compilation_destroy(c);

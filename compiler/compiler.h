@@ -96,6 +96,7 @@ struct Compiler {
     size_t source_count, source_capacity;
     ls_diagnostic *diagnostics;
     size_t diagnostic_count, diagnostic_capacity, error_count;
+    bool from_library; /* the main file is the standard library's */
     bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
     jmp_buf unwind; /* set at every API entry */
     ls_status failure;
@@ -330,6 +331,7 @@ const char *ir_operation_problem(const Function *f, const Value *v);
 typedef struct Module Module; /* a checked file: syntax.h */
 Module *module_read(Compiler *compiler, const char *path, const char *text, size_t size);
 size_t module_step_count(const Module *module);
+size_t module_own_count(const Module *module); /* the first: those of the file itself */
 const char *module_step_name(const Module *module, size_t step);
 Function *lower_step(Compiler *compiler, const Module *module, size_t step);
 

@@ -10,7 +10,7 @@
 #include "compiler.h"
 #include "syntax.h"
 
-enum { FILE_MAX = 4 << 20, NUMBER_MAX = 1000 };
+enum { NUMBER_MAX = 1000 };
 
 #define CLASS_V 'V'
 #define CLASS_P 'P'

@@ -238,6 +238,10 @@ static Entry *plain_name(Parser *p) {
     return name_entry(p, "the name of an axis");
 }
 
+static Entry *target_name(Parser *p) {
+    return name_entry(p, "the name of a parameter");
+}
+
 /* What the types are called elsewhere. */
 static const struct {
     const char *theirs, *ours;
@@ -469,11 +473,15 @@ static void item_name(Parser *p, Item *item, const char *expected) {
 /* import "path"   import "path" as s   import c "ops.h" */
 static void import_item(Parser *p, Item *item) {
     item->kind = ITEM_IMPORT;
-    if (parser_is_word(p, p->at, "c")) parser_next(p);
-    parser_expect(p, TOKEN_STRING, "the path in quotes");
-    if (!p->panic && parser_is_word(p, p->at, "as") && !p->tokens.list[p->at].newline) {
+    item->is_c = parser_is_word(p, p->at, "c");
+    if (item->is_c) parser_next(p);
+    Range path = token_range(p, &p->tokens.list[p->at]);
+    if (parser_expect(p, TOKEN_STRING, "the path in quotes"))
+        item->path = (Range){path.file, path.begin + 1, path.end - 1};
+    bool has_name = parser_is_word(p, p->at, "as") && !p->tokens.list[p->at].newline;
+    if (!p->panic && !item->is_c && has_name) {
         parser_next(p);
-        name_entry(p, "the name to import as");
+        item_name(p, item, "the name to import as");
     }
     end_of_item(p);
 }
@@ -519,9 +527,10 @@ static void backward_item(Parser *p, Item *item) {
         return;
     }
     parser_next(p);
-    name_entry(p, "the name of a step");
-    if (!p->panic && parser_kind(p) == TOKEN_OPEN_PAREN)
-        read_list(p, TOKEN_CLOSE_PAREN, plain_name, &item->damaged);
+    item->step = parse_member(p, "the name of a step");
+    item->has_targets = !p->panic && parser_kind(p) == TOKEN_OPEN_PAREN;
+    if (item->has_targets)
+        item->targets = read_list(p, TOKEN_CLOSE_PAREN, target_name, &item->damaged);
     end_of_item(p);
 }
 
@@ -627,6 +636,10 @@ Item *parse_define(Names *names, uint32_t file) {
     size_t errors = compiler->error_count;
     Parser p = {.compiler = compiler, .names = names, .tokens = lex(names, file)};
     Item *it = allocate(&p, sizeof *it);
+    if (p.tokens.count > 1 && p.tokens.list[1].kind == TOKEN_DOT) { /* s.name = value */
+        it->step = parse_member(&p, "the name of the constant");
+        p.at -= !p.panic;
+    }
     const_item(&p, it);
     return compiler->error_count == errors ? it : NULL;
 }

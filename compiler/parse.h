@@ -30,7 +30,8 @@ Range token_range(const Parser *p, const Token *token);
 Range range_since(const Parser *p, uint32_t first_token);
 
 /* parse_expression.c */
-Node *parse_expression(Parser *p); /* never NULL */
+Node *parse_expression(Parser *p);                   /* never NULL */
+Node *parse_member(Parser *p, const char *expected); /* name or s.name */
 Node *parse_error_node(Parser *p);
 
 #endif

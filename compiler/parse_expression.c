@@ -93,6 +93,24 @@ static Node *arguments(Parser *p, TokenKind close, Node *parent) {
     return first;
 }
 
+/* name   s.name */
+Node *parse_member(Parser *p, const char *expected) {
+    const Token *token = &p->tokens.list[p->at];
+    if (!parser_expect(p, TOKEN_NAME, expected)) return parse_error_node(p);
+    Node *node = new_node(p, NODE_NAME, token_range(p, token));
+    node->name = token->name;
+    node->token = token->kind;
+    if (parser_kind(p) != TOKEN_DOT) return node;
+    parser_next(p);
+    const Token *member = &p->tokens.list[p->at];
+    if (parser_expect(p, TOKEN_NAME, "a name after the `.`")) {
+        node->qualifier = node->name;
+        node->name = member->name;
+        node->range.end = node->at.end = member->end;
+    }
+    return node;
+}
+
 /* name   s.name   name(...)   name[...](...)   name[...]   name'(...) */
 static Node *name(Parser *p) {
     const Token *token = parser_next(p);
@@ -106,6 +124,7 @@ static Node *name(Parser *p) {
         if (parser_expect(p, TOKEN_NAME, "a name after the `.`")) {
             node->qualifier = node->name;
             node->name = member->name;
+            node->at.end = member->end;
         }
     }
     if (!p->panic && parser_kind(p) == TOKEN_OPEN_BRACKET) {

@@ -32,7 +32,7 @@ Symbol *scope_find_here(const Scope *scope, const Name *name) {
 Symbol *scope_find(const Scope *scope, const Name *name) {
     Symbol *symbol = NULL;
     for (; scope && !symbol; scope = scope->parent) symbol = scope_find_here(scope, name);
-    return symbol;
+    return symbol && symbol->origin && !symbol->another ? symbol->origin : symbol;
 }
 
 Symbol *scope_add(Scope *scope, const Name *name, Range range, SymbolKind kind) {
@@ -60,7 +60,9 @@ const char *symbol_describe(const Symbol *symbol) {
                                         "a function",
                                         "a step",
                                         "a function of the language",
-                                        "the running value of a scan"};
+                                        "the running value of a scan",
+                                        "an import",
+                                        "a name of two imports"};
     return words[symbol->kind];
 }
 

@@ -58,6 +58,7 @@ typedef struct Tokens {
     Comment *comments;
     size_t comment_count, comment_capacity;
 } Tokens;
+enum { FILE_MAX = 4 << 20 }; /* bytes of a file */
 Tokens lex(Names *names, uint32_t file);
 
 /* ---- parse.c: tokens to a tree ---- */
@@ -131,15 +132,23 @@ struct Statement {
 
 typedef enum ItemKind { ITEM_IMPORT, ITEM_CONST, ITEM_FN, ITEM_STEP, ITEM_BACKWARD } ItemKind;
 typedef struct Item Item;
+typedef struct Unit Unit; /* check.h */
 struct Item {
     uint8_t kind;
     bool damaged;  /* its head had errors: names it uses may be missing */
     bool is_block; /* fn with { } */
+    bool is_c;     /* import c */
     ls_math math;
-    Range range, at; /* at: the name */
-    const Name *name;
+    Range range, at;  /* at: the name */
+    const Name *name; /* of an import: `as` which */
     Entry *axes, *parameters;
     size_t axis_count, parameter_count;
+    Unit *unit; /* the file it is read in: its names are found there */
+    struct Step *checked;
+    Range path; /* of an import: in its quotes */
+    Node *step; /* of backward: the step, as a NAME */
+    Entry *targets;
+    bool has_targets;
     Node *value; /* of a const, of a fn without a block */
     Statement *body;
     Range end; /* the closing brace */
@@ -236,8 +245,8 @@ typedef struct Step {
 } Step;
 
 struct Module {
-    Step **steps;
-    size_t step_count, step_capacity;
+    Step **steps; /* those that the file has or imports by their own names; its own come first */
+    size_t step_count, step_capacity, own_count;
 };
 
 #endif

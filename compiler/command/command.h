@@ -32,7 +32,7 @@ typedef struct Option {
 /* Options that every command takes. */
 typedef struct Common {
     const char *device, *math_text;
-    StringList defines;
+    StringList defines, import_paths;
     bool verbose, help, version;
     ls_math math;
 } Common;

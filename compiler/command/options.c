@@ -12,6 +12,8 @@ static const Option common_options[] = {
     {0, "device", "DEVICE", OPTION_TEXT, COMMON(device),
      "auto, cpu, cuda[:i] or hip[:i]; auto takes the first usable"},
     {'D', "define", "NAME=VALUE", OPTION_LIST, COMMON(defines), "override a const of the program"},
+    {'I', "import-path", "DIR", OPTION_LIST, COMMON(import_paths),
+     "look for imported files in DIR, too"},
     {0, "math", "GRADE", OPTION_TEXT, COMMON(math_text),
      "exact, lite or fast functions, whatever the steps say;\nfast gives up equal bits"},
     {'v', "verbose", NULL, OPTION_FLAG, COMMON(verbose), "say what is being done, on stderr"},
@@ -197,7 +199,8 @@ void options_print_help(const Command *command) {
     for (size_t i = 0; i < command->option_count; i++) print_option(&command->options[i]);
     for (size_t i = 0; i < COUNT(common_options); i++) {
         const Option *option = &common_options[i];
-        bool compile = option->offset == COMMON(defines) || option->offset == COMMON(math_text);
+        bool compile = option->offset == COMMON(defines) || option->offset == COMMON(math_text) ||
+                       option->offset == COMMON(import_paths);
         bool shown = option->offset == COMMON(device) ? command->device
                      : compile                        ? command->compiles
                                                       : option->offset != COMMON(version);

@@ -19,7 +19,9 @@ SourceName source_split(const char *text) {
 ls_compile_options compile_options(const Common *common) {
     return (ls_compile_options){.defines = common->defines.items,
                                 .define_count = common->defines.count,
-                                .math = common->math};
+                                .math = common->math,
+                                .import_paths = common->import_paths.items,
+                                .import_path_count = common->import_paths.count};
 }
 
 static ls_status compile(const ls_compile_options *options, const char *path,
@@ -74,7 +76,7 @@ bool source_choose_step(const ls_compilation *compilation, const SourceName *nam
         buffer_printf(&list, "%s%s", i ? ", " : "", names[i]);
         if (name->step && strcmp(names[i], name->step) == 0) found = i;
     }
-    if (!name->step && count == 1) found = 0;
+    if (!name->step && (count == 1 || ls_compilation_own_step_count(compilation) == 1)) found = 0;
     if (found == count) {
         const char *near = name->step ? nearest(name->step, names, count) : NULL;
         if (count == 0)

@@ -144,6 +144,42 @@ static void a_compiler_that_fails(void **state) {
     ls_context_destroy(context);
 }
 
+/* Imports find texts that the caller gives, beside the importing file and on the library path. */
+static void imports_from_memory(void **state) {
+    (void)state;
+    static const char text[] = "import \"parts/scale\"\nimport \"shelf\" as s\n"
+                               "step main(x: f32, out y: f32) {\n    y = scaled(x) + s.one\n}\n";
+    static const char scale[] = "import \"../factor\"\nfn scaled(x) = factor * x\n"
+                                "step other(inout x: f32) {\n    x *= factor\n}\n";
+    static const char factor[] = "const factor = 3\n", shelf[] = "const one = 1\n";
+    const ls_source sources[] = {{"parts/scale.step", scale, sizeof scale - 1},
+                                 {"./factor.step", factor, sizeof factor - 1},
+                                 {"shelves/shelf.step", shelf, sizeof shelf - 1}};
+    const char *const paths[] = {"shelves"}, *const defines[] = {"factor=4"};
+    ls_compile_options options = {.sources = sources,
+                                  .source_count = 3,
+                                  .import_paths = paths,
+                                  .import_path_count = 1,
+                                  .defines = defines,
+                                  .define_count = 1};
+    ls_compilation *compilation;
+    const char *ir;
+    size_t size;
+    assert_int_equal(ls_compile_text("main.step", text, sizeof text - 1, &options, &compilation),
+                     LS_OK);
+    assert_int_equal(ls_compilation_step_count(compilation), 2);
+    assert_int_equal(ls_compilation_own_step_count(compilation), 1);
+    assert_string_equal(ls_compilation_step_name(compilation, 1), "other");
+    assert_int_equal(ls_compilation_emit(compilation, 0, "ir", &ir, &size), LS_OK);
+    assert_non_null(strstr(ir, "const 4 : f32"));
+    ls_compilation_destroy(compilation);
+    options.source_count = 2;
+    assert_int_equal(ls_compile_text("main.step", text, sizeof text - 1, &options, &compilation),
+                     LS_ERROR_PROGRAM);
+    assert_string_equal(ls_compilation_diagnostic(compilation, 0)->code, "import-missing");
+    ls_compilation_destroy(compilation);
+}
+
 /* Memory runs out at the n-th allocation, for every n, of a program that is right and one that is
  * not. */
 static void memory_runs_out(void **state) {
@@ -171,9 +207,8 @@ static void memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_however_run),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(a_compiler_that_fails),
+        cmocka_unit_test(same_bits_however_run), cmocka_unit_test(refusals),
+        cmocka_unit_test(a_compiler_that_fails), cmocka_unit_test(imports_from_memory),
         cmocka_unit_test(memory_runs_out),
     };
     char version[256];

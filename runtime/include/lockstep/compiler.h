@@ -17,6 +17,12 @@ extern "C" {
 /* The grade of the mathematical functions. LS_MATH_SOURCE: what each step says. */
 typedef enum ls_math { LS_MATH_SOURCE, LS_MATH_EXACT, LS_MATH_LITE, LS_MATH_FAST } ls_math;
 
+/* A text that stands for a file of that path: imports find it before they look on disk. */
+typedef struct ls_source {
+    const char *name, *text;
+    size_t size;
+} ls_source;
+
 typedef struct ls_compile_options {
     const char *const *defines; /* "NAME=VALUE": overrides a const of the source */
     size_t define_count;
@@ -24,6 +30,12 @@ typedef struct ls_compile_options {
     /* a directory for every stage of every compile, or NULL (LOCKSTEP_DUMP) */
     const char *dump;
     int no_cache; /* compile afresh and keep nothing */
+    /* folders in which imports are looked for after that of the importing file; behind them come
+     * those of LOCKSTEP_PATH, separated by colons */
+    const char *const *import_paths;
+    size_t import_path_count;
+    const ls_source *sources;
+    size_t source_count;
 } ls_compile_options;
 
 typedef struct ls_note {
@@ -48,7 +60,7 @@ typedef struct ls_compilation ls_compilation;
 
 /* Reads, parses, checks and lowers a file (or a text that messages call `name`). *compilation is
  * set unless memory ran out, also when the source has errors (LS_ERROR_PROGRAM): it holds the
- * diagnostics. */
+ * diagnostics. A path such as "std/optim" that is no file on disk is the standard library's. */
 ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation);
 ls_status ls_compile_text(const char *name, const char *text, size_t size,
@@ -64,6 +76,8 @@ size_t ls_compilation_diagnostic_count(const ls_compilation *compilation);
 const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *compilation, size_t index);
 
 size_t ls_compilation_step_count(const ls_compilation *compilation);
+/* How many of them stand in the file itself; they come before those of imported files. */
+size_t ls_compilation_own_step_count(const ls_compilation *compilation);
 const char *ls_compilation_step_name(const ls_compilation *compilation, size_t step);
 
 /* The generated text or what the toolchain makes of it. `form` is "ir", "cuda", "hip", "c", "ptx",
