@@ -115,6 +115,12 @@ static void shape_comment(Emitter *e, Text *out, AxisSet axes) {
     text_puts(out, "]");
 }
 
+static bool draws_numbers(const Function *f) {
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (f->values[v].op == OP_FIRST) return true;
+    return false;
+}
+
 /* Every member has 8 bytes, in the order image.h gives. */
 static const char *structure_text(Emitter *e) {
     static const char *const roles[] = {[LS_IN] = "in", [LS_INOUT] = "inout", [LS_OUT] = "out"};
@@ -137,6 +143,7 @@ static const char *structure_text(Emitter *e) {
             for (size_t axis = 0; axis < f->axis_count; axis++)
                 if (f->parameters[i].axes >> axis & 1)
                     text_printf(&text, "    i64 %s;\n", e->stride_name[i * LS_AXES_MAX + axis]);
+    if (draws_numbers(f)) text_puts(&text, "    i64 first_tensor, first_element; /* of draws */\n");
     text_puts(&text, "};\n");
     return text.data;
 }
@@ -211,6 +218,7 @@ static bool too_many_words(const Emitter *e, Text *reason) {
     size_t words = e->f->axis_count + e->f->parameter_count + e->field_count;
     for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
         words += (size_t)__builtin_popcount(e->f->parameters[i].axes);
+    words += draws_numbers(e->f) ? 2 : 0;
     if (words <= LS_ARGUMENTS_MAX) return false;
     text_printf(reason, "step %s needs %zu argument words, and a kernel takes %d: split the step",
                 e->f->name, words, LS_ARGUMENTS_MAX);
@@ -340,6 +348,7 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
         .parameters = parameters,
         .variant_count = count,
         .variants = variants,
+        .draws = draws_numbers(f),
     };
     return image;
 }

@@ -53,6 +53,7 @@ typedef struct Emitter {
     bool *ready;             /* by value: stands in a row section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
+    const char **scan_name;  /* by value: the stem of a scan of the phase, also by its RUNNING */
 } Emitter;
 
 /* What a skeleton's @NAME@ stands for. */
@@ -93,6 +94,14 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
 ValueId emit_stored(const Emitter *e, const PhaseStore *store); /* what is handed to the store */
 bool emit_in_loop_columns(const Emitter *e);
 
+/* The operands that are computed beside a value. */
+size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]);
+
+/* emit_gather.c */
+const char *emit_position(Emitter *e, AxisSet over); /* the flat coordinate */
+const char *emit_gather(Emitter *e, const Value *value);
+void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
+
 /* emit_reduce.c: the lines a reduction adds to each part of a skeleton. */
 typedef enum Part {
     PART_LEVELS,
@@ -116,7 +125,7 @@ bool emit_is_flat(const Emitter *e);                /* all tiles arrive at one c
 
 /* emit_axes.c */
 bool emit_has_word(const char *text, const char *word); /* as a name of its own */
-bool emit_touches(const Emitter *e, uint32_t array); /* whether the phase does */
+bool emit_touches(const Emitter *e, uint32_t array);    /* whether the phase does */
 size_t emit_groups(Emitter *e, AxisSet axes, Group *groups);
 const char *emit_product(Emitter *e, const Group *groups, size_t count);
 /* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
@@ -144,7 +153,7 @@ void emit_fours(Emitter *e, Text *loads, Text *stores);
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
 const char *emit_bases(Emitter *e);
 
-/* emit_phase.c */
+/* emit_phase.c, emit_scan.c */
 typedef struct PhaseText {
     const char *name;
     ls_image_extent items;
@@ -152,6 +161,11 @@ typedef struct PhaseText {
     const char *item_count; /* the items as an expression over `a` */
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Text *out);
+void emit_name_scans(Emitter *e);
+const char *emit_scan_text(Emitter *e, const Value *value); /* of a scan or its RUNNING */
+void emit_scans_start(Emitter *e, Text *running, Text *start);
+void emit_scans_advance(Emitter *e, Text *out);
+void emit_scan_items(Emitter *e, ls_image_extent *items, PhaseText *text);
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed);
 

@@ -10,8 +10,9 @@
  * and no outer one after the first of these. */
 void emit_find_fours(Emitter *e) {
     memset(e->four, 0, e->plan->array_count * sizeof *e->four);
-    if (!e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape == SHAPE_COLUMNS)
-        return;
+    const Shape shape = e->phase->shape;
+    if (!e->target->simt || e->layout != LS_LAYOUT_DENSE) return;
+    if (shape == SHAPE_COLUMNS || shape == SHAPE_SCAN) return;
     AxisSet inner = e->phase->inner;
     if (!inner) return;
     AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
@@ -34,8 +35,9 @@ void emit_find_streams(Emitter *e) {
         const PhaseStore *store = &e->phase->stores[i];
         bool read = false;
         for (size_t p = 0; p < e->plan->phase_count; p++)
-            read |= plan_value_reads(e->plan, &e->plan->phases[p], store->array);
-        if (read || store->level != LEVEL_ELEMENT) continue;
+            read |= plan_value_reads(e->plan, &e->plan->phases[p], store->array) ||
+                    plan_gathers(e->plan, &e->plan->phases[p], store->array);
+        if (read || store->level != LEVEL_ELEMENT || store->kind == STORE_ADD) continue;
         static const char *const suffixes[] = {"block", "to", NULL};
         e->block_name[store->array] = emit_stem(e, e->field_name[store->array], suffixes);
         count++;
@@ -75,7 +77,8 @@ void emit_fours(Emitter *e, Text *loads, Text *stores) {
         const char *type = type_info[e->plan->arrays[i].type].c_name;
         bool stored = false;
         for (size_t s = 0; s < e->phase->store_count; s++)
-            if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT)
+            if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT &&
+                e->phase->stores[s].kind != STORE_ADD)
                 stored = true;
         const char *index =
             emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");

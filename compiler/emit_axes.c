@@ -10,25 +10,40 @@
 bool emit_touches(const Emitter *e, uint32_t array) {
     if (plan_value_reads(e->plan, e->phase, array)) return true;
     for (size_t i = 0; i < e->phase->store_count; i++)
-        if (e->phase->stores[i].array == array) return true;
+        if (e->phase->stores[i].array == array && e->phase->stores[i].kind != STORE_ADD)
+            return true;
     return false;
+}
+
+/* Whether what has `axes`, and is read or written along `walked` of them, lets a and b join. */
+static bool lets_join(AxisSet axes, AxisSet walked, int a, int b) {
+    AxisSet between = (((AxisSet)1 << b) - 1) & ~(((AxisSet)2 << a) - 1);
+    if ((walked >> a & 1) != (walked >> b & 1)) return false;
+    return !(walked >> a & 1) || !(axes & between);
+}
+
+static bool value_lets_join(const Emitter *e, ValueId v, int a, int b) {
+    const Value *value = &e->f->values[v];
+    if (value->op == OP_INDEX)
+        return value->payload != (uint64_t)a && value->payload != (uint64_t)b;
+    if (value->op == OP_POSITION)
+        return lets_join((AxisSet)value->payload, (AxisSet)value->payload, a, b);
+    if ((value->op != OP_GATHER && value->op != OP_SCATTER) || plan_is_read(e->plan, e->phase, v))
+        return true;
+    AxisSet axes = value->op == OP_GATHER ? e->f->values[value->arg[0]].axes : value->axes;
+    return lets_join(axes, axes & ~ir_listed(e->f, value->arg[1]), a, b);
 }
 
 /* Whether axis b, the next of its set after a, can be walked as one with it: every array has both
  * or neither, with nothing between, and no value asks for the coordinate of either. */
 static bool joins(const Emitter *e, int a, int b) {
     if (e->layout == LS_LAYOUT_STRIDED) return false;
-    AxisSet between = (((AxisSet)1 << b) - 1) & ~(((AxisSet)2 << a) - 1);
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         AxisSet axes = e->plan->arrays[i].axes;
-        if (!emit_touches(e, i)) continue;
-        if ((axes >> a & 1) != (axes >> b & 1)) return false;
-        if ((axes >> a & 1) && (axes & between)) return false;
+        if (emit_touches(e, i) && !lets_join(axes, axes, a, b)) return false;
     }
     for (ValueId v = 1; v < e->f->value_count; v++)
-        if (e->phase->needed[v] && e->f->values[v].op == OP_INDEX &&
-            (e->f->values[v].payload == (uint64_t)a || e->f->values[v].payload == (uint64_t)b))
-            return false;
+        if (e->phase->needed[v] && !value_lets_join(e, v, a, b)) return false;
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include "plan.h"
 #include "emit.h"
 
-static const char *const shape_names[SHAPE_COUNT] = {"scalar", "map", "rows", "columns"};
+static const char *const shape_names[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
 /* ---- sections ---- */
 
@@ -18,7 +18,14 @@ typedef struct Roots {
     size_t count, capacity;
 } Roots;
 
+/* A list stands for its values. */
 static void add_root(Emitter *e, Roots *roots, ValueId v) {
+    if (!v) return;
+    if (e->f->values[v].op == OP_LIST) {
+        add_root(e, roots, e->f->values[v].arg[0]);
+        add_root(e, roots, e->f->values[v].arg[1]);
+        return;
+    }
     roots->values =
         arena_grow(e->arena, roots->values, roots->count, &roots->capacity, sizeof *roots->values);
     roots->values[roots->count++] = v;
@@ -42,11 +49,12 @@ static void add_frontier(Emitter *e, Roots *roots, Level level) {
     }
     for (ValueId v = 1; v < e->f->value_count; v++) {
         if (!phase->needed[v] || phase->level[v] == level) continue;
-        for (int i = 0; i < op_info[e->f->values[v].op].arity; i++) {
-            ValueId arg = e->f->values[v].arg[i];
-            if (phase->needed[arg] && phase->level[arg] == level && !added[arg])
-                add_root(e, roots, arg);
-            added[arg] = true;
+        ValueId operands[3];
+        const size_t count = plan_operands(e->plan, phase, v, operands);
+        for (size_t i = 0; i < count; i++) {
+            if (phase->level[operands[i]] == level && !added[operands[i]])
+                add_root(e, roots, operands[i]);
+            added[operands[i]] = true;
         }
     }
 }
@@ -64,8 +72,8 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
             add_root(e, roots, v);
             continue;
         }
-        if (e->plan->array_of[v]) continue;
-        for (int i = 0; i < op_info[value->op].arity; i++) wanted[value->arg[i]] = true;
+        ValueId operands[3];
+        for (size_t i = emit_operands(e, v, operands); i-- > 0;) wanted[operands[i]] = true;
     }
 }
 
@@ -156,6 +164,11 @@ static const char *tail_text(Emitter *e) {
 
 /* ---- items of work ---- */
 
+/* Whether the last outer group is the columns that an item walks down at once. */
+static bool walks_columns(const Emitter *e) {
+    return e->phase->shape == SHAPE_COLUMNS || emit_in_loop_columns(e);
+}
+
 static void find_items(Emitter *e, PhaseText *text) {
     const Phase *phase = e->phase;
     ls_image_extent items = {.scale = 1};
@@ -187,10 +200,11 @@ static void find_items(Emitter *e, PhaseText *text) {
                          e->target->columns - 1, e->target->columns, inner);
         break;
     }
+    case SHAPE_SCAN: emit_scan_items(e, &items, text); break;
     default: text->item_count = "1"; break;
     }
     text->items = items;
-    text->item_cost = phase->shape == SHAPE_COLUMNS  ? 1024ull * e->target->columns
+    text->item_cost = walks_columns(e)               ? 1024ull * e->target->columns
                       : phase->shape == SHAPE_SCALAR ? 1
                                                      : 1024;
 }
@@ -209,9 +223,11 @@ static void open_phase(Emitter *e, uint32_t number) {
     e->uses = arena_alloc(e->arena, values * sizeof *e->uses);
     e->ready = arena_alloc(e->arena, values * sizeof *e->ready);
     e->two_passes = false;
+    e->scan_name = arena_alloc(e->arena, values * sizeof *e->scan_name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
     e->outer_count = emit_groups(e, e->phase->outer, e->outer);
     e->inner_count = emit_groups(e, e->phase->inner, e->inner);
+    emit_name_scans(e);
     emit_find_fours(e);
     e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
     emit_find_streams(e);
@@ -246,20 +262,20 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
 typedef struct Sections {
     bool simt, columns, map;
     unsigned before; /* the levels computed ahead of the element loop */
-    Text scalars, outer, row, loads, body, stores, fours, epilogue;
+    Text scalars, outer, running, start, row, loads, body, stores, fours, epilogue;
     const char *by_fours, *push, *tile, *finish;
     Text outer_decoded, decoded, leaf_push, pass_end, bases;
 } Sections;
 
 static Sections open_sections(Emitter *e) {
-    const bool simt = e->target->simt, columns = e->phase->shape == SHAPE_COLUMNS;
+    const bool simt = e->target->simt, columns = walks_columns(e);
     Sections s = {.simt = simt,
                   .columns = columns,
                   .map = simt && e->phase->shape == SHAPE_MAP,
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.scalars,  &s.outer, &s.row,          &s.loads,   &s.body,
-                           &s.stores,   &s.fours, &s.epilogue,     &s.decoded, &s.leaf_push,
-                           &s.pass_end, &s.bases, &s.outer_decoded};
+    Text *const texts[] = {&s.scalars, &s.outer,     &s.running,  &s.start, &s.row,
+                           &s.loads,   &s.body,      &s.stores,   &s.fours, &s.epilogue,
+                           &s.decoded, &s.leaf_push, &s.pass_end, &s.bases, &s.outer_decoded};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -275,10 +291,20 @@ static void values_before_loop(Emitter *e, Sections *s) {
     emit_section(e, &s->outer, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_OUTER);
 }
 
+/* Where the running values begin. */
+static void scans_start(Emitter *e, Sections *s) {
+    Roots roots = {0};
+    for (size_t i = 0; i < e->phase->scan_count; i++)
+        add_root(e, &roots, e->f->values[e->phase->scans[i]].arg[0]);
+    if (emit_in_loop_columns(e))
+        emit_section(e, &s->start, roots.values, roots.count, s->before, PLACE_OUTER);
+    emit_scans_start(e, &s->running, &s->start);
+}
+
 /* The condition before a store of the element loop: the second pass where there are two, and no
  * element past the end. */
 static const char *store_guard(const Emitter *e, const Sections *s) {
-    if (s->map) return "";
+    if (s->map || e->phase->shape == SHAPE_SCAN) return "";
     if (!s->simt) return e->two_passes ? "if (pass == 1) " : "";
     if (s->columns)
         return e->two_passes ? "if (pass == 1 && own_column < columns) "
@@ -290,6 +316,7 @@ static void element_loop(Emitter *e, Sections *s) {
     Roots roots = {0};
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         add_root(e, &roots, e->f->values[e->phase->reductions[i]].arg[0]);
+    for (size_t i = 0; i < e->phase->scan_count; i++) add_root(e, &roots, e->phase->scans[i]);
     add_stored(e, &roots, LEVEL_ELEMENT);
     if (emit_in_loop_columns(e)) {
         Roots rows = {0};
@@ -300,6 +327,7 @@ static void element_loop(Emitter *e, Sections *s) {
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
     emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
     emit_fours(e, &s->loads, &s->fours);
+    emit_scans_advance(e, &s->stores);
     s->push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
 }
 
@@ -320,7 +348,9 @@ static void values_after_loop(Emitter *e, Sections *s) {
 static void coordinates(Emitter *e, Sections *s) {
     emit_decode(e, &s->outer_decoded, e->outer, e->outer_count - (s->columns ? 1 : 0), "outer",
                 false);
-    if (s->map)
+    if (e->phase->shape == SHAPE_SCAN)
+        emit_decode(e, &s->decoded, e->inner, e->inner_count, "at", false);
+    else if (s->map)
         emit_coordinates(e, &s->decoded, s->body.data, s->stores.data, "");
     else if (s->simt && !s->columns)
         emit_element_coordinates(e, &s->decoded, "ls_least(first + e, inner - 1)", s->body.data,
@@ -357,6 +387,9 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"DECODE", s->decoded.data},
         {"BASES", s->bases.data},
         {"ROW", s->row.data},
+        {"AT", e->phase->reverse ? "inner - 1 - step" : "step"},
+        {"RUNNING", s->running.data},
+        {"START", s->start.data},
         {"STREAM", streams->decide.data},
         {"BLOCK", streamed ? "ls_least(last - at, stream ? 1024 : last - at)" : "(last - at)"},
         {"STREAM_BLOCKS", streams->blocks.data},
@@ -385,6 +418,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     };
     holes[0].text = emit_locals(e, holes, COUNT(holes));
     const char *shape = shape_names[e->phase->shape];
+    if (e->phase->shape == SHAPE_SCAN && column) shape = "scan_columns";
     emit_fill(e, out, arena_printf(e->arena, "kernel_%s.%s.k", shape, e->target->lanes), holes,
               COUNT(holes));
 }
@@ -395,6 +429,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     find_items(e, &result);
     Sections sections = open_sections(e);
     values_before_loop(e, &sections);
+    scans_start(e, &sections);
     element_loop(e, &sections);
     values_after_loop(e, &sections);
     coordinates(e, &sections);

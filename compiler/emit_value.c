@@ -29,7 +29,8 @@ static const char reserved[] =
     "a e c at end first last item outer outers inner tile tiles strip chunk chunks whole "
     "stream wide together batch begin columns width lane lanes row rows live count leaf part "
     "parts parent parents level mark run brothers complete pass own_column first_column "
-    "first_item last_item workers worker arguments min max abs threadIdx blockIdx blockDim "
+    "step first_tensor first_element first_item last_item workers worker arguments min max abs "
+    "threadIdx blockIdx blockDim "
     "gridDim NULL INFINITY NAN EOF";
 
 static size_t names_slot(const Names *names, const char *name) {
@@ -172,7 +173,10 @@ const char *emit_join_offset(Emitter *e, const char *a, const char *b) {
 }
 
 bool emit_in_loop_columns(const Emitter *e) {
-    return e->phase->shape == SHAPE_COLUMNS && !e->target->simt;
+    const Phase *phase = e->phase;
+    if (e->target->simt) return false;
+    return phase->shape == SHAPE_COLUMNS ||
+           (phase->shape == SHAPE_SCAN && phase->outer > phase->inner);
 }
 
 const char *emit_base(Emitter *e, uint32_t array) {
@@ -229,6 +233,20 @@ static const char *operation_text(Emitter *e, const Value *value) {
     case OP_CONST: return emit_constant(e, (Type)value->type, value->payload);
     case OP_SIZE: return e->size_name[value->payload];
     case OP_INDEX: return coordinate_of(e, value->payload);
+    case OP_POSITION: return emit_position(e, (AxisSet)value->payload);
+    case OP_FIRST: return value->payload ? "a->first_element" : "a->first_tensor";
+    case OP_RUNNING:
+    case OP_SCAN: return emit_scan_text(e, value);
+    case OP_GATHER: return emit_gather(e, value);
+    case OP_RANDOM_KEY:
+        return arena_printf(e->arena, "ls_random_key_u64(%s, %s, %" PRIu64 "u, %s)", arg[0], arg[1],
+                            value->payload, arg[2]);
+    case OP_ROUND_STOCHASTIC:
+        return arena_printf(e->arena, "ls_round_stochastic_%s(%s, %s)",
+                            type_info[value->payload].name, arg[0], arg[1]);
+    case OP_FROM_FIXED:
+        return arena_printf(e->arena, "ls_from_fixed_%s(%s, %s)", type_info[value->type].name,
+                            arg[0], arg[1]);
     case OP_BROADCAST: return arg[0];
     case OP_CAST:
         return arena_printf(e->arena, "ls_%s_from_%s(%s)", type_info[value->type].name,
@@ -280,16 +298,18 @@ static void quote_line(Emitter *e, Text *out, Range range) {
 }
 
 static bool is_load(const Emitter *e, ValueId v) {
-    const Value *value = &e->f->values[v];
-    if (value->op == OP_PARAMETER) return true;
-    if (!(op_info[value->op].flags & OP_REDUCTION)) return false;
-    for (size_t i = 0; i < e->phase->reduction_count; i++)
-        if (e->phase->reductions[i] == v) return false;
-    return true;
+    return plan_is_read(e->plan, e->phase, v);
 }
 
 static bool is_own_reduction(const Emitter *e, ValueId v) {
     return (op_info[e->f->values[v].op].flags & OP_REDUCTION) && !is_load(e, v);
+}
+
+/* Where a scan begins is computed before the loop that walks along it. */
+size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]) {
+    size_t count = plan_operands(e->plan, e->phase, v, operands);
+    if (count && e->f->values[v].op == OP_SCAN) operands[0] = operands[--count];
+    return count;
 }
 
 /* An expression without the brackets around all of it. */
@@ -308,13 +328,15 @@ const char *emit_bare(Emitter *e, const char *text) {
 static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept) {
     const Value *value = &e->f->values[v];
     bool load = is_load(e, v), infix = false;
+    if (!load && (value->op == OP_LIST || value->op == OP_SCATTER)) return; /* their users' text */
     const char *text = load ? load_text(e, v, place) : operation_text(e, value);
-    if (value->op == OP_CONST || value->op == OP_SIZE || value->op == OP_INDEX) {
+    if ((op_info[value->op].flags & OP_LEAF) && !load) {
         e->text_of[v] = text;
         return;
     }
     infix = strchr(text, ' ') && (op_info[value->op].flags & OP_INFIX);
-    if (!load && !kept && !value->name && e->uses[v] <= 1 && strlen(text) <= INLINE_LENGTH) {
+    bool may_stand_inside = !load && !kept && !value->name && value->op != OP_SCAN;
+    if (may_stand_inside && e->uses[v] <= 1 && strlen(text) <= INLINE_LENGTH) {
         e->text_of[v] = infix ? arena_printf(e->arena, "(%s)", text) : text;
         return;
     }
@@ -349,10 +371,11 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
             wanted[v] = false;
             continue;
         }
-        if (is_load(e, v)) continue;
-        for (int i = 0; i < op_info[f->values[v].op].arity; i++) {
-            wanted[f->values[v].arg[i]] = true;
-            e->uses[f->values[v].arg[i]]++;
+        ValueId operands[3];
+        for (size_t i = emit_operands(e, v, operands); i-- > 0;) {
+            wanted[operands[i]] = true;
+            /* an index is compared and used */
+            e->uses[operands[i]] += f->values[v].op == OP_LIST ? 2 : 1;
         }
     }
     e->last_line = 0;
@@ -374,7 +397,12 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
     for (size_t i = 0; i < e->phase->store_count; i++) {
         const PhaseStore *store = &e->phase->stores[i];
         if (store->level != level) continue;
-        const char *value = emit_bare(e, e->text_of[emit_stored(e, store)]);
+        if (store->kind == STORE_ADD) {
+            emit_scatter(e, out, store, guard);
+            continue;
+        }
+        const char *value =
+            store->kind == STORE_CLEAR ? "0" : emit_bare(e, e->text_of[emit_stored(e, store)]);
         if (place == PLACE_ELEMENT && e->four[store->array]) {
             text_printf(out, "%s.at[e] = %s;\n", e->four_name[store->array], value);
             continue;

@@ -18,6 +18,9 @@ LS_FN i64 ls_divide(i64 a, i64 b) {
 
 LS_FN i64 ls_least(i64 a, i64 b) { return a < b ? a : b; }
 
+/* Whether an index is one of an axis of that length. */
+LS_FN int ls_inside(i64 index, i64 size) { return (u64)index < (u64)size; }
+
 /* Tiles of a run of n elements: at least one, so that nothing reduces to the identity. */
 LS_FN i64 ls_tiles(i64 n) { return n <= 1024 ? 1 : (n + 1023) / 1024; }
 

@@ -5,6 +5,15 @@
 #define LS_RUN(phase) phase(a, first_item, last_item, workers);
 #define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1);
 
+/* Adds to a sum that other workers add to as well; they wrap alike in any order. */
+#define LS_ADD(sums, at, value) ls_add_to((u64 *)&(sums)[at], (u64)(value), workers)
+LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {
+    if (workers == 1)
+        *sum += value;
+    else
+        __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+}
+
 /* From this many bytes of results on that nobody reads back, a kernel writes them past the caches: a
  * plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the nearest
  * cache and sent off whole. */

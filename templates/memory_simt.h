@@ -12,6 +12,9 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 LS_FN i64 ls_first_element(void) { return (i64)ls_block() * ls_threads() + ls_thread(); }
 LS_FN i64 ls_element_step(void) { return (i64)ls_blocks() * ls_threads(); }
 
+/* Adds to a sum that other lanes add to as well; they wrap alike in any order. */
+#define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
+
 /* Before a loop that is not worth unrolling. */
 #define LS_ROLLED _Pragma("unroll 1")
 

@@ -133,5 +133,10 @@ LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {
     *counter = before + value;
     return before;
 }
+LS_FN u64 ls_atomic_add_u64(u64 *counter, u64 value) {
+    u64 before = *counter;
+    *counter = before + value;
+    return before;
+}
 
 #endif

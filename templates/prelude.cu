@@ -131,5 +131,8 @@ LS_FN void ls_fence(void) {
 LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {
     return atomicAdd(counter, value);
 }
+LS_FN u64 ls_atomic_add_u64(u64 *counter, u64 value) {
+    return atomicAdd(counter, value);
+}
 
 #endif

@@ -169,5 +169,8 @@ LS_FN void ls_fence(void) {
 LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {
     return __hip_atomic_fetch_add(counter, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+LS_FN u64 ls_atomic_add_u64(u64 *counter, u64 value) {
+    return __hip_atomic_fetch_add(counter, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
 
 #endif

@@ -99,6 +99,11 @@ static inline unsigned atomicAdd(unsigned *counter, unsigned value) {
     *counter = before + value;
     return before;
 }
+static inline unsigned long long atomicAdd(unsigned long long *counter, unsigned long long value) {
+    unsigned long long before = *counter;
+    *counter = before + value;
+    return before;
+}
 
 #elif defined(SIMT_HIP)
 
@@ -124,8 +129,8 @@ static inline int __builtin_simt_ds_bpermute(int address, int value) {
 #undef __HIP_MEMORY_SCOPE_AGENT
 #define __HIP_MEMORY_SCOPE_AGENT 0
 #define __hip_atomic_fetch_add(counter, value, order, scope) simt_atomic_add(counter, value)
-static inline unsigned simt_atomic_add(unsigned *counter, unsigned value) {
-    unsigned before = *counter;
+template <class T> static T simt_atomic_add(T *counter, T value) {
+    T before = *counter;
     *counter = before + value;
     return before;
 }
