@@ -91,7 +91,7 @@ static ls_status take(Search *s, size_t axis, int64_t length, const char *name) 
                          "%s: axis `%s` of step `%s` is %lld in `%s` and %lld in `%s`", s->call,
                          axis_name(s, axis), image->step, (long long)*size, s->giver[axis],
                          (long long)length, name);
-    s->giver[axis] = name;
+    if (!s->giver[axis]) s->giver[axis] = name;
     *size = length;
     return LS_OK;
 }

@@ -147,6 +147,136 @@ static const ls_image_variant fixed_variants[] = {
 const ls_image image_fixed =
     IMAGE("fixed", "cpu", fixed_axes, 2, fixed_parameters, fixed_variants, 2);
 
+/* lists: words are t, n, p, g, w, decay, lr, total, then the temporaries step and parts, then the
+ * table and its count. */
+static void lists_run(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
+                      uint32_t workers) {
+    const uint64_t *words = arguments;
+    const int64_t *n = (const int64_t *)(uintptr_t)words[1];
+    float *const *p = (float *const *)(uintptr_t)words[2];
+    float *const *g = (float *const *)(uintptr_t)words[3];
+    float *const *w = (float *const *)(uintptr_t)words[4];
+    const float *decay = (const float *)(uintptr_t)words[5];
+    const float lr = *(const float *)(uintptr_t)words[6];
+    float *const *change = (float *const *)(uintptr_t)words[8];
+    double *parts = (double *)(uintptr_t)words[9];
+    const ls_image_entry *entries = (const ls_image_entry *)(uintptr_t)words[10];
+    (void)worker, (void)workers;
+    assert_true(last <= words[11]);
+    for (uint64_t i = first; i < last; i++) {
+        int64_t tensor = entries[i].tensor, begin = entries[i].item * LIST_TILE;
+        assert_true(tensor >= 0 && tensor < (int64_t)words[0] && begin < n[tensor]);
+        parts[i] = 0;
+        for (int64_t k = begin; k < n[tensor] && k < begin + LIST_TILE; k++) {
+            change[tensor][k] = lr * (g[tensor][k] + decay[tensor] * p[tensor][k]);
+            p[tensor][k] -= change[tensor][k];
+            w[tensor][k] = p[tensor][k];
+            parts[i] += (double)p[tensor][k];
+        }
+    }
+}
+
+static void lists_finish(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
+                         uint32_t workers) {
+    const uint64_t *words = arguments;
+    const double *parts = (const double *)(uintptr_t)words[9];
+    double total = 0;
+    (void)first, (void)last, (void)worker, (void)workers;
+    for (uint64_t i = 0; i < words[11]; i++) total += parts[i];
+    *(double *)(uintptr_t)words[7] = total;
+}
+
+static const ls_image_axis lists_axes[] = {{.name = "t", .fixed = -1},
+                                           {.name = "n", .fixed = -1, .parent = 1}};
+static const uint8_t first_axis[] = {0};
+static const ls_image_parameter lists_parameters[] = {
+    {"p", LS_INOUT, LS_F32, 2, both, 0, 0, 1}, {"g", LS_IN, LS_F32, 2, both, 0, 0, 2},
+    {"w", LS_OUT, LS_F32, 2, both, 0, 0, 3},   {"decay", LS_IN, LS_F32, 1, first_axis, 0, 0, 4},
+    {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5},   {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6},
+};
+#define TILES(scale) \
+    { scale, 1, {{2, 0, LIST_TILE}}, 1 /* t */ }
+static const ls_image_kernel lists_kernels[] = {
+    {"lists", TILES(1), 1, 128, 4, 0, LIST_TILE},
+    {"lists_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1},
+};
+static const ls_image_temporary lists_temporaries[] = {
+    {"change", {4, 1, {{2, 0, 1}}, 1}, 0, 1},
+    {"parts", TILES(8), 0, 0},
+};
+static const ls_image_table lists_tables[] = {{TILES(1)}};
+static const Function lists_functions[] = {lists_run, lists_finish};
+#define LISTS(name_, layout_)                                                             \
+    {                                                                                     \
+        .name = name_, .layout = layout_, .work_limit = UINT64_MAX, .temporary_count = 2, \
+        .temporaries = lists_temporaries, .kernel_count = 2, .kernels = lists_kernels,    \
+        .functions = lists_functions, .table_count = 1, .tables = lists_tables            \
+    }
+static const ls_image_variant lists_variants[] = {LISTS("tiles, dense", LS_LAYOUT_DENSE),
+                                                  LISTS("tiles, strided", LS_LAYOUT_STRIDED)};
+const ls_image image_lists =
+    IMAGE("lists", "cpu", lists_axes, 2, lists_parameters, lists_variants, 2);
+
+/* shapes: axes by number. */
+enum { T, R, C, V, N, Q, K, H, W, B, D, E };
+static const ls_image_term r_times_c[] = {
+    {LS_TERM_AXIS, R}, {LS_TERM_AXIS, C}, {LS_TERM_MULTIPLY, 0}};
+static const ls_image_term two_h_and_one[] = {{LS_TERM_NUMBER, 2},
+                                              {LS_TERM_AXIS, H},
+                                              {LS_TERM_MULTIPLY, 0},
+                                              {LS_TERM_NUMBER, 1},
+                                              {LS_TERM_ADD, 0}};
+static const ls_image_axis shapes_axes[] = {
+    [T] = {.name = "t", .fixed = -1},
+    [R] = {.name = "r", .fixed = -1, .parent = 1 + T},
+    [C] = {.name = "c", .fixed = -1, .parent = 1 + T},
+    [V] = {.name = "v", .fixed = -1, .parent = 1 + T, .terms = r_times_c, .term_count = 3},
+    [N] = {.name = "n", .fixed = -1, .length = 4},
+    [Q] = {.name = "q", .fixed = -1, .whole = 1 + N, .length = 4},
+    [K] = {.name = "k", .fixed = 4, .parent = 1 + Q, .whole = 1 + N, .length = 4},
+    [H] = {.name = "h", .fixed = -1},
+    [W] = {.name = "w", .fixed = -1, .terms = two_h_and_one, .term_count = 5},
+    [B] = {.name = "b", .fixed = -1, .parent = 1 + T, .length = 2},
+    [D] = {.name = "d", .fixed = -1, .parent = 1 + T, .whole = 1 + B, .length = 2},
+    [E] = {.name = "e", .fixed = 2, .parent = 1 + D, .whole = 1 + B, .length = 2},
+};
+static const uint8_t t_r_c[] = {T, R, C}, t_v[] = {T, V}, only_n[] = {N}, only_q[] = {Q},
+                     q_k[] = {Q, K}, only_h[] = {H}, only_w[] = {W}, t_b[] = {T, B}, t_d[] = {T, D},
+                     t_d_e[] = {T, D, E}, t_r_h[] = {T, R, H};
+static const ls_image_parameter shapes_parameters[] = {
+    {"matrix", LS_IN, LS_F32, 3, t_r_c, 0, 0, 1},  {"flat", LS_OUT, LS_F32, 2, t_v, 0, 0, 2},
+    {"x", LS_OUT, LS_F32, 1, only_n, 0, 0, 3},     {"scale", LS_OUT, LS_F32, 1, only_q, 0, 0, 4},
+    {"packed", LS_IN, LS_F32, 2, q_k, 0, 0, 5},    {"half", LS_IN, LS_F32, 1, only_h, 0, 0, 6},
+    {"gates", LS_OUT, LS_F32, 1, only_w, 0, 0, 7}, {"blocked", LS_OUT, LS_F32, 2, t_b, 0, 0, 8},
+    {"most", LS_OUT, LS_F32, 2, t_d, 0, 0, 9},     {"tiles", LS_IN, LS_F32, 3, t_d_e, 0, 0, 10},
+    {"rows", LS_OUT, LS_F32, 3, t_r_h, 0, 0, 11},
+};
+uint64_t shapes_words[SHAPES_WORDS];
+static void shapes_run(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
+                       uint32_t workers) {
+    (void)first, (void)last, (void)worker, (void)workers;
+    memcpy(shapes_words, arguments, (ROWS_OF(shapes_axes) + ROWS_OF(shapes_parameters) + 2) * 8);
+}
+static const Function shapes_functions[] = {shapes_run};
+static const ls_image_kernel shapes_kernel[] = {{"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1}};
+static const ls_image_variant shapes_variants[] = {{.name = "only",
+                                                    .layout = LS_LAYOUT_DENSE,
+                                                    .work_limit = UINT64_MAX,
+                                                    .kernel_count = 1,
+                                                    .kernels = shapes_kernel,
+                                                    .functions = shapes_functions}};
+const ls_image image_shapes = {.version = LS_IMAGE_VERSION,
+                               .step = "shapes",
+                               .target = "cpu",
+                               .source_file = "shapes.step",
+                               .axis_count = ROWS_OF(shapes_axes),
+                               .axes = shapes_axes,
+                               .parameter_count = ROWS_OF(shapes_parameters),
+                               .parameters = shapes_parameters,
+                               .variant_count = 1,
+                               .variants = shapes_variants,
+                               .draws = 1};
+
 static void cells_run(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
                       uint32_t workers) {
     const uint64_t *words = arguments;

@@ -28,6 +28,20 @@ extern const ls_image image_cells;
  */
 extern const ls_image image_environment;
 
+/* step lists[t, n of t](inout p: f32[t, n], g: f32[t, n], out w: f32[t, n], decay: f32[t], lr: f32,
+ *                       out total: f64)
+ * p -= lr * (g + decay * p); w = p; total = sum(p): in tiles of LIST_TILE elements, through a
+ * temporary over the list and one part a tile. One dense variant and one for any alignment. */
+enum { LIST_TILE = 4 };
+extern const ls_image image_lists;
+/* step shapes[t, r of t, c of t, v of t = r * c, n as (q, k = 4), h, w = 2 * h + 1, b of t as
+ *             (d, e = 2)]
+ * with a parameter over each set of axes that may stand in a list; the kernel only keeps its
+ * arguments in shapes_words. */
+enum { SHAPES_WORDS = 64 };
+extern uint64_t shapes_words[SHAPES_WORDS];
+extern const ls_image image_shapes;
+
 #define ROWS_OF(table) ((uint32_t)(sizeof(table) / sizeof(table)[0]))
 /* An image of one step, called as its file is, from tables; what is not named is 0. */
 #define IMAGE(step_, target_, axes_, axis_count_, parameters_, variants_, variant_count_)  \

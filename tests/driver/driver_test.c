@@ -37,10 +37,31 @@ static const ls_image_variant variants[] = {
 static const ls_image image = IMAGE("drive", TARGET, axis, 1, parameters, variants, 1);
 static const ls_image *const images[] = {&image};
 
+/* The lists of the fixtures, in code for this device. */
+static ls_image list_image;
+static ls_image_variant list_variant;
+static const ls_image *const list_images[] = {&list_image};
+
+static void make_list_image(void) {
+    list_image = image_lists;
+    list_variant = image_lists.variants[0];
+    list_variant.code = code;
+    list_variant.code_size = sizeof code;
+    list_variant.functions = NULL;
+    list_image.target = TARGET;
+    list_image.variant_count = 1;
+    list_image.variants = &list_variant;
+}
+
 static unsigned grids[2], blocks[2];
 
 /* The stand-in's device memory is the host's, so a hook can be the kernel. */
 static void hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
+    if (strncmp(kernel, "lists", 5) == 0) {
+        CpuFunction run = image_lists.variants[0].functions[strcmp(kernel, "lists") != 0];
+        run(words, 0, words[11], 0, 1);
+        return;
+    }
     int64_t *counter = (int64_t *)(uintptr_t)words[2];
     size_t which = strcmp(kernel, "drive_end") == 0;
     grids[which] = grid;
@@ -97,6 +118,12 @@ typedef struct Session {
     void *p;
 } Session;
 
+#define DO(call)                              \
+    do {                                      \
+        ls_status status_ = (call);           \
+        if (status_ != LS_OK) return status_; \
+    } while (0)
+
 /* One of everything the driver does. Stops at the first error. */
 static ls_status use_everything(Session *s) {
     const int64_t length = 20500;
@@ -104,11 +131,6 @@ static ls_status use_everything(Session *s) {
     uint8_t flag = 1;
     double ms = 0;
     char bytes[64] = "";
-#define DO(call)                              \
-    do {                                      \
-        ls_status status_ = (call);           \
-        if (status_ != LS_OK) return status_; \
-    } while (0)
     DO(ls_context_create(DEVICE ":1", NULL, &s->context));
     DO(ls_alloc(s->context, (size_t)length * 4, &s->p));
     DO(ls_fill_zero(s->context, s->p, 64));
@@ -140,7 +162,6 @@ static ls_status use_everything(Session *s) {
     assert_int_equal(counted, 8);
     DO(ls_synchronize(s->context));
     return LS_OK;
-#undef DO
 }
 
 static void close_session(Session *s) {
@@ -241,6 +262,79 @@ static void every_call_fails_once(void **state) {
     }
     assert_true(n > 60);
     assert_true(reported > 50);
+}
+
+/* Lists: bound, launched, captured, bound to other tensors, launched again. */
+static ls_status use_lists(Session *s) {
+    static const int64_t lengths[3] = {5, 0, 9};
+    static _Alignas(64) float first[64], second[64], g[64];
+    ls_tensor p[3], other[3], changes[3], output[3];
+    size_t count;
+    for (int i = 0; i < 3; i++) {
+        p[i] = tensor_of(first + 16 * i, LS_F32, 1, &lengths[i]);
+        other[i] = tensor_of(second + 16 * i, LS_F32, 1, &lengths[i]);
+        changes[i] = tensor_of(g + 16 * i, LS_F32, 1, &lengths[i]);
+    }
+    for (int i = 0; i < 64; i++) first[i] = second[i] = 8, g[i] = 1;
+    make_list_image();
+    DO(ls_context_create(DEVICE, NULL, &s->context));
+    DO(ls_program_from_images(s->context, list_images, 1, NULL, NULL, NULL, &s->program));
+    DO(ls_step_create(s->program, "lists", &s->step));
+    DO(ls_step_bind_list(s->step, "p", p, 3));
+    DO(ls_step_bind_list(s->step, "g", changes, 3));
+    DO(ls_step_set_number(s->step, "decay", 0));
+    DO(ls_step_set_number(s->step, "lr", 1));
+    DO(ls_step_prepare(s->step));
+    long copies = control->copies_in;
+    DO(ls_step_bind_list(s->step, "p", p, 3)); /* the same again */
+    DO(ls_step_launch(s->step));
+    assert_int_equal(control->copies_in, copies);
+    DO(ls_graph_begin(s->context));
+    ls_status status = ls_step_launch(s->step);
+    ls_status ended = ls_graph_end(s->context, &s->graph);
+    if (status != LS_OK) return status;
+    DO(ended);
+    DO(ls_step_bind_list(s->step, "p", other, 3)); /* the same lengths: pointers alone are copied */
+    DO(ls_step_prepare(s->step));
+    assert_int_equal(control->copies_in, copies + 1);
+    DO(ls_step_launch(s->step));
+    DO(ls_graph_launch(s->graph));
+    DO(ls_step_bind_list(s->step, "p", other, 1));
+    DO(ls_step_bind_list(s->step, "g", changes, 1));
+    DO(ls_step_launch(s->step));
+    DO(ls_step_output_list(s->step, "w", output, 3, &count));
+    assert_int_equal(count, 1);
+    assert_true(first[0] == 6 && second[0] == 6 && second[40] == 7);
+    return LS_OK;
+}
+
+static void lists(void **state) {
+    (void)state;
+    reset();
+    Session s = {0};
+    EXPECT_OK(s.context, use_lists(&s));
+    close_session(&s);
+    assert_nothing_left();
+    long n = 0, reported = 0;
+    for (bool reached = true; reached;) {
+        reset();
+        control->fail_at = ++n;
+        control->fail_with = STAND_IN_ERROR;
+        s = (Session){0};
+        ls_status status = use_lists(&s);
+        reached = control->calls >= n;
+        if (reached && status == LS_OK && !gives_up(control->failed))
+            fail_msg("call %ld, %s: its failure went unnoticed", n, control->failed_name);
+        if (status != LS_OK) {
+            reported++;
+            assert_int_equal(status, LS_ERROR_DEVICE);
+        }
+        close_session(&s);
+        reached = reached || control->calls >= n;
+        assert_nothing_left();
+    }
+    assert_true(n > 60);
+    assert_true(reported > 40);
 }
 
 static void foreign_stream(void **state) {
@@ -441,6 +535,7 @@ int main(void) {
         cmocka_unit_test(whole_path),
         cmocka_unit_test(every_call_is_used),
         cmocka_unit_test(every_call_fails_once),
+        cmocka_unit_test(lists),
         cmocka_unit_test(foreign_stream),
         cmocka_unit_test(capture_that_is_spoilt),
         cmocka_unit_test(listing),

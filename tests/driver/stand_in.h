@@ -28,7 +28,7 @@ typedef struct StandIn {
     unsigned char called[VERB_COUNT];
     long contexts, streams, allocations, modules, events, recordings, graphs; /* alive */
     long strays; /* things given up while their device was not current */
-    long launches, graph_launches;
+    long launches, graph_launches, copies_in;
     int capture_mode;
     unsigned stream_flags;
 } StandIn;
