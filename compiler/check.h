@@ -168,7 +168,14 @@ Typed *read_symbol(Checker *c, Symbol *symbol, Range range);
 Typed *unknown_name(Checker *c, const Name *name, Range range);
 
 /* check_call.c */
+CheckCall check_number, check_float;
 Typed *check_call(Checker *c, const Node *node);
+Typed *unknown_function(Checker *c, const Node *node);
+/* A call of the file's function on these values, which may be errors. */
+Typed *call_fn_on(Checker *c, const Node *node, const Item *fn, Typed **arguments);
+/* The arguments of a call, checked; true when they are as many as wanted and right. */
+bool check_list(Checker *c, const Node *node, const char *name, size_t least, size_t most,
+                Typed **arguments);
 void builtins_open(Checker *c);
 const Builtin *find_builtin(Checker *c,
                             const Name *name); /* NULL where a user's function hides it */
@@ -198,6 +205,7 @@ bool refuse_running(Checker *c, const Typed *a, const char *what);
 
 /* check_grad.c */
 CheckCall check_grad;
+Typed *check_prime(Checker *c, const Node *node); /* f'(x) */
 /* `let a, b = grad(e, x, y)`: `count` values; false after an error. */
 bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
 

@@ -11,8 +11,8 @@
 
 /* ---- the functions of the language ---- */
 
-static CheckCall check_number, check_float, check_test, check_bits, check_shift, check_pow,
-    check_lerp, check_float_bits, check_from_bits, check_stop_gradient, check_later;
+static CheckCall check_test, check_bits, check_shift, check_pow, check_lerp, check_float_bits,
+    check_from_bits, check_stop_gradient, check_later;
 
 static const Builtin builtins[] = {
 #define X(name, handler, least, most, f64, op) {#name, check_##handler, least, most, f64, OP_##op},
@@ -47,8 +47,8 @@ static const char *plural(Checker *c, size_t least, size_t most) {
 }
 
 /* Checks every argument, also of a call that is wrong; true when all are there and right. */
-static bool check_list(Checker *c, const Node *node, const char *name, size_t least, size_t most,
-                       Typed **arguments) {
+bool check_list(Checker *c, const Node *node, const char *name, size_t least, size_t most,
+                Typed **arguments) {
     size_t count = count_arguments(node), i = 0;
     bool fine = true;
     if (count < least || count > most) {
@@ -100,10 +100,10 @@ static Typed *operation(Checker *c, const Node *node, const Builtin *builtin, Ac
                     arguments[2], 0, node->range);
 }
 
-static Typed *check_number(Checker *c, const Node *node, const Builtin *builtin) {
+Typed *check_number(Checker *c, const Node *node, const Builtin *builtin) {
     return operation(c, node, builtin, ACCEPT_NUMBER, TYPE_NONE);
 }
-static Typed *check_float(Checker *c, const Node *node, const Builtin *builtin) {
+Typed *check_float(Checker *c, const Node *node, const Builtin *builtin) {
     return operation(c, node, builtin, ACCEPT_FLOAT, TYPE_NONE);
 }
 static Typed *check_test(Checker *c, const Node *node, const Builtin *builtin) {
@@ -355,24 +355,16 @@ static Instance *instance_for(Checker *c, const Node *node, const Item *fn, Type
     return instance;
 }
 
-static Typed *call_fn(Checker *c, const Node *node, const Item *fn) {
-    size_t count = fn->parameter_count, i = 0;
-    Typed **arguments = arena_alloc(c->arena, count * sizeof(Typed *));
-    if (node->has_brackets) {
-        complain(c, ERROR_NO_AXES_HERE, node->at, fn->name->text);
-        return &c->error;
-    }
-    if (count_arguments(node) != count || fn->damaged) {
-        check_list(c, node, fn->name->text, count, count, arguments);
-        return &c->error;
-    }
-    bool fine = check_list(c, node, fn->name->text, count, count, arguments);
+Typed *call_fn_on(Checker *c, const Node *node, const Item *fn, Typed **arguments) {
+    bool fine = true;
+    size_t i = 0;
     for (const Entry *entry = fn->parameters; entry; entry = entry->next, i++) {
-        if (!entry->type) continue;
-        const char *target = arena_printf(c->arena, "`%s: %s` of `%s`", entry->name->text,
-                                          entry->type->text, fn->name->text);
-        Type type = type_info[entry->type->type].compute;
-        arguments[i] = convert_argument(c, arguments[i], type, target);
+        if (entry->type) {
+            const char *target = arena_printf(c->arena, "`%s: %s` of `%s`", entry->name->text,
+                                              entry->type->text, fn->name->text);
+            Type type = type_info[entry->type->type].compute;
+            arguments[i] = convert_argument(c, arguments[i], type, target);
+        }
         fine &= !is_error(arguments[i]);
     }
     Instance *instance = instance_for(c, node, fn, arguments);
@@ -387,6 +379,18 @@ static Typed *call_fn(Checker *c, const Node *node, const Item *fn) {
     return value;
 }
 
+static Typed *call_fn(Checker *c, const Node *node, const Item *fn) {
+    size_t count = fn->parameter_count;
+    Typed **arguments = arena_alloc(c->arena, count * sizeof(Typed *));
+    if (node->has_brackets) {
+        complain(c, ERROR_NO_AXES_HERE, node->at, fn->name->text);
+        return &c->error;
+    }
+    bool there = count_arguments(node) == count && !fn->damaged;
+    check_list(c, node, fn->name->text, count, count, arguments);
+    return there ? call_fn_on(c, node, fn, arguments) : &c->error;
+}
+
 /* With arguments about which nothing is known: what remains to be checked is the names. */
 void check_fn_alone(Checker *c, const Item *fn) {
     Symbol *symbol = scope_find_here(&fn->unit->functions, fn->name);
@@ -398,7 +402,7 @@ void check_fn_alone(Checker *c, const Item *fn) {
 
 /* ---- any call ---- */
 
-static Typed *unknown_function(Checker *c, const Node *node) {
+Typed *unknown_function(Checker *c, const Node *node) {
     const char *name = node->name->text;
     if (node->qualifier) {
         unknown_member(c, node->qualifier, node->name, node->at);

@@ -251,10 +251,6 @@ static Typed *check_broken(Checker *c, const Node *node) {
     (void)node;
     return &c->error;
 }
-static Typed *check_prime(Checker *c, const Node *node) {
-    return not_supported(c, node->range, "the derivative of a function, `f'(x)`, is");
-}
-
 static Typed *(*const by_kind[])(Checker *, const Node *) = {
     [NODE_ERROR] = check_broken,        [NODE_INTEGER] = check_integer,
     [NODE_FLOAT] = check_float_literal, [NODE_BOOL] = check_bool,

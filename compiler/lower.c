@@ -154,6 +154,7 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     if (op == OP_RUNNING) return args[0] ? args[0] : ir_running(f, (Type)a->type, a->axes);
     if (op == OP_LIST) return ir_list(f, args[0], args[1], a->payload);
     if (op == OP_GATHER) return ir_gather(f, with_axes(l, args[0], a->args[0]), args[1]);
+    if (op == OP_GRAD) args[0] = with_axes(l, args[0], a->args[0]);
     if (op == OP_SCAN)
         return ir_scan(f, args[0], args[1], args[2], (uint32_t)a->payload & (SCAN_REVERSE - 1),
                        a->payload & SCAN_REVERSE);
