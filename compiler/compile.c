@@ -52,8 +52,13 @@ static void step_ir(ls_compilation *c, size_t number) {
     step->derived = derive(step->lowered);
     ir_check(step->derived, STAGE_DERIVED);
     dump_ir(c, step->derived, "2-derived.ir", &lowered, &derived);
-    step->simplified = simplify(step->derived);
-    ir_check(step->simplified, STAGE_SIMPLIFIED);
+    Function *once = simplify(step->derived);
+    ir_check(once, STAGE_SIMPLIFIED);
+    Function *gathered = gather(once);
+    if (!gathered) return;
+    ir_check(gathered, STAGE_GATHERED);
+    step->simplified = gathered == once ? once : simplify(gathered);
+    ir_check(step->simplified, STAGE_GATHERED);
     dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
 }
 

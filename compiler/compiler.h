@@ -1,6 +1,7 @@
 /* compiler.h: the compiler's table of contents.
  *
- * A `.step` file goes lex -> parse -> check -> lower -> derive -> simplify -> plan -> emit -> rtc;
+ * A `.step` file goes lex -> parse -> check -> lower -> derive -> simplify -> gather -> plan -> emit ->
+ * rtc;
  * the order is compile.c's, no pass calls another. Each heading below is a file. Nothing here is
  * global mutable state: everything hangs on a Compiler, whose arenas are dropped whole. */
 #ifndef COMPILER_H
@@ -319,7 +320,7 @@ extern const char *const ir_first_names[2];
 Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source);
 
 /* ir_check.c: what is legal when. Calls bug() with the value and the rule it breaks. */
-typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_GATHERED, STAGE_SIMPLIFIED } Stage;
+typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_SIMPLIFIED, STAGE_GATHERED } Stage;
 void ir_check(const Function *f, Stage stage);
 /* The rule that the operation breaks on its operands, or NULL: its type and axes follow from them.
  */
@@ -352,12 +353,15 @@ const Formula *formula_read(Compiler *compiler, Arena *arena, const char **text)
 ValueId formula_build(Function *f, const Formula *formula, const ValueId names[26], Type type);
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
- * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
- * Each returns a new function in the same arena. */
+ * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
+ * simplify keeps it so. NULL after a diagnostic; f itself when it has no gather.
+ * Each returns a function in the same arena. */
 Function *derive(Function *f);
-Function *gather(const Function *f);
 Function *simplify(Function *f);
+Function *gather(Function *f);
+/* whether the list's indices of these axes are in range; 0 when it lists none of them */
+ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
 
 /* plan.c: which kernels. See there for what a phase is. */
 typedef struct Plan Plan;

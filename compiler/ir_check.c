@@ -10,14 +10,14 @@
  *                   within its axes
  *   after lower     every `out` is stored
  *   after derive    also no GRAD, MARK, STOP_GRADIENT or CLAMP
- *   after gather    also the source of a GATHER is a parameter, a reduction, a scan or a scatter
- *   after simplify  also every value is needed by a store, and no reduction is over no axes */
+ *   after simplify  also every value is needed by a store, and no reduction is over no axes
+ *   after gather    also the source of a GATHER is a parameter, a reduction, a scan or a scatter */
 #include "compiler.h"
 
 static const char *const stage_names[] = {[STAGE_LOWERED] = "lower",
                                           [STAGE_DERIVED] = "derive",
-                                          [STAGE_GATHERED] = "gather",
-                                          [STAGE_SIMPLIFIED] = "simplify"};
+                                          [STAGE_SIMPLIFIED] = "simplify",
+                                          [STAGE_GATHERED] = "gather"};
 
 /* The first stage at which an operation is no longer legal. */
 static const struct {

@@ -1,7 +1,7 @@
 /* simplify.c: rewrite rules that keep every bit, and removal of what no store needs.
  *
- * Needs a derived function; gives one with the same stores' values. Each value is rebuilt on its
- * simplified operands and the rules are tried on it until none applies.
+ * Needs a derived function, gathered or not; gives one with the same stores' values. Each value is
+ * rebuilt on its simplified operands and the rules are tried on it until none applies.
  *
  * For a new rule:
  *   it changes no bit of any result, for NaN, infinities, zeros of both signs and overflow alike
@@ -204,32 +204,75 @@ static ValueId reduce_nothing(Function *f, const Value *v) {
     return ir_op(f, OP_ADD, v->arg[0], ir_constant_number(f, (Type)v->type, 0.0), 0);
 }
 
-/* reduction[k](broadcast x) -> broadcast reduction[k](x), for the axes that are not reduced. */
+/* reduction[k](broadcast x) -> broadcast reduction[k](x), for the axes that are not reduced and on
+ * which none of those hangs. */
 static ValueId reduce_broadcast(Function *f, const Value *v) {
     Value operand = f->values[v->arg[0]];
     if (!(op_info[v->op].flags & OP_REDUCTION) || operand.op != OP_BROADCAST) return 0;
-    ValueId x = ir_broadcast(f, operand.arg[0], (AxisSet)v->payload);
+    ValueId x = ir_broadcast(f, operand.arg[0], ir_closure(f, (AxisSet)v->payload));
     if (f->values[x].axes == operand.axes) return 0;
     return ir_reduce(f, (Op)v->op, x, (AxisSet)v->payload);
 }
 
-/* op(broadcast x, y) -> broadcast op(x, y); where y has the axes, the broadcast is gone. */
+/* index(k) >= 0 -> true; index(k) < size(k) -> true */
+static ValueId index_in_range(Function *f, const Value *v) {
+    const Value *a = &f->values[v->arg[0]], *b = &f->values[v->arg[1]];
+    bool counts = a->op == OP_INDEX || a->op == OP_POSITION || a->op == OP_SIZE;
+    bool least = v->op == OP_GE && counts && b->op == OP_CONST && b->payload == 0;
+    bool most = v->op == OP_LT && a->op == OP_INDEX && b->op == OP_SIZE && a->payload == b->payload;
+    return least || most ? ir_constant(f, TYPE_BOOL, 1) : 0;
+}
+
+/* A list whose entries, where they are broadcasts, are what was broadcast. */
+static ValueId narrow_list(Function *f, ValueId list) {
+    if (list == 0) return 0;
+    Value v = f->values[list], entry = f->values[v.arg[0]];
+    ValueId value = entry.op == OP_BROADCAST ? entry.arg[0] : v.arg[0];
+    return ir_list(f, value, narrow_list(f, v.arg[1]), v.payload);
+}
+
+/* op(broadcast x, y) -> broadcast op(x, y); where y has the axes, the broadcast is gone. In the
+ * list of a gather or a call too; what a scatter adds depends on its operands' axes, and the source
+ * of a gather is the next rule's. */
 static ValueId broadcast_last(Function *f, const Value *v) {
     ValueId args[3] = {0};
     bool found = false;
-    if (op_info[v->op].flags & OP_REDUCTION) return 0;
+    if ((op_info[v->op].flags & OP_REDUCTION) || v->op == OP_LIST || v->op == OP_SCATTER) return 0;
     for (int i = 0; i < op_info[v->op].arity; i++) {
-        const Value *a = &f->values[v->arg[i]];
-        args[i] = a->op == OP_BROADCAST ? a->arg[0] : v->arg[i];
-        found |= a->op == OP_BROADCAST;
+        Value a = f->values[v->arg[i]];
+        bool source = v->op == OP_GATHER && i == 0;
+        args[i] = a.op == OP_BROADCAST && !source ? a.arg[0] : v->arg[i];
+        if (a.op == OP_LIST) args[i] = narrow_list(f, v->arg[i]);
+        found |= args[i] != v->arg[i];
     }
     if (!found) return 0;
-    return v->op == OP_BROADCAST ? args[0] : ir_rebuild(f, f, ir_find(f, v), args);
+    return v->op == OP_BROADCAST ? args[0] : ir_make(f, v, args);
+}
+
+/* gather (broadcast x) list -> if what lists the new axes is in range then gather x rest else 0 */
+static ValueId gather_broadcast(Function *f, const Value *v) {
+    Value source = f->values[v->arg[0]];
+    if (v->op != OP_GATHER || source.op != OP_BROADCAST) return 0;
+    ValueId x = source.arg[0], rest = 0, entries[LS_AXES_MAX];
+    AxisSet own = f->values[x].axes, gone = 0;
+    size_t count = 0;
+    for (ValueId list = v->arg[1]; list; list = f->values[list].arg[1]) {
+        AxisSet axes = ir_expand(f, (AxisSet)1 << f->values[list].payload);
+        if (axes & own) entries[count++] = list;
+        gone |= axes & source.axes & ~own;
+    }
+    while (count-- > 0) {
+        Value entry = f->values[entries[count]];
+        rest = ir_list(f, entry.arg[0], rest, entry.payload);
+    }
+    if (rest) x = ir_gather(f, x, rest);
+    ValueId in_range = gather_in_range(f, v->arg[1], gone), zero = ir_constant(f, (Type)v->type, 0);
+    return in_range ? ir_op(f, OP_SELECT, in_range, x, zero) : x;
 }
 
 typedef ValueId (*Rule)(Function *f, const Value *v);
 static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded, divide_by_power,
-                             reduce_nothing, reduce_broadcast, broadcast_last};
+                             reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast};
 
 /* ---- the pass ---- */
 
@@ -266,7 +309,8 @@ static ValueId rewrite(Simplifier *s, ValueId id, uint32_t depth) {
     if (depth > DEPTH_MOST) bug(s->f->compiler, "%s: simplify does not end", s->f->name);
     Value v = s->f->values[id];
     ValueId args[3] = {0};
-    for (int i = 0; i < op_info[v.op].arity; i++) args[i] = rewrite(s, v.arg[i], depth + 1);
+    for (int i = 0; i < op_info[v.op].arity; i++)
+        if (v.arg[i]) args[i] = rewrite(s, v.arg[i], depth + 1);
     ValueId on_these = ir_rebuild(s->f, s->f, id, args), better = apply_rules(s, on_these);
     if (better) ir_place(s->f, better, v.range, v.name);
     ValueId becomes = better ? rewrite(s, better, depth + 1) : on_these;

@@ -38,7 +38,7 @@ static Function *new_function(void) {
 
 static uint32_t add_parameter(Function *f, ls_role role, Type type, AxisSet axes) {
     uint32_t number = (uint32_t)f->parameter_count++;
-    f->parameters[number] = (Parameter){.role = role, .type = type, .axes = axes};
+    f->parameters[number] = (Parameter){.role = role, .type = type, .axes = axes, .declared = axes};
     f->parameters[number].name = arena_printf(f->arena, "p%u", number);
     return number;
 }

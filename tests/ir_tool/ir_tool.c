@@ -16,11 +16,11 @@ typedef struct Pass {
     Function *(*run)(Function *f); /* NULL: only the check */
     Stage stage;
 } Pass;
-static const Pass passes[] = {{"lowered", NULL, STAGE_LOWERED},
-                              {"derived", NULL, STAGE_DERIVED},
-                              {"simplified", NULL, STAGE_SIMPLIFIED},
-                              {"derive", derive, STAGE_DERIVED},
-                              {"simplify", simplify, STAGE_SIMPLIFIED}};
+static const Pass passes[] = {
+    {"lowered", NULL, STAGE_LOWERED},       {"derived", NULL, STAGE_DERIVED},
+    {"simplified", NULL, STAGE_SIMPLIFIED}, {"gathered", NULL, STAGE_GATHERED},
+    {"derive", derive, STAGE_DERIVED},      {"simplify", simplify, STAGE_SIMPLIFIED},
+    {"gather", gather, STAGE_GATHERED}};
 
 static const Pass *find_pass(const char *name) {
     for (size_t i = 0; i < COUNT(passes); i++)
@@ -58,11 +58,15 @@ static int run(Compiler *compiler, int count, char **words) {
             return 2;
         }
         if (pass->run) f = pass->run(f);
+        if (!f) break;
         ir_check(f, pass->stage);
     }
-    ir_print(f, &out);
-    fputs(out.data, stdout);
-    return 0;
+    if (f)
+        ir_print(f, &out);
+    else
+        diagnostics_render(compiler, &out, false);
+    fputs(out.data, f ? stdout : stderr);
+    return !f;
 }
 
 int main(int count, char **words) {
