@@ -272,7 +272,8 @@ static ValueId gather_broadcast(Function *f, const Value *v) {
 
 typedef ValueId (*Rule)(Function *f, const Value *v);
 static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded, divide_by_power,
-                             reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast};
+                             reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast,
+                             index_in_range};
 
 /* ---- the pass ---- */
 
