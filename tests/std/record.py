@@ -10,9 +10,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "reference"))
 
+import narrow  # noqa: E402
 import optim  # noqa: E402
+import training  # noqa: E402
 
-MODULES = [optim]
+MODULES = [optim, narrow, training]
 
 
 def main():

@@ -9,7 +9,7 @@ STEP = "std/optim:"
 
 
 def with_torch(family, name, make, states, numbers=None, options=None, shapes=LIST, kinds=None, counter=True,
-               step=None, copy=None, size=1.0, rates=(0.1, 0.05, 0.2), extra=None, blank=None, **tolerances):
+               step=None, copy=None, size=1.0, rates=(0.1, 0.05, 0.2), extra=None, blank=None, count=3, **tolerances):
     """A case against a class of torch.optim. states: {our name: theirs}; options: keyword arguments of
     the class; rates: one lr per launch, or None for the default, which is then tested; copy: (name,
     type) of a working copy; extra: our name of a rank-0 value and what reads it from their state;
@@ -28,7 +28,7 @@ def with_torch(family, name, make, states, numbers=None, options=None, shapes=LI
         state = optimizer.state[param]
         return theirs(state).clone() if callable(theirs) else state[theirs].clone()
 
-    for number in range(3):
+    for number in range(count):
         digits = 2 if grad_kind == "f32" else 3
         grads = draw.list(shapes, kind=grad_kind, digits=digits)
         given = {"g": grads}
@@ -147,7 +147,7 @@ def adam():
     with_torch(family, "adamw", torch.optim.AdamW, MOMENTS, numbers, options)
     with_torch(family, "adamw-defaults", torch.optim.AdamW, MOMENTS, step="adamw", **SMALL)
     with_torch(family, "adamw-long", torch.optim.AdamW, MOMENTS, numbers, options, step="adamw",
-               shapes=[(1,), (1031,), (0, 4)])
+               shapes=[(1,), (1031,), (0, 4)], count=2)
     with_torch(family, "adamw_mixed", torch.optim.AdamW, MOMENTS, numbers, options,
                kinds={"g": "bf16", "w": "bf16"}, copy=("w", "bf16"))
     with_torch(family, "adamw_amsgrad", torch.optim.AdamW, highest, numbers, {**options, "amsgrad": True})
