@@ -10,11 +10,13 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "reference"))
 
+import decisions  # noqa: E402
+import layers  # noqa: E402
 import narrow  # noqa: E402
 import optim  # noqa: E402
 import training  # noqa: E402
 
-MODULES = [optim, narrow, training]
+MODULES = [optim, narrow, training, layers, decisions]
 
 
 def main():

@@ -1,0 +1,308 @@
+"""Expected results of std/losses, rl and metrics: torch.nn.functional and autograd in f64, or the
+published recursion as a loop."""
+import math
+
+import torch
+from torch.nn import functional as F
+
+from cases import LIST, Draw, Family
+
+
+def with_gradient(family, file, name, loss, given, wanted, numbers=None, label="", rename=None, kinds=None, extra=None,
+                  **limits):
+    """A step that gives `loss` and dNAME for the wanted inputs; rename: names of the gradients."""
+    leaves = {key: value.clone().requires_grad_() if key in wanted else value for key, value in given.items()}
+    value = loss(*leaves.values())
+    value.backward()
+    out = {"loss": value.detach().item(), **(extra or {})}
+    for key in wanted:
+        out[(rename or {}).get(key, f"d{key}")] = leaves[key].grad
+    family.case(name + label, f"std/{file}:{name}", [(given, out)], numbers=numbers, kinds=kinds, **limits)
+
+
+def losses():
+    family = Family("losses")
+    draw = Draw("losses")
+    x, y = draw.numbers((41,), -3, 3), draw.numbers((41,), -3, 3)
+    x[5] = y[5]
+
+    def one(name, loss, numbers=None, **given):
+        given = given or {"x": x, "y": y}
+        with_gradient(family, "losses", name, loss, given, ["x"], numbers)
+
+    one("mse_loss", F.mse_loss)
+    one("l1_loss", F.l1_loss)
+    one("huber_loss", lambda x, y: F.huber_loss(x, y, delta=0.7), {"delta": 0.7})
+    hot = draw.integers((41,), 0, 1).double()
+    logits = draw.numbers((41,), -5, 5)
+    logits[:3] = torch.tensor([60.0, -60.0, 0.0])
+    soft = draw.numbers((41,), 0, 1)
+    one("bce_loss", lambda x, y: F.binary_cross_entropy_with_logits(x, y, pos_weight=torch.tensor(3.0)),
+        {"pos_weight": 3.0}, x=logits, y=soft)
+
+    def focal(x, y):
+        chance = torch.sigmoid(x)
+        right = chance * y + (1 - chance) * (1 - y)
+        weight = 0.3 * y + 0.7 * (1 - y)
+        entropy = F.binary_cross_entropy_with_logits(x, y, reduction="none")
+        return (weight * (1 - right) ** 1.5 * entropy).mean()
+
+    one("focal_loss", focal, {"alpha": 0.3, "gamma": 1.5}, x=logits[3:], y=hot[3:])
+
+    table, target = draw.numbers((7, 12), -4, 4), draw.integers((7,), 0, 11)
+    ignoring = target.clone()
+    ignoring[2], ignoring[5] = -100, -100
+
+    def entropy(smoothing=0.0, z=0.0, ignore=-100):
+        def loss(logits, target):
+            value = F.cross_entropy(logits, target, label_smoothing=smoothing, ignore_index=ignore)
+            kept = target != ignore
+            return value + z * (torch.logsumexp(logits, 1) ** 2)[kept].mean()
+        return loss
+
+    given = {"logits": table, "target": ignoring}
+    with_gradient(family, "losses", "cross_entropy", entropy(), given, ["logits"])
+    with_gradient(family, "losses", "cross_entropy", entropy(0.1, 0.01), given, ["logits"],
+                  {"smoothing": 0.1, "z": 0.01}, "-smooth")
+    with_gradient(family, "losses", "cross_entropy", entropy(0.1, 0.0, 3), {"logits": table, "target": target},
+                  ["logits"], {"smoothing": 0.1, "ignore": 3}, "-ignore")
+    wide = {"logits": draw.numbers((2, 1100), -9, 9, digits=1), "target": draw.integers((2,), 0, 1099)}
+    with_gradient(family, "losses", "cross_entropy", entropy(), wide, ["logits"], label="-wide")
+    far = table.clone()
+    far[1] *= 100
+    with_gradient(family, "losses", "cross_entropy", entropy(), {"logits": far, "target": target}, ["logits"],
+                  label="-large")
+    narrow = {"logits": draw.numbers((7, 12), -4, 4, "bf16"), "target": ignoring}
+    with_gradient(family, "losses", "cross_entropy_bf16", entropy(0.1), narrow, ["logits"], {"smoothing": 0.1},
+                  kinds={"logits": "bf16", "dlogits": "bf16"}, tolerance={"dlogits": [2 ** -8, 1e-7]})
+    with_gradient(family, "losses", "z_loss", lambda logits: 0.01 * (torch.logsumexp(logits, 1) ** 2).mean(),
+                  {"logits": table}, ["logits"], {"weight": 0.01})
+    teacher = draw.numbers((7, 12), -4, 4)
+
+    def distilled(logits, teacher):
+        ours, theirs = F.log_softmax(logits / 2.5, 1), F.log_softmax(teacher / 2.5, 1)
+        return 2.5 ** 2 * F.kl_div(ours, theirs, log_target=True, reduction="batchmean")
+
+    with_gradient(family, "losses", "kl_loss", distilled, {"logits": table, "teacher": teacher}, ["logits"],
+                  {"temperature": 2.5})
+    return family
+
+
+def rollout(draw, steps, count):
+    return {"reward": draw.numbers((steps, count), -2, 2), "value": draw.numbers((steps, count)),
+            "done": draw.flags((steps, count), 0.2), "last": draw.numbers((count,))}
+
+
+def advantages(reward, value, done, last, gamma, rate):
+    steps = reward.shape[0]
+    result, running = torch.zeros_like(reward), torch.zeros_like(last)
+    for s in reversed(range(steps)):
+        following = last if s == steps - 1 else value[s + 1]
+        goes_on = gamma * (~done[s]).double()
+        running = reward[s] + goes_on * following - value[s] + goes_on * rate * running
+        result[s] = running
+    return result
+
+
+def v_trace(reward, value, done, last, ratio, gamma, rho_limit, c_limit):
+    """Remark 1 of arXiv:1802.01561."""
+    steps = reward.shape[0]
+    rho, c = ratio.clamp(max=rho_limit), ratio.clamp(max=c_limit)
+    goes_on = gamma * (~done).double()
+    v, running = torch.zeros_like(value), torch.zeros_like(last)
+    for s in reversed(range(steps)):
+        following = last if s == steps - 1 else value[s + 1]
+        running = rho[s] * (reward[s] + goes_on[s] * following - value[s]) + goes_on[s] * c[s] * running
+        v[s] = value[s] + running
+    later = torch.cat([v[1:], last[None]])
+    return v, rho * (reward + goes_on * later - value)
+
+
+def rl():
+    family = Family("rl")
+    for steps, count in ((9, 4), (1, 3), (0, 2)):
+        label = f"-{steps}x{count}"
+        data = rollout(Draw("rl" + label), steps, count)
+        total, running = torch.zeros(steps, count), data["last"]
+        for s in reversed(range(steps)):
+            running = data["reward"][s] + 0.9 * (~data["done"][s]).double() * running
+            total[s] = running
+        family.case("returns" + label, "std/rl:returns",
+                    [({key: data[key] for key in ("reward", "done", "last")}, {"total": total})],
+                    numbers={"gamma": 0.9}, absolute=2e-6)
+        advantage = advantages(**data, gamma=0.9, rate=0.8)
+        family.case("gae" + label, "std/rl:gae", [(data, {"advantage": advantage, "target": advantage + data["value"]})],
+                    numbers={"gamma": 0.9, "lambda": 0.8}, absolute=2e-6)
+        ratio = Draw("ratio" + label).numbers((steps, count), 0.2, 2.5)
+        target, advantage = v_trace(**data, ratio=ratio, gamma=0.9, rho_limit=1.2, c_limit=0.9)
+        family.case("v_trace" + label, "std/rl:v_trace",
+                    [({**data, "ratio": ratio}, {"target": target, "advantage": advantage})],
+                    numbers={"gamma": 0.9, "rho_limit": 1.2, "c_limit": 0.9}, absolute=4e-6)
+    policies(family)
+    q_learning(family)
+    return family
+
+
+def policies(family):
+    draw = Draw("policies")
+    b = 23
+    advantage = draw.numbers((b,), -3, 5)
+    family.case("normalise", "std/rl:normalise",
+                [({}, {"advantage": (advantage - advantage.mean()) / (advantage.std() + 1e-8)})],
+                {"advantage": advantage}, absolute=1e-6)
+    old = draw.numbers((b,), -3, 0)
+    given = {"log_prob": (old + draw.numbers((b,), -0.5, 0.5)).float().double(), "old_log_prob": old,
+             "advantage": draw.numbers((b,), -2, 2), "value": draw.numbers((b,), -2, 2),
+             "old_value": draw.numbers((b,), -2, 2), "target": draw.numbers((b,), -2, 2),
+             "entropy": draw.numbers((b,), 0, 2)}
+    for label, limit in (("", 0.0), ("-clip_value", 0.3)):
+        change = given["log_prob"] - old
+
+        def loss(log_prob, old_log_prob, advantage, value, old_value, target, entropy):
+            ratio = torch.exp(log_prob - old_log_prob)
+            policy = -torch.min(advantage * ratio, advantage * ratio.clamp(0.8, 1.2)).mean()
+            missed = (value - target) ** 2
+            if limit:
+                near = old_value + (value - old_value).clamp(-limit, limit)
+                missed = torch.max(missed, (near - target) ** 2)
+            return policy + 0.5 * 0.5 * missed.mean() - 0.05 * entropy.mean()
+
+        extra = {"clipped": ((change.exp() - 1).abs() > 0.2).double().mean().item(),
+                 "kl": (change.exp() - 1 - change).mean().item()}
+        with_gradient(family, "rl", "ppo", loss, given, ["log_prob", "value", "entropy"],
+                      {"entropy_weight": 0.05, **({"clip_value": limit} if limit else {})}, label, extra=extra)
+
+    logits, action = draw.numbers((b, 5), -2, 2), draw.integers((b,), 0, 4)
+    before = F.log_softmax(logits + draw.numbers((b, 5), -0.4, 0.4), 1)
+    given = {"logits": logits, "action": action, "advantage": given["advantage"], "value": given["value"],
+             "target": given["target"], "old_log_prob": before.gather(1, action[:, None])[:, 0].float().double()}
+    policy = torch.distributions.Categorical(logits=logits)
+
+    def ppo_logits(logits, action, old_log_prob, advantage, value, target):
+        policy = torch.distributions.Categorical(logits=logits)
+        ratio = torch.exp(policy.log_prob(action) - old_log_prob)
+        surrogate = torch.min(advantage * ratio, advantage * ratio.clamp(0.9, 1.1)).mean()
+        return -surrogate + 0.7 * 0.5 * F.mse_loss(value, target) - 0.05 * policy.entropy().mean()
+
+    with_gradient(family, "rl", "ppo_logits", ppo_logits, given, ["logits", "value"],
+                  {"clip": 0.1, "value_weight": 0.7, "entropy_weight": 0.05},
+                  extra={"entropy": policy.entropy().mean().item()})
+
+    reward = draw.numbers((4, 6), 0, 1, digits=1)
+    reward[1] = 0.5
+    centred = reward - reward.mean(1, keepdim=True)
+    family.case("grpo_advantages", "std/rl:grpo_advantages",
+                [({"reward": reward}, {"advantage": centred / (reward.std(1, keepdim=True) + 1e-4)})], absolute=2e-6)
+    shape = (4, 7)
+    old = draw.numbers(shape, -3, 0)
+    mask = draw.flags(shape, 0.7)
+    mask[2] = False  # an answer without tokens
+    given = {"log_prob": (old + draw.numbers(shape, -0.5, 0.5)).float().double(), "old_log_prob": old,
+             "reference": (old + draw.numbers(shape, -0.3, 0.3)).float().double(),
+             "entropy": draw.numbers(shape, 0, 2), "mask": mask, "advantage": draw.numbers((4,), -2, 2)}
+
+    def per_answer(x, mask):
+        return (torch.where(mask, x, 0.0).sum(1) / mask.sum(1).clamp(min=1)).mean()
+
+    def k3(log_prob, reference):
+        return torch.exp(reference - log_prob) - (reference - log_prob) - 1
+
+    def grpo(log_prob, old_log_prob, reference, entropy, mask, advantage):
+        ratio, a = torch.exp(log_prob - old_log_prob), advantage[:, None]
+        surrogate = torch.min(a * ratio, a * ratio.clamp(0.8, 1.28))
+        return per_answer(-surrogate + 0.1 * k3(log_prob, reference) - 0.02 * entropy, mask)
+
+    with_gradient(family, "rl", "grpo", grpo, given, ["log_prob", "entropy"],
+                  {"clip_high": 0.28, "kl_weight": 0.1, "entropy_weight": 0.02},
+                  extra={"kl": per_answer(k3(given["log_prob"], given["reference"]), mask).item()})
+
+
+def q_learning(family):
+    draw = Draw("q")
+    b, a = 11, 4
+    following, online = draw.numbers((b, a), -3, 3), draw.numbers((b, a), -3, 3)
+    reward, done = draw.numbers((b,)), draw.flags((b,))
+    goes_on = 0.9 * (~done).double()
+    family.case("dqn_targets", "std/rl:dqn_targets",
+                [({"next": following, "reward": reward, "done": done},
+                  {"target": reward + goes_on * following.max(1).values})], numbers={"gamma": 0.9}, absolute=1e-6)
+    chosen = following.gather(1, online.argmax(1, keepdim=True))[:, 0]
+    family.case("double_dqn_targets", "std/rl:double_dqn_targets",
+                [({"next": following, "online": online, "reward": reward, "done": done},
+                  {"target": reward + goes_on * chosen})], numbers={"gamma": 0.9}, absolute=1e-6)
+    q, action, target = draw.numbers((b, a), -3, 3), draw.integers((b,), 0, a - 1), draw.numbers((b,), -3, 3)
+    taken = q.gather(1, action[:, None])[:, 0]
+    with_gradient(family, "rl", "dqn_loss",
+                  lambda q, action, target: F.huber_loss(q.gather(1, action[:, None])[:, 0], target, delta=0.8),
+                  {"q": q, "action": action, "target": target}, ["q"], {"delta": 0.8},
+                  extra={"missed": target - taken})
+
+
+def metrics():
+    family = Family("metrics")
+    draw = Draw("metrics")
+    launches, total, seen = [], 0.0, 0
+    for samples in (32, 32, 7):
+        loss = round(draw.random.uniform(0, 3), 3)
+        total, seen = total + loss * samples, seen + samples
+        launches.append(({"loss": loss, "samples": samples}, {"total": total, "seen": seen, "average": total / seen}))
+    family.case("running_loss", "std/metrics:running_loss", launches, {"total": None, "seen": None})
+
+    launches, total, seen = [], 0.0, 0
+    for _ in range(2):
+        loss, target = draw.numbers((9,), 0, 4), draw.integers((9,), -1, 5)
+        total, seen = total + loss[target >= 0].sum().item(), seen + int((target >= 0).sum())
+        launches.append(({"loss": loss, "target": target},
+                         {"total": total, "seen": seen, "value": math.exp(total / seen)}))
+    family.case("perplexity", "std/metrics:perplexity", launches, {"total": None, "seen": None}, {"ignore": -1},
+                relative=4e-6)
+
+    for name, top in (("accuracy", 1), ("top_accuracy", 3)):
+        launches, hits, seen = [], 0, 0
+        for _ in range(2):
+            logits, target = draw.numbers((17, 6), -2, 2), draw.integers((17,), -1, 5)
+            best = logits.topk(top, 1).indices
+            hits += int((best == target[:, None]).any(1).sum())
+            seen += int((target >= 0).sum())
+            launches.append(({"logits": logits, "target": target}, {"hits": hits, "seen": seen, "value": hits / seen}))
+        family.case(name, "std/metrics:" + name, launches, {"hits": None, "seen": None},
+                    {"ignore": -1, **({"top": top} if top > 1 else {})})
+
+    good, bad = draw.list(LIST), draw.list(LIST)
+    bad[0][0, 1], bad[3][0, 0, 0], bad[3][1, 1, 1] = math.nan, math.inf, -math.inf
+
+    def found(x):
+        return {"nans": torch.tensor([int(y.isnan().sum()) for y in x]),
+                "infs": torch.tensor([int(y.isinf().sum()) for y in x])}
+
+    family.case("not_finite", "std/metrics:not_finite",
+                [({"x": good}, {**found(good), "seen": False}), ({"x": bad}, {**found(bad), "seen": True}),
+                 ({"x": good}, {**found(good), "seen": True})], {"seen": None})
+    holes = [torch.where(x.abs() < 0.2, 0.0, x) for x in good]
+    family.case("tensor_statistics", "std/metrics:tensor_statistics",
+                [({"x": holes}, {"length": torch.tensor([x.norm().item() for x in holes]),
+                                 "average": torch.tensor([x.mean().item() for x in holes]),
+                                 "largest": torch.tensor([x.abs().max().item() if x.numel() else -math.inf
+                                                          for x in holes]),
+                                 "zeros": torch.tensor([int((x == 0).sum()) for x in holes])})])
+    shapes = [(3, 4), (0,), (1,), (5,), (2, 2), (6,)]
+    launches, bins = [], torch.zeros(32, dtype=torch.int64)
+    for _ in range(2):
+        x = draw.list(shapes)
+        x[2] *= 2.0 ** -40
+        x[3] *= 2.0 ** 30
+        x[4] *= 0.015625
+        for tensor in x:
+            length = tensor.norm().item()
+            bins[min(max(math.floor(math.log2(length)) + 24, 0), 31) if length else 0] += 1
+        launches.append(({"x": x}, {"bins": bins.clone()}))
+    family.case("norm_histogram", "std/metrics:norm_histogram", launches, {"bins": torch.zeros(32, dtype=torch.int64)})
+    x = draw.numbers((60,), -1.2, 1.2)
+    counts = torch.histc(x.clamp(-1, 0.9999), 64, -1, 1).long()
+    with_nan = torch.cat([x, torch.tensor([math.nan])])
+    family.case("histogram", "std/metrics:histogram", [({"x": with_nan}, {"bins": counts})],
+                {"bins": torch.zeros(64, dtype=torch.int64)}, {"low": -1.0, "high": 1.0})
+    return family
+
+
+FAMILIES = [losses, rl, metrics]

@@ -1,0 +1,163 @@
+"""Expected results of std/activations and std/norms: torch.nn.functional and its autograd in f64."""
+import torch
+from torch.nn import functional as F
+
+from cases import Draw, Family, rounded
+from philox import uniform
+
+KINKS = [0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 0.5, 12.0, -12.0, 30.0, -30.0, 100.0, -100.0]
+
+
+def inputs(draw, kind="f32"):
+    return torch.cat([torch.tensor(KINKS), draw.numbers((21,), -4, 4, kind, 2)])
+
+
+def pair(family, file, name, forward, given, wanted, numbers=None, bf16=(), out="y", grads=None, backward=None, **limits):
+    """A forward step and its backward step. given: inputs by name, wanted: those with a gradient;
+    forward takes and gives tensors; out: name or names of the outputs."""
+    outs = [out] if isinstance(out, str) else out
+    draw = Draw(name + " backward")
+    leaves = {key: value.clone().requires_grad_(key in wanted) for key, value in given.items()}
+    results = forward(*leaves.values())
+    results = results if isinstance(results, tuple) else (results,)
+    kinds = {key: "bf16" for key in bf16}
+    upstream = {f"d{key}": draw.numbers(tuple(result.shape), -2, 2, kinds.get(f"d{key}", "f32"), 2)
+                for key, result in zip(outs, results)}
+    sum((result * upstream[f"d{key}"]).sum() for key, result in zip(outs, results)).backward()
+    coarse = {key: [2 ** -8, 1e-6] for key in bf16}
+    limits = {"absolute": 2e-6, "relative": 4e-6, **limits, "tolerance": {**coarse, **limits.get("tolerance", {})}}
+    suffix = "_bf16" if bf16 else ""
+    stem = name.removesuffix(suffix)
+    label = limits.pop("label", "")
+    family.case(f"{stem}_forward{suffix}{label}", f"std/{file}:{stem}_forward{suffix}",
+                [(given, {key: result.detach() for key, result in zip(outs, results)})], numbers=numbers, kinds=kinds,
+                **limits)
+    family.case(f"{stem}_backward{suffix}{label}", f"std/{file}:{stem}_backward{suffix}",
+                [({**given, **upstream}, {f"d{key}": leaves[key].grad for key in wanted})], numbers=numbers,
+                kinds=kinds, **limits)
+
+
+def activations():
+    family = Family("activations")
+
+    def one(name, function, numbers=None, bf16=False):
+        draw = Draw(name)
+        kind = "bf16" if bf16 else "f32"
+        x = rounded(inputs(draw, kind), kind)
+        pair(family, "activations", name, function, {"x": x}, ["x"], numbers,
+             ("x", "y", "dx", "dy") if bf16 else ())
+
+    one("relu", F.relu)
+    one("relu6", F.relu6)
+    one("relu_squared", lambda x: F.relu(x) ** 2)
+    one("leaky_relu", lambda x: F.leaky_relu(x, 0.2), {"slope": 0.2})
+    one("elu", lambda x: F.elu(x, 0.7), {"alpha": 0.7})
+    one("selu", F.selu)
+    one("gelu", F.gelu)
+    one("gelu_bf16", F.gelu, bf16=True)
+    one("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"))
+    one("gelu_tanh_bf16", lambda x: F.gelu(x, approximate="tanh"), bf16=True)
+    one("silu", F.silu)
+    one("silu_bf16", F.silu, bf16=True)
+    one("mish", F.mish)
+    one("hardswish", F.hardswish)
+    one("hardsigmoid", F.hardsigmoid)
+    one("softplus", F.softplus)
+    one("log_sigmoid", F.logsigmoid)
+    one("softsign", F.softsign)
+    one("sigmoid", torch.sigmoid)
+    one("tanh", torch.tanh)
+    draw = Draw("bias_gelu")
+    pair(family, "activations", "bias_gelu", lambda x, bias: F.gelu(x + bias),
+         {"x": draw.numbers((5, 7), -3, 3), "bias": draw.numbers((7,))}, ["x", "bias"])
+    keep = uniform((50,), 7, 3, 0) >= 0.3
+    pair(family, "activations", "dropout", lambda x: torch.where(keep, x / 0.7, 0.0), {"x": draw.numbers((50,))}, ["x"],
+         {"drop": 0.3, "seed": 7, "count": 3})
+
+    gated = {"glu": torch.sigmoid, "swiglu": F.silu, "geglu": F.gelu, "reglu": F.relu}
+    for name, function in gated.items():
+        for suffix in ("", "_bf16") if name in ("swiglu", "geglu") else ("",):
+            kind = "bf16" if suffix else "f32"
+            draw = Draw(name + suffix)
+            gate, up = rounded(inputs(draw, kind), kind), draw.numbers((35,), -2, 2, kind, 2)
+            names = ("gate", "up", "y", "dgate", "dup", "dy") if suffix else ()
+            pair(family, "activations", name + suffix, lambda gate, up: function(gate) * up, {"gate": gate, "up": up},
+                 ["gate", "up"], bf16=names)
+        if name == "reglu":
+            continue
+        for suffix in ("", "_bf16") if name == "swiglu" else ("",):
+            kind = "bf16" if suffix else "f32"
+            x = Draw("packed " + name + suffix).numbers((3, 10), -3, 3, kind, 2)
+            names = ("x", "y", "dx", "dy") if suffix else ()
+            pair(family, "activations", f"packed_{name}{suffix}", lambda x: function(x[:, :5]) * x[:, 5:], {"x": x},
+                 ["x"], bf16=names)
+    return family
+
+
+def layer_norm(x, gain, shift):
+    return F.layer_norm(x, x.shape[1:], gain, shift, 1e-5)
+
+
+def rms_norm(x, gain):
+    return F.rms_norm(x, x.shape[1:], gain, 1e-6)
+
+
+def norms():
+    family = Family("norms")
+    for rows, columns in ((5, 33), (1, 1), (0, 4), (2, 1030)):
+        label = f"-{rows}x{columns}"
+        draw = Draw("norms" + label)
+        digits = 2
+        x, residual = [draw.numbers((rows, columns), -2, 2, digits=digits) for _ in range(2)]
+        gain, shift = draw.numbers((columns,), 0.5, 1.5, digits=digits), draw.numbers((columns,), digits=digits)
+        # Gradients along a row cancel: dx is a small difference of larger values.
+        limits = {"label": label, "absolute": 1e-5}
+        pair(family, "norms", "layer_norm", layer_norm, {"x": x, "gain": gain, "shift": shift},
+             ["x", "gain", "shift"], **limits)
+        pair(family, "norms", "rms_norm", rms_norm, {"x": x, "gain": gain}, ["x", "gain"], **limits)
+        if columns > 100:
+            continue
+        pair(family, "norms", "residual_layer_norm",
+             lambda x, residual, gain, shift: (x + residual, layer_norm(x + residual, gain, shift)),
+             {"x": x, "residual": residual, "gain": gain, "shift": shift}, ["x", "residual", "gain", "shift"],
+             out=["h", "y"], **limits)
+        pair(family, "norms", "residual_rms_norm",
+             lambda x, residual, gain: (x + residual, rms_norm(x + residual, gain)),
+             {"x": x, "residual": residual, "gain": gain}, ["x", "residual", "gain"], out=["h", "y"], **limits)
+    draw = Draw("narrow norms")
+    x, residual = [draw.numbers((4, 20), -2, 2, "bf16") for _ in range(2)]
+    gain, shift = draw.numbers((20,), 0.5, 1.5), draw.numbers((20,))
+    names = ("x", "y", "dx", "dy")
+    pair(family, "norms", "layer_norm_bf16", layer_norm, {"x": x, "gain": gain, "shift": shift},
+         ["x", "gain", "shift"], bf16=names, absolute=1e-5)
+    pair(family, "norms", "rms_norm_bf16", rms_norm, {"x": x, "gain": gain}, ["x", "gain"], bf16=names, absolute=1e-5)
+    pair(family, "norms", "residual_rms_norm_bf16",
+         lambda x, residual, gain: (x + residual, rms_norm(x + residual, gain)),
+         {"x": x, "residual": residual, "gain": gain}, ["x", "residual", "gain"], out=["h", "y"],
+         bf16=(*names, "residual", "dresidual", "h", "dh"), absolute=1e-5)
+    keep = uniform((4, 20), 11, 5, 0) >= 0.25
+    numbers = {"drop": 0.25, "seed": 11, "count": 5}
+
+    def dropped(x):
+        return torch.where(keep, x / 0.75, 0.0)
+
+    pair(family, "norms", "dropout_layer_norm",
+         lambda x, residual, gain, shift: (dropped(x) + residual, layer_norm(dropped(x) + residual, gain, shift)),
+         {"x": x, "residual": residual, "gain": gain, "shift": shift}, ["x", "residual", "gain", "shift"], numbers,
+         out=["h", "y"], absolute=1e-5)
+    pair(family, "norms", "dropout_rms_norm",
+         lambda x, residual, gain: (dropped(x) + residual, rms_norm(dropped(x) + residual, gain)),
+         {"x": x, "residual": residual, "gain": gain}, ["x", "residual", "gain"], numbers, out=["h", "y"],
+         absolute=1e-5)
+
+    def group_norm(x, gain, shift):
+        b, g, c, n = x.shape
+        return F.group_norm(x.reshape(b, g * c, n), g, gain.reshape(-1), shift.reshape(-1), 1e-5).reshape(x.shape)
+
+    pair(family, "norms", "group_norm", group_norm,
+         {"x": draw.numbers((2, 3, 4, 5), -2, 2), "gain": draw.numbers((3, 4), 0.5, 1.5), "shift": draw.numbers((3, 4))},
+         ["x", "gain", "shift"], absolute=1e-5)
+    return family
+
+
+FAMILIES = [activations, norms]
