@@ -39,6 +39,7 @@ typedef struct Emitter {
     /* the phase being emitted */
     const Phase *phase;
     uint32_t number;
+    ls_image_extent items; /* its items of work */
     Names names;
     Group outer[LS_AXES_MAX], inner[LS_AXES_MAX];
     size_t outer_count, inner_count; /* of a column phase, the last outer group is the columns */

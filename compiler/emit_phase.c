@@ -1,7 +1,9 @@
 /* emit_phase.c: one phase as a function of the argument structure.
  *
- * Collects the text for each hole of the phase's skeleton (templates/kernel_<shape>.<lanes>.k) and
- * fills it. emit_axes.c says how the axes are walked, emit_access.c which arrays go by fours. */
+ * Collects the text for each hole of the phase's skeletons and fills them: what is done with an
+ * item of work or a run of items (templates/<shape>.<lanes>.k), and how items are taken
+ * (phase.<lanes>.k). emit_axes.c says how the axes are walked, emit_access.c which arrays go by
+ * fours. */
 #include <stdio.h>
 #include <string.h>
 
@@ -111,31 +113,19 @@ static const char *part_text(Emitter *e, Part part) {
     return text.data;
 }
 
-static ls_image_extent arrivals_extent(Emitter *e) {
-    ls_image_extent extent = {.scale = 2 * sizeof(uint32_t)};
-    AxisSet outer = e->phase->outer;
-    if (e->phase->shape == SHAPE_COLUMNS) {
-        AxisSet columns = e->outer[e->outer_count - 1].axes;
-        outer &= ~columns;
-        extent.factor[extent.factor_count++] =
-            (ls_image_factor){.axes = columns, .divide = e->target->columns};
-    }
-    extent.factor[extent.factor_count++] = (ls_image_factor){.axes = outer, .divide = 1};
-    extent.factor[extent.factor_count++] =
-        (ls_image_factor){.axes = e->phase->inner, .minimum = 1, .divide = 1024 * 1024};
-    return extent;
-}
-
-static const char *combine_text(Emitter *e, const char *strip) {
+static const char *combine_text(Emitter *e) {
+    const bool batched = e->phase->shape == SHAPE_ROWS && !e->target->simt;
+    ls_image_extent arrivals = e->items;
+    arrivals.scale *= sizeof(uint32_t);
     const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number),
-                                         "u32", arrivals_extent(e), true);
+                                         "u32", arrivals, true);
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         emit_reduction_fields(e, e->phase->reductions[i]);
     Text text = text_open(e->arena);
     Hole holes[] = {{"PUBLISH", part_text(e, PART_PUBLISH)},
                     {"GATHER", part_text(e, PART_GATHER)},
                     {"ARRIVED", arena_printf(e->arena, "a->%s", arrived)},
-                    {"STRIP", strip}};
+                    {"STRIP_ITEM", batched ? "item + row - tile" : "item - tile"}};
     emit_fill(e, &text, emit_is_flat(e) ? "combine_flat.k" : "combine_tree.k", holes, COUNT(holes));
     return text.data;
 }
@@ -167,6 +157,38 @@ static const char *tail_text(Emitter *e) {
 /* Whether the last outer group is the columns that an item walks down at once. */
 static bool walks_columns(const Emitter *e) {
     return e->phase->shape == SHAPE_COLUMNS || emit_in_loop_columns(e);
+}
+
+/* The numbers that say how an item number splits, ahead of the loop over the items. */
+static const char *space_text(Emitter *e) {
+    const Shape shape = e->phase->shape;
+    const char *inner = emit_product(e, e->inner, e->inner_count);
+    Text text = text_open(e->arena);
+    if (shape == SHAPE_MAP) return arena_printf(e->arena, "const i64 count = %s;\n", inner);
+    text_printf(&text, "const i64 inner = %s", inner);
+    if (shape != SHAPE_SCAN)
+        text_puts(&text, ", tiles = ls_tiles(inner)");
+    else if (e->target->simt)
+        text_printf(&text, ", outers = %s", emit_product(e, e->outer, e->outer_count));
+    text_puts(&text, ";\n");
+    if (walks_columns(e))
+        text_printf(&text, "const i64 columns = %s, chunks = (columns + %u) / %u;\n",
+                    e->outer[e->outer_count - 1].size, e->target->columns - 1, e->target->columns);
+    return text.data;
+}
+
+/* How many items there are, over those numbers. */
+static const char *count_text(Emitter *e) {
+    const Shape shape = e->phase->shape;
+    if (shape == SHAPE_MAP) return "(count + 1023) / 1024";
+    if (shape == SHAPE_SCAN && e->target->simt) return "(outers + 31) / 32";
+    size_t outers = e->outer_count - (walks_columns(e) ? 1 : 0);
+    const char *rest = shape == SHAPE_SCAN ? (walks_columns(e) ? "chunks" : "")
+                       : walks_columns(e)  ? "chunks * tiles"
+                                           : "tiles";
+    const char *product = emit_product(e, e->outer, outers);
+    if (!*rest) return product;
+    return outers ? arena_printf(e->arena, "%s * %s", product, rest) : rest;
 }
 
 static void find_items(Emitter *e, PhaseText *text) {
@@ -203,7 +225,7 @@ static void find_items(Emitter *e, PhaseText *text) {
     case SHAPE_SCAN: emit_scan_items(e, &items, text); break;
     default: text->item_count = "1"; break;
     }
-    text->items = items;
+    e->items = text->items = items;
     text->item_cost = walks_columns(e)               ? 1024ull * e->target->columns
                       : phase->shape == SHAPE_SCALAR ? 1
                                                      : 1024;
@@ -369,19 +391,24 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
                           const char *phase_name, Text *out) {
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
     const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
-    const bool streamed = streams->decide.size;
+    const bool streamed = streams->decide.size, scalar = e->phase->shape == SHAPE_SCALAR;
     Hole holes[] = {
         {"SIZES", NULL},
+        {"WORK", NULL},
         {"COMMENT", comment_text(e)},
         {"PHASE", phase_name},
         {"ARGUMENTS", e->arguments},
         {"SCALARS", s->scalars.data},
         {"INNER_COUNT", emit_product(e, e->inner, e->inner_count)},
-        {"OUTER_COUNT", emit_product(e, e->outer, e->outer_count - (column ? 1 : 0))},
-        {"COLUMN_COUNT", column ? column->size : ""},
+        {"SPACE", scalar ? "" : space_text(e)},
+        {"ITEM_COUNT", scalar ? "" : count_text(e)},
         {"COLUMN", column ? column->name : ""},
         {"FAST", fast ? fast->name : ""},
-        {"FAST_SIZE", fast ? fast->size : ""},
+        {"FAST_END", fast ? fast->size : ""},
+        {"INNER", "inner"},
+        {"LAST", "ls_least(first + 1024, inner)"},
+        {"COUNT", "ls_least(1024, inner - first)"},
+        {"ALIGNED", e->outer_count ? "live == 4 && inner % 4 == 0" : "live == 4"},
         {"OUTER_DECODE", s->outer_decoded.data},
         {"OUTER", s->outer.data},
         {"DECODE", s->decoded.data},
@@ -410,17 +437,25 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},
         {"PASS_END", s->pass_end.data},
         {"TILE", s->tile},
-        {"COMBINE", e->phase->reduction_count ? combine_text(e, column ? "strip" : "outer") : ""},
+        {"COMBINE", e->phase->reduction_count ? combine_text(e) : ""},
         {"FINISH", s->finish},
         {"EPILOGUE", s->epilogue.data},
         {"TAIL", tail_text(e)},
-        {"TAIL_STORES", e->phase->shape == SHAPE_SCALAR ? tail_text(e) : ""},
+        {"TAIL_STORES", scalar ? tail_text(e) : ""},
     };
+    const bool beside = e->phase->shape == SHAPE_SCAN && column;
+    const char *work = arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
+                                    beside ? "_columns" : "", e->target->lanes);
+    const char *frame = arena_printf(e->arena, "phase.%s.k", e->target->lanes);
+    if (scalar || s->map) { /* are frames of their own */
+        frame = work;
+    } else {
+        Text text = text_open(e->arena);
+        emit_fill(e, &text, work, holes, COUNT(holes));
+        holes[1].text = text.data;
+    }
     holes[0].text = emit_locals(e, holes, COUNT(holes));
-    const char *shape = shape_names[e->phase->shape];
-    if (e->phase->shape == SHAPE_SCAN && column) shape = "scan_columns";
-    emit_fill(e, out, arena_printf(e->arena, "kernel_%s.%s.k", shape, e->target->lanes), holes,
-              COUNT(holes));
+    emit_fill(e, out, frame, holes, COUNT(holes));
 }
 
 PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {

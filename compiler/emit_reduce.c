@@ -99,20 +99,11 @@ static const char *field_named(Emitter *e, ValueId r, const char *what) {
     return arena_printf(e->arena, "phase_%u_%s_%s", e->number, stem_of(e, r), what);
 }
 
+/* Higher levels need less than the first again. */
 static ls_image_extent partial_extent(Emitter *e, uint64_t element_bytes) {
-    /* Higher levels need less than the first again. */
-    ls_image_extent extent = {.scale = 2 * element_bytes};
-    AxisSet outer = e->phase->outer;
-    if (e->phase->shape == SHAPE_COLUMNS) {
-        AxisSet columns = e->outer[e->outer_count - 1].axes;
-        outer &= ~columns;
-        extent.scale *= e->target->columns;
-        extent.factor[extent.factor_count++] =
-            (ls_image_factor){.axes = columns, .divide = e->target->columns};
-    }
-    extent.factor[extent.factor_count++] = (ls_image_factor){.axes = outer, .divide = 1};
-    extent.factor[extent.factor_count++] =
-        (ls_image_factor){.axes = e->phase->inner, .minimum = 1, .divide = 1024};
+    ls_image_extent extent = e->items;
+    extent.scale *= 2 * element_bytes;
+    if (e->phase->shape == SHAPE_COLUMNS) extent.scale *= e->target->columns;
     return extent;
 }
 
@@ -370,7 +361,7 @@ static void columns_simt(const Lines *r, Part part, Text *out) {
 /* How the tiles of rows combine is one text for both dialects: a single thread is lane 0. */
 static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
     if (part == PART_PUBLISH && !flat) {
-        text_printf(out, "a->%s[level + outer * parts + part] = %s_part;\n", r->part, r->s);
+        text_printf(out, "a->%s[level + part] = %s_part;\n", r->part, r->s);
     } else if (part == PART_GATHER && !flat) {
         text_printf(out, "%s_part = ls_gather_%s(a->%s + run, brothers);\n", r->s, r->kind,
                     r->part);

@@ -104,7 +104,7 @@ typedef struct Target {
     const char *prelude;          /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */
     bool simt;
-    const char *lanes; /* "simt" or "loop": which skeletons, kernel_<shape>.<lanes>.k */
+    const char *lanes; /* "simt" or "loop": which skeletons, <shape>.<lanes>.k */
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t columns;         /* columns an item of a column phase takes */

@@ -174,6 +174,10 @@ static const char *result_of(const Operation *op, const char *type, char class) 
         {"POWI", type, number},
         {"BITS", "u32", strcmp(type, "f32") == 0},
         {"UNBITS", "f32", strcmp(type, "u32") == 0},
+        /* draws and exact sums have programs of their own */
+        {"DRAW", NULL, false},
+        {"DRAWF", NULL, false},
+        {"FIX", NULL, false},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (strcmp(rules[i].rule, op->rule) == 0) return rules[i].allowed ? rules[i].result : NULL;
