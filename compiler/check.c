@@ -71,93 +71,11 @@ Let *check_let(Checker *c, const Entry *entry, Typed *value) {
 
 /* ---- the head of a step ---- */
 
-static bool uses_axis(const Checker *c, const Node *node) {
-    if (node->kind == NODE_NAME) {
-        const Symbol *symbol = scope_find_here(c->scope, node->name);
-        if (symbol && symbol->kind == SYMBOL_AXIS) return true;
-    }
-    for (const Node *n = node->first; n; n = n->next)
-        if (uses_axis(c, n)) return true;
-    return false;
-}
-
-static Typed *constant_here(Checker *c, const Node *node) {
+Typed *check_constant(Checker *c, const Node *node) {
     Typed *value = check_expression(c, node);
     if (is_error(value) || is_constant(value)) return value;
     complain(c, ERROR_NOT_CONSTANT, node->range);
     return &c->error;
-}
-
-static int64_t axis_size(Checker *c, const Node *node) {
-    if (uses_axis(c, node)) {
-        not_supported(c, node->range, "an axis whose length depends on other axes is");
-        return -1;
-    }
-    const Typed *size = constant_here(c, node);
-    if (is_error(size)) return -1;
-    bool is_integer = type_class(size->type) == 'S' || type_class(size->type) == 'U';
-    int64_t value =
-        size->type == TYPE_I32 ? (int32_t)(uint32_t)size->payload : (int64_t)size->payload;
-    if (is_integer && value >= 0) return value;
-    const char *found =
-        is_integer ? arena_printf(c->arena, "%lld", (long long)value) : describe(c, size);
-    complain(c, ERROR_AXIS_SIZE, node->range, found);
-    return -1;
-}
-
-/* False where the head uses what is not supported yet: then the body would only repeat it. */
-static bool check_axes(Checker *c, Step *step, const Item *item) {
-    bool supported = true;
-    step->axes = arena_alloc(c->arena, item->axis_count * sizeof *step->axes);
-    for (const Entry *entry = item->axes; entry; entry = entry->next) {
-        Symbol *symbol;
-        if (entry->ragged.file) {
-            not_supported(c, entry->ragged, "a ragged axis, `n of t`, is");
-            supported = false;
-        }
-        if (entry->blocked.file) {
-            not_supported(c, entry->blocked, "an axis in blocks, `n as (q, k = 256)`, is");
-            supported = false;
-        }
-        if (step->axis_count == LS_AXES_MAX) {
-            complain(c, ERROR_TOO_MANY, entry->range, "axes", item->axis_count, LS_AXES_MAX);
-            return false;
-        }
-        if (!declare(c, c->scope, entry->name, entry->range, SYMBOL_AXIS, &symbol)) continue;
-        int64_t fixed = entry->size ? axis_size(c, entry->size) : -1;
-        supported &= !entry->size || fixed >= 0;
-        symbol->number = (uint32_t)step->axis_count;
-        step->axes[step->axis_count++] = ir_axis(entry->name->text, fixed, entry->range);
-    }
-    return supported;
-}
-
-static bool parameter_axes(Checker *c, const Entry *parameter, AxisSet *axes) {
-    const Symbol *last = NULL;
-    bool fine = true;
-    for (const Entry *entry = parameter->axes; entry; entry = entry->next) {
-        Symbol *axis = scope_find_here(c->scope, entry->name);
-        if (!axis || axis->kind != SYMBOL_AXIS) {
-            if (complain(c, ERROR_UNKNOWN_AXIS, entry->range, entry->name->text)) {
-                const char *meant = scope_suggest(c->scope, entry->name, 1u << SYMBOL_AXIS);
-                if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
-                if (!meant)
-                    diagnose_help(c->compiler, "axes are declared in brackets after the step's "
-                                               "name");
-            }
-            fine = false;
-            continue;
-        }
-        if (*axes >> axis->number & 1)
-            fine = complain(c, ERROR_AXIS_TWICE, entry->range, axis->name->text) && false;
-        else if (last && axis->number < last->number)
-            fine =
-                complain(c, ERROR_AXIS_ORDER, entry->range, axis->name->text, last->name->text) &&
-                false;
-        *axes |= (AxisSet)1 << axis->number;
-        last = axis;
-    }
-    return fine;
 }
 
 static void parameter_default(Checker *c, const Entry *entry, Parameter *parameter) {
@@ -172,7 +90,7 @@ static void parameter_default(Checker *c, const Entry *entry, Parameter *paramet
     }
     const char *target =
         arena_printf(c->arena, "`%s: %s`", parameter->name, type_info[parameter->type].name);
-    Typed *value = convert_store(c, constant_here(c, entry->initial), parameter->type, target);
+    Typed *value = convert_store(c, check_constant(c, entry->initial), parameter->type, target);
     parameter->has_default = true;
     if (is_constant(value)) parameter->initial = value->payload;
 }
@@ -180,7 +98,8 @@ static void parameter_default(Checker *c, const Entry *entry, Parameter *paramet
 static void check_parameter(Checker *c, Step *step, const Entry *entry) {
     Symbol *symbol;
     Parameter parameter = {.name = entry->name->text, .role = entry->role, .range = entry->range};
-    bool fine = parameter_axes(c, entry, &parameter.axes) && entry->type;
+    bool fine = parameter_axes(c, entry, &parameter.declared) && entry->type;
+    parameter.axes = with_blocks(c, parameter.declared);
     if (entry->type) {
         parameter.type = entry->type->type;
         bool narrow = type_info[parameter.type].compute != parameter.type;
@@ -193,25 +112,12 @@ static void check_parameter(Checker *c, Step *step, const Entry *entry) {
         }
         if (fine) parameter_default(c, entry, &parameter);
     }
-    parameter.declared = parameter.axes;
     if (!declare(c, c->scope, entry->name, entry->range, fine ? SYMBOL_PARAMETER : SYMBOL_BROKEN,
                  &symbol) ||
         !fine)
         return;
     symbol->number = (uint32_t)step->parameter_count;
     step->parameters[step->parameter_count++] = parameter;
-}
-
-/* Lengths come from the arrays that are bound. */
-static void check_axes_used(Checker *c, const Step *step) {
-    AxisSet used = 0;
-    for (size_t p = 0; p < step->parameter_count; p++) used |= step->parameters[p].axes;
-    for (size_t a = 0; a < step->axis_count; a++) {
-        if ((used >> a & 1) || step->axes[a].fixed >= 0) continue;
-        if (complain(c, ERROR_AXIS_UNUSED, step->axes[a].range, step->axes[a].name))
-            diagnose_help(c->compiler, "give it a length, `%s = 64`, or drop it",
-                          step->axes[a].name);
-    }
 }
 
 static void check_parameters(Checker *c, Step *step, const Item *item) {
@@ -406,11 +312,11 @@ static void check_step(Checker *c, Item *item) {
     c->scope = &scope;
     c->step = step;
     c->body = &step->body;
-    bool supported = check_axes(c, step, item);
+    bool fine = check_axes(c, item);
     check_parameters(c, step, item);
     bool complete = step->parameter_count == item->parameter_count;
-    if (supported && complete && !item->damaged) check_axes_used(c, step);
-    if (supported && !item->damaged) {
+    if (fine && complete && !item->damaged) check_axes_used(c);
+    if (fine && !item->damaged) { /* else the body would only repeat it */
         for (const Statement *s = item->body; s; s = s->next) check_statement(c, s);
         for (size_t p = 0; p < step->parameter_count; p++) {
             const Parameter *parameter = &step->parameters[p];

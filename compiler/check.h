@@ -1,7 +1,7 @@
 /* check.h: what the files of the checker share. check.c has items and statements,
- * check_expression.c names and operators, check_call.c functions, check_reduce.c reductions, size
- * and index, check_index.c x[b, i], check_scan.c scan and cumsum, check_grad.c derivatives,
- * convert.c types and constants, scope.c names. */
+ * check_axes.c axes, their sizes and indices, check_expression.c names and operators, check_call.c
+ * functions, check_reduce.c reductions, check_index.c x[b, i], check_scan.c scan and cumsum,
+ * check_grad.c derivatives, convert.c types and constants, scope.c names. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -184,18 +184,32 @@ bool check_arguments(Checker *c, const Node *node, const Builtin *builtin, Typed
 bool check_f64(Checker *c, const Builtin *builtin, int type, Range range);
 void check_fn_alone(Checker *c, const Item *fn); /* names only, where nothing calls it */
 
-/* check_reduce.c */
-CheckCall check_reduce, check_extremum, check_mean, check_norm, check_count, check_size,
-    check_index;
-/* The axis that `node` names; NULL after an error. */
-Symbol *find_axis(Checker *c, const Node *node, const char *function);
+/* check_axes.c */
+AxisSet with_parents(const Checker *c, AxisSet axes);
+AxisSet with_blocks(const Checker *c, AxisSet axes);    /* q and k for the n of `as (q, k = 256)` */
+AxisSet without_blocks(const Checker *c, AxisSet axes); /* n for its q and k, if both are there */
+AxisSet list_axis(const Checker *c, AxisSet axes); /* on which one of the set hangs; 0: on none */
+AxisSet all_axes(const Checker *c);
+const char *describe_listed(Checker *c, AxisSet axes); /* "[t, n]", the axes as they are */
+/* True after an error: the axes are those of two lists. */
+bool refuse_two_lists(Checker *c, AxisSet axes, Range range, const char *what, bool is_value);
+bool check_axes(Checker *c, const Item *item); /* false after an error */
+void check_axes_used(Checker *c);
+bool parameter_axes(Checker *c, const Entry *parameter, AxisSet *declared);
+/* Adds an axis to a list as written; false after an error: it is there already. */
+bool add_listed(Checker *c, uint32_t axis, Range range, AxisSet *listed);
+/* False after an error: `axis` is listed and what it hangs on is not. */
+bool require_parents(Checker *c, AxisSet listed, uint32_t axis, Range range);
+Symbol *find_axis(Checker *c, const Node *node, const char *function); /* NULL after an error */
+Typed *size_of_axis(Checker *c, uint32_t axis, Range range);
 Typed *index_of_axis(Checker *c, uint32_t axis, Range range);
+CheckCall check_size, check_index;
+
+/* check_reduce.c */
+CheckCall check_reduce, check_extremum, check_mean, check_norm, check_count;
 
 /* check_index.c */
 Typed *check_indexing(Checker *c, const Node *node); /* x[b, target] */
-AxisSet with_parents(const Checker *c, AxisSet axes);
-/* The axes of a value over what `axes` lists: q and k for the whole of blocks. */
-AxisSet with_blocks(const Checker *c, AxisSet axes);
 
 /* check_scan.c */
 CheckCall check_scan, check_cumsum;
@@ -211,6 +225,7 @@ bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results
 
 /* check.c */
 void declare_item(Checker *c, Unit *unit, Item *item);
+Typed *check_constant(Checker *c, const Node *node); /* one that is known at compile time */
 Let *check_let(Checker *c, const Entry *entry, Typed *value);
 bool declare(Checker *c, Scope *scope, const Name *name, Range range, SymbolKind kind,
              Symbol **symbol);

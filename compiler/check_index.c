@@ -7,39 +7,11 @@
 #include "syntax.h"
 #include "check.h"
 
-/* ---- sets of axes ---- */
-
-static Function axes_of(const Checker *c) {
-    return (Function){.axes = c->step->axes, .axis_count = c->step->axis_count};
-}
-
-AxisSet with_parents(const Checker *c, AxisSet axes) {
-    if (axes == 0) return 0;
-    Function f = axes_of(c);
-    return ir_closure(&f, axes);
-}
-
-AxisSet with_blocks(const Checker *c, AxisSet axes) {
-    if (axes == 0) return 0;
-    Function f = axes_of(c);
-    return ir_expand(&f, axes);
-}
-
 static size_t length_of(AxisSet axes) {
     return (size_t)__builtin_popcount(axes);
 }
 
 /* ---- what is indexed ---- */
-
-/* n for its q and k, where both are there. */
-static AxisSet without_blocks(const Checker *c, AxisSet axes) {
-    for (uint32_t n = 0; n < c->step->axis_count; n++) {
-        if (c->step->axes[n].block < 0) continue;
-        AxisSet whole = (AxisSet)1 << n, parts = with_blocks(c, whole);
-        if ((axes & parts) == parts) axes = (axes & ~parts) | whole;
-    }
-    return axes;
-}
 
 /* The axes that the brackets list. A `let` over the q and k of blocks is read as one over n, or by
  * both. */

@@ -1,28 +1,28 @@
-/* check_reduce.c: what takes axes by name: reductions, size and index. */
+/* check_reduce.c: reductions.
+ *
+ * A reduction over a list is one over each tensor's elements and then one over the tensors, before
+ * what follows it: the root of norm, the logarithm of logsumexp, the division of mean. */
 #include "compiler.h"
 #include "syntax.h"
 #include "check.h"
 
 /* ---- which axes ---- */
 
-Symbol *find_axis(Checker *c, const Node *node, const char *function) {
-    if (node->kind != NODE_NAME || node->qualifier) {
-        if (node->kind != NODE_ERROR) complain(c, ERROR_NEEDS_AXIS_NAME, node->range, function);
-        return NULL;
+/* What varies over an axis varies over the one it hangs on: that cannot go alone. */
+static bool leaves_parents(Checker *c, const Node *node, const Builtin *builtin, const Typed *a,
+                           AxisSet over) {
+    AxisSet rest = a->axes & ~over, lost = with_parents(c, rest) & ~rest;
+    if (lost == 0) return true;
+    uint32_t parent = (uint32_t)__builtin_ctz(lost), child = 0;
+    AxisSet left = without_blocks(c, rest);
+    while (!(left >> child & 1) || c->step->axes[child].parent != (int)parent) child++;
+    const Axis *axes = c->step->axes;
+    if (complain(c, ERROR_AXIS_LEFT, node->range, axes[parent].name, axes[child].name)) {
+        const char *all = describe_axes(c, over | with_blocks(c, (AxisSet)1 << child));
+        diagnose_help(c->compiler, "reduce both, `%s%s(...)`, or `%s` before `%s`", builtin->name,
+                      all, axes[child].name, axes[parent].name);
     }
-    Symbol *symbol = scope_find(c->scope, node->name);
-    if (symbol && symbol->kind == SYMBOL_AXIS) return symbol;
-    if (symbol && symbol->kind == SYMBOL_BROKEN) return NULL;
-    if (c->instance) {
-        complain(c, ERROR_AXES_IN_FN, node->range);
-    } else if (complain(c, ERROR_UNKNOWN_AXIS, node->range, node->name->text)) {
-        const char *meant = scope_suggest(c->scope, node->name, 1u << SYMBOL_AXIS);
-        if (symbol)
-            diagnose_note(c->compiler, symbol->range, "`%s` is %s", node->name->text,
-                          symbol_describe(symbol));
-        if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
-    }
-    return NULL;
+    return false;
 }
 
 /* The axes to reduce: those named, or all that the operand has. False after an error. */
@@ -33,27 +33,23 @@ static bool reduced_axes(Checker *c, const Node *node, const Builtin *builtin, c
         if (a->axes == 0) complain(c, ERROR_NOTHING_TO_REDUCE, node->range, builtin->name);
         return a->axes != 0;
     }
-    *over = 0;
+    AxisSet listed = 0;
     bool fine = true;
     for (const Node *name = node->brackets; name; name = name->next) {
         Symbol *axis = find_axis(c, name, builtin->name);
-        fine &= axis != NULL;
-        if (!axis) continue;
-        AxisSet bit = (AxisSet)1 << axis->number;
-        bool twice = *over & bit;
-        *over |= bit;
-        if (twice) {
-            fine = complain(c, ERROR_AXIS_TWICE, name->range, axis->name->text) && false;
-        } else if (!(a->axes & bit)) {
+        fine &= axis && add_listed(c, axis->number, name->range, &listed);
+        if (!axis || !fine) continue;
+        if (with_blocks(c, (AxisSet)1 << axis->number) & ~a->axes) {
             complain(c, ERROR_AXIS_LACKING, name->range, axis->name->text, describe(c, a));
             fine = false;
         }
     }
-    if (fine && *over == 0) {
+    if (fine && listed == 0) {
         complain(c, ERROR_NEEDS_AXIS_NAME, node->at, builtin->name);
         fine = false;
     }
-    return fine;
+    *over = with_blocks(c, listed);
+    return fine && leaves_parents(c, node, builtin, a, *over);
 }
 
 /* ---- reductions ---- */
@@ -68,10 +64,54 @@ static bool operand_of(Checker *c, const Node *node, const Builtin *builtin, Acc
            reduced_axes(c, node, builtin, *a, over);
 }
 
-static Typed *reduce(Checker *c, Op op, int type, Typed *a, AxisSet over, Range range) {
+static Typed *reduce_tensor(Checker *c, Op op, int type, Typed *a, AxisSet over, Range range) {
     Typed *value = typed_op(c, op, type, a, NULL, NULL, over, range);
     if (value->kind == TYPED_OP) value->axes = a->axes & ~over;
     return value;
+}
+
+/* Of `over`, the axis that counts the tensors of the list that is reduced with its elements. */
+static AxisSet reduced_list(const Checker *c, AxisSet over) {
+    return list_axis(c, over) & over;
+}
+
+/* Over a list: of what comes of each of its tensors. */
+static Typed *reduce(Checker *c, Op op, int type, Typed *a, AxisSet over, Range range) {
+    AxisSet list = reduced_list(c, over);
+    if (list) {
+        a = reduce_tensor(c, op, type, a, over & ~list, range);
+        over = list;
+    }
+    return reduce_tensor(c, op, type, a, over, range);
+}
+
+/* Over a list, before the logarithm: with M the greatest of all, M + log(sum(exp(x - M))), or M
+ * where that is infinite or NaN. */
+static Typed *reduce_logsumexp(Checker *c, Typed *a, AxisSet over, Range range) {
+    int type = a->type;
+    if (!reduced_list(c, over)) return reduce_tensor(c, OP_LOGSUMEXP, type, a, over, range);
+    Typed *most = reduce(c, OP_REDUCE_MAX, type, a, over, range);
+    Typed *zero = typed_cast(c, typed_constant(c, TYPE_INTEGER, 0, range), type);
+    Typed *finite = typed_op(c, OP_ISFINITE, TYPE_BOOL, most, NULL, NULL, 0, range);
+    Typed *base = typed_op(c, OP_SELECT, type, finite, most, zero, 0, range);
+    Typed *shifted = typed_op(c, OP_SUB, type, a, base, NULL, 0, range);
+    Typed *exp = typed_op(c, OP_EXP, type, shifted, NULL, NULL, 0, range);
+    Typed *sum = reduce(c, OP_SUM, type, exp, over, range);
+    Typed *log = typed_op(c, OP_LOG, type, sum, NULL, NULL, 0, range);
+    Typed *result = typed_op(c, OP_ADD, type, most, log, NULL, 0, range);
+    return typed_op(c, OP_SELECT, type, finite, result, most, 0, range);
+}
+
+/* How many elements there are over some axes: of a list, the sum of those of its tensors. */
+static Typed *count_elements(Checker *c, AxisSet over, Range range) {
+    AxisSet list = reduced_list(c, over), left = without_blocks(c, over & ~list);
+    Typed *count = NULL;
+    for (uint32_t axis = 0; axis < c->step->axis_count; axis++) {
+        if (!(left >> axis & 1)) continue;
+        Typed *size = size_of_axis(c, axis, range);
+        count = count ? typed_op(c, OP_MUL, TYPE_I64, count, size, NULL, 0, range) : size;
+    }
+    return list ? reduce_tensor(c, OP_SUM, TYPE_I64, count, list, range) : count;
 }
 
 /* sum and prod of integers are 64 bits wide. */
@@ -90,8 +130,10 @@ Typed *check_reduce(Checker *c, const Node *node, const Builtin *builtin) {
                     : op == OP_LOGSUMEXP         ? ACCEPT_FLOAT
                                                  : ACCEPT_NUMBER;
     if (!operand_of(c, node, builtin, accept, &a, &over)) return &c->error;
+    if (op == OP_LOGSUMEXP) return reduce_logsumexp(c, a, over, node->range);
     if (op == OP_ARGMIN || op == OP_ARGMAX) {
-        if (over & (over - 1)) {
+        AxisSet axes = without_blocks(c, over);
+        if (axes & (axes - 1)) {
             if (complain(c, ERROR_ONE_AXIS, node->range, builtin->name))
                 diagnose_help(c->compiler, "name it: `%s[axis](...)`", builtin->name);
             return &c->error;
@@ -122,27 +164,13 @@ Typed *check_extremum(Checker *c, const Node *node, const Builtin *builtin) {
     return typed_op(c, builtin->op, type, operands[0], operands[1], NULL, 0, node->range);
 }
 
-static Typed *size_of_axis(Checker *c, uint32_t axis, Range range) {
-    int64_t fixed = c->step->axes[axis].fixed;
-    if (fixed >= 0) return typed_constant(c, TYPE_I64, (uint64_t)fixed, range);
-    Typed *value = typed_new(c, TYPED_OP, TYPE_I64, 0, range);
-    value->op = OP_SIZE;
-    value->payload = axis;
-    return value;
-}
-
 /* mean = sum / number of elements */
 Typed *check_mean(Checker *c, const Node *node, const Builtin *builtin) {
-    Typed *a, *count = NULL;
+    Typed *a;
     AxisSet over;
     if (!operand_of(c, node, builtin, ACCEPT_FLOAT, &a, &over)) return &c->error;
-    for (uint32_t axis = 0; axis < c->step->axis_count; axis++) {
-        if (!(over >> axis & 1)) continue;
-        Typed *size = size_of_axis(c, axis, node->range);
-        count = count ? typed_op(c, OP_MUL, TYPE_I64, count, size, NULL, 0, node->range) : size;
-    }
     Typed *sum = reduce(c, OP_SUM, a->type, a, over, node->range);
-    count = typed_cast(c, count, a->type);
+    Typed *count = typed_cast(c, count_elements(c, over, node->range), a->type);
     return typed_op(c, OP_DIV, a->type, sum, count, NULL, 0, node->range);
 }
 
@@ -162,29 +190,4 @@ Typed *check_count(Checker *c, const Node *node, const Builtin *builtin) {
     AxisSet over;
     if (!operand_of(c, node, builtin, ACCEPT_BOOL, &a, &over)) return &c->error;
     return reduce(c, OP_SUM, TYPE_I64, typed_cast(c, a, TYPE_I64), over, node->range);
-}
-
-/* ---- size and index ---- */
-
-static Symbol *only_axis(Checker *c, const Node *node, const Builtin *builtin) {
-    if (node->first && !node->first->next) return find_axis(c, node->first, builtin->name);
-    complain(c, ERROR_NEEDS_AXIS_NAME, node->at, builtin->name);
-    return NULL;
-}
-
-Typed *check_size(Checker *c, const Node *node, const Builtin *builtin) {
-    Symbol *axis = only_axis(c, node, builtin);
-    return axis ? size_of_axis(c, axis->number, node->range) : &c->error;
-}
-
-Typed *index_of_axis(Checker *c, uint32_t axis, Range range) {
-    Typed *value = typed_new(c, TYPED_OP, TYPE_I64, (AxisSet)1 << axis, range);
-    value->op = OP_INDEX;
-    value->payload = axis;
-    return value;
-}
-
-Typed *check_index(Checker *c, const Node *node, const Builtin *builtin) {
-    Symbol *axis = only_axis(c, node, builtin);
-    return axis ? index_of_axis(c, axis->number, node->range) : &c->error;
 }

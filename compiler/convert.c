@@ -37,15 +37,7 @@ const char *type_name(int type) {
 }
 
 const char *describe_axes(Checker *c, AxisSet axes) {
-    Text text = text_open(c->arena);
-    const char *separator = "[";
-    for (uint32_t a = 0; c->step && a < c->step->axis_count; a++) {
-        if (!(axes >> a & 1)) continue;
-        text_printf(&text, "%s%s", separator, c->step->axes[a].name);
-        separator = ", ";
-    }
-    if (axes && text.size) text_puts(&text, "]");
-    return text.data;
+    return axes ? describe_listed(c, without_blocks(c, axes)) : "";
 }
 
 const char *describe(Checker *c, const Typed *a) {

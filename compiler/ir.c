@@ -140,14 +140,21 @@ const char *ir_round_problem(const Function *f, Type storage, ValueId a) {
     return NULL;
 }
 
+/* Or the q and k of one in blocks. */
+static bool is_one_axis(const Function *f, AxisSet axes) {
+    if (axes == 0) return false;
+    if ((axes & (axes - 1)) == 0) return true;
+    int whole = f->axes[__builtin_ctz(axes)].whole;
+    return whole >= 0 && axes == ir_expand(f, (AxisSet)1 << whole);
+}
+
 const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over) {
     Type type;
     const char *problem = ir_result_type(f, op, (ValueId[3]){a}, &type);
     if (problem) return problem;
     if (!(op_info[op].flags & OP_REDUCTION)) return "to be a reduction";
     if (over & ~f->values[a].axes) return "axes that its operand has";
-    if ((op == OP_ARGMIN || op == OP_ARGMAX) && (over == 0 || (over & (over - 1))))
-        return "exactly one axis";
+    if ((op == OP_ARGMIN || op == OP_ARGMAX) && !is_one_axis(f, over)) return "exactly one axis";
     if ((op == OP_SUM || op == OP_PROD) && (type == TYPE_I32 || type == TYPE_U32))
         return "its integers cast to i64 or u64 first";
     return NULL;

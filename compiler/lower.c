@@ -162,7 +162,7 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     if (op == OP_ROUND_TO) return ir_round_to(f, (Type)a->payload, args[0]);
     if (op_info[op].flags & OP_REDUCTION) {
         AxisSet over = (AxisSet)a->payload; /* of what was assigned a value with fewer axes, too */
-        return ir_reduce(f, op, ir_broadcast(f, args[0], over), over);
+        return ir_reduce(f, op, ir_broadcast(f, args[0], ir_closure(f, over)), over);
     }
     return ir_op(f, op, args[0], args[1], args[2]);
 }

@@ -204,7 +204,24 @@ static Entry *read_list(Parser *p, TokenKind close, ReadEntry *read, bool *damag
     return first;
 }
 
-/* b   k = 64   n of t   n as (q, k = 256)   n of t as (q, k = 256) */
+/* as (q, k = 256): the two names, the second with its length */
+static Entry *blocks(Parser *p) {
+    parser_next(p);
+    Range open = token_range(p, &p->tokens.list[p->at]);
+    if (!parser_expect(p, TOKEN_OPEN_PAREN, "`(q, k = 256)`: the blocks and their length"))
+        return NULL;
+    Entry *count = name_entry(p, "the name of the axis of blocks");
+    if (!count || !parser_expect(p, TOKEN_COMMA, "`,`")) return NULL;
+    count->next = name_entry(p, "the name of the axis inside a block");
+    if (!count->next || !parser_expect(p, TOKEN_ASSIGN, "`=` and the length of a block"))
+        return NULL;
+    count->next->size = parse_expression(p);
+    parser_take(p, TOKEN_COMMA);
+    if (!p->panic) parser_close(p, TOKEN_CLOSE_PAREN, open);
+    return count;
+}
+
+/* b   k = 64   n of t   n as (q, k = 256)   n of t as (q, k = 256)   n = 4096 as (q, k = 256) */
 static Entry *axis(Parser *p) {
     Entry *entry = name_entry(p, "the name of an axis");
     if (!entry) return NULL;
@@ -212,25 +229,21 @@ static Entry *axis(Parser *p) {
     if (parser_is_word(p, p->at, "of")) {
         parser_next(p);
         const Token *parent = &p->tokens.list[p->at];
-        if (parser_expect(p, TOKEN_NAME, "the name of an axis")) entry->parent = parent->name;
+        if (parser_expect(p, TOKEN_NAME, "the name of an axis")) {
+            entry->parent = parent->name;
+            entry->parent_range = token_range(p, parent);
+        }
         entry->ragged = range_since(p, start);
     }
-    start = p->at;
-    if (parser_is_word(p, p->at, "as")) {
-        parser_next(p);
-        Range open = token_range(p, &p->tokens.list[p->at]);
-        if (parser_expect(p, TOKEN_OPEN_PAREN, "`(q, k = 256)`: the blocks and their length") &&
-            name_entry(p, "the name of the axis of blocks") &&
-            parser_expect(p, TOKEN_COMMA, "`,`") &&
-            name_entry(p, "the name of the axis inside a block") &&
-            parser_expect(p, TOKEN_ASSIGN, "`=` and the length of a block")) {
-            parse_expression(p);
-            parser_take(p, TOKEN_COMMA);
-            parser_close(p, TOKEN_CLOSE_PAREN, open);
-        }
-        entry->blocked = range_since(p, start);
-    }
     if (!p->panic && parser_take(p, TOKEN_ASSIGN)) entry->size = parse_expression(p);
+    start = p->at;
+    if (!p->panic && parser_is_word(p, p->at, "as")) {
+        entry->blocks = blocks(p);
+        entry->blocked = range_since(p, start);
+        if (!p->panic && parser_kind(p) == TOKEN_ASSIGN && parser_error(p, "`,` or `]`"))
+            diagnose_help(p->compiler, "a length stands before `as`: `%s = 4096 as (q, k = 256)`",
+                          entry->name->text);
+    }
     return entry;
 }
 

@@ -102,7 +102,9 @@ struct Entry {
     Node *size;         /* k = size */
     Range ragged;       /* `of t` */
     Range blocked;      /* `as (...)` */
-    const Name *parent; /* t */
+    const Name *parent; /* t, at parent_range */
+    Range parent_range;
+    Entry *blocks; /* q, and k with its size */
     /* parameter: */
     ls_role role;
     const Name *type; /* NULL: none written */
