@@ -30,6 +30,9 @@ bool complain(Checker *c, ErrorCode code, Range range, ...) {
         diagnose_note(c->compiler, i->call, "`%s` is called here with (%s)", i->fn->name->text,
                       types.data);
     }
+    for (const StepCall *call = c->call; kept && call && shown < CALLS_SHOWN;
+         call = call->outer, shown++)
+        diagnose_note(c->compiler, call->range, "`%s` is called here", call->item->name->text);
     return kept;
 }
 
@@ -122,6 +125,7 @@ static void check_parameter(Checker *c, Step *step, const Entry *entry) {
 
 static void check_parameters(Checker *c, Step *step, const Item *item) {
     size_t words = item->axis_count + item->parameter_count;
+    step->parameter_capacity = item->parameter_count;
     step->parameters = arena_alloc(c->arena, item->parameter_count * sizeof *step->parameters);
     step->assigned = arena_alloc(c->arena, item->parameter_count * sizeof *step->assigned);
     for (const Entry *entry = item->parameters; entry; entry = entry->next) {
@@ -153,14 +157,30 @@ static void mark_assigned(Checker *c, const Name *name, Range range) {
         c->step->assigned[symbol->number] = range;
 }
 
+void bind_let(Checker *c, const Entry *entry, Typed *value, Range range) {
+    Let *let = check_let(c, entry, value);
+    if (!is_error(value) && !is_constant(value))
+        add_statement(c, (Checked){.let = let, .range = range});
+}
+
+/* The step that is called, or NULL. */
+static Symbol *called_step(Checker *c, const Node *node) {
+    if (node->kind != NODE_CALL || node->token == TOKEN_TYPE) return NULL;
+    Symbol *symbol = find_function(c, node->qualifier, node->name, node->at);
+    return symbol && symbol->kind == SYMBOL_STEP ? symbol : NULL;
+}
+
 static void check_let_statement(Checker *c, const Statement *s) {
     size_t count = 0;
+    Symbol *step = called_step(c, s->value);
     for (const Entry *entry = s->targets; entry; entry = entry->next) count++;
     Typed **values = arena_alloc(c->arena, (count ? count : 1) * sizeof(Typed *));
     for (size_t i = 0; i < count; i++) values[i] = &c->error;
     const Builtin *builtin = s->value->kind == NODE_CALL ? find_builtin(c, s->value->name) : NULL;
     if (count > 1 && builtin && builtin->op == OP_GRAD) {
         check_gradients(c, s->value, count, values);
+    } else if (step) {
+        check_step_call(c, s->value, step, count, values);
     } else {
         Typed *value = check_expression(c, s->value);
         if (count == 1) values[0] = value;
@@ -168,11 +188,8 @@ static void check_let_statement(Checker *c, const Statement *s) {
             complain(c, ERROR_LET_NAMES, s->targets->next->range, count);
     }
     size_t i = 0;
-    for (const Entry *entry = s->targets; entry; entry = entry->next, i++) {
-        Let *let = check_let(c, entry, values[i]);
-        if (!is_error(values[i]) && !is_constant(values[i]))
-            add_statement(c, (Checked){.let = let, .range = s->range});
-    }
+    for (const Entry *entry = s->targets; entry; entry = entry->next, i++)
+        bind_let(c, entry, values[i], s->range);
 }
 
 /* The parameter that is assigned, or NULL after an error. */
@@ -277,11 +294,14 @@ static void assume_one(Checker *c, const Statement *s) {
 }
 
 static void check_call_statement(Checker *c, const Statement *s) {
-    Symbol *symbol = find_function(c, s->value->qualifier, s->value->name, s->value->at);
+    Symbol *step = called_step(c, s->value);
+    if (step) {
+        if (!check_step_call(c, s->value, step, 0, NULL)) assume_one(c, s);
+        return;
+    }
     Typed *value = check_call(c, s->value);
     assume_one(c, s);
-    bool is_value = symbol && symbol->kind != SYMBOL_STEP && symbol->kind != SYMBOL_BROKEN;
-    if (is_value && !is_error(value)) complain(c, ERROR_UNUSED_VALUE, s->value->range);
+    if (!is_error(value)) complain(c, ERROR_UNUSED_VALUE, s->value->range);
 }
 
 static void check_statement(Checker *c, const Statement *s) {
@@ -302,8 +322,16 @@ static void check_statement(Checker *c, const Statement *s) {
     }
 }
 
-static void check_step(Checker *c, Item *item) {
+void check_body(Checker *c, const Item *item) {
+    for (const Statement *s = item->body; s; s = s->next) check_statement(c, s);
+}
+
+void check_step(Checker *c, Item *item) {
     Scope scope;
+    if (item->state != ITEM_NEW) return;
+    item->state = ITEM_ACTIVE;
+    size_t errors = c->compiler->error_count;
+    Checker outer = *c; /* where this one is called and not checked yet */
     Step *step = arena_alloc(c->arena, sizeof *step);
     *step = (Step){.name = item->name ? item->name->text : "", .range = item->at};
     step->math = item->math;
@@ -312,12 +340,13 @@ static void check_step(Checker *c, Item *item) {
     c->scope = &scope;
     c->step = step;
     c->body = &step->body;
+    c->call = NULL;
     bool fine = check_axes(c, item);
     check_parameters(c, step, item);
     bool complete = step->parameter_count == item->parameter_count;
     if (fine && complete && !item->damaged) check_axes_used(c);
     if (fine && !item->damaged) { /* else the body would only repeat it */
-        for (const Statement *s = item->body; s; s = s->next) check_statement(c, s);
+        check_body(c, item);
         for (size_t p = 0; p < step->parameter_count; p++) {
             const Parameter *parameter = &step->parameters[p];
             if (parameter->role == LS_OUT && step->assigned[p].file == 0)
@@ -325,8 +354,13 @@ static void check_step(Checker *c, Item *item) {
         }
     }
     item->checked = step;
-    c->step = NULL;
-    c->scope = &c->unit->constants;
+    item->faulty = item->damaged || c->compiler->error_count != errors;
+    item->state = ITEM_CHECKED;
+    c->unit = outer.unit;
+    c->scope = outer.scope;
+    c->step = outer.step;
+    c->body = outer.body;
+    c->call = outer.call;
 }
 
 /* ---- items ---- */
@@ -388,7 +422,6 @@ static void check_unit(Checker *c, Unit *unit) {
         if (item->kind == ITEM_FN) check_fn_head(c, item);
     for (Item *item = unit->items; item; item = item->next)
         if (item->kind == ITEM_STEP) check_step(c, item);
-    c->body = &c->outside;
 }
 
 /* The steps of a file and of what it imports by their own names, where the main file can say them.

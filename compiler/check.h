@@ -43,7 +43,7 @@ typedef struct Symbol {
     uint8_t kind;
     uint8_t state;   /* of a const: how far it is computed; of a fn: whether it was called */
     uint32_t number; /* of an axis, parameter or argument */
-    const Item *item;
+    Item *item;
     Let *let;
     Typed *value;
     const Builtin *builtin;
@@ -101,6 +101,15 @@ Symbol *find_function(Checker *c, const Name *qualifier, const Name *name, Range
 void unknown_member(Checker *c, const Name *qualifier, const Name *name, Range range);
 
 /* ---- the checker ---- */
+
+/* A step whose body is checked as part of another one. */
+typedef struct StepCall {
+    const Item *item;
+    Range range;
+    AxisSet axes; /* of the caller, that are axes of the callee */
+    const struct StepCall *outer;
+} StepCall;
+
 struct Checker {
     Compiler *compiler;
     Arena *arena;
@@ -112,12 +121,13 @@ struct Checker {
     Scope *scope; /* of values, here */
     Step *step;   /* NULL outside of steps */
     Body *body;
-    Body outside;       /* of what stands in no step and no fn */
-    Instance *instance; /* NULL outside of fns */
-    uint32_t level;     /* of the recursion */
-    uint32_t indexing;  /* above 0 inside x[...]: an axis name is its own coordinate */
-    Typed *running;     /* of the scan whose expression this is, or NULL */
-    uint32_t scanning;  /* how many scans are around this */
+    Body outside;         /* of what stands in no step and no fn */
+    Instance *instance;   /* NULL outside of fns */
+    const StepCall *call; /* NULL outside of inlined steps */
+    uint32_t level;       /* of the recursion */
+    uint32_t indexing;    /* above 0 inside x[...]: an axis name is its own coordinate */
+    Typed *running;       /* of the scan whose expression this is, or NULL */
+    uint32_t scanning;    /* how many scans are around this */
     Instance **buckets;
     size_t instance_count, bucket_count;
     bool exhausted; /* there are too many instances: that is reported once */
@@ -223,7 +233,15 @@ Typed *check_prime(Checker *c, const Node *node); /* f'(x) */
 /* `let a, b = grad(e, x, y)`: `count` values; false after an error. */
 bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
 
+/* check_step_call.c: the body of a step as part of the one that calls it. `results`: what the
+ * `out`s that are not given have at its end. False after an error. */
+bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count, Typed **results);
+
 /* check.c */
+void check_step(Checker *c, Item *item); /* once; nothing where it is being checked */
+void check_body(Checker *c, const Item *item);
+/* Binds a name from here on; `range` is that of the statement. */
+void bind_let(Checker *c, const Entry *entry, Typed *value, Range range);
 void declare_item(Checker *c, Unit *unit, Item *item);
 Typed *check_constant(Checker *c, const Node *node); /* one that is known at compile time */
 Let *check_let(Checker *c, const Entry *entry, Typed *value);

@@ -49,6 +49,7 @@ AxisSet list_axis(const Checker *c, AxisSet axes) {
 
 AxisSet all_axes(const Checker *c) {
     AxisSet axes = 0;
+    if (c->call) return c->call->axes;
     for (uint32_t a = 0; a < c->step->axis_count; a++) axes |= bit(a);
     for (uint32_t a = 0; a < c->step->axis_count; a++)
         if (c->step->axes[a].block >= 0) axes &= ~bit(a);

@@ -427,7 +427,11 @@ Typed *check_call(Checker *c, const Node *node) {
     switch (symbol->kind) {
     case SYMBOL_BUILTIN: return symbol->builtin->check(c, node, symbol->builtin);
     case SYMBOL_FN: return call_fn(c, node, symbol->item);
-    case SYMBOL_STEP: return not_supported(c, node->range, "a step inside a step is");
+    case SYMBOL_STEP:
+        if (complain(c, ERROR_STEP_AS_VALUE, node->range, node->name->text))
+            diagnose_help(c->compiler, "bind what it gives first, `let y = %s(...)`",
+                          node->name->text);
+        return &c->error;
     default: return &c->error;
     }
 }

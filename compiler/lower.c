@@ -158,6 +158,7 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     if (op == OP_SCAN)
         return ir_scan(f, args[0], args[1], args[2], (uint32_t)a->payload & (SCAN_REVERSE - 1),
                        a->payload & SCAN_REVERSE);
+    if (op == OP_BROADCAST) return ir_broadcast(f, args[0], a->axes);
     if (op == OP_CAST) return ir_cast(f, (Type)a->type, args[0]);
     if (op == OP_ROUND_TO) return ir_round_to(f, (Type)a->payload, args[0]);
     if (op_info[op].flags & OP_REDUCTION) {
@@ -207,7 +208,8 @@ static ValueId lower(Lowering *l, Frame *frame, const Typed *a) {
 static void lower_statements(Lowering *l, const Step *step) {
     Function *f = l->f;
     Frame frame = open_frame(l, &step->body, NULL);
-    size_t *last = arena_alloc(l->arena, step->parameter_count * sizeof *last);
+    size_t *last =
+        arena_alloc(l->arena, (step->parameter_count + step->local_count) * sizeof *last);
     for (size_t i = 0; i < step->statement_count; i++) {
         const Checked *s = &step->statements[i];
         if (s->let) {
@@ -220,7 +222,8 @@ static void lower_statements(Lowering *l, const Step *step) {
     }
     for (size_t i = 0; i < step->statement_count; i++) {
         const Checked *s = &step->statements[i];
-        if (!s->let && last[s->parameter] == i + 1)
+        bool stored = !s->let && s->parameter < step->parameter_count;
+        if (stored && last[s->parameter] == i + 1)
             ir_store(f, s->parameter, l->current[s->parameter], 0, s->range);
     }
 }
@@ -236,7 +239,7 @@ Function *lower_step(Compiler *compiler, const Module *module, size_t index) {
     f->parameters = step->parameters;
     f->parameter_count = f->parameter_capacity = step->parameter_count;
     Lowering l = {.compiler = compiler, .arena = arena, .f = f};
-    l.current = arena_alloc(arena, step->parameter_count * sizeof *l.current);
+    l.current = arena_alloc(arena, (step->parameter_count + step->local_count) * sizeof *l.current);
     lower_statements(&l, step);
     if (!l.too_large) return f;
     diagnose(compiler, ERROR_TOO_LARGE, step->range, step->name, VALUES_MAX);

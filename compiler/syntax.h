@@ -147,8 +147,10 @@ struct Item {
     size_t axis_count, parameter_count;
     Unit *unit; /* the file it is read in: its names are found there */
     struct Step *checked;
-    Range path; /* of an import: in its quotes */
-    Node *step; /* of backward: the step, as a NAME */
+    uint8_t state; /* of a step: ITEM_NEW, ITEM_ACTIVE, ITEM_CHECKED */
+    bool faulty;   /* errors were found in it */
+    Range path;    /* of an import: in its quotes */
+    Node *step;    /* of backward: the step, as a NAME */
     Entry *targets;
     bool has_targets;
     Node *value; /* of a const, of a fn without a block */
@@ -156,6 +158,8 @@ struct Item {
     Range end; /* the closing brace */
     Item *next;
 };
+
+enum { ITEM_NEW, ITEM_ACTIVE, ITEM_CHECKED };
 
 typedef struct Syntax {
     Tokens tokens;
@@ -238,8 +242,8 @@ typedef struct Step {
     ls_math math;
     Axis *axes;
     size_t axis_count;
-    Parameter *parameters;
-    size_t parameter_count;
+    Parameter *parameters; /* behind those of the step, locals: `out`s of steps it calls */
+    size_t parameter_count, local_count, parameter_capacity;
     Checked *statements;
     size_t statement_count, statement_capacity;
     Body body;
