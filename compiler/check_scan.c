@@ -84,8 +84,23 @@ static bool read_brackets(Checker *c, const Node *node, Scan *scan, bool may_rev
 
 /* ---- the result ---- */
 
+/* What hangs on the axis has another length at each place along it. */
+static bool has_dependents(Checker *c, const Scan *scan, AxisSet axes, Range range) {
+    AxisSet listed = without_blocks(c, axes & ~scan->over);
+    for (uint32_t a = 0; a < c->step->axis_count; a++) {
+        int parent = c->step->axes[a].parent;
+        if (!(listed >> a & 1) || parent != (int)scan->axis->number) continue;
+        const char *name = c->step->axes[a].name;
+        if (complain(c, ERROR_SCAN_PARENT, range, scan->name, scan->axis->name->text, name))
+            diagnose_help(c->compiler, "reduce over `%s` first, as in `sum[%s](...)`", name, name);
+        return true;
+    }
+    return false;
+}
+
 static Typed *scan_of(Checker *c, const Scan *scan, Typed *init, Typed *body, Typed *running,
                       Range range) {
+    if (has_dependents(c, scan, running->axes, range)) return &c->error;
     Typed *value = typed_new(c, TYPED_OP, running->type, running->axes, range);
     value->op = OP_SCAN;
     value->payload = scan->axis->number | (scan->reverse ? SCAN_REVERSE : 0);
