@@ -31,12 +31,12 @@ static const char *name_of(const Call *call) {
     return call->item->name->text;
 }
 
-/* An array of the callee as messages show it: "[b, k]". */
+/* Axes as messages show them: "[b, k]". */
 static const char *axes_of(Checker *c, const Step *step, AxisSet axes) {
     Step *here = c->step;
     Step other = *step;
     c->step = &other;
-    const char *text = describe_axes(c, axes);
+    const char *text = describe_listed(c, without_blocks(c, axes));
     c->step = here;
     return axes ? text : "no axes";
 }
@@ -235,7 +235,6 @@ static bool bind_axis(Checker *c, Call *call, Range at, uint32_t from, uint32_t 
                           c->step->axes[to].name);
         return false;
     }
-    if (!axis_agrees(c, call, at, from, to)) return false;
     call->axis[from] = (int)to;
     call->axis_at[from] = at;
     return true;
@@ -285,26 +284,38 @@ static bool axes_differ(Checker *c, const Call *call, size_t p, AxisSet axes, Ra
     return false;
 }
 
+static Symbol *axis_named(Checker *c, const char *text) {
+    Symbol *symbol = scope_find(c->scope, name_intern(c->names, text, strlen(text)));
+    return symbol && symbol->kind == SYMBOL_AXIS ? symbol : NULL;
+}
+
 /* An axis that no argument has is the caller's of the same name. */
 static bool bind_by_name(Checker *c, Call *call) {
     for (uint32_t a = 0; a < call->callee->axis_count; a++) {
         const Axis *axis = &call->callee->axes[a];
-        if (call->axis[a] >= 0) continue;
-        const Name *name = name_intern(c->names, axis->name, strlen(axis->name));
-        const Symbol *symbol = scope_find(c->scope, name);
-        if (symbol && symbol->kind == SYMBOL_AXIS) {
-            if (!bind_axis(c, call, call->node->range, a, symbol->number)) return false;
-        } else {
-            if (complain(c, ERROR_STEP_AXIS_OPEN, call->node->at, axis->name, name_of(call))) {
-                diagnose_note(c->compiler, axis->range, "`%s` is declared here", axis->name);
-                diagnose_help(c->compiler,
-                              "pass an argument that varies over it, or call an axis of this "
-                              "step `%s`",
-                              axis->name);
-            }
-            return false;
-        }
+        if (call->axis[a] >= 0 || axis->parent >= 0 || axis->whole >= 0 || axis->block >= 0)
+            continue;
+        const Symbol *symbol = axis_named(c, axis->name);
+        if (symbol && !bind_axis(c, call, call->node->range, a, symbol->number)) return false;
     }
+    return true;
+}
+
+/* Every axis is known, and each is as the callee declares it. */
+static bool axes_agree(Checker *c, const Call *call) {
+    for (uint32_t a = 0; a < call->callee->axis_count; a++) {
+        const Axis *axis = &call->callee->axes[a];
+        if (call->axis[a] >= 0) continue;
+        if (complain(c, ERROR_STEP_AXIS_OPEN, call->node->at, axis->name, name_of(call))) {
+            diagnose_note(c->compiler, axis->range, "`%s` is declared here", axis->name);
+            diagnose_help(c->compiler,
+                          "pass an argument that varies over it, or call an axis of this step `%s`",
+                          axis->name);
+        }
+        return false;
+    }
+    for (uint32_t a = 0; a < call->callee->axis_count; a++)
+        if (!axis_agrees(c, call, call->axis_at[a], a, (uint32_t)call->axis[a])) return false;
     return true;
 }
 
@@ -323,12 +334,8 @@ static bool bind_axes(Checker *c, Call *call) {
         if (!call->values[p]) continue;
         AxisSet from = callee->parameters[p].axes, own = call->values[p]->axes;
         Range at = call->values[p]->range;
-        if (!pair_axes(c, call, from, own, at, false)) {
-            if (__builtin_popcount(own) > __builtin_popcount(from))
-                return axes_differ(c, call, p, own, at);
-        } else if (!pair_axes(c, call, from, own, at, true)) {
+        if (pair_axes(c, call, from, own, at, false) && !pair_axes(c, call, from, own, at, true))
             return false;
-        }
     }
     if (!bind_by_name(c, call)) return false;
     for (size_t p = 0; p < callee->parameter_count; p++) { /* what has fewer is broadcast */
@@ -336,7 +343,7 @@ static bool bind_axes(Checker *c, Call *call) {
         if (own & ~map_axes(c, call, callee->parameters[p].axes))
             return axes_differ(c, call, p, own, call->values[p]->range);
     }
-    return true;
+    return axes_agree(c, call);
 }
 
 /* ---- the body ---- */
