@@ -349,6 +349,7 @@ void planner_mark_needed(Planner *p, uint32_t index) {
     for (size_t i = 0; i < phase->reduction_count; i++) needed[phase->reductions[i]] = true;
     for (size_t i = 0; i < phase->scan_count; i++) needed[phase->scans[i]] = true;
     for (size_t i = 0; i < phase->store_count; i++) needed[phase->stores[i].value] = true;
+    for (size_t i = 0; i < phase->guard_count; i++) needed[phase->guards[i].condition] = true;
     for (size_t s = 0; s < f->store_count; s++)
         if (p->store_home[s] == index) needed[f->stores[s].value] = true;
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
@@ -473,6 +474,7 @@ Plan *plan_build(const Function *function) {
         }
     if (p.plan->phase_count == 0) add_phase(&p, (Phase){.shape = SHAPE_SCALAR});
     planner_settle_stores(&p);
+    planner_guard_phases(&p);
     add_stores(&p);
     add_temporaries(&p);
     for (uint32_t i = 0; i < p.plan->phase_count; i++) {

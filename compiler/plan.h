@@ -55,6 +55,12 @@ typedef struct PhaseStore {
     StoreKind kind;
 } PhaseStore;
 
+/* A rank-0 bool on which work depends, or its negation. */
+typedef struct Guard {
+    ValueId condition;
+    bool holds;
+} Guard;
+
 typedef struct Phase {
     Shape shape;
     AxisSet outer, inner;
@@ -63,7 +69,9 @@ typedef struct Phase {
     size_t reduction_count, reduction_capacity;
     ValueId *scans; /* of SHAPE_SCAN */
     size_t scan_count, scan_capacity;
-    bool reverse; /* the scans walk from the end */
+    bool reverse;  /* the scans walk from the end */
+    Guard *guards; /* unless all of them are so, only the tail has work */
+    size_t guard_count;
     PhaseStore *stores;
     size_t store_count, store_capacity;
     bool *needed;    /* by value: computed in this phase */
