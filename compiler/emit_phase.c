@@ -49,6 +49,11 @@ static void add_frontier(Emitter *e, Roots *roots, Level level) {
         if (phase->level[v] == level && !added[v]) add_root(e, roots, v);
         added[v] = true;
     }
+    for (size_t i = 0; i < phase->guard_count; i++) {
+        ValueId v = phase->guards[i].condition;
+        if (phase->level[v] == level && !added[v]) add_root(e, roots, v);
+        added[v] = true;
+    }
     for (ValueId v = 1; v < e->f->value_count; v++) {
         if (!phase->needed[v] || phase->level[v] == level) continue;
         ValueId operands[3];
@@ -77,6 +82,18 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
         ValueId operands[3];
         for (size_t i = emit_operands(e, v, operands); i-- > 0;) wanted[operands[i]] = true;
     }
+}
+
+/* Around the work: what must hold for it to have an effect. */
+static const char *guard_text(const Emitter *e) {
+    Text text = text_open(e->arena);
+    for (size_t i = 0; i < e->phase->guard_count; i++) {
+        const Guard *guard = &e->phase->guards[i];
+        text_printf(&text, "%s%s%s", i ? " & " : "if (", guard->holds ? "" : "!",
+                    e->text_of[guard->condition]);
+    }
+    if (text.size) text_puts(&text, ") {\n");
+    return text.data;
 }
 
 static const char *comment_text(Emitter *e) {
@@ -285,7 +302,7 @@ typedef struct Sections {
     bool simt, columns, map;
     unsigned before; /* the levels computed ahead of the element loop */
     Text scalars, outer, running, start, row, loads, body, stores, fours, epilogue;
-    const char *by_fours, *push, *tile, *finish;
+    const char *guard, *by_fours, *push, *tile, *finish;
     Text outer_decoded, decoded, leaf_push, pass_end, bases;
 } Sections;
 
@@ -307,6 +324,7 @@ static void values_before_loop(Emitter *e, Sections *s) {
     Roots roots = {0};
     add_frontier(e, &roots, LEVEL_SCALAR);
     emit_section(e, &s->scalars, roots.values, roots.count, 0, PLACE_SCALAR);
+    s->guard = guard_text(e);
     if (emit_in_loop_columns(e)) return;
     roots.count = 0;
     add_frontier(e, &roots, LEVEL_OUTER);
@@ -400,6 +418,8 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"ARGUMENTS", e->arguments},
         {"SCALARS", s->scalars.data},
         {"INNER_COUNT", emit_product(e, e->inner, e->inner_count)},
+        {"GUARD", s->guard},
+        {"GUARD_END", *s->guard ? "}\n" : ""},
         {"SPACE", scalar ? "" : space_text(e)},
         {"ITEM_COUNT", scalar ? "" : count_text(e)},
         {"COLUMN", column ? column->name : ""},

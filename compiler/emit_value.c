@@ -230,6 +230,8 @@ static const char *operation_text(Emitter *e, const Value *value) {
     for (int i = 0; i < info->arity; i++) arg[i] = e->text_of[value->arg[i]];
     Type operand = info->arity ? (Type)e->f->values[value->arg[0]].type : TYPE_NONE;
     Type named = value->op == OP_SELECT ? (Type)value->type : operand;
+    const ValueId chosen = plan_chosen(e->plan, e->phase, (ValueId)(value - e->f->values));
+    if (chosen) return e->text_of[chosen];
     switch (value->op) {
     case OP_CONST: return emit_constant(e, (Type)value->type, value->payload);
     case OP_SIZE: return e->size_name[value->payload];
@@ -388,10 +390,13 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
 }
 
 ValueId emit_stored(const Emitter *e, const PhaseStore *store) {
-    const Value *value = &e->f->values[store->value];
+    ValueId v = store->value;
+    for (ValueId chosen; (chosen = plan_chosen(e->plan, e->phase, v)); v = chosen)
+        if (plan_is_read(e->plan, e->phase, v)) return v;
+    const Value *value = &e->f->values[v];
     if (value->op == OP_ROUND_TO && value->payload == (uint64_t)e->plan->arrays[store->array].type)
         return value->arg[0]; /* the store itself rounds to the same bits */
-    return store->value;
+    return v;
 }
 
 void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard) {

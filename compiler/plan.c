@@ -28,10 +28,29 @@ bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v) {
            (plan->home[v] && plan->home[v] - 1 < index);
 }
 
+Literals plan_literal(size_t condition, bool holds) {
+    return (Literals)1 << (2 * (condition - 1) + holds);
+}
+
+/* Not where nothing varies: that may be the tail's, which runs in any case. */
+ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v) {
+    const Value *value = &plan->function->values[v];
+    bool holds = true;
+    if (!phase->known || value->op != OP_SELECT || !value->axes) return 0;
+    ValueId c = value->arg[0];
+    for (; plan->function->values[c].op == OP_NOT; c = plan->function->values[c].arg[0])
+        holds = !holds;
+    if (!plan->condition_of[c]) return 0;
+    if (phase->known & plan_literal(plan->condition_of[c], holds)) return value->arg[1];
+    return phase->known & plan_literal(plan->condition_of[c], !holds) ? value->arg[2] : 0;
+}
+
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]) {
     const Value *value = &plan->function->values[v];
     size_t count = 0;
     if (plan_is_read(plan, phase, v)) return 0;
+    operands[0] = plan_chosen(plan, phase, v);
+    if (operands[0]) return 1;
     for (int i = 0; i < op_info[value->op].arity; i++) {
         bool elsewhere = (value->op == OP_GATHER && i == 0) || (value->op == OP_SCAN && i == 2);
         if (value->arg[i] && !elsewhere) operands[count++] = value->arg[i];

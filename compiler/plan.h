@@ -61,6 +61,8 @@ typedef struct Guard {
     bool holds;
 } Guard;
 
+typedef uint64_t Literals; /* a set of guards: see plan_literal() */
+
 typedef struct Phase {
     Shape shape;
     AxisSet outer, inner;
@@ -72,6 +74,7 @@ typedef struct Phase {
     bool reverse;  /* the scans walk from the end */
     Guard *guards; /* unless all of them are so, only the tail has work */
     size_t guard_count;
+    Literals known; /* what holds where there is work */
     PhaseStore *stores;
     size_t store_count, store_capacity;
     bool *needed;    /* by value: computed in this phase */
@@ -85,6 +88,7 @@ struct Plan {
     size_t array_count, array_capacity;
     uint32_t *array_of; /* by value: 1 + array it can be read from, or 0 */
     uint32_t *home;     /* by value: 1 + the phase that makes it, or 0: every phase computes it */
+    uint8_t *condition_of; /* by value: its number in sets of literals, or 0 */
     Phase *phases;
     size_t phase_count, phase_capacity;
 };
@@ -96,6 +100,9 @@ bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array);
 bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array);
 /* Whether the phase takes the value from memory rather than computing it. */
 bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v);
+/* Which operand of a SELECT the phase's guards choose, or 0. */
+ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v);
+Literals plan_literal(size_t condition, bool holds);
 /* The operands that the phase needs to compute a value: none of one it reads, not the source of a
  * gather, not the running value of a scan. */
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);

@@ -12,44 +12,59 @@
 #include "plan.h"
 #include "planner.h"
 
-enum { LITERALS = 64 }; /* two for each condition; further conditions skip nothing */
-typedef uint64_t Demands;
+enum { CONDITIONS = 32 }; /* further ones skip nothing */
 
 typedef struct Guards {
     Planner *p;
     const Function *f;
-    ValueId condition[LITERALS / 2]; /* literal 2 i: it holds; 2 i + 1: it does not */
+    ValueId condition[CONDITIONS];
     size_t count;
-    Demands *demands; /* by value */
+    Literals *follows[2]; /* by rank-0 bool: what follows when it does not hold, when it does */
+    Literals *demands;    /* by value */
 } Guards;
 
-static size_t condition_number(Guards *g, ValueId c) {
-    size_t i = 0;
-    while (i < g->count && g->condition[i] != c) i++;
-    if (i == g->count && g->count < COUNT(g->condition)) g->condition[g->count++] = c;
-    return i;
+/* The condition behind negations. */
+static ValueId positive(const Function *f, ValueId c, bool *holds) {
+    for (; f->values[c].op == OP_NOT; c = f->values[c].arg[0]) *holds = !*holds;
+    return c;
 }
 
-/* The literal and what follows from it. */
-static Demands literals(Guards *g, ValueId c, bool holds) {
-    const Value *value = &g->f->values[c];
-    if (value->axes) return 0;
-    if (value->op == OP_NOT) return literals(g, value->arg[0], !holds);
-    size_t i = condition_number(g, c);
-    Demands all = i < COUNT(g->condition) ? (Demands)1 << (2 * i + !holds) : 0;
-    if (value->op == (holds ? OP_AND : OP_OR))
-        all |= literals(g, value->arg[0], holds) | literals(g, value->arg[1], holds);
-    return all;
+/* Gives the conditions that choose their numbers, and every bool the literals that follow from it.
+ */
+static void find_literals(Guards *g) {
+    const Function *f = g->f;
+    uint8_t *number = g->p->plan->condition_of;
+    for (int holds = 0; holds < 2; holds++)
+        g->follows[holds] = arena_alloc(g->p->arena, f->value_count * sizeof *g->follows[holds]);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        bool holds = true;
+        if (!g->p->live[v] || f->values[v].op != OP_SELECT) continue;
+        ValueId c = positive(f, f->values[v].arg[0], &holds);
+        if (f->values[c].axes || number[c] || g->count == CONDITIONS) continue;
+        g->condition[g->count++] = c;
+        number[c] = (uint8_t)g->count;
+    }
+    for (ValueId v = 1; v < f->value_count; v++) {
+        const Value *value = &f->values[v];
+        if (value->type != TYPE_BOOL || value->axes) continue;
+        for (int holds = 0; holds < 2; holds++) {
+            Literals all = number[v] ? plan_literal(number[v], holds) : 0;
+            if (value->op == OP_NOT) all |= g->follows[!holds][value->arg[0]];
+            if (value->op == (holds ? OP_AND : OP_OR))
+                all |= g->follows[holds][value->arg[0]] | g->follows[holds][value->arg[1]];
+            g->follows[holds][v] = all;
+        }
+    }
 }
 
 /* Without these the store puts back what is there. */
-static Demands store_demands(Guards *g, const Store *store) {
+static Literals store_demands(Guards *g, const Store *store) {
     const Value *value = &g->f->values[store->value];
     ValueId old = g->p->plan->arrays[store->parameter].value;
-    Demands all = 0;
+    Literals all = 0;
     while (old && value->op == OP_SELECT && (value->arg[1] == old || value->arg[2] == old)) {
         bool holds = value->arg[2] == old;
-        all |= literals(g, value->arg[0], holds);
+        all |= g->follows[holds][value->arg[0]];
         value = &g->f->values[value->arg[holds ? 1 : 2]];
     }
     return all;
@@ -65,18 +80,18 @@ static void find_demands(Guards *g) {
         const Value *value = &f->values[v];
         if (!g->p->live[v]) continue;
         for (int i = 0; i < op_info[value->op].arity; i++) {
-            Demands own = g->demands[v];
-            if (value->op == OP_SELECT && i > 0) own |= literals(g, value->arg[0], i == 1);
+            Literals own = g->demands[v];
+            if (value->op == OP_SELECT && i > 0) own |= g->follows[i == 1][value->arg[0]];
             g->demands[value->arg[i]] &= own;
         }
     }
 }
 
 /* What every effect of the phase demands but for its tail; all bits when it has none. */
-static Demands phase_demands(Guards *g, uint32_t index) {
+static Literals phase_demands(Guards *g, uint32_t index) {
     const Plan *plan = g->p->plan;
     const Phase *phase = &plan->phases[index];
-    Demands all = ~(Demands)0;
+    Literals all = ~(Literals)0;
     for (size_t i = 0; i < phase->reduction_count; i++) all &= g->demands[phase->reductions[i]];
     for (size_t i = 0; i < phase->scan_count; i++) all &= g->demands[phase->scans[i]];
     for (size_t i = 0; i < phase->store_count; i++) /* so far only those of made values */
@@ -117,23 +132,31 @@ static bool is_known(const Guards *g, ValueId c, uint32_t index) {
 
 static void guard_phase(Guards *g, uint32_t index) {
     Phase *phase = &g->p->plan->phases[index];
-    Demands all = phase_demands(g, index), known = 0, implied = 0;
-    if (all == ~(Demands)0) return;
-    for (size_t i = 0; i < g->count; i++)
-        if ((all >> 2 * i & 3) && is_known(g, g->condition[i], index))
-            known |= all & (Demands)3 << 2 * i;
-    for (size_t i = 0; i < 2 * g->count; i++)
-        if (known >> i & 1)
-            implied |= literals(g, g->condition[i / 2], i % 2 == 0) & ~((Demands)1 << i);
+    Literals all = phase_demands(g, index), known = 0;
+    if (all == ~(Literals)0) return;
     phase->guards = arena_alloc(g->p->arena, (2 * g->count + 1) * sizeof *phase->guards);
-    for (size_t i = 0; i < 2 * g->count; i++)
-        if ((known & ~implied) >> i & 1)
-            phase->guards[phase->guard_count++] = (Guard){g->condition[i / 2], i % 2 == 0};
+    for (size_t i = 0; i < 2 * g->count; i++) {
+        const Guard guard = {g->condition[i / 2], i % 2};
+        if (!(all & plan_literal(i / 2 + 1, i % 2))) continue;
+        if (is_known(g, guard.condition, index)) phase->guards[phase->guard_count++] = guard;
+    }
+    /* those that follow from others need not be looked at */
+    for (size_t i = phase->guard_count; i-- > 0;) {
+        Literals others = 0, own;
+        for (size_t k = 0; k < phase->guard_count; k++)
+            if (k != i) others |= g->follows[phase->guards[k].holds][phase->guards[k].condition];
+        own = g->follows[phase->guards[i].holds][phase->guards[i].condition];
+        known |= own;
+        if (!(own & ~others)) phase->guards[i] = phase->guards[--phase->guard_count];
+    }
+    phase->known = known;
     planner_mark_needed(g->p, index);
 }
 
 void planner_guard_phases(Planner *p) {
     Guards g = {.p = p, .f = p->function};
+    p->plan->condition_of = arena_alloc(p->arena, p->function->value_count);
+    find_literals(&g);
     find_demands(&g);
     for (uint32_t i = 0; i < p->plan->phase_count; i++) guard_phase(&g, i);
 }
