@@ -81,7 +81,7 @@ const char *emit_gather(Emitter *e, const Value *value) {
                                     type_info[e->plan->arrays[number - 1].type].c_name,
                                     emit_data(e, number - 1), spot.offset);
     if (!spot.inside.size) return load;
-    return arena_printf(e->arena, "%s ? %s : 0", spot.inside.data, load);
+    return arena_printf(e->arena, "(%s ? %s : 0)", spot.inside.data, load);
 }
 
 void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard) {
