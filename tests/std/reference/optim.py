@@ -122,9 +122,11 @@ def sgd():
                {"lr": 0.1, "momentum": 0.8, "dampening": 0.3, "weight_decay": 0.1})
     with_torch(family, "sgd_nesterov", torch.optim.SGD, buffer, {"decay": 0.1, "nesterov": True},
                {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, step="sgd_momentum")
-    with_torch(family, "sgd_momentum_mixed", torch.optim.SGD, buffer, {"decay": 0.1},
-               {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}, kinds={"g": "bf16", "w": "bf16"},
-               copy=("w", "bf16"))
+    mixed = {"kinds": {"g": "bf16", "w": "bf16"}, "copy": ("w", "bf16"), "step": "sgd_momentum_mixed"}
+    with_torch(family, "sgd_momentum_mixed", torch.optim.SGD, buffer, {"decay": 0.1, "dampening": 0.3},
+               {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}, **mixed)
+    with_torch(family, "sgd_momentum_mixed-nesterov", torch.optim.SGD, buffer, {"nesterov": True},
+               {"lr": 0.1, "momentum": 0.9, "nesterov": True}, **mixed)
     return family
 
 
@@ -170,7 +172,8 @@ def grouped(family):
     start = draw.list(LIST)
     params = [torch.nn.Parameter(value.clone()) for value in start]
     scales, decays = draw.numbers((4,), 0.5, 2), draw.numbers((4,), 0, 0.2)
-    optimizer = torch.optim.AdamW([{"params": [param], "lr": 0.1 * scale.item(), "weight_decay": decay.item()}
+    optimizer = torch.optim.AdamW([{"params": [param], "lr": 0.1 * scale.item(), "weight_decay": decay.item(),
+                                    "eps": 1e-3}
                                    for param, scale, decay in zip(params, scales, decays)])
     launches = []
     for number in range(3):
@@ -184,7 +187,7 @@ def grouped(family):
         launches.append(({"g": grads, "lr_scale": scales, "decay": decays}, out))
     zeros = [torch.zeros_like(value) for value in start]
     family.case("adamw_grouped", STEP + "adamw_grouped", launches,
-                {"p": start, "m": zeros, "v": zeros, "count": None}, {"lr": 0.1})
+                {"p": start, "m": zeros, "v": zeros, "count": None}, {"lr": 0.1, "eps": 1e-3})
 
 
 def rectified(family):
@@ -192,7 +195,7 @@ def rectified(family):
     draw = Draw("radam-late")
     start = draw.list(LIST)
     params = [torch.nn.Parameter(value.clone()) for value in start]
-    optimizer = torch.optim.RAdam(params, lr=0.1)
+    optimizer = torch.optim.RAdam(params, lr=0.1, eps=1e-2)
     launches, begin = [], None
     for number in range(22):
         grads = draw.list(LIST, digits=2)
@@ -215,7 +218,7 @@ def rectified(family):
                 begin[ours] = [optimizer.state[param][theirs].clone() for param in params]
         else:
             launches.append(({"g": grads}, out))
-    family.case("radam-late", STEP + "radam", launches, begin, {"lr": 0.1})
+    family.case("radam-late", STEP + "radam", launches, begin, {"lr": 0.1, "eps": 1e-2})
 
 
 def adaptive():
@@ -247,12 +250,14 @@ def adafactor():
     blank = {"row": lambda p: torch.zeros(p.shape[0]), "col": lambda p: torch.zeros(p.shape[1])}
     numbers = {"beta2_decay": -0.7, "eps1": 1e-4, "eps2": 1e-2, "clip": 1.05, "decay": 0.1}
     options = {"beta2_decay": -0.7, "eps": (1e-4, 1e-2), "d": 1.05, "weight_decay": 0.1}
-    with_torch(family, "adafactor", torch.optim.Adafactor, factors, numbers, options, shapes=MATRICES, blank=blank)
+    with_torch(family, "adafactor", torch.optim.Adafactor, factors, numbers, options, shapes=MATRICES, blank=blank,
+               rates=(0.1, 0.9, 0.05))
     eps = {"eps": (torch.finfo(torch.float32).eps, 1e-3)}
     with_torch(family, "adafactor-defaults", torch.optim.Adafactor, factors, None, eps, shapes=MATRICES, blank=blank,
                step="adafactor", **SMALL)
     lengths = [(7,), (1,), (40,)]
-    with_torch(family, "adafactor_vector", torch.optim.Adafactor, {"v": "variance"}, numbers, options, shapes=lengths)
+    with_torch(family, "adafactor_vector", torch.optim.Adafactor, {"v": "variance"}, numbers, options, shapes=lengths,
+               rates=(0.1, 0.9, 0.05))
     with_torch(family, "adafactor_vector-defaults", torch.optim.Adafactor, {"v": "variance"}, None, eps,
                shapes=lengths, step="adafactor_vector", **SMALL)
     return family
