@@ -73,7 +73,7 @@ def written(value):
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def launch(lockstep, step, arguments, outputs, folder):
+def launch(lockstep, step, arguments, outputs, folder, sizes=None):
     """One process, one launch. Gives the outputs, or raises RuntimeError with what it said."""
     source = step if step.startswith("std/") else os.path.join(HERE, step)
     command = [lockstep, "run", source, "--device", "cpu"]
@@ -84,6 +84,8 @@ def launch(lockstep, step, arguments, outputs, folder):
             command.append(f"{name}={path}")
         else:
             command.append(f"{name}={written(value)}")
+    if sizes:
+        command += ["--size", sizes]
     paths = {name: os.path.join(folder, name + ".out.safetensors") for name in outputs}
     for name, path in paths.items():
         command += ["-o", f"{name}={path}"]
@@ -104,7 +106,7 @@ def check(lockstep, case):
             arguments = {**case.get("numbers", {}), **known, **entry.get("in", {})}
             asked = {**{name: value for name, value in state.items()}, **want}
             try:
-                got = launch(lockstep, case["step"], arguments, asked, folder)
+                got = launch(lockstep, case["step"], arguments, asked, folder, case.get("sizes"))
             except (RuntimeError, ValueError, KeyError) as error:
                 return wrong + [f"launch {number}: {error}"]
         for name, expected in want.items():

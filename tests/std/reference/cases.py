@@ -83,9 +83,10 @@ class Family:
         self.name, self.cases = name, []
 
     def case(self, name, step, launches, start=None, numbers=None, kinds=None, relative=2e-6, absolute=4e-7,
-             tolerance=None):
+             tolerance=None, sizes=None):
         """launches: [(inputs, outputs), ...]; kinds: type of a parameter where it is not f32 (integer
-        and bool tensors are i64 and bool unless said otherwise)."""
+        and bool tensors are i64 and bool unless said otherwise); sizes: of axes that only outputs
+        have, as the command takes them."""
         kinds = kinds or {}
 
         def pack(values, exact):
@@ -101,7 +102,7 @@ class Family:
         if any(case["name"] == name for case in self.cases):
             raise ValueError(f"two cases are called {name}")
         self.cases.append({
-            "name": name, "step": step, "tolerance": {"*": [relative, absolute], **(tolerance or {})},
+            **({"sizes": sizes} if sizes else {}), "name": name, "step": step, "tolerance": {"*": [relative, absolute], **(tolerance or {})},
             "numbers": pack(numbers or {}, True), "start": pack(start or {}, True),
             "launches": [{"in": pack(given, True), "out": pack(out, False)} for given, out in launches]})
 

@@ -131,7 +131,8 @@ def rl():
                     [({key: data[key] for key in ("reward", "done", "last")}, {"total": total})],
                     numbers={"gamma": 0.9}, absolute=2e-6)
         advantage = advantages(**data, gamma=0.9, rate=0.8)
-        family.case("gae" + label, "std/rl:gae", [(data, {"advantage": advantage, "target": advantage + data["value"]})],
+        family.case("gae" + label, "std/rl:gae",
+                    [(data, {"advantage": advantage, "target": advantage + data["value"]})],
                     numbers={"gamma": 0.9, "lambda": 0.8}, absolute=2e-6)
         ratio = Draw("ratio" + label).numbers((steps, count), 0.2, 2.5)
         target, advantage = v_trace(**data, ratio=ratio, gamma=0.9, rho_limit=1.2, c_limit=0.9)
@@ -148,8 +149,8 @@ def policies(family):
     b = 23
     advantage = draw.numbers((b,), -3, 5)
     family.case("normalise", "std/rl:normalise",
-                [({}, {"advantage": (advantage - advantage.mean()) / (advantage.std() + 1e-8)})],
-                {"advantage": advantage}, absolute=1e-6)
+                [({}, {"advantage": (advantage - advantage.mean()) / (advantage.std() + 0.1)})],
+                {"advantage": advantage}, {"eps": 0.1}, absolute=1e-6)
     old = draw.numbers((b,), -3, 0)
     given = {"log_prob": (old + draw.numbers((b,), -0.5, 0.5)).float().double(), "old_log_prob": old,
              "advantage": draw.numbers((b,), -2, 2), "value": draw.numbers((b,), -2, 2),
@@ -174,8 +175,9 @@ def policies(family):
 
     logits, action = draw.numbers((b, 5), -2, 2), draw.integers((b,), 0, 4)
     before = F.log_softmax(logits + draw.numbers((b, 5), -0.4, 0.4), 1)
-    given = {"logits": logits, "action": action, "advantage": given["advantage"], "value": given["value"],
-             "target": given["target"], "old_log_prob": before.gather(1, action[:, None])[:, 0].float().double()}
+    before = before.gather(1, action[:, None])[:, 0].float().double()
+    given = {"logits": logits, "action": action, "old_log_prob": before, "advantage": given["advantage"],
+             "value": given["value"], "target": given["target"]}
     policy = torch.distributions.Categorical(logits=logits)
 
     def ppo_logits(logits, action, old_log_prob, advantage, value, target):

@@ -12,7 +12,7 @@ def inputs(draw, kind="f32"):
     return torch.cat([torch.tensor(KINKS), draw.numbers((21,), -4, 4, kind, 2)])
 
 
-def pair(family, file, name, forward, given, wanted, numbers=None, bf16=(), out="y", grads=None, backward=None, **limits):
+def pair(family, file, name, forward, given, wanted, numbers=None, bf16=(), out="y", **limits):
     """A forward step and its backward step. given: inputs by name, wanted: those with a gradient;
     forward takes and gives tensors; out: name or names of the outputs."""
     outs = [out] if isinstance(out, str) else out
@@ -90,7 +90,7 @@ def activations():
             x = Draw("packed " + name + suffix).numbers((3, 10), -3, 3, kind, 2)
             names = ("x", "y", "dx", "dy") if suffix else ()
             pair(family, "activations", f"packed_{name}{suffix}", lambda x: function(x[:, :5]) * x[:, 5:], {"x": x},
-                 ["x"], bf16=names)
+                 ["x"], bf16=names, sizes="h=5")
     return family
 
 
@@ -155,7 +155,8 @@ def norms():
         return F.group_norm(x.reshape(b, g * c, n), g, gain.reshape(-1), shift.reshape(-1), 1e-5).reshape(x.shape)
 
     pair(family, "norms", "group_norm", group_norm,
-         {"x": draw.numbers((2, 3, 4, 5), -2, 2), "gain": draw.numbers((3, 4), 0.5, 1.5), "shift": draw.numbers((3, 4))},
+         {"x": draw.numbers((2, 3, 4, 5), -2, 2), "gain": draw.numbers((3, 4), 0.5, 1.5),
+          "shift": draw.numbers((3, 4))},
          ["x", "gain", "shift"], absolute=1e-5)
     return family
 
