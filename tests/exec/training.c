@@ -114,7 +114,7 @@ static bool train_interpreted(const float *x, const float *y, Cells *cells) {
                               &cells->seen,
                               &cells->nan_seen,
                               &lr};
-        if (!interpret(function, sizes, data)) function = NULL;
+        if (!interpret_plain(function, sizes, data)) function = NULL;
     }
     if (!function) printf("  the interpreter cannot run linreg.step\n");
     ls_compilation_destroy(compilation);

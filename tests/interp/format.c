@@ -41,6 +41,16 @@ double format_round(Type storage, double value) {
     return copysign(magnitude, value);
 }
 
+/* Up where the random fraction fills what is missing to the next value. */
+double format_round_stochastic(Type storage, double value, uint32_t bits) {
+    const Format *format = &formats[storage];
+    if (isnan(value) || isinf(value)) return format_round(storage, value);
+    double unit = unit_at(format, fabs(value));
+    long double steps = (long double)fabs(value) / (long double)unit;
+    double magnitude = (double)floorl(steps + ldexpl(bits, -32)) * unit;
+    return format_round(storage, copysign(magnitude, value)); /* what is too large */
+}
+
 uint32_t format_encode(Type storage, double value) {
     const Format *format = &formats[storage];
     if (isnan(value)) return format->nan;

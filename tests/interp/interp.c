@@ -1,287 +1,355 @@
-/* interp.c: arrays of elements, reductions, and the run of a function.
+/* interp.c: the run of a function.
  *
- * Every value is computed once, whole, into an array over its axes (slowest first), in the order of
- * the IR, and given back after its last use. */
-#include "interp.h"
+ * Every value is computed once, whole, into an array over its axes, in the order of the IR, and
+ * given back after its last use. What depends on a running value is computed by its scan, place by
+ * place. */
+#include "places.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct Run {
     const Function *f;
-    const int64_t *sizes;
+    Places places;
+    void *const *data;
+    int64_t first[2];
     uint64_t **arrays; /* by value */
+    ValueId *running;  /* by value: the running value it depends on, or 0 */
 } Run;
 
 static Type type_of(const Run *run, ValueId id) {
     return (Type)run->f->values[id].type;
 }
 
-static int64_t count_of(const Run *run, AxisSet axes) {
-    int64_t count = 1;
-    for (uint32_t a = 0; a < run->f->axis_count; a++)
-        if (axes >> a & 1) count *= run->sizes[a];
-    return count;
-}
-
 static uint64_t *new_array(int64_t count) {
     return malloc((size_t)(count > 0 ? count : 1) * sizeof(uint64_t));
 }
 
-/* For each coordinate over `axes`, in order, the index that an array over `of` has there. */
-static int64_t *indices(const Run *run, AxisSet axes, AxisSet of) {
-    int64_t count = count_of(run, axes), step[32] = {0}, coordinate[32] = {0}, index = 0;
-    int64_t *table = (int64_t *)new_array(count);
-    int64_t stride = 1;
-    if (!table) return NULL;
-    for (uint32_t a = (uint32_t)run->f->axis_count; a-- > 0;)
-        if (of >> a & 1) step[a] = stride, stride *= run->sizes[a];
-    for (int64_t i = 0; i < count; i++) {
-        table[i] = index;
-        for (uint32_t a = (uint32_t)run->f->axis_count; a-- > 0;) { /* the next coordinate */
-            if (!(axes >> a & 1)) continue;
-            index += step[a];
-            if (++coordinate[a] < run->sizes[a]) break;
-            index -= step[a] * coordinate[a];
-            coordinate[a] = 0;
-        }
-    }
-    return table;
+/* Where in its array the value has its element of this place; NULL: out of memory. */
+static uint64_t *element_at(Run *run, ValueId id, const Place *place) {
+    const Layout *layout = layout_of(&run->places, run->f->values[id].axes);
+    return layout ? &run->arrays[id][offset_at(&run->places, layout, place)] : NULL;
 }
 
-/* ---- elementwise ---- */
+/* Calls `compute` for every element of a value, run by run. */
+typedef bool (*Compute)(Run *run, ValueId id, const Walk *w, uint64_t *out);
+static bool for_each(Run *run, ValueId id, Compute compute) {
+    Walk w = {.length = 0};
+    for (bool more = walk(&run->places, run->f->values[id].axes, &w, true); more;
+         more = walk(&run->places, run->f->values[id].axes, &w, false)) {
+        if (w.length == 0) continue;
+        uint64_t *out = element_at(run, id, &w.place);
+        if (!out || !compute(run, id, &w, out)) return false;
+    }
+    return true;
+}
 
-static bool apply(Run *run, ValueId id, uint64_t *out) {
+/* ---- leaves and elementwise operations ---- */
+
+static void load(Run *run, const Value *v, const Walk *w, uint64_t *out) {
+    const Parameter *p = &run->f->parameters[v->payload];
+    int list = ir_list_axis(run->f, p->axes);
+    Place place = w->place;
+    for (int64_t i = 0; i < w->length; i++) {
+        if (w->last >= 0) place.at[w->last] = i;
+        const void *array = run->data[v->payload];
+        if (list >= 0) array = ((void *const *)array)[place.at[list]];
+        out[i] = number_load(p->type, array, memory_at(&run->places, p, &place));
+    }
+}
+
+static bool leaf(Run *run, ValueId id, const Walk *w, uint64_t *out) {
     const Value *v = &run->f->values[id];
-    int arity = op_info[v->op].arity;
-    int64_t count = count_of(run, v->axes), *where[3] = {NULL, NULL, NULL};
+    Place place = w->place;
+    if (v->op == OP_PARAMETER) {
+        load(run, v, w, out);
+        return true;
+    }
+    for (int64_t i = 0; i < w->length; i++) {
+        if (w->last >= 0) place.at[w->last] = i;
+        int64_t number = v->op == OP_INDEX ? place.at[v->payload]
+                         : v->op == OP_POSITION
+                             ? position_at(&run->places, (AxisSet)v->payload, &place)
+                         : v->op == OP_SIZE ? size_at(&run->places, (uint32_t)v->payload, &place)
+                                            : run->first[v->payload & 1];
+        out[i] = v->op == OP_CONST ? v->payload : (uint64_t)number;
+    }
+    return true;
+}
+
+static bool apply(Run *run, ValueId id, const Walk *w, uint64_t *out) {
+    const Value *v = &run->f->values[id];
+    const uint64_t *from[3] = {NULL};
+    int64_t step[3] = {0};
     Type operands[3] = {TYPE_NONE, TYPE_NONE, TYPE_NONE};
-    bool good = true;
+    int arity = op_info[v->op].arity;
     for (int k = 0; k < arity; k++) {
         operands[k] = type_of(run, v->arg[k]);
-        where[k] = indices(run, v->axes, run->f->values[v->arg[k]].axes);
-        good = good && where[k];
+        from[k] = element_at(run, v->arg[k], &w->place);
+        step[k] = w->last >= 0 && (run->f->values[v->arg[k]].axes >> w->last & 1);
+        if (!from[k]) return false;
     }
-    for (int64_t i = 0; i < count && good; i++) {
+    for (int64_t i = 0; i < w->length; i++) {
         uint64_t x[3] = {0};
-        for (int k = 0; k < arity; k++) x[k] = run->arrays[v->arg[k]][where[k][i]];
+        for (int k = 0; k < arity; k++) x[k] = from[k][i * step[k]];
         out[i] = number_apply((Op)v->op, (Type)v->type, operands, v->payload, x);
     }
-    for (int k = 0; k < arity; k++) free(where[k]);
-    return good;
+    return true;
 }
 
-/* ---- reductions: x holds the n elements in order and may be overwritten ---- */
+/* ---- reductions ---- */
 
-enum { TILE = 1024, LANES = 128, ROWS = 8 };
-
-static uint64_t combine(Op op, Type type, uint64_t a, uint64_t b) {
-    return number_apply(op, type, (Type[3]){type, type}, 0, (uint64_t[3]){a, b});
+static bool make_room(uint64_t **x, int64_t *room, int64_t count) {
+    if (count <= *room) return true;
+    uint64_t *grown = realloc(*x, (size_t)(2 * count + 64) * sizeof **x);
+    if (grown) *x = grown;
+    if (grown) *room = 2 * count + 64;
+    return grown != NULL;
 }
 
-/* The value of one tile: pairs of pairs of pairs down the rows of each lane, then neighbours. */
-static uint64_t tile(Op op, Type type, const uint64_t *x, int64_t n, uint64_t padding) {
-    uint64_t all[TILE], lane[LANES];
-    for (int i = 0; i < TILE; i++) all[i] = i < n ? x[i] : padding;
-    for (int l = 0; l < LANES; l++) {
-        uint64_t row[ROWS];
-        for (int r = 0; r < ROWS; r++) row[r] = all[LANES * r + l];
-        uint64_t low =
-            combine(op, type, combine(op, type, row[0], row[1]), combine(op, type, row[2], row[3]));
-        uint64_t high =
-            combine(op, type, combine(op, type, row[4], row[5]), combine(op, type, row[6], row[7]));
-        lane[l] = combine(op, type, low, high);
+static bool reduce(Run *run, ValueId id, const Walk *w, uint64_t *out) {
+    const Value *v = &run->f->values[id];
+    const Layout *layout = layout_of(&run->places, run->f->values[v->arg[0]].axes);
+    Place place = w->place;
+    uint64_t *x = NULL;
+    int64_t room = 0;
+    for (int64_t i = 0; i < w->length && layout; i++) {
+        if (w->last >= 0) place.at[w->last] = i;
+        Walk inner = {.place = place};
+        int64_t count = 0;
+        for (bool more = walk(&run->places, (AxisSet)v->payload, &inner, true); more;
+             more = walk(&run->places, (AxisSet)v->payload, &inner, false)) {
+            if (inner.length == 0) continue;
+            const uint64_t *from =
+                &run->arrays[v->arg[0]][offset_at(&run->places, layout, &inner.place)];
+            int64_t step = step_along(&run->places, layout, (uint32_t)inner.last, &inner.place);
+            if (inner.last < 0) step = 0;
+            if (!make_room(&x, &room, count + inner.length)) layout = NULL;
+            for (int64_t k = 0; k < inner.length && layout; k++) x[count++] = from[k * step];
+            if (!layout) break;
+        }
+        if (layout) out[i] = number_reduce((Op)v->op, type_of(run, v->arg[0]), x, count);
     }
-    for (int left = LANES; left > 1; left /= 2)
-        for (int l = 0; l < left / 2; l++)
-            lane[l] = combine(op, type, lane[2 * l], lane[2 * l + 1]);
-    return lane[0];
-}
-
-/* R of NUMERICS.md. */
-static uint64_t tree(Op op, Type type, uint64_t *x, int64_t n, uint64_t padding) {
-    if (n <= TILE) return tile(op, type, x, n, padding);
-    int64_t tiles = 0;
-    for (int64_t i = 0; i < n; i += TILE) /* x[tiles] lies before what is still to be read */
-        x[tiles++] = tile(op, type, x + i, n - i < TILE ? n - i : TILE, padding);
-    return tree(op, type, x, tiles, padding);
-}
-
-static uint64_t reduce_sum(Type type, uint64_t *x, int64_t n) {
-    if (n == 0) return number_from_double(type, 0.0);
-    return tree(OP_ADD, type, x, n, number_from_double(type, -0.0));
-}
-
-static uint64_t reduce_prod(Type type, uint64_t *x, int64_t n) {
-    return tree(OP_MUL, type, x, n, number_from_double(type, 1.0));
-}
-
-static uint64_t reduce_min(Type type, uint64_t *x, int64_t n) {
-    uint64_t best = number_from_double(type, INFINITY); /* saturates to the most of an integer */
-    for (int64_t i = 0; i < n; i++) best = combine(OP_MIN, type, best, x[i]);
-    return best;
-}
-
-static uint64_t reduce_max(Type type, uint64_t *x, int64_t n) {
-    uint64_t best = number_from_double(type, -INFINITY);
-    for (int64_t i = 0; i < n; i++) best = combine(OP_MAX, type, best, x[i]);
-    return best;
-}
-
-static uint64_t reduce_any(Type type, uint64_t *x, int64_t n) {
-    (void)type;
-    for (int64_t i = 0; i < n; i++)
-        if (x[i]) return 1;
-    return 0;
-}
-
-static uint64_t reduce_all(Type type, uint64_t *x, int64_t n) {
-    (void)type;
-    for (int64_t i = 0; i < n; i++)
-        if (!x[i]) return 0;
-    return 1;
-}
-
-/* The first that no other beats. A NaN beats a number; the smaller of two numbers wins, -0 before
- * +0. */
-static uint64_t reduce_arg(Op best_of, Type type, const uint64_t *x, int64_t n) {
-    int64_t best = n > 0 ? 0 : -1;
-    for (int64_t i = 1; i < n && !isnan(number_to_double(type, x[best])); i++) {
-        bool is_nan = isnan(number_to_double(type, x[i]));
-        bool wins = combine(best_of, type, x[best], x[i]) == x[i] && x[i] != x[best];
-        if (is_nan || wins) best = i;
-    }
-    return (uint64_t)best;
-}
-
-static uint64_t reduce_argmin(Type type, uint64_t *x, int64_t n) {
-    return reduce_arg(OP_MIN, type, x, n);
-}
-
-static uint64_t reduce_argmax(Type type, uint64_t *x, int64_t n) {
-    return reduce_arg(OP_MAX, type, x, n);
-}
-
-/* In one read: per tile its maximum m and the sum s of exp(x - m); M the maximum of all; then
- * M + log(R(s * exp(m - M))). An m that is not finite takes no part in the subtraction; an M that
- * is not finite is the result. */
-static uint64_t reduce_logsumexp(Type type, uint64_t *x, int64_t n) {
-    uint64_t most = reduce_max(type, x, n);
-    if (!isfinite(number_to_double(type, most))) return most;
-    const uint64_t padding = number_from_double(type, -0.0);
-    int64_t tiles = 0;
-    for (int64_t i = 0; i < n; i += TILE) {
-        int64_t length = n - i < TILE ? n - i : TILE;
-        uint64_t m = reduce_max(type, x + i, length);
-        uint64_t base = isfinite(number_to_double(type, m)) ? m : number_from_double(type, 0.0);
-        for (int64_t k = i; k < i + length; k++)
-            x[k] = combine(OP_EXP, type, combine(OP_SUB, type, x[k], base), 0);
-        uint64_t s = tile(OP_ADD, type, x + i, length, padding);
-        uint64_t scale = combine(OP_EXP, type, combine(OP_SUB, type, m, most), 0);
-        x[tiles++] = combine(OP_MUL, type, s, scale);
-    }
-    uint64_t total = tree(OP_ADD, type, x, tiles, padding);
-    return combine(OP_ADD, type, most, combine(OP_LOG, type, total, 0));
-}
-
-typedef uint64_t (*Reduce)(Type type, uint64_t *x, int64_t n);
-static const Reduce reductions[OP_COUNT] = {
-    [OP_SUM] = reduce_sum,        [OP_PROD] = reduce_prod,     [OP_REDUCE_MIN] = reduce_min,
-    [OP_REDUCE_MAX] = reduce_max, [OP_ANY] = reduce_any,       [OP_ALL] = reduce_all,
-    [OP_ARGMIN] = reduce_argmin,  [OP_ARGMAX] = reduce_argmax, [OP_LOGSUMEXP] = reduce_logsumexp,
-};
-
-static bool reduce(Run *run, ValueId id, uint64_t *out) {
-    const Value *v = &run->f->values[id], *a = &run->f->values[v->arg[0]];
-    AxisSet over = (AxisSet)v->payload;
-    int64_t kept = count_of(run, v->axes), n = count_of(run, over);
-    int64_t *start = indices(run, v->axes, a->axes), *offset = indices(run, over, a->axes);
-    uint64_t *x = new_array(n);
-    bool good = start && offset && x && reductions[v->op];
-    for (int64_t i = 0; i < kept && good; i++) {
-        for (int64_t k = 0; k < n; k++) x[k] = run->arrays[v->arg[0]][start[i] + offset[k]];
-        out[i] = reductions[v->op]((Type)a->type, x, n);
-    }
-    free(start);
-    free(offset);
     free(x);
+    return layout != NULL;
+}
+
+/* ---- other coordinates ---- */
+
+/* Moves the place to where the list says; false where an index is out of range. */
+static bool go_to(Run *run, ValueId list, Place *place) {
+    const Place from = *place;
+    int64_t index[LS_AXES_MAX];
+    bool listed[LS_AXES_MAX] = {false};
+    for (; list; list = run->f->values[list].arg[1]) {
+        const Value *entry = &run->f->values[list];
+        const uint64_t *element = element_at(run, entry->arg[0], &from);
+        listed[entry->payload] = true;
+        index[entry->payload] = element ? (int64_t)*element : -1;
+    }
+    for (uint32_t a = 0; a < run->f->axis_count; a++) { /* what others hang on first */
+        const Axis *row = &run->f->axes[a];
+        if (!listed[a]) continue;
+        if (index[a] < 0 || index[a] >= size_at(&run->places, a, place)) return false;
+        if (row->block < 0) {
+            place->at[a] = index[a];
+        } else {
+            place->at[row->block] = index[a] / row->length;
+            place->at[row->rest] = index[a] % row->length;
+        }
+    }
+    return true;
+}
+
+static bool gather_run(Run *run, ValueId id, const Walk *w, uint64_t *out) {
+    const Value *v = &run->f->values[id];
+    for (int64_t i = 0; i < w->length; i++) {
+        Place place = w->place;
+        if (w->last >= 0) place.at[w->last] = i;
+        bool inside = go_to(run, v->arg[1], &place);
+        const uint64_t *element = inside ? element_at(run, v->arg[0], &place) : NULL;
+        out[i] = element ? *element : 0;
+    }
+    return !run->places.failed;
+}
+
+static bool scatter(Run *run, ValueId id, uint64_t *out, int64_t count) {
+    const Value *v = &run->f->values[id];
+    AxisSet from = run->f->values[v->arg[0]].axes | run->f->values[v->arg[1]].axes;
+    Place place = {{0}};
+    memset(out, 0, (size_t)count * sizeof *out);
+    for (bool more = next_place(&run->places, from, &place, true); more;
+         more = next_place(&run->places, from, &place, false)) {
+        const uint64_t *q = element_at(run, v->arg[0], &place);
+        Place to = place;
+        if (!go_to(run, v->arg[1], &to)) continue;
+        uint64_t *sum = element_at(run, id, &to);
+        if (q && sum) *sum += *q;
+    }
+    return !run->places.failed;
+}
+
+/* ---- scans ---- */
+
+/* One step: every value of the body at this place; scratch holds one element by value. */
+static bool step_body(Run *run, ValueId scan, const Place *place, uint64_t *scratch) {
+    const Value *s = &run->f->values[scan];
+    for (ValueId id = s->arg[2] + 1; id < scan; id++) {
+        const Value *v = &run->f->values[id];
+        uint64_t x[3] = {0};
+        Type operands[3] = {TYPE_NONE, TYPE_NONE, TYPE_NONE};
+        if (run->running[id] != s->arg[2]) continue;
+        for (int k = 0; k < op_info[v->op].arity; k++) {
+            bool inside = run->running[v->arg[k]] == s->arg[2];
+            const uint64_t *element =
+                inside ? &scratch[v->arg[k]] : element_at(run, v->arg[k], place);
+            if (!element) return false;
+            x[k] = *element;
+            operands[k] = type_of(run, v->arg[k]);
+        }
+        scratch[id] = number_apply((Op)v->op, (Type)v->type, operands, v->payload, x);
+    }
+    return true;
+}
+
+static bool scan(Run *run, ValueId id) {
+    const Value *v = &run->f->values[id];
+    AxisSet along = ir_expand(run->f, (AxisSet)1 << v->payload % SCAN_REVERSE);
+    bool reverse = v->payload & SCAN_REVERSE, good = true;
+    uint64_t *scratch = calloc(id + 1, sizeof *scratch);
+    Place place = {{0}}, *steps = NULL;
+    size_t room = 0;
+    for (bool more = next_place(&run->places, v->axes & ~along, &place, true);
+         more && scratch && good;
+         more = next_place(&run->places, v->axes & ~along, &place, false)) {
+        size_t count = 0;
+        for (bool in = next_place(&run->places, along, &place, true); in && good;
+             in = next_place(&run->places, along, &place, false)) {
+            if (count == room) {
+                Place *grown = realloc(steps, (room = 2 * room + 64) * sizeof *steps);
+                good = grown != NULL;
+                if (!good) break;
+                steps = grown;
+            }
+            steps[count++] = place;
+        }
+        for (size_t i = 0; i < count && good; i++) {
+            const Place *at = &steps[reverse ? count - 1 - i : i];
+            if (i == 0) scratch[v->arg[2]] = *element_at(run, v->arg[0], at);
+            good = step_body(run, id, at, scratch);
+            bool inside = run->running[v->arg[1]];
+            scratch[v->arg[2]] = inside ? scratch[v->arg[1]] : *element_at(run, v->arg[1], at);
+            *element_at(run, id, at) = scratch[v->arg[2]];
+        }
+    }
+    good = good && scratch;
+    free(steps);
+    free(scratch);
     return good;
 }
 
 /* ---- the run ---- */
 
-static void leaf(const Run *run, ValueId id, const void *array, uint64_t *out) {
-    const Value *v = &run->f->values[id];
-    int64_t count = count_of(run, v->axes);
-    for (int64_t i = 0; i < count; i++) {
-        if (v->op == OP_PARAMETER)
-            out[i] = number_load(run->f->parameters[v->payload].type, array, i);
-        else if (v->op == OP_CONST)
-            out[i] = v->payload;
-        else
-            out[i] = v->op == OP_INDEX ? (uint64_t)i : (uint64_t)run->sizes[v->payload];
-    }
-}
-
-static bool compute(Run *run, ValueId id, void *const *data) {
+static bool compute(Run *run, ValueId id) {
     const Value *v = &run->f->values[id];
     uint8_t flags = op_info[v->op].flags;
-    uint64_t *out = run->arrays[id] = new_array(count_of(run, v->axes));
+    if (v->op == OP_LIST || run->running[id]) return true; /* where they are used */
+    const Layout *layout = layout_of(&run->places, v->axes);
+    uint64_t *out = run->arrays[id] = layout ? new_array(layout->count) : NULL;
     if (!out || v->op == OP_MARK || v->op == OP_STOP_GRADIENT || v->op == OP_GRAD ||
-        v->op == OP_CLAMP)
+        v->op == OP_CLAMP || v->op == OP_CALL)
         return false;
-    if (flags & OP_REDUCTION) return reduce(run, id, out);
-    if (!(flags & OP_LEAF)) return apply(run, id, out);
-    leaf(run, id, v->op == OP_PARAMETER ? data[v->payload] : NULL, out);
+    if (v->op == OP_SCAN) return scan(run, id);
+    if (v->op == OP_SCATTER) return scatter(run, id, out, layout->count);
+    return for_each(run, id,
+                    v->op == OP_GATHER     ? gather_run
+                    : flags & OP_REDUCTION ? reduce
+                    : flags & OP_LEAF      ? leaf
+                                           : apply);
+}
+
+static bool store(Run *run, const Store *s) {
+    const Parameter *p = &run->f->parameters[s->parameter];
+    int list = ir_list_axis(run->f, p->axes);
+    Place place = {{0}};
+    if (!run->data[s->parameter]) return true;
+    for (bool more = next_place(&run->places, p->axes, &place, true); more;
+         more = next_place(&run->places, p->axes, &place, false)) {
+        void *array = run->data[s->parameter];
+        const uint64_t *value = element_at(run, s->value, &place);
+        const uint64_t *guard = s->guard ? element_at(run, s->guard, &place) : NULL;
+        if (list >= 0) array = ((void *const *)array)[place.at[list]];
+        if (!value || (s->guard && !guard)) return false;
+        if (!guard || *guard)
+            number_store(p->type, array, memory_at(&run->places, p, &place), *value);
+    }
     return true;
 }
 
-static bool store(const Run *run, const Store *s, void *array) {
-    const Parameter *p = &run->f->parameters[s->parameter];
-    if (!array) return true;
-    int64_t count = count_of(run, p->axes);
-    int64_t *where = indices(run, p->axes, run->f->values[s->value].axes);
-    int64_t *guard = indices(run, p->axes, run->f->values[s->guard].axes);
-    for (int64_t i = 0; i < count && where && guard; i++)
-        if (s->guard == 0 || run->arrays[s->guard][guard[i]])
-            number_store(p->type, array, i, run->arrays[s->value][where[i]]);
-    bool good = where && guard;
-    free(where);
-    free(guard);
-    return good;
+/* Which running value each depends on; a scan's own ends in it. */
+static void find_running(const Function *f, ValueId *running) {
+    for (ValueId id = 1; id < f->value_count; id++) {
+        const Value *v = &f->values[id];
+        if (v->op == OP_RUNNING) running[id] = id;
+        for (int i = 0; i < op_info[v->op].arity && v->op != OP_SCAN; i++)
+            if (running[v->arg[i]]) running[id] = running[v->arg[i]];
+    }
 }
 
-static void find_last_uses(const Function *f, ValueId *last) {
-    for (ValueId id = 1; id < f->value_count; id++) {
-        last[id] = id;
-        for (int i = 0; i < 3; i++) last[f->values[id].arg[i]] = id;
-    }
+/* By value, the last that needs it; what a scan's body needs, the scan does; what a list has, those
+ * who take the list do. */
+static void find_last_uses(const Run *run, ValueId *last) {
+    const Function *f = run->f;
     for (size_t i = 0; i < f->store_count; i++)
         last[f->stores[i].value] = last[f->stores[i].guard] = UINT32_MAX;
-    last[0] = 0;
-}
-
-static void release(Run *run, ValueId id) {
-    free(run->arrays[id]);
-    run->arrays[id] = NULL;
-}
-
-bool interpret(const Function *f, const int64_t *sizes, void *const *data) {
-    Run run = {f, sizes, calloc(f->value_count, sizeof(uint64_t *))};
-    ValueId *last = calloc(f->value_count, sizeof *last);
-    bool good = run.arrays && last;
-    if (good) find_last_uses(f, last);
-    for (ValueId id = 1; id < f->value_count && good; id++) {
-        good = compute(&run, id, data);
-        for (int i = 0; i < 3; i++)
-            if (last[f->values[id].arg[i]] == id) release(&run, f->values[id].arg[i]);
-        if (last[id] == id) release(&run, id);
+    for (ValueId id = (ValueId)f->value_count; --id > 0;) {
+        const Value *v = &f->values[id];
+        if (last[id] < id) last[id] = id;
+        bool inside = run->running[id] || v->op == OP_SCAN;
+        ValueId until = v->op == OP_LIST || inside ? last[id] : id;
+        if (v->op == OP_SCAN) until = id;
+        for (int i = 0; i < op_info[v->op].arity; i++)
+            if (last[v->arg[i]] < until) last[v->arg[i]] = until;
     }
-    for (size_t i = 0; i < f->store_count && good; i++)
-        good = store(&run, &f->stores[i], data[f->stores[i].parameter]);
+}
+
+bool interpret(const Function *f, const int64_t *const *sizes, void *const *data,
+               const int64_t first[2]) {
+    Run run = {.f = f, .places = {.f = f, .sizes = sizes}, .data = data};
+    ValueId *last = calloc(f->value_count, sizeof *last), *ending = NULL, *next = NULL;
+    run.arrays = calloc(f->value_count, sizeof *run.arrays);
+    run.running = calloc(f->value_count, sizeof *run.running);
+    ending = calloc(f->value_count, sizeof *ending); /* by value: the first that ends with it */
+    next = calloc(f->value_count, sizeof *next);     /* and the next one that does */
+    if (first) memcpy(run.first, first, sizeof run.first);
+    bool good = run.arrays && run.running && last && ending && next;
+    if (good) find_running(f, run.running);
+    if (good) find_last_uses(&run, last);
+    for (ValueId id = 1; id < f->value_count && good; id++) {
+        if (last[id] == UINT32_MAX) continue;
+        next[id] = ending[last[id]];
+        ending[last[id]] = id;
+    }
+    for (ValueId id = 1; id < f->value_count && good; id++) {
+        good = compute(&run, id);
+        for (ValueId over = ending[id]; over; over = next[over]) {
+            free(run.arrays[over]);
+            run.arrays[over] = NULL;
+        }
+    }
+    for (size_t i = 0; i < f->store_count && good; i++) good = store(&run, &f->stores[i]);
     for (ValueId id = 1; id < f->value_count && run.arrays; id++) free(run.arrays[id]);
+    places_close(&run.places);
     free(run.arrays);
+    free(run.running);
     free(last);
+    free(ending);
+    free(next);
     return good;
+}
+
+bool interpret_plain(const Function *f, const int64_t *sizes, void *const *data) {
+    const int64_t *each[LS_AXES_MAX] = {NULL};
+    for (size_t a = 0; a < f->axis_count; a++) each[a] = &sizes[a];
+    return interpret(f, each, data, NULL);
 }

@@ -8,11 +8,28 @@
 
 #include "compiler.h"
 
-/* Runs a derived function (simplified or not). `sizes` has a length for each axis. data[i] is
- * parameter i's array, dense, in its storage type; written parameters are written in place. An out
- * that nobody wants may be NULL. false: out of memory, or an operation that derive should have
- * removed; nothing is then written. */
-bool interpret(const Function *f, const int64_t *sizes, void *const *data);
+/* Runs a derived function (simplified, gathered or not). sizes[a] are the lengths of axis a: one,
+ * or of a ragged axis one for each coordinate of its parent; the axes of blocks have theirs from
+ * their whole. data[i] is parameter i's array, dense, in its storage type, of a list an array of
+ * pointers, one for each tensor; over the axes of blocks it has room for whole blocks. Written
+ * parameters are written in place. An out that nobody wants may be NULL. `first` has the numbers of
+ * the first tensor and element of draws; NULL: 0 and 0. false: out of memory, or an operation that
+ * derive should have removed; nothing is then written. */
+bool interpret(const Function *f, const int64_t *const *sizes, void *const *data,
+               const int64_t first[2]);
+/* The same where all axes are plain: their lengths. */
+bool interpret_plain(const Function *f, const int64_t *sizes, void *const *data);
+
+/* reduce.c: x holds the n elements in order and may be overwritten. */
+uint64_t number_reduce(Op op, Type type, uint64_t *x, int64_t n);
+
+/* draws.c: random numbers and exact sums. */
+uint64_t draw_key(uint64_t seed, uint64_t step, uint64_t tensor, uint64_t ordinal);
+uint32_t draw_bits(uint64_t key, uint64_t index);
+float draw_normal(uint64_t key, uint64_t index);
+uint64_t fixed_shift(double most, int64_t count);
+uint64_t to_fixed(double d, int64_t shift);
+uint64_t from_fixed(Type type, int64_t q, int64_t shift);
 
 /* number.c: one element. An element is the bits of its compute type, zero-extended. */
 uint64_t number_apply(Op op, Type result, const Type operands[3], uint64_t payload,
@@ -25,6 +42,7 @@ uint64_t number_from_double(Type type, double value);
 /* format.c: narrow floats. A format holds sign, exponent and `precision - 1` stored bits. */
 double format_round(Type storage,
                     double value); /* to nearest even; saturating for the 8-bit ones */
+double format_round_stochastic(Type storage, double value, uint32_t bits);
 uint32_t format_encode(Type storage, double value); /* of a value that is rounded */
 double format_decode(Type storage, uint32_t bits);
 

@@ -273,6 +273,16 @@ uint64_t number_apply(Op op, Type result, const Type operands[3], uint64_t paylo
         if (!is_float(type)) return round_integer((Type)payload, x[0]);
         return from_f32((float)format_round((Type)payload, (double)as_f32(x[0])));
     case OP_TO_ODD: return to_odd(as_f64(x[0]));
+    case OP_ROUND_STOCHASTIC:
+        return from_f32(
+            (float)format_round_stochastic((Type)payload, (double)as_f32(x[0]), (uint32_t)x[1]));
+    case OP_RANDOM_KEY: return draw_key(x[0], x[1], x[2], payload);
+    case OP_RANDOM_BITS: return draw_bits(x[0], x[1]);
+    case OP_RANDOM_UNIFORM: return from_f32((float)(draw_bits(x[0], x[1]) / 256) / 0x1p24f);
+    case OP_RANDOM_NORMAL: return from_f32(draw_normal(x[0], x[1]));
+    case OP_FIXED_SHIFT: return fixed_shift(number_to_double(type, x[0]), (int64_t)x[1]);
+    case OP_TO_FIXED: return to_fixed(number_to_double(type, x[0]), (int64_t)x[1]);
+    case OP_FROM_FIXED: return from_fixed(result, (int64_t)x[0], (int64_t)x[1]);
     case OP_FLOAT_BITS: return isnan(as_f32(x[0])) ? 0x7fffffff : x[0];
     case OP_FLOAT_FROM_BITS: return x[0];
     case OP_ISNAN: return isnan(number_to_double(type, x[0])) ? UINT64_C(1) : 0;

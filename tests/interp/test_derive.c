@@ -63,7 +63,8 @@ typedef union Data { /* one parameter's array */
 static void run(const Function *f, Data *data) {
     void *pointers[PARAMETERS];
     for (size_t i = 0; i < f->parameter_count; i++) pointers[i] = &data[i];
-    if (!interpret(f, sizes, pointers)) bug(&compiler, "%s: the interpreter refused it", f->name);
+    if (!interpret_plain(f, sizes, pointers))
+        bug(&compiler, "%s: the interpreter refused it", f->name);
 }
 
 /* Derives, and checks on the way that simplify changes no bit of any result. */
