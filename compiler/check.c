@@ -322,7 +322,16 @@ static void check_statement(Checker *c, const Statement *s) {
     }
 }
 
+void assign(Checker *c, Symbol *parameter, Typed *value, Range range) {
+    mark_assigned(c, parameter->name, range);
+    add_statement(c, (Checked){.parameter = parameter->number, .value = value, .range = range});
+}
+
 void check_body(Checker *c, const Item *item) {
+    if (item->kind == ITEM_BACKWARD) {
+        check_backward_body(c, item);
+        return;
+    }
     for (const Statement *s = item->body; s; s = s->next) check_statement(c, s);
 }
 
@@ -341,7 +350,7 @@ void check_step(Checker *c, Item *item) {
     c->step = step;
     c->body = &step->body;
     c->call = NULL;
-    bool fine = check_axes(c, item);
+    bool fine = (item->kind == ITEM_STEP || prepare_backward(c, item)) && check_axes(c, item);
     check_parameters(c, step, item);
     bool complete = step->parameter_count == item->parameter_count;
     if (fine && complete && !item->damaged) check_axes_used(c);
@@ -377,8 +386,6 @@ static void check_fn_head(Checker *c, const Item *item) {
 void declare_item(Checker *c, Unit *unit, Item *item) {
     Symbol *symbol = NULL;
     item->unit = unit;
-    if (item->kind == ITEM_BACKWARD && !item->damaged)
-        not_supported(c, item->range, "`backward` is");
     if (item->kind == ITEM_IMPORT || !item->name) return;
     if (item->kind == ITEM_CONST) {
         declare(c, &unit->constants, item->name, item->at, SYMBOL_CONST, &symbol);
@@ -421,7 +428,7 @@ static void check_unit(Checker *c, Unit *unit) {
     for (const Item *item = unit->items; item; item = item->next)
         if (item->kind == ITEM_FN) check_fn_head(c, item);
     for (Item *item = unit->items; item; item = item->next)
-        if (item->kind == ITEM_STEP) check_step(c, item);
+        if (item->kind == ITEM_STEP || item->kind == ITEM_BACKWARD) check_step(c, item);
 }
 
 /* The steps of a file and of what it imports by their own names, where the main file can say them.

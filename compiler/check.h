@@ -230,16 +230,28 @@ bool refuse_running(Checker *c, const Typed *a, const char *what);
 /* check_grad.c */
 CheckCall check_grad;
 Typed *check_prime(Checker *c, const Node *node); /* f'(x) */
+/* The gradient of `value` by `target`, with the upstream gradient `from` or NULL. */
+Typed *gradient(Checker *c, Typed *value, Typed *target, Typed *from, Range range);
 /* `let a, b = grad(e, x, y)`: `count` values; false after an error. */
 bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results);
 
 /* check_step_call.c: the body of a step as part of the one that calls it. `results`: what the
  * `out`s that are not given have at its end. False after an error. */
 bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count, Typed **results);
+/* The same where every axis and every `in` has its name here already; `scope` is the callee's, whose
+ * `out`s become locals. */
+void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope);
+
+/* check_backward.c: step name = backward other. prepare: its axes and parameters, as if written;
+ * false after an error. */
+bool prepare_backward(Checker *c, Item *item);
+void check_backward_body(Checker *c, const Item *item);
 
 /* check.c */
 void check_step(Checker *c, Item *item); /* once; nothing where it is being checked */
 void check_body(Checker *c, const Item *item);
+/* Stores to a parameter what is converted already. */
+void assign(Checker *c, Symbol *parameter, Typed *value, Range range);
 /* Binds a name from here on; `range` is that of the statement. */
 void bind_let(Checker *c, const Entry *entry, Typed *value, Range range);
 void declare_item(Checker *c, Unit *unit, Item *item);

@@ -103,7 +103,7 @@ static Typed *upstream(Checker *c, const Gradient *g, const Typed *value) {
     return convert_argument(c, from, (Type)value->type, target);
 }
 
-static Typed *gradient(Checker *c, Typed *value, Typed *target, Typed *from, Range range) {
+Typed *gradient(Checker *c, Typed *value, Typed *target, Typed *from, Range range) {
     Typed *result = typed_new(c, TYPED_OP, target->type, target->axes, range);
     result->op = OP_GRAD;
     result->args[0] = value;

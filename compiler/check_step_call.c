@@ -348,8 +348,11 @@ static bool bind_axes(Checker *c, Call *call) {
 
 /* ---- the body ---- */
 
-static Typed *with_all_axes(Checker *c, Typed *value, AxisSet axes) {
-    if (value->axes == axes) return value;
+/* With the axes of the parameter; a constant is a value from here on where the callee derives by
+ * it. */
+static Typed *with_all_axes(Checker *c, const Call *call, Typed *value, AxisSet axes) {
+    bool derived = call->item->kind == ITEM_BACKWARD && is_constant(value);
+    if (value->axes == axes && !derived) return value;
     Typed *wide = typed_new(c, TYPED_OP, value->type, axes, value->range);
     wide->op = OP_BROADCAST;
     wide->storage = value->storage;
@@ -375,17 +378,18 @@ static uint32_t add_local(Checker *c, const Parameter *parameter, AxisSet axes) 
     return (uint32_t)number;
 }
 
+static void bind_axis_name(Checker *c, const Call *call, Scope *scope, uint32_t axis) {
+    const Axis *own = &call->callee->axes[axis];
+    const Name *name = name_intern(c->names, own->name, strlen(own->name));
+    scope_add(scope, name, own->range, SYMBOL_AXIS)->number = (uint32_t)call->axis[axis];
+}
+
 /* The callee's names in its own scope. False: a value does not fit its parameter. */
 static bool bind_names(Checker *c, Call *call, Scope *scope) {
     const Step *callee = call->callee;
     Scope *outer = c->scope;
     bool fine = true;
-    for (uint32_t a = 0; a < callee->axis_count; a++) {
-        const char *name = callee->axes[a].name;
-        Symbol *symbol = scope_add(scope, name_intern(c->names, name, strlen(name)),
-                                   callee->axes[a].range, SYMBOL_AXIS);
-        symbol->number = (uint32_t)call->axis[a];
-    }
+    for (uint32_t a = 0; a < callee->axis_count; a++) bind_axis_name(c, call, scope, a);
     for (size_t p = 0; p < callee->parameter_count; p++) {
         const Parameter *parameter = &callee->parameters[p];
         AxisSet axes = map_axes(c, call, parameter->axes);
@@ -394,7 +398,7 @@ static bool bind_names(Checker *c, Call *call, Scope *scope) {
                                               type_info[parameter->type].name, name_of(call));
             Typed *value = convert_store(c, call->values[p], parameter->type, target);
             fine &= !is_error(value);
-            if (!is_error(value)) value = with_all_axes(c, value, axes);
+            if (!is_error(value)) value = with_all_axes(c, call, value, axes);
             c->scope = scope;
             bind_let(c, call->entry[p], value, call->node->range);
             c->scope = outer;
@@ -409,6 +413,7 @@ static bool bind_names(Checker *c, Call *call, Scope *scope) {
     return fine;
 }
 
+/* Scope: with all names of the callee. */
 static void check_inside(Checker *c, Call *call, Scope *scope) {
     AxisSet all = (AxisSet)(((uint64_t)1 << call->callee->axis_count) - 1);
     StepCall here = {.item = call->item,
@@ -477,6 +482,42 @@ static bool expand(Checker *c, Call *call, size_t count, Typed **results) {
     return take_results(c, call, count, results, given);
 }
 
+static Call open_call(Checker *c, const Node *node, const Item *item) {
+    Call call = {.node = node, .item = item, .callee = item->checked};
+    size_t parameters = item->parameter_count, axes = call.callee->axis_count, p = 0;
+    call.given = arena_alloc(c->arena, parameters * sizeof *call.given);
+    call.values = arena_alloc(c->arena, parameters * sizeof *call.values);
+    call.written = arena_alloc(c->arena, parameters * sizeof *call.written);
+    call.entry = arena_alloc(c->arena, parameters * sizeof *call.entry);
+    call.axis = arena_alloc(c->arena, axes * sizeof *call.axis);
+    call.axis_at = arena_alloc(c->arena, axes * sizeof *call.axis_at);
+    for (const Entry *entry = item->parameters; entry; entry = entry->next) call.entry[p++] = entry;
+    return call;
+}
+
+void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope) {
+    Call call = open_call(c, node, item);
+    const Step *callee = call.callee;
+    for (uint32_t a = 0; a < callee->axis_count; a++) {
+        call.axis[a] = (int)axis_named(c, callee->axes[a].name)->number;
+        bind_axis_name(c, &call, scope, a);
+    }
+    for (size_t p = 0; p < callee->parameter_count; p++) {
+        const Parameter *parameter = &callee->parameters[p];
+        const Name *name = call.entry[p]->name;
+        Symbol *own = parameter->role == LS_IN ? scope_find_here(c->scope, name) : NULL;
+        Symbol *symbol = scope_add(scope, name, call.entry[p]->range,
+                                   own ? (SymbolKind)own->kind : SYMBOL_PARAMETER);
+        if (own) {
+            symbol->number = own->number;
+            symbol->let = own->let;
+        } else {
+            symbol->number = add_local(c, parameter, map_axes(c, &call, parameter->axes));
+        }
+    }
+    check_inside(c, &call, scope);
+}
+
 bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count, Typed **results) {
     Item *item = symbol->item;
     for (size_t i = 0; i < count; i++) results[i] = &c->error;
@@ -499,16 +540,7 @@ bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count,
         complain(c, ERROR_TOO_LARGE, c->step->range, c->step->name, TYPED_MAX);
         good = false;
     } else if (good) {
-        Call call = {.node = node, .item = item, .callee = item->checked};
-        size_t parameters = item->parameter_count, p = 0;
-        call.given = arena_alloc(c->arena, parameters * sizeof *call.given);
-        call.values = arena_alloc(c->arena, parameters * sizeof *call.values);
-        call.written = arena_alloc(c->arena, parameters * sizeof *call.written);
-        call.entry = arena_alloc(c->arena, parameters * sizeof *call.entry);
-        call.axis = arena_alloc(c->arena, call.callee->axis_count * sizeof *call.axis);
-        call.axis_at = arena_alloc(c->arena, call.callee->axis_count * sizeof *call.axis_at);
-        for (const Entry *entry = item->parameters; entry; entry = entry->next)
-            call.entry[p++] = entry;
+        Call call = open_call(c, node, item);
         good =
             match_arguments(c, &call) ? expand(c, &call, count, results) : check_leftovers(c, node);
     } else {

@@ -151,6 +151,7 @@ struct Item {
     bool faulty;   /* errors were found in it */
     Range path;    /* of an import: in its quotes */
     Node *step;    /* of backward: the step, as a NAME */
+    Item *forward; /* its item, once it is checked */
     Entry *targets;
     bool has_targets;
     Node *value; /* of a const, of a fn without a block */
