@@ -62,9 +62,21 @@ void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, s
     }
 }
 
-ls_image_extent emit_extent(uint64_t scale, AxisSet axes) {
-    ls_image_extent extent = {.scale = scale, .factor_count = 1};
-    extent.factor[0] = (ls_image_factor){.axes = axes, .divide = 1};
+AxisSet emit_extent_axes(const Function *f, AxisSet axes) {
+    for (uint32_t axis = 0; axis < f->axis_count; axis++) {
+        const AxisSet both = ir_expand(f, (AxisSet)1 << axis);
+        if (f->axes[axis].block < 0 || (axes & both) != both) continue;
+        axes &= ~both;
+        axes |= (AxisSet)1 << axis;
+    }
+    return axes;
+}
+
+ls_image_extent emit_extent(const Function *f, uint64_t scale, AxisSet axes) {
+    const int list = ir_list_axis(f, axes);
+    ls_image_extent extent = {.scale = scale, .factor_count = 1, .list = (uint32_t)(list + 1)};
+    if (list >= 0) axes &= ~((AxisSet)1 << list);
+    extent.factor[0] = (ls_image_factor){.axes = emit_extent_axes(f, axes), .divide = 1};
     return extent;
 }
 
@@ -102,7 +114,8 @@ static void add_plan_fields(Emitter *e) {
     for (size_t i = e->f->parameter_count; i < e->plan->array_count; i++) {
         const Array *array = &e->plan->arrays[i];
         emit_add_field(e, e->field_name[i], type_info[array->type].c_name,
-                       emit_extent(type_info[array->type].size, array->axes), false);
+                       emit_extent(e->f, type_info[array->type].size, array->axes), false);
+        if (emit_is_list(e, (uint32_t)i)) e->fields[e->field_count - 1].temporary.pointers = 1;
     }
 }
 
@@ -127,21 +140,29 @@ static const char *structure_text(Emitter *e) {
     const Function *f = e->f;
     Text text = text_open(e->arena);
     text_printf(&text, "struct %s {\n", e->arguments);
-    for (size_t i = 0; i < f->axis_count; i++) text_printf(&text, "    i64 %s;\n", e->size_name[i]);
-    for (size_t i = 0; i < f->parameter_count; i++) {
+    for (uint32_t i = 0; i < f->axis_count; i++)
+        text_printf(&text,
+                    emit_list_of(e, i) < 0 || emit_is_rest(e, i) ? "    i64 %s;\n"
+                                                                 : "    const i64 *%s;\n",
+                    e->size_name[i]);
+    for (uint32_t i = 0; i < f->parameter_count; i++) {
         const Parameter *p = &f->parameters[i];
-        text_printf(&text, "    %s%s *%s; /* %s %s", p->role == LS_IN ? "const " : "",
-                    type_info[p->type].c_name, e->field_name[i], roles[p->role],
-                    type_info[p->type].name);
-        if (p->axes) shape_comment(e, &text, p->axes);
+        text_printf(&text, "    %s%s *%s%s; /* %s %s", p->role == LS_IN ? "const " : "",
+                    type_info[p->type].c_name, emit_is_list(e, i) ? "const *" : "",
+                    e->field_name[i], roles[p->role], type_info[p->type].name);
+        if (p->axes) shape_comment(e, &text, p->declared ? p->declared : p->axes);
         text_puts(&text, " */\n");
     }
     for (size_t i = 0; i < e->field_count; i++)
-        text_printf(&text, "    %s *%s;\n", e->fields[i].type, e->fields[i].temporary.name);
+        text_printf(&text, "    %s *%s%s;\n", e->fields[i].type,
+                    e->fields[i].temporary.pointers ? "const *" : "", e->fields[i].temporary.name);
+    for (size_t i = 0; i < e->table_count; i++)
+        text_printf(&text, "    const ls_entry *%s;\n    i64 %s_count;\n", e->tables[i].name,
+                    e->tables[i].name);
     if (e->layout == LS_LAYOUT_STRIDED)
         for (size_t i = 0; i < f->parameter_count; i++)
             for (size_t axis = 0; axis < f->axis_count; axis++)
-                if (f->parameters[i].axes >> axis & 1)
+                if (f->parameters[i].declared >> axis & 1)
                     text_printf(&text, "    i64 %s;\n", e->stride_name[i * LS_AXES_MAX + axis]);
     if (draws_numbers(f)) text_puts(&text, "    i64 first_tensor, first_element; /* of draws */\n");
     text_puts(&text, "};\n");
@@ -177,6 +198,7 @@ static void kernel_text(Emitter *e, Text *out, const char *name, const PhaseText
     }
     Text sizes = text_open(e->arena);
     for (size_t axis = 0; count > 1 && axis < e->f->axis_count; axis++) {
+        if (emit_list_of(e, (uint32_t)axis) >= 0 || emit_is_rest(e, (uint32_t)axis)) continue;
         if (e->f->axes[axis].fixed >= 0)
             text_printf(&sizes, "const i64 %s = %lld;\n", e->size_name[axis],
                         (long long)e->f->axes[axis].fixed);
@@ -215,9 +237,9 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
 }
 
 static bool too_many_words(const Emitter *e, Text *reason) {
-    size_t words = e->f->axis_count + e->f->parameter_count + e->field_count;
+    size_t words = e->f->axis_count + e->f->parameter_count + e->field_count + 2 * e->table_count;
     for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
-        words += (size_t)__builtin_popcount(e->f->parameters[i].axes);
+        words += (size_t)__builtin_popcount(e->f->parameters[i].declared);
     words += draws_numbers(e->f) ? 2 : 0;
     if (words <= LS_ARGUMENTS_MAX) return false;
     text_printf(reason, "step %s needs %zu argument words, and a kernel takes %d: split the step",
@@ -231,6 +253,8 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     e->layout = layout;
     e->fields = NULL;
     e->field_count = e->field_capacity = 0;
+    e->tables = NULL;
+    e->table_count = e->table_capacity = 0;
     name_arguments(e);
     add_plan_fields(e);
 
@@ -241,7 +265,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
         const Phase *phase = &e->plan->phases[i];
         made[i] = emit_phase(e, i, &phases);
         text_puts(&phases, "\n");
-        work[i] = emit_extent(1, phase->outer | phase->inner);
+        work[i] = emit_extent(e->f, 1, phase->outer | phase->inner);
     }
     Text reason = text_open(e->arena);
     if (too_many_words(e, &reason))
@@ -259,7 +283,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
         kernel_text(e, &kernels, name, all ? made : &made[i], all ? phase_count : 1, threads);
         table[i] =
             (ls_image_kernel){.name = name,
-                              .items = all ? emit_extent(1, 0) : made[i].items,
+                              .items = all ? emit_extent(e->f, 1, 0) : made[i].items,
                               .items_per_block = e->target->items_per_block,
                               .threads = threads,
                               .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
@@ -269,6 +293,8 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     ls_image_temporary *temporaries =
         arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
     for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;
+    ls_image_table *tables = arena_alloc(e->arena, (e->table_count + 1) * sizeof *tables);
+    for (size_t i = 0; i < e->table_count; i++) tables[i] = e->tables[i].table;
 
     const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
     const char *way = phase_count == 1 ? "one kernel"
@@ -283,6 +309,8 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
         .work_limit = one_block && phase_count > 1 ? e->target->one_block_limit : UINT64_MAX,
         .temporary_count = (uint32_t)e->field_count,
         .temporaries = temporaries,
+        .table_count = (uint32_t)e->table_count,
+        .tables = tables,
         .kernel_count = (uint32_t)kernel_count,
         .kernels = table,
         .source = module_text(e, phases.data, kernels.data, how),

@@ -1,6 +1,7 @@
 /* emit.h: what the emitter's files share: emit.c (the module and the image), emit_phase.c (a
- * phase), emit_axes.c (its axes), emit_access.c (its arrays), emit_reduce.c (its reductions),
- * emit_value.c (expressions, loads, stores, names). */
+ * phase), emit_items.c (how its work is cut), emit_axes.c and emit_address.c (its axes, and where
+ * its elements are), emit_access.c (fours and streams), emit_reduce.c, emit_scan.c, emit_gather.c
+ * (what it makes), emit_value.c (expressions, loads, stores, names). */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -9,6 +10,9 @@ typedef struct Group {
     AxisSet axes;
     const char *name; /* its coordinate's variable */
     const char *size; /* its length, an expression */
+    const char *most; /* the same with whole blocks where `size` is of one that may be short */
+    uint32_t whole;   /* when it is q and k together: 1 + n; else 0 */
+    const char *block, *rest; /* then: their coordinates' variables */
 } Group;
 
 typedef struct Names {
@@ -21,6 +25,14 @@ typedef struct Field {
     ls_image_temporary temporary;
     const char *type;
 } Field;
+
+typedef enum Ready { READY_ROW = 1, READY_TENSOR = 2 } Ready;
+
+/* The items of a list's phases: what image.h lists, by name. */
+typedef struct Table {
+    const char *name;
+    ls_image_table table;
+} Table;
 
 typedef struct Emitter {
     const Plan *plan;
@@ -35,6 +47,8 @@ typedef struct Emitter {
     const char **stride_name; /* by array and axis: in it too, where the layout has strides */
     Field *fields;            /* the plan's temporaries, then those of the phases */
     size_t field_count, field_capacity;
+    Table *tables;
+    size_t table_count, table_capacity;
 
     /* the phase being emitted */
     const Phase *phase;
@@ -43,6 +57,11 @@ typedef struct Emitter {
     Names names;
     Group outer[LS_AXES_MAX], inner[LS_AXES_MAX];
     size_t outer_count, inner_count; /* of a column phase, the last outer group is the columns */
+    int list;                        /* a ragged phase: the axis that counts tensors; else -1 */
+    Group tensor;                    /* that axis, which is of no other group */
+    const char *table;               /* its items in the argument structure */
+    const char *tensor_at;           /* where a gather chooses another tensor: its index */
+    AxisSet asked;                   /* q and k that are wanted beside n */
     const char **data_name;          /* by array: the pointer's variable, NULL until used */
     bool *four;                      /* by array: accessed by fours in the element loop */
     const char **four_name;
@@ -51,7 +70,7 @@ typedef struct Emitter {
     const char **text_of;    /* by value: its name or expression */
     const char **name_of;    /* by value: its variable, kept for a second emission */
     uint32_t *uses;          /* by value: how often the section asks for it, as operand or root */
-    bool *ready;             /* by value: stands in a row section already */
+    uint8_t *ready;          /* by value: Ready, where it stands in a section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
     const char **scan_name;  /* by value: the stem of a scan of the phase, also by its RUNNING */
@@ -70,36 +89,46 @@ const char *emit_stem(Emitter *e, const char *wish, const char *const *suffixes)
 void emit_quote(Text *out, const char *begin, const char *end);
 const char *emit_type(Type type); /* a value's C type: bool is int */
 const char *emit_constant(Emitter *e, Type type, uint64_t bits);
-const char *emit_data(Emitter *e, uint32_t array); /* the array's pointer variable */
-bool emit_has_group(const Emitter *e, uint32_t array, const Group *group);
-/* The offset of an array's element from the coordinates of `groups`; "0" when it varies with none.
- */
-const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count);
-const char *emit_join_offset(Emitter *e, const char *a, const char *b);
 /* Where a section of text stands, for the offsets of its loads. */
 typedef enum Place {
     PLACE_SCALAR,
+    PLACE_TENSOR, /* of a list, once */
     PLACE_OUTER,
     PLACE_ROW, /* one lane's column phases: per element walked down, before the columns */
     PLACE_ELEMENT,
     PLACE_EPILOGUE
 } Place;
-const char *emit_index(Emitter *e, uint32_t array, Place place);
-/* The part of an element's offset that stays while the fastest coordinate moves, for one lane. */
-const char *emit_base(Emitter *e, uint32_t array);
 const char *emit_bare(Emitter *e, const char *text);
 /* Statements for all that the roots need and that is neither of an available level nor ready. */
 void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,
                   Place place);
 void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard);
 ValueId emit_stored(const Emitter *e, const PhaseStore *store); /* what is handed to the store */
-bool emit_in_loop_columns(const Emitter *e);
 
 /* The operands that are computed beside a value. */
 size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]);
 
-/* emit_gather.c */
+/* emit_address.c */
+bool emit_is_rest(const Emitter *e, uint32_t axis);  /* whether it is a k, within blocks */
+bool emit_is_split(const Emitter *e, uint32_t axis); /* a k that is walked block by block */
+int emit_list_of(const Emitter *e, uint32_t axis);   /* the axis of tensors it hangs on, or -1 */
+bool emit_is_list(const Emitter *e, uint32_t array);
+bool emit_in_loop_columns(const Emitter *e);
+const char *emit_coordinate(Emitter *e, uint32_t axis);
+const char *emit_size(Emitter *e, uint32_t axis);
+const char *emit_data(Emitter *e, uint32_t array); /* the array's pointer variable */
+bool emit_has_group(const Emitter *e, uint32_t array, const Group *group);
+/* The offset of an array's element from the coordinates of `groups`; "0" when it varies with none.
+ */
+const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count);
+const char *emit_outer_offset(Emitter *e, uint32_t array, size_t count); /* of `count` groups */
+const char *emit_join_offset(Emitter *e, const char *a, const char *b);
 const char *emit_position(Emitter *e, AxisSet over); /* the flat coordinate */
+const char *emit_index(Emitter *e, uint32_t array, Place place);
+/* The part of an element's offset that stays while the fastest coordinate moves, for one lane. */
+const char *emit_base(Emitter *e, uint32_t array);
+
+/* emit_gather.c */
 const char *emit_gather(Emitter *e, const Value *value);
 void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
 
@@ -127,20 +156,28 @@ bool emit_is_flat(const Emitter *e);                /* all tiles arrive at one c
 /* emit_axes.c */
 bool emit_has_word(const char *text, const char *word); /* as a name of its own */
 bool emit_touches(const Emitter *e, uint32_t array);    /* whether the phase does */
-size_t emit_groups(Emitter *e, AxisSet axes, Group *groups);
+void emit_open_axes(Emitter *e);                        /* the groups of a phase */
 const char *emit_product(Emitter *e, const Group *groups, size_t count);
 /* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
- * a run begins, NAME_first. */
+ * a run begins, NAME_first, and its k left to the loop over the run. */
 void emit_decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
                  bool run);
+/* Where q and k of a group that walks along n are asked for: from `name`, its coordinate; k with
+ * `rest`, or on its own. */
+void emit_decode_blocks(Emitter *e, Text *out, const Group *group, const char *name, bool rest);
+void emit_decode_rest(Emitter *e, Text *out, const Group *group);
+const char *emit_run_end(Emitter *e,
+                         const Group *fast);  /* where a run along it ends at the latest */
+void emit_split_sizes(Emitter *e, Text *out); /* of blocks, at the outer coordinate */
 /* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
 bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
                       const char *push);
 /* The same in a loop over the elements of a four, where `at` has to be computed. */
 void emit_element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
                               const char *stores, const char *push);
-/* Local copies of what the other holes use of the argument structure. */
-const char *emit_locals(Emitter *e, const Hole *holes, size_t count);
+/* Local copies of what the other holes use of the argument structure: of the whole phase, and of
+ * the tensor at hand. */
+void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text *tensor);
 
 /* emit_access.c */
 typedef struct StreamText {
@@ -166,12 +203,19 @@ void emit_name_scans(Emitter *e);
 const char *emit_scan_text(Emitter *e, const Value *value); /* of a scan or its RUNNING */
 void emit_scans_start(Emitter *e, Text *running, Text *start);
 void emit_scans_advance(Emitter *e, Text *out);
-void emit_scan_items(Emitter *e, ls_image_extent *items, PhaseText *text);
+
+/* emit_items.c */
+bool emit_walks_columns(const Emitter *e); /* the last outer group is columns of an item */
+/* The numbers that say how an item's number splits, and how many items there are, over those. */
+const char *emit_space(Emitter *e);
+const char *emit_item_count(Emitter *e);
+void emit_find_items(Emitter *e, PhaseText *text);
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed);
 
 /* emit.c */
 void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count);
-ls_image_extent emit_extent(uint64_t scale, AxisSet axes);
+ls_image_extent emit_extent(const Function *f, uint64_t scale, AxisSet axes);
+AxisSet emit_extent_axes(const Function *f, AxisSet axes); /* as extents count them */
 
 #endif

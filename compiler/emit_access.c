@@ -19,7 +19,8 @@ void emit_find_fours(Emitter *e) {
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         AxisSet axes = e->plan->arrays[i].axes;
         if (!emit_touches(e, i) || (axes & inner) != inner) continue;
-        if (axes & from_first & e->phase->outer) continue;
+        if (axes & from_first & e->phase->outer & ~e->tensor.axes) continue;
+        if (e->list >= 0 && !emit_is_list(e, i) && axes & from_first & e->tensor.axes) continue;
         e->four[i] = true;
         e->four_name[i] = emit_unique(e, arena_printf(e->arena, "%s_four", e->field_name[i]));
     }
@@ -80,8 +81,7 @@ void emit_fours(Emitter *e, Text *loads, Text *stores) {
             if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT &&
                 e->phase->stores[s].kind != STORE_ADD)
                 stored = true;
-        const char *index =
-            emit_join_offset(e, emit_offset(e, i, e->outer, e->outer_count), "first");
+        const char *index = emit_join_offset(e, emit_outer_offset(e, i, e->outer_count), "first");
         text_printf(loads, "ls_four_%s %s", type, e->four_name[i]);
         if (plan_value_reads(e->plan, e->phase, i))
             text_printf(loads, " = ls_load%s_%s(%s, %s%s)", form, type, emit_data(e, i), index,

@@ -15,61 +15,110 @@ bool emit_touches(const Emitter *e, uint32_t array) {
     return false;
 }
 
-/* Whether what has `axes`, and is read or written along `walked` of them, lets a and b join. */
-static bool lets_join(AxisSet axes, AxisSet walked, int a, int b) {
-    AxisSet between = (((AxisSet)1 << b) - 1) & ~(((AxisSet)2 << a) - 1);
-    if ((walked >> a & 1) != (walked >> b & 1)) return false;
-    return !(walked >> a & 1) || !(axes & between);
+/* The least that is walked as one: an axis, or q and k of blocks when the set has both. */
+static AxisSet unit_at(const Emitter *e, AxisSet axes, uint32_t axis) {
+    const int whole = e->f->axes[axis].whole;
+    const AxisSet unit = whole < 0 ? 0 : ir_expand(e->f, (AxisSet)1 << whole);
+    return unit && (axes & unit) == unit ? unit : (AxisSet)1 << axis;
 }
 
-static bool value_lets_join(const Emitter *e, ValueId v, int a, int b) {
+/* Whether what has `axes`, and is read or written along `walked` of them, lets units a and b join.
+ */
+static bool lets_join(AxisSet axes, AxisSet walked, AxisSet a, AxisSet b) {
+    const AxisSet up_to_a = 2 * ((AxisSet)1 << (31 - __builtin_clz(a))) - 1;
+    const AxisSet between = (((AxisSet)1 << __builtin_ctz(b)) - 1) & ~up_to_a;
+    if ((walked & (a | b)) == 0) return true;
+    return (walked & (a | b)) == (a | b) && !(axes & between);
+}
+
+static bool value_lets_join(const Emitter *e, ValueId v, AxisSet a, AxisSet b) {
     const Value *value = &e->f->values[v];
-    if (value->op == OP_INDEX)
-        return value->payload != (uint64_t)a && value->payload != (uint64_t)b;
+    if (value->op == OP_INDEX) return !((a | b) >> value->payload & 1);
+    if (value->op == OP_SIZE) return !(value->axes & (a | b)); /* its length differs along them */
     if (value->op == OP_POSITION)
         return lets_join((AxisSet)value->payload, (AxisSet)value->payload, a, b);
     if ((value->op != OP_GATHER && value->op != OP_SCATTER) || plan_is_read(e->plan, e->phase, v))
         return true;
     AxisSet axes = value->op == OP_GATHER ? e->f->values[value->arg[0]].axes : value->axes;
+    const int list = ir_list_axis(e->f, axes);
+    if (list >= 0 && (a | b) >> list & 1) return false; /* it chooses the tensor */
     return lets_join(axes, axes & ~ir_listed(e->f, value->arg[1]), a, b);
 }
 
-/* Whether axis b, the next of its set after a, can be walked as one with it: every array has both
+/* An array over q and k has room for a whole last block, so nothing before q runs on into it. */
+static bool array_lets_join(const Emitter *e, uint32_t array, AxisSet a, AxisSet b) {
+    const Array *row = &e->plan->arrays[array];
+    const bool parameter = row->parameter != UINT32_MAX;
+    if (parameter && b & (b - 1) & e->f->parameters[row->parameter].declared) return false;
+    return lets_join(row->axes, row->axes, a, b);
+}
+
+/* Whether unit b, the next of its set after a, can be walked as one with it: every array has both
  * or neither, with nothing between, and no value asks for the coordinate of either. */
-static bool joins(const Emitter *e, int a, int b) {
+static bool joins(const Emitter *e, AxisSet a, AxisSet b) {
     if (e->layout == LS_LAYOUT_STRIDED) return false;
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        AxisSet axes = e->plan->arrays[i].axes;
-        if (emit_touches(e, i) && !lets_join(axes, axes, a, b)) return false;
-    }
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (emit_touches(e, i) && !array_lets_join(e, i, a, b)) return false;
     for (ValueId v = 1; v < e->f->value_count; v++)
         if (e->phase->needed[v] && !value_lets_join(e, v, a, b)) return false;
     return true;
 }
 
+static void name_group(Emitter *e, Group *group) {
+    static const char *const suffixes[] = {"first", "above", NULL};
+    Text name = text_open(e->arena), size = text_open(e->arena), most = text_open(e->arena);
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
+        if (!(group->axes >> axis & 1)) continue;
+        const AxisSet unit = unit_at(e, group->axes, axis);
+        const uint32_t own = unit & (unit - 1) ? (uint32_t)e->f->axes[axis].whole : axis;
+        const char *star = size.size ? " * " : "";
+        text_printf(&name, "%s%s", name.size ? "_" : "", e->f->axes[own].name);
+        text_printf(&size, "%s%s", star, emit_size(e, own));
+        if (emit_is_split(e, own))
+            text_printf(&most, "%s%lld", star, (long long)e->f->axes[own].length);
+        else
+            text_printf(&most, "%s%s", star, emit_size(e, own));
+        if (unit == group->axes && own != axis) {
+            group->whole = own + 1;
+            group->block = emit_unique(e, e->f->axes[e->f->axes[own].block].name);
+            group->rest = emit_unique(e, e->f->axes[e->f->axes[own].rest].name);
+        }
+        if (own != axis) axis++;
+    }
+    group->name = emit_stem(e, name.data, suffixes);
+    group->size = size.data;
+    group->most = most.data;
+}
+
 size_t emit_groups(Emitter *e, AxisSet axes, Group *groups) {
     size_t count = 0;
-    int before = -1;
-    for (int axis = 0; axis < LS_AXES_MAX; axis++) {
-        if (!(axes >> axis & 1)) continue;
-        if (before >= 0 && joins(e, before, axis))
-            groups[count - 1].axes |= (AxisSet)1 << axis;
+    AxisSet before = 0;
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
+        if (!(axes & ~before & ~(((AxisSet)1 << axis) - 1)) || !(axes >> axis & 1)) continue;
+        const AxisSet unit = unit_at(e, axes, axis);
+        if (unit == before) continue;
+        if (before && joins(e, before, unit))
+            groups[count - 1].axes |= unit;
         else
-            groups[count++] = (Group){.axes = (AxisSet)1 << axis};
-        before = axis;
+            groups[count++] = (Group){.axes = unit};
+        before = unit;
     }
-    for (size_t i = 0; i < count; i++) {
-        Text name = text_open(e->arena), size = text_open(e->arena);
-        for (size_t axis = 0; axis < e->f->axis_count; axis++) {
-            if (!(groups[i].axes >> axis & 1)) continue;
-            text_printf(&name, "%s%s", name.size ? "_" : "", e->f->axes[axis].name);
-            text_printf(&size, "%s%s", size.size ? " * " : "", e->size_name[axis]);
-        }
-        static const char *const suffixes[] = {"first", "above", NULL};
-        groups[i].name = emit_stem(e, name.data, suffixes);
-        groups[i].size = size.data;
-    }
+    for (size_t i = 0; i < count; i++) name_group(e, &groups[i]);
     return count;
+}
+
+void emit_open_axes(Emitter *e) {
+    const AxisSet all = e->phase->outer | e->phase->inner;
+    e->asked = 0;
+    e->tensor_at = NULL;
+    e->tensor = (Group){0};
+    e->list = ir_list_axis(e->f, all);
+    if (e->list >= 0)
+        e->tensor = (Group){.axes = (AxisSet)1 << e->list,
+                            .name = emit_unique(e, e->f->axes[e->list].name),
+                            .size = e->size_name[e->list]};
+    e->outer_count = emit_groups(e, e->phase->outer & ~e->tensor.axes, e->outer);
+    e->inner_count = emit_groups(e, e->phase->inner, e->inner);
 }
 
 const char *emit_product(Emitter *e, const Group *groups, size_t count) {
@@ -78,33 +127,77 @@ const char *emit_product(Emitter *e, const Group *groups, size_t count) {
     return count ? text.data : "1";
 }
 
+/* Where q and k of a group that walks along n are asked for: from `name`, its coordinate. */
+void emit_decode_blocks(Emitter *e, Text *out, const Group *group, const char *name, bool rest) {
+    if (!group->whole) return;
+    const Axis *whole = &e->f->axes[group->whole - 1];
+    const bool asked = e->asked >> whole->rest & 1;
+    if (asked || e->asked >> whole->block & 1)
+        text_printf(out, "const i64 %s = (i64)((u64)%s / %lld);\n", group->block, name,
+                    (long long)whole->length);
+    if (rest) emit_decode_rest(e, out, group);
+}
+
+void emit_decode_rest(Emitter *e, Text *out, const Group *group) {
+    if (!group->whole || !(e->asked >> e->f->axes[group->whole - 1].rest & 1)) return;
+    text_printf(out, "const i64 %s = %s - %lld * %s;\n", group->rest, group->name,
+                (long long)e->f->axes[group->whole - 1].length, group->block);
+}
+
 /* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
- * a run begins, NAME_first. */
+ * a run begins, NAME_first, and its k left to the loop over the run. */
 void emit_decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
                  bool run) {
     const char *left = flat;
-    for (size_t i = count; i-- > 1;) {
-        const char *suffix = run && i == count - 1 ? "_first" : "";
-        const char *size = strchr(groups[i].size, '*')
-                               ? arena_printf(e->arena, "(%s)", groups[i].size)
-                               : groups[i].size;
-        const char *quotient = arena_printf(e->arena, "%s_above", groups[i].name);
-        text_printf(out, "const i64 %s = ls_divide(%s, %s), %s%s = %s - %s * %s;\n", quotient, left,
-                    groups[i].size, groups[i].name, suffix, left, quotient, size);
-        left = quotient;
+    for (size_t i = count; i-- > 0;) {
+        const bool first = run && i == count - 1;
+        const char *name =
+            first ? arena_printf(e->arena, "%s_first", groups[i].name) : groups[i].name;
+        if (i == 0) {
+            text_printf(out, "const i64 %s = %s;\n", name, left);
+        } else {
+            const char *size = strchr(groups[i].size, '*')
+                                   ? arena_printf(e->arena, "(%s)", groups[i].size)
+                                   : groups[i].size;
+            const char *quotient = arena_printf(e->arena, "%s_above", groups[i].name);
+            text_printf(out, "const i64 %s = ls_divide(%s, %s), %s = %s - %s * %s;\n", quotient,
+                        left, groups[i].size, name, left, quotient, size);
+            left = quotient;
+        }
+        emit_decode_blocks(e, out, &groups[i], name, !first);
     }
-    if (count)
-        text_printf(out, "const i64 %s%s = %s;\n", groups[0].name,
-                    run && count == 1 ? "_first" : "", left);
+}
+
+/* Where a run along the fastest group ends at the latest. */
+const char *emit_run_end(Emitter *e, const Group *fast) {
+    if (!fast->whole || !(e->asked & fast->axes)) return fast->size;
+    const long long length = e->f->axes[fast->whole - 1].length;
+    return arena_printf(e->arena, "ls_least(%s, %lld * %s + %lld)", fast->size, length, fast->block,
+                        length);
+}
+
+/* The lengths of the blocks' elements at this outer coordinate. */
+void emit_split_sizes(Emitter *e, Text *out) {
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
+        const Axis *row = &e->f->axes[axis];
+        if (emit_is_split(e, axis))
+            text_printf(out, "const i64 %s = ls_least(%lld, %s - %lld * %s);\n", e->size_name[axis],
+                        (long long)row->length, emit_size(e, (uint32_t)row->whole),
+                        (long long)row->length, emit_coordinate(e, (uint32_t)row->parent));
+    }
 }
 
 /* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
 bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
                       const char *push) {
+    const char *texts[] = {body, stores, push};
     bool used = false;
-    for (size_t i = 0; i < e->inner_count; i++)
-        used |= emit_has_word(body, e->inner[i].name) || emit_has_word(stores, e->inner[i].name) ||
-                emit_has_word(push, e->inner[i].name);
+    for (size_t i = 0; i < e->inner_count; i++) {
+        const Group *group = &e->inner[i];
+        const char *names[] = {group->name, group->block, group->rest};
+        for (size_t k = 0; k < 9; k++)
+            used |= names[k % 3] && emit_has_word(texts[k / 3], names[k % 3]);
+    }
     if (used) emit_decode(e, out, e->inner, e->inner_count, "at", false);
     return used;
 }
@@ -134,24 +227,32 @@ static bool written(const Emitter *e, uint32_t array) {
     return false;
 }
 
-/* Local copies of what the other holes use of the argument structure. */
-const char *emit_locals(Emitter *e, const Hole *holes, size_t count) {
-    Text all = text_open(e->arena), out = text_open(e->arena);
+static void add_size(Emitter *e, Text *sizes, Text *tensor, uint32_t axis) {
+    const char *name = e->size_name[axis];
+    const int list = emit_list_of(e, axis);
+    if (e->f->axes[axis].fixed >= 0)
+        text_printf(sizes, "const i64 %s = %lld;\n", name, (long long)e->f->axes[axis].fixed);
+    else if (list < 0)
+        text_printf(sizes, "const i64 %s = a->%s;\n", name, name);
+    else if (list == e->list)
+        text_printf(tensor, "const i64 %s = a->%s[%s];\n", name, name, e->tensor.name);
+}
+
+/* Local copies of what the other holes use of the argument structure: of the whole phase, and of
+ * the tensor at hand. */
+void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text *tensor) {
+    Text all = text_open(e->arena);
     for (size_t i = 0; i < count; i++)
         if (holes[i].text) text_printf(&all, "%s\n", holes[i].text);
-    for (size_t axis = 0; axis < e->f->axis_count; axis++)
-        if (emit_has_word(all.data, e->size_name[axis])) {
-            if (e->f->axes[axis].fixed >= 0)
-                text_printf(&out, "const i64 %s = %lld;\n", e->size_name[axis],
-                            (long long)e->f->axes[axis].fixed);
-            else
-                text_printf(&out, "const i64 %s = a->%s;\n", e->size_name[axis],
-                            e->size_name[axis]);
-        }
-    for (uint32_t i = 0; i < e->plan->array_count; i++)
-        if (e->data_name[i])
-            text_printf(&out, "%s%s *LS_RESTRICT const %s = a->%s;\n",
-                        written(e, i) ? "" : "const ", type_info[e->plan->arrays[i].type].c_name,
-                        e->data_name[i], e->field_name[i]);
-    return out.data;
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (!emit_is_rest(e, axis) && emit_has_word(all.data, e->size_name[axis]))
+            add_size(e, sizes, tensor, axis);
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->data_name[i]) continue;
+        const bool list = emit_is_list(e, i);
+        text_printf(list ? tensor : sizes, "%s%s *LS_RESTRICT const %s = a->%s",
+                    written(e, i) ? "" : "const ", type_info[e->plan->arrays[i].type].c_name,
+                    e->data_name[i], e->field_name[i]);
+        text_printf(list ? tensor : sizes, list ? "[%s];\n" : ";\n", e->tensor.name);
+    }
 }

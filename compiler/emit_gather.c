@@ -10,64 +10,80 @@
 #include "plan.h"
 #include "emit.h"
 
-const char *emit_position(Emitter *e, AxisSet over) {
-    Text text = text_open(e->arena);
-    for (size_t i = 0; i < e->outer_count + e->inner_count; i++) {
-        const Group *group = i < e->outer_count ? &e->outer[i] : &e->inner[i - e->outer_count];
-        if (!(group->axes & over)) continue;
-        int last = 31 - __builtin_clz(group->axes);
-        Text stride = text_open(e->arena);
-        for (size_t axis = (size_t)last + 1; axis < e->f->axis_count; axis++)
-            if (over >> axis & 1)
-                text_printf(&stride, "%s%s", stride.size ? " * " : "", e->size_name[axis]);
-        text_printf(&text, "%s%s", text.size ? " + " : "", group->name);
-        if (stride.size)
-            text_printf(&text, strchr(stride.data, '*') ? " * (%s)" : " * %s", stride.data);
-    }
-    return strchr(text.data, ' ') ? arena_printf(e->arena, "(%s)", text.data) : text.data;
-}
-
 /* Where an array is touched at the coordinates of a list: the condition that it is within, "" when
- * it must be, and the offset. */
+ * it must be, the pointer and the offset. */
 typedef struct Spot {
     Text inside;
-    const char *offset;
+    const char *data, *offset;
 } Spot;
 
-static void add_group(Group *groups, size_t *count, Group group) {
-    groups[(*count)++] = group;
+/* The index that a list has for an axis, or NULL. */
+static const char *listed_index(const Emitter *e, ValueId list, int axis) {
+    for (; list; list = e->f->values[list].arg[1])
+        if (e->f->values[list].payload == (uint64_t)axis)
+            return e->text_of[e->f->values[list].arg[0]];
+    return NULL;
 }
 
-/* An index along the whole of blocks, for an array that has the blocks only. */
-static Group listed_group(Emitter *e, AxisSet array, uint64_t axis, const char *index) {
+/* How long the axis is at the other indices of the list. */
+static const char *listed_size(Emitter *e, ValueId list, uint32_t axis) {
     const Axis *row = &e->f->axes[axis];
-    if (row->block < 0) return (Group){(AxisSet)1 << axis, index, e->size_name[axis]};
-    AxisSet both = ir_expand(e->f, (AxisSet)1 << axis) & array;
-    if (!(both >> row->rest & 1))
-        index = arena_printf(e->arena, "(%s / %lld)", index, (long long)row->length);
-    return (Group){both, index, e->size_name[axis]};
+    const char *block = emit_is_rest(e, axis) ? listed_index(e, list, row->parent) : NULL;
+    if (!block) return emit_size(e, axis);
+    return arena_printf(e->arena, "ls_least(%lld, %s - %lld * %s)", (long long)row->length,
+                        emit_size(e, (uint32_t)row->whole), (long long)row->length, block);
+}
+
+/* An index along the whole of blocks is one of a block and one within it, too. */
+static Group listed_group(Emitter *e, AxisSet array, uint32_t axis, const char *index) {
+    const Axis *row = &e->f->axes[axis];
+    if (row->block < 0) return (Group){.axes = (AxisSet)1 << axis, .name = index};
+    const char *block = arena_printf(e->arena, "(%s / %lld)", index, (long long)row->length);
+    const char *rest = arena_printf(e->arena, "(%s %% %lld)", index, (long long)row->length);
+    return (Group){.axes = ir_expand(e->f, (AxisSet)1 << axis) & array,
+                   .name = index,
+                   .whole = axis + 1,
+                   .block = block,
+                   .rest = rest};
+}
+
+static size_t kept_groups(const Group *from, size_t count, AxisSet axes, Group *groups) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (from[i].axes & axes) groups[kept++] = from[i];
+    return kept;
 }
 
 static Spot find_spot(Emitter *e, uint32_t array, ValueId list) {
     const Function *f = e->f;
-    const AxisSet axes = e->plan->arrays[array].axes, listed = ir_listed(f, list);
+    const AxisSet axes = e->plan->arrays[array].axes, kept = axes & ~ir_listed(f, list);
     Spot spot = {.inside = text_open(e->arena)};
-    Group groups[3 * LS_AXES_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < e->outer_count; i++)
-        if (e->outer[i].axes & axes & ~listed) add_group(groups, &count, e->outer[i]);
-    for (size_t i = 0; i < e->inner_count; i++)
-        if (e->inner[i].axes & axes & ~listed) add_group(groups, &count, e->inner[i]);
-    for (; list; list = f->values[list].arg[1]) {
-        const Value *entry = &f->values[list], *index = &f->values[entry->arg[0]];
+    Group groups[3 * LS_AXES_MAX + 1];
+    size_t count = kept_groups(&e->tensor, 1, kept, groups);
+    count += kept_groups(e->outer, e->outer_count, kept, groups + count);
+    count += kept_groups(e->inner, e->inner_count, kept, groups + count);
+    const int tensors = ir_list_axis(f, axes);
+    const char *tensor = tensors >= 0 ? listed_index(e, list, tensors) : NULL;
+    if (tensor) /* before the others, whose lengths differ with it */
+        text_printf(&spot.inside, "ls_inside(%s, %s)", emit_bare(e, tensor),
+                    emit_size(e, (uint32_t)tensors));
+    e->tensor_at = tensor;
+    const char *and = tensor ? " && " : "";
+    for (ValueId at = list; at; at = f->values[at].arg[1]) {
+        const Value *entry = &f->values[at], *index = &f->values[entry->arg[0]];
+        const uint32_t axis = (uint32_t)entry->payload;
         const char *text = e->text_of[entry->arg[0]];
-        Group group = listed_group(e, axes, entry->payload, text);
-        if (group.axes & axes) add_group(groups, &count, group);
-        if (index->op == OP_INDEX && index->payload == entry->payload) continue;
-        text_printf(&spot.inside, "%sls_inside(%s, %s)", spot.inside.size ? " & " : "",
-                    emit_bare(e, text), group.size);
+        Group group = listed_group(e, axes, axis, text);
+        if ((int)axis == tensors) continue;
+        if (group.axes & axes) groups[count++] = group;
+        if (!tensor && index->op == OP_INDEX && index->payload == axis) continue;
+        text_printf(&spot.inside, "%sls_inside(%s, %s)", and, emit_bare(e, text),
+                    listed_size(e, list, axis));
+        and = " & ";
     }
     spot.offset = emit_offset(e, array, groups, count);
+    spot.data = emit_data(e, array);
+    e->tensor_at = NULL;
     return spot;
 }
 
@@ -77,9 +93,9 @@ const char *emit_gather(Emitter *e, const Value *value) {
         bug(e->compiler, "value %u of step %s is gathered and has no array", value->arg[0],
             e->f->name);
     const Spot spot = find_spot(e, number - 1, value->arg[1]);
-    const char *load = arena_printf(e->arena, "ls_load_%s(%s, %s)",
-                                    type_info[e->plan->arrays[number - 1].type].c_name,
-                                    emit_data(e, number - 1), spot.offset);
+    const char *load =
+        arena_printf(e->arena, "ls_load_%s(%s, %s)",
+                     type_info[e->plan->arrays[number - 1].type].c_name, spot.data, spot.offset);
     if (!spot.inside.size) return load;
     return arena_printf(e->arena, "(%s ? %s : 0)", spot.inside.data, load);
 }
@@ -89,6 +105,6 @@ void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *gu
     const Spot spot = find_spot(e, store->array, value->arg[1]);
     text_puts(out, guard);
     if (spot.inside.size) text_printf(out, "if (%s) ", spot.inside.data);
-    text_printf(out, "LS_ADD(%s, %s, %s);\n", emit_data(e, store->array), spot.offset,
+    text_printf(out, "LS_ADD(%s, %s, %s);\n", spot.data, spot.offset,
                 emit_bare(e, e->text_of[value->arg[0]]));
 }

@@ -100,6 +100,7 @@ static const char *comment_text(Emitter *e) {
     Text text = text_open(e->arena);
     text_puts(&text, "/* ");
     if (e->phase->shape == SHAPE_SCALAR) text_puts(&text, "Values on their own");
+    if (e->list >= 0) text_printf(&text, "In each of %s: ", e->tensor.name);
     for (int side = 0; side < 2; side++) {
         const Group *groups = side ? e->inner : e->outer;
         size_t count = side ? e->inner_count : e->outer_count;
@@ -132,6 +133,10 @@ static const char *part_text(Emitter *e, Part part) {
 
 static const char *combine_text(Emitter *e) {
     const bool batched = e->phase->shape == SHAPE_ROWS && !e->target->simt;
+    const char *strip_item = e->list < 0       ? (batched ? "item + row - tile" : "item - tile")
+                             : e->target->simt ? "place - tile"
+                             : batched         ? "place + (item - start) + row - tile"
+                                               : "place + (item - start) - tile";
     ls_image_extent arrivals = e->items;
     arrivals.scale *= sizeof(uint32_t);
     const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number),
@@ -142,7 +147,7 @@ static const char *combine_text(Emitter *e) {
     Hole holes[] = {{"PUBLISH", part_text(e, PART_PUBLISH)},
                     {"GATHER", part_text(e, PART_GATHER)},
                     {"ARRIVED", arena_printf(e->arena, "a->%s", arrived)},
-                    {"STRIP_ITEM", batched ? "item + row - tile" : "item - tile"}};
+                    {"STRIP_ITEM", strip_item}};
     emit_fill(e, &text, emit_is_flat(e) ? "combine_flat.k" : "combine_tree.k", holes, COUNT(holes));
     return text.data;
 }
@@ -169,85 +174,6 @@ static const char *tail_text(Emitter *e) {
     return text.data;
 }
 
-/* ---- items of work ---- */
-
-/* Whether the last outer group is the columns that an item walks down at once. */
-static bool walks_columns(const Emitter *e) {
-    return e->phase->shape == SHAPE_COLUMNS || emit_in_loop_columns(e);
-}
-
-/* The numbers that say how an item number splits, ahead of the loop over the items. */
-static const char *space_text(Emitter *e) {
-    const Shape shape = e->phase->shape;
-    const char *inner = emit_product(e, e->inner, e->inner_count);
-    Text text = text_open(e->arena);
-    if (shape == SHAPE_MAP) return arena_printf(e->arena, "const i64 count = %s;\n", inner);
-    text_printf(&text, "const i64 inner = %s", inner);
-    if (shape != SHAPE_SCAN)
-        text_puts(&text, ", tiles = ls_tiles(inner)");
-    else if (e->target->simt)
-        text_printf(&text, ", outers = %s", emit_product(e, e->outer, e->outer_count));
-    text_puts(&text, ";\n");
-    if (walks_columns(e))
-        text_printf(&text, "const i64 columns = %s, chunks = (columns + %u) / %u;\n",
-                    e->outer[e->outer_count - 1].size, e->target->columns - 1, e->target->columns);
-    return text.data;
-}
-
-/* How many items there are, over those numbers. */
-static const char *count_text(Emitter *e) {
-    const Shape shape = e->phase->shape;
-    if (shape == SHAPE_MAP) return "(count + 1023) / 1024";
-    if (shape == SHAPE_SCAN && e->target->simt) return "(outers + 31) / 32";
-    size_t outers = e->outer_count - (walks_columns(e) ? 1 : 0);
-    const char *rest = shape == SHAPE_SCAN ? (walks_columns(e) ? "chunks" : "")
-                       : walks_columns(e)  ? "chunks * tiles"
-                                           : "tiles";
-    const char *product = emit_product(e, e->outer, outers);
-    if (!*rest) return product;
-    return outers ? arena_printf(e->arena, "%s * %s", product, rest) : rest;
-}
-
-static void find_items(Emitter *e, PhaseText *text) {
-    const Phase *phase = e->phase;
-    ls_image_extent items = {.scale = 1};
-    const char *inner = emit_product(e, e->inner, e->inner_count);
-    switch (phase->shape) {
-    case SHAPE_MAP:
-        items.factor[items.factor_count++] =
-            (ls_image_factor){.axes = phase->inner, .divide = 1024};
-        text->item_count = arena_printf(e->arena, "(%s + 1023) / 1024", inner);
-        break;
-    case SHAPE_ROWS:
-        items.factor[items.factor_count++] = (ls_image_factor){.axes = phase->outer, .divide = 1};
-        items.factor[items.factor_count++] =
-            (ls_image_factor){.axes = phase->inner, .minimum = 1, .divide = 1024};
-        text->item_count = arena_printf(e->arena, "%s * ls_tiles(%s)",
-                                        emit_product(e, e->outer, e->outer_count), inner);
-        break;
-    case SHAPE_COLUMNS: {
-        const Group *columns = &e->outer[e->outer_count - 1];
-        items.factor[items.factor_count++] =
-            (ls_image_factor){.axes = phase->outer & ~columns->axes, .divide = 1};
-        items.factor[items.factor_count++] =
-            (ls_image_factor){.axes = columns->axes, .divide = e->target->columns};
-        items.factor[items.factor_count++] =
-            (ls_image_factor){.axes = phase->inner, .minimum = 1, .divide = 1024};
-        text->item_count =
-            arena_printf(e->arena, "%s * ((%s + %u) / %u) * ls_tiles(%s)",
-                         emit_product(e, e->outer, e->outer_count - 1), columns->size,
-                         e->target->columns - 1, e->target->columns, inner);
-        break;
-    }
-    case SHAPE_SCAN: emit_scan_items(e, &items, text); break;
-    default: text->item_count = "1"; break;
-    }
-    e->items = text->items = items;
-    text->item_cost = walks_columns(e)               ? 1024ull * e->target->columns
-                      : phase->shape == SHAPE_SCALAR ? 1
-                                                     : 1024;
-}
-
 static void open_phase(Emitter *e, uint32_t number) {
     size_t arrays = e->plan->array_count, values = e->f->value_count;
     e->phase = &e->plan->phases[number];
@@ -264,8 +190,7 @@ static void open_phase(Emitter *e, uint32_t number) {
     e->two_passes = false;
     e->scan_name = arena_alloc(e->arena, values * sizeof *e->scan_name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
-    e->outer_count = emit_groups(e, e->phase->outer, e->outer);
-    e->inner_count = emit_groups(e, e->phase->inner, e->inner);
+    emit_open_axes(e);
     emit_name_scans(e);
     emit_find_fours(e);
     e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
@@ -291,7 +216,8 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
                     {"BODY", body.data},
                     {"STORES", stores.data},
                     {"FOUR_STORES", fours.data}};
-    emit_fill(e, &text, "map_fours.simt.k", holes, COUNT(holes));
+    emit_fill(e, &text, e->list < 0 ? "map_fours.simt.k" : "map_list_fours.simt.k", holes,
+              COUNT(holes));
     memset(e->four, 0, e->plan->array_count * sizeof *e->four);
     return text.data;
 }
@@ -301,22 +227,46 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
 typedef struct Sections {
     bool simt, columns, map;
     unsigned before; /* the levels computed ahead of the element loop */
-    Text scalars, outer, running, start, row, loads, body, stores, fours, epilogue;
-    const char *guard, *by_fours, *push, *tile, *finish;
-    Text outer_decoded, decoded, leaf_push, pass_end, bases;
+    Text scalars, tensor, outer, running, start, row, loads, body, stores, fours, epilogue;
+    const char *guard, *by_fours, *push, *tile, *finish, *inner;
+    Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
 } Sections;
 
 static Sections open_sections(Emitter *e) {
-    const bool simt = e->target->simt, columns = walks_columns(e);
+    const bool simt = e->target->simt, columns = emit_walks_columns(e);
     Sections s = {.simt = simt,
                   .columns = columns,
                   .map = simt && e->phase->shape == SHAPE_MAP,
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.scalars, &s.outer,     &s.running,  &s.start, &s.row,
-                           &s.loads,   &s.body,      &s.stores,   &s.fours, &s.epilogue,
-                           &s.decoded, &s.leaf_push, &s.pass_end, &s.bases, &s.outer_decoded};
+    Text *const texts[] = {&s.scalars,  &s.tensor,   &s.column_decoded, &s.rest,
+                           &s.length,   &s.outer,    &s.running,        &s.start,
+                           &s.row,      &s.loads,    &s.body,           &s.stores,
+                           &s.fours,    &s.epilogue, &s.decoded,        &s.leaf_push,
+                           &s.pass_end, &s.bases,    &s.outer_decoded};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
+}
+
+/* Of a list's values, those that differ between tensors only, where others use them. */
+static void add_tensor_values(Emitter *e, Roots *roots) {
+    const Phase *phase = e->phase;
+    bool *added = arena_alloc(e->arena, e->f->value_count * sizeof *added);
+    for (ValueId v = (ValueId)e->f->value_count; v-- > 1;) {
+        ValueId operands[3];
+        if (!phase->needed[v] || e->f->values[v].axes == e->tensor.axes) continue;
+        for (size_t i = emit_operands(e, v, operands); i-- > 0;) {
+            const bool own = e->f->values[operands[i]].axes == e->tensor.axes;
+            if (own && phase->level[operands[i]] == LEVEL_OUTER && !added[operands[i]])
+                add_root(e, roots, operands[i]);
+            added[operands[i]] = true;
+        }
+    }
+    for (size_t i = 0; i < phase->store_count; i++) {
+        ValueId v = emit_stored(e, &phase->stores[i]);
+        if (v && e->f->values[v].axes == e->tensor.axes && phase->level[v] == LEVEL_OUTER &&
+            !added[v])
+            add_root(e, roots, v);
+    }
 }
 
 /* Once, and once for each outer coordinate; one lane's columns compute the latter per element. */
@@ -325,6 +275,11 @@ static void values_before_loop(Emitter *e, Sections *s) {
     add_frontier(e, &roots, LEVEL_SCALAR);
     emit_section(e, &s->scalars, roots.values, roots.count, 0, PLACE_SCALAR);
     s->guard = guard_text(e);
+    if (e->list >= 0) {
+        roots.count = 0;
+        add_tensor_values(e, &roots);
+        emit_section(e, &s->tensor, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_TENSOR);
+    }
     if (emit_in_loop_columns(e)) return;
     roots.count = 0;
     add_frontier(e, &roots, LEVEL_OUTER);
@@ -378,26 +333,57 @@ static void values_after_loop(Emitter *e, Sections *s) {
     Roots roots = {0};
     s->tile = part_text(e, PART_TILE);
     s->finish = part_text(e, PART_FINISH);
-    memset(e->ready, 0, e->f->value_count * sizeof *e->ready);
+    for (size_t v = 0; v < e->f->value_count; v++) e->ready[v] &= READY_TENSOR;
     add_stored(e, &roots, LEVEL_EPILOGUE);
     emit_section(e, &s->epilogue, roots.values, roots.count,
                  batched ? 1u << LEVEL_SCALAR : s->before, PLACE_EPILOGUE);
     emit_stores(e, &s->epilogue, LEVEL_EPILOGUE, PLACE_EPILOGUE, "");
 }
 
+/* Whether a four is one access: all of it is live, and rows begin on a multiple of four. */
+static const char *aligned_text(Emitter *e) {
+    Text text = text_open(e->arena);
+    text_puts(&text, "live == 4");
+    if (e->outer_count) text_puts(&text, " && inner % 4 == 0");
+    /* rows of blocks: those before them begin wherever the last block ended */
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (emit_is_split(e, axis) && e->outer_count > 1)
+            text_printf(&text, " && %s %% 4 == 0", emit_size(e, (uint32_t)e->f->axes[axis].whole));
+    return text.data;
+}
+
+/* Where blocks are walked one by one, what is walked is as long as the block. */
+static void find_length(Emitter *e, Sections *s) {
+    bool split = false;
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) split |= emit_is_split(e, axis);
+    s->inner = split ? "length" : "inner";
+    if (!split) return;
+    emit_split_sizes(e, &s->outer_decoded);
+    text_printf(&s->length, "const i64 length = %s;\n", emit_product(e, e->inner, e->inner_count));
+}
+
 static void coordinates(Emitter *e, Sections *s) {
+    const Shape shape = e->phase->shape;
     emit_decode(e, &s->outer_decoded, e->outer, e->outer_count - (s->columns ? 1 : 0), "outer",
                 false);
-    if (e->phase->shape == SHAPE_SCAN)
+    find_length(e, s);
+    if (shape == SHAPE_SCAN)
         emit_decode(e, &s->decoded, e->inner, e->inner_count, "at", false);
     else if (s->map)
         emit_coordinates(e, &s->decoded, s->body.data, s->stores.data, "");
     else if (s->simt && !s->columns)
-        emit_element_coordinates(e, &s->decoded, "ls_least(first + e, inner - 1)", s->body.data,
-                                 s->stores.data, s->push);
+        emit_element_coordinates(e, &s->decoded,
+                                 arena_printf(e->arena, "ls_least(first + e, %s - 1)", s->inner),
+                                 s->body.data, s->stores.data, s->push);
     else
         emit_decode(e, &s->decoded, e->inner, e->inner_count, "at", !s->columns);
-    if (!s->simt && e->phase->shape == SHAPE_ROWS && e->phase->reduction_count) {
+    if (s->columns) {
+        const Group *column = &e->outer[e->outer_count - 1];
+        emit_decode_blocks(e, &s->column_decoded, column, column->name, true);
+    } else if (!s->simt && e->inner_count && shape != SHAPE_SCAN) {
+        emit_decode_rest(e, &s->rest, &e->inner[e->inner_count - 1]);
+    }
+    if (!s->simt && shape == SHAPE_ROWS && e->phase->reduction_count) {
         const char *fast = e->inner[e->inner_count - 1].name;
         text_printf(&s->leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n",
                     fast, fast);
@@ -409,7 +395,8 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
                           const char *phase_name, Text *out) {
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
     const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
-    const bool streamed = streams->decide.size, scalar = e->phase->shape == SHAPE_SCALAR;
+    const bool streamed = streams->decide.size, split = s->length.size,
+               scalar = e->phase->shape == SHAPE_SCALAR;
     Hole holes[] = {
         {"SIZES", NULL},
         {"WORK", NULL},
@@ -420,21 +407,30 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"INNER_COUNT", emit_product(e, e->inner, e->inner_count)},
         {"GUARD", s->guard},
         {"GUARD_END", *s->guard ? "}\n" : ""},
-        {"SPACE", scalar ? "" : space_text(e)},
-        {"ITEM_COUNT", scalar ? "" : count_text(e)},
+        {"TENSOR", e->tensor.name},
+        {"TENSOR_SIZES", NULL},
+        {"TENSOR_VALUES", s->tensor.data},
+        {"TABLE", e->table},
+        {"SPACE", emit_space(e)},
+        {"ITEM_COUNT", emit_item_count(e)},
         {"COLUMN", column ? column->name : ""},
         {"FAST", fast ? fast->name : ""},
-        {"FAST_END", fast ? fast->size : ""},
-        {"INNER", "inner"},
-        {"LAST", "ls_least(first + 1024, inner)"},
-        {"COUNT", "ls_least(1024, inner - first)"},
-        {"ALIGNED", e->outer_count ? "live == 4 && inner % 4 == 0" : "live == 4"},
+        {"FAST_END", fast ? emit_run_end(e, fast) : ""},
+        {"INNER", s->inner},
+        {"LAST", split ? "first + ls_within(length - first)" : "ls_least(first + 1024, inner)"},
+        {"COUNT", split ? "ls_within(length - first)" : "ls_least(1024, inner - first)"},
+        {"ALIGNED", aligned_text(e)},
         {"OUTER_DECODE", s->outer_decoded.data},
+        {"COLUMN_DECODE", s->column_decoded.data},
+        {"LENGTH", s->length.data},
+        {"REST", s->rest.data},
         {"OUTER", s->outer.data},
         {"DECODE", s->decoded.data},
         {"BASES", s->bases.data},
         {"ROW", s->row.data},
-        {"AT", e->phase->reverse ? "inner - 1 - step" : "step"},
+        {"AT", !e->phase->reverse ? "step"
+               : split            ? "length - 1 - step"
+                                  : "inner - 1 - step"},
         {"RUNNING", s->running.data},
         {"START", s->start.data},
         {"STREAM", streams->decide.data},
@@ -443,6 +439,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"STREAM_END", streamed ? "if (stream) ls_stream_end();\n" : ""},
         {"FOURS", s->by_fours},
         {"WHOLE", *s->by_fours ? "whole + " : ""},
+        {"FROM", *s->by_fours ? "whole" : "begin"},
         {"LOADS", s->loads.data},
         {"BODY", s->body.data},
         {"PUSH", s->leaf_push.data},
@@ -463,25 +460,31 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"TAIL", tail_text(e)},
         {"TAIL_STORES", scalar ? tail_text(e) : ""},
     };
-    const bool beside = e->phase->shape == SHAPE_SCAN && column;
+    const bool beside = e->phase->shape == SHAPE_SCAN && column, list = e->list >= 0;
     const char *work = arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
-                                    beside ? "_columns" : "", e->target->lanes);
-    const char *frame = arena_printf(e->arena, "phase.%s.k", e->target->lanes);
-    if (scalar || s->map) { /* are frames of their own */
+                                    beside           ? "_columns"
+                                    : list && s->map ? "_list"
+                                                     : "",
+                                    e->target->lanes);
+    const char *frame = arena_printf(e->arena, list ? "list.%s.k" : "phase.%s.k", e->target->lanes);
+    Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
+    if (scalar || (s->map && !list)) { /* are frames of their own */
         frame = work;
     } else {
-        Text text = text_open(e->arena);
         emit_fill(e, &text, work, holes, COUNT(holes));
         holes[1].text = text.data;
     }
-    holes[0].text = emit_locals(e, holes, COUNT(holes));
+    emit_locals(e, holes, COUNT(holes), &sizes, &tensor);
+    holes[0].text = sizes.data;
+    for (size_t i = 0; i < COUNT(holes); i++)
+        if (strcmp(holes[i].name, "TENSOR_SIZES") == 0) holes[i].text = tensor.data;
     emit_fill(e, out, frame, holes, COUNT(holes));
 }
 
 PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     open_phase(e, number);
     PhaseText result = {.name = arena_printf(e->arena, "phase_%u", e->number)};
-    find_items(e, &result);
+    emit_find_items(e, &result);
     Sections sections = open_sections(e);
     values_before_loop(e, &sections);
     scans_start(e, &sections);

@@ -55,26 +55,3 @@ void emit_scans_advance(Emitter *e, Text *out) {
         text_printf(out, "%s = %s;\n", running_text(e, e->phase->scans[i]),
                     e->text_of[e->phase->scans[i]]);
 }
-
-/* An item is a lane's walk times the lanes that go together: 32 of them, or the columns that one
- * thread takes side by side. */
-void emit_scan_items(Emitter *e, ls_image_extent *items, PhaseText *text) {
-    AxisSet outer = e->phase->outer;
-    if (e->target->simt) {
-        items->factor[items->factor_count++] = (ls_image_factor){.axes = outer, .divide = 32};
-        text->item_count =
-            arena_printf(e->arena, "(%s + 31) / 32", emit_product(e, e->outer, e->outer_count));
-    } else if (emit_in_loop_columns(e)) {
-        const Group *columns = &e->outer[e->outer_count - 1];
-        items->factor[items->factor_count++] =
-            (ls_image_factor){.axes = outer & ~columns->axes, .divide = 1};
-        items->factor[items->factor_count++] =
-            (ls_image_factor){.axes = columns->axes, .divide = e->target->columns};
-        text->item_count = arena_printf(e->arena, "%s * ((%s + %u) / %u)",
-                                        emit_product(e, e->outer, e->outer_count - 1),
-                                        columns->size, e->target->columns - 1, e->target->columns);
-    } else {
-        items->factor[items->factor_count++] = (ls_image_factor){.axes = outer, .divide = 1};
-        text->item_count = emit_product(e, e->outer, e->outer_count);
-    }
-}

@@ -124,85 +124,6 @@ const char *emit_constant(Emitter *e, Type type, uint64_t bits) {
     }
 }
 
-const char *emit_data(Emitter *e, uint32_t array) {
-    if (!e->data_name[array])
-        e->data_name[array] =
-            emit_unique(e, arena_printf(e->arena, "%s_data", e->field_name[array]));
-    return e->data_name[array];
-}
-
-bool emit_has_group(const Emitter *e, uint32_t array, const Group *group) {
-    return e->plan->arrays[array].axes & group->axes;
-}
-
-/* How far apart neighbours along a group are, as an expression; "1" when they are neighbours. */
-static const char *group_stride(Emitter *e, uint32_t array, const Group *group) {
-    const Array *a = &e->plan->arrays[array];
-    if (e->layout == LS_LAYOUT_STRIDED && a->parameter != UINT32_MAX) {
-        int axis = __builtin_ctz(group->axes);
-        return arena_printf(e->arena, "a->%s",
-                            e->stride_name[array * LS_AXES_MAX + (uint32_t)axis]);
-    }
-    Text text = text_open(e->arena);
-    int last = 31 - __builtin_clz(group->axes);
-    for (size_t axis = (size_t)last + 1; axis < e->f->axis_count; axis++)
-        if (a->axes >> axis & 1)
-            text_printf(&text, "%s%s", text.size ? " * " : "", e->size_name[axis]);
-    return text.size ? text.data : "1";
-}
-
-const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count) {
-    Text text = text_open(e->arena);
-    for (size_t i = 0; i < count; i++) {
-        if (!emit_has_group(e, array, &groups[i])) continue;
-        const char *stride = group_stride(e, array, &groups[i]);
-        if (text.size) text_puts(&text, " + ");
-        if (strcmp(stride, "1") == 0)
-            text_puts(&text, groups[i].name);
-        else if (strchr(stride, '*'))
-            text_printf(&text, "%s * (%s)", groups[i].name, stride);
-        else
-            text_printf(&text, "%s * %s", groups[i].name, stride);
-    }
-    return text.size ? text.data : "0";
-}
-
-const char *emit_join_offset(Emitter *e, const char *a, const char *b) {
-    if (strcmp(a, "0") == 0) return b;
-    if (strcmp(b, "0") == 0) return a;
-    return arena_printf(e->arena, "%s + %s", a, b);
-}
-
-bool emit_in_loop_columns(const Emitter *e) {
-    const Phase *phase = e->phase;
-    if (e->target->simt) return false;
-    return phase->shape == SHAPE_COLUMNS ||
-           (phase->shape == SHAPE_SCAN && phase->outer > phase->inner);
-}
-
-const char *emit_base(Emitter *e, uint32_t array) {
-    size_t columns = emit_in_loop_columns(e) ? 1 : 0;
-    return emit_join_offset(e, emit_offset(e, array, e->outer, e->outer_count - columns),
-                            emit_offset(e, array, e->inner, e->inner_count - (1 - columns)));
-}
-
-const char *emit_index(Emitter *e, uint32_t array, Place place) {
-    if (!e->plan->arrays[array].axes) return "0";
-    const char *outer = emit_offset(e, array, e->outer, e->outer_count);
-    if (place != PLACE_ELEMENT && place != PLACE_ROW) return outer;
-    bool has_inner = e->plan->arrays[array].axes & e->phase->inner;
-    if (e->target->simt) /* simt: coordinates of the element itself */
-        return emit_join_offset(e, outer, emit_offset(e, array, e->inner, e->inner_count));
-    if (!has_inner) return outer;
-    /* loop: a base for the run, and the coordinate that moves */
-    const Group *fast =
-        emit_in_loop_columns(e) ? &e->outer[e->outer_count - 1] : &e->inner[e->inner_count - 1];
-    if (strcmp(emit_base(e, array), "0") == 0) return emit_offset(e, array, fast, 1);
-    if (!e->at_name[array])
-        e->at_name[array] = emit_unique(e, arena_printf(e->arena, "%s_at", e->field_name[array]));
-    return emit_join_offset(e, e->at_name[array], emit_offset(e, array, fast, 1));
-}
-
 static const char *load_text(Emitter *e, ValueId v, Place place) {
     const Value *value = &e->f->values[v];
     uint32_t array = e->plan->array_of[v] - 1;
@@ -216,14 +137,6 @@ static const char *load_text(Emitter *e, ValueId v, Place place) {
                         emit_index(e, array, place));
 }
 
-static const char *coordinate_of(Emitter *e, uint64_t axis) {
-    for (size_t i = 0; i < e->outer_count; i++)
-        if (e->outer[i].axes == (AxisSet)1 << axis) return e->outer[i].name;
-    for (size_t i = 0; i < e->inner_count; i++)
-        if (e->inner[i].axes == (AxisSet)1 << axis) return e->inner[i].name;
-    bug(e->compiler, "axis %u has no coordinate of its own", (unsigned)axis);
-}
-
 static const char *operation_text(Emitter *e, const Value *value) {
     const OpInfo *info = &op_info[value->op];
     const char *arg[3] = {NULL, NULL, NULL};
@@ -234,8 +147,8 @@ static const char *operation_text(Emitter *e, const Value *value) {
     if (chosen) return e->text_of[chosen];
     switch (value->op) {
     case OP_CONST: return emit_constant(e, (Type)value->type, value->payload);
-    case OP_SIZE: return e->size_name[value->payload];
-    case OP_INDEX: return coordinate_of(e, value->payload);
+    case OP_SIZE: return emit_size(e, (uint32_t)value->payload);
+    case OP_INDEX: return emit_coordinate(e, (uint32_t)value->payload);
     case OP_POSITION: return emit_position(e, (AxisSet)value->payload);
     case OP_FIRST: return value->payload ? "a->first_element" : "a->first_tensor";
     case OP_RUNNING:
@@ -365,7 +278,7 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
     memset(e->uses, 0, f->value_count * sizeof *e->uses);
     for (size_t i = 0; i < count; i++) {
         wanted[roots[i]] = true;
-        kept[roots[i]] = place == PLACE_SCALAR || place == PLACE_OUTER || place == PLACE_ROW;
+        kept[roots[i]] = place != PLACE_ELEMENT && place != PLACE_EPILOGUE;
         e->uses[roots[i]]++;
     }
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
@@ -385,7 +298,8 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
     for (ValueId v = 1; v < f->value_count; v++) {
         if (!wanted[v]) continue;
         emit_value(e, out, v, place, kept[v]);
-        if (place == PLACE_ROW) e->ready[v] = true;
+        if (place == PLACE_ROW) e->ready[v] = READY_ROW;
+        if (place == PLACE_TENSOR) e->ready[v] = READY_TENSOR;
     }
 }
 

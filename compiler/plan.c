@@ -242,8 +242,11 @@ uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
             Level level = planner_store_level(p, value, axes, i);
             if (level != LEVEL_COUNT && (level != LEVEL_TAIL || tails)) return i;
         }
+    const int list = ir_list_axis(p->function, axes);
+    const AxisSet tensors = list < 0 ? 0 : (AxisSet)1 << list; /* walked one after another */
     return add_phase(p, (Phase){.shape = shape_of(0, axes, false),
-                                .inner = axes,
+                                .outer = tensors,
+                                .inner = axes & ~tensors,
                                 .depth = value ? p->depth[value] : 0});
 }
 
