@@ -45,7 +45,7 @@ static void print_inputs(const Array *arrays, size_t count, const Array *result,
                          const int64_t *index) {
     for (size_t i = 0; i < count; i++) {
         const ls_image_parameter *input = arrays[i].parameter;
-        if (input->role == LS_OUT) continue;
+        if (input->role == LS_OUT || arrays[i].list) continue;
         size_t place = 0;
         bool known = true;
         for (uint32_t a = 0; a < input->rank; a++) {
@@ -84,7 +84,18 @@ bool compare_array(const Array *arrays, size_t count, size_t which, const ls_ima
         const uint8_t *expected = array->expected + i * array->element;
         if (memcmp(got + i * array->element, expected, array->element) == 0) continue;
         int64_t index[AXES] = {0};
-        size_t rest = i;
+        size_t rest = i, t = 0;
+        if (array->list) {
+            while (i - array->tensors[t].begin >= array->tensors[t].count) t++;
+            printf("    %s, tensor %zu, element %zu: expected ", parameter->name, t,
+                   i - array->tensors[t].begin);
+            print_element(parameter->type, expected);
+            printf(", found ");
+            print_element(parameter->type, got + i * array->element);
+            printf("\n");
+            shown++;
+            continue;
+        }
         for (uint32_t a = parameter->rank; a-- > 0;) {
             index[a] = (int64_t)(rest % (size_t)array->shape[a]);
             rest /= (size_t)array->shape[a];

@@ -7,12 +7,23 @@
 
 /* "name=number" at *text: moves past it. */
 static bool read_pair(const char **text, char *name, char *number, size_t size) {
-    char format[32];
+    char format[64];
     int used = 0;
     snprintf(format, sizeof format, " %%%zu[^= ;]=%%%zu[^ ;]%%n", size - 1, size - 1);
     if (sscanf(*text, format, name, number, &used) != 2) return false;
     *text += used;
     return true;
+}
+
+/* "5+0+1030" */
+static bool read_lengths(const char *text, SizeSet *set, size_t axis) {
+    char *end;
+    do {
+        if (set->axis[axis].count == LENGTHS) return false;
+        set->axis[axis].sizes[set->axis[axis].count++] = strtoll(text, &end, 10);
+        text = end + 1;
+    } while (*end == '+');
+    return *end == '\0';
 }
 
 static bool read_sizes(const char *text, Directives *directives) {
@@ -22,7 +33,7 @@ static bool read_sizes(const char *text, Directives *directives) {
         SizeSet *set = &directives->sets[directives->set_count++];
         char number[NAME_SIZE];
         while (set->count < AXES && read_pair(&text, set->axis[set->count].name, number, NAME_SIZE))
-            set->axis[set->count++].size = strtoll(number, NULL, 10);
+            if (!read_lengths(number, set, set->count++)) return false;
         text += strspn(text, " ");
         if (*text == ';')
             text++;
@@ -55,6 +66,13 @@ static bool read_launches(const char *text, Directives *directives) {
     return directives->launches > 0;
 }
 
+static bool read_shard(const char *text, Directives *directives) {
+    long long first[2];
+    if (sscanf(text, "%lld %lld", &first[0], &first[1]) != 2) return false;
+    for (int i = 0; i < 2; i++) directives->shard[i] = first[i];
+    return true;
+}
+
 static bool read_fill(const char *text, Directives *directives) {
     directives->fill[FILL_NORMAL] = strstr(text, "normal") != NULL;
     directives->fill[FILL_SPECIAL] = strstr(text, "special") != NULL;
@@ -66,7 +84,7 @@ static const struct {
     bool (*read)(const char *text, Directives *directives);
 } kinds[] = {
     {"# sizes:", read_sizes},       {"# values:", read_values}, {"# positive:", read_positive},
-    {"# launches:", read_launches}, {"# fill:", read_fill},
+    {"# launches:", read_launches}, {"# fill:", read_fill},     {"# shard:", read_shard},
 };
 
 bool directives_read(const char *text, Directives *directives) {
@@ -90,15 +108,76 @@ bool directives_read(const char *text, Directives *directives) {
     return true;
 }
 
-bool directives_sizes(const SizeSet *set, const ls_image *image, int64_t *sizes) {
-    for (uint32_t axis = 0; axis < image->axis_count; axis++) {
-        sizes[axis] = image->axes[axis].fixed;
-        for (size_t i = 0; i < set->count && sizes[axis] < 0; i++)
-            if (strcmp(set->axis[i].name, image->axes[axis].name) == 0)
-                sizes[axis] = set->axis[i].size;
-        if (sizes[axis] < 0) return false;
+/* ---- sizes ---- */
+
+static size_t lengths_of(const Sizes *sizes, uint32_t axis) {
+    const uint32_t parent = sizes->image->axes[axis].parent;
+    return parent ? (size_t)sizes->of[parent - 1][0] : 1;
+}
+
+/* A length in terms of others, in reverse Polish order; `tensor` is that of the axes that have one.
+ */
+static int64_t evaluate(const Sizes *sizes, const ls_image_axis *axis, int64_t tensor) {
+    int64_t stack[64] = {0};
+    size_t depth = 0;
+    for (uint32_t i = 0; i < axis->term_count && depth < 63; i++) {
+        const ls_image_term *term = &axis->terms[i];
+        if (term->operation == LS_TERM_NUMBER) {
+            stack[depth++] = term->value;
+        } else if (term->operation == LS_TERM_AXIS) {
+            stack[depth++] = sizes_length(sizes, (uint32_t)term->value, tensor);
+        } else {
+            const int64_t b = stack[--depth], a = stack[depth - 1];
+            const int64_t quotient = b ? a / b - (a % b != 0 && (a < 0) != (b < 0)) : 0;
+            stack[depth - 1] = term->operation == LS_TERM_ADD        ? a + b
+                               : term->operation == LS_TERM_SUBTRACT ? a - b
+                               : term->operation == LS_TERM_MULTIPLY ? a * b
+                               : term->operation == LS_TERM_DIVIDE   ? quotient
+                               : b                                   ? a - quotient * b
+                                                                     : 0;
+        }
+    }
+    return stack[0];
+}
+
+bool sizes_open(Sizes *sizes, const SizeSet *set, const ls_image *image) {
+    memset(sizes, 0, sizeof *sizes);
+    sizes->image = image;
+    for (uint32_t a = 0; a < image->axis_count; a++) {
+        const ls_image_axis *axis = &image->axes[a];
+        if (axis->whole) continue; /* as its whole */
+        const size_t count = lengths_of(sizes, a);
+        size_t named = 0;
+        sizes->of[a] = must_allocate((count + 1) * sizeof(int64_t));
+        while (named < set->count && strcmp(set->axis[named].name, axis->name) != 0) named++;
+        if (axis->fixed < 0 && axis->term_count == 0 && named == set->count) return false;
+        for (size_t i = 0; i < count; i++)
+            sizes->of[a][i] = axis->fixed >= 0 ? axis->fixed
+                              : axis->term_count
+                                  ? evaluate(sizes, axis, (int64_t)i)
+                                  : set->axis[named].sizes[i % set->axis[named].count];
     }
     return true;
+}
+
+void sizes_close(Sizes *sizes) {
+    for (uint32_t a = 0; a < AXES; a++) free(sizes->of[a]);
+    memset(sizes, 0, sizeof *sizes);
+}
+
+int64_t sizes_length(const Sizes *sizes, uint32_t axis, int64_t tensor) {
+    const ls_image_axis *row = &sizes->image->axes[axis];
+    if (!row->whole) return sizes->of[axis][row->parent ? tensor : 0];
+    if (row->parent && sizes->image->axes[row->parent - 1].whole) return row->length;
+    return (sizes_length(sizes, row->whole - 1, tensor) + row->length - 1) / row->length;
+}
+
+uint32_t sizes_list(const ls_image *image, const ls_image_parameter *parameter) {
+    for (uint32_t i = 0; i < parameter->rank; i++) {
+        const uint32_t parent = image->axes[parameter->axes[i]].parent;
+        if (parent && !image->axes[parent - 1].whole) return parent;
+    }
+    return 0;
 }
 
 bool directives_value(const Directives *directives, const char *name, double *value) {

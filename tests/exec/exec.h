@@ -12,7 +12,7 @@
 
 #include <lockstep/lockstep.h>
 
-enum { AXES = 32, CONTEXTS = 3, NAME_SIZE = 48 };
+enum { AXES = 32, CONTEXTS = 3, NAME_SIZE = 48, LENGTHS = 24 };
 
 typedef struct Program {
     char name[NAME_SIZE];
@@ -30,6 +30,8 @@ typedef enum Fill { FILL_NORMAL, FILL_SPECIAL, FILL_COUNT } Fill;
 
 /* ---- directives.c: what a text's comments ask for ----
  *   # sizes: b=256 k=64; b=0 k=3      one run for each set; axes that a step lacks are ignored
+ *   # sizes: t=300 n=5+0+1030          of an axis that hangs on t the lengths, repeated as needed
+ *   # shard: 3 1024                    the numbers of the first tensor and element of its draws
  *   # launches: 3                     the step runs three times, the last time as a captured graph
  *   # fill: normal special            which inputs (default: both)
  *   # value: lr=0.01                  a rank-0 input under the normal fill
@@ -38,14 +40,23 @@ typedef struct SizeSet {
     size_t count;
     struct {
         char name[NAME_SIZE];
-        int64_t size;
+        int64_t sizes[LENGTHS];
+        size_t count;
     } axis[AXES];
 } SizeSet;
+
+/* The lengths of an image's axes: one of each, of an axis that hangs on another one per tensor. Of
+ * axes in blocks the whole has them. */
+typedef struct Sizes {
+    const ls_image *image;
+    int64_t *of[AXES];
+} Sizes;
 
 typedef struct Directives {
     SizeSet sets[32];
     size_t set_count;
     int launches;
+    int64_t shard[2];
     bool fill[FILL_COUNT];
     struct {
         char name[NAME_SIZE];
@@ -56,8 +67,13 @@ typedef struct Directives {
     size_t positive_count;
 } Directives;
 bool directives_read(const char *text, Directives *directives); /* false after a message */
-/* The size of every axis of the step; false when the set does not name one of them. */
-bool directives_sizes(const SizeSet *set, const ls_image *image, int64_t *sizes);
+/* The sizes of the axes of the step; false when the set does not name one of them. */
+bool sizes_open(Sizes *sizes, const SizeSet *set, const ls_image *image);
+void sizes_close(Sizes *sizes);
+/* The length of an axis in the tensor, as arrays have it: of the rest of blocks a whole block. */
+int64_t sizes_length(const Sizes *sizes, uint32_t axis, int64_t tensor);
+/* 1 + the axis that counts the tensors of the parameter, or 0 */
+uint32_t sizes_list(const ls_image *image, const ls_image_parameter *parameter);
 bool directives_value(const Directives *directives, const char *name, double *value);
 bool directives_positive(const Directives *directives, const char *name);
 
@@ -65,7 +81,8 @@ bool directives_positive(const Directives *directives, const char *name);
 void matrix_add(Programs *programs);
 void programs_add(Programs *programs, const char *name, char *text, bool whole); /* takes text */
 
-/* ---- ../fuzz/random_programs.c: programs random-FIRST and on, each a function of its number ---- */
+/* ---- ../fuzz/random_programs.c: programs random-FIRST and on, each a function of its number ----
+ */
 enum { RANDOM_PROGRAMS = 16 }; /* in the suite */
 void random_add(Programs *programs, uint64_t first, size_t count);
 
@@ -77,8 +94,16 @@ size_t type_size(ls_type type);
 const char *array_type_name(ls_type type);
 
 /* ---- arrays.c: arrays on the host and where their elements lie on the device ---- */
+typedef struct Tensor { /* of a list */
+    int64_t shape[AXES];
+    size_t begin, count; /* elements of the dense array */
+    size_t place;        /* bytes into the placement */
+} Tensor;
 typedef struct Array {
     const ls_image_parameter *parameter;
+    Tensor *tensors; /* of a list; else NULL */
+    size_t tensor_count;
+    bool list;
     int64_t shape[AXES], strides[AXES]; /* strides of the placement, in elements */
     size_t count, element;              /* elements, bytes of one */
     uint8_t *input, *expected;          /* dense, in memory order */
@@ -87,7 +112,7 @@ typedef struct Array {
     void *device;
 } Array;
 typedef enum Layout { LAYOUT_DENSE, LAYOUT_STRIDED, LAYOUT_COUNT } Layout;
-void array_open(Array *array, const ls_image *image, uint32_t parameter, const int64_t *sizes);
+void array_open(Array *array, const Sizes *sizes, uint32_t parameter);
 void array_place(Array *array, Layout layout, uint64_t *state);
 void array_scatter(const Array *array, const uint8_t *dense, uint8_t *placed);
 void array_gather(const Array *array, const uint8_t *placed, uint8_t *dense);

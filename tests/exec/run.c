@@ -16,7 +16,7 @@ typedef struct Run { /* one step at one size with one fill */
     const Program *program;
     const Directives *directives;
     const ls_image *image;
-    const int64_t *sizes;
+    const Sizes *sizes;
     Fill fill;
     Array arrays[PARAMETERS];
     bool unset[PARAMETERS]; /* left to its default */
@@ -30,7 +30,7 @@ static void make_inputs(Run *run, uint64_t *state) {
     for (uint32_t i = 0; i < image->parameter_count; i++) {
         const ls_image_parameter *parameter = &image->parameters[i];
         Array *array = &run->arrays[i];
-        array_open(array, image, i, run->sizes);
+        array_open(array, run->sizes, i);
         double value;
         run->unset[i] = run->fill == FILL_NORMAL && parameter->has_default;
         if (parameter->role != LS_OUT)
@@ -47,15 +47,44 @@ static void make_inputs(Run *run, uint64_t *state) {
     }
 }
 
+/* A list as the interpreter and the runtime want it: a pointer to each tensor. */
+static void **tensor_pointers(const Array *array, uint8_t *dense) {
+    void **pointers = must_allocate((array->tensor_count + 1) * sizeof *pointers);
+    for (size_t t = 0; t < array->tensor_count; t++)
+        pointers[t] = dense + array->tensors[t].begin * array->element;
+    return pointers;
+}
+
 static bool interpret_all(Run *run, const Function *function) {
     void *data[PARAMETERS];
-    for (uint32_t i = 0; i < run->image->parameter_count; i++) data[i] = run->arrays[i].expected;
-    for (int launch = 0; launch < run->directives->launches; launch++) {
-        if (interpret_plain(function, run->sizes, data)) continue;
-        printf("  the interpreter refused %s\n", run->image->step);
-        return false;
+    const uint32_t count = run->image->parameter_count;
+    bool ok = true;
+    for (uint32_t i = 0; i < count; i++) {
+        data[i] = run->arrays[i].expected;
+        if (run->arrays[i].list) data[i] = tensor_pointers(&run->arrays[i], data[i]);
     }
-    return true;
+    for (int launch = 0; ok && launch < run->directives->launches; launch++)
+        ok = interpret(function, (const int64_t *const *)run->sizes->of, data,
+                       run->directives->shard);
+    if (!ok) printf("  the interpreter refused %s\n", run->image->step);
+    for (uint32_t i = 0; i < count; i++)
+        if (run->arrays[i].list) free(data[i]);
+    return ok;
+}
+
+static bool bind_list(Run *run, ls_context *context, ls_step *step, const Array *array) {
+    const ls_image_parameter *parameter = array->parameter;
+    ls_tensor *tensors = must_allocate((array->tensor_count + 1) * sizeof *tensors);
+    for (size_t t = 0; t < array->tensor_count; t++)
+        tensors[t] = (ls_tensor){.data = (uint8_t *)array->device + array->tensors[t].place,
+                                 .type = parameter->type,
+                                 .rank = parameter->rank - 1,
+                                 .shape = array->tensors[t].shape};
+    const bool ok = runner_check(
+        run->runner, context,
+        ls_step_bind_list(step, parameter->name, tensors, array->tensor_count), parameter->name);
+    free(tensors);
+    return ok;
 }
 
 /* Puts the inputs on the device and binds them. Cells go through the step's own in the dense layout
@@ -80,6 +109,10 @@ static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout
                           ls_copy_in(context, array->device, array->result, array->bytes),
                           "ls_copy_in"))
             return false;
+        if (array->list) {
+            if (!bind_list(run, context, step, array)) return false;
+            continue;
+        }
         const ls_tensor tensor = {.data = (uint8_t *)array->device + array->first,
                                   .type = parameter->type,
                                   .rank = parameter->rank,
@@ -89,6 +122,13 @@ static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout
             return false;
     }
     return true;
+}
+
+static bool set_shard(Run *run, ls_context *context, ls_step *step) {
+    const int64_t *shard = run->directives->shard;
+    return !run->image->draws ||
+           runner_check(run->runner, context, ls_step_shard(step, shard[0], shard[1]),
+                        "ls_step_shard");
 }
 
 /* All launches but the last go one by one; the last of several is captured and replayed. */
@@ -144,13 +184,15 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     allow_one_block(run, step, random_bits(state) % 3 == 0);
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         array_place(&run->arrays[i], layout, state);
-    bool ok = bind_all(run, context, step, layout) && launch_all(run, context, step) &&
-              read_back(run, context, step, layout);
+    bool ok = bind_all(run, context, step, layout) && set_shard(run, context, step) &&
+              launch_all(run, context, step) && read_back(run, context, step, layout);
     if (ok) runner_count_variant(run->runner, step);
     char situation[256], sizes[128] = "";
     for (uint32_t i = 0, used = 0; i < run->image->axis_count && used < sizeof sizes - 32; i++)
-        used += (uint32_t)snprintf(sizes + used, sizeof sizes - used, " %s=%" PRId64,
-                                   run->image->axes[i].name, run->sizes[i]);
+        if (run->sizes->of[i])
+            used += (uint32_t)snprintf(sizes + used, sizeof sizes - used, " %s=%" PRId64 "%s",
+                                       run->image->axes[i].name, run->sizes->of[i][0],
+                                       run->image->axes[i].parent ? "+.." : "");
     ls_step_statistics statistics = {.variant = "no plan"};
     if (ok) ls_step_stats(step, &statistics);
     snprintf(situation, sizeof situation,
@@ -213,8 +255,8 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
     for (uint32_t v = 0; ok && v < image->variant_count && v < VARIANTS; v++)
         limits[v] = image->variants[v].work_limit;
     for (size_t set = 0; ok && set < directives->set_count; set++) {
-        int64_t sizes[LS_AXES_MAX];
-        if (!directives_sizes(&directives->sets[set], image, sizes)) {
+        Sizes sizes;
+        if (!sizes_open(&sizes, &directives->sets[set], image)) {
             printf("  the directives of %s do not name every axis of %s\n", program->name, name);
             ok = false;
         }
@@ -224,11 +266,12 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .program = program,
                          .directives = directives,
                          .image = image,
-                         .sizes = sizes,
+                         .sizes = &sizes,
                          .fill = (Fill)fill};
             memcpy(run->one_block_limit, limits, sizeof limits);
             ok = run_at(run, function, steps, state);
         }
+        sizes_close(&sizes);
     }
     free(run);
     for (size_t c = 0; c < runner->context_count; c++)
