@@ -43,15 +43,27 @@ Typed *not_supported(Checker *c, Range range, const char *what) {
 
 /* ---- names ---- */
 
+static bool name_taken(Checker *c, const Name *name, Range range, const Symbol *other) {
+    if (complain(c, ERROR_NAME_TAKEN, range, name->text, symbol_describe(other)))
+        diagnose_note(c->compiler, other->range, "`%s` is defined here", name->text);
+    return true;
+}
+
+/* A branch binds no name of the statements around it again. */
+static bool is_bound_around(Checker *c, const Entry *entry) {
+    for (const Scope *scope = c->scope; scope->is_block; scope = scope->parent) {
+        const Symbol *other = scope_find_here(scope->parent, entry->name);
+        if (other && other->kind != SYMBOL_BROKEN)
+            return name_taken(c, entry->name, entry->range, other);
+    }
+    return false;
+}
+
 bool declare(Checker *c, Scope *scope, const Name *name, Range range, SymbolKind kind,
              Symbol **symbol) {
     Symbol *other = scope_find_here(scope, name);
     *symbol = NULL;
-    if (other && other->kind != SYMBOL_BROKEN) {
-        if (complain(c, ERROR_NAME_TAKEN, range, name->text, symbol_describe(other)))
-            diagnose_note(c->compiler, other->range, "`%s` is defined here", name->text);
-        return false;
-    }
+    if (other && other->kind != SYMBOL_BROKEN) return !name_taken(c, name, range, other);
     if (other) { /* was used before: that is reported */
         other->kind = (uint8_t)kind;
         other->range = range;
@@ -68,6 +80,7 @@ Let *check_let(Checker *c, const Entry *entry, Typed *value) {
     *let = (Let){
         .name = entry->name, .range = entry->range, .value = value, .number = c->body->let_count++};
     SymbolKind kind = is_error(value) ? SYMBOL_BROKEN : SYMBOL_LET;
+    if (is_bound_around(c, entry)) return let;
     if (declare(c, c->scope, entry->name, entry->range, kind, &symbol)) symbol->let = let;
     return let;
 }
@@ -139,11 +152,11 @@ static void check_parameters(Checker *c, Step *step, const Item *item) {
 
 /* ---- statements ---- */
 
-static void add_statement(Checker *c, Checked statement) {
-    Step *step = c->step;
-    step->statements = arena_grow(c->arena, step->statements, step->statement_count,
-                                  &step->statement_capacity, sizeof *step->statements);
-    step->statements[step->statement_count++] = statement;
+void add_statement(Checker *c, Checked statement) {
+    Block *block = c->block;
+    block->statements = arena_grow(c->arena, block->statements, block->count, &block->capacity,
+                                   sizeof *block->statements);
+    block->statements[block->count++] = statement;
 }
 
 static Symbol *parameter_named(Checker *c, const Name *name) {
@@ -153,8 +166,10 @@ static Symbol *parameter_named(Checker *c, const Name *name) {
 
 static void mark_assigned(Checker *c, const Name *name, Range range) {
     Symbol *symbol = parameter_named(c, name);
-    if (symbol && c->step->assigned[symbol->number].file == 0)
-        c->step->assigned[symbol->number] = range;
+    if (!symbol) return;
+    Assigned *assigned = &c->step->assigned[symbol->number];
+    if (assigned->range.file == 0) assigned->range = range;
+    assigned->surely = true;
 }
 
 void bind_let(Checker *c, const Entry *entry, Typed *value, Range range) {
@@ -260,6 +275,7 @@ static void check_assignment(Checker *c, const Statement *s) {
         value = check_binary(c, (TokenKind)compound[s->token], old, value, s->at, s->value->range);
     }
     mark_assigned(c, s->targets->name, s->range);
+    if (!check_conditions(c, symbol->number, s->targets->range)) return;
     if (is_error(value) || !axes_fit(c, s, parameter, value->axes)) return;
     const char *target =
         arena_printf(c->arena, "`%s: %s%s`", parameter->name, type_info[parameter->type].name,
@@ -293,6 +309,10 @@ static void assume_one(Checker *c, const Statement *s) {
     assume_assigned(c, &alone);
 }
 
+static void assume_all(Checker *c) {
+    for (size_t p = 0; p < c->step->parameter_count; p++) c->step->assigned[p].surely = true;
+}
+
 static void check_call_statement(Checker *c, const Statement *s) {
     Symbol *step = called_step(c, s->value);
     if (step) {
@@ -311,14 +331,10 @@ static void check_statement(Checker *c, const Statement *s) {
     case STATEMENT_CALL: check_call_statement(c, s); break;
     case STATEMENT_RETURN:
         if (s->value->kind != NODE_ERROR) complain(c, ERROR_RETURN_IN_STEP, s->at);
-        for (size_t p = 0; p < c->step->parameter_count; p++)
-            if (c->step->assigned[p].file == 0) c->step->assigned[p] = s->range;
+        assume_all(c);
         break;
-    case STATEMENT_WHEN:
-        not_supported(c, s->at, "`when` is");
-        assume_one(c, s);
-        break;
-    default: assume_one(c, s);
+    case STATEMENT_WHEN: check_when(c, s); break;
+    default: /* more may have been skipped with it */ assume_one(c, s); assume_all(c);
     }
 }
 
@@ -327,12 +343,15 @@ void assign(Checker *c, Symbol *parameter, Typed *value, Range range) {
     add_statement(c, (Checked){.parameter = parameter->number, .value = value, .range = range});
 }
 
+void check_statements(Checker *c, const Statement *statements) {
+    for (const Statement *s = statements; s; s = s->next) check_statement(c, s);
+}
+
 void check_body(Checker *c, const Item *item) {
-    if (item->kind == ITEM_BACKWARD) {
+    if (item->kind == ITEM_BACKWARD)
         check_backward_body(c, item);
-        return;
-    }
-    for (const Statement *s = item->body; s; s = s->next) check_statement(c, s);
+    else
+        check_statements(c, item->body);
 }
 
 void check_step(Checker *c, Item *item) {
@@ -349,6 +368,9 @@ void check_step(Checker *c, Item *item) {
     c->scope = &scope;
     c->step = step;
     c->body = &step->body;
+    c->block = &step->block;
+    c->when = NULL;
+    scope_open(&c->closed, c->arena, NULL);
     c->call = NULL;
     bool fine = (item->kind == ITEM_STEP || prepare_backward(c, item)) && check_axes(c, item);
     check_parameters(c, step, item);
@@ -358,8 +380,10 @@ void check_step(Checker *c, Item *item) {
         check_body(c, item);
         for (size_t p = 0; p < step->parameter_count; p++) {
             const Parameter *parameter = &step->parameters[p];
-            if (parameter->role == LS_OUT && step->assigned[p].file == 0)
-                complain(c, ERROR_OUT_UNASSIGNED, parameter->range, parameter->name);
+            const Assigned *assigned = &step->assigned[p];
+            if (parameter->role != LS_OUT || assigned->surely) continue;
+            ErrorCode code = assigned->range.file ? ERROR_OUT_PARTLY : ERROR_OUT_UNASSIGNED;
+            if (complain(c, code, parameter->range, parameter->name)) note_condition(c, assigned);
         }
     }
     item->checked = step;
@@ -369,6 +393,9 @@ void check_step(Checker *c, Item *item) {
     c->scope = outer.scope;
     c->step = outer.step;
     c->body = outer.body;
+    c->block = outer.block;
+    c->when = outer.when;
+    c->closed = outer.closed;
     c->call = outer.call;
 }
 

@@ -1,7 +1,7 @@
 /* check.h: what the files of the checker share. check.c has items and statements,
  * check_axes.c axes, their sizes and indices, check_expression.c names and operators, check_call.c
  * functions, check_reduce.c reductions, check_index.c x[b, i], check_scan.c scan and cumsum,
- * check_grad.c derivatives, convert.c types and constants, scope.c names. */
+ * check_grad.c derivatives, check_when.c `when`, convert.c types and constants, scope.c names. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -59,6 +59,7 @@ typedef struct Scope {
     Symbol **buckets;
     size_t bucket_count, count;
     Symbol *first;
+    bool is_block; /* of a branch: it binds no name again that is bound around it */
 } Scope;
 void scope_open(Scope *scope, Arena *arena, Scope *parent);
 Symbol *scope_find_here(const Scope *scope, const Name *name);
@@ -101,6 +102,12 @@ Symbol *find_function(Checker *c, const Name *qualifier, const Name *name, Range
 void unknown_member(Checker *c, const Name *qualifier, const Name *name, Range range);
 
 /* ---- the checker ---- */
+typedef struct When When;
+struct When {
+    const Typed *condition;
+    size_t known; /* how many parameters and locals there are outside of it */
+    const When *outer;
+};
 
 /* A step whose body is checked as part of another one. */
 typedef struct StepCall {
@@ -121,6 +128,9 @@ struct Checker {
     Scope *scope; /* of values, here */
     Step *step;   /* NULL outside of steps */
     Body *body;
+    Block *block;         /* of statements, here */
+    const When *when;     /* around this */
+    Scope closed;         /* names of branches that are closed */
     Body outside;         /* of what stands in no step and no fn */
     Instance *instance;   /* NULL outside of fns */
     const StepCall *call; /* NULL outside of inlined steps */
@@ -238,8 +248,8 @@ bool check_gradients(Checker *c, const Node *node, size_t count, Typed **results
 /* check_step_call.c: the body of a step as part of the one that calls it. `results`: what the
  * `out`s that are not given have at its end. False after an error. */
 bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count, Typed **results);
-/* The same where every axis and every `in` has its name here already; `scope` is the callee's, whose
- * `out`s become locals. */
+/* The same where every axis and every `in` has its name here already; `scope` is the callee's,
+ * whose `out`s become locals. */
 void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope);
 
 /* check_backward.c: step name = backward other. prepare: its axes and parameters, as if written;
@@ -247,9 +257,18 @@ void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope)
 bool prepare_backward(Checker *c, Item *item);
 void check_backward_body(Checker *c, const Item *item);
 
+/* check_when.c */
+void check_when(Checker *c, const Statement *s);
+/* False after an error: a condition around this has axes that the parameter lacks. */
+bool check_conditions(Checker *c, uint32_t number, Range target);
+/* Of an `out` that is not assigned on every path: where it is. */
+void note_condition(Checker *c, const Assigned *assigned);
+
 /* check.c */
+void add_statement(Checker *c, Checked statement);
 void check_step(Checker *c, Item *item); /* once; nothing where it is being checked */
 void check_body(Checker *c, const Item *item);
+void check_statements(Checker *c, const Statement *statements);
 /* Stores to a parameter what is converted already. */
 void assign(Checker *c, Symbol *parameter, Typed *value, Range range);
 /* Binds a name from here on; `range` is that of the statement. */

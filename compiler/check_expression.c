@@ -45,9 +45,12 @@ Typed *check_const(Checker *c, Symbol *symbol) {
 
 static Typed *read_parameter(Checker *c, const Symbol *symbol, Range range) {
     const Parameter *parameter = &c->step->parameters[symbol->number];
-    if (parameter->role == LS_OUT && c->step->assigned[symbol->number].file == 0) {
-        if (complain(c, ERROR_OUT_READ, range, parameter->name))
+    const Assigned *assigned = &c->step->assigned[symbol->number];
+    if (parameter->role == LS_OUT && !assigned->surely) {
+        if (complain(c, ERROR_OUT_READ, range, parameter->name)) {
             diagnose_note(c->compiler, parameter->range, "`%s` is declared here", parameter->name);
+            note_condition(c, assigned);
+        }
         return &c->error;
     }
     Typed *value = typed_new(c, TYPED_PARAMETER, (int)type_info[parameter->type].compute,
@@ -102,8 +105,12 @@ Typed *unknown_name(Checker *c, const Name *name, Range range) {
                       1u << SYMBOL_ARGUMENT | 1u << SYMBOL_RUNNING;
     if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_NAME, range, name->text)) {
         const char *meant = scope_suggest(c->scope, name, values);
+        const Symbol *closed = c->instance ? NULL : scope_find_here(&c->closed, name);
         if (!meant) meant = other_spelling(name);
-        if (function && function->kind != SYMBOL_STEP)
+        if (closed)
+            diagnose_note(c->compiler, closed->range,
+                          "`%s` is bound here, only for the branch of a `when`", name->text);
+        else if (function && function->kind != SYMBOL_STEP)
             diagnose_help(c->compiler, "`%s` is a function: call it, `%s(...)`", name->text,
                           name->text);
         else if (meant)

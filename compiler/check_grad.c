@@ -20,9 +20,10 @@ static Typed *grad_target(Checker *c, const Node *node) {
             diagnose_help(c->compiler, "bind this with `let` first");
         return &c->error;
     }
-    if (symbol->kind == SYMBOL_PARAMETER && c->step->assigned[symbol->number].file != 0) {
+    if (symbol->kind == SYMBOL_PARAMETER && c->step->assigned[symbol->number].range.file != 0) {
         if (complain(c, ERROR_GRAD_ASSIGNED, node->range, symbol->name->text)) {
-            diagnose_note(c->compiler, c->step->assigned[symbol->number], "it is assigned here");
+            diagnose_note(c->compiler, c->step->assigned[symbol->number].range,
+                          "it is assigned here");
             diagnose_help(c->compiler, "take the gradient above the assignment");
         }
         return &c->error;

@@ -373,7 +373,7 @@ static uint32_t add_local(Checker *c, const Parameter *parameter, AxisSet axes) 
     step->parameter_capacity = capacity;
     step->parameters[number] = *parameter;
     step->parameters[number].axes = step->parameters[number].declared = axes;
-    step->assigned[number] = (Range){0};
+    step->assigned[number] = (Assigned){0};
     step->local_count++;
     return (uint32_t)number;
 }

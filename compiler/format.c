@@ -135,6 +135,19 @@ static void survey(Formatter *f) {
     f->open[count] = open;
 }
 
+/* A comment in front of the brace that opens a block, or of the `else` before it, moves behind the
+ * brace: what it breaks apart belongs on one line. */
+static void move_comments(Tokens *tokens) {
+    for (size_t i = 0; i < tokens->comment_count; i++) {
+        uint32_t *before = &tokens->comments[i].before;
+        const Token *list = tokens->list;
+        if (*before > 0 && list[*before].kind == TOKEN_ELSE &&
+            list[*before - 1].kind == TOKEN_CLOSE_BRACE)
+            ++*before;
+        if (list[*before].kind == TOKEN_OPEN_BRACE) ++*before;
+    }
+}
+
 /* ---- rows ---- */
 
 static Row *row(Formatter *f) {
@@ -392,6 +405,7 @@ char *format_source(Compiler *compiler, const char *path, const char *text, size
                    .arena = &compiler->arena,
                    .source = compiler->sources[file].text,
                    .tokens = &syntax.tokens};
+    move_comments(&syntax.tokens);
     survey(&f);
     uint32_t a = 0, indent = 0;
     bool after_block = false;

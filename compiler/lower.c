@@ -4,6 +4,8 @@
  * Function in which the order of the statements has become values: `current` holds what each
  * parameter is worth at this point. Calls are inlined; the same function on the same values is
  * lowered once. Constant integer powers become multiplications, targets of grad get a MARK. */
+#include <string.h>
+
 #include "compiler.h"
 #include "syntax.h"
 
@@ -22,11 +24,20 @@ typedef struct Inlined {
     struct Inlined *chain;
 } Inlined;
 
+typedef struct Last { /* assignment: its number, from 1 on */
+    Range range;
+    size_t order;
+} Last;
+
 typedef struct Lowering {
     Compiler *compiler;
     Arena *arena;
     Function *f;
-    ValueId *current; /* by parameter; 0: not touched yet */
+    ValueId *current;       /* by parameter; 0: not touched yet */
+    size_t parameter_count; /* locals included */
+    ValueId mask;           /* the conditions around this that vary by element; 0: none */
+    Last *last;             /* by parameter */
+    size_t assignments;
     bool too_large;
     Inlined **buckets;
     size_t inlined_count, bucket_count;
@@ -205,26 +216,110 @@ static ValueId lower(Lowering *l, Frame *frame, const Typed *a) {
 
 /* ---- the step ---- */
 
-static void lower_statements(Lowering *l, const Step *step) {
+/* What a parameter holds, from a state at which it may not have been touched; 0 for an `out` that
+ * was not assigned. */
+static ValueId held(Lowering *l, const ValueId *state, uint32_t number) {
+    bool is_bound = number < l->f->parameter_count && l->f->parameters[number].role != LS_OUT;
+    return state[number] || !is_bound ? state[number] : ir_parameter(l->f, number);
+}
+
+/* if condition then value else old; old does not repeat the condition. Where there is no old value
+ * nobody asks for it. */
+static ValueId masked(Function *f, ValueId condition, ValueId value, ValueId old) {
+    while (old && f->values[old].op == OP_SELECT && f->values[old].arg[0] == condition)
+        old = f->values[old].arg[2];
+    if (!condition || !old || old == value) return value;
+    return ir_op(f, OP_SELECT, condition, value, old);
+}
+
+/* What a mask lets through. */
+static ValueId unmasked(const Function *f, ValueId condition, ValueId value) {
+    const Value *v = &f->values[value];
+    return v->op == OP_SELECT && v->arg[0] == condition ? v->arg[1] : value;
+}
+
+static void assign(Lowering *l, Frame *frame, const Checked *s) {
+    ValueId value = lower(l, frame, s->value), old = held(l, l->current, s->parameter);
+    ir_place(l->f, value, s->range, NULL);
+    l->current[s->parameter] = masked(l->f, l->mask, value, old);
+    l->last[s->parameter] = (Last){s->range, ++l->assignments};
+}
+
+static void lower_block(Lowering *l, Frame *frame, const Block *block);
+
+/* A branch from `before` on, under a mask; gives what the parameters hold then. */
+static ValueId *lower_branch(Lowering *l, Frame *frame, const Block *block, const ValueId *before,
+                             ValueId mask) {
+    ValueId outer = l->mask, *current = l->current;
+    size_t size = l->parameter_count * sizeof *before;
+    l->current = arena_alloc(l->arena, size);
+    if (size) memcpy(l->current, before, size);
+    l->mask = mask;
+    lower_block(l, frame, block);
+    ValueId *after = l->current;
+    l->current = current;
+    l->mask = outer;
+    return after;
+}
+
+/* In a branch whose condition has rank 0 an assignment is what it is: nothing in it is seen where
+ * the condition does not hold. Elsewhere it is masked at once, since reductions and gathers cover
+ * all elements. */
+static void lower_when(Lowering *l, Frame *frame, const Checked *s) {
     Function *f = l->f;
-    Frame frame = open_frame(l, &step->body, NULL);
-    size_t *last =
-        arena_alloc(l->arena, (step->parameter_count + step->local_count) * sizeof *last);
-    for (size_t i = 0; i < step->statement_count; i++) {
-        const Checked *s = &step->statements[i];
-        if (s->let) {
-            lower_let(l, &frame, s->let);
-        } else {
-            l->current[s->parameter] = lower(l, &frame, s->value);
-            ir_place(f, l->current[s->parameter], s->range, NULL);
-            last[s->parameter] = i + 1;
-        }
+    ValueId condition = lower(l, frame, s->value), before[2] = {l->mask, l->mask}, is_not = 0;
+    bool per_element = f->values[condition].axes != 0;
+    if (per_element) {
+        is_not = ir_op(f, OP_NOT, condition, 0, 0);
+        before[0] = l->mask ? ir_op(f, OP_AND, l->mask, condition, 0) : condition;
+        before[1] = l->mask ? ir_op(f, OP_AND, l->mask, is_not, 0) : is_not;
     }
-    for (size_t i = 0; i < step->statement_count; i++) {
-        const Checked *s = &step->statements[i];
-        bool stored = !s->let && s->parameter < step->parameter_count;
-        if (stored && last[s->parameter] == i + 1)
-            ir_store(f, s->parameter, l->current[s->parameter], 0, s->range);
+    const ValueId *yes = lower_branch(l, frame, &s->branches[0], l->current, before[0]);
+    const ValueId *no = lower_branch(l, frame, &s->branches[1], l->current, before[1]);
+    for (uint32_t p = 0; p < l->parameter_count; p++) {
+        ValueId old = l->current[p], a = yes[p], b = no[p];
+        if (a == b || (per_element && b == old)) {
+            l->current[p] = a;
+            continue;
+        }
+        if (per_element && a == old) {
+            l->current[p] = b;
+            continue;
+        }
+        a = held(l, yes, p);
+        b = held(l, no, p);
+        if (per_element && l->mask == 0) {
+            a = unmasked(f, condition, a);
+            b = unmasked(f, is_not, b);
+        }
+        l->current[p] = a ? masked(f, condition, a, b) : b;
+    }
+}
+
+static void lower_block(Lowering *l, Frame *frame, const Block *block) {
+    for (size_t i = 0; i < block->count; i++) {
+        const Checked *s = &block->statements[i];
+        if (s->let)
+            lower_let(l, frame, s->let);
+        else if (s->branches)
+            lower_when(l, frame, s);
+        else
+            assign(l, frame, s);
+    }
+}
+
+/* In the order of the last assignments. */
+static void store_all(Lowering *l) {
+    size_t count = l->f->parameter_count;
+    for (size_t stored = 0, order = 0; stored < count; stored++) {
+        size_t next = count;
+        for (size_t p = 0; p < count; p++)
+            if (l->last[p].order > order &&
+                (next == count || l->last[p].order < l->last[next].order))
+                next = p;
+        if (next == count) return;
+        order = l->last[next].order;
+        ir_store(l->f, (uint32_t)next, l->current[next], 0, l->last[next].range);
     }
 }
 
@@ -239,8 +334,12 @@ Function *lower_step(Compiler *compiler, const Module *module, size_t index) {
     f->parameters = step->parameters;
     f->parameter_count = f->parameter_capacity = step->parameter_count;
     Lowering l = {.compiler = compiler, .arena = arena, .f = f};
-    l.current = arena_alloc(arena, (step->parameter_count + step->local_count) * sizeof *l.current);
-    lower_statements(&l, step);
+    l.parameter_count = step->parameter_count + step->local_count;
+    l.current = arena_alloc(arena, l.parameter_count * sizeof *l.current);
+    l.last = arena_alloc(arena, l.parameter_count * sizeof *l.last);
+    Frame frame = open_frame(&l, &step->body, NULL);
+    lower_block(&l, &frame, &step->block);
+    store_all(&l);
     if (!l.too_large) return f;
     diagnose(compiler, ERROR_TOO_LARGE, step->range, step->name, VALUES_MAX);
     return NULL;

@@ -351,6 +351,10 @@ static Statement *when(Parser *p) {
     s->body = block(p, &end);
     if (!p->panic && p->tokens.list[p->at].kind == TOKEN_ELSE) {
         parser_next(p);
+        bool chained = parser_kind(p) == TOKEN_WHEN;
+        if (chained && parser_error(p, "`{`"))
+            diagnose_help(p->compiler,
+                          "the second `when` stands in the braces: `else { when ... }`");
         s->otherwise = block(p, &end);
     }
     return s;

@@ -229,13 +229,28 @@ struct Instance {
     uint64_t hash;
 };
 
-/* One statement of a checked step: a let, or an assignment of a value already converted. */
+typedef struct Block Block;
+
+/* One statement of a checked step: a let, an assignment of a value already converted, or a `when`,
+ * whose condition is the value. */
 typedef struct Checked {
     Let *let;
     uint32_t parameter;
     Typed *value;
+    Block *branches; /* of a when: where the condition holds, and where it does not */
     Range range;
 } Checked;
+
+struct Block {
+    Checked *statements;
+    size_t count, capacity;
+};
+
+/* Whether a parameter was assigned: where first, if at all, and whether on every path. */
+typedef struct Assigned {
+    Range range; /* file 0: not yet */
+    bool surely;
+} Assigned;
 
 typedef struct Step {
     const char *name;
@@ -245,10 +260,9 @@ typedef struct Step {
     size_t axis_count;
     Parameter *parameters; /* behind those of the step, locals: `out`s of steps it calls */
     size_t parameter_count, local_count, parameter_capacity;
-    Checked *statements;
-    size_t statement_count, statement_capacity;
+    Block block;
     Body body;
-    Range *assigned; /* by parameter: where it was assigned first; file 0: not yet */
+    Assigned *assigned; /* by parameter */
 } Step;
 
 struct Module {
