@@ -111,6 +111,15 @@ static void skip_block(Parser *p) {
     }
 }
 
+/* A line that goes on from the one above, also where it may not: it is no statement of its own. */
+static bool goes_on(const Parser *p, uint32_t at) {
+    TokenKind kind = (TokenKind)p->tokens.list[at].kind;
+    char before = token_info[p->tokens.list[at - 1].kind].class;
+    if (kind == TOKEN_FLOOR_DIVIDE) return false; /* a comment of another language */
+    return before == 'O' || before == 'W' || token_info[kind].class == 'O' || kind == TOKEN_THEN ||
+           kind == TOKEN_ELSE;
+}
+
 /* After an error: to where the next statement can begin. */
 static void skip_statement(Parser *p) {
     size_t open = p->brackets;
@@ -120,7 +129,7 @@ static void skip_statement(Parser *p) {
         bool fresh = p->at > p->begin;
         if (kind == TOKEN_END || kind == TOKEN_CLOSE_BRACE) break;
         if (fresh && (parser_begins_item(p, p->at) || begins_statement(p, p->at))) break;
-        if (fresh && t->newline && open == 0) break;
+        if (fresh && t->newline && open == 0 && !goes_on(p, p->at)) break;
         if (kind == TOKEN_OPEN_PAREN || kind == TOKEN_OPEN_BRACKET) open++;
         if ((kind == TOKEN_CLOSE_PAREN || kind == TOKEN_CLOSE_BRACKET) && open > 0) open--;
         if (kind == TOKEN_OPEN_BRACE) {

@@ -111,6 +111,12 @@ Node *parse_member(Parser *p, const char *expected) {
     return node;
 }
 
+/* `f(x)[k]`, `(a + b)[k]`: only what has a name is indexed. */
+static void no_brackets(Parser *p) {
+    if (!p->panic && parser_kind(p) == TOKEN_OPEN_BRACKET && parser_error(p, "an operator"))
+        diagnose_help(p->compiler, "only a name is indexed: bind this with `let` first");
+}
+
 /* name   s.name   name(...)   name[...](...)   name[...]   name'(...) */
 static Node *name(Parser *p) {
     const Token *token = parser_next(p);
@@ -141,8 +147,10 @@ static Node *name(Parser *p) {
     if (!p->panic && parser_kind(p) == TOKEN_OPEN_PAREN) {
         if (node->kind != NODE_PRIME) node->kind = NODE_CALL;
         node->first = arguments(p, TOKEN_CLOSE_PAREN, node);
+        no_brackets(p);
     } else if (node->kind == NODE_INDEX) {
         node->first = node->brackets;
+        no_brackets(p);
     } else if (token->kind == TOKEN_TYPE && !p->panic) {
         parser_error(p, "`(` and a value to convert");
     }
@@ -181,6 +189,7 @@ static Node *primary(Parser *p) {
             diagnose_note(p->compiler, open, "to close this `(`");
         if (p->panic) return inner;
         p->brackets = brackets;
+        no_brackets(p);
         inner->range = range_since(p, start);
         return inner;
     }
@@ -191,8 +200,12 @@ static Node *primary(Parser *p) {
                           token_info[token->kind].spelling);
         return parse_error_node(p);
     default:
-        if (parser_error(p, "an expression") && token->kind == TOKEN_FLOOR_DIVIDE)
+        if (!parser_error(p, "an expression")) return parse_error_node(p);
+        if (token->kind == TOKEN_FLOOR_DIVIDE)
             diagnose_help(p->compiler, "a comment begins with `#`; `//` divides and floors");
+        else if (token->newline && token_info[token->kind].class == 'O')
+            diagnose_help(p->compiler, "to go on from the line above, end that line with the `%s`",
+                          token_info[token->kind].spelling);
         return parse_error_node(p);
     }
 }
@@ -259,10 +272,11 @@ static Node *conditional(Parser *p) {
     Range range = token_range(p, parser_next(p));
     Node *condition = binary(p, OR), *yes = NULL, *no = NULL;
     bool assigns = parser_kind(p) == TOKEN_ASSIGN;
+    bool below = p->tokens.list[p->at].kind == TOKEN_THEN; /* and not taken: on the next line */
     if (!p->panic && parser_take(p, TOKEN_THEN))
         yes = parse_expression(p);
-    else if (parser_error(p, "`then`") && assigns)
-        diagnose_help(p->compiler, "write `==` to compare");
+    else if (parser_error(p, "`then`") && (assigns || below))
+        diagnose_help(p->compiler, assigns ? "write `==` to compare" : "end the line with `then`");
     if (!p->panic && p->tokens.list[p->at].kind == TOKEN_ELSE) { /* also on the next line */
         parser_next(p);
         no = parse_expression(p);
