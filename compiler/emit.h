@@ -73,7 +73,10 @@ typedef struct Emitter {
     uint8_t *ready;          /* by value: Ready, where it stands in a section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
-    const char **scan_name;  /* by value: the stem of a scan of the phase, also by its RUNNING */
+    bool draws_ahead;        /* what is emitted is an element loop with room for them ahead */
+    const char **draw_name;  /* by value: the draws made ahead, or NULL */
+    size_t draw_count;
+    const char **scan_name; /* by value: the stem of a scan of the phase, also by its RUNNING */
 } Emitter;
 
 /* What a skeleton's @NAME@ stands for. */
@@ -124,6 +127,8 @@ const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t 
 const char *emit_outer_offset(Emitter *e, uint32_t array, size_t count); /* of `count` groups */
 const char *emit_join_offset(Emitter *e, const char *a, const char *b);
 const char *emit_position(Emitter *e, AxisSet over); /* the flat coordinate */
+/* The same with `text` for the coordinate of `group`, or where that is NULL for all inner axes. */
+const char *emit_position_at(Emitter *e, AxisSet over, const Group *group, const char *text);
 const char *emit_index(Emitter *e, uint32_t array, Place place);
 /* The part of an element's offset that stays while the fastest coordinate moves, for one lane. */
 const char *emit_base(Emitter *e, uint32_t array);
@@ -131,6 +136,11 @@ const char *emit_base(Emitter *e, uint32_t array);
 /* emit_gather.c */
 const char *emit_gather(Emitter *e, const Value *value);
 void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
+
+/* emit_draw.c */
+bool emit_is_drawn_ahead(const Emitter *e, ValueId v);
+const char *emit_draw(Emitter *e, ValueId v); /* a draw that is */
+void emit_draws(Emitter *e, Text *out);       /* all of them, for ahead of the element loop */
 
 /* emit_reduce.c: the lines a reduction adds to each part of a skeleton. */
 typedef enum Part {

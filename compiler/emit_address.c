@@ -198,6 +198,22 @@ const char *emit_position(Emitter *e, AxisSet over) {
     return strchr(text.data, ' ') ? arena_printf(e->arena, "(%s)", text.data) : text.data;
 }
 
+const char *emit_position_at(Emitter *e, AxisSet over, const Group *group, const char *with) {
+    const Form form = {.axes = over, .list = -1};
+    Text text = text_open(e->arena);
+    const Group *sides[] = {e->outer, e->inner};
+    const size_t counts[] = {e->outer_count, e->inner_count};
+    if (e->list >= 0) add_groups(e, &text, &form, &e->tensor, 1);
+    for (int side = 0; side < (group ? 2 : 1); side++)
+        for (size_t i = 0; i < counts[side]; i++) {
+            Group moved = sides[side][i];
+            if (group == &sides[side][i]) moved.name = with;
+            add_groups(e, &text, &form, &moved, 1);
+        }
+    if (!group) add_term(&text, with, "1");
+    return text.data;
+}
+
 bool emit_in_loop_columns(const Emitter *e) {
     const Phase *phase = e->phase;
     if (e->target->simt) return false;

@@ -188,6 +188,9 @@ static void open_phase(Emitter *e, uint32_t number) {
     e->uses = arena_alloc(e->arena, values * sizeof *e->uses);
     e->ready = arena_alloc(e->arena, values * sizeof *e->ready);
     e->two_passes = false;
+    e->draw_name = arena_alloc(e->arena, values * sizeof *e->draw_name);
+    e->draw_count = 0;
+    e->draws_ahead = false;
     e->scan_name = arena_alloc(e->arena, values * sizeof *e->scan_name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
     emit_open_axes(e);
@@ -208,8 +211,11 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
     Text stores = text_open(e->arena), decoded = text_open(e->arena), text = text_open(e->arena);
     emit_fours(e, &loads, &fours);
     if (!loads.size) return "";
+    e->draws_ahead = true;
     emit_section(e, &body, roots->values, roots->count, available, PLACE_ELEMENT);
     emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
+    emit_draws(e, &loads);
+    e->draws_ahead = false;
     emit_element_coordinates(e, &decoded, "first + e", body.data, stores.data, "");
     Hole holes[] = {{"LOADS", loads.data},
                     {"DECODE", decoded.data},
@@ -227,7 +233,7 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
 typedef struct Sections {
     bool simt, columns, map;
     unsigned before; /* the levels computed ahead of the element loop */
-    Text scalars, tensor, outer, running, start, row, loads, body, stores, fours, epilogue;
+    Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
     const char *guard, *by_fours, *push, *tile, *finish, *inner;
     Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
 } Sections;
@@ -238,11 +244,11 @@ static Sections open_sections(Emitter *e) {
                   .columns = columns,
                   .map = simt && e->phase->shape == SHAPE_MAP,
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.scalars,  &s.tensor,   &s.column_decoded, &s.rest,
-                           &s.length,   &s.outer,    &s.running,        &s.start,
-                           &s.row,      &s.loads,    &s.body,           &s.stores,
-                           &s.fours,    &s.epilogue, &s.decoded,        &s.leaf_push,
-                           &s.pass_end, &s.bases,    &s.outer_decoded};
+    Text *const texts[] = {&s.draws,     &s.scalars,  &s.tensor,   &s.column_decoded,
+                           &s.rest,      &s.length,   &s.outer,    &s.running,
+                           &s.start,     &s.row,      &s.loads,    &s.body,
+                           &s.stores,    &s.fours,    &s.epilogue, &s.decoded,
+                           &s.leaf_push, &s.pass_end, &s.bases,    &s.outer_decoded};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -307,6 +313,14 @@ static const char *store_guard(const Emitter *e, const Sections *s) {
     return e->two_passes ? "if (pass == 1 && e < live) " : "if (e < live) ";
 }
 
+/* Whether the element loop has something ahead of it where draws can be made: of four elements, or
+ * of a run of them. */
+static bool draws_ahead(const Emitter *e) {
+    const Shape shape = e->phase->shape;
+    if (e->target->simt) return shape == SHAPE_ROWS;
+    return shape == SHAPE_MAP || shape == SHAPE_ROWS || emit_in_loop_columns(e);
+}
+
 static void element_loop(Emitter *e, Sections *s) {
     Roots roots = {0};
     for (size_t i = 0; i < e->phase->reduction_count; i++)
@@ -319,9 +333,12 @@ static void element_loop(Emitter *e, Sections *s) {
         emit_section(e, &s->row, rows.values, rows.count, s->before, PLACE_ROW);
     }
     s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
+    e->draws_ahead = draws_ahead(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
     emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
     emit_fours(e, &s->loads, &s->fours);
+    if (e->draws_ahead) emit_draws(e, s->simt ? &s->loads : s->columns ? &s->row : &s->draws);
+    e->draws_ahead = false;
     emit_scans_advance(e, &s->stores);
     s->push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
 }
@@ -434,7 +451,9 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"RUNNING", s->running.data},
         {"START", s->start.data},
         {"STREAM", streams->decide.data},
-        {"BLOCK", streamed ? "ls_least(last - at, stream ? 1024 : last - at)" : "(last - at)"},
+        {"BLOCK", s->draws.size ? "ls_least(last - at, 1024)"
+                  : streamed    ? "ls_least(last - at, stream ? 1024 : last - at)"
+                                : "(last - at)"},
         {"STREAM_BLOCKS", streams->blocks.data},
         {"STREAM_END", streamed ? "if (stream) ls_stream_end();\n" : ""},
         {"FOURS", s->by_fours},
@@ -493,7 +512,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
     coordinates(e, &sections);
     if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", part_text(e, PART_PASS_END));
     const StreamText streams = emit_streams(e);
-    text_printf(&sections.bases, "%s%s", emit_bases(e), streams.bases.data);
+    text_printf(&sections.bases, "%s%s%s", emit_bases(e), streams.bases.data, sections.draws.data);
     fill_skeleton(e, &sections, &streams, result.name, out);
     return result;
 }

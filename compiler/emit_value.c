@@ -154,6 +154,12 @@ static const char *operation_text(Emitter *e, const Value *value) {
     case OP_RUNNING:
     case OP_SCAN: return emit_scan_text(e, value);
     case OP_GATHER: return emit_gather(e, value);
+    case OP_RANDOM_BITS:
+    case OP_RANDOM_UNIFORM:
+    case OP_RANDOM_NORMAL:
+        if (emit_is_drawn_ahead(e, (ValueId)(value - e->f->values)))
+            return emit_draw(e, (ValueId)(value - e->f->values));
+        break;
     case OP_RANDOM_KEY:
         return arena_printf(e->arena, "ls_random_key_u64(%s, %s, %" PRIu64 "u, %s)", arg[0], arg[1],
                             value->payload, arg[2]);
@@ -225,6 +231,7 @@ static bool is_own_reduction(const Emitter *e, ValueId v) {
 size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]) {
     size_t count = plan_operands(e->plan, e->phase, v, operands);
     if (count && e->f->values[v].op == OP_SCAN) operands[0] = operands[--count];
+    if (count == 2 && emit_is_drawn_ahead(e, v)) count = 1; /* the key */
     return count;
 }
 

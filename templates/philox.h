@@ -42,8 +42,11 @@ LS_FN u32 ls_random_bits_u64(u64 key, i64 i) {
     return i & 2 ? high : low;
 }
 /* in [0, 1), a multiple of 2^-24 */
+LS_FN f32 ls_uniform_of(u32 word) {
+    return (f32)(i32)(word >> 8) * 0x1p-24f;
+}
 LS_FN f32 ls_random_uniform_u64(u64 key, i64 i) {
-    return (f32)(i32)(ls_random_bits_u64(key, i) >> 8) * 0x1p-24f;
+    return ls_uniform_of(ls_random_bits_u64(key, i));
 }
 /* sin(pi (x + turns / 2)) for 0 <= x <= 2, 0.86 ulp where x is a multiple of 2^-23: the quadrant is
  * taken off exactly, so nothing is lost near a zero. */
@@ -64,12 +67,15 @@ LS_FN f32 ls_sine_of_turns(f32 x, u32 turns) {
     return ls_from_bits_f32(ls_bits_f32(y) ^ ((quadrant & 2u) << 30));
 }
 /* Box and Muller on the words of elements i & ~1 and i | 1: the even one gets the cosine. */
+LS_FN f32 ls_normal_of(u32 first, u32 second, u32 odd) {
+    f32 u = (f32)(i32)((first >> 8) + 1u) * 0x1p-24f; /* in (0, 1] */
+    f32 angle = (f32)(i32)(second >> 8) * 0x1p-23f;   /* over pi, in [0, 2) */
+    return ls_sqrt_f32(-2.0f * ls_log_f32(u)) * ls_sine_of_turns(angle, odd ? 0u : 1u);
+}
 LS_FN f32 ls_random_normal_u64(u64 key, i64 i) {
     ls_words w = ls_random_words(key, i);
     u32 first = i & 2 ? w.word[2] : w.word[0], second = i & 2 ? w.word[3] : w.word[1];
-    f32 u = (f32)(i32)((first >> 8) + 1u) * 0x1p-24f; /* in (0, 1] */
-    f32 angle = (f32)(i32)(second >> 8) * 0x1p-23f;   /* over pi, in [0, 2) */
-    return ls_sqrt_f32(-2.0f * ls_log_f32(u)) * ls_sine_of_turns(angle, i & 1 ? 0u : 1u);
+    return ls_normal_of(first, second, (u32)i & 1u);
 }
 
 #endif
