@@ -250,19 +250,39 @@ static const uint8_t compound[TOKEN_COUNT] = {
     [TOKEN_OR_WITH] = TOKEN_OR,           [TOKEN_AND_WITH] = TOKEN_AND,
 };
 
-static bool axes_fit(Checker *c, const Statement *s, const Parameter *parameter, AxisSet axes) {
-    AxisSet extra = axes & ~parameter->axes;
+static bool axes_fit(Checker *c, const Statement *s, const Parameter *parameter,
+                     const Typed *value) {
+    AxisSet extra = value->axes & ~parameter->axes;
     if (extra == 0) return true;
+    bool is_bool = value->type == TYPE_BOOL, is_float = type_class(value->type) == 'F';
     const char *which = describe_axes(c, extra);
-    if (complain(c, ERROR_STORE_AXES, s->targets->range, describe_axes(c, axes), parameter->name,
-                 which)) {
+    if (complain(c, ERROR_STORE_AXES, s->targets->range, describe_axes(c, value->axes),
+                 parameter->name, which)) {
         diagnose_note(c->compiler, s->value->range, "the value is computed here");
         diagnose_help(c->compiler,
-                      "reduce it, as in `sum%s(...)` or `mean%s(...)`, or declare `%s` "
+                      "reduce it, as in `%s%s(...)` or `%s%s(...)`, or declare `%s` "
                       "over those axes",
-                      which, which, parameter->name);
+                      is_bool ? "any" : "sum", which,
+                      is_bool    ? "all"
+                      : is_float ? "mean"
+                                 : "max",
+                      which, parameter->name);
     }
     return false;
+}
+
+/* `n |= 1`: what integers have instead. */
+static bool refuse_bits(Checker *c, const Statement *s, const Typed *a) {
+    bool is_or = s->token == TOKEN_OR_WITH;
+    char class = type_class(a->type);
+    if ((!is_or && s->token != TOKEN_AND_WITH) || is_error(a) || (class != 'S' && class != 'U'))
+        return false;
+    const char *name = s->targets->name->text, *spelling = token_info[s->token].spelling;
+    if (complain(c, ERROR_NEEDS_BOOL, s->at, arena_printf(c->arena, "`%s`", spelling),
+                 describe(c, a)))
+        diagnose_help(c->compiler, "integers have `%s = %s(%s, ...)`", name,
+                      is_or ? "bit_or" : "bit_and", name);
+    return true;
 }
 
 static void check_assignment(Checker *c, const Statement *s) {
@@ -272,11 +292,13 @@ static void check_assignment(Checker *c, const Statement *s) {
     const Parameter *parameter = &c->step->parameters[symbol->number];
     if (s->token != TOKEN_ASSIGN) {
         Typed *old = read_symbol(c, symbol, s->targets->range);
-        value = check_binary(c, (TokenKind)compound[s->token], old, value, s->at, s->value->range);
+        value = refuse_bits(c, s, old) ? &c->error
+                                       : check_binary(c, (TokenKind)compound[s->token], old, value,
+                                                      s->at, s->value->range);
     }
     mark_assigned(c, s->targets->name, s->range);
     if (!check_conditions(c, symbol->number, s->targets->range)) return;
-    if (is_error(value) || !axes_fit(c, s, parameter, value->axes)) return;
+    if (is_error(value) || !axes_fit(c, s, parameter, value)) return;
     const char *target =
         arena_printf(c->arena, "`%s: %s%s`", parameter->name, type_info[parameter->type].name,
                      describe_axes(c, parameter->axes));
