@@ -76,7 +76,11 @@ static Spot find_spot(Emitter *e, uint32_t array, ValueId list) {
         Group group = listed_group(e, axes, axis, text);
         if ((int)axis == tensors) continue;
         if (group.axes & axes) groups[count++] = group;
-        if (!tensor && index->op == OP_INDEX && index->payload == axis) continue;
+        const bool own = index->op == OP_INDEX && index->payload == axis;
+        /* a phase's own coordinate is within, unless another tensor or block is shorter */
+        if (own && !tensor &&
+            !(emit_is_rest(e, axis) && listed_index(e, list, f->axes[axis].parent)))
+            continue;
         text_printf(&spot.inside, "%sls_inside(%s, %s)", and, emit_bare(e, text),
                     listed_size(e, list, axis));
         and = " & ";

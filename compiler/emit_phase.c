@@ -96,22 +96,26 @@ static const char *guard_text(const Emitter *e) {
     return text.data;
 }
 
+static void list_names(Text *text, const char *before, const Group *groups, size_t count) {
+    for (size_t i = 0; i < count; i++) text_printf(text, "%s%s", i ? ", " : before, groups[i].name);
+}
+
 static const char *comment_text(Emitter *e) {
+    static const struct {
+        const char *alone, *after;
+    } words[SHAPE_COUNT] = {[SHAPE_MAP] = {"Each of ", ", each of "},
+                            [SHAPE_ROWS] = {"Over ", " over "},
+                            [SHAPE_COLUMNS] = {"Over ", " over "},
+                            [SHAPE_SCAN] = {"Along ", ", along "}};
     Text text = text_open(e->arena);
     text_puts(&text, "/* ");
+    const size_t empty = text.size;
     if (e->phase->shape == SHAPE_SCALAR) text_puts(&text, "Values on their own");
-    if (e->list >= 0) text_printf(&text, "In each of %s: ", e->tensor.name);
-    for (int side = 0; side < 2; side++) {
-        const Group *groups = side ? e->inner : e->outer;
-        size_t count = side ? e->inner_count : e->outer_count;
-        if (!count) continue;
-        text_puts(&text, side ? (!e->phase->reduction_count ? "Each of "
-                                 : e->outer_count           ? " over "
-                                                            : "Over ")
-                              : "For each of ");
-        for (size_t i = 0; i < count; i++)
-            text_printf(&text, "%s%s", i ? ", " : "", groups[i].name);
-    }
+    list_names(&text, "For each of ", &e->tensor, e->list >= 0);
+    list_names(&text, text.size > empty ? ", " : "For each of ", e->outer, e->outer_count);
+    list_names(&text,
+               text.size > empty ? words[e->phase->shape].after : words[e->phase->shape].alone,
+               e->inner, e->inner_count);
     if (e->phase->reduction_count) {
         text_puts(&text, ":");
         for (size_t i = 0; i < e->phase->reduction_count; i++) {

@@ -140,7 +140,7 @@ static void count_kernel(Report *r, KernelReport *kernel) {
 }
 
 static void count_all(Report *r) {
-    static const char *const shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns"};
+    static const char *const shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns", "walks"};
     Arena *arena = &r->c->compiler.arena;
     const ls_image *image = r->image;
     double work = 0;
