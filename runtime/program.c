@@ -48,6 +48,35 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
     return LS_OK;
 }
 
+/* Tables for up to `count` steps; NULL: out of memory. */
+static ls_program *new_program(ls_context *context, size_t count) {
+    ls_program *made = calloc(1, sizeof *made);
+    if (!made) return NULL;
+    made->context = context;
+    made->references = 1;
+    made->variants = calloc(count + 1, sizeof *made->variants);
+    made->images = calloc(count + 1, sizeof *made->images);
+    made->names = calloc(count + 1, sizeof *made->names);
+    made->targets = calloc(count + 1, sizeof *made->targets);
+    if (made->variants && made->images && made->names && made->targets) return made;
+    program_release(made);
+    return NULL;
+}
+
+ls_status program_open(ls_context *context, const char *call, const char *const *names,
+                       size_t count, ImageMaker make_image, ls_code_maker make, void *maker,
+                       void (*release)(void *maker), ls_program **program) {
+    ls_program *made = new_program(context, count);
+    if (!made) return error_memory(&context->error, call);
+    for (; made->count < count; made->count++) made->names[made->count] = names[made->count];
+    made->make_image = make_image;
+    made->make = make;
+    made->maker = maker;
+    made->release = release;
+    *program = made;
+    return LS_OK;
+}
+
 ls_status ls_program_from_images(ls_context *context, const ls_image *const *images, size_t count,
                                  ls_code_maker make, void *maker, void (*release)(void *maker),
                                  ls_program **program) {
@@ -60,17 +89,10 @@ ls_status ls_program_from_images(ls_context *context, const ls_image *const *ima
         ls_status status = check_image(context, images[i]);
         if (status != LS_OK) return status;
     }
-    ls_program *made = calloc(1, sizeof *made);
+    ls_program *made = new_program(context, count);
     if (!made) return error_memory(&context->error, "ls_program_from_images");
-    made->context = context;
-    made->references = 1;
-    made->variants = calloc(count + 1, sizeof *made->variants);
-    made->images = calloc(count + 1, sizeof *made->images);
-    made->names = calloc(count + 1, sizeof *made->names);
-    made->targets = calloc(count + 1, sizeof *made->targets);
-    bool complete = made->variants && made->images && made->names && made->targets;
-    for (size_t i = 0; i < count && complete; i++) complete = add_image(made, images[i]);
-    if (!complete) {
+    for (size_t i = 0; i < count; i++) {
+        if (add_image(made, images[i])) continue;
         program_release(made);
         return error_memory(&context->error, "ls_program_from_images");
     }

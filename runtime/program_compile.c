@@ -16,22 +16,24 @@ static void release_maker(void *maker) {
     ls_compilation_destroy(maker);
 }
 
-/* The steps of a compilation as a program that owns it. */
+static ls_status make_image(void *maker, size_t index, const char *target, const ls_image **image,
+                            const char **message) {
+    ls_status status = ls_compilation_image(maker, index, target, image);
+    if (status != LS_OK) *message = ls_compilation_message(maker);
+    return status;
+}
+
+/* The steps of a compilation as a program that owns it. A file may have many steps, of which a
+ * trainer uses one: they become kernels when they are asked for. */
 static ls_status collect(ls_context *context, const char *call, ls_compilation *compilation,
                          ls_program **program) {
     size_t count = ls_compilation_step_count(compilation);
-    const ls_image **images = calloc(count + 1, sizeof(const ls_image *));
-    if (!images) return error_memory(&context->error, call);
-    ls_status status = LS_OK;
-    for (size_t i = 0; i < count && status == LS_OK; i++) {
-        status = ls_compilation_image(compilation, i, context->device->target, &images[i]);
-        if (status != LS_OK)
-            error_set(&context->error, status, "%s", ls_compilation_message(compilation));
-    }
-    if (status == LS_OK)
-        status = ls_program_from_images(context, images, count, make_code, compilation,
-                                        release_maker, program);
-    free(images);
+    const char **names = calloc(count + 1, sizeof *names);
+    if (!names) return error_memory(&context->error, call);
+    for (size_t i = 0; i < count; i++) names[i] = ls_compilation_step_name(compilation, i);
+    ls_status status = program_open(context, call, names, count, make_image, make_code, compilation,
+                                    release_maker, program);
+    free(names);
     return status;
 }
 

@@ -151,6 +151,9 @@ typedef struct Variant { /* what is loaded of an image's variant; the program's 
     void *module;
     Kernel *kernels;
 } Variant;
+/* Makes the image of a program's step; when it fails *message says why. */
+typedef ls_status (*ImageMaker)(void *maker, size_t index, const char *target,
+                                const ls_image **image, const char **message);
 struct ls_program {
     ls_context *context;
     uint32_t references; /* the caller's and one per step */
@@ -159,10 +162,16 @@ struct ls_program {
     const char **names;
     char **targets; /* what there was, for messages: "sm_80, sm_90" */
     size_t count;
+    ImageMaker make_image; /* NULL: all images are there */
     ls_code_maker make;
     void *maker;
     void (*release)(void *maker);
 };
+/* A program of `count` steps whose images are made when a step is first created. As in
+ * ls_program_from_images, `maker` stays the caller's when this fails. */
+ls_status program_open(ls_context *context, const char *call, const char *const *names,
+                       size_t count, ImageMaker make_image, ls_code_maker make, void *maker,
+                       void (*release)(void *maker), ls_program **program);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */
 Variant *program_variants(ls_program *program, size_t index);
 void program_release(ls_program *program); /* drops one reference */

@@ -109,12 +109,23 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
     return LS_OK;
 }
 
+/* The image of a step that nobody has created before. */
+static ls_status make_image(ls_program *program, size_t index) {
+    ls_context *context = program->context;
+    const char *message = NULL;
+    ls_status status = program->make_image(program->maker, index, context->device->target,
+                                           &program->images[index], &message);
+    if (status == LS_OK) return LS_OK;
+    return error_set(&context->error, status, "%s", message ? message : ls_status_name(status));
+}
+
 static ls_status find_image(ls_program *program, const char *name, size_t *index) {
     Error *error = &program->context->error;
     for (size_t i = 0; i < program->count; i++) {
         if (strcmp(program->names[i], name) != 0) continue;
         *index = i;
         if (program->images[i]) return LS_OK;
+        if (program->make_image) return make_image(program, i);
         return error_set(error, LS_ERROR_UNSUPPORTED,
                          "ls_step_create: step `%s` was built for %s, and %s needs %s; build its "
                          "image for that target too, or load the .step file",
