@@ -70,12 +70,12 @@ static bool fill(Bench *bench, const Binding *binding, Failure *failure) {
     enum { BLOCK = 1 << 20 };
     ls_context *context = bench->session.context;
     size_t size = type_names[binding->parameter->type].size;
-    size_t count = binding->bytes / size < BLOCK ? binding->bytes / size : BLOCK;
+    size_t count = binding->held / size < BLOCK ? binding->held / size : BLOCK;
     void *block = memory(count * size);
     random_elements(binding->parameter->type, block, count);
     ls_status status = LS_OK;
-    for (size_t done = 0; done < binding->bytes && status == LS_OK;) {
-        size_t piece = binding->bytes - done < count * size ? binding->bytes - done : count * size;
+    for (size_t done = 0; done < binding->held && status == LS_OK;) {
+        size_t piece = binding->held - done < count * size ? binding->held - done : count * size;
         status = ls_copy_in(context, (char *)binding->device + done, block, piece);
         done += piece;
     }
@@ -98,7 +98,8 @@ static bool check_sizes(const Bench *bench, Failure *failure) {
     const ls_image *image = bench->session.image;
     Buffer missing = {0}, example = {0};
     for (size_t i = 0; i < image->axis_count; i++) {
-        if (bench->bindings.sizes[i] >= 0) continue;
+        if (sizes_known(&bench->bindings.sizes, i)) continue;
+        if (image->axes[i].whole || image->axes[i].terms) continue; /* follows from another */
         buffer_printf(&missing, "%s%s", missing.size ? ", " : "", image->axes[i].name);
         buffer_printf(&example, "%s%s=%s", example.size ? "," : "", image->axes[i].name,
                       example.size ? "1K" : "1M");
@@ -265,6 +266,30 @@ static double rate(const Bench *bench, double time) {
     return time > 0 ? (double)bench->bytes / time * 1e-9 : 0;
 }
 
+/* One number, or one per tensor where they differ. */
+static void write_size(const Bench *bench, size_t axis, JsonWriter *json) {
+    const Sizes *sizes = &bench->bindings.sizes;
+    const char *name = bench->session.image->axes[axis].name;
+    size_t count = sizes_tensors(sizes, axis), differing = 0;
+    for (size_t i = 1; i < count; i++)
+        differing += sizes_at(sizes, axis, i) != sizes_at(sizes, axis, 0);
+    if (!differing) {
+        json_integer(json, name, count ? sizes_at(sizes, axis, 0) : 0);
+        return;
+    }
+    json_open(json, name, '[');
+    for (size_t i = 0; i < count; i++) json_integer(json, NULL, sizes_at(sizes, axis, i));
+    json_close(json, ']');
+}
+
+static void write_sizes(const Bench *bench, Buffer *out) {
+    const ls_image *image = bench->session.image;
+    for (size_t i = 0; i < image->axis_count; i++) {
+        buffer_printf(out, ", %s=", image->axes[i].name);
+        sizes_describe(&bench->bindings.sizes, i, out);
+    }
+}
+
 static void write_json(const Bench *bench, Buffer *out) {
     const ls_image *image = bench->session.image;
     JsonWriter json = {0};
@@ -273,8 +298,7 @@ static void write_json(const Bench *bench, Buffer *out) {
     json_string(&json, "device", ls_context_device(bench->session.context));
     json_string(&json, "description", ls_context_describe(bench->session.context));
     json_open(&json, "sizes", '{');
-    for (size_t i = 0; i < image->axis_count; i++)
-        json_integer(&json, image->axes[i].name, bench->bindings.sizes[i]);
+    for (size_t i = 0; i < image->axis_count; i++) write_size(bench, i, &json);
     json_close(&json, '}');
     json_number(&json, "median_s", bench->median);
     json_number(&json, "min_s", bench->least);
@@ -315,8 +339,7 @@ static void write_text(const Bench *bench, Buffer *out) {
     describe_time(bench->most, most, sizeof most);
     size_describe(bench->bytes, bytes, sizeof bytes);
     buffer_printf(out, "%s on %s", image->step, ls_context_device(bench->session.context));
-    for (size_t i = 0; i < image->axis_count; i++)
-        buffer_printf(out, ", %s=%lld", image->axes[i].name, (long long)bench->bindings.sizes[i]);
+    write_sizes(bench, out);
     buffer_printf(out, "\n  median   %s  (%s to %s, %zu runs of %llu", median, least, most,
                   bench->kept, (unsigned long long)bench->launches_per_round);
     if (bench->dropped) buffer_printf(out, ", %zu disturbed dropped", bench->dropped);
@@ -350,8 +373,7 @@ static void write_svg(const Bench *bench, Buffer *out) {
                   "  <rect width=\"600\" height=\"140\" fill=\"white\"/>\n"
                   "  <text x=\"16\" y=\"28\" font-size=\"15\">%s on %s",
                   image->step, ls_context_device(bench->session.context));
-    for (size_t i = 0; i < image->axis_count; i++)
-        buffer_printf(out, ", %s=%lld", image->axes[i].name, (long long)bench->bindings.sizes[i]);
+    write_sizes(bench, out);
     if (bench->traffic) buffer_printf(out, ": %.1f %% of the limit", 100 * bench->fraction);
     buffer_puts(out, "</text>\n");
     svg_bar(out, 48, "#3b6ea8", image->step, own, most);
@@ -365,7 +387,8 @@ static bool bench_step(Bench *bench, const Invocation *invocation, Failure *fail
     bindings_open(&bench->session, &bench->bindings);
     for (size_t i = 1; i < invocation->argument_count; i++)
         if (!bindings_parse(&bench->bindings, invocation->arguments[i], failure)) return false;
-    if (!bindings_size(&bench->bindings, &options->sizes, failure) || !bind_all(bench, failure))
+    if (!sizes_option(&bench->bindings.sizes, &options->sizes, failure) ||
+        !bind_all(bench, failure))
         return false;
     session_announce(invocation, &bench->session);
     if (!time_step(bench, 2, &warm, failure)) return false;
@@ -402,7 +425,8 @@ static int run(const Invocation *invocation) {
 #define OFFSET(member) offsetof(Options, member)
 static const Option bench_options[] = {
     {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
-     "the length of every axis: n=64M,k=8 (K M G: powers of 1024)"},
+     "the length of every axis: n=64M,k=8 (K M G: powers of 1024);\nof a list t=148,n=1M, or "
+     "n=768+2K for each tensor"},
     {0, "rounds", "N", OPTION_COUNT, OFFSET(rounds),
      "undisturbed rounds to measure; 11 by default"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},
@@ -419,6 +443,7 @@ const Command command_bench = {
         "median of several rounds is reported. Parameters may be given as for lockstep run.",
     .examples = "  lockstep bench adamw.step --size n=64M\n"
                 "  lockstep bench softmax.step --size b=8192,c=4096 --json\n"
+                "  lockstep bench lists.step --size t=148,n=1M\n"
                 "  lockstep bench adamw.step --size n=64M --svg -o adamw.svg",
     .options = bench_options,
     .option_count = COUNT(bench_options),

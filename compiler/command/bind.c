@@ -9,26 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool size_next(const char **at, const char **name, size_t *name_size, int64_t *size,
-               Failure *failure) {
-    failure->text[0] = '\0';
-    if (!**at) return false;
-    size_t length = strcspn(*at, ",");
-    *name = *at;
-    *name_size = strcspn(*at, "=,");
-    char *number = *name_size < length ? copy_text(*at + *name_size + 1, length - *name_size - 1)
-                                       : copy_text("", 0);
-    bool good = *name_size && size_parse(number, size) && !((*at)[length] && !(*at)[length + 1]);
-    free(number);
-    if (!good) {
-        fail(failure, STATUS_USAGE, "--size takes AXIS=LENGTH,..., as in n=64M,k=8; found '%.*s'",
-             (int)length, *at);
-        return false;
-    }
-    *at += length + ((*at)[length] != '\0');
-    return true;
-}
-
 size_t parameter_find(const ls_image *image, const char *name, size_t size, Failure *failure) {
     const char **names = memory(image->parameter_count * sizeof *names);
     Buffer list = {0};
@@ -68,43 +48,12 @@ void bindings_open(const Session *session, Bindings *bindings) {
     bindings->items = memory(image->parameter_count * sizeof *bindings->items);
     for (size_t i = 0; i < image->parameter_count; i++)
         bindings->items[i].parameter = &image->parameters[i];
-    for (size_t i = 0; i < image->axis_count; i++) {
-        bindings->sizes[i] = image->axes[i].fixed;
-        if (image->axes[i].fixed >= 0) bindings->set_by[i] = "the program";
-    }
+    sizes_open(&bindings->sizes, image);
 }
 
-bool bindings_size(Bindings *bindings, const StringList *sizes, Failure *failure) {
-    const ls_image *image = bindings->session->image;
-    for (size_t i = 0; i < sizes->count; i++) {
-        const char *at = sizes->items[i], *name;
-        size_t length;
-        int64_t size;
-        while (size_next(&at, &name, &length, &size, failure)) {
-            size_t axis = 0;
-            while (axis < image->axis_count && (strlen(image->axes[axis].name) != length ||
-                                                memcmp(image->axes[axis].name, name, length) != 0))
-                axis++;
-            if (axis == image->axis_count) {
-                fail(failure, STATUS_USAGE, "step '%s' has no axis '%.*s'", image->step,
-                     (int)length, name);
-                Buffer list = {0};
-                for (axis = 0; axis < image->axis_count; axis++)
-                    buffer_printf(&list, "%s%s", axis ? ", " : "", image->axes[axis].name);
-                fail_help(failure, "it has %s", list.data ? list.data : "none");
-                buffer_free(&list);
-                return false;
-            }
-            if (bindings->sizes[axis] >= 0 && bindings->sizes[axis] != size)
-                return fail(failure, STATUS_USAGE, "axis '%s' is %lld in %s, but --size says %lld",
-                            image->axes[axis].name, (long long)bindings->sizes[axis],
-                            bindings->set_by[axis], (long long)size);
-            bindings->sizes[axis] = size;
-            bindings->set_by[axis] = "--size";
-        }
-        if (failure->text[0]) return false;
-    }
-    return true;
+/* A number fills it: an array with one element per tensor of a list. */
+static bool is_fillable(const ls_image *image, const ls_image_parameter *parameter) {
+    return parameter->rank == 1 && sizes_counts_tensors(image, parameter->axes[0]);
 }
 
 bool bindings_parse(Bindings *bindings, const char *word, Failure *failure) {
@@ -125,15 +74,16 @@ bool bindings_parse(Bindings *bindings, const char *word, Failure *failure) {
     }
     if (!value_parse(equal + 1, &binding->value, failure)) return false;
     binding->text = equal + 1;
-    if (binding->value.kind == VALUE_NUMBER && binding->parameter->rank > 0) {
+    if (binding->value.kind == VALUE_NUMBER && binding->parameter->rank > 0 &&
+        !is_fillable(image, binding->parameter)) {
+        bool list = parameter_list(image, binding->parameter) >= 0;
         char text[400];
         parameter_describe(image, binding->parameter, text, sizeof text);
-        fail(failure, STATUS_USAGE, "parameter '%s' is an array (%s), and %s is a number", name,
-             text, binding->text);
-        fail_help(
-            failure,
-            "an array filled with it: %s='full(%s)', or with its lengths %s='full(LENGTH,..., %s)'",
-            name, binding->text, name, binding->text);
+        fail(failure, STATUS_USAGE, "parameter '%s' is %s (%s), and %s is a number", name,
+             list ? "a list" : "an array", text, binding->text);
+        fail_help(failure,
+                  "%s filled with it: %s='full(%s)', or with its lengths %s='full(LENGTH,..., %s)'",
+                  list ? "tensors" : "an array", name, binding->text, name, binding->text);
         return false;
     }
     return true;
@@ -183,15 +133,15 @@ static bool check_array(Bindings *bindings, const Binding *binding, const Array 
                     parameter->name, declared, parameter->rank, binding->text, shape, array->rank);
     for (uint32_t i = 0; i < parameter->rank; i++) {
         uint8_t axis = parameter->axes[i];
-        if (bindings->sizes[axis] < 0) {
-            bindings->sizes[axis] = array->shape[i];
-            bindings->set_by[axis] = parameter->name;
-        } else if (bindings->sizes[axis] != array->shape[i]) {
+        Sizes *sizes = &bindings->sizes;
+        if (sizes->size[axis] < 0) {
+            sizes->size[axis] = array->shape[i];
+            sizes->set_by[axis] = parameter->name;
+        } else if (sizes->size[axis] != array->shape[i]) {
             return fail(failure, STATUS_INPUT,
                         "axis '%s' is %lld long in '%s', but %lld long in '%s' (%s, shape %s)",
-                        image->axes[axis].name, (long long)bindings->sizes[axis],
-                        bindings->set_by[axis], (long long)array->shape[i], parameter->name,
-                        binding->text, shape);
+                        image->axes[axis].name, (long long)sizes->size[axis], sizes->set_by[axis],
+                        (long long)array->shape[i], parameter->name, binding->text, shape);
         }
     }
     return true;
@@ -201,7 +151,7 @@ static bool known_shape(const Bindings *bindings, const ls_image_parameter *para
                         int64_t *shape, Failure *failure) {
     const ls_image *image = bindings->session->image;
     for (uint32_t i = 0; i < parameter->rank; i++) {
-        shape[i] = bindings->sizes[parameter->axes[i]];
+        shape[i] = sizes_at(&bindings->sizes, parameter->axes[i], 0);
         if (shape[i] >= 0) continue;
         const char *axis = image->axes[parameter->axes[i]].name;
         fail(failure, STATUS_USAGE, "nothing says how long axis '%s' of parameter '%s' is", axis,
@@ -224,6 +174,7 @@ static bool bind_memory(Bindings *bindings, size_t index, const int64_t *shape, 
         return fail(failure, STATUS_USAGE, "parameter '%s' would be larger than memory can be",
                     parameter->name);
     ls_status status = LS_OK;
+    binding->held = binding->bytes;
     if (binding->bytes) status = ls_alloc(context, binding->bytes, &binding->device);
     if (status == LS_OK && data && binding->bytes)
         status = ls_copy_in(context, binding->device, data, binding->bytes);
@@ -246,6 +197,8 @@ static bool set_number(const Bindings *bindings, const Binding *binding, Failure
 
 static bool load_array(Bindings *bindings, size_t index, Failure *failure) {
     Binding *binding = &bindings->items[index];
+    if (parameter_list(bindings->session->image, binding->parameter) >= 0)
+        return list_load(bindings, binding, failure);
     const ls_image_parameter *parameter = binding->parameter;
     int64_t shape[LS_RANK_MAX];
     Array array;
@@ -294,6 +247,9 @@ bool bindings_allocate(Bindings *bindings, size_t index, Failure *failure) {
         binding->wanted = true;
         return true;
     }
+    if (binding->text) return true; /* filled with a number: the step's own */
+    if (parameter_list(bindings->session->image, parameter) >= 0)
+        return list_allocate(bindings, binding, failure);
     return known_shape(bindings, parameter, shape, failure) &&
            bind_memory(bindings, index, shape, NULL, failure);
 }
@@ -304,15 +260,20 @@ bool bindings_fetch(Bindings *bindings, size_t index, Array *array, Failure *fai
     const ls_image_parameter *parameter = binding->parameter;
     size_t count;
     ls_status status = LS_OK;
+    ls_tensor tensor = {.data = binding->device};
     *array = (Array){.type = parameter->type, .rank = parameter->rank};
+    if (parameter->rank && !binding->bound) /* filled with a number: it lies in the step */
+        status = ls_step_output(session->step, parameter->name, &tensor);
+    if (status != LS_OK) return fail_status(failure, session->context, status);
     for (uint32_t i = 0; i < parameter->rank; i++)
-        array->shape[i] = bindings->sizes[parameter->axes[i]];
+        array->shape[i] =
+            tensor.shape ? tensor.shape[i] : sizes_at(&bindings->sizes, parameter->axes[i], 0);
     shape_bytes(array->type, array->rank, array->shape, &count, &array->bytes);
     array->data = memory(array->bytes);
     if (parameter->rank == 0)
         status = ls_step_get(session->step, parameter->name, array->data);
     else if (array->bytes)
-        status = ls_copy_out(session->context, array->data, binding->device, array->bytes);
+        status = ls_copy_out(session->context, array->data, tensor.data, array->bytes);
     if (status == LS_OK) return true;
     array_free(array);
     return fail_status(failure, session->context, status);
@@ -324,8 +285,10 @@ void bindings_close(Bindings *bindings) {
         Binding *binding = &bindings->items[i];
         value_free(&binding->value);
         free(binding->tensor);
+        list_close(binding);
         if (binding->device) ls_free(bindings->session->context, binding->device);
     }
     free(bindings->items);
+    sizes_close(&bindings->sizes);
     *bindings = (Bindings){0};
 }

@@ -104,25 +104,57 @@ int session_open(const Invocation *invocation, const char *source, Session *sess
 void session_announce(const Invocation *invocation, const Session *session);
 void session_close(Session *session);
 
+/* sizes.c: the lengths of a step's axes, as far as they are known. */
+typedef struct Sizes {
+    const ls_image *image;
+    int64_t size[LS_AXES_MAX];       /* -1: not known; of a ragged axis: the same for all tensors */
+    int64_t *lengths[LS_AXES_MAX];   /* of a ragged axis, one per tensor (-1: not known), or NULL */
+    const char *set_by[LS_AXES_MAX]; /* which parameter or option gave it; NULL: none */
+} Sizes;
+void sizes_open(Sizes *sizes, const ls_image *image);
+void sizes_close(Sizes *sizes);
+/* AXIS=LENGTH,... of --size, and AXIS=LENGTH+LENGTH+... of a ragged axis. */
+bool sizes_option(Sizes *sizes, const StringList *words, Failure *failure);
+/* The length as given or as it follows from others; -1: not known. Any tensor of a plain axis. */
+int64_t sizes_at(const Sizes *sizes, size_t axis, size_t tensor);
+size_t sizes_tensors(const Sizes *sizes, size_t axis);             /* 1 for a plain axis */
+bool sizes_known(const Sizes *sizes, size_t axis);                 /* for every tensor */
+void sizes_describe(const Sizes *sizes, size_t axis, Buffer *out); /* "768+2304", known ones */
+/* "n=64M,k=8" piece by piece: the name, and how many lengths (the caller frees them): 0 at the end
+ * or, with a failure set, on a mistake. */
+size_t size_next(const char **at, const char **name, size_t *name_size, int64_t **lengths,
+                 Failure *failure);
+bool sizes_is_rest(const ls_image *image, size_t axis); /* k of `n as (q, k)` */
+int sizes_list(const ls_image *image, size_t axis); /* the axis that counts its tensors, or -1 */
+bool sizes_is_ragged(const ls_image *image, size_t axis);
+bool sizes_counts_tensors(const ls_image *image, size_t axis);
+int parameter_list(const ls_image *image, const ls_image_parameter *parameter); /* or -1 */
+
 /* bind.c: arrays and numbers to a step's parameters. */
+typedef struct ListTensor {
+    char *name, *key; /* as a ListItem has them, or NULL */
+    uint32_t rank;
+    int64_t *shape;
+    size_t offset, bytes; /* in the list's block */
+} ListTensor;
 typedef struct Binding {
     const ls_image_parameter *parameter;
     const char *text; /* VALUE as written; NULL when not given */
     Value value;
-    char *tensor; /* the name of the array in its input file, or NULL */
-    void *device; /* the array's memory; NULL when empty, unbound or rank 0 */
-    size_t bytes;
+    char *tensor;        /* the name of the array in its input file, or NULL */
+    void *device;        /* the array's or list's memory; NULL when empty, unbound or rank 0 */
+    size_t bytes;        /* of elements */
+    size_t held;         /* of memory */
+    ListTensor *tensors; /* of a list that is bound */
+    size_t tensor_count;
     bool bound, wanted; /* wanted: a rank-0 `out` asked for */
 } Binding;
 typedef struct Bindings {
     const Session *session;
-    Binding *items;                  /* one per parameter of the step */
-    int64_t sizes[LS_AXES_MAX];      /* -1: not known */
-    const char *set_by[LS_AXES_MAX]; /* which parameter or option gave the size */
+    Binding *items; /* one per parameter of the step */
+    Sizes sizes;
 } Bindings;
 void bindings_open(const Session *session, Bindings *bindings);
-/* AXIS=LENGTH,... of --size. */
-bool bindings_size(Bindings *bindings, const StringList *sizes, Failure *failure);
 /* A NAME=VALUE word: matched with its parameter and parsed, nothing loaded. */
 bool bindings_parse(Bindings *bindings, const char *word, Failure *failure);
 /* Every parameter that must be given and was not is named in one failure. */
@@ -132,16 +164,19 @@ bool bindings_load(Bindings *bindings, Failure *failure);
 /* Memory for an array parameter from the sizes, bound, its contents undefined; or, for a rank-0
  * `out`, the wish to have it computed. Nothing when it is bound already. */
 bool bindings_allocate(Bindings *bindings, size_t parameter, Failure *failure);
+/* An array or a value; of a list see list_fetch. */
 bool bindings_fetch(Bindings *bindings, size_t parameter, Array *array, Failure *failure);
 void bindings_close(Bindings *bindings);
 /* The index of the parameter, or the count with a failure that suggests one. */
 size_t parameter_find(const ls_image *image, const char *name, size_t size, Failure *failure);
 void parameter_describe(const ls_image *image, const ls_image_parameter *parameter, char *text,
                         size_t capacity); /* "p: f32[n]" */
-/* "n=64M,k=8" piece by piece: the name's length in `name`, the size; false at the end or, with a
- * failure set, on a mistake. */
-bool size_next(const char **at, const char **name, size_t *name_size, int64_t *size,
-               Failure *failure);
+/* list.c: the same for list parameters. */
+bool list_load(Bindings *bindings, Binding *binding, Failure *failure);
+bool list_allocate(Bindings *bindings, Binding *binding, Failure *failure);
+bool list_fetch(const Bindings *bindings, const Binding *binding, size_t tensor, Array *array,
+                Failure *failure);
+void list_close(Binding *binding);
 
 /* traffic.c, traffic_host.c: the traffic-only kernel of `bench`: what the memory can do for the
  * same reads and writes. Contents of arrays that are read stay as they are. */

@@ -160,8 +160,15 @@ bool safetensors_write(const char *path, const Array *const *arrays, size_t coun
                        Failure *failure);
 
 /* value.c: VALUE of `run`, as written on the command line. */
-typedef enum ValueKind { VALUE_NUMBER, VALUE_NPY, VALUE_SAFETENSORS, VALUE_GENERATED } ValueKind;
-typedef struct Value {
+typedef enum ValueKind {
+    VALUE_NUMBER,
+    VALUE_NPY,
+    VALUE_SAFETENSORS,
+    VALUE_GENERATED,
+    VALUE_LIST
+} ValueKind;
+typedef struct Value Value;
+struct Value {
     ValueKind kind;
     const char *text;      /* as written; not owned */
     char *path, *tensor;   /* files; tensor is NULL when not named */
@@ -170,8 +177,10 @@ typedef struct Value {
     uint32_t rank;
     int64_t shape[LS_RANK_MAX];
     uint64_t seed;
-    char *fill; /* the number of `full` */
-} Value;
+    char *fill;   /* the number of `full` */
+    Value *parts; /* of a list, in order; their texts are owned */
+    size_t part_count;
+};
 bool value_parse(const char *text, Value *value, Failure *failure);
 /* Loads or makes the array. `shape` is used by a generator without one. */
 bool value_load(const Value *value, const char *parameter, ls_type type, uint32_t rank,
@@ -179,6 +188,31 @@ bool value_load(const Value *value, const char *parameter, ls_type type, uint32_
 void value_free(Value *value);
 /* A number as one element of `type`: exact for integers, refused when it does not fit. */
 bool number_parse(const char *text, ls_type type, void *element, char *reason, size_t capacity);
+
+/* value_list.c: the tensors of a VALUE for a list. */
+typedef struct ListItem {
+    char *name; /* in its file, or NULL */
+    char *key;  /* what stood for the star of m.safetensors:layer.*, or NULL */
+    ls_type type;
+    uint32_t rank;
+    int64_t *shape;
+    const Value *value;
+    size_t file, tensor; /* of a .safetensors file */
+    Array loaded;        /* from a .npy file */
+} ListItem;
+typedef struct ValueList {
+    ListItem *items;
+    size_t count;
+    TensorFile *files;
+    size_t file_count;
+} ValueList;
+/* `value` outlives the list. A generator without a shape gives one item of rank 0. */
+bool value_list_open(const Value *value, ls_type type, ValueList *list, Failure *failure);
+/* Reads or makes an item; once each. */
+bool value_list_load(ValueList *list, size_t item, const char *parameter, ls_type type,
+                     Array *array, Failure *failure);
+void value_list_close(ValueList *list);
+
 uint64_t random_next(uint64_t *state); /* splitmix64 */
 
 #endif

@@ -16,7 +16,9 @@ typedef struct Output {
     size_t parameter;
     char *path;         /* NULL: printed */
     const char *tensor; /* the name asked for in a .safetensors file, or NULL */
-    Array array;
+    bool list;          /* many arrays, else one */
+    Array *arrays;      /* with their names in the file */
+    size_t count;
     bool written;
 } Output;
 
@@ -47,13 +49,27 @@ static bool parse_target(const char *text, Output *output, const ls_image_parame
         output->tensor = colon + 1;
         output->path = copy_text(text, (size_t)(colon - text));
         const char *name = output->tensor;
-        if (*name && strcmp(name, "__metadata__") != 0 && text_is_utf8(name, strlen(name)))
-            return true;
+        bool good = *name && strcmp(name, "__metadata__") != 0 && text_is_utf8(name, strlen(name));
+        if (good && output->list && !strchr(name, '*')) {
+            fail(failure, STATUS_USAGE,
+                 "-o %s=%s: parameter '%s' is a list, so the name of its tensors needs a * for the "
+                 "name of each",
+                 parameter->name, text, parameter->name);
+            fail_help(failure, "-o %s='%s:%s.*'", parameter->name, output->path, name);
+            return false;
+        }
+        if (good) return true;
         return fail(failure, STATUS_USAGE, "-o %s=%s: '%s' cannot be a tensor's name",
                     parameter->name, text, name);
     }
     output->path = copy_text(text, strlen(text));
     if (ends_with(text, ".safetensors")) return true;
+    if (ends_with(text, ".npy") && output->list) {
+        fail(failure, STATUS_USAGE, "parameter '%s' is a list, and a .npy file holds one array",
+             parameter->name);
+        fail_help(failure, "-o %s=%.*s.safetensors", parameter->name, (int)strlen(text) - 4, text);
+        return false;
+    }
     if (!ends_with(text, ".npy"))
         return fail(failure, STATUS_USAGE,
                     "-o %s=%s: output goes to x.npy, x.safetensors or, printed, to -",
@@ -75,6 +91,7 @@ static bool parse_output(Run *run, const char *text, Failure *failure) {
     if (output->parameter == image->parameter_count) return false;
     run->output_count++;
     const ls_image_parameter *parameter = &image->parameters[output->parameter];
+    output->list = parameter_list(image, parameter) >= 0;
     if (parameter->role == LS_IN)
         return fail(failure, STATUS_USAGE, "parameter '%s' is only read; it has no new value",
                     parameter->name);
@@ -96,7 +113,9 @@ static void choose_outputs(Run *run) {
             const ls_image_parameter *parameter = &image->parameters[i];
             bool chosen = arrays ? parameter->role == LS_OUT && parameter->rank > 0
                                  : parameter->role != LS_IN && parameter->rank == 0;
-            if (chosen) run->outputs[run->output_count++] = (Output){.parameter = i};
+            if (chosen)
+                run->outputs[run->output_count++] =
+                    (Output){.parameter = i, .list = parameter_list(image, parameter) >= 0};
         }
 }
 
@@ -110,29 +129,81 @@ static bool prepare_outputs(Run *run, Failure *failure) {
     return true;
 }
 
-/* The name of an output's tensor: as asked, as in its input file, or its parameter's. */
-static const char *tensor_name(const Run *run, const Output *output) {
-    if (output->tensor) return output->tensor;
+/* The name of an output's tensor, which the caller frees: as asked, as in its input file, or its
+ * parameter's; in a list each star of what was asked stands for the tensor's own. */
+static char *tensor_name(const Run *run, const Output *output, size_t index) {
     const Binding *binding = &run->bindings.items[output->parameter];
-    return binding->tensor ? binding->tensor : binding->parameter->name;
+    const char *asked = output->tensor, *own = binding->tensor ? binding->tensor : NULL;
+    char numbered[400];
+    if (output->list) {
+        const ListTensor *tensor = &binding->tensors[index];
+        own = asked && tensor->key ? tensor->key : tensor->name;
+        snprintf(numbered, sizeof numbered, "%.300s.%04zu", binding->parameter->name, index);
+        if (!own) own = numbered;
+    }
+    if (!own) own = binding->parameter->name;
+    if (!asked) return copy_text(own, strlen(own));
+    if (!output->list) return copy_text(asked, strlen(asked));
+    Buffer name = {0};
+    buffer_puts(&name, "");
+    for (const char *at = asked; *at; at++)
+        if (*at == '*')
+            buffer_puts(&name, own);
+        else
+            buffer_add(&name, at, 1);
+    return name.data;
+}
+
+typedef struct NamedOutput {
+    const char *path;
+    char *name;
+    size_t output;
+} NamedOutput;
+
+static int by_path_and_name(const void *a, const void *b) {
+    const NamedOutput *x = a, *y = b;
+    int order = strcmp(x->path, y->path);
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static bool same_name(const Run *run, const NamedOutput *a, const NamedOutput *b,
+                      Failure *failure) {
+    const NamedOutput *last = a->output > b->output ? a : b;
+    const Output *output = &run->outputs[last->output];
+    fail(failure, STATUS_USAGE, "two outputs would be tensor '%s' of %s", a->name, a->path);
+    const char *name = run->bindings.items[output->parameter].parameter->name;
+    if (output->list)
+        fail_help(failure, "name them: -o %s='%s:%s.*'", name, a->path, name);
+    else
+        fail_help(failure, "name them: -o %s=%s:NAME", name, a->path);
+    return false;
 }
 
 /* Names within one .safetensors file must differ; known once the inputs are loaded, before the run.
  */
 static bool check_tensor_names(const Run *run, Failure *failure) {
+    size_t count = 0;
     for (size_t i = 0; i < run->output_count; i++)
-        for (size_t j = 0; j < i; j++) {
-            const Output *a = &run->outputs[j], *b = &run->outputs[i];
-            if (!a->path || !b->path || strcmp(a->path, b->path) != 0 ||
-                strcmp(tensor_name(run, a), tensor_name(run, b)) != 0)
-                continue;
-            fail(failure, STATUS_USAGE, "two outputs would be tensor '%s' of %s",
-                 tensor_name(run, a), a->path);
-            fail_help(failure, "name them: -o %s=%s:NAME",
-                      run->bindings.items[b->parameter].parameter->name, a->path);
-            return false;
-        }
-    return true;
+        if (run->outputs[i].path)
+            count += run->outputs[i].list
+                         ? run->bindings.items[run->outputs[i].parameter].tensor_count
+                         : 1;
+    NamedOutput *names = memory(count * sizeof *names);
+    size_t used = 0;
+    for (size_t i = 0; i < run->output_count; i++) {
+        const Output *output = &run->outputs[i];
+        size_t tensors = output->list ? run->bindings.items[output->parameter].tensor_count : 1;
+        for (size_t k = 0; output->path && k < tensors; k++)
+            names[used++] = (NamedOutput){output->path, tensor_name(run, output, k), i};
+    }
+    if (used) qsort(names, used, sizeof *names, by_path_and_name);
+    bool good = true;
+    for (size_t i = 1; i < used && good; i++)
+        if (by_path_and_name(&names[i - 1], &names[i]) == 0)
+            good = same_name(run, &names[i - 1], &names[i], failure);
+    for (size_t i = 0; i < used; i++) free(names[i].name);
+    free(names);
+    return good;
 }
 
 /* ---- launching ---- */
@@ -243,18 +314,19 @@ static bool execute(Run *run, Failure *failure) {
 /* ---- results ---- */
 
 static bool write_output(Run *run, size_t first, Failure *failure) {
-    Output *output = &run->outputs[first];
-    const char *path = output->path;
-    if (ends_with(path, ".npy")) return npy_write(path, &output->array, failure);
-    const Array **arrays = memory(run->output_count * sizeof *arrays);
-    size_t count = 0;
+    const char *path = run->outputs[first].path;
+    if (ends_with(path, ".npy")) return npy_write(path, run->outputs[first].arrays, failure);
+    size_t count = 0, most = 0;
+    for (size_t i = first; i < run->output_count; i++) most += run->outputs[i].count;
+    const Array **arrays = memory(most * sizeof *arrays);
     for (size_t i = first; i < run->output_count; i++) {
         Output *other = &run->outputs[i];
         if (!other->path || strcmp(other->path, path) != 0) continue;
-        const char *name = tensor_name(run, other);
-        other->array.name = copy_text(name, strlen(name));
         other->written = true;
-        arrays[count++] = &other->array;
+        for (size_t k = 0; k < other->count; k++) {
+            other->arrays[k].name = tensor_name(run, other, k);
+            arrays[count++] = &other->arrays[k];
+        }
     }
     bool written = safetensors_write(path, arrays, count, failure);
     free(arrays);
@@ -264,8 +336,19 @@ static bool write_output(Run *run, size_t first, Failure *failure) {
 static void print_output(const Run *run, const Output *output) {
     Buffer text = {0};
     const char *name = run->session.image->parameters[output->parameter].name;
-    array_print(&output->array, &text);
-    printf(strchr(text.data, '\n') ? "%s =\n%s\n" : "%s = %s\n", name, text.data);
+    const ListTensor *tensors = run->bindings.items[output->parameter].tensors;
+    for (size_t i = 0; i < output->count; i++) {
+        text.size = 0;
+        array_print(&output->arrays[i], &text);
+        const char *join = strchr(text.data, '\n') ? "\n" : " ";
+        if (output->list && tensors[i].name)
+            printf("%s '%s' =%s%s\n", name, tensors[i].name, join, text.data);
+        else if (output->list)
+            printf("%s %zu =%s%s\n", name, i, join, text.data);
+        else
+            printf("%s =%s%s\n", name, join, text.data);
+    }
+    if (output->count == 0) printf("%s = no tensors\n", name);
     buffer_free(&text);
 }
 
@@ -289,11 +372,24 @@ static const char *json_axis(JsonWriter *json, const char *key, const Array *arr
     return element;
 }
 
+static bool fetch(Run *run, Output *output, Failure *failure) {
+    const Binding *binding = &run->bindings.items[output->parameter];
+    size_t count = output->list ? binding->tensor_count : 1;
+    output->arrays = memory(count * sizeof *output->arrays);
+    for (; output->count < count; output->count++) {
+        Array *array = &output->arrays[output->count];
+        bool good = output->list
+                        ? list_fetch(&run->bindings, binding, output->count, array, failure)
+                        : bindings_fetch(&run->bindings, output->parameter, array, failure);
+        if (!good) return false;
+    }
+    return true;
+}
+
 static bool put_out(Run *run, Failure *failure) {
     for (size_t i = 0; i < run->output_count; i++) {
         Output *output = &run->outputs[i];
-        if (!bindings_fetch(&run->bindings, output->parameter, &output->array, failure))
-            return false;
+        if (!fetch(run, output, failure)) return false;
         if (!output->path && !run->options->json) print_output(run, output);
     }
     for (size_t i = 0; i < run->output_count; i++)
@@ -351,7 +447,12 @@ static void print_json(const Run *run, const ls_step_statistics *step,
     for (size_t i = 0; i < run->output_count; i++) {
         const Output *output = &run->outputs[i];
         const char *name = run->session.image->parameters[output->parameter].name;
-        if (!output->path) json_axis(&json, name, &output->array, 0, output->array.data);
+        if (output->path) continue;
+        if (output->list) json_open(&json, name, '[');
+        for (size_t k = 0; k < output->count; k++)
+            json_axis(&json, output->list ? NULL : name, &output->arrays[k], 0,
+                      output->arrays[k].data);
+        if (output->list) json_close(&json, ']');
     }
     json_close(&json, '}');
     json_close(&json, '}');
@@ -381,11 +482,12 @@ static bool run_step(Run *run, const Invocation *invocation, Failure *failure) {
     for (size_t i = 1; i < invocation->argument_count; i++)
         if (!bindings_parse(&run->bindings, invocation->arguments[i], failure)) return false;
     if (!prepare_outputs(run, failure) || !bindings_complete(&run->bindings, failure) ||
-        !bindings_size(&run->bindings, &run->options->sizes, failure) ||
-        !bindings_load(&run->bindings, failure) || !check_tensor_names(run, failure))
+        !sizes_option(&run->bindings.sizes, &run->options->sizes, failure) ||
+        !bindings_load(&run->bindings, failure))
         return false;
     for (size_t i = 0; i < run->output_count; i++)
         if (!bindings_allocate(&run->bindings, run->outputs[i].parameter, failure)) return false;
+    if (!check_tensor_names(run, failure)) return false;
     session_announce(invocation, &run->session);
     if (!execute(run, failure)) return false;
     if (invocation->common.verbose) say_code(run);
@@ -403,7 +505,8 @@ static int run(const Invocation *invocation) {
     if (status != STATUS_DONE) return status;
     if (!run_step(&run, invocation, &failure)) status = report(&failure);
     for (size_t i = 0; i < run.output_count; i++) {
-        array_free(&run.outputs[i].array);
+        for (size_t k = 0; k < run.outputs[i].count; k++) array_free(&run.outputs[i].arrays[k]);
+        free(run.outputs[i].arrays);
         free(run.outputs[i].path);
     }
     free(run.outputs);
@@ -415,10 +518,12 @@ static int run(const Invocation *invocation) {
 #define OFFSET(member) offsetof(Options, member)
 static const Option run_options[] = {
     {'o', "output", "NAME=FILE", OPTION_LIST, OFFSET(outputs),
-     "write a result: x.npy, x.safetensors, x.safetensors:TENSOR; - prints it"},
+     "write a result: x.npy, x.safetensors, x.safetensors:TENSOR (of a list:\nx.safetensors:m.*); "
+     "- prints it"},
     {0, "repeat", "N", OPTION_COUNT, OFFSET(repeat), "launch N times over the same buffers"},
     {0, "graph", NULL, OPTION_FLAG, OFFSET(graph), "record the launch once and replay it"},
-    {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes), "axes that no argument gives"},
+    {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
+     "axes that no argument gives; of a list t=3,n=1K, or\nn=768+2K for each tensor"},
     {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches and memory"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "the statistics, and what is printed, as JSON"},
 };
@@ -432,6 +537,9 @@ const Command command_run = {
         "an\n"
         "array to be made: zeros(2,3) ones(2,3) full(2,3, 0.5) iota(6) normal(2,3; seed)\n"
         "uniform(2,3; seed); without lengths it takes its shape from the other arguments.\n"
+        "A list of tensors is m.safetensors (all of them, in file order), m.safetensors:GLOB, or\n"
+        "several of the above joined by +; lists are matched by their tensors' names where these\n"
+        "agree, else by order. A list's results keep the names and shapes of its input.\n"
         "Without -o the rank-0 results are printed.",
     .examples =
         "  lockstep run linreg.step x=x.npy y=y.npy w=zeros -o w=w.npy -o loss_sum=-\n"

@@ -2,6 +2,7 @@
  *
  *   0.5   true   data.npy   model.safetensors   model.safetensors:layer.weight
  *   zeros(2,3)   ones(8)   full(2,3, 0.5)   iota(10)   normal(2,3; seed)   uniform(2,3; seed)
+ *   and several joined by + for a list
  *
  * A generator without parentheses takes its parameter's shape from the other arrays. The random
  * numbers of `normal` and `uniform` are the same on every machine. */
@@ -363,6 +364,30 @@ static bool is_list(const char *text) {
     }
 }
 
+static bool parse_list(const char *text, Value *value, Failure *failure) {
+    const char *part = text;
+    int depth = 0;
+    value->kind = VALUE_LIST;
+    for (const char *at = text;; at++) {
+        if (*at == '(') depth++;
+        if (*at == ')') depth--;
+        if (*at && (*at != '+' || depth > 0)) continue;
+        value->parts = memory_grow(value->parts, value->part_count + 1, sizeof *value->parts);
+        char *own = copy_text(part, (size_t)(at - part));
+        Value *parsed = &value->parts[value->part_count];
+        if (!value_parse(own, parsed, failure)) {
+            free(own);
+            return false;
+        }
+        value->part_count++;
+        if (parsed->kind == VALUE_GENERATED && !parsed->has_shape)
+            return fail(failure, STATUS_USAGE,
+                        "in the list %s, %s needs its lengths, as in zeros(2,3)", text, own);
+        if (!*at) return true;
+        part = at + 1;
+    }
+}
+
 bool value_parse(const char *text, Value *value, Failure *failure) {
     bool negative, huge;
     uint64_t magnitude;
@@ -371,8 +396,7 @@ bool value_parse(const char *text, Value *value, Failure *failure) {
     if (integer_parse(text, &negative, &magnitude, &huge) || float_parse(text, &number) ||
         strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
         return true;
-    if (is_list(text) && access(text, F_OK) != 0)
-        return fail(failure, STATUS_USAGE, "%s: lists need a ragged axis, not supported yet", text);
+    if (is_list(text) && access(text, F_OK) != 0) return parse_list(text, value, failure);
     size_t word = strcspn(text, "(");
     const Generator *generator = find_generator(text, word);
     bool good = generator ? parse_generator(text, generator, text + word, value, failure)
@@ -400,6 +424,11 @@ void value_free(Value *value) {
     free(value->path);
     free(value->tensor);
     free(value->fill);
+    for (size_t i = 0; i < value->part_count; i++) {
+        free((char *)(uintptr_t)value->parts[i].text);
+        value_free(&value->parts[i]);
+    }
+    free(value->parts);
     *value = (Value){0};
 }
 
@@ -438,8 +467,8 @@ static bool generate(const Value *value, const char *parameter, ls_type type, ui
 }
 
 /* Which tensor of the file is meant; more than one would be a list. */
-static bool choose_tensor(const TensorFile *file, const Value *value, size_t *chosen,
-                          Failure *failure) {
+static bool choose_tensor(const TensorFile *file, const Value *value, const char *parameter,
+                          size_t *chosen, Failure *failure) {
     size_t matches = 0;
     Buffer names = {0};
     for (size_t i = 0; i < file->count; i++) {
@@ -461,8 +490,8 @@ static bool choose_tensor(const TensorFile *file, const Value *value, size_t *ch
         fail_help(failure, file->count ? "it has %s" : "it has none", names.data);
     } else if (matches > 1) {
         fail(failure, STATUS_USAGE,
-             "%s stands for a list of %zu tensors; lists need a ragged axis, not supported yet",
-             value->text, matches);
+             "%s stands for a list of %zu tensors, and parameter '%s' is one array", value->text,
+             matches, parameter);
         fail_help(failure, "name one of them, %s:NAME; it has %s", file->path, names.data);
     }
     buffer_free(&names);
@@ -474,10 +503,14 @@ bool value_load(const Value *value, const char *parameter, ls_type type, uint32_
     if (value->kind == VALUE_GENERATED)
         return generate(value, parameter, type, rank, shape, array, failure);
     if (value->kind == VALUE_NPY) return npy_read(value->path, array, failure);
+    if (value->kind == VALUE_LIST)
+        return fail(failure, STATUS_USAGE,
+                    "%s is a list of %zu tensors, and parameter '%s' is one array", value->text,
+                    value->part_count, parameter);
     TensorFile file;
     size_t chosen = 0;
     if (!safetensors_open(value->path, &file, failure)) return false;
-    bool loaded = choose_tensor(&file, value, &chosen, failure) &&
+    bool loaded = choose_tensor(&file, value, parameter, &chosen, failure) &&
                   safetensors_read(&file, chosen, array, failure);
     safetensors_close(&file);
     return loaded;
