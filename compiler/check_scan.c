@@ -123,7 +123,9 @@ static bool check_round(Checker *c, const Node *expression, Symbol *acc, Typed *
 
 static Typed *find_scan(Checker *c, const Node *node, const Scan *scan, Symbol *acc, Typed *init) {
     const Node *expression = node->first->next->next;
-    Typed *now = running_value(c, init->type, init->axes, acc->range), *body;
+    /* a rank-0 f64 follows the arrays that it meets */
+    int start = init->type == TYPE_F64 && init->axes == 0 ? TYPE_FLOAT : init->type;
+    Typed *now = running_value(c, start, init->axes, acc->range), *body;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         if (!check_round(c, expression, acc, now, &body)) return &c->error;
         Typed *ends[2] = {init, body};
