@@ -36,8 +36,7 @@ void emit_find_streams(Emitter *e) {
         const PhaseStore *store = &e->phase->stores[i];
         bool read = false;
         for (size_t p = 0; p < e->plan->phase_count; p++)
-            read |= plan_value_reads(e->plan, &e->plan->phases[p], store->array) ||
-                    plan_gathers(e->plan, &e->plan->phases[p], store->array);
+            read |= plan_reads(e->plan, &e->plan->phases[p], store->array);
         if (read || store->level != LEVEL_ELEMENT || store->kind == STORE_ADD) continue;
         static const char *const suffixes[] = {"block", "to", NULL};
         e->block_name[store->array] = emit_stem(e, e->field_name[store->array], suffixes);

@@ -128,7 +128,7 @@ static void count_kernel(Report *r, KernelReport *kernel) {
         double elements = plan_elements(phase->outer | phase->inner, r->sizes);
         for (uint32_t a = 0; a < r->plan->array_count; a++) {
             double bytes = plan_array_bytes(&r->plan->arrays[a], r->sizes);
-            if (plan_value_reads(r->plan, phase, a)) kernel->read += bytes;
+            kernel->read += plan_read_bytes(r->plan, phase, a, r->sizes);
             if (phase_writes(phase, a)) kernel->written += bytes;
         }
         double partial = partial_bytes(r, phase);
@@ -161,12 +161,15 @@ static void count_all(Report *r) {
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
     for (uint32_t a = 0; a < r->plan->function->parameter_count; a++) {
-        bool read = false, written = false;
+        bool written = false;
+        double most = 0;
         for (size_t p = 0; p < r->plan->phase_count; p++) {
-            read |= plan_value_reads(r->plan, &r->plan->phases[p], a);
+            double read = plan_read_bytes(r->plan, &r->plan->phases[p], a, r->sizes);
+            if (read > most) most = read;
             written |= phase_writes(&r->plan->phases[p], a);
         }
-        r->minimum += (double)(read + written) * plan_array_bytes(&r->plan->arrays[a], r->sizes);
+        if (written) most += plan_array_bytes(&r->plan->arrays[a], r->sizes);
+        r->minimum += most;
     }
     for (uint32_t i = 0; i < variant->temporary_count; i++)
         r->temporary += extent(r, &variant->temporaries[i].bytes);
@@ -180,7 +183,7 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
         bool used = false;
         for (size_t p = kernel->first; p < kernel->first + kernel->count; p++)
             used |= writes ? phase_writes(&r->plan->phases[p], a)
-                           : plan_value_reads(r->plan, &r->plan->phases[p], a);
+                           : plan_reads(r->plan, &r->plan->phases[p], a);
         if (!used) continue;
         text_puts(&r->out, separator);
         if (json)
@@ -377,7 +380,7 @@ static void print_dot(Report *r) {
             bool reads = false, writes = false;
             for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count;
                  p++) {
-                reads |= plan_value_reads(r->plan, &r->plan->phases[p], a);
+                reads |= plan_reads(r->plan, &r->plan->phases[p], a);
                 writes |= phase_writes(&r->plan->phases[p], a);
             }
             if (reads && writes)

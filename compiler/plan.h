@@ -106,6 +106,10 @@ Literals plan_literal(size_t condition, bool holds);
 /* The operands that the phase needs to compute a value: none of one it reads, not the source of a
  * gather, not the running value of a scan. */
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);
+bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array); /* either */
+/* How many bytes of it: all that it walks over, and of what is gathered an element for each read.
+ */
+double plan_read_bytes(const Plan *plan, const Phase *phase, uint32_t array, const int64_t *sizes);
 /* Bytes of an array's elements visited once; `sizes` by axis. */
 double plan_array_bytes(const Array *array, const int64_t *sizes);
 /* A reduction as the language spells it. */
