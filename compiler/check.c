@@ -391,6 +391,7 @@ void check_step(Checker *c, Item *item) {
     c->step = step;
     c->body = &step->body;
     c->block = &step->block;
+    c->draws = &step->body.draw_count;
     c->when = NULL;
     scope_open(&c->closed, c->arena, NULL);
     c->call = NULL;
@@ -416,6 +417,7 @@ void check_step(Checker *c, Item *item) {
     c->step = outer.step;
     c->body = outer.body;
     c->block = outer.block;
+    c->draws = outer.draws;
     c->when = outer.when;
     c->closed = outer.closed;
     c->call = outer.call;
@@ -505,6 +507,7 @@ Module *module_read(Compiler *compiler, const char *path, const char *text, size
     Checker *c = arena_alloc(arena, sizeof *c);
     *c = (Checker){.compiler = compiler, .arena = arena, .names = &names};
     c->body = &c->outside;
+    c->draws = &c->outside.draw_count;
     c->error = (Typed){.kind = TYPED_ERROR, .type = TYPE_NONE, .storage = TYPE_NONE};
     builtins_open(c);
     Unit *main = units_read(c, path, text, size);

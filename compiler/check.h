@@ -1,7 +1,8 @@
 /* check.h: what the files of the checker share. check.c has items and statements,
  * check_axes.c axes, their sizes and indices, check_expression.c names and operators, check_call.c
  * functions, check_reduce.c reductions, check_index.c x[b, i], check_scan.c scan and cumsum,
- * check_grad.c derivatives, check_when.c `when`, convert.c types and constants, scope.c names. */
+ * check_grad.c derivatives, check_when.c `when`, check_random.c draws, convert.c types and
+ * constants, scope.c names. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -129,6 +130,7 @@ struct Checker {
     Step *step;   /* NULL outside of steps */
     Body *body;
     Block *block;         /* of statements, here */
+    uint32_t *draws;      /* how many there are so far, in the step or fn that writes them */
     const When *when;     /* around this */
     Scope closed;         /* names of branches that are closed */
     Body outside;         /* of what stands in no step and no fn */
@@ -256,6 +258,10 @@ void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope)
  * false after an error. */
 bool prepare_backward(Checker *c, Item *item);
 void check_backward_body(Checker *c, const Item *item);
+
+/* check_random.c */
+CheckCall check_draw, check_bernoulli, check_stochastic;
+AxisSet draw_axes(const Checker *c); /* of a draw that names none */
 
 /* check_when.c */
 void check_when(Checker *c, const Statement *s);

@@ -12,7 +12,7 @@
 /* ---- the functions of the language ---- */
 
 static CheckCall check_test, check_bits, check_shift, check_pow, check_lerp, check_float_bits,
-    check_from_bits, check_stop_gradient, check_later;
+    check_from_bits, check_stop_gradient;
 
 static const Builtin builtins[] = {
 #define X(name, handler, least, most, f64, op) {#name, check_##handler, least, most, f64, OP_##op},
@@ -177,10 +177,6 @@ static Typed *check_stop_gradient(Checker *c, const Node *node, const Builtin *b
     return typed_op(c, OP_STOP_GRADIENT, type, a, NULL, NULL, 0, node->range);
 }
 
-static Typed *check_later(Checker *c, const Node *node, const Builtin *builtin) {
-    return not_supported(c, node->range, arena_printf(c->arena, "`%s` is", builtin->name));
-}
-
 /* ---- casts ---- */
 
 /* f32(x), bf16(x): conversion to a compute type; to a storage type, the rounding without the store.
@@ -220,7 +216,8 @@ static Instance *find_instance(Checker *c, const Item *fn, const Step *step, Typ
     Instance *i = c->buckets[hash & (c->bucket_count - 1)];
     for (; i; i = i->chain) {
         if (i->hash != hash || i->fn != fn || i->step != step) continue;
-        bool same = true;
+        bool same =
+            i->body.draw_count == 0 || (i->drawn_in == c->step && i->drawn_over == draw_axes(c));
         for (size_t a = 0; a < fn->parameter_count && same; a++)
             same = same_argument(i->arguments[a], arguments[a]);
         if (same) return i;
@@ -281,12 +278,14 @@ static void check_instance(Checker *c, Instance *instance) {
     Scope scope, *outer_scope = c->scope;
     Body *outer_body = c->body;
     Step *outer_step = c->step;
+    uint32_t *outer_draws = c->draws;
     const Item *fn = instance->fn;
     Unit *outer_unit = c->unit;
     c->unit = fn->unit;
     scope_open(&scope, c->arena, &c->unit->constants);
     c->scope = &scope;
     c->body = &instance->body;
+    c->draws = &instance->body.draw_count;
     c->instance = instance;
     uint32_t number = 0;
     for (const Entry *entry = fn->parameters; entry; entry = entry->next) {
@@ -301,6 +300,7 @@ static void check_instance(Checker *c, Instance *instance) {
     c->instance = instance->caller;
     c->unit = outer_unit;
     c->step = outer_step;
+    c->draws = outer_draws;
     c->body = outer_body;
     c->scope = outer_scope;
 }
@@ -310,6 +310,8 @@ static Instance *new_instance(Checker *c, const Item *fn, const Step *step, Type
     Instance *instance = arena_alloc(c->arena, sizeof *instance);
     *instance = (Instance){.fn = fn,
                            .step = step,
+                           .drawn_in = c->step,
+                           .drawn_over = draw_axes(c),
                            .arguments = arguments,
                            .call = call,
                            .caller = c->instance,
@@ -368,12 +370,15 @@ Typed *call_fn_on(Checker *c, const Node *node, const Item *fn, Typed **argument
         fine &= !is_error(arguments[i]);
     }
     Instance *instance = instance_for(c, node, fn, arguments);
+    uint32_t first_draw = *c->draws;
+    if (instance) *c->draws += instance->body.draw_count;
     if (!instance || !fine || is_error(instance->result)) return &c->error;
     const Typed *result = instance->result;
     if (is_constant(result)) return typed_constant(c, result->type, result->payload, node->range);
     Typed *value = typed_new(c, TYPED_CALL, result->type, result->axes, node->range);
     value->storage = result->storage;
     value->running = result->running;
+    value->payload = first_draw;
     value->instance = instance;
     value->arguments = arguments;
     return value;

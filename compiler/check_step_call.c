@@ -422,11 +422,14 @@ static void check_inside(Checker *c, Call *call, Scope *scope) {
                      .outer = c->call};
     Scope *outer_scope = c->scope;
     Unit *outer_unit = c->unit;
+    uint32_t *outer_draws = c->draws, draws = 0;
     c->scope = scope;
+    c->draws = &draws;
     c->unit = call->item->unit;
     c->call = &here;
     check_body(c, call->item);
     c->call = here.outer;
+    c->draws = outer_draws;
     c->unit = outer_unit;
     c->scope = outer_scope;
 }

@@ -120,7 +120,7 @@ Typed *typed_cast(Checker *c, Typed *a, int type) {
 Typed *typed_convert(Checker *c, Typed *a, Type type) {
     Type compute = type_info[type].compute;
     bool narrow = compute != type, narrow_float = narrow && type_info[type].class == 'F';
-    if (is_error(a)) return a;
+    if (is_error(a) || (narrow_float && a->storage == type)) return a;
     if (narrow_float && a->type == TYPE_INTEGER) a = typed_cast(c, a, TYPE_FLOAT);
     if (narrow_float && real_type(a->type) == TYPE_F64)
         a = typed_op(c, OP_TO_ODD, TYPE_F32, a, NULL, NULL, 0, a->range);

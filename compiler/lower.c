@@ -15,11 +15,13 @@ enum { VALUES_MAX = 1 << 16 };
 typedef struct Frame {
     ValueId *values, *lets; /* by id and number; 0: not lowered yet */
     const ValueId *arguments;
+    uint32_t draws; /* in the step, before this */
 } Frame;
 
 typedef struct Inlined {
     const Instance *instance;
     const ValueId *arguments;
+    uint32_t draws;
     ValueId result;
     struct Inlined *chain;
 } Inlined;
@@ -76,11 +78,12 @@ static size_t hash_call(const Instance *instance, const ValueId *arguments) {
     return (size_t)hash;
 }
 
-static Inlined *find_inlined(Lowering *l, const Instance *instance, const ValueId *arguments) {
+static Inlined *find_inlined(Lowering *l, const Instance *instance, const ValueId *arguments,
+                             uint32_t draws) {
     if (l->bucket_count == 0) return NULL;
     size_t bucket = hash_call(instance, arguments) & (l->bucket_count - 1);
     for (Inlined *i = l->buckets[bucket]; i; i = i->chain) {
-        bool same = i->instance == instance;
+        bool same = i->instance == instance && i->draws == draws;
         for (size_t a = 0; same && a < instance->fn->parameter_count; a++)
             same = i->arguments[a] == arguments[a];
         if (same) return i;
@@ -120,11 +123,13 @@ static ValueId lower_call(Lowering *l, Frame *frame, const Typed *call) {
     for (size_t i = 0; i < count; i++) /* a constant is part of the instance */
         if (call->arguments[i]->kind != TYPED_CONSTANT)
             arguments[i] = lower(l, frame, call->arguments[i]);
-    const Inlined *known = find_inlined(l, instance, arguments);
+    uint32_t draws = instance->body.draw_count ? frame->draws + (uint32_t)call->payload : 0;
+    const Inlined *known = find_inlined(l, instance, arguments, draws);
     if (known) return known->result;
     Frame inner = open_frame(l, &instance->body, arguments);
+    inner.draws = draws;
     ValueId result = lower(l, &inner, instance->result);
-    add_inlined(l, (Inlined){instance, arguments, result, NULL});
+    add_inlined(l, (Inlined){instance, arguments, draws, result, NULL});
     return result;
 }
 
@@ -153,6 +158,39 @@ static ValueId with_axes(Lowering *l, ValueId value, const Typed *a) {
     return ir_broadcast(l->f, value, a->axes);
 }
 
+static ValueId product_of_sizes(Function *f, AxisSet axes, ValueId product) {
+    for (uint32_t a = 0; a < f->axis_count; a++)
+        if (axes >> a & 1) product = ir_op(f, OP_MUL, product, ir_size(f, a), 0);
+    return product;
+}
+
+/* Where the element of a draw stands. What is bound may be a part of larger arrays, and its draws
+ * are those of the whole: of a list every tensor has its own number, and its elements theirs; a
+ * step without lists is a tensor by itself. What a step with a list draws per tensor, or once for
+ * all of it, is tensor 0. */
+static ValueId draw_place(Function *f, AxisSet over, ValueId *tensor) {
+    int ragged = ir_list_axis(f, over), list = ir_list_axis(f, ir_all_axes(f));
+    ValueId first = ir_leaf(f, OP_FIRST, TYPE_I64, 0, 0), element;
+    *tensor = list < 0 ? first : ir_constant(f, TYPE_I64, 0);
+    if (ragged >= 0) {
+        over &= ~((AxisSet)1 << ragged);
+        *tensor = ir_op(f, OP_ADD, first, ir_index(f, (uint32_t)ragged), 0);
+    }
+    element = ir_position(f, over);
+    if (over == 0) return element;
+    if (ragged >= 0 || list < 0)
+        return ir_op(f, OP_ADD, ir_leaf(f, OP_FIRST, TYPE_I64, 0, 1), element, 0);
+    if (__builtin_ctz(over) != list) return element;
+    return ir_op(f, OP_ADD, product_of_sizes(f, over & (over - 1), first), element, 0);
+}
+
+static ValueId draw(Lowering *l, const Frame *frame, const Typed *a, const ValueId keys[2]) {
+    ValueId tensor, element = draw_place(l->f, (AxisSet)a->payload, &tensor);
+    uint32_t ordinal = frame->draws + (uint32_t)(a->payload >> 32);
+    ValueId key = ir_random_key(l->f, keys[0], keys[1], tensor, ordinal);
+    return ir_op(l->f, (Op)a->op, key, element, 0);
+}
+
 static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     Function *f = l->f;
     Op op = (Op)a->op;
@@ -170,6 +208,10 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
         return ir_scan(f, args[0], args[1], args[2], (uint32_t)a->payload & (SCAN_REVERSE - 1),
                        a->payload & SCAN_REVERSE);
     if (op == OP_BROADCAST) return ir_broadcast(f, args[0], a->axes);
+    if (op == OP_RANDOM_BITS || op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL)
+        return draw(l, frame, a, args);
+    if (op == OP_ROUND_STOCHASTIC)
+        return ir_round_stochastic(f, (Type)a->payload, args[0], args[1]);
     if (op == OP_CAST) return ir_cast(f, (Type)a->type, args[0]);
     if (op == OP_ROUND_TO) return ir_round_to(f, (Type)a->payload, args[0]);
     if (op_info[op].flags & OP_REDUCTION) {

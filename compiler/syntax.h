@@ -207,6 +207,7 @@ typedef struct Typed {
 typedef struct Body {
     uint32_t typed_count, let_count;
     uint32_t level, deepest;
+    uint32_t draw_count;
 } Body;
 
 struct Let {
@@ -220,7 +221,9 @@ struct Let {
 /* A fn for one set of argument types, axes and constants. */
 struct Instance {
     const Item *fn;
-    const void *step; /* the axes are of this step; NULL where no argument has any */
+    const void *step;     /* the axes are of this step; NULL where no argument has any */
+    const void *drawn_in; /* where it draws: the step, and the axes of draws that name none */
+    AxisSet drawn_over;
     Typed **arguments;
     Typed *result;
     Body body;

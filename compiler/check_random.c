@@ -1,0 +1,116 @@
+/* check_random.c: random numbers, and rounding by them.
+ *
+ * A draw is known by its keys, its ordinal and its axes. The ordinal counts the draws of the step
+ * that writes them, in source order: those of a fn count where it is called, behind those in its
+ * arguments; a step that is called, or derived by `backward`, counts its own from 0 as it does
+ * alone. */
+#include "compiler.h"
+#include "syntax.h"
+#include "check.h"
+
+#include <string.h>
+
+AxisSet draw_axes(const Checker *c) {
+    if (!c->step) return 0;
+    return c->call ? c->call->axes : all_axes(c);
+}
+
+/* The axes of a draw: those named, or all of the step. False after an error. */
+static bool named_axes(Checker *c, const Node *node, const Builtin *builtin, AxisSet *axes) {
+    AxisSet listed = 0;
+    bool fine = true;
+    *axes = draw_axes(c);
+    if (!node->has_brackets) return true;
+    for (const Node *name = node->brackets; name; name = name->next) {
+        const Symbol *axis = find_axis(c, name, builtin->name);
+        fine &= axis && add_listed(c, axis->number, name->range, &listed);
+    }
+    for (const Node *name = node->brackets; name && fine; name = name->next)
+        fine &= require_parents(c, listed, scope_find(c->scope, name->name)->number, name->range);
+    *axes = with_blocks(c, listed);
+    return fine;
+}
+
+/* A rank-0 integer, as i64. */
+static Typed *check_key(Checker *c, Typed *key, const Builtin *builtin) {
+    const char *what = arena_printf(c->arena, "the key of `%s`", builtin->name);
+    if (is_error(key)) return key;
+    if (key->axes) {
+        if (complain(c, ERROR_KEY_RANK, key->range, builtin->name, describe(c, key)))
+            diagnose_help(c->compiler, "a draw differs by element without it: `%s(seed, step)`",
+                          builtin->name);
+        return &c->error;
+    }
+    if (unify(c, &key, 1, ACCEPT_INT, (Range){0}, what) == TYPE_NONE) return &c->error;
+    return typed_cast(c, key, TYPE_I64);
+}
+
+/* The draw that `node` asks for with the keys that begin at `first`. */
+static Typed *draw(Checker *c, const Node *node, const Builtin *builtin, Typed **keys,
+                   uint32_t ordinal, int type) {
+    AxisSet axes;
+    bool alone = c->instance && c->instance->call.file == 0; /* a fn that nobody calls */
+    if (!c->step) {
+        if (!alone) complain(c, ERROR_NOT_CONSTANT, node->range);
+        return &c->error;
+    }
+    Typed *seed = check_key(c, keys[0], builtin);
+    Typed *step =
+        keys[1] ? check_key(c, keys[1], builtin) : typed_constant(c, TYPE_I64, 0, node->range);
+    if (!named_axes(c, node, builtin, &axes) || is_error(seed) || is_error(step)) return &c->error;
+    Typed *value = typed_new(c, TYPED_OP, type, with_parents(c, axes), node->range);
+    value->op = (uint8_t)builtin->op;
+    value->args[0] = seed;
+    value->args[1] = step;
+    value->payload = (uint64_t)ordinal << 32 | axes;
+    return value;
+}
+
+Typed *check_draw(Checker *c, const Node *node, const Builtin *builtin) {
+    Typed *keys[2] = {0};
+    uint32_t ordinal = (*c->draws)++;
+    if (!check_arguments(c, node, builtin, keys)) return &c->error;
+    return draw(c, node, builtin, keys, ordinal,
+                builtin->op == OP_RANDOM_BITS ? TYPE_U32 : TYPE_F32);
+}
+
+/* bernoulli(p, ...) = uniform(...) < p */
+Typed *check_bernoulli(Checker *c, const Node *node, const Builtin *builtin) {
+    Typed *arguments[3] = {0};
+    uint32_t ordinal = (*c->draws)++;
+    if (!check_arguments(c, node, builtin, arguments)) return &c->error;
+    Typed *operands[2] = {draw(c, node, builtin, arguments + 1, ordinal, TYPE_F32), arguments[0]};
+    if (is_error(operands[0])) return &c->error;
+    int type = unify(c, operands, 2, ACCEPT_FLOAT, (Range){0}, "`bernoulli`");
+    if (type == TYPE_NONE) return &c->error;
+    return typed_op(c, OP_LT, TYPE_BOOL, operands[0], operands[1], NULL, 0, node->range);
+}
+
+/* bf16_stochastic(x, r): the neighbour of x that the bits r choose. */
+Typed *check_stochastic(Checker *c, const Node *node, const Builtin *builtin) {
+    Typed *arguments[2];
+    const char *what = arena_printf(c->arena, "`%s`", builtin->name);
+    size_t length = strcspn(builtin->name, "_");
+    Type storage = TYPE_BOOL;
+    for (int t = 0; t < TYPE_COUNT; t++)
+        if (strlen(type_info[t].name) == length &&
+            strncmp(type_info[t].name, builtin->name, length) == 0)
+            storage = (Type)t;
+    if (node->has_brackets) {
+        complain(c, ERROR_NO_AXES_HERE, node->at, builtin->name);
+        return &c->error;
+    }
+    if (!check_arguments(c, node, builtin, arguments)) return &c->error;
+    if (unify(c, &arguments[0], 1, ACCEPT_FLOAT, (Range){0}, what) == TYPE_NONE) return &c->error;
+    Typed *x = typed_cast(c, arguments[0], TYPE_F32);
+    const char *target = arena_printf(c->arena, "the u32 of random bits that %s takes", what);
+    Typed *bits = convert_argument(c, arguments[1], TYPE_U32, target);
+    if (is_error(x) || is_error(bits)) return &c->error;
+    Typed *value = typed_new(c, TYPED_OP, TYPE_F32, x->axes | bits->axes, node->range);
+    value->op = OP_ROUND_STOCHASTIC;
+    value->args[0] = x;
+    value->args[1] = bits;
+    value->payload = storage;
+    value->storage = (uint8_t)storage;
+    return value;
+}
