@@ -109,6 +109,7 @@ static bool check_target(Checker *c, const Item *item, const Entry *target) {
             diagnose_note(c->compiler, forward->at, "`%s` is declared here", forward->name->text);
         return false;
     }
+    if (!entry->type) return false; /* that is reported */
     if (entry->role != LS_IN || !is_float(entry)) {
         const char *what = entry->role != LS_IN ? "an `out`" : entry->type->text;
         if (complain(c, ERROR_BACKWARD_TARGET, target->range, target->name->text, what))
