@@ -10,14 +10,23 @@
  *
  * An adjoint may lack axes of its value: it is the same along them. Where an operand lacks axes of
  * the result its adjoint is the sum over them: over those along which it varies a SUM, and for the
- * others a multiplication by their size. */
+ * others a multiplication by their size. Axes that hang on others are summed over first.
+ *
+ * A scan y[k] = body(y[k - 1]) has the adjoint l[k] = d[k] + g[k + 1] l[k + 1], itself a scan the
+ * other way, where g is the derivative of the body by the running value; the body's operands get
+ * theirs from l. A running value lives in its scan, so here the value before, read from y, stands
+ * for it (`outside`). */
 #include "compiler.h"
+
+#include <math.h>
 
 typedef struct Derivation {
     Function *f;
     const Formula *(*formulas)[3]; /* by operation: its derivatives, once read */
     bool *depends;                 /* by value: whether it varies with the target */
     ValueId *adjoint;              /* by value: the sum so far, or 0 */
+    ValueId *outside; /* by value: what it is without the running value, or 0: itself */
+    size_t count;     /* of those three */
 } Derivation;
 
 static bool is_float(const Function *f, ValueId id) {
@@ -82,8 +91,6 @@ static const Rule rules[OP_COUNT] = {
     [OP_REDUCE_MAX] = derive_extreme, [OP_LOGSUMEXP] = derive_logsumexp,
 };
 
-/* ---- one GRAD ---- */
-
 /* The formula of ops.def for operand i; NULL where the derivative is 0 or is a rule above. */
 static const Formula *formula_of(Derivation *g, Op op, int i) {
     const char *text = op_info[op].derivative;
@@ -95,54 +102,320 @@ static const Formula *formula_of(Derivation *g, Op op, int i) {
     return zero ? NULL : formula;
 }
 
-static bool passes(Derivation *g, ValueId id, int i) {
-    const Value *v = &g->f->values[id];
-    return v->arg[i] && g->depends[v->arg[i]] && (rules[v->op] || formula_of(g, (Op)v->op, i));
+static ValueId outside(const Derivation *g, ValueId id) {
+    return id < g->count && g->outside[id] ? g->outside[id] : id;
 }
 
-static void find_dependents(Derivation *g, ValueId target, ValueId last) {
-    g->depends[target] = true;
-    for (ValueId id = target + 1; id <= last; id++)
-        for (int i = 0; i < 3 && is_float(g->f, id); i++) g->depends[id] |= passes(g, id, i);
-}
-
-/* What `id`, whose adjoint is d, adds to the adjoint of its operand i, over the axes of id and of
- * i. */
+/* What an elementwise operation or a reduction, whose adjoint is d, adds to the adjoint of its
+ * operand i, over the axes of both. */
 static ValueId contribution(Derivation *g, ValueId id, int i, ValueId d) {
     Value v = g->f->values[id];
     if (rules[v.op]) return rules[v.op](g, id, d);
-    ValueId names[26] = {['a' - 'a'] = v.arg[0],
-                         ['b' - 'a'] = v.arg[1],
-                         ['c' - 'a'] = v.arg[2],
+    ValueId names[26] = {['a' - 'a'] = outside(g, v.arg[0]),
+                         ['b' - 'a'] = outside(g, v.arg[1]),
+                         ['c' - 'a'] = outside(g, v.arg[2]),
                          ['d' - 'a'] = d,
-                         ['r' - 'a'] = id};
+                         ['r' - 'a'] = outside(g, id)};
     return formula_build(g->f, formula_of(g, (Op)v.op, i), names, (Type)v.type);
 }
 
-/* The sum over axes that an operand lacks. */
-static ValueId sum_over(Derivation *g, ValueId c, AxisSet missing) {
-    Function *f = g->f;
-    AxisSet varying = missing & f->values[c].axes, same = missing & ~f->values[c].axes;
+/* ---- sums ---- */
+
+static ValueId times_size(Function *f, ValueId c, uint32_t axis) {
+    return ir_op(f, OP_MUL, c, ir_cast(f, (Type)f->values[c].type, ir_size(f, axis)), 0);
+}
+
+/* The sum over axes of which none hangs on another but k on its q. */
+static ValueId sum_over_level(Function *f, ValueId c, AxisSet missing) {
+    AxisSet axes = f->values[c].axes, varying = missing & axes, same = missing & ~axes;
+    for (uint32_t axis = 0; axis < f->axis_count; axis++) {
+        const Axis *row = &f->axes[axis];
+        bool rest = (same >> axis & 1) && row->whole >= 0 && f->axes[row->whole].rest == (int)axis;
+        if (!rest || !(varying >> row->parent & 1)) continue;
+        c = times_size(f, c, axis); /* block by block: the last may be short */
+        same &= ~((AxisSet)1 << axis);
+    }
     if (varying) c = ir_reduce(f, OP_SUM, c, varying);
     ValueId times = 0;
     for (uint32_t axis = 0; axis < f->axis_count; axis++) {
+        const Axis *row = &f->axes[axis];
         if (!(same >> axis & 1)) continue;
-        ValueId size = ir_size(f, axis);
+        uint32_t of = axis;
+        if (row->whole >= 0 && f->axes[row->whole].block == (int)axis &&
+            (same >> f->axes[row->whole].rest & 1)) {
+            of = (uint32_t)row->whole; /* q and k together */
+            same &= ~((AxisSet)1 << f->axes[of].rest);
+        }
+        ValueId size = ir_size(f, of);
         times = times ? ir_op(f, OP_MUL, times, size, 0) : size;
     }
     return times ? ir_op(f, OP_MUL, c, ir_cast(f, (Type)f->values[c].type, times), 0) : c;
 }
 
+/* The sum over axes that an operand lacks. */
+static ValueId sum_over(Function *f, ValueId c, AxisSet missing) {
+    AxisSet parents = 0;
+    for (uint32_t axis = 0; axis < f->axis_count; axis++) {
+        int parent = f->axes[axis].parent;
+        if (((missing | f->values[c].axes) >> axis & 1) && parent >= 0 && f->axes[parent].whole < 0)
+            parents |= missing & (AxisSet)1 << parent;
+    }
+    if (missing & ~parents) c = sum_over_level(f, c, missing & ~parents);
+    return parents ? sum_over_level(f, c, parents) : c;
+}
+
+static ValueId reduce_list(Function *f, Op op, ValueId a) {
+    AxisSet axes = f->values[a].axes;
+    int list = ir_list_axis(f, axes);
+    AxisSet outer = list >= 0 ? (AxisSet)1 << list : 0;
+    if (axes & ~outer) a = ir_reduce(f, op, a, axes & ~outer);
+    return outer ? ir_reduce(f, op, a, outer) : a;
+}
+
+/* ---- gathers ----
+ * y = x[i, j ...]. Where an index is its own coordinate plus or minus something, or something less
+ * its own coordinate, an element of x goes to one coordinate of y, which the inverse index names.
+ * The other indices pick it: if index(a) == i then d else 0. Where an index varies along axes that
+ * x lacks, elements of y add up: in fixed point, which no order changes. */
+
+/* The index of y's element that reads x's element `own` along the axis, when `index` is such; or 0.
+ */
+static ValueId inverse_index(Function *f, ValueId index, uint32_t axis, AxisSet listed, AxisSet x) {
+    ValueId own = ir_index(f, axis);
+    Value v = f->values[index];
+    if (index == own) return own;
+    if (v.op != OP_ADD && v.op != OP_SUB) return 0;
+    ValueId other = v.arg[0] == own ? v.arg[1] : v.arg[1] == own ? v.arg[0] : 0;
+    if (other == 0 || (f->values[other].axes & listed) || (f->values[other].axes & ~x)) return 0;
+    bool mirrors = v.op == OP_SUB && other == v.arg[0];
+    if (mirrors) return index;
+    return ir_op(f, v.op == OP_ADD ? OP_SUB : OP_ADD, own, other, 0);
+}
+
+static ValueId move(Function *f, ValueId a, ValueId list) {
+    return list ? ir_gather(f, ir_broadcast(f, a, ir_closure(f, ir_listed(f, list))), list) : a;
+}
+
+/* In fixed point, and NaN where something not finite is added. */
+static ValueId scatter_add(Derivation *g, ValueId d, ValueId list, AxisSet target) {
+    Function *f = g->f;
+    Type type = (Type)f->values[d].type;
+    ValueId names[26] = {['a' - 'a'] = d};
+    ValueId most =
+        reduce_list(f, OP_REDUCE_MAX, build(g, "if isfinite(a) then abs(a) else 0.0", names));
+    ValueId count = sum_over(f, ir_constant(f, TYPE_I64, 1), f->values[d].axes);
+    ValueId shift = ir_op(f, OP_FIXED_SHIFT, most, count, 0);
+    ValueId sum = ir_scatter(f, ir_op(f, OP_TO_FIXED, d, shift, 0), list, target);
+    ValueId lost = ir_cast(f, TYPE_I64, build(g, "not isfinite(a)", names));
+    ValueId any =
+        ir_op(f, OP_NE, ir_scatter(f, lost, list, target), ir_constant(f, TYPE_I64, 0), 0);
+    ValueId nan = ir_constant_number(f, type, (double)NAN);
+    return ir_op(f, OP_SELECT, any, nan, ir_from_fixed(f, type, sum, shift));
+}
+
+static ValueId derive_gather(Derivation *g, ValueId id, ValueId d) {
+    Function *f = g->f;
+    Value v = f->values[id];
+    AxisSet x = f->values[v.arg[0]].axes, listed = ir_listed(f, v.arg[1]), picked = 0, across = 0;
+    ValueId moves = 0;
+    for (ValueId list = v.arg[1]; list; list = f->values[list].arg[1]) {
+        Value entry = f->values[list];
+        AxisSet self = ir_expand(f, (AxisSet)1 << entry.payload);
+        ValueId inverse = inverse_index(f, entry.arg[0], (uint32_t)entry.payload, listed, x);
+        if (inverse)
+            moves = ir_list(f, inverse, moves, entry.payload);
+        else
+            picked |= self, across |= f->values[entry.arg[0]].axes;
+    }
+    if (across & (picked | ~x)) return scatter_add(g, ir_broadcast(f, d, v.axes), v.arg[1], x);
+    ValueId here = 0;
+    for (ValueId list = v.arg[1]; list; list = f->values[list].arg[1]) {
+        Value entry = f->values[list];
+        if (!(ir_expand(f, (AxisSet)1 << entry.payload) & picked)) continue;
+        ValueId index = move(f, entry.arg[0], moves);
+        ValueId same = ir_op(f, OP_EQ, ir_index(f, (uint32_t)entry.payload), index, 0);
+        here = here ? ir_op(f, OP_AND, here, same, 0) : same;
+    }
+    d = move(f, d, moves);
+    if (!here) return d;
+    return ir_op(f, OP_SELECT, here, d, ir_constant_number(f, (Type)v.type, 0));
+}
+
+/* ---- scans ---- */
+
+/* The value before along the scan's axis: the scan's, or where it begins `start`. */
+static ValueId before(Function *f, ValueId scan, ValueId start) {
+    Value v = f->values[scan];
+    uint32_t axis = (uint32_t)v.payload % SCAN_REVERSE;
+    bool reverse = v.payload & SCAN_REVERSE;
+    ValueId index = ir_index(f, axis), one = ir_constant(f, TYPE_I64, 1);
+    ValueId list = ir_list(f, ir_op(f, reverse ? OP_ADD : OP_SUB, index, one, 0), 0, axis);
+    ValueId value = ir_gather(f, scan, list);
+    const Value *s = &f->values[start];
+    if (s->op == OP_CONST && s->payload == 0) return value; /* what a gather reads out of range */
+    ValueId first =
+        reverse ? ir_op(f, OP_SUB, ir_size(f, axis), one, 0) : ir_constant(f, TYPE_I64, 0);
+    return ir_op(f, OP_SELECT, ir_op(f, OP_EQ, index, first, 0), start, value);
+}
+
+static bool differentiable(Derivation *g, ValueId id, int i) {
+    Op op = (Op)g->f->values[id].op;
+    return is_float(g->f, id) && (rules[op] || formula_of(g, op, i));
+}
+
+/* Makes the body's values stand outside of their scan; gives the derivative of the body by the
+ * running value, or 0 where there is none. */
+static ValueId leave_scan(Derivation *g, ValueId scan) {
+    Function *f = g->f;
+    Value s = f->values[scan];
+    ValueId body = s.arg[1], running = s.arg[2];
+    ValueId *slope = arena_alloc(f->arena, (body + 2) * sizeof *slope);
+    bool *inside = arena_alloc(f->arena, (body + 2) * sizeof *inside);
+    g->outside[running] = before(f, scan, s.arg[0]);
+    for (ValueId id = running + 1; id <= body; id++) {
+        Value v = f->values[id];
+        ValueId args[3];
+        for (int i = 0; i < 3; i++) {
+            bool in = v.arg[i] == running || (v.arg[i] > running && inside[v.arg[i]]);
+            inside[id] |= in && v.op != OP_SCAN;
+            args[i] = outside(g, v.arg[i]);
+        }
+        if (inside[id]) g->outside[id] = ir_rebuild(f, f, id, args);
+    }
+    if (body == running) return ir_constant_number(f, (Type)s.type, 1);
+    if (body < running || !inside[body]) return 0;
+    slope[body] = ir_constant_number(f, (Type)s.type, 1);
+    inside[running] = true;
+    for (ValueId id = body; id > running; id--) {
+        Value v = f->values[id];
+        for (int i = 0; i < op_info[v.op].arity && slope[id] && inside[id]; i++) {
+            ValueId of = v.arg[i];
+            if (of < running || !inside[of] || !differentiable(g, id, i)) continue;
+            ValueId c = contribution(g, id, i, slope[id]);
+            slope[of] = slope[of] ? ir_op(f, OP_ADD, slope[of], c, 0) : c;
+        }
+    }
+    return slope[running];
+}
+
+/* l[k] = d[k] + slope[k + 1] l[k + 1] */
+static ValueId carry_back(Function *f, ValueId scan, ValueId d, ValueId slope) {
+    Value v = f->values[scan];
+    uint32_t axis = (uint32_t)v.payload % SCAN_REVERSE;
+    bool reverse = v.payload & SCAN_REVERSE;
+    ValueId one = ir_constant(f, TYPE_I64, 1), index = ir_index(f, axis);
+    ValueId next = ir_list(f, ir_op(f, reverse ? OP_SUB : OP_ADD, index, one, 0), 0, axis);
+    ValueId running = ir_running(f, (Type)v.type, v.axes), carried = running;
+    if (f->values[slope].op != OP_CONST)
+        carried = ir_op(f, OP_MUL, move(f, slope, next), running, 0);
+    else if (f->values[slope].payload != ir_number_bits((Type)v.type, 1))
+        carried = ir_op(f, OP_MUL, slope, running, 0);
+    ValueId zero = ir_constant_number(f, (Type)v.type, 0), body = ir_op(f, OP_ADD, d, carried, 0);
+    return ir_scan(f, zero, body, running, axis, !reverse);
+}
+
+/* What the first place along the axis has. */
+static ValueId at_first(Function *f, ValueId scan, ValueId a) {
+    Value v = f->values[scan];
+    uint32_t axis = (uint32_t)v.payload % SCAN_REVERSE;
+    ValueId one = ir_constant(f, TYPE_I64, 1), first = ir_constant(f, TYPE_I64, 0);
+    if (v.payload & SCAN_REVERSE) first = ir_op(f, OP_SUB, ir_size(f, axis), one, 0);
+    return move(f, a, ir_list(f, first, 0, axis));
+}
+
+/* ---- one GRAD ---- */
+
+static void add_to(Derivation *g, ValueId to, ValueId c, AxisSet missing) {
+    Function *f = g->f;
+    if (missing) c = sum_over(f, c, missing);
+    g->adjoint[to] = g->adjoint[to] ? ir_op(f, OP_ADD, g->adjoint[to], c, 0) : c;
+}
+
+static void visit_scan(Derivation *g, ValueId id) {
+    Function *f = g->f;
+    Value v = f->values[id];
+    AxisSet along = ir_expand(f, (AxisSet)1 << v.payload % SCAN_REVERSE);
+    ValueId slope = leave_scan(g, id), carried = g->adjoint[id];
+    if (slope) carried = carry_back(f, id, carried, slope);
+    if (slope && g->depends[v.arg[0]]) {
+        ValueId start = at_first(f, id, ir_op(f, OP_MUL, slope, carried, 0));
+        add_to(g, v.arg[0], start, v.axes & ~along & ~f->values[v.arg[0]].axes);
+    }
+    if (g->depends[v.arg[1]]) add_to(g, v.arg[1], carried, v.axes & ~f->values[v.arg[1]].axes);
+}
+
+/* A C function's derivative by argument i is its partner on d and the same arguments. */
+static void visit_call(Derivation *g, ValueId id) {
+    Function *f = g->f;
+    Value v = f->values[id];
+    const CFunction *function = &f->functions[v.payload];
+    ValueId arguments[LS_RANK_MAX], list = v.arg[0], all = 0;
+    size_t count = 0;
+    for (; list && count < COUNT(arguments); list = f->values[list].arg[1])
+        arguments[count++] = f->values[list].arg[0];
+    for (size_t i = count; i-- > 0;) all = ir_list(f, outside(g, arguments[i]), all, i + 1);
+    all = ir_list(f, g->adjoint[id], all, 0);
+    for (size_t i = 0; i < count; i++) {
+        ValueId of = arguments[i];
+        if (!g->depends[of]) continue;
+        if (!function->derivatives || function->derivatives[i] < 0)
+            bug(f->compiler, "%s: %s has no derivative by argument %zu: the checker refuses it",
+                f->name, function->name, i);
+        ValueId c = ir_call(f, (uint32_t)function->derivatives[i], all);
+        c = ir_cast(f, (Type)f->values[of].type, c);
+        add_to(g, of, c, v.axes & ~f->values[of].axes);
+    }
+}
+
+/* Of a sum in fixed point: the floats that were added, and where. */
+static ValueId added(const Function *f, const Value *v, ValueId *list) {
+    const Value *scatter = &f->values[v->arg[0]], *q = &f->values[scatter->arg[0]];
+    if (v->op != OP_FROM_FIXED || scatter->op != OP_SCATTER || q->op != OP_TO_FIXED) return 0;
+    *list = scatter->arg[1];
+    return q->arg[0];
+}
+
+/* Whether the value varies with operand i, when that does with the target. */
+static bool passes(Derivation *g, ValueId id, int i) {
+    const Value *v = &g->f->values[id];
+    if (v->arg[i] == 0 || !g->depends[v->arg[i]]) return false;
+    if (v->op == OP_GATHER) return i == 0;
+    return v->op == OP_SCAN || rules[v->op] || formula_of(g, (Op)v->op, i);
+}
+
+static void find_dependents(Derivation *g, ValueId target, ValueId last) {
+    const Function *f = g->f;
+    g->depends[target] = true;
+    for (ValueId id = target + 1; id <= last; id++) {
+        const Value *v = &f->values[id];
+        ValueId list = v->op == OP_CALL ? v->arg[0] : 0, unused;
+        if (!is_float(f, id)) continue;
+        for (int i = 0; i < 3; i++) g->depends[id] |= passes(g, id, i);
+        for (; list; list = f->values[list].arg[1])
+            g->depends[id] |= g->depends[f->values[list].arg[0]];
+        if (v->op == OP_FROM_FIXED) g->depends[id] |= g->depends[added(f, v, &unused)];
+    }
+}
+
 static void visit(Derivation *g, ValueId id) {
     Function *f = g->f;
     Value v = f->values[id];
-    ValueId first_new = (ValueId)f->value_count;
-    bool reduces = op_info[v.op].flags & OP_REDUCTION;
-    for (int i = 0; i < op_info[v.op].arity; i++) {
-        if (!passes(g, id, i)) continue;
-        ValueId c = contribution(g, id, i, g->adjoint[id]), *sum = &g->adjoint[v.arg[i]];
-        if (!reduces) c = sum_over(g, c, v.axes & ~f->values[v.arg[i]].axes);
-        *sum = *sum ? ir_op(f, OP_ADD, *sum, c, 0) : c;
+    ValueId first_new = (ValueId)f->value_count, d = g->adjoint[id], list = 0;
+    if (v.op == OP_SCAN) {
+        visit_scan(g, id);
+    } else if (v.op == OP_CALL) {
+        visit_call(g, id);
+    } else if (v.op == OP_GATHER) {
+        add_to(g, v.arg[0], derive_gather(g, id, d), 0);
+    } else if (v.op == OP_FROM_FIXED) { /* the derivative of a scatter is a gather */
+        ValueId of = added(f, &v, &list);
+        add_to(g, of, ir_gather(f, ir_broadcast(f, d, v.axes), list), 0);
+    } else {
+        bool reduces = op_info[v.op].flags & OP_REDUCTION;
+        for (int i = 0; i < op_info[v.op].arity; i++)
+            if (passes(g, id, i))
+                add_to(g, v.arg[i], contribution(g, id, i, d),
+                       reduces ? 0 : v.axes & ~f->values[v.arg[i]].axes);
     }
     for (ValueId made = first_new; made < f->value_count; made++) ir_place(f, made, v.range, NULL);
 }
@@ -150,14 +423,15 @@ static void visit(Derivation *g, ValueId id) {
 static ValueId derive_grad(Derivation *g, ValueId e, ValueId target, ValueId from) {
     Function *f = g->f;
     AxisSet axes = f->values[target].axes;
-    size_t count_before = f->value_count;
-    g->depends = arena_alloc(f->arena, count_before * sizeof *g->depends);
-    g->adjoint = arena_alloc(f->arena, count_before * sizeof *g->adjoint);
+    g->count = f->value_count;
+    g->depends = arena_alloc(f->arena, g->count * sizeof *g->depends);
+    g->adjoint = arena_alloc(f->arena, g->count * sizeof *g->adjoint);
+    g->outside = arena_alloc(f->arena, g->count * sizeof *g->outside);
     if (e >= target) find_dependents(g, target, e);
     g->adjoint[e] = from;
     for (ValueId id = e; id > target; id--)
         if (g->depends[id] && g->adjoint[id]) visit(g, id);
-    if (!g->depends[e])
+    if (!g->depends[e] || !g->adjoint[target])
         return ir_broadcast(f, ir_constant(f, (Type)f->values[target].type, 0), axes);
     return ir_broadcast(f, g->adjoint[target], axes);
 }
