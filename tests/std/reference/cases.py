@@ -58,10 +58,10 @@ def short(value, kind):
 
 
 def array(tensor, kind, exact):
-    """The form of tensors.py. Inputs are exact, expected values have nine digits; data 0 is all 0."""
+    """The form of tensors.py. Inputs are exact, expected values have nine digits unless "full"; data 0 is all 0."""
     if tensor.numel() and tensor.dtype != torch.bool and not tensor.any():
         return {"shape": list(tensor.shape), "data": 0}
-    data = [short(x, kind) if exact else x if isinstance(x, (bool, int)) else float(f"{x:.9g}")
+    data = [x if exact == "full" else short(x, kind) if exact else x if isinstance(x, (bool, int)) else float(f"{x:.9g}")
             for x in tensor.reshape(-1).tolist()]
     return {"shape": list(tensor.shape), "data": data}
 
@@ -83,10 +83,13 @@ class Family:
         self.name, self.cases = name, []
 
     def case(self, name, step, launches, start=None, numbers=None, kinds=None, relative=2e-6, absolute=4e-7,
-             tolerance=None, sizes=None):
+             tolerance=None, sizes=None, to_the_bit=False):
         """launches: [(inputs, outputs), ...]; kinds: type of a parameter where it is not f32 (integer
         and bool tensors are i64 and bool unless said otherwise); sizes: of axes that only outputs
-        have, as the command takes them."""
+        have, as the command takes them; to_the_bit: expected values are written in full, with no
+        tolerance."""
+        if to_the_bit:
+            relative = absolute = 0
         kinds = kinds or {}
 
         def pack(values, exact):
@@ -104,7 +107,7 @@ class Family:
         self.cases.append({
             **({"sizes": sizes} if sizes else {}), "name": name, "step": step, "tolerance": {"*": [relative, absolute], **(tolerance or {})},
             "numbers": pack(numbers or {}, True), "start": pack(start or {}, True),
-            "launches": [{"in": pack(given, True), "out": pack(out, False)} for given, out in launches]})
+            "launches": [{"in": pack(given, True), "out": pack(out, to_the_bit and "full")} for given, out in launches]})
 
     def write(self, folder):
         """One line per launch, so that a difference between two recordings can be read."""

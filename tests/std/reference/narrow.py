@@ -72,7 +72,7 @@ def lion_fp8(p, s, g, number, lr, beta1, beta2, decay):
 
 def in_blocks(family, name, update, states, kinds, hyper, counter):
     draw = Draw(name)
-    p = draw.list(BLOCKS, digits=2)
+    p = draw.list(BLOCKS)
     tensors = []
     for tensor in p:
         state = {}
@@ -89,7 +89,7 @@ def in_blocks(family, name, update, states, kinds, hyper, counter):
         begin["count"] = None
     launches = []
     for number in (1, 2, 3):
-        g = draw.list(BLOCKS, digits=2)
+        g = draw.list(BLOCKS, digits=6)  # with few digits, codes would lie on the limit of two
         g[0][0, :256] *= number - 1  # a block of zeros in the first launch
         p = [update(a, s, b, number, 0.1, **hyper) for a, s, b in zip(p, tensors, g)]
         out = {"p": copies(p), **{key: seen(key) for key in states}}
@@ -147,9 +147,9 @@ def split(family):
     p = [special, *draw.list(LIST, -3, 3)]
     w, low = zip(*[halves(x) for x in p])
     family.case("split_weights", STEP + "split_weights", [({"p": p}, {"w": list(w), "low": list(low)})], kinds=kinds,
-                relative=0, absolute=0)
+                to_the_bit=True)
     family.case("join_weights", STEP + "join_weights", [({"w": list(w), "low": list(low)}, {"p": p})], kinds=kinds,
-                relative=1e-9, absolute=1e-46)
+                to_the_bit=True)
     p = draw.list(LIST)
     w, low = zip(*[halves(x) for x in p])
     params = [torch.nn.Parameter(x.clone()) for x in p]
