@@ -16,8 +16,6 @@
 #include "plan.h"
 #include "compilation.h"
 
-enum { ASSUMED_SIZE = 1024 };
-
 /* One kernel of the variant the sizes select: phases [first, first + count) of the plan. */
 typedef struct KernelReport {
     const char *name, *share;
@@ -30,8 +28,7 @@ typedef struct Report {
     size_t number;
     const Plan *plan;
     const ls_explain_options *options;
-    int64_t sizes[LS_AXES_MAX];
-    bool assumed; /* no sizes were given */
+    ReportSizes sizes;
     const ls_image *image;
     uint32_t variant;
     KernelReport *kernels;
@@ -39,58 +36,6 @@ typedef struct Report {
     double moved, minimum, temporary;
     Text out;
 } Report;
-
-/* ---- sizes ---- */
-
-static _Noreturn void refuse(const Report *r, const char *message) {
-    compiler_fail(&r->c->compiler, LS_ERROR_ARGUMENT, "%s", message);
-}
-
-static void read_sizes(Report *r) {
-    const Function *f = r->plan->function;
-    Arena *arena = &r->c->compiler.arena;
-    bool *given = arena_alloc(arena, (f->axis_count + 1) * sizeof *given);
-    for (size_t i = 0; i < f->axis_count; i++) r->sizes[i] = f->axes[i].fixed;
-    for (size_t i = 0; i < r->options->size_count; i++) {
-        const char *word = r->options->sizes[i], *equals = strchr(word, '=');
-        size_t axis = 0, length = equals ? (size_t)(equals - word) : 0;
-        while (axis < f->axis_count && !(strlen(f->axes[axis].name) == length &&
-                                         memcmp(f->axes[axis].name, word, length) == 0))
-            axis++;
-        if (!equals || axis == f->axis_count)
-            refuse(r, arena_printf(arena, "step %s has no axis %.*s", f->name,
-                                   (int)(equals ? length : strlen(word)), word));
-        char *end;
-        errno = 0;
-        long long size = strtoll(equals + 1, &end, 10);
-        if (errno || *end || end == equals + 1 || size < 0)
-            refuse(r, arena_printf(arena, "the size %s is not a whole number", word));
-        if (f->axes[axis].fixed >= 0 && f->axes[axis].fixed != size)
-            refuse(r, arena_printf(arena, "axis %s is %lld in the source, not %lld",
-                                   f->axes[axis].name, (long long)f->axes[axis].fixed, size));
-        r->sizes[axis] = size;
-        given[axis] = true;
-    }
-    r->assumed = r->options->size_count == 0;
-    for (size_t i = 0; i < f->axis_count; i++) {
-        if (r->sizes[i] >= 0) continue;
-        if (!r->assumed)
-            refuse(r, arena_printf(arena, "no size is given for axis %s of step %s",
-                                   f->axes[i].name, f->name));
-        r->sizes[i] = ASSUMED_SIZE;
-    }
-}
-
-static double extent(const Report *r, const ls_image_extent *e) {
-    double count = (double)e->scale;
-    for (uint32_t i = 0; i < e->factor_count; i++) {
-        double product = plan_elements(e->factor[i].axes, r->sizes),
-               divide = (double)e->factor[i].divide;
-        double parts = (double)(uint64_t)((product + divide - 1) / divide);
-        count *= parts < e->factor[i].minimum ? e->factor[i].minimum : parts;
-    }
-    return count;
-}
 
 /* ---- counting ---- */
 
@@ -112,24 +57,39 @@ static double phase_operations(const Plan *plan, const Phase *phase) {
 
 /* What the tiles of long reductions leave for each other, written once and read once. */
 static double partial_bytes(const Report *r, const Phase *phase) {
-    double inner = plan_elements(phase->inner, r->sizes);
-    if (!phase->reduction_count || inner <= 1024) return 0;
-    double bytes = 0;
+    double tiles = report_parts(&r->sizes, phase->outer, phase->inner, 1024, 0), bytes = 0;
+    if (!phase->reduction_count || !phase->inner ||
+        tiles <= report_elements(&r->sizes, phase->outer))
+        return 0;
     for (size_t i = 0; i < phase->reduction_count; i++) {
         const Value *value = &r->plan->function->values[phase->reductions[i]];
         bytes += type_info[value->type].size;
     }
-    return bytes * plan_elements(phase->outer, r->sizes) * ((inner + 1023) / 1024);
+    return bytes * tiles;
+}
+
+/* What a phase reads of an array: all of it once, or where other coordinates are read alone, 32
+ * bytes for each of those if that is less. */
+static double read_bytes(const Report *r, const Phase *phase, uint32_t array) {
+    const Function *f = r->plan->function;
+    double bytes = report_array_bytes(&r->sizes, &r->plan->arrays[array]), gathered = 0;
+    if (plan_value_reads(r->plan, phase, array)) return bytes;
+    if (!plan_gathers(r->plan, phase, array)) return 0;
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (phase->needed[v] && f->values[v].op == OP_GATHER &&
+            f->values[v].arg[0] == r->plan->arrays[array].value && !plan_is_read(r->plan, phase, v))
+            gathered += 32 * report_elements(&r->sizes, f->values[v].axes);
+    return gathered < bytes ? gathered : bytes;
 }
 
 static void count_kernel(Report *r, KernelReport *kernel) {
     for (size_t p = kernel->first; p < kernel->first + kernel->count; p++) {
         const Phase *phase = &r->plan->phases[p];
-        double elements = plan_elements(phase->outer | phase->inner, r->sizes);
+        double elements = report_elements(&r->sizes, phase->outer | phase->inner);
         for (uint32_t a = 0; a < r->plan->array_count; a++) {
-            double bytes = plan_array_bytes(&r->plan->arrays[a], r->sizes);
-            kernel->read += plan_read_bytes(r->plan, phase, a, r->sizes);
-            if (phase_writes(phase, a)) kernel->written += bytes;
+            kernel->read += read_bytes(r, phase, a);
+            if (phase_writes(phase, a))
+                kernel->written += report_array_bytes(&r->sizes, &r->plan->arrays[a]);
         }
         double partial = partial_bytes(r, phase);
         kernel->read += partial;
@@ -145,7 +105,7 @@ static void count_all(Report *r) {
     const ls_image *image = r->image;
     double work = 0;
     for (uint32_t i = 0; i < image->variants[0].work_count; i++)
-        work += extent(r, &image->variants[0].work[i]);
+        work += report_extent(&r->sizes, &image->variants[0].work[i]);
     r->variant = work <= (double)image->variants[0].work_limit ? 0u : 1u;
     const ls_image_variant *variant = &image->variants[r->variant];
     r->kernel_count = variant->kernel_count;
@@ -161,18 +121,18 @@ static void count_all(Report *r) {
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
     for (uint32_t a = 0; a < r->plan->function->parameter_count; a++) {
+        double read = 0;
         bool written = false;
-        double most = 0;
         for (size_t p = 0; p < r->plan->phase_count; p++) {
-            double read = plan_read_bytes(r->plan, &r->plan->phases[p], a, r->sizes);
-            if (read > most) most = read;
+            double bytes = read_bytes(r, &r->plan->phases[p], a);
+            if (bytes > read) read = bytes;
             written |= phase_writes(&r->plan->phases[p], a);
         }
-        if (written) most += plan_array_bytes(&r->plan->arrays[a], r->sizes);
-        r->minimum += most;
+        r->minimum += read;
+        if (written) r->minimum += report_array_bytes(&r->sizes, &r->plan->arrays[a]);
     }
     for (uint32_t i = 0; i < variant->temporary_count; i++)
-        r->temporary += extent(r, &variant->temporaries[i].bytes);
+        r->temporary += report_extent(&r->sizes, &variant->temporaries[i].bytes);
 }
 
 /* ---- shared pieces of the reports ---- */
@@ -249,10 +209,11 @@ static void text_targets(Report *r, size_t kernel) {
 static void print_text(Report *r) {
     const Function *f = r->plan->function;
     text_printf(&r->out, "step %s", f->name);
-    for (size_t i = 0; i < f->axis_count; i++)
-        text_printf(&r->out, "%s %s=%lld", i ? "," : " with", f->axes[i].name,
-                    (long long)r->sizes[i]);
-    text_puts(&r->out, r->assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
+    for (size_t i = 0; i < f->axis_count; i++) {
+        text_printf(&r->out, "%s %s=", i ? "," : " with", f->axes[i].name);
+        report_print_length(&r->sizes, i, false, &r->out);
+    }
+    text_puts(&r->out, r->sizes.assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
     text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
                 bytes_text(r, r->moved));
     text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
@@ -319,7 +280,8 @@ static void print_json(Report *r) {
     for (size_t i = 0; i < f->axis_count; i++) {
         text_puts(&r->out, i ? ", " : "");
         text_json(&r->out, f->axes[i].name);
-        text_printf(&r->out, ": %lld", (long long)r->sizes[i]);
+        text_puts(&r->out, ": ");
+        report_print_length(&r->sizes, i, true, &r->out);
     }
     text_printf(&r->out,
                 "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
@@ -373,7 +335,7 @@ static void print_dot(Report *r) {
     for (uint32_t a = 0; a < r->plan->array_count; a++) {
         const Array *array = &r->plan->arrays[a];
         bool temporary = array->parameter == UINT32_MAX;
-        const char *bytes = bytes_text(r, plan_array_bytes(array, r->sizes));
+        const char *bytes = bytes_text(r, report_array_bytes(&r->sizes, array));
         text_printf(&r->out, "  array_%u [shape=box%s, label=\"%s\\n%s\"];\n", a,
                     temporary ? ", style=dashed" : "", array->name, type_info[array->type].name);
         for (size_t k = 0; k < r->kernel_count; k++) {
@@ -398,7 +360,7 @@ static void print_dot(Report *r) {
 const char *explain_step(ls_compilation *c, size_t number, const ls_explain_options *options) {
     Report r = {.c = c, .number = number, .plan = c->steps[number].plan, .options = options};
     r.out = text_open(&c->compiler.arena);
-    read_sizes(&r);
+    r.sizes = report_sizes(r.plan->function, options->sizes, options->size_count);
     r.image = compilation_image(c, number, options->target_count ? options->targets[0] : "cpu");
     count_all(&r);
     if (options->report == LS_REPORT_JSON)

@@ -506,37 +506,12 @@ Plan *plan_build(const Function *function) {
     return p.plan;
 }
 
-double plan_elements(AxisSet axes, const int64_t *sizes) {
-    double elements = 1;
-    for (int a = 0; a < LS_AXES_MAX; a++)
-        if (axes >> a & 1) elements *= (double)sizes[a];
-    return elements;
-}
-
 const char *plan_reduction(const Value *value) {
     static const char prefix[] = "reduce_"; /* tells `max` of an axis from `max` of two values */
     const char *name = op_info[value->op].name;
     return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
 }
 
-double plan_array_bytes(const Array *array, const int64_t *sizes) {
-    return plan_elements(array->axes, sizes) * type_info[array->type].size;
-}
-
 bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array) {
     return plan_value_reads(plan, phase, array) || plan_gathers(plan, phase, array);
-}
-
-double plan_read_bytes(const Plan *plan, const Phase *phase, uint32_t array, const int64_t *sizes) {
-    const Function *f = plan->function;
-    const Array *row = &plan->arrays[array];
-    const double all = plan_array_bytes(row, sizes);
-    double bytes = 0;
-    if (plan_value_reads(plan, phase, array)) return all;
-    if (!plan_gathers(plan, phase, array)) return 0;
-    for (ValueId v = row->value + 1; v < f->value_count; v++)
-        if (phase->needed[v] && f->values[v].op == OP_GATHER && f->values[v].arg[0] == row->value &&
-            !plan_is_read(plan, phase, v))
-            bytes += plan_elements(f->values[v].axes, sizes) * type_info[row->type].size;
-    return bytes < all ? bytes : all;
 }

@@ -107,14 +107,27 @@ Literals plan_literal(size_t condition, bool holds);
  * gather, not the running value of a scan. */
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);
 bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array); /* either */
-/* How many bytes of it: all that it walks over, and of what is gathered an element for each read.
- */
-double plan_read_bytes(const Plan *plan, const Phase *phase, uint32_t array, const int64_t *sizes);
-/* Bytes of an array's elements visited once; `sizes` by axis. */
-double plan_array_bytes(const Array *array, const int64_t *sizes);
 /* A reduction as the language spells it. */
 const char *plan_reduction(const Value *value);
-double plan_elements(AxisSet axes, const int64_t *sizes);
+
+/* explain_sizes.c: how long a report takes the axes to be, and what follows. */
+typedef struct ReportSizes {
+    const Function *function;
+    const int64_t *lengths[LS_AXES_MAX]; /* NULL: follows from others */
+    size_t counts[LS_AXES_MAX];          /* 1, or one per tensor */
+    bool assumed;                        /* no sizes were given */
+    bool uneven;                         /* tensors differ */
+} ReportSizes;
+/* From words such as "n=1024" or "n=768+2304"; none: assumed. */
+ReportSizes report_sizes(const Function *f, const char *const *words, size_t count);
+int64_t report_length(const ReportSizes *s, size_t axis, size_t tensor);
+double report_elements(const ReportSizes *s, AxisSet axes); /* visited once, in all tensors */
+/* outer times inner in parts of `divide`, at least `minimum` */
+double report_parts(const ReportSizes *s, AxisSet outer, AxisSet inner, double divide,
+                    double minimum);
+double report_array_bytes(const ReportSizes *s, const Array *array);
+double report_extent(const ReportSizes *s, const ls_image_extent *e);
+void report_print_length(const ReportSizes *s, size_t axis, bool json, Text *out);
 
 /* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024
  * elements, four neighbours each at a time; without, one thread does. */

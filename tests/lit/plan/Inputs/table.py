@@ -23,7 +23,8 @@ for file in sorted(sys.argv[2:], key=os.path.basename):
     if "\nstep " not in "\n" + open(file).read():
         continue  # names another file
     for large in explain(lockstep, file, {}):
-        small = {axis: min(size, 8) if size == 1024 else size for axis, size in large["sizes"].items()}
+        # the others are fixed in the source, or follow from these
+        small = {axis: 8 for axis, size in large["sizes"].items() if size == 1024}
         little = explain(lockstep, f"{file}:{large['name']}", small)[0]
         name = f"{os.path.basename(file)[:-5]}:{large['name']}"
         print(f"{name:32} {row(large):44} | {row(little)}")

@@ -1,0 +1,213 @@
+/* explain_sizes.c: the sizes that a report counts with.
+ *
+ * An axis has one length, or of a list one per tensor; blocks and axes with an expression follow
+ * from others, as at a bind. Counts are sums over a list's tensors. Needs a plan. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+
+enum { ASSUMED_SIZE = 1024, TERMS_DEPTH = 16 };
+
+static _Noreturn void refuse(const ReportSizes *s, const char *message) {
+    compiler_fail(s->function->compiler, LS_ERROR_ARGUMENT, "%s", message);
+}
+
+static bool is_rest(const Function *f, size_t axis) {
+    int whole = f->axes[axis].whole;
+    return whole >= 0 && f->axes[whole].rest == (int)axis;
+}
+
+/* The lengths of "768+2304" become those of the axis. */
+static void read_lengths(ReportSizes *s, Arena *arena, size_t axis, const char *word,
+                         const char *text) {
+    const Axis *row = &s->function->axes[axis];
+    size_t count = 1;
+    for (const char *at = text; *at; at++) count += *at == '+';
+    if (count > 1 && row->parent < 0)
+        refuse(s, arena_printf(arena, "axis %s has one length, and %s gives it %zu", row->name,
+                               word, count));
+    int64_t *lengths = arena_alloc(arena, count * sizeof *lengths);
+    for (size_t i = 0; i < count; i++) {
+        char *end;
+        errno = 0;
+        long long length = strtoll(text, &end, 10);
+        if (errno || end == text || length < 0 || *end != (i + 1 < count ? '+' : '\0'))
+            refuse(s, arena_printf(arena, "the size %s is not a whole number", word));
+        if (row->fixed >= 0 && row->fixed != length)
+            refuse(s, arena_printf(arena, "axis %s is %lld in the source, not %lld", row->name,
+                                   (long long)row->fixed, length));
+        lengths[i] = length;
+        text = end + 1;
+    }
+    s->lengths[axis] = lengths;
+    s->counts[axis] = count;
+}
+
+static size_t find_axis(const ReportSizes *s, Arena *arena, const char *word) {
+    const Function *f = s->function;
+    const char *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : 0;
+    for (size_t axis = 0; equals && axis < f->axis_count; axis++)
+        if (strlen(f->axes[axis].name) == length && memcmp(f->axes[axis].name, word, length) == 0)
+            return axis;
+    refuse(s, arena_printf(arena, "step %s has no axis %.*s", f->name,
+                           (int)(equals ? length : strlen(word)), word));
+}
+
+static void set_length(ReportSizes *s, Arena *arena, size_t axis, int64_t length) {
+    int64_t *lengths = arena_alloc(arena, sizeof *lengths);
+    *lengths = length;
+    s->lengths[axis] = lengths;
+    s->counts[axis] = 1;
+}
+
+/* Lengths per tensor say how many tensors there are. */
+static void count_tensors(ReportSizes *s, Arena *arena, size_t axis) {
+    const Function *f = s->function;
+    int list = ir_list_axis(f, (AxisSet)1 << axis);
+    if (list < 0 || s->counts[axis] < 2) return;
+    int64_t count = (int64_t)s->counts[axis];
+    if (!s->lengths[list]) set_length(s, arena, (size_t)list, count);
+    if (s->lengths[list][0] != count)
+        refuse(s,
+               arena_printf(arena, "axis %s has %lld lengths, but %s is %lld", f->axes[axis].name,
+                            (long long)count, f->axes[list].name, (long long)s->lengths[list][0]));
+    s->uneven = true;
+}
+
+static bool follows(const ReportSizes *s, size_t axis) {
+    const Axis *row = &s->function->axes[axis];
+    return row->whole >= 0 || row->terms || (row->block >= 0 && s->lengths[row->block]);
+}
+
+ReportSizes report_sizes(const Function *f, const char *const *words, size_t count) {
+    ReportSizes s = {.function = f, .assumed = count == 0};
+    Arena *arena = f->arena;
+    for (size_t i = 0; i < f->axis_count; i++)
+        if (f->axes[i].fixed >= 0) set_length(&s, arena, i, f->axes[i].fixed);
+    for (size_t i = 0; i < count; i++)
+        read_lengths(&s, arena, find_axis(&s, arena, words[i]), words[i],
+                     strchr(words[i], '=') + 1);
+    for (size_t i = 0; i < f->axis_count; i++) count_tensors(&s, arena, i);
+    for (size_t i = 0; i < f->axis_count; i++) {
+        if (s.lengths[i] || follows(&s, i)) continue;
+        if (!s.assumed)
+            refuse(&s, arena_printf(arena, "no size is given for axis %s of step %s",
+                                    f->axes[i].name, f->name));
+        set_length(&s, arena, i, ASSUMED_SIZE);
+    }
+    return s;
+}
+
+static int64_t evaluate(const ReportSizes *s, const Axis *axis, size_t tensor) {
+    int64_t stack[TERMS_DEPTH] = {0};
+    size_t depth = 0;
+    for (size_t i = 0; i < axis->term_count; i++) {
+        const ls_image_term *term = &axis->terms[i];
+        bool leaf = term->operation == LS_TERM_NUMBER || term->operation == LS_TERM_AXIS;
+        if (leaf ? depth == TERMS_DEPTH : depth < 2) return 0;
+        if (leaf) {
+            stack[depth++] = term->operation == LS_TERM_NUMBER
+                                 ? term->value
+                                 : report_length(s, (size_t)term->value, tensor);
+            continue;
+        }
+        int64_t b = stack[--depth], *a = &stack[depth - 1];
+        int64_t quotient = b > 0 ? *a / b - (*a % b < 0) : 0; /* lengths: b is not negative */
+        bool overflow = false;
+        switch (term->operation) {
+        case LS_TERM_ADD: overflow = __builtin_add_overflow(*a, b, a); break;
+        case LS_TERM_SUBTRACT: overflow = __builtin_sub_overflow(*a, b, a); break;
+        case LS_TERM_MULTIPLY: overflow = __builtin_mul_overflow(*a, b, a); break;
+        case LS_TERM_DIVIDE: *a = quotient; break;
+        default: *a = b > 0 ? *a - quotient * b : 0; break;
+        }
+        if (overflow) return 0;
+    }
+    return depth == 1 && stack[0] > 0 ? stack[0] : 0;
+}
+
+int64_t report_length(const ReportSizes *s, size_t axis, size_t tensor) {
+    const Axis *row = &s->function->axes[axis];
+    if (s->lengths[axis]) return s->lengths[axis][s->counts[axis] > 1 ? tensor : 0];
+    if (is_rest(s->function, axis)) return row->length;
+    if (row->terms) return evaluate(s, row, tensor);
+    if (row->whole >= 0) {
+        int64_t whole = report_length(s, (size_t)row->whole, tensor);
+        return whole / row->length + (whole % row->length != 0);
+    }
+    return row->block >= 0 ? report_length(s, (size_t)row->block, tensor) * row->length : 0;
+}
+
+/* Elements over the axes in one tensor. Blocks and what is in them count as what they divide. */
+static double product(const ReportSizes *s, AxisSet axes, int list, size_t tensor) {
+    const Function *f = s->function;
+    double elements = 1;
+    for (size_t a = 0; a < f->axis_count; a++) {
+        if (!(axes >> a & 1) || (int)a == list) continue;
+        int whole = f->axes[a].whole;
+        bool both =
+            whole >= 0 && (axes >> f->axes[whole].block & 1) && (axes >> f->axes[whole].rest & 1);
+        if (both && is_rest(f, a)) continue;
+        elements *= (double)report_length(s, both ? (size_t)whole : a, tensor);
+    }
+    return elements;
+}
+
+double report_parts(const ReportSizes *s, AxisSet outer, AxisSet inner, double divide,
+                    double minimum) {
+    const Function *f = s->function;
+    int list = ir_list_axis(f, outer | inner);
+    double tensors = list < 0 ? 1 : (double)report_length(s, (size_t)list, 0);
+    size_t rounds = list >= 0 && s->uneven ? (size_t)tensors : tensors > 0;
+    double total = 0;
+    for (size_t i = 0; i < rounds; i++) {
+        double parts = product(s, inner, list, i) / divide;
+        if (divide > 1 && parts > (double)(uint64_t)parts) parts = (double)(uint64_t)parts + 1;
+        total += product(s, outer, list, i) * (parts < minimum ? minimum : parts);
+    }
+    return rounds == 1 && list >= 0 ? total * tensors : total;
+}
+
+double report_elements(const ReportSizes *s, AxisSet axes) {
+    return report_parts(s, axes, 0, 1, 0);
+}
+
+double report_array_bytes(const ReportSizes *s, const Array *array) {
+    return report_elements(s, array->axes) * type_info[array->type].size;
+}
+
+/* Of an image's extent, whose bits are n and q. */
+double report_extent(const ReportSizes *s, const ls_image_extent *e) {
+    int list = (int)e->list - 1;
+    double tensors = list < 0 ? 1 : (double)report_length(s, (size_t)list, 0), total = 0;
+    size_t rounds = list >= 0 && s->uneven ? (size_t)tensors : tensors > 0;
+    for (size_t i = 0; i < rounds; i++) {
+        double count = (double)e->scale;
+        for (uint32_t k = 0; k < e->factor_count; k++) {
+            double divide = (double)(e->factor[k].divide ? e->factor[k].divide : 1);
+            double parts = product(s, e->factor[k].axes, list, i) / divide;
+            if (parts > (double)(uint64_t)parts) parts = (double)(uint64_t)parts + 1;
+            count *= parts < e->factor[k].minimum ? e->factor[k].minimum : parts;
+        }
+        total += count;
+    }
+    return rounds == 1 && list >= 0 ? total * tensors : total;
+}
+
+void report_print_length(const ReportSizes *s, size_t axis, bool json, Text *out) {
+    enum { SHOWN = 4 };
+    int list = ir_list_axis(s->function, (AxisSet)1 << axis);
+    size_t count = 1;
+    if (list >= 0 && s->uneven && !is_rest(s->function, axis))
+        count = (size_t)report_length(s, (size_t)list, 0);
+    if (json && count > 1) text_puts(out, "[");
+    for (size_t i = 0; i < count && (json || i < SHOWN); i++)
+        text_printf(out, "%s%lld", i ? (json ? ", " : "+") : "",
+                    (long long)report_length(s, axis, i));
+    if (json && count > 1) text_puts(out, "]");
+    if (!json && count > SHOWN) text_puts(out, "+...");
+}
