@@ -123,6 +123,7 @@ typedef struct Lines {
     const char *s, *kind, *type, *value, *part, *most_part, *max;
     const char *most; /* the variable of a row's maximum */
     const char *real; /* f32 or f64, of a logsumexp */
+    const char *live; /* statement: how many elements the row has in the tile */
     bool arg, lse;
 } Lines;
 
@@ -153,18 +154,18 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         break;
     case PART_TILE:
         if (r->lse)
-            text_printf(
-                out,
-                "if (wide == 1024) %s_most[0] = ls_tile_%s(%s_most, 1024);\n"
-                "else ls_rows_%s(%s_most, batch, wide);\n"
-                "for (i64 row = 0; row < batch; row++) {\n"
-                "    const i64 begin = row * wide, live = ls_live(item + row, inner, tiles);\n"
-                "    const %s %s_base = ls_base_%s(%s_most[row]);\n"
-                "    for (i64 i = begin; i < begin + live; i++)\n"
-                "        %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n"
-                "}\n",
-                r->s, r->max, r->s, r->max, r->s, r->type, r->s, r->real, r->s, r->s, r->real, r->s,
-                r->s);
+            text_printf(out,
+                        "if (wide == 1024) %s_most[0] = ls_tile_%s(%s_most, 1024);\n"
+                        "else ls_rows_%s(%s_most, batch, wide);\n"
+                        "for (i64 row = 0; row < batch; row++) {\n"
+                        "    const i64 begin = row * wide;\n"
+                        "%s"
+                        "    const %s %s_base = ls_base_%s(%s_most[row]);\n"
+                        "    for (i64 i = begin; i < begin + live; i++)\n"
+                        "        %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n"
+                        "}\n",
+                        r->s, r->max, r->s, r->max, r->s, r->live, r->type, r->s, r->real, r->s,
+                        r->s, r->real, r->s, r->s);
         text_printf(out,
                     "if (wide == 1024) %s_leaf[0] = ls_tile_%s(%s_leaf, 1024);\n"
                     "else ls_rows_%s(%s_leaf, batch, wide);\n",
@@ -383,6 +384,22 @@ static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
     }
 }
 
+/* A row is as long as the space says, or as its block. */
+static const char *live_text(Emitter *e) {
+    Text text = text_open(e->arena), sizes = text_open(e->arena);
+    emit_split_sizes(e, &sizes);
+    if (!sizes.size) return "    const i64 live = ls_live(item + row, inner, tiles);\n";
+    text_puts(&text, "const i64 outer = ls_divide(item + row, tiles), tile = item + row - outer * "
+                     "tiles;\n");
+    emit_decode(e, &text, e->outer, e->outer_count, "outer", false);
+    text_printf(&text, "%sconst i64 live = ls_within(%s - 1024 * tile);\n", sizes.data,
+                emit_product(e, e->inner, e->inner_count));
+    Text indented = text_open(e->arena);
+    for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
+        text_printf(&indented, "    %.*s\n", (int)strcspn(line, "\n"), line);
+    return indented.data;
+}
+
 static void finish(Emitter *e, ValueId v, const Lines *r, bool loop_columns, Text *out) {
     Op op = (Op)e->f->values[v].op;
     Type type = (Type)e->f->values[v].type;
@@ -412,6 +429,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
                .real = type_info[tree_type(e, v)].name,
                .arg = is_arg(op),
                .lse = op == OP_LOGSUMEXP};
+    if (r.lse && part == PART_TILE) r.live = live_text(e);
     r.max = arena_printf(e->arena, "max_%s", r.real);
     bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->simt;
     r.most = arena_printf(e->arena, rows && !simt ? "%s_top" : "%s_most", r.s);
