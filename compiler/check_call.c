@@ -420,8 +420,12 @@ Typed *unknown_function(Checker *c, const Node *node) {
             diagnose_note(c->compiler, value->range, "`%s` is %s", name, symbol_describe(value));
         if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
     }
-    for (const Node *argument = node->first; argument; argument = argument->next)
+    for (const Node *argument = node->first; argument; argument = argument->next) {
+        const Symbol *axis =
+            argument->kind == NODE_NAME ? scope_find(c->scope, argument->name) : NULL;
+        if (axis && axis->kind == SYMBOL_AXIS) continue; /* the function meant may take one */
         if (argument->kind != NODE_NAMED) check_expression(c, argument);
+    }
     return &c->error;
 }
 
