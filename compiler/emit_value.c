@@ -315,7 +315,9 @@ ValueId emit_stored(const Emitter *e, const PhaseStore *store) {
     for (ValueId chosen; (chosen = plan_chosen(e->plan, e->phase, v)); v = chosen)
         if (plan_is_read(e->plan, e->phase, v)) return v;
     const Value *value = &e->f->values[v];
-    if (value->op == OP_ROUND_TO && value->payload == (uint64_t)e->plan->arrays[store->array].type)
+    const bool rounds =
+        value->op == OP_ROUND_TO && value->payload == (uint64_t)e->plan->arrays[store->array].type;
+    if (rounds && !plan_is_read(e->plan, e->phase, store->value))
         return value->arg[0]; /* the store itself rounds to the same bits */
     return v;
 }
