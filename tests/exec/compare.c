@@ -63,6 +63,31 @@ static void print_inputs(const Array *arrays, size_t count, const Array *result,
     }
 }
 
+static bool is_nan(ls_type type, const uint8_t *data) {
+    static const struct {
+        uint64_t magnitude, infinity;
+    } formats[LS_TYPE_COUNT] = {[LS_F64] = {0x7fffffffffffffff, 0x7ff0000000000000},
+                                [LS_F32] = {0x7fffffff, 0x7f800000},
+                                [LS_F16] = {0x7fff, 0x7c00},
+                                [LS_BF16] = {0x7fff, 0x7f80},
+                                [LS_E4M3] = {0x7f, 0x7e},
+                                [LS_E5M2] = {0x7f, 0x7c}};
+    uint64_t bits = 0;
+    memcpy(&bits, data, type_size(type));
+    return formats[type].magnitude && (bits & formats[type].magnitude) > formats[type].infinity;
+}
+
+/* A NaN from outside that a `when` leaves alone keeps its bits where its store is skipped; the
+ * interpreter stores it again, which makes it the one NaN. */
+static bool same_element(const Array *array, size_t i, const uint8_t *found) {
+    const uint8_t *expected = array->expected + i * array->element;
+    const uint8_t *input = array->input + i * array->element;
+    const ls_type type = array->parameter->type;
+    return memcmp(found, expected, array->element) == 0 ||
+           (array->parameter->role == LS_INOUT && memcmp(found, input, array->element) == 0 &&
+            is_nan(type, input) && is_nan(type, expected));
+}
+
 bool compare_array(const Array *arrays, size_t count, size_t which, const ls_image *image,
                    const char *situation) {
     const Array *array = &arrays[which];
@@ -71,9 +96,18 @@ bool compare_array(const Array *arrays, size_t count, size_t which, const ls_ima
     uint8_t *got = must_allocate(array->count * array->element);
     array_gather(array, array->result, got);
     size_t different = 0;
-    for (size_t i = 0; i < array->count; i++)
-        different += memcmp(got + i * array->element, array->expected + i * array->element,
-                            array->element) != 0;
+    for (size_t i = 0; i < array->count; i++) {
+        uint8_t *found = got + i * array->element;
+        if (!same_element(array, i, found))
+            different++;
+        else
+            memcpy(found, array->expected + i * array->element, array->element);
+    }
+    array_scatter(array, got, array->result);
+    if (memcmp(array->image, array->result, array->bytes) == 0) {
+        free(got);
+        return true;
+    }
     printf("  MISMATCH %s, %s: ", situation, parameter->name);
     if (different == 0)
         printf("bytes outside the array were written\n");

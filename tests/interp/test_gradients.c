@@ -100,7 +100,8 @@ static const char *const programs[] = {
     "step s[b, n as (q, k = 4)](x: f64[n], s: f64[q], w: f64[b, n], at: i64[b], out e: f64,\n"
     "                           out dx: f64[n], out ds: f64[q], out dw: f64[b, n]) {\n"
     "    let m = max[k](x)\n    let u = mean[k](x * s)\n"
-    "    e = sum(x * s * w) + sum(m * u) + sum(x[n - 1] * x * x) + sum(w[b, at]) + sum(x[at] * w) +\n"
+    "    e = sum(x * s * w) + sum(m * u) + sum(x[n - 1] * x * x) + sum(w[b, at]) + sum(x[at] * w) "
+    "+\n"
     "        sum(s * s) + mean(x)\n"
     "    let a, c, d = grad(e, x, s, w)\n    dx = a\n    ds = c\n    dw = d\n}\n",
     "# sizes: t=3 n=9+0+4\n"
@@ -342,13 +343,14 @@ static void write_let(FILE *out, Name *name) {
         name->axes = i->axes;
         fprintf(out, "%s[t, %sfar]", i->text, i->axes & 2 ? "c, " : "");
         break;
-    case 13:
+    case 13: {
+        bool starts = draw(2);
         i = any_name(2);
-        name->axes = i->axes | b->axes;
+        name->axes = i->axes | b->axes | (starts ? 1 : 0); /* u has t */
         fprintf(out, "scan[c%s](%s, acc, 0.6 * acc %c %s * %s)", draw(2) ? ", reverse" : "",
-                draw(2) ? "0" : "u", draw(2) ? '+' : '-', i->text, b->text);
-        if (draw(4) == 0) name->axes |= 1; /* u has t */
+                starts ? "u" : "0", draw(2) ? '+' : '-', i->text, b->text);
         break;
+    }
     default:
         i = any_name(5);
         name->axes = i->axes;
