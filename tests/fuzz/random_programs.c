@@ -150,7 +150,8 @@ typedef struct Generator {
     Name names[NAMES_MOST];
     unsigned name_count;
     bool taken[NASTY];
-    unsigned operations; /* left to be written in this statement */
+    unsigned operations;        /* left to be written in this statement */
+    unsigned scans, scan_names; /* around this; so far in the step */
 } Generator;
 
 /* An expression that was written: the axes it has; whether it is a constant and so without type. */
@@ -395,6 +396,76 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
     return (Made){.axes = made.axes & ~over};
 }
 
+/* x[k - 1, table]: a name of the kind at other coordinates, often near its own. */
+static Made write_gather(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
+    unsigned candidates[NAMES_MOST], count = 0;
+    for (unsigned i = 0; i < g->name_count; i++)
+        if (g->names[i].readable && g->names[i].axes && g->names[i].kind == kind)
+            candidates[count++] = i;
+    if (count == 0) return write_leaf(g, kind, allowed);
+    const Name *name = &g->names[candidates[below(g, count)]];
+    Made made = {.axes = 0};
+    const char *before = "[";
+    fputs(name->text, g->out);
+    for (unsigned i = 0; i < g->axis_count; i++) {
+        if (!(name->axes >> i & 1)) continue;
+        const bool own = allowed >> i & 1;
+        fputs(before, g->out);
+        before = ", ";
+        if (own && chance(g, 70)) {
+            made.axes |= 1u << i;
+            fputs(g->axis[i], g->out);
+            if (chance(g, 50)) fprintf(g->out, " %c %u", "+-"[below(g, 2)], 1 + below(g, 3));
+        } else if (chance(g, 30)) {
+            fprintf(g->out, "size(%s) - %u", g->axis[i], below(g, 4));
+        } else {
+            made.axes |= write_value(g, (Kind)(I32 + below(g, 4)), allowed, depth).axes;
+        }
+    }
+    fputs("]", g->out);
+    return made;
+}
+
+/* scan[k](init, acc, expr) and cumsum[k](e), along an axis of the result. */
+static Made write_scan(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
+    static const char *const floats[] = {" * 0.5 + ", " - ", " + "};
+    const unsigned axis = below(g, g->axis_count);
+    if (!(allowed >> axis & 1) || g->scans == 2) return write_leaf(g, kind, allowed);
+    Made made = {.axes = 1u << axis};
+    const unsigned name = g->scan_names++;
+    if (kind <= F64 && chance(g, 30)) {
+        fprintf(g->out, "cumsum[%s](", g->axis[axis]);
+        made.axes |= write_leaf(g, kind, allowed).axes;
+        fprintf(g->out, " + %s(index(%s)))", kind_names[kind], g->axis[axis]);
+        return made;
+    }
+    fprintf(g->out, "scan[%s%s](%s(", g->axis[axis], chance(g, 40) ? ", reverse" : "",
+            kind_names[kind]);
+    made.axes |= write_leaf(g, kind, allowed & ~(1u << axis)).axes;
+    fprintf(g->out, "), run_%u, ", name);
+    const bool choose = chance(g, 30);
+    if (choose) {
+        fputs("if ", g->out);
+        made.axes |= write_leaf(g, BOOL, allowed).axes;
+        fputs(" then ", g->out);
+        made.axes |= write_leaf(g, kind, allowed).axes;
+        fputs(" else ", g->out);
+    }
+    const char *sign = kind == BOOL  ? (chance(g, 50) ? " or " : " != ")
+                       : kind <= F64 ? floats[below(g, 3)]
+                                     : " + ";
+    fprintf(g->out, "run_%u%s", name, sign);
+    g->scans++;
+    made.axes |= write_leaf(g, kind, allowed).axes;
+    if (kind != BOOL && chance(g, 50)) {
+        fputs(" - ", g->out);
+        made.axes |= write_value(g, kind, allowed, depth).axes;
+    }
+    g->scans--;
+    fputs(")", g->out);
+    return made;
+}
+
 static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     if (depth == 0 || g->operations == 0) {
         if (!chance(g, 12)) return write_leaf(g, kind, allowed);
@@ -404,7 +475,9 @@ static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned dept
     g->operations--;
     const unsigned which = below(g, 100);
     if (which < 8) return write_leaf(g, kind, allowed);
-    if (which < 24 && g->axis_count) return write_reduction(g, kind, allowed, depth - 1);
+    if (which < 21 && g->axis_count) return write_reduction(g, kind, allowed, depth - 1);
+    if (which < 26 && g->axis_count) return write_gather(g, kind, allowed, depth - 1);
+    if (which < 28 && g->axis_count) return write_scan(g, kind, allowed, depth - 1);
     if (which < 34) return write_unary(g, kind, allowed, depth - 1);
     if (which < 42) return write_select(g, kind, allowed, depth - 1);
     if (which < 47 && kind != BOOL) return write_power(g, kind, allowed);
