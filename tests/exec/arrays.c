@@ -19,9 +19,11 @@ static void open_list(Array *array, const Sizes *sizes, uint32_t list) {
         Tensor *tensor = &array->tensors[t];
         tensor->begin = array->count;
         tensor->count = 1;
-        for (uint32_t i = 1; i < array->parameter->rank; i++) {
-            tensor->shape[i - 1] = sizes_length(sizes, array->parameter->axes[i], (int64_t)t);
-            tensor->count *= (size_t)tensor->shape[i - 1];
+        for (uint32_t i = 0, at = 0; i < array->parameter->rank; i++) {
+            const uint32_t axis = array->parameter->axes[i];
+            if (axis + 1 == list) continue;
+            tensor->shape[at] = sizes_length(sizes, axis, (int64_t)t);
+            tensor->count *= (size_t)tensor->shape[at++];
         }
         array->count += tensor->count;
     }

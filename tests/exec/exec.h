@@ -89,6 +89,9 @@ void random_add(Programs *programs, uint64_t first, size_t count);
 /* ---- fill.c: inputs, a function of the seed alone ---- */
 uint64_t random_bits(uint64_t *state);
 void fill_array(Fill fill, ls_type type, bool positive, uint64_t *state, void *data, size_t count);
+/* What a branch that is not taken leaves alone keeps the NaN it had, what a store writes has ours:
+ * inputs that are written have ours from the start. */
+void canonical_nans(ls_type type, void *data, size_t count);
 void store_number(ls_type type, double value, void *element);
 size_t type_size(ls_type type);
 const char *array_type_name(ls_type type);

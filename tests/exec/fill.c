@@ -110,6 +110,19 @@ void fill_array(Fill fill, ls_type type, bool positive, uint64_t *state, void *d
     }
 }
 
+void canonical_nans(ls_type type, void *data, size_t count) {
+    const size_t size = formats[type].size;
+    if (formats[type].class != FLOAT) return;
+    const uint64_t top = ((uint64_t)1 << formats[type].exponent) - 1;
+    const uint64_t magnitude = ~(uint64_t)0 >> (64 - (8 * size - 1));
+    const uint64_t most = type == LS_E4M3 ? magnitude - 1 : top << formats[type].mantissa;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, (char *)data + i * size, size);
+        if ((bits & magnitude) > most) memcpy((char *)data + i * size, &magnitude, size);
+    }
+}
+
 void store_number(ls_type type, double value, void *element_out) {
     const float f32 = (float)value;
     const int64_t integer = (int64_t)value;

@@ -37,6 +37,8 @@ static void make_inputs(Run *run, uint64_t *state) {
             fill_array(run->fill, parameter->type,
                        directives_positive(run->directives, parameter->name), state, array->input,
                        array->count);
+        if (parameter->role == LS_INOUT)
+            canonical_nans(parameter->type, array->input, array->count);
         if (run->fill == FILL_NORMAL && parameter->rank == 0 &&
             directives_value(run->directives, parameter->name, &value)) {
             store_number(parameter->type, value, array->input);
