@@ -76,10 +76,11 @@ void emit_fours(Emitter *e, Text *loads, Text *stores) {
         if (!e->four[i]) continue;
         const char *type = type_info[e->plan->arrays[i].type].c_name;
         bool stored = false;
+        const char *condition = "";
         for (size_t s = 0; s < e->phase->store_count; s++)
             if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT &&
                 e->phase->stores[s].kind != STORE_ADD)
-                stored = true;
+                stored = true, condition = emit_condition(e, &e->phase->stores[s]);
         const char *index = emit_join_offset(e, emit_outer_offset(e, i, e->outer_count), "first");
         text_printf(loads, "ls_four_%s %s", type, e->four_name[i]);
         if (plan_value_reads(e->plan, e->phase, i))
@@ -87,9 +88,9 @@ void emit_fours(Emitter *e, Text *loads, Text *stores) {
                         live);
         text_puts(loads, ";\n");
         if (stored)
-            text_printf(stores, "%sls_store%s_%s(%s, %s%s, %s);\n",
-                        e->two_passes ? "if (pass == 1) " : "", form, type, emit_data(e, i), index,
-                        live, e->four_name[i]);
+            text_printf(stores, "%s%sls_store%s_%s(%s, %s%s, %s);\n",
+                        e->two_passes ? "if (pass == 1) " : "", condition, form, type,
+                        emit_data(e, i), index, live, e->four_name[i]);
     }
 }
 

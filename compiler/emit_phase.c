@@ -35,8 +35,12 @@ static void add_root(Emitter *e, Roots *roots, ValueId v) {
 
 static void add_stored(Emitter *e, Roots *roots, Level level) {
     for (size_t i = 0; i < e->phase->store_count; i++)
-        if (e->phase->stores[i].level == level)
+        if (e->phase->stores[i].level == level) {
+            ValueId v = e->phase->stores[i].value;
+            for (Guard guard; plan_keeps(e->plan, e->phase->stores[i].array, &v, &guard);)
+                add_root(e, roots, guard.condition);
             add_root(e, roots, emit_stored(e, &e->phase->stores[i]));
+        }
 }
 
 /* The values of a level that others use: operands of values of another level, and what is stored.
@@ -45,7 +49,13 @@ static void add_frontier(Emitter *e, Roots *roots, Level level) {
     const Phase *phase = e->phase;
     bool *added = arena_alloc(e->arena, e->f->value_count * sizeof *added);
     for (size_t i = 0; i < phase->store_count; i++) {
-        ValueId v = emit_stored(e, &phase->stores[i]);
+        ValueId v = phase->stores[i].value;
+        for (Guard guard; plan_keeps(e->plan, phase->stores[i].array, &v, &guard);) {
+            const ValueId c = guard.condition;
+            if (phase->level[c] == level && !added[c]) add_root(e, roots, c);
+            added[c] = true;
+        }
+        v = emit_stored(e, &phase->stores[i]);
         if (phase->level[v] == level && !added[v]) add_root(e, roots, v);
         added[v] = true;
     }

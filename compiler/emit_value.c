@@ -312,14 +312,34 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
 
 ValueId emit_stored(const Emitter *e, const PhaseStore *store) {
     ValueId v = store->value;
+    for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);) continue;
     for (ValueId chosen; (chosen = plan_chosen(e->plan, e->phase, v)); v = chosen)
         if (plan_is_read(e->plan, e->phase, v)) return v;
     const Value *value = &e->f->values[v];
-    const bool rounds =
-        value->op == OP_ROUND_TO && value->payload == (uint64_t)e->plan->arrays[store->array].type;
-    if (rounds && !plan_is_read(e->plan, e->phase, store->value))
+    if (plan_is_read(e->plan, e->phase, v)) return v;
+    if (value->op == OP_ROUND_TO && value->payload == (uint64_t)e->plan->arrays[store->array].type)
         return value->arg[0]; /* the store itself rounds to the same bits */
     return v;
+}
+
+/* Whether the phase's own guards say that a condition of a store holds. */
+static bool is_known(const Emitter *e, Guard guard) {
+    ValueId c = guard.condition;
+    bool holds = guard.holds;
+    for (; e->f->values[c].op == OP_NOT; c = e->f->values[c].arg[0]) holds = !holds;
+    const size_t number = e->plan->condition_of[c];
+    return number && e->phase->known & plan_literal(number, holds);
+}
+
+const char *emit_condition(Emitter *e, const PhaseStore *store) {
+    ValueId v = store->value;
+    Text text = text_open(e->arena);
+    for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);)
+        if (!is_known(e, guard))
+            text_printf(&text, "%s%s%s", text.size ? " & " : "if (", guard.holds ? "" : "!",
+                        e->text_of[guard.condition]);
+    if (text.size) text_puts(&text, ") ");
+    return text.data;
 }
 
 void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard) {
@@ -343,7 +363,7 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
                         e->block_name[store->array], fast, fast, value);
             continue;
         }
-        text_printf(out, "%sls_store_%s(%s, %s, %s);\n", guard,
+        text_printf(out, "%s%sls_store_%s(%s, %s, %s);\n", guard, emit_condition(e, store),
                     type_info[e->plan->arrays[store->array].type].c_name,
                     emit_data(e, store->array), emit_index(e, store->array, place), value);
     }

@@ -14,6 +14,13 @@
 
 /* ---- what a phase computes and what it reads ---- */
 
+/* A store that never changes anything. */
+static bool is_idle(const Plan *plan, const Store *store) {
+    ValueId value = store->value;
+    for (Guard guard; plan_keeps(plan, store->parameter, &value, &guard);) continue;
+    return value == plan->arrays[store->parameter].value;
+}
+
 static bool is_made(const Value *value) {
     return op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
 }
@@ -43,6 +50,18 @@ ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v) {
     if (!plan->condition_of[c]) return 0;
     if (phase->known & plan_literal(plan->condition_of[c], holds)) return value->arg[1];
     return phase->known & plan_literal(plan->condition_of[c], !holds) ? value->arg[2] : 0;
+}
+
+bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard) {
+    const Function *f = plan->function;
+    const Value *select = &f->values[*value];
+    const ValueId old = plan->arrays[array].value;
+    if (!old || select->op != OP_SELECT || f->values[select->arg[0]].axes) return false;
+    if (f->values[old].op != OP_PARAMETER) return false;
+    if (select->arg[1] != old && select->arg[2] != old) return false;
+    *guard = (Guard){select->arg[0], select->arg[2] == old};
+    *value = select->arg[guard->holds ? 1 : 2];
+    return true;
 }
 
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]) {
@@ -372,8 +391,13 @@ void planner_mark_needed(Planner *p, uint32_t index) {
     for (size_t i = 0; i < phase->scan_count; i++) needed[phase->scans[i]] = true;
     for (size_t i = 0; i < phase->store_count; i++) needed[phase->stores[i].value] = true;
     for (size_t i = 0; i < phase->guard_count; i++) needed[phase->guards[i].condition] = true;
-    for (size_t s = 0; s < f->store_count; s++)
-        if (p->store_home[s] == index) needed[f->stores[s].value] = true;
+    for (size_t s = 0; s < f->store_count; s++) {
+        ValueId value = f->stores[s].value;
+        if (p->store_home[s] != index) continue;
+        for (Guard guard; plan_keeps(p->plan, f->stores[s].parameter, &value, &guard);)
+            needed[guard.condition] = true;
+        needed[value] = true;
+    }
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
         ValueId operands[3];
         if (!needed[v]) continue;
@@ -390,6 +414,7 @@ static void add_stores(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
         const Store *store = &f->stores[s];
+        if (p->store_home[s] == UINT32_MAX) continue;
         Level level = planner_store_level(p, store->value, f->parameters[store->parameter].axes,
                                           p->store_home[s]);
         planner_add_store(
@@ -492,7 +517,10 @@ Plan *plan_build(const Function *function) {
         for (size_t s = 0; s < function->store_count; s++) {
             const Store *store = &function->stores[s];
             AxisSet axes = function->parameters[store->parameter].axes;
-            if (scalars == !axes) p.store_home[s] = planner_place(&p, store->value, axes, 0);
+            if (is_idle(p.plan, store))
+                p.store_home[s] = UINT32_MAX;
+            else if (scalars == !axes)
+                p.store_home[s] = planner_place(&p, store->value, axes, 0);
         }
     if (p.plan->phase_count == 0) add_phase(&p, (Phase){.shape = SHAPE_SCALAR});
     planner_settle_stores(&p);

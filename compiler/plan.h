@@ -103,6 +103,10 @@ bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v);
 /* Which operand of a SELECT the phase's guards choose, or 0. */
 ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v);
 Literals plan_literal(size_t condition, bool holds);
+/* Whether a value stored to the array is what it holds already unless a guard, a rank-0 bool, says
+ * otherwise: then gives the guard, and the value with it. What is stored under all such guards is
+ * all that a phase needs; where one does not hold, the array's bits stay as they are. */
+bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard);
 /* The operands that the phase needs to compute a value: none of one it reads, not the source of a
  * gather, not the running value of a scan. */
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);

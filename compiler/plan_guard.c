@@ -1,11 +1,12 @@
 /* plan_guard.c: which work a rank-0 condition skips.
  *
- * Where `when c { p = e }` has become p = if c then e else old p, nothing is stored unless c holds,
- * and what only e needs is needed by nobody else. A literal is a rank-0 bool that chooses in a
- * SELECT, or its negation; a value's demands are literals without which nobody looks at it. A phase
- * whose every effect has a literal in common, which is known before the phase begins, walks through
- * its elements only if that holds. Stores of its tail run in any case. What a skipped phase would
- * have left in a temporary is then read by nobody, or by an expression that drops it. */
+ * Where `when c { p = e }` has become p = if c then e else old p, nothing is stored unless c holds
+ * (plan_keeps), and what only e needs is needed by nobody else. A literal is a rank-0 bool that
+ * chooses in a SELECT, or its negation; a value's demands are literals without which nobody looks
+ * at it. A phase whose every effect has a literal in common, which is known before the phase
+ * begins, walks through its elements only if that holds. Stores of its tail run in any case. What a
+ * skipped phase would have left in a temporary is then read by nobody, or by an expression that
+ * drops it. */
 #include <string.h>
 
 #include "compiler.h"
@@ -59,14 +60,10 @@ static void find_literals(Guards *g) {
 
 /* Without these the store puts back what is there. */
 static Literals store_demands(Guards *g, const Store *store) {
-    const Value *value = &g->f->values[store->value];
-    ValueId old = g->p->plan->arrays[store->parameter].value;
+    ValueId value = store->value;
     Literals all = 0;
-    while (old && value->op == OP_SELECT && (value->arg[1] == old || value->arg[2] == old)) {
-        bool holds = value->arg[2] == old;
-        all |= g->follows[holds][value->arg[0]];
-        value = &g->f->values[value->arg[holds ? 1 : 2]];
-    }
+    for (Guard guard; plan_keeps(g->p->plan, store->parameter, &value, &guard);)
+        all |= g->follows[guard.holds][guard.condition];
     return all;
 }
 

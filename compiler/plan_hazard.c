@@ -21,7 +21,10 @@ static bool is_stored(const Function *f, uint64_t parameter) {
 static bool is_free(Planner *p, const Store *store) {
     const Function *f = p->function;
     bool *reached = arena_alloc(p->arena, f->value_count * sizeof *reached);
-    reached[store->value] = true;
+    ValueId value_stored = store->value;
+    for (Guard guard; plan_keeps(p->plan, store->parameter, &value_stored, &guard);)
+        reached[guard.condition] = true;
+    reached[value_stored] = true;
     for (ValueId v = store->value; v > 0; v--) {
         const Value *value = &f->values[v];
         if (!reached[v] || p->plan->home[v]) continue;
@@ -36,19 +39,32 @@ static bool is_free(Planner *p, const Store *store) {
     return true;
 }
 
-/* Makes the store's value in the first phase that can, for later ones to read. It is representable
- * in the parameter's type. */
-static uint32_t materialise(Planner *p, const Store *store) {
-    const Parameter *parameter = &p->function->parameters[store->parameter];
-    const Value *value = &p->function->values[store->value];
-    uint32_t home = planner_place(p, store->value, value->axes, 0);
-    Level level = planner_store_level(p, store->value, value->axes, home);
-    const char *name = arena_printf(p->arena, "%s_%u", parameter->name, store->value);
-    uint32_t array =
-        planner_add_array(p, (Array){name, parameter->type, value->axes, store->value, UINT32_MAX});
-    planner_add_store(p, home, (PhaseStore){array, store->value, level, store->range, STORE_VALUE});
-    p->plan->home[store->value] = home + 1;
-    return home;
+/* Makes a value in the first phase that can; gives the first phase that can read it. */
+static uint32_t materialise(Planner *p, const Store *store, ValueId v, Type type) {
+    const Value *value = &p->function->values[v];
+    const char *stem = p->function->parameters[store->parameter].name;
+    if (p->plan->home[v]) return p->plan->home[v];
+    if (value->op == OP_CONST) return 0;
+    uint32_t home = planner_place(p, v, value->axes, 0);
+    Level level = planner_store_level(p, v, value->axes, home);
+    const char *name = arena_printf(p->arena, "%s_%u", value->name ? value->name : stem, v);
+    uint32_t array = planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX});
+    planner_add_store(p, home, (PhaseStore){array, v, level, store->range, STORE_VALUE});
+    p->plan->home[v] = home + 1;
+    return home + 1;
+}
+
+/* What the store puts into the parameter, in its type, and under which conditions. */
+static uint32_t materialise_all(Planner *p, const Store *store) {
+    ValueId value = store->value;
+    uint32_t from = 0;
+    for (Guard guard; plan_keeps(p->plan, store->parameter, &value, &guard);) {
+        uint32_t made = materialise(p, store, guard.condition, TYPE_BOOL);
+        if (made > from) from = made;
+    }
+    Type type = p->function->parameters[store->parameter].type;
+    uint32_t made = materialise(p, store, value, type);
+    return made > from ? made : from;
 }
 
 /* Moves store `s`; false if it is well where it is. */
@@ -67,8 +83,8 @@ static bool settle(Planner *p, size_t s) {
     }
     if (from == home) return false;
     if (gathered && !is_free(p, store)) {
-        uint32_t made = materialise(p, store);
-        if (made >= from) from = made + 1;
+        uint32_t made = materialise_all(p, store);
+        if (made > from) from = made;
     }
     AxisSet axes = p->function->parameters[store->parameter].axes;
     size_t phases = plan->phase_count;

@@ -268,11 +268,35 @@ static bool compute(Run *run, ValueId id) {
                                            : apply);
 }
 
+/* A store of `if c then new else what is there` with c of rank 0 is no store where c does not hold:
+ * no bit of the parameter changes. Gives the conditions one by one, and what is stored if they all
+ * hold. */
+static ValueId condition_of(const Function *f, const Store *s, ValueId *value, bool *holds) {
+    const Value *select = &f->values[*value];
+    if (select->op != OP_SELECT || f->values[select->arg[0]].axes) return 0;
+    for (int i = 1; i < 3; i++) {
+        const Value *old = &f->values[select->arg[i]];
+        if (old->op != OP_PARAMETER || old->payload != s->parameter) continue;
+        *holds = i == 2;
+        *value = select->arg[3 - i];
+        return select->arg[0];
+    }
+    return 0;
+}
+
+static bool keeps(Run *run, const Store *s) {
+    ValueId value = s->value, c;
+    for (bool holds; (c = condition_of(run->f, s, &value, &holds));)
+        if ((*run->arrays[c] != 0) != holds) return true;
+    const Value *last = &run->f->values[value];
+    return last->op == OP_PARAMETER && last->payload == s->parameter;
+}
+
 static bool store(Run *run, const Store *s) {
     const Parameter *p = &run->f->parameters[s->parameter];
     int list = ir_list_axis(run->f, p->axes);
     Place place = {{0}};
-    if (!run->data[s->parameter]) return true;
+    if (!run->data[s->parameter] || keeps(run, s)) return true;
     for (bool more = next_place(&run->places, p->axes, &place, true); more;
          more = next_place(&run->places, p->axes, &place, false)) {
         void *array = run->data[s->parameter];
@@ -300,8 +324,12 @@ static void find_running(const Function *f, ValueId *running) {
  * who take the list do. */
 static void find_last_uses(const Run *run, ValueId *last) {
     const Function *f = run->f;
-    for (size_t i = 0; i < f->store_count; i++)
-        last[f->stores[i].value] = last[f->stores[i].guard] = UINT32_MAX;
+    for (size_t i = 0; i < f->store_count; i++) {
+        ValueId value = f->stores[i].value, c;
+        last[value] = last[f->stores[i].guard] = UINT32_MAX;
+        for (bool holds; (c = condition_of(f, &f->stores[i], &value, &holds));)
+            last[c] = UINT32_MAX;
+    }
     for (ValueId id = (ValueId)f->value_count; --id > 0;) {
         const Value *v = &f->values[id];
         if (last[id] < id) last[id] = id;
