@@ -170,6 +170,7 @@ static void mark_assigned(Checker *c, const Name *name, Range range) {
     Assigned *assigned = &c->step->assigned[symbol->number];
     if (assigned->range.file == 0) assigned->range = range;
     assigned->surely = true;
+    assigned->last = c->body->typed_count;
 }
 
 void bind_let(Checker *c, const Entry *entry, Typed *value, Range range) {
@@ -258,15 +259,21 @@ static bool axes_fit(Checker *c, const Statement *s, const Parameter *parameter,
     const char *which = describe_axes(c, extra);
     if (complain(c, ERROR_STORE_AXES, s->targets->range, describe_axes(c, value->axes),
                  parameter->name, which)) {
+        const char *draw = drawn_over(value, extra);
         diagnose_note(c->compiler, s->value->range, "the value is computed here");
-        diagnose_help(c->compiler,
-                      "reduce it, as in `%s%s(...)` or `%s%s(...)`, or declare `%s` "
-                      "over those axes",
-                      is_bool ? "any" : "sum", which,
-                      is_bool    ? "all"
-                      : is_float ? "mean"
-                                 : "max",
-                      which, parameter->name);
+        if (draw)
+            diagnose_help(c->compiler,
+                          "a draw has all the step's axes or those it names: `%s%s(...)`", draw,
+                          parameter->axes ? describe_axes(c, parameter->axes) : "[]");
+        else
+            diagnose_help(c->compiler,
+                          "reduce it, as in `%s%s(...)` or `%s%s(...)`, or declare `%s` "
+                          "over those axes",
+                          is_bool ? "any" : "sum", which,
+                          is_bool    ? "all"
+                          : is_float ? "mean"
+                                     : "max",
+                          which, parameter->name);
     }
     return false;
 }
@@ -392,6 +399,7 @@ void check_step(Checker *c, Item *item) {
     c->body = &step->body;
     c->block = &step->block;
     c->draws = &step->body.draw_count;
+    c->drawn = NULL;
     c->when = NULL;
     scope_open(&c->closed, c->arena, NULL);
     c->call = NULL;
@@ -418,6 +426,7 @@ void check_step(Checker *c, Item *item) {
     c->body = outer.body;
     c->block = outer.block;
     c->draws = outer.draws;
+    c->drawn = outer.drawn;
     c->when = outer.when;
     c->closed = outer.closed;
     c->call = outer.call;

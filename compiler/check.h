@@ -131,6 +131,7 @@ struct Checker {
     Body *body;
     Block *block;         /* of statements, here */
     uint32_t *draws;      /* how many there are so far, in the step or fn that writes them */
+    struct Drawn *drawn;  /* those of the step, the latest first: check_random.c */
     const When *when;     /* around this */
     Scope closed;         /* names of branches that are closed */
     Body outside;         /* of what stands in no step and no fn */
@@ -262,6 +263,8 @@ void check_backward_body(Checker *c, const Item *item);
 /* check_random.c */
 CheckCall check_draw, check_bernoulli, check_stochastic;
 AxisSet draw_axes(const Checker *c); /* of a draw that names none */
+/* The draw in a value's expression that varies over some of `axes`: "uniform"; NULL: none. */
+const char *drawn_over(const Typed *a, AxisSet axes);
 
 /* check_when.c */
 void check_when(Checker *c, const Statement *s);

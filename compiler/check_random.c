@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+/* ---- keys and axes ---- */
+
 AxisSet draw_axes(const Checker *c) {
     if (!c->step) return 0;
     return c->call ? c->call->axes : all_axes(c);
@@ -45,6 +47,89 @@ static Typed *check_key(Checker *c, Typed *key, const Builtin *builtin) {
     return typed_cast(c, key, TYPE_I64);
 }
 
+static const char *find_draw(const Typed *a, AxisSet axes, int depth) {
+    static const struct {
+        Op op;
+        const char *name;
+    } draws[] = {
+        {OP_RANDOM_UNIFORM, "uniform"}, {OP_RANDOM_NORMAL, "normal"}, {OP_RANDOM_BITS, "bits"}};
+    if (a->kind == TYPED_LET) return depth ? find_draw(a->let->value, axes, depth - 1) : NULL;
+    if (a->kind != TYPED_OP || !(a->axes & axes) || depth == 0) return NULL;
+    for (size_t i = 0; i < COUNT(draws); i++)
+        if (draws[i].op == (Op)a->op) return draws[i].name;
+    const char *name = NULL;
+    for (int i = 0; i < 3 && !name; i++)
+        if (a->args[i]) name = find_draw(a->args[i], axes, depth - 1);
+    return name;
+}
+
+const char *drawn_over(const Typed *a, AxisSet axes) {
+    enum { DEPTH = 6 };
+    return find_draw(a, axes, DEPTH);
+}
+
+/* ---- the same numbers twice ---- */
+
+typedef struct Drawn Drawn;
+struct Drawn {
+    const Typed *keys[2];
+    uint32_t ordinal;
+    const Item *writer, *called; /* whose draw it is, and by which call it came; NULL: the step's */
+    Range range;                 /* of the call, or the draw */
+    Drawn *next;
+};
+
+static bool same_key(const Checker *c, const Typed *a, const Typed *b, int depth) {
+    while (a->kind == TYPED_LET) a = a->let->value;
+    while (b->kind == TYPED_LET) b = b->let->value;
+    if (a == b) return true;
+    if (a->kind != b->kind || a->type != b->type || a->payload != b->payload || depth == 0)
+        return false;
+    if (a->kind == TYPED_CONSTANT) return true;
+    if (a->kind == TYPED_PARAMETER) { /* read twice with no assignment between */
+        uint32_t earlier = a->id < b->id ? a->id : b->id;
+        return c->step->assigned[a->payload].last <= earlier;
+    }
+    if (a->kind != TYPED_OP || a->op != b->op) return false;
+    for (int i = 0; i < 3; i++) {
+        if (!a->args[i] != !b->args[i]) return false;
+        if (a->args[i] && !same_key(c, a->args[i], b->args[i], depth - 1)) return false;
+    }
+    return true;
+}
+
+/* A step that is called counts its own draws from 0: with equal keys they are those of another
+ * call. A step and what is derived of it mean to share them. */
+static void note_draw(Checker *c, const Node *node, const Builtin *builtin, Typed *seed,
+                      Typed *step, uint32_t ordinal) {
+    enum { DEPTH = 8 };
+    const StepCall *outermost = c->call;
+    if (c->instance) return;
+    while (outermost && outermost->outer) outermost = outermost->outer;
+    Drawn *drawn = arena_alloc(c->arena, sizeof *drawn);
+    *drawn = (Drawn){.keys = {seed, step},
+                     .ordinal = ordinal,
+                     .writer = c->call ? c->call->item : NULL,
+                     .called = outermost ? outermost->item : NULL,
+                     .range = outermost ? outermost->range : node->range,
+                     .next = c->drawn};
+    c->drawn = drawn;
+    for (const Drawn *other = drawn->next; other; other = other->next) {
+        bool shared = other->writer == drawn->writer && other->called != drawn->called;
+        if (other->ordinal != ordinal || shared || !same_key(c, other->keys[0], seed, DEPTH) ||
+            !same_key(c, other->keys[1], step, DEPTH))
+            continue;
+        const char *name = outermost ? outermost->item->name->text : builtin->name;
+        if (diagnose(c->compiler, ERROR_SAME_DRAWS, drawn->range, name)) {
+            diagnose_note(c->compiler, other->range, "they are drawn here");
+            diagnose_help(c->compiler, "give one of them another seed");
+        }
+        return;
+    }
+}
+
+/* ---- draws ---- */
+
 /* The draw that `node` asks for with the keys that begin at `first`. */
 static Typed *draw(Checker *c, const Node *node, const Builtin *builtin, Typed **keys,
                    uint32_t ordinal, int type) {
@@ -58,6 +143,7 @@ static Typed *draw(Checker *c, const Node *node, const Builtin *builtin, Typed *
     Typed *step =
         keys[1] ? check_key(c, keys[1], builtin) : typed_constant(c, TYPE_I64, 0, node->range);
     if (!named_axes(c, node, builtin, &axes) || is_error(seed) || is_error(step)) return &c->error;
+    note_draw(c, node, builtin, seed, step, ordinal);
     Typed *value = typed_new(c, TYPED_OP, type, with_parents(c, axes), node->range);
     value->op = (uint8_t)builtin->op;
     value->args[0] = seed;
@@ -85,6 +171,8 @@ Typed *check_bernoulli(Checker *c, const Node *node, const Builtin *builtin) {
     if (type == TYPE_NONE) return &c->error;
     return typed_op(c, OP_LT, TYPE_BOOL, operands[0], operands[1], NULL, 0, node->range);
 }
+
+/* ---- stochastic rounding ---- */
 
 /* bf16_stochastic(x, r): the neighbour of x that the bits r choose. */
 Typed *check_stochastic(Checker *c, const Node *node, const Builtin *builtin) {

@@ -54,6 +54,7 @@ void check_when(Checker *c, const Statement *s) {
         Assigned *assigned = &step->assigned[p];
         assigned->surely &= after[p].surely;
         if (after[p].range.file) assigned->range = after[p].range;
+        if (after[p].last > assigned->last) assigned->last = after[p].last;
     }
     if (!is_error(condition)) add_statement(c, checked);
 }

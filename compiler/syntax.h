@@ -253,6 +253,7 @@ struct Block {
 typedef struct Assigned {
     Range range; /* file 0: not yet */
     bool surely;
+    uint32_t last; /* how many typed values there were at the last assignment */
 } Assigned;
 
 typedef struct Step {
