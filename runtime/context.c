@@ -6,6 +6,7 @@
 ls_status ls_context_create(const char *device, void *stream, ls_context **context) {
     if (!context) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_context_create: context is NULL");
     *context = NULL;
+    log_check();
     ls_context *made = calloc(1, sizeof *made);
     if (!made) return error_memory(NULL, "ls_context_create");
     ls_status status = device_open(device, stream, NULL, &made->device);
@@ -15,6 +16,7 @@ ls_status ls_context_create(const char *device, void *stream, ls_context **conte
     }
     made->device->error = &made->error;
     made->driver = made->device->driver;
+    log_write(LOG_INFO, "context on %s: %s", made->device->name, made->device->description);
     *context = made;
     return LS_OK;
 }

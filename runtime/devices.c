@@ -52,7 +52,11 @@ ls_status device_open(const char *text, void *stream, Error *error, Device **dev
         return driver->open(driver, index, stream, error, device);
     }
     ls_status status = LS_ERROR_DEVICE;
-    for (size_t i = 0; i < driver_count && !*device; i++)
+    for (size_t i = 0; i < driver_count && !*device; i++) {
         status = drivers[i]->open(drivers[i], 0, stream, error, device);
+        if (status != LS_OK)
+            log_write(LOG_INFO, "auto passes over %s: %s", drivers[i]->name,
+                      ls_error_message(NULL));
+    }
     return status;
 }

@@ -30,6 +30,12 @@ typedef struct Error {
 ls_status error_set(Error *error, ls_status status, const char *format, ...) PRINTF_LIKE(3, 4);
 ls_status error_memory(Error *error, const char *call); /* host memory ran out */
 
+/* log.c: what was decided, on stderr, where LOCKSTEP_LOG asks for it. */
+typedef enum LogLevel { LOG_INFO, LOG_DEBUG } LogLevel;
+bool log_wanted(LogLevel level);
+void log_write(LogLevel level, const char *format, ...) PRINTF_LIKE(2, 3);
+void log_check(void); /* says so where LOCKSTEP_LOG is neither */
+
 typedef struct TypeRow {
     const char *name;
     char class; /* 'F' 'S' 'U' 'B' */

@@ -59,6 +59,11 @@ static ls_status choose_variant(ls_step *step, const char *call) {
         const ls_image_variant *variant = &image->variants[i];
         if (variant->layout == LS_LAYOUT_DENSE && strided) continue;
         if (variant_work(step, variant) > variant->work_limit) continue;
+        if (strided && i != step->chosen)
+            log_write(LOG_INFO,
+                      "step `%s`: `%s` is not contiguous on a 16-byte boundary, so the kernels for "
+                      "contiguous arrays are not used",
+                      image->step, strided);
         step->chosen = i;
         return LS_OK;
     }
@@ -114,6 +119,12 @@ static ls_status load_variant(ls_step *step, const char *call) {
     ls_status status = step->context->driver->load(step->context->device, step->image, variant,
                                                    code, size, loaded->kernels, &loaded->module);
     if (status != LS_OK) return status;
+    log_write(LOG_INFO, "step `%s` (%s) on %s: code %s in %.2f ms", step->image->step,
+              variant->name, step->context->device->target,
+              code == variant->code || variant->functions ? "of the image"
+              : from_cache                                ? "from the cache"
+                                                          : "compiled",
+              end - start);
     loaded->compile_ms = end - start;
     loaded->from_cache = from_cache != 0;
     loaded->loaded = true;
@@ -178,6 +189,32 @@ static ls_status write_launches(ls_step *step, const char *call) {
     return LS_OK;
 }
 
+/* What a launch will be, in a line for the step and one for each kernel. */
+static void log_launches(const ls_step *step) {
+    const ls_image *image = step->image;
+    const ls_image_variant *variant = &image->variants[step->chosen];
+    char sizes[512] = "";
+    if (!log_wanted(LOG_DEBUG)) return;
+    for (uint32_t i = 0; i < image->axis_count; i++) {
+        size_t used = strlen(sizes);
+        const char *name = image->axes[i].name;
+        if (axis_is_ragged(image, i))
+            snprintf(sizes + used, sizeof sizes - used, " %s=...", name);
+        else
+            snprintf(sizes + used, sizeof sizes - used, " %s=%lld", name,
+                     (long long)step->sizes[i]);
+    }
+    log_write(LOG_DEBUG, "step `%s` (%s):%s; %zu bytes of lengths and tables, %zu of pointers",
+              image->step, variant->name, sizes, step->entries.count * sizeof(uint64_t),
+              step->pointers.count * sizeof(uint64_t));
+    for (uint32_t i = 0; i < step->launch_count; i++)
+        log_write(LOG_DEBUG, "  kernel `%s`: %llu items in %u parts", step->launches[i].name,
+                  (unsigned long long)step->launches[i].items, step->launches[i].parts);
+    for (uint32_t i = 0; i < variant->temporary_count; i++)
+        log_write(LOG_DEBUG, "  temporary `%s`: %llu bytes", variant->temporaries[i].name,
+                  (unsigned long long)step->temporaries[i].bytes);
+}
+
 ls_status step_prepare(ls_step *step, const char *call) {
     if (step->ready) return LS_OK;
     if (step->context->capture)
@@ -199,5 +236,6 @@ ls_status step_prepare(ls_step *step, const char *call) {
     if (status == LS_OK) status = step_upload(step, call);
     if (status == LS_OK) status = write_launches(step, call);
     step->ready = status == LS_OK;
+    if (step->ready) log_launches(step);
     return status;
 }
