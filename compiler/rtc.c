@@ -41,6 +41,33 @@ const Rtc *rtc_for_target(const char *target) {
     return NULL;
 }
 
+/* compute_90 is as much tried as sm_90 is, and gfx90a:xnack+ as gfx90a. */
+static bool same_device(const char *a, const char *b) {
+    if (strchr(a, '_') && strchr(b, '_')) {
+        a = strchr(a, '_');
+        b = strchr(b, '_');
+    }
+    size_t length = strcspn(a, ":");
+    return length == strcspn(b, ":") && strncmp(a, b, length) == 0;
+}
+
+bool rtc_untried_target(const char *target, char *tried, size_t size) {
+    const char *const *const lists[] = {rtc_cuda_targets, rtc_hip_targets};
+    const Rtc *rtc = rtc_for_target(target);
+    for (size_t i = 0; rtc && i < COUNT(lists); i++) {
+        bool found = false;
+        if (rtc_for_target(lists[i][0]) != rtc) continue;
+        tried[0] = 0;
+        for (size_t k = 0; lists[i][k]; k++) {
+            size_t used = strlen(tried);
+            snprintf(tried + used, size - used, "%s%s", k ? ", " : "", lists[i][k]);
+            found = found || same_device(lists[i][k], target);
+        }
+        return !found;
+    }
+    return false;
+}
+
 const Rtc *rtc_named(const char *name) {
     for (size_t i = 0; name && i < COUNT(toolchains); i++)
         if (strcmp(toolchains[i].rtc->name, name) == 0) return toolchains[i].rtc;

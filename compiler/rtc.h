@@ -38,6 +38,8 @@ void rtc_output_free(RtcOutput *output);
 /* Every target the product promises, NULL-terminated: the suite compiles every kernel for each. */
 extern const char *const rtc_cuda_targets[];
 extern const char *const rtc_hip_targets[];
+/* Whether the target is none of those; `tried` receives the list of its toolchain. */
+bool rtc_untried_target(const char *target, char *tried, size_t size);
 
 /* What the toolchain made of a kernel, read from the image (ELF notes of a cubin, metadata of a
  * code object) or, for widest_access, from its text. -1 where unknown. */

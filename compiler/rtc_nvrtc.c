@@ -23,7 +23,9 @@ typedef void *Program;
     X(int, nvrtcGetPTXSize, (Program, size_t *))                                               \
     X(int, nvrtcGetPTX, (Program, char *))                                                     \
     X(int, nvrtcGetCUBINSize, (Program, size_t *))                                             \
-    X(int, nvrtcGetCUBIN, (Program, char *))
+    X(int, nvrtcGetCUBIN, (Program, char *))                                                   \
+    X(int, nvrtcGetNumSupportedArchs, (int *count))                                            \
+    X(int, nvrtcGetSupportedArchs, (int *numbers))
 
 typedef struct Nvrtc {
 #define X(result, name, arguments) result(*name) arguments;
@@ -77,10 +79,28 @@ static int take_code(const Nvrtc *nvrtc, Program program, bool ptx, RtcOutput *o
     return result;
 }
 
+/* Whether it makes code for architecture `number` ("90a"); if not, with the list of those it knows.
+ */
+static bool knows(const Nvrtc *nvrtc, const char *number, char *list, size_t size) {
+    enum { MOST = 64 };
+    int numbers[MOST], count = 0, wanted = atoi(number);
+    bool found = false;
+    list[0] = 0;
+    if (nvrtc->nvrtcGetNumSupportedArchs(&count) != 0 || count < 1 || count > MOST ||
+        nvrtc->nvrtcGetSupportedArchs(numbers) != 0)
+        return true; /* then it will say so itself */
+    for (int i = 0; i < count; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, size - used, "%ssm_%d", i ? ", " : "", numbers[i]);
+        found = found || numbers[i] == wanted;
+    }
+    return found;
+}
+
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     const Nvrtc *nvrtc = table;
     const char *options[8];
-    char architecture[64];
+    char architecture[64], known[512];
     int count = 0, major = 0, minor = 0;
     Program program = NULL;
     if (job->verb == RTC_VERSION) return version(nvrtc, output);
@@ -94,6 +114,9 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
         options[count++] = is_fast ? fast[i] : exact[i];
     if (nvrtc->nvrtcVersion(&major, &minor) == 0 && major >= minimal_since)
         options[count++] = minimal;
+    if (!knows(nvrtc, number, known, sizeof known))
+        return rtc_fail(output, LS_ERROR_TOOLCHAIN, "NVRTC %d.%d does not know %s; it knows %s",
+                        major, minor, job->target, known);
 
     char *log = NULL;
     int result = nvrtc->nvrtcCreateProgram(&program, job->source, job->label, 0, NULL, NULL);

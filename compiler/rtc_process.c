@@ -279,9 +279,12 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
             "be given more time with LOCKSTEP_COMPILE_TIMEOUT%s%s",
             title, job->label, target, timeout / 1e3, words[0] ? "\n" : "", words);
     rtc_explain_exit(status, reason, sizeof reason);
-    return rtc_fail(
-        output, LS_ERROR_TOOLCHAIN,
-        "%s crashed on %s for %s: its process %s; an old one does so for a device it does not "
-        "know%s%s",
-        title, job->label, target, reason, words[0] ? "; it said:\n" : "", words);
+    char tried[256], hint[400] = "";
+    if (rtc_untried_target(target, tried, sizeof tried))
+        snprintf(
+            hint, sizeof hint,
+            "; an old one does so for a device it does not know, and Lockstep is tried with %s",
+            tried);
+    return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s crashed on %s for %s: its process %s%s%s%s",
+                    title, job->label, target, reason, hint, words[0] ? "; it said:\n" : "", words);
 }

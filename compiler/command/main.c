@@ -65,6 +65,17 @@ static void free_lists(const Command *command, void *options, Common *common) {
     free(common->defines.items);
 }
 
+/* What the toolchains' time limit ignores is said once, where commands are. */
+static void check_timeout(void) {
+    const char *text = getenv("LOCKSTEP_COMPILE_TIMEOUT");
+    char *end = NULL;
+    double limit = text ? strtod(text, &end) : 1;
+    if (text && *text && (*end || end == text || !(limit > 0 && limit < 1e6)))
+        note("warning: LOCKSTEP_COMPILE_TIMEOUT is '%.64s', which is no number of seconds above 0 "
+             "and below a million; the limit is 120",
+             text);
+}
+
 static int run_command(const Command *command, const char *const *words, size_t count,
                        Common common) {
     Failure failure;
@@ -79,6 +90,7 @@ static int run_command(const Command *command, const char *const *words, size_t 
     } else if (common.version) {
         status = print_version();
     } else {
+        if (command->compiles) check_timeout();
         Invocation invocation = {command, common, options, arguments.items, arguments.count};
         status = command->run(&invocation);
     }

@@ -22,6 +22,8 @@ int nvrtcGetPTXSize(void *program, size_t *size);
 int nvrtcGetPTX(void *program, char *code);
 int nvrtcGetCUBINSize(void *program, size_t *size);
 int nvrtcGetCUBIN(void *program, char *code);
+int nvrtcGetNumSupportedArchs(int *count);
+int nvrtcGetSupportedArchs(int *numbers);
 
 enum { LARGE = 3000000 };
 typedef struct Program {
@@ -34,6 +36,17 @@ int nvrtcVersion(int *major, int *minor) {
     *major = 12;
     *minor = 34;
     return 0;
+}
+
+/* It does not say what it knows: then it is asked for anything. */
+int nvrtcGetNumSupportedArchs(int *count) {
+    (void)count;
+    return 1;
+}
+
+int nvrtcGetSupportedArchs(int *numbers) {
+    (void)numbers;
+    return 1;
 }
 
 const char *nvrtcGetErrorString(int result) {
