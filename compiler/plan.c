@@ -462,6 +462,13 @@ static void find_levels(Planner *p, uint32_t index) {
         }
         phase->level[v] = (uint8_t)level;
     }
+    /* What is added to a sum stands where it is added, whatever axes the sums have. */
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        if (store->kind == STORE_ADD)
+            phase->level[store->value] =
+                store->level == LEVEL_TAIL ? LEVEL_SCALAR : (uint8_t)store->level;
+    }
 }
 
 static const char *made_name(Planner *p, ValueId v) {
