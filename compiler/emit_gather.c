@@ -47,10 +47,20 @@ static Group listed_group(Emitter *e, AxisSet array, uint32_t axis, const char *
                    .rest = rest};
 }
 
-static size_t kept_groups(const Group *from, size_t count, AxisSet axes, Group *groups) {
+/* Of the phase's own coordinates those along `axes`; of q and k that are walked as n perhaps one.
+ */
+static size_t kept_groups(Emitter *e, const Group *from, size_t count, AxisSet axes,
+                          Group *groups) {
     size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (from[i].axes & axes) groups[kept++] = from[i];
+    for (size_t i = 0; i < count; i++) {
+        const AxisSet own = from[i].axes & axes;
+        if (!own) continue;
+        groups[kept] = from[i];
+        if (own != from[i].axes && from[i].whole)
+            groups[kept] =
+                (Group){.axes = own, .name = emit_coordinate(e, (uint32_t)__builtin_ctz(own))};
+        kept++;
+    }
     return kept;
 }
 
@@ -59,9 +69,9 @@ static Spot find_spot(Emitter *e, uint32_t array, ValueId list) {
     const AxisSet axes = e->plan->arrays[array].axes, kept = axes & ~ir_listed(f, list);
     Spot spot = {.inside = text_open(e->arena)};
     Group groups[3 * LS_AXES_MAX + 1];
-    size_t count = kept_groups(&e->tensor, 1, kept, groups);
-    count += kept_groups(e->outer, e->outer_count, kept, groups + count);
-    count += kept_groups(e->inner, e->inner_count, kept, groups + count);
+    size_t count = kept_groups(e, &e->tensor, 1, kept, groups);
+    count += kept_groups(e, e->outer, e->outer_count, kept, groups + count);
+    count += kept_groups(e, e->inner, e->inner_count, kept, groups + count);
     const int tensors = ir_list_axis(f, axes);
     const char *tensor = tensors >= 0 ? listed_index(e, list, tensors) : NULL;
     if (tensor) /* before the others, whose lengths differ with it */
