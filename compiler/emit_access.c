@@ -6,6 +6,21 @@
 #include "plan.h"
 #include "emit.h"
 
+/* Whether an array's last block has room for a whole one, so that what comes before the blocks
+ * begins elsewhere than their elements say. */
+static bool is_gapped(const Emitter *e, uint32_t array) {
+    const Array *row = &e->plan->arrays[array];
+    if (row->parameter == UINT32_MAX) return false;
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
+        if (!emit_is_rest(e, axis)) continue;
+        if (!(e->f->parameters[row->parameter].declared >> axis & 1)) continue;
+        const AxisSet before = (((AxisSet)1 << e->f->axes[axis].parent) - 1) & row->axes;
+        if (before & e->phase->inner) return true;
+        if (before & ~e->tensor.axes && e->f->axes[axis].length % 4) return true;
+    }
+    return false;
+}
+
 /* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes,
  * and no outer one after the first of these. */
 void emit_find_fours(Emitter *e) {
@@ -18,7 +33,7 @@ void emit_find_fours(Emitter *e) {
     AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         AxisSet axes = e->plan->arrays[i].axes;
-        if (!emit_touches(e, i) || (axes & inner) != inner) continue;
+        if (!emit_touches(e, i) || (axes & inner) != inner || is_gapped(e, i)) continue;
         if (axes & from_first & e->phase->outer & ~e->tensor.axes) continue;
         if (e->list >= 0 && !emit_is_list(e, i) && axes & from_first & e->tensor.axes) continue;
         e->four[i] = true;
