@@ -193,6 +193,7 @@ typedef struct Binding {
     bool bound;     /* the caller gave it */
     bool has_value; /* a cell that was set or has a default, an array over a list that is filled */
     bool dense;     /* fits LS_LAYOUT_DENSE */
+    bool wanted;    /* an out that was asked for */
     bool fill_due;  /* `fill` is not in `owned` yet */
     uint64_t fill;  /* the bits of every element, low bytes first */
     void *owned;    /* the step's own memory for it, or NULL */
@@ -257,6 +258,8 @@ enum { CELL_BYTES = 16 };
 void step_release(ls_step *step); /* drops one reference */
 bool step_is_cell(const ls_step *step, size_t parameter);
 bool step_is_list(const ls_step *step, size_t parameter);
+/* An array that nobody bound or asked for, and that kernels can do without. */
+bool step_leaves_out(const ls_step *step, size_t parameter);
 /* step_name.c: the parameter's number, or -1 with an error that names the nearest. */
 int step_find(const ls_step *step, const char *call, const char *name);
 /* The same for a call that takes a step and a parameter's name, which may not come in a capture. */
@@ -265,6 +268,8 @@ ls_status step_parameter(ls_step *step, const char *call, const char *name, size
 void step_declaration(const ls_step *step, size_t parameter, char *text, size_t size);
 /* "a" or "an", as the noun sounds. */
 const char *step_article(const char *noun);
+/* step_bind.c: an out is asked for; what is not one does not mind. */
+void step_want(ls_step *step, size_t parameter);
 /* step_list.c: room for `count` tensors; what there was stays on failure. */
 ls_status list_reserve(ls_step *step, const char *call, size_t parameter, size_t count);
 void list_free(List *list);

@@ -15,6 +15,13 @@ bool step_is_cell(const ls_step *step, size_t parameter) {
     return step->image->parameters[parameter].rank == 0;
 }
 
+bool step_leaves_out(const ls_step *step, size_t parameter) {
+    const ls_image_parameter *row = &step->image->parameters[parameter];
+    const Binding *binding = &step->bindings[parameter];
+    return row->optional && row->role == LS_OUT && row->rank > 0 && !binding->bound &&
+           !binding->wanted;
+}
+
 /* The greatest of one of the counts over an image's variants. */
 static size_t most(const ls_image *image, size_t offset) {
     size_t result = 0;

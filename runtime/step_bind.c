@@ -176,6 +176,11 @@ ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *te
     return LS_OK;
 }
 
+void step_want(ls_step *step, size_t number) {
+    if (step_leaves_out(step, number)) step->ready = false;
+    step->bindings[number].wanted = true;
+}
+
 ls_status ls_step_want(ls_step *step, const char *parameter) {
     static const char call[] = "ls_step_want";
     size_t found;
@@ -186,7 +191,8 @@ ls_status ls_step_want(ls_step *step, const char *parameter) {
             &step->context->error, LS_ERROR_BIND,
             "%s: parameter `%s` of step `%s` is not an `out`; bind it with ls_step_bind", call,
             parameter, step->image->step);
-    return LS_OK; /* every unbound output is computed, so asking for one only has to be right */
+    step_want(step, found);
+    return LS_OK;
 }
 
 ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor) {
@@ -202,6 +208,7 @@ ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor
                          "%s: parameter `%s` of step `%s` is a list of tensors; use "
                          "ls_step_output_list",
                          call, parameter, step->image->step);
+    step_want(step, (size_t)found);
     ls_status status = step_prepare(step, call);
     if (status != LS_OK) return status;
     const Binding *binding = &step->bindings[found];

@@ -208,7 +208,9 @@ ls_status ls_step_output_list(ls_step *step, const char *parameter, ls_tensor *t
         return error_set(&step->context->error, LS_ERROR_ARGUMENT, "%s: %s is NULL", call,
                          count ? "tensors" : "count");
     ls_status status = find_list(step, call, parameter, &number);
-    if (status == LS_OK) status = step_prepare(step, call);
+    if (status != LS_OK) return status;
+    step_want(step, number);
+    status = step_prepare(step, call);
     if (status != LS_OK) return status;
     const ls_image_parameter *row = &step->image->parameters[number];
     const List *list = &step->bindings[number].list;

@@ -136,6 +136,12 @@ ls_status step_allocate_outputs(ls_step *step, const char *call) {
     ls_status status = LS_OK;
     for (uint32_t i = 0; i < step->image->parameter_count && status == LS_OK; i++) {
         if (step->bindings[i].bound || step_is_cell(step, i)) continue;
+        if (step_leaves_out(step, i)) {
+            step->bindings[i].data = NULL;
+            step->bindings[i].list.count = 0;
+            step->bindings[i].dense = true;
+            continue;
+        }
         if (step_is_list(step, i)) {
             status = allocate_list(step, call, i);
             continue;

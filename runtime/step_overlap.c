@@ -40,6 +40,7 @@ static size_t collect(const ls_step *step, Span *spans) {
     const ls_image *image = step->image;
     size_t used = 0;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
+        if (step_leaves_out(step, i)) continue;
         if (step_is_list(step, i)) {
             used += collect_list(step, i, spans + used);
             continue;

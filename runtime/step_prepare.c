@@ -144,9 +144,10 @@ static size_t write_arguments(ls_step *step) {
     for (uint32_t i = 0; i < image->axis_count; i++) *word++ = axis_word(step, i);
     for (uint32_t i = 0; i < image->parameter_count; i++) {
         const Binding *binding = &step->bindings[i];
-        *word++ = step_is_list(step, i) ? words_address(&step->pointers, pointers)
-                                        : (uint64_t)(uintptr_t)binding->data;
-        if (step_is_list(step, i)) pointers += binding->list.count;
+        const bool list = step_is_list(step, i) && !step_leaves_out(step, i);
+        *word++ =
+            list ? words_address(&step->pointers, pointers) : (uint64_t)(uintptr_t)binding->data;
+        if (list) pointers += binding->list.count;
     }
     for (uint32_t i = 0; i < variant->temporary_count; i++) {
         const ls_image_temporary *row = &variant->temporaries[i];

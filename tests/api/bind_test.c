@@ -216,7 +216,7 @@ static void lengths_unknown(void **state) {
     (void)state;
     static const uint8_t axes[] = {0};
     static const ls_image_axis axis[] = {{.name = "n", .fixed = -1}};
-    static const ls_image_parameter parameter[] = {{"y", LS_OUT, LS_F32, 1, axes, 0, 0, 1}};
+    static const ls_image_parameter parameter[] = {{"y", LS_OUT, LS_F32, 1, axes, 0, 0, 1, 0}};
     ls_image image = image_descend;
     image.axis_count = 1;
     image.axes = axis;
@@ -258,6 +258,45 @@ static void outputs(void **state) {
     EXPECT_OK(f.context, ls_copy_out(f.context, result, tensor.data, sizeof result));
     for (int i = 0; i < 32; i++) assert_true(result[i] == (float)i - 1);
     EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_want(f.step, "p"), "`p`", "not an `out`");
+    close_fixture(&f);
+}
+
+/* Kernels that can do without an out get NULL until it is bound or asked for. */
+static void optional_outputs(void **state) {
+    (void)state;
+    ls_image image = image_shapes;
+    ls_image_parameter parameters[16];
+    memcpy(parameters, image.parameters, image.parameter_count * sizeof *parameters);
+    image.parameters = parameters;
+    uint32_t x = 0, most = 0;
+    for (uint32_t i = 0; i < image.parameter_count; i++) {
+        parameters[i].optional = parameters[i].role == LS_OUT;
+        if (strcmp(parameters[i].name, "x") == 0) x = image.axis_count + i;
+        if (strcmp(parameters[i].name, "most") == 0) most = image.axis_count + i;
+    }
+    Fixture f = open_fixture(&image, 1);
+    static const int64_t matrices[2] = {2, 3}, tiles[2] = {2, 2}, packed[2] = {3, 4}, five = 5;
+    ls_tensor tensor = tensor_of(p, LS_F32, 2, matrices);
+    EXPECT_OK(f.context, ls_step_bind_list(f.step, "matrix", &tensor, 1));
+    tensor = tensor_of(p, LS_F32, 2, tiles);
+    EXPECT_OK(f.context, ls_step_bind_list(f.step, "tiles", &tensor, 1));
+    tensor = tensor_of(p, LS_F32, 2, packed);
+    bind(&f, "packed", &tensor);
+    tensor = tensor_of(p, LS_F32, 1, &five);
+    bind(&f, "half", &tensor);
+    EXPECT_OK(f.context, ls_step_launch(f.step));
+    assert_int_equal(shapes_words[x], 0);
+    assert_int_equal(shapes_words[most], 0);
+    EXPECT_OK(f.context, ls_step_want(f.step, "x"));
+    EXPECT_OK(f.context, ls_step_launch(f.step));
+    assert_int_not_equal(shapes_words[x], 0);
+    assert_int_equal(shapes_words[most], 0);
+    size_t count;
+    EXPECT_OK(f.context, ls_step_output_list(f.step, "most", &tensor, 1, &count));
+    assert_int_equal(count, 1);
+    EXPECT_OK(f.context, ls_step_launch(f.step));
+    assert_int_not_equal(shapes_words[most], 0);
+    assert_ptr_equal(*(void **)(uintptr_t)shapes_words[most], tensor.data);
     close_fixture(&f);
 }
 
@@ -303,6 +342,7 @@ int main(void) {
         cmocka_unit_test(lengths_unknown),
         cmocka_unit_test(no_variant),
         cmocka_unit_test(outputs),
+        cmocka_unit_test(optional_outputs),
         cmocka_unit_test(null_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,9 +62,9 @@ static const uint8_t both[] = {0, 1}, second[] = {1};
 static const ls_image_axis descend_axes[] = {{.name = "r", .fixed = -1},
                                              {.name = "n", .fixed = -1}};
 static const ls_image_parameter descend_parameters[] = {
-    {"p", LS_INOUT, LS_F32, 2, both, 0, 0, 1}, {"g", LS_IN, LS_F32, 2, both, 0, 0, 2},
-    {"w", LS_OUT, LS_F32, 2, both, 0, 0, 3},   {"count", LS_INOUT, LS_I32, 0, NULL, 1, 3, 4},
-    {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5},   {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6},
+    {"p", LS_INOUT, LS_F32, 2, both, 0, 0, 1, 0}, {"g", LS_IN, LS_F32, 2, both, 0, 0, 2, 0},
+    {"w", LS_OUT, LS_F32, 2, both, 0, 0, 3, 0},   {"count", LS_INOUT, LS_I32, 0, NULL, 1, 3, 4, 0},
+    {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5, 0},   {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6, 0},
 };
 static const ls_image_kernel descend_kernels[] = {
     {"descend", {1, 1, {{3, 0, 1}}, 0}, 256, 128, 4, 0, 1},
@@ -118,9 +118,9 @@ static void fixed_large(const void *arguments, uint64_t first, uint64_t last, ui
 
 static const ls_image_axis fixed_axes[] = {{.name = "k", .fixed = 4}, {.name = "n", .fixed = -1}};
 static const ls_image_parameter fixed_parameters[] = {
-    {"x", LS_IN, LS_F64, 2, both, 0, 0, 1},
-    {"y", LS_OUT, LS_F64, 1, second, 0, 0, 2},
-    {"size", LS_OUT, LS_U64, 0, NULL, 0, 0, 3},
+    {"x", LS_IN, LS_F64, 2, both, 0, 0, 1, 0},
+    {"y", LS_OUT, LS_F64, 1, second, 0, 0, 2, 0},
+    {"size", LS_OUT, LS_U64, 0, NULL, 0, 0, 3, 0},
 };
 static const ls_image_extent fixed_work[] = {{1, 1, {{2, 0, 1}}, 0}};
 static const ls_image_kernel fixed_kernels[] = {{"fixed", {1, 1, {{2, 0, 1}}, 0}, 1, 1, 1, 1, 1}};
@@ -190,9 +190,12 @@ static const ls_image_axis lists_axes[] = {{.name = "t", .fixed = -1},
                                            {.name = "n", .fixed = -1, .parent = 1}};
 static const uint8_t first_axis[] = {0};
 static const ls_image_parameter lists_parameters[] = {
-    {"p", LS_INOUT, LS_F32, 2, both, 0, 0, 1}, {"g", LS_IN, LS_F32, 2, both, 0, 0, 2},
-    {"w", LS_OUT, LS_F32, 2, both, 0, 0, 3},   {"decay", LS_IN, LS_F32, 1, first_axis, 0, 0, 4},
-    {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5},   {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6},
+    {"p", LS_INOUT, LS_F32, 2, both, 0, 0, 1, 0},
+    {"g", LS_IN, LS_F32, 2, both, 0, 0, 2, 0},
+    {"w", LS_OUT, LS_F32, 2, both, 0, 0, 3, 0},
+    {"decay", LS_IN, LS_F32, 1, first_axis, 0, 0, 4, 0},
+    {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5, 0},
+    {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6, 0},
 };
 #define TILES(scale) \
     { scale, 1, {{2, 0, LIST_TILE}}, 1 /* t */ }
@@ -244,12 +247,17 @@ static const uint8_t t_r_c[] = {T, R, C}, t_v[] = {T, V}, only_n[] = {N}, only_q
                      q_k[] = {Q, K}, only_h[] = {H}, only_w[] = {W}, t_b[] = {T, B}, t_d[] = {T, D},
                      t_d_e[] = {T, D, E}, t_r_h[] = {T, R, H};
 static const ls_image_parameter shapes_parameters[] = {
-    {"matrix", LS_IN, LS_F32, 3, t_r_c, 0, 0, 1},  {"flat", LS_OUT, LS_F32, 2, t_v, 0, 0, 2},
-    {"x", LS_OUT, LS_F32, 1, only_n, 0, 0, 3},     {"scale", LS_OUT, LS_F32, 1, only_q, 0, 0, 4},
-    {"packed", LS_IN, LS_F32, 2, q_k, 0, 0, 5},    {"half", LS_IN, LS_F32, 1, only_h, 0, 0, 6},
-    {"gates", LS_OUT, LS_F32, 1, only_w, 0, 0, 7}, {"blocked", LS_OUT, LS_F32, 2, t_b, 0, 0, 8},
-    {"most", LS_OUT, LS_F32, 2, t_d, 0, 0, 9},     {"tiles", LS_IN, LS_F32, 3, t_d_e, 0, 0, 10},
-    {"rows", LS_OUT, LS_F32, 3, t_r_h, 0, 0, 11},
+    {"matrix", LS_IN, LS_F32, 3, t_r_c, 0, 0, 1, 0},
+    {"flat", LS_OUT, LS_F32, 2, t_v, 0, 0, 2, 0},
+    {"x", LS_OUT, LS_F32, 1, only_n, 0, 0, 3, 0},
+    {"scale", LS_OUT, LS_F32, 1, only_q, 0, 0, 4, 0},
+    {"packed", LS_IN, LS_F32, 2, q_k, 0, 0, 5, 0},
+    {"half", LS_IN, LS_F32, 1, only_h, 0, 0, 6, 0},
+    {"gates", LS_OUT, LS_F32, 1, only_w, 0, 0, 7, 0},
+    {"blocked", LS_OUT, LS_F32, 2, t_b, 0, 0, 8, 0},
+    {"most", LS_OUT, LS_F32, 2, t_d, 0, 0, 9, 0},
+    {"tiles", LS_IN, LS_F32, 3, t_d_e, 0, 0, 10, 0},
+    {"rows", LS_OUT, LS_F32, 3, t_r_h, 0, 0, 11, 0},
 };
 uint64_t shapes_words[SHAPES_WORDS];
 static void shapes_run(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
@@ -285,10 +293,10 @@ static void cells_run(const void *arguments, uint64_t first, uint64_t last, uint
 }
 
 static const ls_image_parameter cells_parameters[] = {
-    {"a", LS_IN, LS_F64, 0, NULL, 0, 0, 1},  {"b", LS_IN, LS_F32, 0, NULL, 0, 0, 2},
-    {"c", LS_IN, LS_I64, 0, NULL, 0, 0, 3},  {"d", LS_IN, LS_I32, 0, NULL, 0, 0, 4},
-    {"e", LS_IN, LS_U64, 0, NULL, 0, 0, 5},  {"f", LS_IN, LS_U32, 0, NULL, 0, 0, 6},
-    {"g", LS_IN, LS_BOOL, 0, NULL, 0, 0, 7}, {"h", LS_INOUT, LS_I32, 0, NULL, 0, 0, 8},
+    {"a", LS_IN, LS_F64, 0, NULL, 0, 0, 1, 0},  {"b", LS_IN, LS_F32, 0, NULL, 0, 0, 2, 0},
+    {"c", LS_IN, LS_I64, 0, NULL, 0, 0, 3, 0},  {"d", LS_IN, LS_I32, 0, NULL, 0, 0, 4, 0},
+    {"e", LS_IN, LS_U64, 0, NULL, 0, 0, 5, 0},  {"f", LS_IN, LS_U32, 0, NULL, 0, 0, 6, 0},
+    {"g", LS_IN, LS_BOOL, 0, NULL, 0, 0, 7, 0}, {"h", LS_INOUT, LS_I32, 0, NULL, 0, 0, 8, 0},
 };
 static const ls_image_kernel one_kernel[] = {{"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1}};
 static const Function cells_functions[] = {cells_run};
@@ -316,7 +324,7 @@ static void environment_run(const void *arguments, uint64_t first, uint64_t last
 }
 
 static const ls_image_parameter environment_parameters[] = {
-    {"control", LS_OUT, LS_U64, 0, NULL, 0, 0, 1}};
+    {"control", LS_OUT, LS_U64, 0, NULL, 0, 0, 1, 0}};
 static const Function environment_functions[] = {environment_run};
 static const ls_image_variant environment_variants[] = {
     {.name = "one block",

@@ -14,9 +14,9 @@ static StandIn *control;
 /* step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool): two kernels, one temporary. */
 static const uint8_t axes[] = {0};
 static const ls_image_axis axis[] = {{.name = "n", .fixed = -1}};
-static const ls_image_parameter parameters[] = {{"p", LS_INOUT, LS_F32, 1, axes, 0, 0, 1},
-                                                {"count", LS_INOUT, LS_I64, 0, NULL, 1, 5, 2},
-                                                {"flag", LS_IN, LS_BOOL, 0, NULL, 0, 0, 3}};
+static const ls_image_parameter parameters[] = {{"p", LS_INOUT, LS_F32, 1, axes, 0, 0, 1, 0},
+                                                {"count", LS_INOUT, LS_I64, 0, NULL, 1, 5, 2, 0},
+                                                {"flag", LS_IN, LS_BOOL, 0, NULL, 0, 0, 3, 0}};
 static const ls_image_kernel kernels[] = {
     {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1},
     {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1},

@@ -87,6 +87,9 @@ typedef struct ls_image_parameter {
     /* the bits of the default in the parameter's own type, low bytes first */
     uint64_t initial;
     uint32_t line; /* where the source declares it */
+    /* 1: of an out, the kernels leave it out where its pointer is NULL, which it is when it is
+     * neither bound nor asked for; 0: it always has memory */
+    uint32_t optional;
 } ls_image_parameter;
 
 /* A count known when sizes are: scale * product over the factors of
@@ -154,8 +157,8 @@ typedef enum ls_image_layout {
  *
  * - axis_count: sizes of the axes (i64); of an axis whose parent counts tensors a device array with
  *   one length per tensor; of k, which has no length of its own, that of a whole block;
- * - parameter_count: data pointers, cells included; NULL for an unbound out that nobody asked for;
- *   of a list a device array with one pointer per tensor;
+ * - parameter_count: data pointers, cells included; of a list a device array with one pointer per
+ *   tensor; NULL for an optional out that is neither bound nor asked for;
  * - temporary_count: pointers;
  * - 2 * table_count: a device array of ls_image_entry, and how many there are (i64);
  * - if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64); 0

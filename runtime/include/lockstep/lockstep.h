@@ -120,7 +120,9 @@ ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *te
  * the earlier binding then stays. */
 ls_status ls_step_bind_list(ls_step *step, const char *parameter, const ls_tensor *tensors,
                             size_t count);
-/* Asks for an `out` to be computed into memory the step allocates; ls_step_output gives it. */
+/* Asks for an `out` to be computed into memory the step allocates, from the next launch on;
+ * ls_step_output asks too, and gives it. One that is neither bound nor asked for may be left out.
+ */
 ls_status ls_step_want(ls_step *step, const char *parameter);
 /* shape is the step's */
 ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor);
