@@ -126,7 +126,11 @@ static Typed *find_scan(Checker *c, const Node *node, const Scan *scan, Symbol *
     /* a rank-0 f64 follows the arrays that it meets */
     int start = init->type == TYPE_F64 && init->axes == 0 ? TYPE_FLOAT : init->type;
     Typed *now = running_value(c, start, init->axes, acc->range), *body;
+    struct Drawn *drawn = c->drawn;
+    const uint32_t draws = *c->draws;
     for (int round = 0; round < ROUNDS_MAX; round++) {
+        *c->draws = draws; /* each round is of the same */
+        c->drawn = drawn;
         if (!check_round(c, expression, acc, now, &body)) return &c->error;
         Typed *ends[2] = {init, body};
         int type = unify(c, ends, 2, ACCEPT_ANY, node->at, "`scan`");
