@@ -137,7 +137,7 @@ static void check_parameter(Checker *c, Step *step, const Entry *entry) {
 }
 
 static void check_parameters(Checker *c, Step *step, const Item *item) {
-    size_t words = item->axis_count + item->parameter_count;
+    size_t words = step->axis_count + item->parameter_count;
     step->parameter_capacity = item->parameter_count;
     step->parameters = arena_alloc(c->arena, item->parameter_count * sizeof *step->parameters);
     step->assigned = arena_alloc(c->arena, item->parameter_count * sizeof *step->assigned);
@@ -179,6 +179,26 @@ void bind_let(Checker *c, const Entry *entry, Typed *value, Range range) {
         add_statement(c, (Checked){.let = let, .range = range});
 }
 
+/* What a statement that is not understood may have assigned counts as assigned. */
+static void assume_assigned(Checker *c, const Statement *s) {
+    for (; s; s = s->next) {
+        for (const Entry *entry = s->targets; entry && s->kind != STATEMENT_LET;
+             entry = entry->next)
+            mark_assigned(c, entry->name, s->range);
+        for (const Node *n = s->value ? s->value->first : NULL; n; n = n->next)
+            if (n->kind == NODE_NAMED && n->first->kind == NODE_NAME)
+                mark_assigned(c, n->first->name, s->range);
+        assume_assigned(c, s->body);
+        assume_assigned(c, s->otherwise);
+    }
+}
+
+static void assume_one(Checker *c, const Statement *s) {
+    Statement alone = *s;
+    alone.next = NULL;
+    assume_assigned(c, &alone);
+}
+
 /* The step that is called, or NULL. */
 static Symbol *called_step(Checker *c, const Node *node) {
     if (node->kind != NODE_CALL || node->token == TOKEN_TYPE) return NULL;
@@ -196,7 +216,7 @@ static void check_let_statement(Checker *c, const Statement *s) {
     if (count > 1 && builtin && builtin->op == OP_GRAD) {
         check_gradients(c, s->value, count, values);
     } else if (step) {
-        check_step_call(c, s->value, step, count, values);
+        if (!check_step_call(c, s->value, step, count, values)) assume_one(c, s);
     } else {
         Typed *value = check_expression(c, s->value);
         if (count == 1) values[0] = value;
@@ -316,26 +336,6 @@ static void check_assignment(Checker *c, const Statement *s) {
                       token_info[compound[s->token]].spelling);
     if (is_error(value)) return;
     add_statement(c, (Checked){.parameter = symbol->number, .value = value, .range = s->range});
-}
-
-/* What a statement that is not understood may have assigned counts as assigned. */
-static void assume_assigned(Checker *c, const Statement *s) {
-    for (; s; s = s->next) {
-        for (const Entry *entry = s->targets; entry && s->kind != STATEMENT_LET;
-             entry = entry->next)
-            mark_assigned(c, entry->name, s->range);
-        for (const Node *n = s->value ? s->value->first : NULL; n; n = n->next)
-            if (n->kind == NODE_NAMED && n->first->kind == NODE_NAME)
-                mark_assigned(c, n->first->name, s->range);
-        assume_assigned(c, s->body);
-        assume_assigned(c, s->otherwise);
-    }
-}
-
-static void assume_one(Checker *c, const Statement *s) {
-    Statement alone = *s;
-    alone.next = NULL;
-    assume_assigned(c, &alone);
 }
 
 static void assume_all(Checker *c) {
