@@ -36,11 +36,6 @@ bool complain(Checker *c, ErrorCode code, Range range, ...) {
     return kept;
 }
 
-Typed *not_supported(Checker *c, Range range, const char *what) {
-    complain(c, ERROR_NOT_SUPPORTED, range, what);
-    return &c->error;
-}
-
 /* ---- names ---- */
 
 static bool name_taken(Checker *c, const Name *name, Range range, const Symbol *other) {
@@ -137,7 +132,7 @@ static void check_parameter(Checker *c, Step *step, const Entry *entry) {
 }
 
 static void check_parameters(Checker *c, Step *step, const Item *item) {
-    size_t words = step->axis_count + item->parameter_count;
+    size_t words = item->axis_count + item->parameter_count;
     step->parameter_capacity = item->parameter_count;
     step->parameters = arena_alloc(c->arena, item->parameter_count * sizeof *step->parameters);
     step->assigned = arena_alloc(c->arena, item->parameter_count * sizeof *step->assigned);
@@ -179,26 +174,6 @@ void bind_let(Checker *c, const Entry *entry, Typed *value, Range range) {
         add_statement(c, (Checked){.let = let, .range = range});
 }
 
-/* What a statement that is not understood may have assigned counts as assigned. */
-static void assume_assigned(Checker *c, const Statement *s) {
-    for (; s; s = s->next) {
-        for (const Entry *entry = s->targets; entry && s->kind != STATEMENT_LET;
-             entry = entry->next)
-            mark_assigned(c, entry->name, s->range);
-        for (const Node *n = s->value ? s->value->first : NULL; n; n = n->next)
-            if (n->kind == NODE_NAMED && n->first->kind == NODE_NAME)
-                mark_assigned(c, n->first->name, s->range);
-        assume_assigned(c, s->body);
-        assume_assigned(c, s->otherwise);
-    }
-}
-
-static void assume_one(Checker *c, const Statement *s) {
-    Statement alone = *s;
-    alone.next = NULL;
-    assume_assigned(c, &alone);
-}
-
 /* The step that is called, or NULL. */
 static Symbol *called_step(Checker *c, const Node *node) {
     if (node->kind != NODE_CALL || node->token == TOKEN_TYPE) return NULL;
@@ -216,7 +191,7 @@ static void check_let_statement(Checker *c, const Statement *s) {
     if (count > 1 && builtin && builtin->op == OP_GRAD) {
         check_gradients(c, s->value, count, values);
     } else if (step) {
-        if (!check_step_call(c, s->value, step, count, values)) assume_one(c, s);
+        check_step_call(c, s->value, step, count, values);
     } else {
         Typed *value = check_expression(c, s->value);
         if (count == 1) values[0] = value;
@@ -336,6 +311,26 @@ static void check_assignment(Checker *c, const Statement *s) {
                       token_info[compound[s->token]].spelling);
     if (is_error(value)) return;
     add_statement(c, (Checked){.parameter = symbol->number, .value = value, .range = s->range});
+}
+
+/* What a statement that is not understood may have assigned counts as assigned. */
+static void assume_assigned(Checker *c, const Statement *s) {
+    for (; s; s = s->next) {
+        for (const Entry *entry = s->targets; entry && s->kind != STATEMENT_LET;
+             entry = entry->next)
+            mark_assigned(c, entry->name, s->range);
+        for (const Node *n = s->value ? s->value->first : NULL; n; n = n->next)
+            if (n->kind == NODE_NAMED && n->first->kind == NODE_NAME)
+                mark_assigned(c, n->first->name, s->range);
+        assume_assigned(c, s->body);
+        assume_assigned(c, s->otherwise);
+    }
+}
+
+static void assume_one(Checker *c, const Statement *s) {
+    Statement alone = *s;
+    alone.next = NULL;
+    assume_assigned(c, &alone);
 }
 
 static void assume_all(Checker *c) {
@@ -467,7 +462,9 @@ static void apply_defines(Checker *c) {
         if (!item) continue;
         const Name *qualifier = item->step ? item->step->qualifier : NULL;
         Symbol *symbol = find_value(c, qualifier, item->name, item->at);
-        if (symbol && symbol->kind == SYMBOL_CONST) {
+        if (symbol && symbol->kind == SYMBOL_CONST && !symbol->item) {
+            complain(c, ERROR_C_DEFINE, item->at, item->name->text);
+        } else if (symbol && symbol->kind == SYMBOL_CONST) {
             item->unit = symbol->item->unit;
             symbol->item = item;
         } else if (!symbol && qualifier) {
@@ -529,6 +526,8 @@ Module *module_read(Compiler *compiler, const char *path, const char *text, size
             if (item->kind == ITEM_FN && item->name) check_fn_alone(c, item);
     Module *module = arena_alloc(arena, sizeof *module);
     list_steps(c, module, main, main);
+    module->c_functions = c->c_functions;
+    module->c_function_count = c->c_function_count;
     diagnostics_sort(compiler);
     return compiler->error_count == errors ? module : NULL;
 }

@@ -23,6 +23,7 @@ typedef enum SymbolKind {
     SYMBOL_STEP,
     SYMBOL_BUILTIN,
     SYMBOL_RUNNING,
+    SYMBOL_C,        /* a function of a C header */
     SYMBOL_IMPORT,   /* a file imported `as` this name */
     SYMBOL_AMBIGUOUS /* two imports have it, and it was not used yet */
 } SymbolKind;
@@ -38,6 +39,19 @@ struct Builtin {
     Op op;
 };
 
+/* A function of a C header: importable, or why not. */
+typedef struct CSymbol {
+    const Name *name;
+    Range range, place;  /* place: of the problem */
+    const char *problem; /* NULL: none */
+    int number;          /* in c_functions */
+    bool active;         /* being looked at */
+    bool partners;       /* its derivatives are found */
+    struct Scope *scope; /* of its header's functions */
+} CSymbol;
+
+enum { CONST_UNTOUCHED, CONST_ACTIVE, CONST_DONE }; /* the state of a const */
+
 typedef struct Symbol {
     const Name *name;
     Range range;
@@ -48,7 +62,8 @@ typedef struct Symbol {
     Let *let;
     Typed *value;
     const Builtin *builtin;
-    Unit *unit;             /* of an import */
+    Unit *unit; /* of an import */
+    CSymbol *c;
     struct Symbol *origin;  /* in a scope of imported names: the symbol itself */
     struct Symbol *another; /* of an ambiguous name */
     struct Symbol *chain, *next;
@@ -82,6 +97,7 @@ struct Unit {
     const char *path; /* as messages call it */
     uint32_t file;
     uint64_t device, inode; /* of a file on disk; 0: none */
+    bool is_c;              /* a C header */
     bool is_library;        /* of the standard library, whose files are in the compiler */
     bool active;            /* its imports are being read */
     bool incomplete;        /* a file it imports was not read: an unknown name is not reported */
@@ -126,6 +142,9 @@ struct Checker {
     Symbol broken; /* stands for names that are reported */
     Unit *unit;    /* the file whose names are meant here */
     Unit *units, *last_unit;
+    Unit *c_unit;           /* the C header that is being read */
+    CFunction *c_functions; /* of all headers, those that are importable */
+    size_t c_function_count, c_function_capacity;
     Scope *scope; /* of values, here */
     Step *step;   /* NULL outside of steps */
     Body *body;
@@ -149,7 +168,6 @@ struct Checker {
 
 /* As diagnose(), with notes that say how the fn around it was called. */
 bool complain(Checker *c, ErrorCode code, Range range, ...);
-Typed *not_supported(Checker *c, Range range, const char *what);
 
 /* convert.c */
 typedef enum Accept {
@@ -254,6 +272,12 @@ bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count,
 /* The same where every axis and every `in` has its name here already; `scope` is the callee's,
  * whose `out`s become locals. */
 void check_derived(Checker *c, const Node *node, const Item *item, Scope *scope);
+
+/* import_c.c: fills the unit of a C header. */
+#define C_HEADERS "/lockstep/include" /* where Lockstep's own C headers seem to be */
+void import_c_read(Checker *c, Unit *unit, Range import);
+/* check_c_call.c */
+Typed *check_c_call(Checker *c, const Node *node, Symbol *symbol);
 
 /* check_backward.c: step name = backward other. prepare: its axes and parameters, as if written;
  * false after an error. */

@@ -431,10 +431,11 @@ Typed *unknown_function(Checker *c, const Node *node) {
 
 Typed *check_call(Checker *c, const Node *node) {
     if (node->token == TOKEN_TYPE) return check_cast(c, node);
-    const Symbol *symbol = find_function(c, node->qualifier, node->name, node->at);
+    Symbol *symbol = find_function(c, node->qualifier, node->name, node->at);
     if (!symbol) return unknown_function(c, node);
     switch (symbol->kind) {
     case SYMBOL_BUILTIN: return symbol->builtin->check(c, node, symbol->builtin);
+    case SYMBOL_C: return check_c_call(c, node, symbol);
     case SYMBOL_FN: return call_fn(c, node, symbol->item);
     case SYMBOL_STEP:
         if (complain(c, ERROR_STEP_AS_VALUE, node->range, node->name->text))

@@ -11,13 +11,12 @@
 /* ---- names ---- */
 
 Typed *check_const(Checker *c, Symbol *symbol) {
-    enum { UNTOUCHED, ACTIVE, DONE };
-    if (symbol->state == DONE) return symbol->value;
-    if (symbol->state == ACTIVE) {
+    if (symbol->state == CONST_DONE) return symbol->value;
+    if (symbol->state == CONST_ACTIVE) {
         complain(c, ERROR_CONST_CYCLE, symbol->range, symbol->name->text);
         return &c->error;
     }
-    symbol->state = ACTIVE;
+    symbol->state = CONST_ACTIVE;
     Scope *scope = c->scope;
     Step *step = c->step;
     Body *body = c->body, own = {0};
@@ -39,7 +38,7 @@ Typed *check_const(Checker *c, Symbol *symbol) {
     c->instance = instance;
     c->unit = unit;
     symbol->value = value;
-    symbol->state = DONE;
+    symbol->state = CONST_DONE;
     return value;
 }
 

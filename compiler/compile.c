@@ -252,6 +252,7 @@ void ls_compilation_destroy(ls_compilation *c) {
         for (Made *made = c->steps[i].made; made; made = made->next)
             for (uint32_t v = 0; v < made->image->variant_count; v++) free(made->code[v].data);
     for (Output *output = c->outputs; output; output = output->next) free(output->data);
+    import_c_close(&c->compiler);
     arena_close(&c->compiler.arena);
     if (c->locale) freelocale(c->locale);
     free(c);

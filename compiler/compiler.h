@@ -98,6 +98,7 @@ struct Compiler {
     ls_diagnostic *diagnostics;
     size_t diagnostic_count, diagnostic_capacity, error_count;
     bool from_library; /* the main file is the standard library's */
+    void *clang;       /* import_c.c: of the header being read */
     bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
     jmp_buf unwind; /* set at every API entry */
     ls_status failure;
@@ -213,7 +214,9 @@ typedef struct CFunction {
     Type *parameters;
     size_t parameter_count;
     int *derivatives;   /* by parameter: the number in f->functions of its partner, or -1 */
-    const char *source; /* the text of its header, in which it is defined */
+    const char *source; /* its definition in the words of kernels, called ls_c_NAME */
+    const int *calls;   /* the numbers of those it calls, which are below its own */
+    size_t call_count;
 } CFunction;
 
 typedef struct Function { /* one step in IR form */
@@ -325,6 +328,9 @@ void ir_check(const Function *f, Stage stage);
 /* The rule that the operation breaks on its operands, or NULL: its type and axes follow from them.
  */
 const char *ir_operation_problem(const Function *f, const Value *v);
+
+/* import_c.c: lets go of libclang where a compilation ended while a header was read. */
+void import_c_close(Compiler *compiler);
 
 /* lex.c, parse.c, check.c: see syntax.h, the tree they share with lower.c and format.c. */
 

@@ -358,9 +358,14 @@ static void visit_call(Derivation *g, ValueId id) {
     for (size_t i = 0; i < count; i++) {
         ValueId of = arguments[i];
         if (!g->depends[of]) continue;
-        if (!function->derivatives || function->derivatives[i] < 0)
-            bug(f->compiler, "%s: %s has no derivative by argument %zu: the checker refuses it",
-                f->name, function->name, i);
+        if (!function->derivatives || function->derivatives[i] < 0) {
+            if (diagnose(f->compiler, ERROR_C_DERIVATIVE, v.range, function->name, i + 1))
+                diagnose_help(f->compiler,
+                              "define its partner `%s_d%zu` in the header: the same parameters "
+                              "behind the upstream gradient",
+                              function->name, i);
+            continue;
+        }
         ValueId c = ir_call(f, (uint32_t)function->derivatives[i], all);
         c = ir_cast(f, (Type)f->values[of].type, c);
         add_to(g, of, c, v.axes & ~f->values[of].axes);

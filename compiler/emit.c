@@ -220,6 +220,7 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
     emit_reduction_library(e, &code);
+    emit_c_functions(e, &code);
     text_printf(&code, "\n%s\n%s%s", structure_text(e), phases, kernels);
     const char *file = e->f->range.file && e->f->range.file < e->compiler->source_count
                            ? e->compiler->sources[e->f->range.file].path

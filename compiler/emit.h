@@ -144,6 +144,10 @@ bool emit_is_drawn_ahead(const Emitter *e, ValueId v);
 const char *emit_draw(Emitter *e, ValueId v); /* a draw that is */
 void emit_draws(Emitter *e, Text *out);       /* all of them, for ahead of the element loop */
 
+/* emit_c.c: imported C functions */
+const char *emit_c_call(Emitter *e, const Value *value);
+void emit_c_functions(Emitter *e, Text *out); /* those that the step needs */
+
 /* emit_reduce.c: the lines a reduction adds to each part of a skeleton. */
 typedef enum Part {
     PART_LEVELS,

@@ -169,6 +169,7 @@ static const char *operation_text(Emitter *e, const Value *value) {
     case OP_FROM_FIXED:
         return arena_printf(e->arena, "ls_from_fixed_%s(%s, %s)", type_info[value->type].name,
                             arg[0], arg[1]);
+    case OP_CALL: return emit_c_call(e, value);
     case OP_BROADCAST: return arg[0];
     case OP_CAST:
         return arena_printf(e->arena, "ls_%s_from_%s(%s)", type_info[value->type].name,

@@ -201,6 +201,7 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
         if (a->args[i]) args[i] = lower(l, frame, a->args[i]);
     if (l->too_large) return stand_in(l, a);
     if (op == OP_RUNNING) return args[0] ? args[0] : ir_running(f, (Type)a->type, a->axes);
+    if (op == OP_CALL) return ir_call(f, (uint32_t)a->payload, args[0]);
     if (op == OP_LIST) return ir_list(f, args[0], args[1], a->payload);
     if (op == OP_GATHER) return ir_gather(f, with_axes(l, args[0], a->args[0]), args[1]);
     if (op == OP_GRAD) args[0] = with_axes(l, args[0], a->args[0]);
@@ -371,6 +372,8 @@ Function *lower_step(Compiler *compiler, const Module *module, size_t index) {
     Function *f = ir_function(compiler, arena, step->name);
     f->range = step->range;
     f->math = step->math;
+    f->functions = module->c_functions;
+    f->function_count = module->c_function_count;
     f->axes = step->axes;
     f->axis_count = step->axis_count;
     f->parameters = step->parameters;

@@ -23,7 +23,7 @@ typedef struct Found {
     const char *path, *text;
     size_t size;
     uint64_t device, inode;
-    bool is_library;
+    bool is_library, is_c;
     int error; /* errno; 0: found, or simply not there */
     Text tried;
 } Found;
@@ -170,6 +170,7 @@ static void report_missing(Checker *c, const Unit *from, Range range, const char
 /* ---- reading ---- */
 
 static bool same_file(const Unit *unit, const Found *found) {
+    if (unit->is_c != found->is_c) return false;
     if (found->inode && unit->inode == found->inode && unit->device == found->device) return true;
     return unit->is_library == found->is_library && strcmp(unit->path, found->path) == 0;
 }
@@ -204,9 +205,9 @@ static Unit *import_unit(Checker *c, Unit *from, Item *item, size_t depth) {
     const char *text = c->compiler->sources[item->path.file].text + item->path.begin;
     const char *wanted = arena_copy(c->arena, text, item->path.end - item->path.begin);
     size_t length = strlen(wanted);
-    bool has_suffix = length > 5 && strcmp(wanted + length - 5, ".step") == 0;
+    bool has_suffix = item->is_c || (length > 5 && strcmp(wanted + length - 5, ".step") == 0);
     const char *name = has_suffix ? wanted : arena_printf(c->arena, "%s.step", wanted);
-    Found found = {.path = name, .tried = text_open(c->arena)};
+    Found found = {.path = name, .is_c = item->is_c, .tried = text_open(c->arena)};
     Range range = {item->path.file, item->path.begin - 1, item->path.end + 1};
     if (!find_file(c, from, name, &found)) {
         report_missing(c, from, range, wanted, &found);
@@ -225,6 +226,13 @@ static Unit *import_unit(Checker *c, Unit *from, Item *item, size_t depth) {
     return read_unit(c, from, item, &found);
 }
 
+/* An inline function that two headers include is one function. */
+static bool same_thing(const Symbol *a, const Symbol *b) {
+    if (a == b) return true;
+    return a->kind == SYMBOL_C && b->kind == SYMBOL_C && !a->c->problem && !b->c->problem &&
+           a->c->number == b->c->number;
+}
+
 /* One imported name: from now on the file can say it. */
 static void add_imported(Scope *scope, Symbol *symbol) {
     Symbol *origin = symbol->origin ? symbol->origin : symbol;
@@ -233,7 +241,7 @@ static void add_imported(Scope *scope, Symbol *symbol) {
         known = scope_add(scope, symbol->name, symbol->range, (SymbolKind)symbol->kind);
         known->origin = origin;
         known->another = symbol->another;
-    } else if (known->origin != origin && !known->another) {
+    } else if (!same_thing(known->origin, origin) && !known->another) {
         known->kind = SYMBOL_AMBIGUOUS;
         known->another = origin;
     }
@@ -249,8 +257,7 @@ static void add_all(Scope *to, const Scope *own, const Scope *imported) {
 static void read_imports(Checker *c, Unit *unit, size_t depth) {
     for (Item *item = unit->items; item; item = item->next) {
         if (item->kind != ITEM_IMPORT) continue;
-        if (item->is_c && !item->damaged) not_supported(c, item->range, "`import c` is");
-        Unit *other = item->damaged || item->is_c ? NULL : import_unit(c, unit, item, depth);
+        Unit *other = item->damaged ? NULL : import_unit(c, unit, item, depth);
         Symbol *symbol = NULL;
         if (item->name &&
             declare(c, &unit->qualifiers, item->name, item->at, SYMBOL_IMPORT, &symbol))
@@ -273,6 +280,7 @@ static Unit *read_unit(Checker *c, Unit *importer, Item *import, const Found *fo
                    .device = found->device,
                    .inode = found->inode,
                    .is_library = found->is_library,
+                   .is_c = import && import->is_c,
                    .active = true,
                    .import = import,
                    .importer = importer};
@@ -282,7 +290,11 @@ static Unit *read_unit(Checker *c, Unit *importer, Item *import, const Found *fo
     scope_open(&unit->functions, c->arena, &unit->imported_functions);
     scope_open(&unit->qualifiers, c->arena, NULL);
     unit->file = source_add(c->compiler, found->path, found->text, found->size);
-    unit->items = parse(c->names, unit->file).items;
+    if (unit->is_c)
+        import_c_read(c, unit,
+                      (Range){import->path.file, import->path.begin - 1, import->path.end + 1});
+    else
+        unit->items = parse(c->names, unit->file).items;
     for (const Unit *outer = importer; outer; outer = outer->importer) depth++;
     read_imports(c, unit, depth);
     for (Item *item = unit->items; item; item = item->next) declare_item(c, unit, item);

@@ -61,6 +61,7 @@ const char *symbol_describe(const Symbol *symbol) {
                                         "a step",
                                         "a function of the language",
                                         "the running value of a scan",
+                                        "a C function",
                                         "an import",
                                         "a name of two imports"};
     return words[symbol->kind];

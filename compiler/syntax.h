@@ -272,6 +272,8 @@ typedef struct Step {
 struct Module {
     Step **steps; /* those that the file has or imports by their own names; its own come first */
     size_t step_count, step_capacity, own_count;
+    const CFunction *c_functions;
+    size_t c_function_count;
 };
 
 #endif

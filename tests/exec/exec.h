@@ -122,6 +122,7 @@ void array_gather(const Array *array, const uint8_t *placed, uint8_t *dense);
 void array_close(Array *array);
 
 /* ---- runner ---- */
+extern const ls_compile_options exec_options; /* targets.c: where programs import from */
 typedef struct Runner {
     const char *device;
     uint64_t seed;

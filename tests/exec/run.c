@@ -296,14 +296,15 @@ bool run_program(Runner *runner, const Program *program) {
     ls_program *loaded[CONTEXTS] = {NULL};
     bool ok = directives_read(program->text, directives);
     const size_t size = strlen(program->text);
-    if (ok && ls_compile_text(program->name, program->text, size, NULL, &compilation) != LS_OK) {
+    if (ok &&
+        ls_compile_text(program->name, program->text, size, &exec_options, &compilation) != LS_OK) {
         printf("%s", compilation ? ls_compilation_message(compilation) : "out of memory\n");
         ok = false;
     }
     for (size_t c = 0; ok && c < runner->context_count; c++)
         ok = runner_check(runner, runner->contexts[c],
                           ls_program_load_text(runner->contexts[c], program->name, program->text,
-                                               size, NULL, &loaded[c]),
+                                               size, &exec_options, &loaded[c]),
                           program->name);
     uint64_t state = program_seed(runner, program);
     const size_t steps = ok ? ls_compilation_step_count(compilation) : 0;

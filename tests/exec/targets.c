@@ -45,10 +45,13 @@ failed:
     return false;
 }
 
+static const char *const import_paths[] = {EXEC_SOURCE "/tests/exec/programs"};
+const ls_compile_options exec_options = {.import_paths = import_paths, .import_path_count = 1};
+
 bool compile_program(Runner *runner, const Program *program, const char *targets) {
     ls_compilation *compilation = NULL;
-    if (ls_compile_text(program->name, program->text, strlen(program->text), NULL, &compilation) !=
-        LS_OK) {
+    if (ls_compile_text(program->name, program->text, strlen(program->text), &exec_options,
+                        &compilation) != LS_OK) {
         printf("%s", compilation ? ls_compilation_message(compilation) : "out of memory\n");
         ls_compilation_destroy(compilation);
         return false;

@@ -15,6 +15,7 @@ typedef struct Run {
     int64_t first[2];
     uint64_t **arrays; /* by value */
     ValueId *running;  /* by value: the running value it depends on, or 0 */
+    const CallFunction *calls;
 } Run;
 
 static Type type_of(const Run *run, ValueId id) {
@@ -93,6 +94,27 @@ static bool apply(Run *run, ValueId id, const Walk *w, uint64_t *out) {
         uint64_t x[3] = {0};
         for (int k = 0; k < arity; k++) x[k] = from[k][i * step[k]];
         out[i] = number_apply((Op)v->op, (Type)v->type, operands, v->payload, x);
+    }
+    return true;
+}
+
+static bool call(Run *run, ValueId id, const Walk *w, uint64_t *out) {
+    enum { ARGUMENTS = 64 };
+    const Value *values = run->f->values;
+    const uint64_t *from[ARGUMENTS];
+    int64_t step[ARGUMENTS];
+    size_t count = 0;
+    for (ValueId list = values[id].arg[0]; list; list = values[list].arg[1], count++) {
+        ValueId argument = values[list].arg[0];
+        if (count == ARGUMENTS) return false;
+        from[count] = element_at(run, argument, &w->place);
+        step[count] = w->last >= 0 && (values[argument].axes >> w->last & 1);
+        if (!from[count]) return false;
+    }
+    for (int64_t i = 0; i < w->length; i++) {
+        uint64_t x[ARGUMENTS];
+        for (size_t k = 0; k < count; k++) x[k] = from[k][i * step[k]];
+        run->calls[values[id].payload](x, &out[i]);
     }
     return true;
 }
@@ -257,12 +279,14 @@ static bool compute(Run *run, ValueId id) {
     const Layout *layout = layout_of(&run->places, v->axes);
     uint64_t *out = run->arrays[id] = layout ? new_array(layout->count) : NULL;
     if (!out || v->op == OP_MARK || v->op == OP_STOP_GRADIENT || v->op == OP_GRAD ||
-        v->op == OP_CLAMP || v->op == OP_CALL)
+        v->op == OP_CLAMP)
         return false;
+    if (v->op == OP_CALL && !run->calls && !(run->calls = calls_of(run->f))) return false;
     if (v->op == OP_SCAN) return scan(run, id);
     if (v->op == OP_SCATTER) return scatter(run, id, out, layout->count);
     return for_each(run, id,
                     v->op == OP_GATHER     ? gather_run
+                    : v->op == OP_CALL     ? call
                     : flags & OP_REDUCTION ? reduce
                     : flags & OP_LEAF      ? leaf
                                            : apply);

@@ -20,6 +20,11 @@ bool interpret(const Function *f, const int64_t *const *sizes, void *const *data
 /* The same where all axes are plain: their lengths. */
 bool interpret_plain(const Function *f, const int64_t *sizes, void *const *data);
 
+/* calls.c: the C functions of a program, by number, as the host's compiler makes them of the header
+ * itself. NULL: no compiler, or no memory. Of one program at a time. */
+typedef void (*CallFunction)(const uint64_t *x, uint64_t *result);
+const CallFunction *calls_of(const Function *f);
+
 /* reduce.c: x holds the n elements in order and may be overwritten. */
 uint64_t number_reduce(Op op, Type type, uint64_t *x, int64_t n);
 

@@ -1,6 +1,7 @@
 # The text tests: a file's RUN lines say what to run, its CHECK lines what must come out.
 #   %lockstep   the command          %ir_tool   reads, transforms and prints IR text
 #   %root       the source tree      FileCheck, not: LLVM's
+import ctypes.util
 import glob
 import os
 import shutil
@@ -50,5 +51,8 @@ if glob.glob("/usr/lib/*/libamdhip64.so*") + glob.glob("/usr/lib/*/libhiprtc*.so
     config.available_features.add("hiprtc")
 if os.path.exists(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front")):
     config.available_features.add("fuzzer")
+if any(ctypes.util.find_library(f"clang-{version}") or
+       os.path.exists(f"/usr/lib/llvm-{version}/lib/libclang.so.1") for version in range(14, 20)):
+    config.available_features.add("libclang")
 if os.uname().machine == "x86_64":
     config.available_features.add("x86")
