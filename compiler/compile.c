@@ -50,6 +50,7 @@ static void step_ir(ls_compilation *c, size_t number) {
     ir_check(step->lowered, STAGE_LOWERED);
     dump_ir(c, step->lowered, "1-lowered.ir", NULL, &lowered);
     step->derived = derive(step->lowered);
+    if (!step->derived) return;
     ir_check(step->derived, STAGE_DERIVED);
     dump_ir(c, step->derived, "2-derived.ir", &lowered, &derived);
     Function *once = simplify(step->derived);

@@ -361,8 +361,9 @@ ValueId formula_build(Function *f, const Formula *formula, const ValueId names[2
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
  * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
- * simplify keeps it so. NULL after a diagnostic; f itself when it has no gather.
- * Each returns a function in the same arena. */
+ * simplify keeps it so; f itself when it has no gather.
+ * Each returns a function in the same arena; derive and gather NULL, after a diagnostic, when it would
+ * be too large. */
 Function *derive(Function *f);
 Function *simplify(Function *f);
 Function *gather(Function *f);

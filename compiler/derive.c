@@ -19,15 +19,18 @@
 #include "compiler.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct Derivation {
     Function *f;
     const Formula *(*formulas)[3]; /* by operation: its derivatives, once read */
     bool *depends;                 /* by value: whether it varies with the target */
     ValueId *adjoint;              /* by value: the sum so far, or 0 */
-    ValueId *outside; /* by value: what it is without the running value, or 0: itself */
-    size_t count;     /* of those three */
+    ValueId *outside;       /* by value: what it is without the running value, or 0: itself */
+    size_t count, capacity; /* of those three */
 } Derivation;
+
+enum { VALUES_MOST = 1 << 17 };
 
 static bool is_float(const Function *f, ValueId id) {
     return type_info[f->values[id].type].class == 'F';
@@ -213,9 +216,26 @@ static ValueId scatter_add(Derivation *g, ValueId d, ValueId list, AxisSet targe
     return ir_op(f, OP_SELECT, any, nan, ir_from_fixed(f, type, sum, shift));
 }
 
+/* The list where what it says of a whole is said of its blocks, when x varies over those alone. */
+static ValueId list_of_blocks(Function *f, ValueId list, AxisSet x) {
+    if (list == 0) return 0;
+    Value v = f->values[list];
+    const Axis *row = &f->axes[v.payload];
+    ValueId next = list_of_blocks(f, v.arg[1], x), zero = ir_constant(f, TYPE_I64, 0);
+    if (row->block < 0 || (x >> row->rest & 1)) return ir_list(f, v.arg[0], next, v.payload);
+    ValueId from = ir_op(f, OP_GE, v.arg[0], zero, 0);
+    ValueId to = ir_op(f, OP_LT, v.arg[0], ir_size(f, (uint32_t)v.payload), 0);
+    ValueId length = ir_constant(f, TYPE_I64, (uint64_t)row->length);
+    ValueId block = ir_op(f, OP_FLOORDIV, v.arg[0], length, 0);
+    ValueId nowhere = ir_constant_number(f, TYPE_I64, -1);
+    block = ir_op(f, OP_SELECT, ir_op(f, OP_AND, from, to, 0), block, nowhere);
+    return ir_list(f, block, next, (uint64_t)row->block);
+}
+
 static ValueId derive_gather(Derivation *g, ValueId id, ValueId d) {
     Function *f = g->f;
     Value v = f->values[id];
+    v.arg[1] = list_of_blocks(f, v.arg[1], f->values[v.arg[0]].axes);
     AxisSet x = f->values[v.arg[0]].axes, listed = ir_listed(f, v.arg[1]), picked = 0, across = 0;
     ValueId moves = 0;
     for (ValueId list = v.arg[1]; list; list = f->values[list].arg[1]) {
@@ -425,16 +445,28 @@ static void visit(Derivation *g, ValueId id) {
     for (ValueId made = first_new; made < f->value_count; made++) ir_place(f, made, v.range, NULL);
 }
 
+/* Empty tables for the values there are. */
+static void open_tables(Derivation *g) {
+    Arena *arena = g->f->arena;
+    g->count = g->f->value_count;
+    if (g->count > g->capacity) {
+        g->capacity = 2 * g->count;
+        g->depends = arena_alloc(arena, g->capacity * sizeof *g->depends);
+        g->adjoint = arena_alloc(arena, g->capacity * sizeof *g->adjoint);
+        g->outside = arena_alloc(arena, g->capacity * sizeof *g->outside);
+    }
+    memset(g->depends, 0, g->count * sizeof *g->depends);
+    memset(g->adjoint, 0, g->count * sizeof *g->adjoint);
+    memset(g->outside, 0, g->count * sizeof *g->outside);
+}
+
 static ValueId derive_grad(Derivation *g, ValueId e, ValueId target, ValueId from) {
     Function *f = g->f;
     AxisSet axes = f->values[target].axes;
-    g->count = f->value_count;
-    g->depends = arena_alloc(f->arena, g->count * sizeof *g->depends);
-    g->adjoint = arena_alloc(f->arena, g->count * sizeof *g->adjoint);
-    g->outside = arena_alloc(f->arena, g->count * sizeof *g->outside);
+    open_tables(g);
     if (e >= target) find_dependents(g, target, e);
     g->adjoint[e] = from;
-    for (ValueId id = e; id > target; id--)
+    for (ValueId id = e; id > target && f->value_count < VALUES_MOST; id--)
         if (g->depends[id] && g->adjoint[id]) visit(g, id);
     if (!g->depends[e] || !g->adjoint[target])
         return ir_broadcast(f, ir_constant(f, (Type)f->values[target].type, 0), axes);
@@ -477,6 +509,10 @@ Function *derive(Function *f) {
         map[id] = v->op == OP_GRAD ? derive_grad(&g, args[0], args[1], args[2])
                                    : ir_rebuild(g.f, f, id, args);
         ir_place(g.f, map[id], v->range, v->name);
+    }
+    if (g.f->value_count >= VALUES_MOST) {
+        diagnose(f->compiler, ERROR_TOO_LARGE, f->range, f->name, VALUES_MOST);
+        return NULL;
     }
     for (size_t i = 0; i < f->store_count; i++) {
         const Store *s = &f->stores[i];
