@@ -4,10 +4,10 @@
 /* Functions of a tile's size are called: inlined at every use they would only cost compile time. */
 #define LS_CALLED static __attribute__((noinline, unused))
 
-/* How wide a row lies in a tile: the next power of two up to 128 elements, the whole tile beyond. */
+/* How wide a row lies in a tile: the next power of two up to 512 elements, the whole tile beyond. */
 LS_FN i64 ls_wide(i64 inner) {
     i64 wide = 1;
-    if (inner > 128) return 1024;
+    if (inner > 512) return 1024;
     while (wide < inner) wide *= 2;
     return wide;
 }
@@ -18,7 +18,8 @@ LS_FN i64 ls_live(i64 item, i64 inner, i64 tiles) {
 }
 
 /* rows: the values of `count` rows that lie `wide` apart, each padded with the identity, end up in
- * values[0 .. count). tile: of one row; values[count .. 1024) is overwritten with the identity.
+ * values[0 .. count); where a row is of several 128, these are combined first, neighbours with
+ * neighbours. tile: of one row; values[count .. 1024) is overwritten with the identity.
  * gather: of values that stay; tile_alone: of values[0], values[stride], ...; tree: R of any count, the
  * higher levels written behind them. push_columns: the binary counter of reduce.h for 64 columns side by
  * side; an even number is written to level[0] by the caller; all 64 are added, also those past the last
@@ -27,6 +28,12 @@ LS_FN i64 ls_live(i64 item, i64 inner, i64 tiles) {
     LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                             \
         type half[512];                                                                            \
         i64 left = count * wide;                                                                   \
+        for (; wide > 128; wide /= 2, left /= 2) {                                                 \
+            for (i64 i = 0; i < left / 256; i++)                                                   \
+                for (i64 l = 128 * i; l < 128 * i + 128; l++)                                      \
+                    half[l] = ls_combine_##kind(values[128 * i + l], values[128 * i + 128 + l]);   \
+            for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                                \
+        }                                                                                          \
         for (; wide >= 4; wide /= 4, left /= 4) {                                                  \
             for (i64 i = 0; i < left / 2; i++)                                                     \
                 half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                     \
