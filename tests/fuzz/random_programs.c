@@ -294,10 +294,10 @@ static Made write_compare(Generator *g, unsigned allowed, unsigned depth) {
 
 static Made write_unary(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     static const char *const floats[] = {
-        "abs(",     "-(",        "sign(",  "floor(",         "ceil(",  "round(", "trunc(",
-        "sqrt(",    "exp(",      "log(",   "stop_gradient(", "rsqrt(", "cbrt(",  "exp2(",
-        "expm1(",   "log2(",     "log1p(", "sin(",           "cos(",   "tanh(",  "erf(",
-        "sigmoid(", "softplus(", "bf16(",  "f16(",           "e4m3(",  "e5m2("};
+        "abs(",   "-(",    "sign(",          "floor(", "ceil(",  "round(",   "trunc(",    "sqrt(",
+        "exp(",   "log(",  "stop_gradient(", "rsqrt(", "cbrt(",  "exp2(",    "expm1(",    "log2(",
+        "log1p(", "sin(",  "cos(",           "tanh(",  "erf(",   "sigmoid(", "softplus(", "bf16(",
+        "f16(",   "e4m3(", "e5m2(",          "sin'(",  "tanh'(", "log1p'(",  "abs'("};
     static const char *const integers[] = {"abs(", "-(", "sign("};
     static const char *const tests[] = {"isnan(", "isinf(", "isfinite("};
     if (kind == BOOL) {
@@ -313,7 +313,7 @@ static Made write_unary(Generator *g, Kind kind, unsigned allowed, unsigned dept
         return made;
     }
     fputs("(", g->out);
-    fputs(kind == F32   ? floats[below(g, 27)]
+    fputs(kind == F32   ? floats[below(g, 31)]
           : kind == F64 ? floats[below(g, 11)]
           : kind <= I64 ? integers[below(g, 3)]
                         : "abs(",
@@ -522,12 +522,23 @@ static void write_let(Generator *g) {
                        .readable = true});
 }
 
-/* let d = grad(mean(e * x), x): of a float nobody has assigned. */
+/* let d = grad(mean(e * x), x) or grad(e * x, x, from = y): of a float nobody has assigned. */
 static void write_grad(Generator *g) {
     Name *target = &g->names[below(g, g->name_count)];
     const char *text = new_name(g);
     if (!text || target->kind != F32 || !target->readable || target->assigned) return;
     g->operations = 6;
+    if (chance(g, 30)) {
+        fprintf(g->out, "    let %s = grad(", text);
+        const Made made = write_value(g, F32, g->all, DEPTH - 1);
+        fprintf(g->out, " * %s, %s, from = ", target->text, target->text);
+        write_leaf(g, F32, made.axes | target->axes);
+        fputs(")\n", g->out);
+        add_name(
+            g,
+            (Name){.text = text, .kind = F32, .axes = target->axes, .role = LET, .readable = true});
+        return;
+    }
     fprintf(g->out, "    let %s = grad(", text);
     fprintf(g->out, g->all ? "%s(" : "(", chance(g, 50) ? "mean" : "sum");
     const Made made = write_value(g, F32, g->all, DEPTH - 1);
