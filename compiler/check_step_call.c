@@ -301,6 +301,24 @@ static bool bind_by_name(Checker *c, Call *call) {
     return true;
 }
 
+/* What goes by the order of the axes (x[i, j], sums, draws) means in the caller what it means in
+ * the callee. */
+static bool in_order(Checker *c, const Call *call) {
+    const Axis *axes = call->callee->axes;
+    for (uint32_t a = 1; a < call->callee->axis_count; a++) {
+        if (call->axis[a - 1] < call->axis[a]) continue;
+        if (complain(c, ERROR_STEP_AXIS_ORDER, call->axis_at[a], axes[a - 1].name, axes[a].name,
+                     name_of(call), c->step->axes[call->axis[a - 1]].name,
+                     c->step->axes[call->axis[a]].name)) {
+            diagnose_note(c->compiler, call->axis_at[a - 1], "`%s` is `%s` here", axes[a - 1].name,
+                          c->step->axes[call->axis[a - 1]].name);
+            diagnose_help(c->compiler, "declare the axes of one of the steps in the other order");
+        }
+        return false;
+    }
+    return true;
+}
+
 /* Every axis is known, and each is as the callee declares it. */
 static bool axes_agree(Checker *c, const Call *call) {
     for (uint32_t a = 0; a < call->callee->axis_count; a++) {
@@ -316,7 +334,7 @@ static bool axes_agree(Checker *c, const Call *call) {
     }
     for (uint32_t a = 0; a < call->callee->axis_count; a++)
         if (!axis_agrees(c, call, call->axis_at[a], a, (uint32_t)call->axis[a])) return false;
-    return true;
+    return in_order(c, call);
 }
 
 static bool bind_axes(Checker *c, Call *call) {
