@@ -233,7 +233,8 @@ struct ls_step {
     bool ready;          /* launches are filled for the bindings as they are */
     bool sized;          /* sizes and lengths are those of the bindings */
     bool tabled;         /* tables are those of the lengths and of `tabled_variant` */
-    uint32_t tabled_variant;
+    bool planned;        /* temporaries and launches too: only pointers may differ */
+    uint32_t tabled_variant, planned_variant;
     uint32_t chosen; /* the variant in use */
     uint32_t launch_count;
     Launch *launches;

@@ -65,6 +65,8 @@ static ls_status check_kind(const Candidate *c) {
         snprintf(text, sizeof text, "has type %d, which is no element type", (int)given->type);
         return refuse(c, LS_ERROR_ARGUMENT, text);
     }
+    bool ranked = given->rank <= LS_RANK_MAX && (row->rank <= 2 || given->rank == row->rank - 1);
+    if (given->type == row->type && ranked && (!given->rank || given->shape)) return LS_OK;
     step_declaration(c->step, c->parameter, declaration, sizeof declaration);
     const char *type = type_rows[given->type].name;
     if (given->type != row->type) {
@@ -72,14 +74,13 @@ static ls_status check_kind(const Candidate *c) {
                  type, declaration);
         return refuse(c, LS_ERROR_BIND, text);
     }
-    if (given->rank > LS_RANK_MAX || (row->rank > 2 && given->rank != row->rank - 1)) {
+    if (!ranked) {
         snprintf(text, sizeof text,
                  "has rank %u, but the parameter is %s: its tensors have rank %u", given->rank,
                  declaration, row->rank > 2 ? row->rank - 1 : LS_RANK_MAX);
         return refuse(c, LS_ERROR_BIND, text);
     }
-    if (given->rank && !given->shape) return refuse(c, LS_ERROR_ARGUMENT, "has no shape");
-    return LS_OK;
+    return refuse(c, LS_ERROR_ARGUMENT, "has no shape");
 }
 
 static ls_status check_lengths(const Candidate *c) {

@@ -83,6 +83,7 @@ static ls_status allocate_list(ls_step *step, const char *call, size_t number) {
     List *list = &binding->list;
     size_t count = (size_t)step->sizes[binding->list_axis], rank = parameter->rank - 1;
     uint64_t total = 0;
+    if (step->planned && list->count == count && binding->owned) return LS_OK; /* as it was */
     list->count = 0; /* what an unbound list held is of no use */
     ls_status status = list_reserve(step, call, number, count);
     if (status != LS_OK) return status;

@@ -170,6 +170,7 @@ static size_t write_arguments(ls_step *step) {
 static ls_status write_launches(ls_step *step, const char *call) {
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     size_t words = write_arguments(step);
+    if (step->planned) return LS_OK;
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         const ls_image_kernel *kernel = &variant->kernels[i];
         uint64_t items;
@@ -225,7 +226,7 @@ ls_status step_prepare(ls_step *step, const char *call) {
                          call, step->image->step);
     ls_status status = check_missing(step, call);
     if (status == LS_OK && !step->sized) {
-        step->tabled = false;
+        step->tabled = step->planned = false;
         status = step_find_sizes(step, call);
         step->sized = status == LS_OK;
     }
@@ -233,10 +234,12 @@ ls_status step_prepare(ls_step *step, const char *call) {
     if (status == LS_OK) status = step_check_overlap(step, call);
     if (status == LS_OK) status = choose_variant(step, call);
     if (status == LS_OK) status = load_variant(step, call);
-    if (status == LS_OK) status = step_allocate_temporaries(step, call);
+    if (step->planned_variant != step->chosen) step->planned = false;
+    if (status == LS_OK && !step->planned) status = step_allocate_temporaries(step, call);
     if (status == LS_OK) status = step_upload(step, call);
     if (status == LS_OK) status = write_launches(step, call);
-    step->ready = status == LS_OK;
+    step->ready = step->planned = status == LS_OK;
+    step->planned_variant = step->chosen;
     if (step->ready) log_launches(step);
     return status;
 }
