@@ -71,14 +71,12 @@ static double partial_bytes(const Report *r, const Phase *phase) {
 /* What a phase reads of an array: all of it once, or where other coordinates are read alone, 32
  * bytes for each of those if that is less. */
 static double read_bytes(const Report *r, const Phase *phase, uint32_t array) {
-    const Function *f = r->plan->function;
     double bytes = report_array_bytes(&r->sizes, &r->plan->arrays[array]), gathered = 0;
     if (plan_value_reads(r->plan, phase, array)) return bytes;
     if (!plan_gathers(r->plan, phase, array)) return 0;
-    for (ValueId v = 1; v < f->value_count; v++)
-        if (phase->needed[v] && f->values[v].op == OP_GATHER &&
-            f->values[v].arg[0] == r->plan->arrays[array].value && !plan_is_read(r->plan, phase, v))
-            gathered += 32 * report_elements(&r->sizes, f->values[v].axes);
+    for (ValueId v = 1; v < r->plan->function->value_count; v++)
+        if (plan_is_gather_of(r->plan, phase, v, array))
+            gathered += 32 * report_elements(&r->sizes, r->plan->function->values[v].axes);
     return gathered < bytes ? gathered : bytes;
 }
 

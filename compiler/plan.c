@@ -78,17 +78,21 @@ size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId op
 }
 
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
-    ValueId value = plan->arrays[array].value;
-    return value && phase->needed[value] && plan_is_read(plan, phase, value);
+    const ValueId held[] = {plan->arrays[array].value, plan->arrays[array].made};
+    for (int i = 0; i < 2; i++)
+        if (held[i] && phase->needed[held[i]] && plan_is_read(plan, phase, held[i])) return true;
+    return false;
+}
+
+bool plan_is_gather_of(const Plan *plan, const Phase *phase, ValueId v, uint32_t array) {
+    const Value *value = &plan->function->values[v];
+    return value->op == OP_GATHER && phase->needed[v] &&
+           plan->array_of[value->arg[0]] == array + 1 && !plan_is_read(plan, phase, v);
 }
 
 bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array) {
-    const Function *f = plan->function;
-    ValueId source = plan->arrays[array].value;
-    for (ValueId v = source + 1; source && v < f->value_count; v++)
-        if (phase->needed[v] && f->values[v].op == OP_GATHER && f->values[v].arg[0] == source &&
-            !plan_is_read(plan, phase, v))
-            return true;
+    for (ValueId v = 1; v < plan->function->value_count; v++)
+        if (plan_is_gather_of(plan, phase, v, array)) return true;
     return false;
 }
 
@@ -162,14 +166,14 @@ static uint32_t add_temporary(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
     const char *name =
         arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
-    return planner_add_array(p, (Array){name, (Type)value->type, value->axes, v, UINT32_MAX});
+    return planner_add_array(p, (Array){name, (Type)value->type, value->axes, v, UINT32_MAX, 0});
 }
 
 static void add_parameters(Planner *p) {
     const Function *f = p->function;
     for (uint32_t i = 0; i < f->parameter_count; i++) {
         const Parameter *parameter = &f->parameters[i];
-        Array array = {parameter->name, parameter->type, parameter->axes, 0, i};
+        Array array = {parameter->name, parameter->type, parameter->axes, 0, i, 0};
         for (ValueId v = 1; v < f->value_count; v++)
             if (p->live[v] && f->values[v].op == OP_PARAMETER && f->values[v].payload == i)
                 array.value = v;
@@ -423,7 +427,24 @@ static void add_stores(Planner *p) {
     }
 }
 
-/* A reduction or scan read by another phase than its own goes through a temporary. */
+/* Whether the value is stored whole and as it is by the phase that makes it, for later ones to read
+ * there. */
+static bool store_holds(Planner *p, ValueId v) {
+    const Function *f = p->function;
+    for (size_t s = 0; s < f->store_count; s++) {
+        const Store *store = &f->stores[s];
+        const Parameter *parameter = &f->parameters[store->parameter];
+        if (store->value != v || p->store_home[s] + 1 != p->plan->home[v]) continue;
+        if ((Type)f->values[v].type != parameter->type || f->values[v].axes != parameter->axes)
+            continue;
+        p->plan->array_of[v] = store->parameter + 1;
+        p->plan->arrays[store->parameter].made = v;
+        return true;
+    }
+    return false;
+}
+
+/* A reduction or scan read by another phase than its own goes through memory. */
 static void add_temporaries(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
@@ -435,7 +456,7 @@ static void add_temporaries(Planner *p) {
                 p->live[user] && f->values[user].op == OP_GATHER && f->values[user].arg[0] == v;
         for (uint32_t i = p->plan->home[v]; i < p->plan->phase_count; i++)
             carried |= p->plan->phases[i].needed[v];
-        if (!carried) continue;
+        if (!carried || store_holds(p, v)) continue;
         Level level = value->op == OP_SCAN ? LEVEL_ELEMENT : LEVEL_EPILOGUE;
         uint32_t array = add_temporary(p, v);
         planner_add_store(p, p->plan->home[v] - 1,

@@ -39,6 +39,7 @@ typedef struct Array {
     AxisSet axes;
     ValueId value;      /* PARAMETER value or the made value it holds; 0 if nothing reads it */
     uint32_t parameter; /* its number, or UINT32_MAX for a temporary */
+    ValueId made;       /* the made value that a parameter holds once it is stored, or 0 */
 } Array;
 
 typedef enum StoreKind {
@@ -98,6 +99,8 @@ Plan *plan_build(const Function *function);
 /* Whether the phase reads the array at the coordinates it walks, and at others. */
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array);
 bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array);
+/* Whether value v of the phase is a gather of the array. */
+bool plan_is_gather_of(const Plan *plan, const Phase *phase, ValueId v, uint32_t array);
 /* Whether the phase takes the value from memory rather than computing it. */
 bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v);
 /* Which operand of a SELECT the phase's guards choose, or 0. */
