@@ -58,11 +58,17 @@ def short(value, kind):
 
 
 def array(tensor, kind, exact):
-    """The form of tensors.py. Inputs are exact, expected values have nine digits unless "full"; data 0 is all 0."""
+    """The form of tensors.py. Inputs are exact, expected values have nine digits unless "full"; data 0
+    is all 0."""
     if tensor.numel() and tensor.dtype != torch.bool and not tensor.any():
         return {"shape": list(tensor.shape), "data": 0}
-    data = [x if exact == "full" else short(x, kind) if exact else x if isinstance(x, (bool, int)) else float(f"{x:.9g}")
-            for x in tensor.reshape(-1).tolist()]
+
+    def number(x):
+        if exact == "full" or isinstance(x, (bool, int)):
+            return x
+        return short(x, kind) if exact else float(f"{x:.9g}")
+
+    data = [number(x) for x in tensor.reshape(-1).tolist()]
     return {"shape": list(tensor.shape), "data": data}
 
 
@@ -105,9 +111,11 @@ class Family:
         if any(case["name"] == name for case in self.cases):
             raise ValueError(f"two cases are called {name}")
         self.cases.append({
-            **({"sizes": sizes} if sizes else {}), "name": name, "step": step, "tolerance": {"*": [relative, absolute], **(tolerance or {})},
+            **({"sizes": sizes} if sizes else {}), "name": name, "step": step,
+            "tolerance": {"*": [relative, absolute], **(tolerance or {})},
             "numbers": pack(numbers or {}, True), "start": pack(start or {}, True),
-            "launches": [{"in": pack(given, True), "out": pack(out, to_the_bit and "full")} for given, out in launches]})
+            "launches": [{"in": pack(given, True), "out": pack(out, to_the_bit and "full")}
+                         for given, out in launches]})
 
     def write(self, folder):
         """One line per launch, so that a difference between two recordings can be read."""

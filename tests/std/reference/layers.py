@@ -94,12 +94,12 @@ def activations():
     return family
 
 
-def layer_norm(x, gain, shift):
-    return F.layer_norm(x, x.shape[1:], gain, shift, 1e-5)
+def layer_norm(x, gain, shift, eps=1e-5):
+    return F.layer_norm(x, x.shape[1:], gain, shift, eps)
 
 
-def rms_norm(x, gain):
-    return F.rms_norm(x, x.shape[1:], gain, 1e-6)
+def rms_norm(x, gain, eps=1e-6):
+    return F.rms_norm(x, x.shape[1:], gain, eps)
 
 
 def norms():
@@ -108,7 +108,8 @@ def norms():
         label = f"-{rows}x{columns}"
         draw = Draw("norms" + label)
         digits = 2
-        x, residual = [draw.numbers((rows, columns), -2, 2, digits=digits) for _ in range(2)]
+        size = 0.1 if columns == 33 else 2  # where eps can be seen
+        x, residual = [draw.numbers((rows, columns), -size, size, digits=digits if size > 1 else 3) for _ in range(2)]
         gain, shift = draw.numbers((columns,), 0.5, 1.5, digits=digits), draw.numbers((columns,), digits=digits)
         # Gradients along a row cancel: dx is a small difference of larger values.
         limits = {"label": label, "absolute": 1e-5}
@@ -128,25 +129,27 @@ def norms():
     x, residual = [draw.numbers((4, 20), -2, 2, "bf16") for _ in range(2)]
     gain, shift = draw.numbers((20,), 0.5, 1.5), draw.numbers((20,))
     names = ("x", "y", "dx", "dy")
-    pair(family, "norms", "layer_norm_bf16", layer_norm, {"x": x, "gain": gain, "shift": shift},
-         ["x", "gain", "shift"], bf16=names, absolute=1e-5)
-    pair(family, "norms", "rms_norm_bf16", rms_norm, {"x": x, "gain": gain}, ["x", "gain"], bf16=names, absolute=1e-5)
+    large = {"eps": 0.1}
+    pair(family, "norms", "layer_norm_bf16", lambda x, gain, shift: layer_norm(x, gain, shift, 0.1),
+         {"x": x, "gain": gain, "shift": shift}, ["x", "gain", "shift"], large, bf16=names, absolute=1e-5)
+    pair(family, "norms", "rms_norm_bf16", lambda x, gain: rms_norm(x, gain, 0.1), {"x": x, "gain": gain},
+         ["x", "gain"], large, bf16=names, absolute=1e-5)
     pair(family, "norms", "residual_rms_norm_bf16",
-         lambda x, residual, gain: (x + residual, rms_norm(x + residual, gain)),
-         {"x": x, "residual": residual, "gain": gain}, ["x", "residual", "gain"], out=["h", "y"],
+         lambda x, residual, gain: (x + residual, rms_norm(x + residual, gain, 0.1)),
+         {"x": x, "residual": residual, "gain": gain}, ["x", "residual", "gain"], large, out=["h", "y"],
          bf16=(*names, "residual", "dresidual", "h", "dh"), absolute=1e-5)
     keep = uniform((4, 20), 11, 5, 0) >= 0.25
-    numbers = {"drop": 0.25, "seed": 11, "count": 5}
+    numbers = {"drop": 0.25, "seed": 11, "count": 5, "eps": 0.1}
 
     def dropped(x):
         return torch.where(keep, x / 0.75, 0.0)
 
     pair(family, "norms", "dropout_layer_norm",
-         lambda x, residual, gain, shift: (dropped(x) + residual, layer_norm(dropped(x) + residual, gain, shift)),
+         lambda x, residual, gain, shift: (dropped(x) + residual, layer_norm(dropped(x) + residual, gain, shift, 0.1)),
          {"x": x, "residual": residual, "gain": gain, "shift": shift}, ["x", "residual", "gain", "shift"], numbers,
          out=["h", "y"], absolute=1e-5)
     pair(family, "norms", "dropout_rms_norm",
-         lambda x, residual, gain: (dropped(x) + residual, rms_norm(dropped(x) + residual, gain)),
+         lambda x, residual, gain: (dropped(x) + residual, rms_norm(dropped(x) + residual, gain, 0.1)),
          {"x": x, "residual": residual, "gain": gain}, ["x", "residual", "gain"], numbers, out=["h", "y"],
          absolute=1e-5)
 

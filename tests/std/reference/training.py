@@ -155,6 +155,14 @@ def clip():
         each.append(param.grad.clone())
     family.case("clip_each", "std/clip:clip_each", [({"g": g}, {"g": each, "totals": torch.tensor(totals)})],
                 numbers={"limit": 0.7})
+    tiny = draw.list(LIST, -1e-6, 1e-6, digits=9)
+    params = [torch.nn.Parameter(torch.zeros_like(x)) for x in tiny]
+    for param, grad in zip(params, tiny):
+        param.grad = grad.clone()
+    total = torch.nn.utils.clip_grad_norm_(params, 1e-6).item()
+    family.case("clip_by_norm-tiny", "std/clip:clip_by_norm",
+                [({"g": tiny}, {"g": [x.grad.clone() for x in params], "total": total})], numbers={"limit": 1e-6},
+                absolute=1e-13)
     family.case("clip_by_value", "std/clip:clip_by_value", [({"g": g}, {"g": [x.clamp(-0.3, 0.3) for x in g]})],
                 numbers={"limit": 0.3})
     p, g = draw.list(MATRICES), draw.list(MATRICES, -2, 2)
