@@ -14,10 +14,11 @@ static size_t length_of(AxisSet axes) {
 /* ---- what is indexed ---- */
 
 /* The axes that the brackets list. A `let` over the q and k of blocks is read as one over n, or by
- * both. */
+ * both; so is what a step that is called names, which its caller may have declared either way. */
 static AxisSet listed_axes(const Checker *c, const Symbol *symbol, const Typed *source,
                            size_t count) {
-    if (symbol->kind == SYMBOL_PARAMETER) return c->step->parameters[symbol->number].declared;
+    if (symbol->kind == SYMBOL_PARAMETER && !c->call)
+        return c->step->parameters[symbol->number].declared;
     return length_of(source->axes) == count ? source->axes : without_blocks(c, source->axes);
 }
 
