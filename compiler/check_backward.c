@@ -35,7 +35,7 @@ static Item *find_forward(Checker *c, const Item *item) {
         return NULL;
     }
     Item *forward = symbol->item;
-    if (forward->state == ITEM_ACTIVE || c->level >= NESTING_MAX) {
+    if (forward->state == ITEM_ACTIVE || c->level >= NESTING_MAX / 2) {
         complain(c, forward->state == ITEM_ACTIVE ? ERROR_BACKWARD_ITSELF : ERROR_CALL_DEPTH,
                  node->range, node->name->text);
         return NULL;

@@ -12,7 +12,10 @@
 
 #include <string.h>
 
-enum { TYPED_MAX = 1 << 18 /* values of a step, those of the steps it calls included */ };
+enum {
+    TYPED_MAX = 1 << 17,               /* values of a step, those of the steps it calls included */
+    CALLS_NESTED_MAX = NESTING_MAX / 2 /* and blocks around them; the rest is for what they hold */
+};
 
 /* What is known of a call while it is taken apart; arrays by the callee's parameters and axes. */
 typedef struct Call {
@@ -546,7 +549,7 @@ bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count,
         complain(c, ERROR_RECURSION, node->at, item->name->text);
         return check_leftovers(c, node);
     }
-    if (c->level >= NESTING_MAX) {
+    if (c->level >= CALLS_NESTED_MAX) {
         complain(c, ERROR_CALL_DEPTH, node->at, item->name->text);
         return false;
     }

@@ -24,7 +24,9 @@ static void check_branch(Checker *c, const Statement *statements, Block *block) 
     scope.is_block = true;
     c->scope = &scope;
     c->block = block;
+    c->level++; /* blocks nest through the steps they call, too */
     check_statements(c, statements);
+    c->level--;
     for (const Symbol *symbol = scope.first; symbol; symbol = symbol->next)
         if (symbol->kind == SYMBOL_LET && !scope_find_here(&c->closed, symbol->name))
             scope_add(&c->closed, symbol->name, symbol->range, SYMBOL_LET);
