@@ -336,7 +336,7 @@ const char *emit_condition(Emitter *e, const PhaseStore *store) {
     ValueId v = store->value;
     Text text = text_open(e->arena);
     for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);)
-        if (!is_known(e, guard))
+        if (store->level == LEVEL_TAIL || !is_known(e, guard)) /* a tail runs in any case */
             text_printf(&text, "%s%s%s", text.size ? " & " : "if (", guard.holds ? "" : "!",
                         e->text_of[guard.condition]);
     if (text.size) text_puts(&text, ") ");
