@@ -318,6 +318,47 @@ static bool blocks_given(const Search *s, size_t axis) {
     return false;
 }
 
+static bool uses(const ls_image_axis *axis, size_t other) {
+    for (uint32_t i = 0; i < axis->term_count; i++)
+        if (axis->terms[i].operation == LS_TERM_AXIS && axis->terms[i].value == (int64_t)other)
+            return true;
+    return false;
+}
+
+/* The one length of `axis` with which the expression of `sized` gives `wanted`, for expressions
+ * that grow with it; -1: there is none, or more than one. Uses the axis's own place for trials. */
+static int64_t solve(Search *s, size_t axis, size_t sized, size_t tensor, int64_t wanted) {
+    const ls_image_axis *row = &s->step->image->axes[sized];
+    int64_t low = 0, high = INT64_MAX / 2, value;
+    int64_t *trial = &lengths_of(s, axis)[axis_is_ragged(s->step->image, axis) ? tensor : 0];
+    while (low < high) { /* the least length that gives as much */
+        *trial = low + (high - low) / 2;
+        if (evaluate(s->step, row, tensor, &value) && value < wanted)
+            low = *trial + 1;
+        else
+            high = *trial;
+    }
+    *trial = low;
+    if (!evaluate(s->step, row, tensor, &value) || value != wanted) return -1;
+    *trial = low + 1;
+    if (evaluate(s->step, row, tensor, &value) && value == wanted) return -1;
+    return *trial = low;
+}
+
+/* Of `w = 2 * h` an array over w says how long h is. */
+static bool settle_backwards(Search *s, size_t axis, size_t sized) {
+    const ls_image *image = s->step->image;
+    const ls_image_axis *row = &image->axes[sized];
+    if (!row->terms || !s->giver[sized] || !uses(row, axis)) return false;
+    if (axis_list(image, sized) != axis_list(image, axis)) return false;
+    for (size_t other = axis + 1; other < sized; other++)
+        if (uses(row, other) && !s->giver[other] && image->axes[other].fixed < 0)
+            return false; /* not known yet */
+    for (size_t i = 0; i < tensors_of(s, axis); i++)
+        if (solve(s, axis, sized, i, lengths_of(s, sized)[i]) < 0) return false;
+    return true;
+}
+
 static ls_status settle_axis(Search *s, size_t axis) {
     const ls_image *image = s->step->image;
     const ls_image_axis *row = &image->axes[axis];
@@ -327,6 +368,12 @@ static ls_status settle_axis(Search *s, size_t axis) {
     if (s->giver[axis] || row->fixed >= 0) return LS_OK;
     /* Nothing says where the last block ends, so it is whole. */
     if (blocks_given(s, axis)) return settle(s, axis, value_of_whole, blocks_differ);
+    if (axis_is_ragged(image, axis)) {
+        ls_status status = make_room(s, axis);
+        if (status != LS_OK) return status;
+    }
+    for (size_t sized = axis + 1; sized < image->axis_count; sized++)
+        if (settle_backwards(s, axis, sized)) return LS_OK;
     return error_set(&s->step->context->error, LS_ERROR_BIND,
                      "%s: nothing bound to step `%s` gives the length%s of axis `%s`; bind one of "
                      "the arrays that have it",

@@ -250,6 +250,15 @@ bool bindings_allocate(Bindings *bindings, size_t index, Failure *failure) {
     if (binding->text) return true; /* filled with a number: the step's own */
     if (parameter_list(bindings->session->image, parameter) >= 0)
         return list_allocate(bindings, binding, failure);
+    Failure unknown = {0};
+    if (parameter->role == LS_OUT && !known_shape(bindings, parameter, shape, &unknown)) {
+        /* The arrays bound may tell more: then the step allocates it. */
+        ls_status status = ls_step_want(bindings->session->step, parameter->name);
+        if (status == LS_OK) status = ls_step_prepare(bindings->session->step);
+        if (status == LS_OK) return true;
+        *failure = unknown;
+        return false;
+    }
     return known_shape(bindings, parameter, shape, failure) &&
            bind_memory(bindings, index, shape, NULL, failure);
 }

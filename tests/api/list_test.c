@@ -514,6 +514,43 @@ static void lengths_that_follow(void **state) {
     close_fixture(&f);
 }
 
+/* An expression is solved for the axis that nothing else gives, where one length does. */
+static void lengths_backwards(void **state) {
+    (void)state;
+    static float memory[256];
+    static const struct {
+        int64_t gates, h;
+    } cases[] = {{1, 0}, {3, 1}, {201, 100}, {2, -1}, {0, -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_image image = image_shapes;
+        ls_image_parameter parameters[16];
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < image.parameter_count; k++) /* without the one over h alone */
+            if (strcmp(image.parameters[k].name, "half") != 0)
+                parameters[kept++] = image.parameters[k];
+        image.parameters = parameters;
+        image.parameter_count = kept;
+        Fixture f = open_fixture(&image, 1);
+        static const int64_t matrix[2] = {2, 3}, tiles[2] = {2, 2}, packed[2] = {3, 4};
+        ls_tensor tensor = tensor_of(memory, LS_F32, 2, matrix);
+        EXPECT_OK(f.context, ls_step_bind_list(f.step, "matrix", &tensor, 1));
+        tensor = tensor_of(memory, LS_F32, 2, tiles);
+        EXPECT_OK(f.context, ls_step_bind_list(f.step, "tiles", &tensor, 1));
+        tensor = tensor_of(memory, LS_F32, 2, packed);
+        EXPECT_OK(f.context, ls_step_bind(f.step, "packed", &tensor));
+        tensor = tensor_of(memory + 32, LS_F32, 1, &cases[i].gates);
+        EXPECT_OK(f.context, ls_step_bind(f.step, "gates", &tensor));
+        if (cases[i].h >= 0) {
+            EXPECT_OK(f.context, ls_step_launch(f.step));
+            assert_int_equal(shapes_words[H], cases[i].h);
+        } else {
+            EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_launch(f.step),
+                           "gives the length of axis `h`");
+        }
+        close_fixture(&f);
+    }
+}
+
 static void lengths_that_do_not_follow(void **state) {
     (void)state;
     static float memory[64];
@@ -575,6 +612,7 @@ int main(void) {
         cmocka_unit_test(unaligned),
         cmocka_unit_test(filled),
         cmocka_unit_test(lengths_that_follow),
+        cmocka_unit_test(lengths_backwards),
         cmocka_unit_test(lengths_that_do_not_follow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
