@@ -192,6 +192,32 @@ def clip():
     return family
 
 
+def composed():
+    """Clipping, a schedule and AdamW in one step of the tests' own."""
+    family = Family("composed")
+    draw = Draw("train")
+    p = draw.list(LIST)
+    params = [torch.nn.Parameter(x.clone()) for x in p]
+    optimizer = torch.optim.AdamW(params)
+    zeros = [torch.zeros_like(x) for x in p]
+    launches = []
+    for count in range(4):
+        g = draw.list(LIST, digits=2)
+        for param, grad in zip(params, g):
+            param.grad = grad.clone()
+        length = torch.nn.utils.clip_grad_norm_(params, 1.0).item()
+        part = min(max(count - 1, 0) / 3, 1)
+        rate = 0.2 * min((count + 1) / 2, 1) * (0.1 + 0.9 * (0.5 + 0.5 * math.cos(math.pi * part)))
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.step()
+        launches.append(({"g": g}, {"p": copies(params), "length": length, "count": count + 1,
+                                    "m": [optimizer.state[x]["exp_avg"].clone() for x in params],
+                                    "v": [optimizer.state[x]["exp_avg_sq"].clone() for x in params]}))
+    family.case("train", "steps/train.step:train", launches, {"p": p, "m": zeros, "v": zeros, "count": None},
+                absolute=2e-6)
+    return family
+
+
 def ema():
     family = Family("ema")
 
@@ -235,4 +261,4 @@ def ema():
     return family
 
 
-FAMILIES = [schedules, amp, clip, ema]
+FAMILIES = [schedules, amp, clip, composed, ema]
