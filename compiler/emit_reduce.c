@@ -453,9 +453,11 @@ static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
                            : class == 'U' ? kind->identity_unsigned
                                           : kind->identity_signed;
     const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
-    const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s)\n", kind->stem,
+    const bool ordered = class == 'F' && (kind->op == OP_SUM || kind->op == OP_PROD ||
+                                          kind->op == OP_LOGSUMEXP); /* rounds as it goes */
+    const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s, %d)\n", kind->stem,
                                     type_info[type].name, type_info[type].c_name,
-                                    expand(e, identity, type), expand(e, combine, type));
+                                    expand(e, identity, type), expand(e, combine, type), ordered);
     if (!strstr(out->data, line)) text_puts(out, line);
 }
 

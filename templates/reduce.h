@@ -5,16 +5,21 @@
  * balanced tree over the lanes, neighbours first. n <= 1024: the tile's value, else R of the tile values.
  * Combining with the identity changes no bit, so absent parts may be skipped.
  *
- * The emitter asks for what it uses: LS_REDUCTION(kind, type, identity, combine) gives the functions
- * below for one kind, `combine` being an expression over a and b. What a group of lanes does together is
+ * The emitter asks for what it uses: LS_REDUCTION(kind, type, identity, combine, ordered) gives the functions
+ * below for one kind, `combine` being an expression over a and b; unless it is `ordered`, any order of
+ * combining gives the same bits, and one value is kept instead of a level for every power of two. What a group of lanes does together is
  * LS_GROUP_REDUCTION, in reduce_simt.h (32 lanes) and reduce_loop.h (one). */
 
 /* push_row, push_lane: a binary counter that combines values in the order of the tree as they come; after
  * row 7 the lane's value is level[3], after lane 127 the tile's is level[7]; lanes gives it for fewer. */
-#define LS_REDUCTION(kind, type, identity, combine)                                                \
+#define LS_REDUCTION(kind, type, identity, combine, ordered)                                       \
     LS_FN type ls_identity_##kind(void) { return identity; }                                       \
     LS_FN type ls_combine_##kind(type a, type b) { return combine; }                               \
     LS_FN void ls_push_row_##kind(type *level, int row, type value) {                              \
+        if (!(ordered)) {                                                                          \
+            level[3] = row ? ls_combine_##kind(level[3], value) : value;                           \
+            return;                                                                                \
+        }                                                                                          \
         if (!(row & 1)) {                                                                          \
             level[0] = value;                                                                      \
             return;                                                                                \
@@ -33,6 +38,10 @@
     }                                                                                              \
     LS_FN void ls_push_lane_##kind(type *level, int lane, type value) {                            \
         int carried = 1;                                                                           \
+        if (!(ordered)) {                                                                          \
+            level[7] = lane ? ls_combine_##kind(level[7], value) : value;                          \
+            return;                                                                                \
+        }                                                                                          \
         LS_UNROLL                                                                                  \
         for (int bit = 0; bit < 7; bit++) {                                                        \
             if (carried && !(lane >> bit & 1)) level[bit] = value, carried = 0;                    \
@@ -42,7 +51,7 @@
     }                                                                                              \
     LS_FN type ls_lanes_##kind(const type *level, i64 lanes) {                                     \
         type value = ls_identity_##kind();                                                         \
-        if (lanes >= 128) return level[7];                                                         \
+        if (lanes >= 128 || (!(ordered) && lanes > 0)) return level[7];                            \
         LS_UNROLL                                                                                  \
         for (int bit = 0; bit < 7; bit++)                                                          \
             if (lanes >> bit & 1) value = ls_combine_##kind(level[bit], value);                    \
@@ -93,7 +102,7 @@
         return first ? a : b;                                                                      \
     }                                                                                              \
     LS_ARG_SHUFFLE(kind, type)                                                                     \
-    LS_REDUCTION(kind, ls_arg_##kind, ls_leaf_##kind(0, -1), ls_choose_##kind(a, b))
+    LS_REDUCTION(kind, ls_arg_##kind, ls_leaf_##kind(0, -1), ls_choose_##kind(a, b), 0)
 
 /* logsumexp: of a tile the max m and the tree sum s of exp(x - base(m)); of all tiles M = max m and
  * S = R(s * exp(m - M)). */
