@@ -120,6 +120,12 @@ COMPILER_EXPORT(GetProgramLog, (const Program *program, char *log)) {
     return 0;
 }
 #ifdef EMULATED_CUDA
+COMPILER_EXPORT(GetNumSupportedArchs, (int *count)) {
+    return *count = 1, 0;
+}
+COMPILER_EXPORT(GetSupportedArchs, (int *numbers)) {
+    return *numbers = 90, 0;
+}
 COMPILER_EXPORT(GetPTXSize, (const Program *program, size_t *size)) {
     return program_size(program, size);
 }
