@@ -29,10 +29,11 @@ LS_FN i64 ls_live(i64 item, i64 inner, i64 tiles) {
         type half[512];                                                                            \
         i64 left = count * wide;                                                                   \
         for (; wide > 128; wide /= 2, left /= 2) {                                                 \
-            for (i64 i = 0; i < left / 256; i++)                                                   \
-                for (i64 l = 128 * i; l < 128 * i + 128; l++)                                      \
-                    half[l] = ls_combine_##kind(values[128 * i + l], values[128 * i + 128 + l]);   \
-            for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                                \
+            for (i64 i = 0; i < left / 256; i++) {                                                 \
+                const type *const two = values + 256 * i;                                          \
+                for (int l = 0; l < 128; l++)                                                      \
+                    values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);                 \
+            }                                                                                      \
         }                                                                                          \
         for (; wide >= 4; wide /= 4, left /= 4) {                                                  \
             for (i64 i = 0; i < left / 2; i++)                                                     \
