@@ -147,11 +147,17 @@ static bool explain_one(ls_compilation *compilation, size_t step, ls_explain_opt
     return add_report(options, text, first, out, failure);
 }
 
+/* The file's own steps; of a file that only imports, such as std/optim, all that it has. */
+static size_t steps_meant(const ls_compilation *compilation) {
+    size_t own = ls_compilation_own_step_count(compilation);
+    return own ? own : ls_compilation_step_count(compilation);
+}
+
 static bool explain_all(ls_compilation *compilation, const Options *options,
                         const ls_explain_options *explain, Buffer *out, Failure *failure) {
     bool good = true;
     bool *marks = memory(explain->size_count * sizeof *marks);
-    for (size_t i = 0; good && i < ls_compilation_step_count(compilation); i++) {
+    for (size_t i = 0; good && i < steps_meant(compilation); i++) {
         StringList used = {0};
         ls_explain_options own = *explain;
         good = sizes_of_step(compilation, i, explain, &used, marks, failure);
@@ -174,7 +180,7 @@ static bool explain_steps(ls_compilation *compilation, const SourceName *name,
     size_t step;
     bool graph = options->dot || options->svg; /* of one step */
     bool good;
-    if (!name->step && !graph && ls_compilation_step_count(compilation) > 1)
+    if (!name->step && !graph && steps_meant(compilation) > 1)
         good = explain_all(compilation, options, explain, out, failure);
     else
         good = source_choose_step(compilation, name, &step, failure) &&
