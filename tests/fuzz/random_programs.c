@@ -1,8 +1,8 @@
 /* random_programs.c: well-typed .step programs made of random numbers, for exec_runner: names that
- * C and the emitter use themselves, values over every set of axes, reductions inside reductions,
- * reads before and after assignments, every storage type. A program is a function of its number
- * alone. What the checker refuses here is a mistake of this file or of the checker: either fails
- * the test.
+ * C and the emitter use themselves, values over every set of axes, plain and ragged, reductions
+ * inside reductions, gathers, scans, draws, conditions, reads before and after assignments, every
+ * storage type. A program is a function of its number alone. What the checker refuses here is a
+ * mistake of this file or of the checker: either fails the test.
  */
 #include "exec.h"
 
@@ -14,110 +14,20 @@
 
 enum { NAMES_MOST = 64, AXES_MOST = 9, DEPTH = 4, SETS = 3 };
 
-static const char *const nasty[] = {"double",
-                                    "int",
-                                    "switch",
-                                    "register",
-                                    "item",
-                                    "tile",
-                                    "leaf",
-                                    "x_leaf",
-                                    "size_n",
-                                    "x_data",
-                                    "n_above",
-                                    "n_first",
-                                    "x_at",
-                                    "x_four",
-                                    "x_stride_n",
-                                    "a",
-                                    "e",
-                                    "c",
-                                    "at",
-                                    "inner",
-                                    "outer",
-                                    "outers",
-                                    "phase_1",
-                                    "sum_3",
-                                    "x_2",
-                                    "x_2_2",
-                                    "__x__",
-                                    "_",
-                                    "ls_load_f32",
-                                    "LS_KERNEL",
-                                    "LS_FN",
-                                    "u",
-                                    "i",
-                                    "tiles",
-                                    "level",
-                                    "part",
-                                    "sum",
-                                    "max",
-                                    "count",
-                                    "size",
-                                    "index",
-                                    "grad",
-                                    "arguments",
-                                    "live",
-                                    "whole",
-                                    "k_n",
-                                    "n_k",
-                                    "n",
-                                    "k",
-                                    "x",
-                                    "y",
-                                    "first",
-                                    "last",
-                                    "s_arguments",
-                                    "s",
-                                    "of",
-                                    "from",
-                                    "math",
-                                    "step_1",
-                                    "worker",
-                                    "workers",
-                                    "main",
-                                    "memcpy",
-                                    "signed",
-                                    "complex",
-                                    "stdout",
-                                    "errno",
-                                    "fma",
-                                    "expf",
-                                    "blockIdx",
-                                    "warpSize",
-                                    "lane",
-                                    "lanes",
-                                    "mark",
-                                    "run",
-                                    "chunk",
-                                    "columns",
-                                    "threadIdx",
-                                    "x_tile",
-                                    "x_tiles",
-                                    "x_part",
-                                    "phase_1_arrived",
-                                    "phase_2_done",
-                                    "n_size",
-                                    "pass",
-                                    "own_column",
-                                    "strip",
-                                    "x_level",
-                                    "x_lane",
-                                    "value",
-                                    "values",
-                                    "wide",
-                                    "together",
-                                    "batch",
-                                    "asm",
-                                    "typeof",
-                                    "nullptr",
-                                    "auto",
-                                    "inline",
-                                    "half",
-                                    "float2",
-                                    "uint",
-                                    "linux",
-                                    "unix"};
+/* clang-format off */
+static const char *const nasty[] = {
+    "double", "int", "switch", "register", "item", "tile", "leaf", "x_leaf", "size_n", "x_data",
+    "n_above", "n_first", "x_at", "x_four", "x_stride_n", "a", "e", "c", "at", "inner", "outer",
+    "outers", "phase_1", "sum_3", "x_2", "x_2_2", "__x__", "_", "ls_load_f32", "LS_KERNEL",
+    "LS_FN", "u", "i", "tiles", "level", "part", "sum", "max", "count", "size", "index", "grad",
+    "arguments", "live", "whole", "k_n", "n_k", "n", "k", "x", "y", "first", "last",
+    "s_arguments", "s", "of", "from", "math", "step_1", "worker", "workers", "main", "memcpy",
+    "signed", "complex", "stdout", "errno", "fma", "expf", "blockIdx", "warpSize", "lane",
+    "lanes", "mark", "run", "chunk", "columns", "threadIdx", "x_tile", "x_tiles", "x_part",
+    "phase_1_arrived", "phase_2_done", "n_size", "pass", "own_column", "strip", "x_level",
+    "x_lane", "value", "values", "wide", "together", "batch", "asm", "typeof", "nullptr", "auto",
+    "inline", "half", "float2", "uint", "linux", "unix"};
+/* clang-format on */
 enum { NASTY = sizeof nasty / sizeof *nasty };
 
 typedef enum Kind { F32, F64, I32, I64, U32, U64, BOOL, KINDS } Kind;
@@ -147,6 +57,7 @@ typedef struct Generator {
     const char *axis[AXES_MOST];
     int64_t fixed[AXES_MOST]; /* -1: open */
     unsigned axis_count, all;
+    unsigned list, ragged; /* the axis that counts tensors; those that hang on it, or none */
     Name names[NAMES_MOST];
     unsigned name_count;
     bool taken[NASTY];
@@ -168,12 +79,21 @@ static bool chance(Generator *g, unsigned percent) {
     return below(g, 100) < percent;
 }
 
-static unsigned random_axes(Generator *g, unsigned among) {
+/* With the axis that ragged ones hang on. */
+static unsigned closure(const Generator *g, unsigned axes) {
+    return axes & g->ragged ? axes | 1u << g->list : axes;
+}
+
+static unsigned some_axes(Generator *g, unsigned among) {
     switch (below(g, 4)) {
     case 0: return among;
     case 1: return among & (unsigned)random_bits(&g->state) & (unsigned)random_bits(&g->state);
     default: return among & (unsigned)random_bits(&g->state);
     }
+}
+
+static unsigned random_axes(Generator *g, unsigned among) {
+    return closure(g, some_axes(g, among));
 }
 
 /* A name nobody has; at the end of the list, made-up ones. */
@@ -218,7 +138,7 @@ static Made write_index(Generator *g, Kind kind, unsigned axis) {
     else
         fprintf(g->out, kind == I64 ? "index(%s)" : "%s(index(%s))",
                 kind == I64 ? g->axis[axis] : kind_names[kind], g->axis[axis]);
-    return (Made){.axes = 1u << axis};
+    return (Made){.axes = closure(g, 1u << axis)};
 }
 
 /* A name of the kind, one that is cast to it, a coordinate or a length. Never a constant: every
@@ -227,9 +147,10 @@ static Made write_leaf(Generator *g, Kind kind, unsigned allowed) {
     if (g->axis_count && chance(g, 8)) {
         const unsigned axis = below(g, g->axis_count);
         if (allowed >> axis & 1) return write_index(g, kind, axis);
-        if (kind != BOOL && g->fixed[axis] < 0) {
+        const unsigned over = closure(g, 1u << axis) & ~(1u << axis);
+        if (kind != BOOL && g->fixed[axis] < 0 && !(over & ~allowed)) {
             fprintf(g->out, "%s(size(%s))", kind_names[kind], g->axis[axis]);
-            return (Made){.axes = 0};
+            return (Made){.axes = over};
         }
     }
     unsigned candidates[NAMES_MOST], count = 0;
@@ -361,8 +282,9 @@ static Made write_cast(Generator *g, Kind kind, unsigned allowed, unsigned depth
 /* sum[k](e): the operand has every axis that it is reduced over. */
 static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     static const char *const floats[] = {"sum", "mean", "prod", "min", "max", "norm", "logsumexp"};
-    unsigned over = random_axes(g, g->all);
+    unsigned over = some_axes(g, g->all);
     if (!over) over = 1u << below(g, g->axis_count);
+    over |= closure(g, over) & ~allowed; /* of a list the tensors too, unless the result has them */
     Kind inside = kind;
     const char *name = "max";
     if (kind <= F64) {
@@ -384,12 +306,13 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
     fputs(name, g->out);
     write_axes(g, over);
     fputs("(", g->out);
-    Made made = write_value(g, inside, (allowed & ~over) | over, depth);
+    unsigned within = allowed | over; /* nothing is left that hangs on what is reduced */
+    if (over >> g->list & 1) within &= ~(g->ragged & ~over);
+    Made made = write_value(g, inside, within, depth);
     for (unsigned i = 0; i < g->axis_count; i++) {
         if (!((over & ~made.axes) >> i & 1) && !(made.constant && over >> i & 1)) continue;
         fputs(inside == BOOL ? " or " : " + ", g->out);
-        write_index(g, inside, i);
-        made.axes |= 1u << i;
+        made.axes |= write_index(g, inside, i).axes;
         made.constant = false;
     }
     fputs(")", g->out);
@@ -413,10 +336,11 @@ static Made write_gather(Generator *g, Kind kind, unsigned allowed, unsigned dep
         fputs(before, g->out);
         before = ", ";
         if (own && chance(g, 70)) {
-            made.axes |= 1u << i;
+            made.axes |= closure(g, 1u << i);
             fputs(g->axis[i], g->out);
             if (chance(g, 50)) fprintf(g->out, " %c %u", "+-"[below(g, 2)], 1 + below(g, 3));
-        } else if (chance(g, 30)) {
+        } else if (chance(g, 30) && !(closure(g, 1u << i) & ~(1u << i) & ~allowed)) {
+            made.axes |= closure(g, 1u << i) & ~(1u << i);
             fprintf(g->out, "size(%s) - %u", g->axis[i], below(g, 4));
         } else {
             made.axes |= write_value(g, (Kind)(I32 + below(g, 4)), allowed, depth).axes;
@@ -431,7 +355,8 @@ static Made write_scan(Generator *g, Kind kind, unsigned allowed, unsigned depth
     static const char *const floats[] = {" * 0.5 + ", " - ", " + "};
     const unsigned axis = below(g, g->axis_count);
     if (!(allowed >> axis & 1) || g->scans == 2) return write_leaf(g, kind, allowed);
-    Made made = {.axes = 1u << axis};
+    if (g->ragged && axis == g->list) allowed &= ~g->ragged;
+    Made made = {.axes = closure(g, 1u << axis)};
     const unsigned name = g->scan_names++;
     if (kind <= F64 && chance(g, 30)) {
         fprintf(g->out, "cumsum[%s](", g->axis[axis]);
@@ -466,6 +391,24 @@ static Made write_scan(Generator *g, Kind kind, unsigned allowed, unsigned depth
     return made;
 }
 
+/* A draw over some of the axes; its keys have none. */
+static Made write_draw(Generator *g, Kind kind, unsigned allowed) {
+    static const char *const floats[] = {"uniform", "normal"};
+    const unsigned axes = random_axes(g, allowed);
+    if (axes == 0 || (kind != F32 && kind != U32 && kind != BOOL))
+        return write_leaf(g, kind, allowed);
+    fputs(kind == F32 ? floats[below(g, 2)] : kind == U32 ? "bits" : "bernoulli", g->out);
+    write_axes(g, axes);
+    fputs(kind == BOOL ? "(0.4, " : "(", g->out);
+    write_leaf(g, chance(g, 50) ? I32 : I64, 0);
+    if (chance(g, 60)) {
+        fputs(", ", g->out);
+        write_leaf(g, chance(g, 50) ? U32 : I64, 0);
+    }
+    fputs(")", g->out);
+    return (Made){.axes = axes};
+}
+
 static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     if (depth == 0 || g->operations == 0) {
         if (!chance(g, 12)) return write_leaf(g, kind, allowed);
@@ -478,7 +421,8 @@ static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned dept
     if (which < 21 && g->axis_count) return write_reduction(g, kind, allowed, depth - 1);
     if (which < 26 && g->axis_count) return write_gather(g, kind, allowed, depth - 1);
     if (which < 28 && g->axis_count) return write_scan(g, kind, allowed, depth - 1);
-    if (which < 34) return write_unary(g, kind, allowed, depth - 1);
+    if (which < 30 && g->axis_count) return write_draw(g, kind, allowed);
+    if (which < 35) return write_unary(g, kind, allowed, depth - 1);
     if (which < 42) return write_select(g, kind, allowed, depth - 1);
     if (which < 47 && kind != BOOL) return write_power(g, kind, allowed);
     if (which < 55) return write_cast(g, kind, allowed, depth - 1);
@@ -489,8 +433,11 @@ static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned dept
 /* A value that may be stored to the type: narrow integers are cast, constants take any type. */
 static void write_stored(Generator *g, unsigned type, unsigned allowed) {
     const bool narrow = storage[type].kind == I32 && strcmp(storage[type].name, "i32") != 0;
+    const bool small = storage[type].kind == F32 && strcmp(storage[type].name, "f32") != 0;
+    const unsigned drawn = small && chance(g, 25) ? random_axes(g, allowed) : 0;
     g->operations = 4 + below(g, 12);
     if (narrow) fprintf(g->out, "%s(", storage[type].name);
+    if (drawn) fprintf(g->out, "%s_stochastic(", storage[type].name);
     fputs("(", g->out);
     const Made made = write_value(g, storage[type].kind, allowed, DEPTH);
     if (made.constant) { /* nothing to find in `x = 3` */
@@ -498,6 +445,10 @@ static void write_stored(Generator *g, unsigned type, unsigned allowed) {
         write_leaf(g, storage[type].kind, allowed);
     }
     fputs(narrow ? "))" : ")", g->out);
+    if (!drawn) return;
+    fputs(", ", g->out);
+    write_draw(g, U32, drawn);
+    fputs(")", g->out);
 }
 
 static void add_name(Generator *g, Name name) {
@@ -577,6 +528,27 @@ static void write_swap(Generator *g) {
     a->assigned = b->assigned = true;
 }
 
+/* when: what is assigned keeps its value elsewhere. */
+static void write_when(Generator *g) {
+    Name *names[2];
+    unsigned count = 0, allowed = g->all;
+    for (int tries = 0; tries < 9 && count < 2; tries++) {
+        Name *name = &g->names[below(g, g->name_count)];
+        if (name->role != INOUT || (count && name == names[0])) continue;
+        allowed &= name->axes;
+        names[count++] = name;
+    }
+    if (count == 0) return;
+    fputs("    when ", g->out);
+    g->operations = 3;
+    write_value(g, BOOL, chance(g, 50) ? 0 : random_axes(g, allowed), 2);
+    fputs(" {\n    ", g->out);
+    write_assignment(g, names[0]);
+    if (count == 2 && chance(g, 50)) fputs("    } else {\n", g->out);
+    if (count == 2) fputs("    ", g->out), write_assignment(g, names[1]);
+    fputs("    }\n", g->out);
+}
+
 static void write_parameters(Generator *g) {
     static const char *const roles[] = {"", "inout ", "out "};
     const unsigned count = 3 + below(g, 9);
@@ -584,8 +556,9 @@ static void write_parameters(Generator *g) {
         Name name = {.text = new_name(g), .type = below(g, STORAGE)};
         if (!name.text) break;
         /* One has every axis, so that each has a length, one is sure to be written, and one is a
-         * number that every expression may use. */
+         * number that every expression may use. A list may be empty: one has the other axes. */
         name.axes = i == 0 ? g->all : i == 2 ? 0 : random_axes(g, g->all);
+        if (i == 1 && g->ragged) name.axes = g->all & ~g->ragged;
         name.role = i == 0 ? IN : i == 1 ? INOUT : i == 2 ? below(g, 2) : below(g, 3);
         if (!name.axes) name.type = below(g, 9); /* storage types are for arrays */
         name.kind = storage[name.type].kind;
@@ -607,6 +580,7 @@ static void write_step(Generator *g, unsigned number) {
     fprintf(g->out, "step %s_%u", chance(g, 30) ? "double" : "s", number);
     for (unsigned i = 0; i < g->axis_count; i++) {
         fprintf(g->out, "%s%s", i ? ", " : "[", g->axis[i]);
+        if (g->ragged >> i & 1) fprintf(g->out, " of %s", g->axis[g->list]);
         if (g->fixed[i] >= 0) fprintf(g->out, " = %" PRId64, g->fixed[i]);
     }
     fprintf(g->out, "%s(\n", g->axis_count ? "]" : "");
@@ -620,8 +594,10 @@ static void write_step(Generator *g, unsigned number) {
             write_let(g);
         else if (which < 35)
             write_grad(g);
-        else if (which < 45)
+        else if (which < 42)
             write_swap(g);
+        else if (which < 50)
+            write_when(g);
         else if (name->role == OUT || name->role == INOUT)
             write_assignment(g, name);
     }
@@ -646,11 +622,23 @@ static void write_sizes(Generator *g) {
             if (fixed[i] >= 0) length = fixed[i];
             if (length > 0) elements *= length;
             fprintf(g->out, " %s=%" PRId64, g->axis[i], length);
+            for (unsigned t = below(g, 4); (g->ragged >> i & 1) && t > 0; t--)
+                fprintf(g->out, "+%" PRId64, chance(g, 30) ? (int64_t)below(g, 2) : length);
         }
         if (set + 1 < SETS && g->axis_count) fputs(";", g->out);
         if (g->axis_count == 0) break;
     }
     fprintf(g->out, "\n# launches: %u\n", 1 + below(g, 3));
+}
+
+/* One or two of the later axes hang on an earlier one. */
+static void make_ragged(Generator *g) {
+    g->list = below(g, g->axis_count - 1);
+    for (int count = 0; count < 2; count++) {
+        const unsigned i = g->list + 1 + below(g, g->axis_count - 1 - g->list);
+        g->ragged |= 1u << i;
+        g->fixed[i] = -1;
+    }
 }
 
 static char *make_program(uint64_t number) {
@@ -666,6 +654,7 @@ static char *make_program(uint64_t number) {
         g->axis[i] = new_name(g);
         g->fixed[i] = chance(g, 10) ? 1 + (int64_t)below(g, 9) : -1;
     }
+    if (g->axis_count >= 2 && chance(g, 40)) make_ragged(g);
     write_sizes(g);
     bool axes_taken[NASTY];
     memcpy(axes_taken, g->taken, sizeof axes_taken);
