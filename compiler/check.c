@@ -413,7 +413,7 @@ void check_step(Checker *c, Item *item) {
         }
     }
     item->checked = step;
-    item->faulty = item->damaged || !complete || c->compiler->error_count != errors;
+    item->faulty = step->faulty || item->damaged || !complete || c->compiler->error_count != errors;
     item->state = ITEM_CHECKED;
     c->unit = outer.unit;
     c->scope = outer.scope;

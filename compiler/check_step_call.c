@@ -565,9 +565,11 @@ bool check_step_call(Checker *c, const Node *node, Symbol *symbol, size_t count,
         good = false;
     } else if (good) {
         Call call = open_call(c, node, item);
+        c->body->typed_count += 1 + (uint32_t)item->parameter_count; /* a call is work, too */
         good =
             match_arguments(c, &call) ? expand(c, &call, count, results) : check_leftovers(c, node);
     } else {
+        c->step->faulty = true; /* and silent, where it is called itself */
         check_leftovers(c, node);
     }
     c->level--;

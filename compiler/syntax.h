@@ -264,6 +264,7 @@ typedef struct Step {
     size_t axis_count;
     Parameter *parameters; /* behind those of the step, locals: `out`s of steps it calls */
     size_t parameter_count, local_count, parameter_capacity;
+    bool faulty; /* it calls one in which errors were found */
     Block block;
     Body body;
     Assigned *assigned; /* by parameter */
