@@ -58,6 +58,10 @@ typedef struct Generator {
     int64_t fixed[AXES_MOST]; /* -1: open */
     unsigned axis_count, all;
     unsigned list, ragged; /* the axis that counts tensors; those that hang on it, or none */
+    const char *whole;     /* of axes in blocks, `whole as (block, block + 1 = length)`, or NULL */
+    unsigned block;
+    int64_t length;
+    bool split; /* write [q, k] for both */
     Name names[NAMES_MOST];
     unsigned name_count;
     bool taken[NASTY];
@@ -79,9 +83,21 @@ static bool chance(Generator *g, unsigned percent) {
     return below(g, 100) < percent;
 }
 
-/* With the axis that ragged ones hang on. */
+/* The two axes of blocks, or none. */
+static unsigned blocks(const Generator *g) {
+    return g->whole ? 3u << g->block : 0;
+}
+
+/* With the axes that others hang on. */
 static unsigned closure(const Generator *g, unsigned axes) {
+    if (g->whole && axes >> (g->block + 1) & 1) axes |= 1u << g->block;
     return axes & g->ragged ? axes | 1u << g->list : axes;
+}
+
+/* Without what hangs on one of `on`. */
+static unsigned standing(const Generator *g, unsigned axes, unsigned on) {
+    if (g->whole && on >> g->block & 1) axes &= ~(2u << g->block);
+    return g->ragged && on >> g->list & 1 ? axes & ~g->ragged : axes;
 }
 
 static unsigned some_axes(Generator *g, unsigned among) {
@@ -113,8 +129,10 @@ static void write_axes(Generator *g, unsigned axes) {
     const char *before = "[";
     for (unsigned i = 0; i < g->axis_count; i++)
         if (axes >> i & 1) {
-            fprintf(g->out, "%s%s", before, g->axis[i]);
+            const bool both = blocks(g) && i == g->block && (axes & blocks(g)) == blocks(g);
+            fprintf(g->out, "%s%s", before, both && !g->split ? g->whole : g->axis[i]);
             before = ", ";
+            i += both && !g->split;
         }
     if (axes) fputs("]", g->out);
 }
@@ -306,8 +324,8 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
     fputs(name, g->out);
     write_axes(g, over);
     fputs("(", g->out);
-    unsigned within = allowed | over; /* nothing is left that hangs on what is reduced */
-    if (over >> g->list & 1) within &= ~(g->ragged & ~over);
+    /* nothing is left that hangs on what is reduced */
+    const unsigned within = standing(g, allowed & ~over, over) | over;
     Made made = write_value(g, inside, within, depth);
     for (unsigned i = 0; i < g->axis_count; i++) {
         if (!((over & ~made.axes) >> i & 1) && !(made.constant && over >> i & 1)) continue;
@@ -323,7 +341,8 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
 static Made write_gather(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     unsigned candidates[NAMES_MOST], count = 0;
     for (unsigned i = 0; i < g->name_count; i++)
-        if (g->names[i].readable && g->names[i].axes && g->names[i].kind == kind)
+        if (g->names[i].readable && g->names[i].axes && g->names[i].kind == kind &&
+            !(g->names[i].axes & blocks(g)))
             candidates[count++] = i;
     if (count == 0) return write_leaf(g, kind, allowed);
     const Name *name = &g->names[candidates[below(g, count)]];
@@ -355,7 +374,7 @@ static Made write_scan(Generator *g, Kind kind, unsigned allowed, unsigned depth
     static const char *const floats[] = {" * 0.5 + ", " - ", " + "};
     const unsigned axis = below(g, g->axis_count);
     if (!(allowed >> axis & 1) || g->scans == 2) return write_leaf(g, kind, allowed);
-    if (g->ragged && axis == g->list) allowed &= ~g->ragged;
+    allowed = standing(g, allowed, 1u << axis);
     Made made = {.axes = closure(g, 1u << axis)};
     const unsigned name = g->scan_names++;
     if (kind <= F64 && chance(g, 30)) {
@@ -421,8 +440,8 @@ static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned dept
     if (which < 21 && g->axis_count) return write_reduction(g, kind, allowed, depth - 1);
     if (which < 26 && g->axis_count) return write_gather(g, kind, allowed, depth - 1);
     if (which < 28 && g->axis_count) return write_scan(g, kind, allowed, depth - 1);
-    if (which < 30 && g->axis_count) return write_draw(g, kind, allowed);
-    if (which < 35) return write_unary(g, kind, allowed, depth - 1);
+    if (which < 32 && g->axis_count) return write_draw(g, kind, allowed);
+    if (which < 36) return write_unary(g, kind, allowed, depth - 1);
     if (which < 42) return write_select(g, kind, allowed, depth - 1);
     if (which < 47 && kind != BOOL) return write_power(g, kind, allowed);
     if (which < 55) return write_cast(g, kind, allowed, depth - 1);
@@ -434,7 +453,7 @@ static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned dept
 static void write_stored(Generator *g, unsigned type, unsigned allowed) {
     const bool narrow = storage[type].kind == I32 && strcmp(storage[type].name, "i32") != 0;
     const bool small = storage[type].kind == F32 && strcmp(storage[type].name, "f32") != 0;
-    const unsigned drawn = small && chance(g, 25) ? random_axes(g, allowed) : 0;
+    const unsigned drawn = small && chance(g, 40) ? random_axes(g, allowed) : 0;
     g->operations = 4 + below(g, 12);
     if (narrow) fprintf(g->out, "%s(", storage[type].name);
     if (drawn) fprintf(g->out, "%s_stochastic(", storage[type].name);
@@ -565,7 +584,9 @@ static void write_parameters(Generator *g) {
         name.readable = name.role != OUT;
         add_name(g, name);
         fprintf(g->out, "    %s%s: %s", roles[name.role], name.text, storage[name.type].name);
+        g->split = i > 0 && chance(g, 20);
         write_axes(g, name.axes);
+        g->split = false;
         if (!name.axes && name.role != OUT && chance(g, 30)) {
             fputs(" = ", g->out);
             fputs(name.kind == BOOL ? "true" : name.kind <= F64 ? "0.75" : "3", g->out);
@@ -579,7 +600,13 @@ static void write_step(Generator *g, unsigned number) {
     g->name_count = 0;
     fprintf(g->out, "step %s_%u", chance(g, 30) ? "double" : "s", number);
     for (unsigned i = 0; i < g->axis_count; i++) {
-        fprintf(g->out, "%s%s", i ? ", " : "[", g->axis[i]);
+        const bool block = blocks(g) && i == g->block;
+        fprintf(g->out, "%s%s", i ? ", " : "[", block ? g->whole : g->axis[i]);
+        if (block) {
+            fprintf(g->out, " as (%s, %s = %" PRId64 ")", g->axis[i], g->axis[i + 1], g->length);
+            i++;
+            continue;
+        }
         if (g->ragged >> i & 1) fprintf(g->out, " of %s", g->axis[g->list]);
         if (g->fixed[i] >= 0) fprintf(g->out, " = %" PRId64, g->fixed[i]);
     }
@@ -596,7 +623,7 @@ static void write_step(Generator *g, unsigned number) {
             write_grad(g);
         else if (which < 42)
             write_swap(g);
-        else if (which < 50)
+        else if (which < 56)
             write_when(g);
         else if (name->role == OUT || name->role == INOUT)
             write_assignment(g, name);
@@ -620,8 +647,10 @@ static void write_sizes(Generator *g) {
             if (i == longest && fixed[i] < 0) length = long_lengths[below(g, 3)];
             while (length > 1 && elements * length > (longest < 99 ? 1100000 : 12000)) length /= 2;
             if (fixed[i] >= 0) length = fixed[i];
+            const bool block = blocks(g) && i == g->block;
             if (length > 0) elements *= length;
-            fprintf(g->out, " %s=%" PRId64, g->axis[i], length);
+            fprintf(g->out, " %s=%" PRId64, block ? g->whole : g->axis[i], length);
+            if (block) i++;
             for (unsigned t = below(g, 4); (g->ragged >> i & 1) && t > 0; t--)
                 fprintf(g->out, "+%" PRId64, chance(g, 30) ? (int64_t)below(g, 2) : length);
         }
@@ -641,6 +670,16 @@ static void make_ragged(Generator *g) {
     }
 }
 
+/* Two neighbours that are no list's. */
+static void make_blocks(Generator *g) {
+    const unsigned block = below(g, g->axis_count - 1), list = g->ragged ? 1u << g->list : 0;
+    if ((g->ragged | list) & 3u << block) return;
+    g->block = block;
+    g->length = 1 + (int64_t)below(g, 40);
+    g->fixed[block] = g->fixed[block + 1] = -1;
+    g->whole = new_name(g);
+}
+
 static char *make_program(uint64_t number) {
     char *text = NULL;
     size_t size = 0;
@@ -655,6 +694,7 @@ static char *make_program(uint64_t number) {
         g->fixed[i] = chance(g, 10) ? 1 + (int64_t)below(g, 9) : -1;
     }
     if (g->axis_count >= 2 && chance(g, 40)) make_ragged(g);
+    if (g->axis_count >= 2 && chance(g, 30)) make_blocks(g);
     write_sizes(g);
     bool axes_taken[NASTY];
     memcpy(axes_taken, g->taken, sizeof axes_taken);
