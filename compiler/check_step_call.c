@@ -441,8 +441,9 @@ static void check_inside(Checker *c, Call *call, Scope *scope) {
                      .range = call->node->range,
                      .axes = map_axes(c, call, all),
                      .outer = c->call};
-    Scope *outer_scope = c->scope;
+    Scope *outer_scope = c->scope, outer_closed = c->closed;
     Unit *outer_unit = c->unit;
+    scope_open(&c->closed, c->arena, NULL);
     uint32_t *outer_draws = c->draws, draws = 0;
     c->scope = scope;
     c->draws = &draws;
@@ -453,6 +454,7 @@ static void check_inside(Checker *c, Call *call, Scope *scope) {
     c->draws = outer_draws;
     c->unit = outer_unit;
     c->scope = outer_scope;
+    c->closed = outer_closed;
 }
 
 /* ---- the call ---- */

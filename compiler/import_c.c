@@ -33,8 +33,16 @@ static void add_argument(Checker *c, Inputs *in, const char *argument) {
 }
 
 static Inputs collect_inputs(Checker *c, const Unit *unit) {
-    static const char *const words[] = {"-x",       "c",      "-std=gnu11", "-w", "-ferror-limit=0",
-                                        "-isystem", C_HEADERS};
+    static const char *const words[] = {
+        "-x",
+        "c",
+        "-std=gnu11",
+        "-w",
+        "-ferror-limit=0",
+        "-isystem",
+        C_HEADERS,
+        "-Wno-implicit-function-declaration", /* told where such a function is called */
+    };
     const ls_compile_options *options = c->compiler->options;
     Inputs in = {0};
     for (size_t i = 0; i < COUNT(words); i++) add_argument(c, &in, words[i]);
