@@ -9,6 +9,8 @@
 #include "integer.h"
 #include "convert.h"
 #include "math.h"
+#include "philox.h"
+#include "fixed.h"
 
 /* The macro of stdbool.h would turn ls_bool_from_f32 pasted together into something else. */
 #undef bool
@@ -192,6 +194,25 @@ static uint64_t evaluate_FLOAT_FROM_BITS_u32(const uint64_t *x) {
     return (u32)x[0];
 }
 
+#define DRAW(id, stem, T)                                              \
+    static uint64_t evaluate_##id##_u64(const uint64_t *x) {           \
+        return put_##T(ls_##stem##_u64(get_u64(x[0]), get_i64(x[1]))); \
+    }
+DRAW(RANDOM_BITS, random_bits, u32)
+DRAW(RANDOM_UNIFORM, random_uniform, f32)
+DRAW(RANDOM_NORMAL, random_normal, f32)
+#define FIXED(ID, T)                                                      \
+    static uint64_t evaluate_FIXED_SHIFT_##T(const uint64_t *x) {         \
+        return put_i64(ls_fixed_shift_##T(get_##T(x[0]), get_i64(x[1]))); \
+    }                                                                     \
+    static uint64_t evaluate_TO_FIXED_##T(const uint64_t *x) {            \
+        return put_i64(ls_to_fixed_##T(get_##T(x[0]), get_i64(x[1])));    \
+    }                                                                     \
+    static uint64_t from_fixed_##T(const uint64_t *x) {                   \
+        return put_##T(ls_from_fixed_##T(get_i64(x[0]), get_i64(x[1])));  \
+    }
+FLOAT_TYPES(FIXED)
+
 #define ROW(id, stem, ID, T) [OP_##id][TYPE_##ID] = NAME(id, T),
 #define FLOAT_ROWS(ID, T)   \
     FLOAT_UNARY(ROW, ID, T) \
@@ -204,7 +225,11 @@ static const Evaluate operations[OP_COUNT][TYPE_COUNT] = {
     FLOAT_TYPES(FLOAT_ROWS) INTEGER_TYPES(INTEGER_ROWS) NUMBER_TYPES(NUMBER_ROWS)
         F32_UNARY(ROW, F32, f32) EQUALITIES(ROW, BOOL, bool) ROW(AND, and, BOOL, bool)
             ROW(OR, or, BOOL, bool) ROW(NOT, not, BOOL, bool) ROW(FLOAT_BITS, , F32, f32)
-                ROW(FLOAT_FROM_BITS, , U32, u32) ROW(TO_ODD, , F64, f64)};
+                ROW(FLOAT_FROM_BITS, , U32, u32) ROW(TO_ODD, , F64, f64)
+                    ROW(RANDOM_BITS, , U64, u64) ROW(RANDOM_UNIFORM, , U64, u64)
+                        ROW(RANDOM_NORMAL, , U64, u64) ROW(FIXED_SHIFT, , F32, f32)
+                            ROW(FIXED_SHIFT, , F64, f64) ROW(TO_FIXED, , F32, f32)
+                                ROW(TO_FIXED, , F64, f64)};
 
 #define CASTS_TO(ID, T) \
     CAST(T, f64) CAST(T, f32) CAST(T, i64) CAST(T, i32) CAST(T, u64) CAST(T, u32) CAST(T, bool)
@@ -237,6 +262,21 @@ static const Evaluate roundings[TYPE_COUNT] = {
     [TYPE_E5M2] = round_to_e5m2, [TYPE_I16] = round_to_i16,   [TYPE_I8] = round_to_i8,
     [TYPE_U16] = round_to_u16,   [TYPE_U8] = round_to_u8};
 
+#define STOCHASTIC(S)                                                          \
+    static uint64_t round_stochastic_##S(const uint64_t *x) {                  \
+        return put_f32(ls_round_stochastic_##S(get_f32(x[0]), get_u32(x[1]))); \
+    }
+STOCHASTIC(f16)
+STOCHASTIC(bf16)
+STOCHASTIC(e4m3)
+STOCHASTIC(e5m2)
+static const Evaluate stochastic_roundings[TYPE_COUNT] = {[TYPE_F16] = round_stochastic_f16,
+                                                          [TYPE_BF16] = round_stochastic_bf16,
+                                                          [TYPE_E4M3] = round_stochastic_e4m3,
+                                                          [TYPE_E5M2] = round_stochastic_e5m2};
+static const Evaluate from_fixed[TYPE_COUNT] = {
+    [TYPE_F64] = from_fixed_f64, [TYPE_F32] = from_fixed_f32};
+
 bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
                  uint64_t *bits) {
     if (op >= OP_COUNT || result >= TYPE_COUNT || operand >= TYPE_COUNT) return false;
@@ -244,9 +284,17 @@ bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint6
         *bits = args[0] ? args[1] : args[2];
         return true;
     }
-    Evaluate evaluate = op == OP_CAST                               ? casts[result][operand]
-                        : op == OP_ROUND_TO && payload < TYPE_COUNT ? roundings[payload]
-                                                                    : operations[op][operand];
+    if (op == OP_RANDOM_KEY) {
+        *bits =
+            ls_random_key_u64(get_i64(args[0]), get_i64(args[1]), (u32)payload, get_i64(args[2]));
+        return true;
+    }
+    bool to_type = payload < TYPE_COUNT;
+    Evaluate evaluate = op == OP_CAST                          ? casts[result][operand]
+                        : op == OP_FROM_FIXED                  ? from_fixed[result]
+                        : op == OP_ROUND_TO && to_type         ? roundings[payload]
+                        : op == OP_ROUND_STOCHASTIC && to_type ? stochastic_roundings[payload]
+                                                               : operations[op][operand];
     if (!evaluate) return false;
     *bits = evaluate(args);
     return true;

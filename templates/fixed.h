@@ -36,13 +36,13 @@ LS_FN i64 ls_to_fixed_f32(f32 d, i64 shift) {
 }
 /* Only the conversion rounds: what is below the normal numbers has no more bits than fit. */
 LS_FN f64 ls_from_fixed_f64(i64 q, i64 shift) {
-    return ls_scale_f64((f64)q, (i64)(0u - (u64)shift));
+    return ls_scale_f64((f64)q, shift < -2000 ? 2000 : -shift);
 }
 /* What an f64 cannot hold leaves a one in its last place, so that only the last step rounds. */
 LS_FN f32 ls_from_fixed_f32(i64 q, i64 shift) {
     u64 size = q < 0 ? 0u - (u64)q : (u64)q, low = size & 2047u;
     u64 kept = size >> 53 && low ? (size - low) | 2048u : size;
-    f64 y = ls_scale_f64((f64)(i64)kept, (i64)(0u - (u64)shift));
+    f64 y = ls_scale_f64((f64)(i64)kept, shift < -2000 ? 2000 : -shift);
     return (f32)(q < 0 ? -y : y);
 }
 

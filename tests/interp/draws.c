@@ -56,18 +56,25 @@ uint64_t fixed_shift(double most, int64_t count) {
     int exponent, log2_count = 0;
     if (!(most > 0) || isinf(most)) return 0;
     frexp(most, &exponent); /* most < 2^exponent */
-    while (ldexp(1, log2_count) < (double)count) log2_count++;
+    while (log2_count < 62 && ldexp(1, log2_count) < (double)count) log2_count++;
     return (uint64_t)(int64_t)(61 - log2_count - (exponent - 1));
+}
+
+/* Beyond it nothing is left, or everything too large. */
+static int capped(int64_t shift) {
+    return shift > 5000 ? 5000 : shift < -5000 ? -5000 : (int)shift;
 }
 
 /* A long double has room for all of it. */
 uint64_t to_fixed(double d, int64_t shift) {
+    long double q = rintl(ldexpl((long double)d, capped(shift)));
     if (!isfinite(d)) return 0;
-    return (uint64_t)(int64_t)rintl(ldexpl((long double)d, (int)shift));
+    if (q >= 0x1p63L) return INT64_MAX;
+    return q < -0x1p63L ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)q;
 }
 
 uint64_t from_fixed(Type type, int64_t q, int64_t shift) {
-    long double value = ldexpl((long double)q, (int)-shift);
+    long double value = ldexpl((long double)q, -capped(shift));
     return type == TYPE_F64 ? number_from_double(type, (double)value)
                             : number_from_double(type, (double)(float)value);
 }

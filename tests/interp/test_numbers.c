@@ -95,8 +95,14 @@ static void check_operations(Function *f) {
         for (Type a = 0; a <= TYPE_BOOL; a = (Type)(a + 1))
             for (Type b = 0; b <= TYPE_BOOL; b = (Type)(b + 1))
                 check_operation(f, op, (Type[3]){a, b, op == OP_SELECT ? b : a});
-        static const uint8_t not_folded[] = {OP_MARK,     OP_STOP_GRADIENT, OP_GRAD, OP_CAST,
-                                             OP_ROUND_TO, OP_BROADCAST,     OP_CLAMP};
+        static const uint8_t not_folded[] = {OP_MARK,       OP_STOP_GRADIENT,
+                                             OP_GRAD,       OP_CAST,
+                                             OP_ROUND_TO,   OP_BROADCAST,
+                                             OP_CLAMP,      OP_LIST,
+                                             OP_GATHER,     OP_CALL,
+                                             OP_SCAN,       OP_SCATTER,
+                                             OP_RANDOM_KEY, OP_ROUND_STOCHASTIC,
+                                             OP_FROM_FIXED}; /* or below */
         bool folds = !memchr(not_folded, (int)op, sizeof not_folded);
         if (folds && checks == before) {
             printf("%s is folded for no type\n", op_info[op].name);
@@ -110,6 +116,44 @@ static void check_casts(void) {
         for (Type from = 0; from <= TYPE_BOOL; from = (Type)(from + 1))
             for (size_t i = 0; i < value_count(from); i++)
                 check(OP_CAST, to, (Type[3]){from}, 0, (uint64_t[3]){value_at(from, i)});
+}
+
+/* Random123's known answers, as far as a draw reaches them. */
+static void check_known_answers(void) {
+    static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+    bool good = true;
+    for (uint32_t i = 0; i < 4; i++) good = good && draw_bits(0, i) == zeros[i];
+    uint64_t ones = draw_key(UINT64_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX);
+    uint64_t pi = draw_key(UINT64_C(0x299f31d0a4093822), UINT64_C(0x85a308d3243f6a88), 0x03707344,
+                           0x13198a2e);
+    good = good && ones == UINT64_C(0x41c83b0e408f276d) && pi == UINT64_C(0x94fdccebd16cfe09);
+    checks++;
+    if (!good && ++failures) printf("Philox differs from its known answers\n");
+}
+
+static void check_draws(void) {
+    const Type key[3] = {TYPE_I64, TYPE_I64, TYPE_I64}, fixed[3] = {TYPE_I64, TYPE_I64};
+    for (size_t i = 0; i < COUNT(integers); i++)
+        for (size_t k = 0; k < COUNT(integers); k++) {
+            uint64_t x[3] = {integers[i], integers[k], integers[(i + k) % COUNT(integers)]};
+            check(OP_RANDOM_KEY, TYPE_U64, key, i, x);
+            check(OP_FROM_FIXED, TYPE_F32, fixed, TYPE_F32, x);
+            check(OP_FROM_FIXED, TYPE_F64, fixed, TYPE_F64, x);
+        }
+}
+
+static void check_stochastic(Type storage) {
+    const Type operands[3] = {TYPE_F32, TYPE_U32};
+    uint64_t bits = 88172645463325252u;
+    for (int i = 0; i < 200000; i++) {
+        bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
+        uint64_t x = i % 3 ? (uint32_t)bits : (bits & 0x87ffffff) | 0x38000000;
+        check(OP_ROUND_STOCHASTIC, TYPE_F32, operands, storage, (uint64_t[3]){x, bits >> 32});
+    }
+    for (size_t i = 0; i < COUNT(floats); i++)
+        for (size_t k = 0; k < COUNT(integers); k++)
+            check(OP_ROUND_STOCHASTIC, TYPE_F32, operands, storage,
+                  (uint64_t[3]){value_at(TYPE_F32, i), value_at(TYPE_U32, k)});
 }
 
 static uint32_t bits_of(float x) {
@@ -177,9 +221,11 @@ int main(void) {
     }
     check_operations(ir_function(&compiler, &compiler.arena, "numbers"));
     check_casts();
+    check_known_answers();
+    check_draws();
     for (Type storage = TYPE_F16; storage < TYPE_COUNT; storage = (Type)(storage + 1)) {
         if (type_info[storage].class == 'F')
-            check_narrow_float(storage);
+            check_narrow_float(storage), check_stochastic(storage);
         else
             check_narrow_integer(storage);
     }
