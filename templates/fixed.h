@@ -42,7 +42,7 @@ LS_FN f64 ls_from_fixed_f64(i64 q, i64 shift) {
 LS_FN f32 ls_from_fixed_f32(i64 q, i64 shift) {
     u64 size = q < 0 ? 0u - (u64)q : (u64)q, low = size & 2047u;
     u64 kept = size >> 53 && low ? (size - low) | 2048u : size;
-    f64 y = ls_scale_f64((f64)(i64)kept, shift < -2000 ? 2000 : -shift);
+    f64 y = ls_scale_f64((f64)kept, shift < -2000 ? 2000 : -shift);
     return (f32)(q < 0 ? -y : y);
 }
 
