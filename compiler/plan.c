@@ -503,13 +503,16 @@ static void explain_split(Planner *p, uint32_t index) {
     if (index == 0 || phase->why) return;
     const Phase *before = &plan->phases[index - 1];
     const char *waits = NULL;
-    for (ValueId v = 1; v < p->function->value_count && !waits; v++) {
+    uint32_t latest = 0; /* what was finished last is what it waits for */
+    for (ValueId v = 1; v < p->function->value_count; v++) {
         const Value *value = &p->function->values[v];
         ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
-        if (phase->needed[v] && plan->home[read] && plan_is_read(plan, phase, read))
+        if (phase->needed[v] && plan->home[read] > latest && plan_is_read(plan, phase, read)) {
+            latest = plan->home[read];
             waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
                                  made_name(p, read));
-        if (phase->needed[v] && value->op == OP_SCATTER && plan->home[v] == index + 1)
+        }
+        if (!waits && phase->needed[v] && value->op == OP_SCATTER && plan->home[v] == index + 1)
             waits = "it adds to sums that an earlier phase clears";
     }
     if (waits)
