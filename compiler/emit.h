@@ -222,6 +222,7 @@ void emit_scans_advance(Emitter *e, Text *out);
 
 /* emit_items.c */
 bool emit_walks_columns(const Emitter *e); /* the last outer group is columns of an item */
+bool emit_one_tile(const Emitter *e);      /* whatever the sizes: nothing to combine */
 /* The numbers that say how an item's number splits, and how many items there are, over those. */
 const char *emit_space(Emitter *e);
 const char *emit_item_count(Emitter *e);

@@ -26,6 +26,22 @@ static uint64_t split_length(const Emitter *e, AxisSet *others) {
     return length;
 }
 
+bool emit_one_tile(const Emitter *e) {
+    uint64_t most = 1;
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
+        const Axis *row = &e->f->axes[axis];
+        if (!(e->phase->inner >> axis & 1)) continue;
+        if (emit_is_split(e, axis))
+            most *= (uint64_t)row->length;
+        else if (row->whole < 0 && row->fixed >= 0)
+            most *= (uint64_t)row->fixed;
+        else
+            return false;
+        if (most > 1024) return false;
+    }
+    return true;
+}
+
 /* Tiles of a reduction: at least one. A last block has as many as a whole one; those beyond its end
  * are empty, which changes no bit. */
 static ls_image_factor tiles_factor(const Emitter *e, uint64_t *times) {

@@ -487,7 +487,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},
         {"PASS_END", s->pass_end.data},
         {"TILE", s->tile},
-        {"COMBINE", e->phase->reduction_count ? combine_text(e) : ""},
+        {"COMBINE", e->phase->reduction_count && !emit_one_tile(e) ? combine_text(e) : ""},
         {"FINISH", s->finish},
         {"EPILOGUE", s->epilogue.data},
         {"TAIL", tail_text(e)},
