@@ -319,9 +319,10 @@ static void assume_assigned(Checker *c, const Statement *s) {
         for (const Entry *entry = s->targets; entry && s->kind != STATEMENT_LET;
              entry = entry->next)
             mark_assigned(c, entry->name, s->range);
-        for (const Node *n = s->value ? s->value->first : NULL; n; n = n->next)
-            if (n->kind == NODE_NAMED && n->first->kind == NODE_NAME)
-                mark_assigned(c, n->first->name, s->range);
+        for (const Node *n = s->value ? s->value->first : NULL; n; n = n->next) {
+            const Node *given = n->kind == NODE_NAMED ? n->first : n;
+            if (given->kind == NODE_NAME) mark_assigned(c, given->name, s->range);
+        }
         assume_assigned(c, s->body);
         assume_assigned(c, s->otherwise);
     }

@@ -1,8 +1,9 @@
 /* check.h: what the files of the checker share. check.c has items and statements,
  * check_axes.c axes, their sizes and indices, check_expression.c names and operators, check_call.c
  * functions, check_reduce.c reductions, check_index.c x[b, i], check_scan.c scan and cumsum,
- * check_grad.c derivatives, check_when.c `when`, check_random.c draws, convert.c types and
- * constants, scope.c names. */
+ * check_grad.c derivatives, check_backward.c those of whole steps, check_step_call.c steps in
+ * steps, check_when.c `when`, check_random.c draws, module.c imports, import_c*.c and
+ * check_c_call.c C functions, convert.c types and constants, scope.c names. */
 #ifndef CHECK_H
 #define CHECK_H
 

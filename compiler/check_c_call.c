@@ -94,7 +94,7 @@ Typed *check_c_call(Checker *c, const Node *node, Symbol *symbol) {
         entry->running = running;
         list = entry;
     }
-    Typed *call = typed_new(c, TYPED_OP, f->result, list ? list->axes : 0, node->range);
+    Typed *call = typed_new(c, TYPED_OP, (int)f->result, list ? list->axes : 0, node->range);
     call->op = OP_CALL;
     call->payload = (uint64_t)s->number;
     call->args[0] = list;

@@ -412,7 +412,7 @@ Typed *unknown_function(Checker *c, const Node *node) {
     if (node->qualifier) {
         unknown_member(c, node->qualifier, node->name, node->at);
     } else if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_FUNCTION, node->at, name)) {
-        unsigned callable = 1u << SYMBOL_FN | 1u << SYMBOL_BUILTIN;
+        unsigned callable = 1u << SYMBOL_FN | 1u << SYMBOL_BUILTIN | 1u << SYMBOL_C;
         const char *meant = other_spelling(node->name);
         if (!meant) meant = scope_suggest(&c->unit->functions, node->name, callable);
         const Symbol *value = scope_find(c->scope, node->name);

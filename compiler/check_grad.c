@@ -64,7 +64,8 @@ static bool read_arguments(Checker *c, const Node *node, size_t count, Gradient 
         return false;
     }
     if (g->targets == count) return true;
-    if (complain(c, ERROR_GRAD_COUNT, node->range, g->targets, count, count == 1 ? "is" : "are"))
+    if (complain(c, ERROR_GRAD_COUNT, node->range, g->targets, g->targets == 1 ? "" : "s", count,
+                 count == 1 ? "is" : "are"))
         diagnose_help(c->compiler, "bind each, as in `let dw, db = grad(loss, w, b)`");
     return false;
 }

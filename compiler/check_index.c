@@ -126,8 +126,12 @@ Typed *check_indexing(Checker *c, const Node *node) {
     AxisSet axes = listed_axes(c, symbol, source, count);
     if (count != length_of(axes)) {
         if (complain(c, ERROR_INDEX_COUNT, node->range, node->name->text, describe_axes(c, axes),
-                     length_of(axes), length_of(axes) == 1 ? "" : "s", count))
+                     length_of(axes), length_of(axes) == 1 ? "" : "s", count)) {
             diagnose_note(c->compiler, symbol->range, "`%s` is defined here", node->name->text);
+            if (count < length_of(axes))
+                diagnose_help(c->compiler, "an axis name is its own coordinate, as in `%s%s`",
+                              node->name->text, describe_axes(c, axes));
+        }
         check_entries(c, node);
         return &c->error;
     }

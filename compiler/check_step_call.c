@@ -209,14 +209,15 @@ static bool axis_agrees(Checker *c, const Call *call, Range at, uint32_t from, u
             arena_printf(c->arena, "which must have the fixed length %lld", (long long)a->fixed));
     if (a->terms && !(b->terms && same_terms(call, a, b)))
         return axis_problem(c, call, at, from, to, "whose length must be the same expression");
-    if (a->parent >= 0 && (b->parent < 0 || call->axis[a->parent] != b->parent))
-        return axis_problem(c, call, at, from, to, "which must hang on the same axis");
-    if (a->parent < 0 && b->parent >= 0)
-        return axis_problem(c, call, at, from, to, "which is ragged");
     if ((a->block >= 0 || a->whole >= 0) && a->length != b->length)
         return axis_problem(
             c, call, at, from, to,
             arena_printf(c->arena, "which must be in blocks of %lld", (long long)a->length));
+    if (a->parent >= 0 && (b->parent < 0 || call->axis[a->parent] != b->parent))
+        return axis_problem(c, call, at, from, to,
+                            b->parent < 0 ? "which is not ragged" : "which hangs on another axis");
+    if (a->parent < 0 && b->parent >= 0)
+        return axis_problem(c, call, at, from, to, "which is ragged");
     return true;
 }
 

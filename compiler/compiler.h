@@ -1,9 +1,9 @@
 /* compiler.h: the compiler's table of contents.
  *
- * A `.step` file goes lex -> parse -> check -> lower -> derive -> simplify -> gather -> plan -> emit ->
- * rtc;
- * the order is compile.c's, no pass calls another. Each heading below is a file. Nothing here is
- * global mutable state: everything hangs on a Compiler, whose arenas are dropped whole. */
+ * A `.step` file goes lex -> parse -> check -> lower -> derive -> simplify -> gather (and simplify
+ * again) -> plan -> emit -> rtc; the order is compile.c's, no pass calls another. Each heading
+ * below is a file. Nothing here is global mutable state: everything hangs on a Compiler, whose
+ * arenas are dropped whole. */
 #ifndef COMPILER_H
 #define COMPILER_H
 
@@ -99,8 +99,8 @@ struct Compiler {
     size_t diagnostic_count, diagnostic_capacity, error_count;
     bool from_library; /* the main file is the standard library's */
     void *clang;       /* import_c.c: of the header being read */
-    bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
-    jmp_buf unwind; /* set at every API entry */
+    bool last_kept;    /* the last diagnose() was not dropped: notes and help attach to it */
+    jmp_buf unwind;    /* set at every API entry */
     ls_status failure;
     char failure_message[512];
 };
@@ -362,8 +362,8 @@ ValueId formula_build(Function *f, const Formula *formula, const ValueId names[2
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
  * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
  * simplify keeps it so; f itself when it has no gather.
- * Each returns a function in the same arena; derive and gather NULL, after a diagnostic, when it would
- * be too large. */
+ * Each returns a function in the same arena; derive and gather NULL, after a diagnostic, when it
+ * would be too large. */
 Function *derive(Function *f);
 Function *simplify(Function *f);
 Function *gather(Function *f);

@@ -334,7 +334,7 @@ static Symbol *ambiguous(Checker *c, const Symbol *symbol, Range range) {
 }
 
 static Symbol *unknown_qualifier(Checker *c, const Name *qualifier, Range range) {
-    if (complain(c, ERROR_UNKNOWN_QUALIFIER, range, qualifier->text)) {
+    if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_QUALIFIER, range, qualifier->text)) {
         const char *meant = scope_suggest(&c->unit->qualifiers, qualifier, 1u << SYMBOL_IMPORT);
         if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
     }

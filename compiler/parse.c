@@ -508,6 +508,8 @@ static void import_item(Parser *p, Item *item) {
     if (!p->panic && !item->is_c && has_name) {
         parser_next(p);
         item_name(p, item, "the name to import as");
+    } else if (!p->panic && has_name && parser_error(p, "the end of the line")) {
+        diagnose_help(p->compiler, "the names of a C header are used as they are");
     }
     end_of_item(p);
 }

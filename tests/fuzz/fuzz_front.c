@@ -1,5 +1,6 @@
 /* fuzz_front.c: the libFuzzer target. For long, with two workers:
- *   build/tests/fuzz/fuzzer/fuzz_front -dict=tests/fuzz/step.dict -fork=2 CORPUS tests/fuzz/seeds */
+ *   build/tests/fuzz/fuzzer/fuzz_front -fork=2 -dict=tests/fuzz/step.dict \
+ *       CORPUS tests/fuzz/seeds */
 #include <stdio.h>
 #include <stdlib.h>
 
