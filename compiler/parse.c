@@ -135,7 +135,7 @@ static void skip_statement(Parser *p) {
         if (kind == TOKEN_OPEN_BRACE) {
             p->at++;
             skip_block(p);
-            break;
+            if (p->tokens.list[p->at].kind != TOKEN_ELSE) break;
         }
     }
     p->panic = false;
@@ -251,6 +251,9 @@ static Entry *axis(Parser *p) {
         entry->blocked = range_since(p, start);
         if (!p->panic && parser_kind(p) == TOKEN_ASSIGN && parser_error(p, "`,` or `]`"))
             diagnose_help(p->compiler, "a length stands before `as`: `%s = 4096 as (q, k = 256)`",
+                          entry->name->text);
+        if (!p->panic && parser_is_word(p, p->at, "of") && parser_error(p, "`,` or `]`"))
+            diagnose_help(p->compiler, "`of` stands before `as`: `%s of t as (q, k = 256)`",
                           entry->name->text);
     }
     return entry;

@@ -271,12 +271,15 @@ static Node *binary(Parser *p, int least) {
 static Node *conditional(Parser *p) {
     Range range = token_range(p, parser_next(p));
     Node *condition = binary(p, OR), *yes = NULL, *no = NULL;
-    bool assigns = parser_kind(p) == TOKEN_ASSIGN;
+    bool assigns = parser_kind(p) == TOKEN_ASSIGN, braced = parser_kind(p) == TOKEN_OPEN_BRACE;
     bool below = p->tokens.list[p->at].kind == TOKEN_THEN; /* and not taken: on the next line */
     if (!p->panic && parser_take(p, TOKEN_THEN))
         yes = parse_expression(p);
-    else if (parser_error(p, "`then`") && (assigns || below))
-        diagnose_help(p->compiler, assigns ? "write `==` to compare" : "end the line with `then`");
+    else if (parser_error(p, "`then`") && (assigns || below || braced))
+        diagnose_help(p->compiler, assigns ? "write `==` to compare"
+                                   : below ? "end the line with `then`"
+                                           : "statements under a condition stand in `when`: "
+                                             "`when c { ... } else { ... }`");
     if (!p->panic && p->tokens.list[p->at].kind == TOKEN_ELSE) { /* also on the next line */
         parser_next(p);
         no = parse_expression(p);
