@@ -65,6 +65,20 @@ static const char *const programs[] = {
     "    let n = cumsum[t](x)\n"
     "    e = sum(r * r * m) + sum(p * b) + sum(q * n * r)\n"
     "    let a, d = grad(e, x, h)\n    dx = a\n    dh = d\n}\n",
+    /* twice, through a scan */
+    "# sizes: t=5 c=2\n"
+    "step s[t, c](x: f64[t, c], y: f64[c], out e: f64, out dx: f64[t, c], out dy: f64[c]) {\n"
+    "    let inner = sum(scan[t](y, acc, 0.7 * acc * x + x * x) ** 2)\n"
+    "    let gx, gy = grad(inner, x, y)\n"
+    "    e = sum(gx * gx * y) + sum(gy ** 2)\n"
+    "    let a, b = grad(e, x, y)\n    dx = a\n    dy = b\n}\n",
+    /* through what a fn's derivative gives, and a call of another step's like */
+    "# sizes: n=7\n"
+    "fn f(x) = exp(-x * x) * x + abs(x) ** 3\n"
+    "step s[n](x: f64[n], up: f64[n], out e: f64, out dx: f64[n]) {\n"
+    "    let u = x * x * x\n    let v = grad(u, x, from = up * x)\n"
+    "    e = sum(f'(x) * v) + sum(f(stop_gradient(x)) * x * 0)\n"
+    "    dx = grad(e, x)\n}\n",
     /* a scan of a scan, read at other places, started by a sum, along an axis its body lacks */
     "# sizes: t=4 c=3\n"
     "step s[t, c](x: f64[t, c], y: f64[c], out e: f64, out dx: f64[t, c], out dy: f64[c]) {\n"
