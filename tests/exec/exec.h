@@ -141,9 +141,11 @@ void *must_allocate(size_t bytes); /* zeroed; ends the process when memory is ou
 bool runner_check(Runner *runner, ls_context *context, ls_status status, const char *what);
 void runner_count_variant(Runner *runner, ls_step *step);
 
-bool run_program(Runner *runner, const Program *program);                          /* run.c */
-bool run_training(Runner *runner, bool print_hash);                                /* training.c */
-bool compile_program(Runner *runner, const Program *program, const char *targets); /* targets.c */
+bool run_program(Runner *runner, const Program *program); /* run.c */
+bool run_training(Runner *runner, bool print_hash);       /* training.c */
+/* `thorough`: every variant, not those that hold the text of all. */
+bool compile_program(Runner *runner, const Program *program, const char *targets,
+                     bool thorough); /* targets.c */
 /* compare.c: one array after a launch; says where the first differences are. */
 bool compare_array(const Array *arrays, size_t count, size_t which, const ls_image *image,
                    const char *situation);

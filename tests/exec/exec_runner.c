@@ -22,22 +22,16 @@ static const char usage[] =
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it.\n";
 
-/* The real toolchains' tests: every target for some programs, the oldest, the newest and the usual
- * one for the rest, one target for the matrix. */
-typedef enum Breadth {
-    BREADTH_NONE,
-    BREADTH_ONE,
-    BREADTH_SOME,
-    BREADTH_ALL,
-    BREADTH_COUNT
-} Breadth;
+/* The real toolchains' tests: every target and variant for some programs; for the others the usual
+ * target and one more that is theirs, so that all have their turn; one target for the matrix. */
+typedef enum Breadth { BREADTH_NONE, BREADTH_ONE, BREADTH_TWO, BREADTH_ALL } Breadth;
 static const struct {
-    const char *suffix, *targets[BREADTH_COUNT];
+    const char *suffix, *usual, *others[8];
 } toolchains[] = {
     {"@nvrtc",
-     {NULL, "sm_90", "sm_75,sm_90,sm_120",
-      "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120,compute_75,compute_90"}},
-    {"@hiprtc", {NULL, "gfx90a", "gfx90a,gfx1030", "gfx906,gfx908,gfx90a,gfx1010,gfx1030"}},
+     "sm_90",
+     {"sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120", "compute_75", "compute_90"}},
+    {"@hiprtc", "gfx90a", {"gfx906", "gfx908", "gfx1010", "gfx1030"}},
 };
 static const char training[] = "training-linreg";
 enum { SKIPPED = 77 };
@@ -170,15 +164,30 @@ static Breadth breadth_of(const Program *program) {
     static const char *const everywhere[] = {"linreg", "adamw", "activations", "scalars"};
     for (size_t i = 0; i < sizeof everywhere / sizeof *everywhere; i++)
         if (strcmp(program->name, everywhere[i]) == 0) return BREADTH_ALL;
-    if (program->whole) return BREADTH_SOME;
+    if (program->whole) return BREADTH_TWO;
     if (strncmp(program->name, "reduce-", 7) != 0) return BREADTH_ONE;
     return strstr(program->name, "-f32-") || strstr(program->name, "-rows") ? BREADTH_ONE
                                                                             : BREADTH_NONE;
 }
 
+/* The targets of a program's test, separated by commas. */
+static void list_targets(const Program *program, Breadth breadth, size_t toolchain, char *targets,
+                         size_t size) {
+    const char *const *others = toolchains[toolchain].others;
+    size_t count = 0, hash = 0;
+    while (count < sizeof toolchains->others / sizeof *others && others[count]) count++;
+    for (const char *c = program->name; *c; c++) hash = 31 * hash + (unsigned char)*c;
+    snprintf(targets, size, "%s", toolchains[toolchain].usual);
+    for (size_t i = 0; i < count; i++) {
+        if (breadth != BREADTH_ALL && (breadth != BREADTH_TWO || i != hash % count)) continue;
+        const size_t used = strlen(targets);
+        snprintf(targets + used, size - used, ",%s", others[i]);
+    }
+}
+
 /* 0 passed, 1 failed, SKIPPED. */
 static int run_one(Runner *runner, const Options *options, const Program *program) {
-    if (options->targets) return !compile_program(runner, program, options->targets);
+    if (options->targets) return !compile_program(runner, program, options->targets, true);
     for (size_t i = 0; options->only && i < sizeof toolchains / sizeof *toolchains; i++) {
         const char *at = strchr(options->only, '@');
         if (!at || strcmp(at, toolchains[i].suffix) != 0) continue;
@@ -188,8 +197,9 @@ static int run_one(Runner *runner, const Options *options, const Program *progra
             return SKIPPED;
         }
         const Breadth breadth = breadth_of(program);
-        return !compile_program(runner, program,
-                                toolchains[i].targets[breadth ? breadth : BREADTH_ONE]);
+        char targets[128];
+        list_targets(program, breadth, i, targets, sizeof targets);
+        return !compile_program(runner, program, targets, breadth == BREADTH_ALL);
     }
     return !run_program(runner, program);
 }

@@ -28,13 +28,19 @@ static bool lint_step(ls_compilation *compilation, size_t step, const char *targ
     return false;
 }
 
+/* Which variants are compiled: the first holds the text of every phase, the last has strides and a
+ * kernel for each. */
+typedef enum Extent { EXTENT_FIRST, EXTENT_ENDS, EXTENT_ALL } Extent;
+
 static bool compile_step(ls_compilation *compilation, size_t step, const char *target,
-                         size_t *kernels, char *reason, size_t reason_size) {
+                         Extent extent, size_t *kernels, char *reason, size_t reason_size) {
     const ls_image *image = NULL;
     if (ls_compilation_image(compilation, step, target, &image) != LS_OK) goto failed;
     for (size_t v = 0; v < image->variant_count; v++) {
         const void *code = NULL;
         size_t size = 0;
+        const bool last = v + 1 == image->variant_count;
+        if (extent != EXTENT_ALL && v != 0 && !(last && extent == EXTENT_ENDS)) continue;
         if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK) goto failed;
         if (!lint_image(target, code, size, reason, reason_size)) return false;
         *kernels += image->variants[v].kernel_count;
@@ -48,7 +54,7 @@ failed:
 static const char *const import_paths[] = {EXEC_SOURCE "/tests/exec/programs"};
 const ls_compile_options exec_options = {.import_paths = import_paths, .import_path_count = 1};
 
-bool compile_program(Runner *runner, const Program *program, const char *targets) {
+bool compile_program(Runner *runner, const Program *program, const char *targets, bool thorough) {
     ls_compilation *compilation = NULL;
     if (ls_compile_text(program->name, program->text, strlen(program->text), &exec_options,
                         &compilation) != LS_OK) {
@@ -62,11 +68,12 @@ bool compile_program(Runner *runner, const Program *program, const char *targets
         char target[32];
         snprintf(target, sizeof target, "%.*s", (int)strcspn(at, ","), at);
         at += strlen(target);
+        const Extent extent = thorough ? EXTENT_ALL : first ? EXTENT_ENDS : EXTENT_FIRST;
         const double start = milliseconds();
         size_t kernels = 0;
         char reason[1024] = "";
         for (size_t s = 0; s < ls_compilation_step_count(compilation); s++) {
-            if (compile_step(compilation, s, target, &kernels, reason, sizeof reason) &&
+            if (compile_step(compilation, s, target, extent, &kernels, reason, sizeof reason) &&
                 (!first || lint_step(compilation, s, target, reason, sizeof reason)))
                 continue;
             printf("  FAILED %s:%s for %s: %s\n", program->name,
