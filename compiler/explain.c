@@ -20,7 +20,7 @@
 typedef struct KernelReport {
     const char *name, *share;
     size_t first, count;
-    double read, written, operations, elements;
+    double read, written, operations;
 } KernelReport;
 
 typedef struct Report {
@@ -39,61 +39,18 @@ typedef struct Report {
 
 /* ---- counting ---- */
 
-static bool phase_writes(const Phase *phase, uint32_t array) {
-    for (size_t i = 0; i < phase->store_count; i++)
-        if (phase->stores[i].array == array) return true;
-    return false;
-}
-
-static double phase_operations(const Plan *plan, const Phase *phase) {
-    double cost = 0;
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (phase->needed[v] && phase->level[v] == LEVEL_ELEMENT)
-            cost += op_info[plan->function->values[v].op].cost;
-    for (size_t i = 0; i < phase->reduction_count; i++)
-        cost += op_info[plan->function->values[phase->reductions[i]].op].cost;
-    return cost;
-}
-
-/* What the tiles of long reductions leave for each other, written once and read once. */
-static double partial_bytes(const Report *r, const Phase *phase) {
-    double tiles = report_parts(&r->sizes, phase->outer, phase->inner, 1024, 0), bytes = 0;
-    if (!phase->reduction_count || !phase->inner ||
-        tiles <= report_elements(&r->sizes, phase->outer))
-        return 0;
-    for (size_t i = 0; i < phase->reduction_count; i++) {
-        const Value *value = &r->plan->function->values[phase->reductions[i]];
-        bytes += type_info[value->type].size;
-    }
-    return bytes * tiles;
-}
-
-/* What a phase reads of an array: all of it once, or where other coordinates are read alone, 32
- * bytes for each of those if that is less. */
-static double read_bytes(const Report *r, const Phase *phase, uint32_t array) {
-    double bytes = report_array_bytes(&r->sizes, &r->plan->arrays[array]), gathered = 0;
-    if (plan_value_reads(r->plan, phase, array)) return bytes;
-    if (!plan_gathers(r->plan, phase, array)) return 0;
-    for (ValueId v = 1; v < r->plan->function->value_count; v++)
-        if (plan_is_gather_of(r->plan, phase, v, array))
-            gathered += 32 * report_elements(&r->sizes, r->plan->function->values[v].axes);
-    return gathered < bytes ? gathered : bytes;
-}
-
 static void count_kernel(Report *r, KernelReport *kernel) {
     for (size_t p = kernel->first; p < kernel->first + kernel->count; p++) {
         const Phase *phase = &r->plan->phases[p];
-        double elements = report_elements(&r->sizes, phase->outer | phase->inner);
         for (uint32_t a = 0; a < r->plan->array_count; a++) {
-            kernel->read += read_bytes(r, phase, a);
-            if (phase_writes(phase, a))
+            kernel->read += plan_read_bytes(r->plan, &r->sizes, phase, a);
+            if (plan_writes(phase, a))
                 kernel->written += report_array_bytes(&r->sizes, &r->plan->arrays[a]);
         }
-        double partial = partial_bytes(r, phase);
+        double partial = plan_partial_bytes(r->plan, &r->sizes, phase);
         kernel->read += partial;
         kernel->written += partial;
-        kernel->elements += elements;
-        kernel->operations += elements * phase_operations(r->plan, phase);
+        kernel->operations += plan_operations(r->plan, &r->sizes, phase);
     }
 }
 
@@ -122,9 +79,9 @@ static void count_all(Report *r) {
         double read = 0;
         bool written = false;
         for (size_t p = 0; p < r->plan->phase_count; p++) {
-            double bytes = read_bytes(r, &r->plan->phases[p], a);
+            double bytes = plan_read_bytes(r->plan, &r->sizes, &r->plan->phases[p], a);
             if (bytes > read) read = bytes;
-            written |= phase_writes(&r->plan->phases[p], a);
+            written |= plan_writes(&r->plan->phases[p], a);
         }
         r->minimum += read;
         if (written) r->minimum += report_array_bytes(&r->sizes, &r->plan->arrays[a]);
@@ -140,7 +97,7 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
     for (uint32_t a = 0; a < r->plan->array_count; a++) {
         bool used = false;
         for (size_t p = kernel->first; p < kernel->first + kernel->count; p++)
-            used |= writes ? phase_writes(&r->plan->phases[p], a)
+            used |= writes ? plan_writes(&r->plan->phases[p], a)
                            : plan_reads(r->plan, &r->plan->phases[p], a);
         if (!used) continue;
         text_puts(&r->out, separator);
@@ -341,7 +298,7 @@ static void print_dot(Report *r) {
             for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count;
                  p++) {
                 reads |= plan_reads(r->plan, &r->plan->phases[p], a);
-                writes |= phase_writes(&r->plan->phases[p], a);
+                writes |= plan_writes(&r->plan->phases[p], a);
             }
             if (reads && writes)
                 text_printf(&r->out, "  array_%u -> kernel_%zu [dir=both, label=\"%s\"];\n", a,

@@ -12,7 +12,7 @@
 #include "plan.h"
 #include "planner.h"
 
-/* ---- what a phase computes and what it reads ---- */
+/* ---- the order of what is made ---- */
 
 /* A store that never changes anything. */
 static bool is_idle(const Plan *plan, const Store *store) {
@@ -28,75 +28,6 @@ static bool is_made(const Value *value) {
 static bool is_reduction(const Value *value) {
     return op_info[value->op].flags & OP_REDUCTION;
 }
-
-bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v) {
-    uint32_t index = (uint32_t)(phase - plan->phases);
-    return plan->function->values[v].op == OP_PARAMETER ||
-           (plan->home[v] && plan->home[v] - 1 < index);
-}
-
-Literals plan_literal(size_t condition, bool holds) {
-    return (Literals)1 << (2 * (condition - 1) + holds);
-}
-
-/* Not where nothing varies: that may be the tail's, which runs in any case. */
-ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v) {
-    const Value *value = &plan->function->values[v];
-    bool holds = true;
-    if (!phase->known || value->op != OP_SELECT || !value->axes) return 0;
-    ValueId c = value->arg[0];
-    for (; plan->function->values[c].op == OP_NOT; c = plan->function->values[c].arg[0])
-        holds = !holds;
-    if (!plan->condition_of[c]) return 0;
-    if (phase->known & plan_literal(plan->condition_of[c], holds)) return value->arg[1];
-    return phase->known & plan_literal(plan->condition_of[c], !holds) ? value->arg[2] : 0;
-}
-
-bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard) {
-    const Function *f = plan->function;
-    const Value *select = &f->values[*value];
-    const ValueId old = plan->arrays[array].value;
-    if (!old || select->op != OP_SELECT || f->values[select->arg[0]].axes) return false;
-    if (f->values[old].op != OP_PARAMETER) return false;
-    if (select->arg[1] != old && select->arg[2] != old) return false;
-    *guard = (Guard){select->arg[0], select->arg[2] == old};
-    *value = select->arg[guard->holds ? 1 : 2];
-    return true;
-}
-
-size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]) {
-    const Value *value = &plan->function->values[v];
-    size_t count = 0;
-    if (plan_is_read(plan, phase, v)) return 0;
-    operands[0] = plan_chosen(plan, phase, v);
-    if (operands[0]) return 1;
-    for (int i = 0; i < op_info[value->op].arity; i++) {
-        bool elsewhere = (value->op == OP_GATHER && i == 0) || (value->op == OP_SCAN && i == 2);
-        if (value->arg[i] && !elsewhere) operands[count++] = value->arg[i];
-    }
-    return count;
-}
-
-bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
-    const ValueId held[] = {plan->arrays[array].value, plan->arrays[array].made};
-    for (int i = 0; i < 2; i++)
-        if (held[i] && phase->needed[held[i]] && plan_is_read(plan, phase, held[i])) return true;
-    return false;
-}
-
-bool plan_is_gather_of(const Plan *plan, const Phase *phase, ValueId v, uint32_t array) {
-    const Value *value = &plan->function->values[v];
-    return value->op == OP_GATHER && phase->needed[v] &&
-           plan->array_of[value->arg[0]] == array + 1 && !plan_is_read(plan, phase, v);
-}
-
-bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array) {
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (plan_is_gather_of(plan, phase, v, array)) return true;
-    return false;
-}
-
-/* ---- the order of what is made ---- */
 
 static AxisSet scanned(const Function *f, const Value *scan) {
     return ir_expand(f, (AxisSet)1 << (scan->payload & ~(uint64_t)SCAN_REVERSE));
@@ -563,14 +494,4 @@ Plan *plan_build(const Function *function) {
         explain_split(&p, i);
     }
     return p.plan;
-}
-
-const char *plan_reduction(const Value *value) {
-    static const char prefix[] = "reduce_"; /* tells `max` of an axis from `max` of two values */
-    const char *name = op_info[value->op].name;
-    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
-}
-
-bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array) {
-    return plan_value_reads(plan, phase, array) || plan_gathers(plan, phase, array);
 }

@@ -96,6 +96,8 @@ struct Plan {
 
 /* plan.c */
 Plan *plan_build(const Function *function);
+
+/* plan_read.c */
 /* Whether the phase reads the array at the coordinates it walks, and at others. */
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array);
 bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array);
@@ -135,6 +137,16 @@ double report_parts(const ReportSizes *s, AxisSet outer, AxisSet inner, double d
 double report_array_bytes(const ReportSizes *s, const Array *array);
 double report_extent(const ReportSizes *s, const ls_image_extent *e);
 void report_print_length(const ReportSizes *s, size_t axis, bool json, Text *out);
+
+/* plan_bytes.c: for given sizes. */
+bool plan_writes(const Phase *phase, uint32_t array);
+/* What a phase reads of an array: all of it once, or where other coordinates are read alone, 32
+ * bytes for each of those if that is less. */
+double plan_read_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *phase,
+                       uint32_t array);
+/* What the tiles of long reductions leave for each other: written once, read once. */
+double plan_partial_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *phase);
+double plan_operations(const Plan *plan, const ReportSizes *sizes, const Phase *phase);
 
 /* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024
  * elements, four neighbours each at a time; without, one thread does. */
