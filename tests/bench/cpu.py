@@ -2,7 +2,7 @@
 """Measures Lockstep on the CPU beside a C loop and, where this python can import it, PyTorch.
 
     cmake --build build --target bench_parts
-    python3 tests/bench/cpu.py [--build build] [--json FILE] [--only adamw,linreg,first,compile] [--rounds N]
+    python3 tests/bench/cpu.py [--build build] [--json FILE] [--only adamw,lists,linreg,first,compile] [--rounds N]
 
 AdamW is given as GB/s and as a fraction of a kernel that moves the same bytes in the same moment."""
 import argparse
@@ -23,6 +23,7 @@ from timing import Foreign, compare
 HERE = os.path.dirname(os.path.abspath(__file__))
 TUNABLES = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736:glibc.malloc.hugetlb=1"
 STEP = os.path.join(HERE, "steps", "adamw_f32.step")
+LIST_STEP = os.path.join(HERE, "steps", "adamw_list_f32.step")
 NVRTC_TARGET, HIPRTC_TARGET = "sm_90", "gfx90a"
 
 
@@ -48,14 +49,73 @@ def native(build, *flags):
     return library
 
 
-def torch_adamw(torch, arrays, n, **kind):
-    tensors = [torch.frombuffer((C.c_char * (4 * n)).from_address(a), dtype=torch.float32) for a in arrays]
-    p, m, v, g = tensors
-    parameter = torch.nn.Parameter(p)
-    parameter.grad = g
-    optimizer = torch.optim.AdamW([parameter], lr=1e-3, weight_decay=0.01, **kind)
-    optimizer.state[parameter] = {"step": torch.tensor(10.0), "exp_avg": m, "exp_avg_sq": v}
+def torch_adamw(torch, arrays, sizes, **kind):
+    """arrays: where p, m, v and g begin; the tensors lie in each one behind the other."""
+    parameters, states, offset = [], [], 0
+    for n in sizes:
+        p, m, v, g = (torch.frombuffer((C.c_char * (4 * n)).from_address(a + 4 * offset), dtype=torch.float32)
+                      for a in arrays)
+        parameters.append(torch.nn.Parameter(p))
+        parameters[-1].grad = g
+        states.append({"step": torch.tensor(10.0), "exp_avg": m, "exp_avg_sq": v})
+        offset += n
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01, **kind)
+    optimizer.state.update(zip(parameters, states))
     return optimizer.step
+
+
+def many(function, times):
+    return function if times == 1 else lambda: [function() for _ in range(times)]
+
+
+def gpt2_sizes(vocabulary=50257, context=1024, layers=12, width=768):
+    """The elements of the 148 tensors of the smallest GPT-2."""
+    norm = [width, width]
+    attention = [3 * width * width, 3 * width, width * width, width]
+    block = norm + attention + norm + [4 * width * width, 4 * width, 4 * width * width, width]
+    return [vocabulary * width, context * width] + layers * block + norm
+
+
+def lists(options, torch):
+    """AdamW over many tensors: one launch against a loop over them."""
+    plain = native(options.build, "-fno-math-errno")
+    context = Context(options.build, "cpu")
+    threads, results = os.cpu_count(), {}
+    for label, sizes, repeat in (("the 148 tensors of GPT-2", gpt2_sizes(), 1),
+                                 ("1000 tensors of 1024", 1000 * [1024], 20)):
+        total = sum(sizes)
+        own, rest = ([plain.native_alloc(4 * total) for _ in range(4)] for _ in range(2))
+        for address, (low, high) in zip(own, ((-1, 1), (-.1, .1), (0, .01), (-.1, .1))):
+            plain.native_fill(address, total, low, high)
+        offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+        launch = context.step(LIST_STEP, "adamw", {
+            name: [(a + 4 * offset, "f32", (n,)) for offset, n in zip(offsets, sizes)]
+            for name, a in zip("pmvg", own)})
+
+        def lockstep_run():
+            for _ in range(repeat):
+                launch()
+            context.synchronize()
+
+        def native_loop():
+            for offset, n in zip(offsets, sizes):
+                plain.native_adamw(*(a + 4 * offset for a in own), n, 10, threads)
+
+        candidates = {"lockstep": lockstep_run,
+                      "C, a parallel loop for each tensor": many(native_loop, repeat)}
+        if torch:
+            torch.set_num_threads(threads)
+            candidates["torch fused"] = many(torch_adamw(torch, own, sizes, fused=True), repeat)
+            candidates["torch foreach"] = many(torch_adamw(torch, own, sizes, foreach=True), repeat)
+        found, limit = compare(
+            candidates, many(lambda: plain.native_traffic(*rest, total, threads), repeat), options.rounds)
+        print(f"AdamW f32, {label}, {total} elements, {threads} threads ({limit['rounds']} rounds, "
+              f"{limit['dropped_rounds']} dropped)")
+        for name, row in found.items():
+            row["step_s"] = row["median_s"] / repeat
+            print(f"  {name:36s} {1e3 * row['step_s']:9.3f} ms  {100 * row['fraction']:6.1f} % of the limit")
+        results[label] = {"candidates": found, "limit": limit, "threads": threads}
+    return results
 
 
 def adamw(options, torch):
@@ -69,9 +129,6 @@ def adamw(options, torch):
             plain.native_fill(address, n, low, high)
         launch = context.step(STEP, "adamw", dict(zip("pmvg", ((a, "f32", (n,)) for a in own))))
 
-        def many(function):
-            return function if repeat == 1 else lambda: [function() for _ in range(repeat)]
-
         def lockstep_run():
             for _ in range(repeat):
                 launch()
@@ -79,14 +136,14 @@ def adamw(options, torch):
 
         candidates = {
             "lockstep": lockstep_run,
-            "C, gcc -O3 -march=native": many(lambda: plain.native_adamw(*own, n, 10, threads)),
-            "C, the same with -fno-math-errno": many(lambda: best.native_adamw(*own, n, 10, threads)),
+            "C, gcc -O3 -march=native": many(lambda: plain.native_adamw(*own, n, 10, threads), repeat),
+            "C, the same with -fno-math-errno": many(lambda: best.native_adamw(*own, n, 10, threads), repeat),
         }
         if torch:
             torch.set_num_threads(threads)
-            candidates["torch fused"] = many(torch_adamw(torch, own, n, fused=True))
-            candidates["torch foreach"] = many(torch_adamw(torch, own, n, foreach=True))
-        found, limit = compare(candidates, many(lambda: plain.native_traffic(*rest, n, threads)),
+            candidates["torch fused"] = many(torch_adamw(torch, own, [n], fused=True), repeat)
+            candidates["torch foreach"] = many(torch_adamw(torch, own, [n], foreach=True), repeat)
+        found, limit = compare(candidates, many(lambda: plain.native_traffic(*rest, n, threads), repeat),
                                options.rounds)
         byte_count = 28 * n * repeat
         print(f"AdamW f32, {label} elements, {threads} threads ({limit['rounds']} rounds, "
@@ -229,13 +286,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--json", help="write the results to this file")
-    parser.add_argument("--only", default="adamw,linreg,first,compile")
+    parser.add_argument("--only", default="adamw,lists,linreg,first,compile")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if "GLIBC_TUNABLES" not in os.environ:  # PyTorch's best case; must be set before the process starts
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "GLIBC_TUNABLES": TUNABLES})
     torch = import_torch()
-    parts = {"adamw": adamw, "linreg": linreg, "first": first, "compile": compile_times}
+    parts = {"adamw": adamw, "lists": lists, "linreg": linreg, "first": first, "compile": compile_times}
     results = {"machine": processor(), "torch": torch.__version__ if torch else None}
     print(f"{results['machine']}; PyTorch {results['torch'] or 'not importable here'}")
     for name in options.only.split(","):

@@ -19,6 +19,7 @@ def load(build):
             "ls_program_load": [pointer, text, pointer, C.POINTER(pointer)],
             "ls_step_create": [pointer, text, C.POINTER(pointer)],
             "ls_step_bind": [pointer, text, C.POINTER(Tensor)],
+            "ls_step_bind_list": [pointer, text, C.POINTER(Tensor), C.c_size_t],
             "ls_step_set_number": [pointer, text, C.c_double],
             "ls_step_want": [pointer, text],
             "ls_step_prepare": [pointer], "ls_step_launch": [pointer],
@@ -28,6 +29,10 @@ def load(build):
         getattr(library, name).argtypes = [pointer]
         getattr(library, name).restype = text
     return library
+
+
+def tensor_of(address, dtype, shape):
+    return Tensor(address, TYPES[dtype], len(shape), (C.c_int64 * len(shape))(*shape), None)
 
 
 class Context:
@@ -44,14 +49,17 @@ class Context:
         self.check(self.library.ls_synchronize(self.handle))
 
     def step(self, path, name, arrays, wanted=(), **cells):
-        """arrays: name -> (address, type, shape)"""
+        """arrays: name -> (address, type, shape), or a list of them for a list of tensors"""
         program, step = C.c_void_p(), C.c_void_p()
         self.check(self.library.ls_program_load(self.handle, path.encode(), None, C.byref(program)))
         self.check(self.library.ls_step_create(program, name.encode(), C.byref(step)))
-        for parameter, (address, dtype, shape) in arrays.items():
-            lengths = (C.c_int64 * len(shape))(*shape)
-            tensor = Tensor(address, TYPES[dtype], len(shape), lengths, None)
-            self.check(self.library.ls_step_bind(step, parameter.encode(), C.byref(tensor)))
+        for parameter, array in arrays.items():
+            if isinstance(array, list):
+                tensors = (Tensor * len(array))(*(tensor_of(*one) for one in array))
+                self.check(self.library.ls_step_bind_list(step, parameter.encode(), tensors, len(array)))
+            else:
+                tensor = tensor_of(*array)
+                self.check(self.library.ls_step_bind(step, parameter.encode(), C.byref(tensor)))
         for parameter in wanted:
             self.check(self.library.ls_step_want(step, parameter.encode()))
         for parameter, value in cells.items():
