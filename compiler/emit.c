@@ -188,16 +188,17 @@ static const char *accesses_text(Emitter *e) {
     return text.data;
 }
 
-static void kernel_text(Emitter *e, Text *out, const char *name, const PhaseText *phases,
-                        size_t count, uint32_t threads) {
+static void kernel_text(Emitter *e, Text *out, const char *name, const Kernel *kernel,
+                        const PhaseText *phases, uint32_t threads) {
+    const bool all = kernel->kind == KERNEL_ALL;
     Text calls = text_open(e->arena);
-    for (size_t i = 0; i < count; i++) {
-        if (i) text_puts(&calls, "ls_barrier();\n");
-        text_printf(&calls, count > 1 ? "LS_RUN_ALL(%s, %s)\n" : "LS_RUN(%s)\n", phases[i].name,
+    for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
+        text_printf(&calls, all ? "LS_RUN_ALL(%s, %s)\n" : "LS_RUN(%s)\n", phases[i].name,
                     phases[i].item_count);
     }
     Text sizes = text_open(e->arena);
-    for (size_t axis = 0; count > 1 && axis < e->f->axis_count; axis++) {
+    for (size_t axis = 0; all && axis < e->f->axis_count; axis++) {
         if (emit_list_of(e, (uint32_t)axis) >= 0 || emit_is_rest(e, (uint32_t)axis)) continue;
         if (e->f->axes[axis].fixed >= 0)
             text_printf(&sizes, "const i64 %s = %lld;\n", e->size_name[axis],
@@ -248,8 +249,26 @@ static bool too_many_words(const Emitter *e, Text *reason) {
     return true;
 }
 
+/* A kernel's text, and its row in the image. */
+static ls_image_kernel add_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
+                                  const PhaseText *phases) {
+    const bool all = kernel->kind == KERNEL_ALL;
+    const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
+    /* C keeps its entry points apart from the names a linker may hold. */
+    const char *name = arena_printf(e->arena, "lockstep_%s%s", e->f->name, suffix);
+    kernel_text(e, out, name, kernel, phases, threads);
+    return (ls_image_kernel){.name = name,
+                             .items = all ? emit_extent(e->f, 1, 0) : phases[kernel->first].items,
+                             .items_per_block = e->target->items_per_block,
+                             .threads = threads,
+                             .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
+                             .one_block = all,
+                             .item_cost = all ? 1 : phases[kernel->first].item_cost};
+}
+
 static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout,
-                        bool one_block) {
+                        const Kernel *plan, size_t kernel_count) {
+    const bool one_block = plan[0].kind == KERNEL_ALL;
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
     e->fields = NULL;
@@ -272,25 +291,10 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     if (too_many_words(e, &reason))
         compiler_fail(e->compiler, LS_ERROR_UNSUPPORTED, "%s", reason.data);
 
-    const size_t kernel_count = one_block ? 1 : phase_count;
     ls_image_kernel *table = arena_alloc(e->arena, kernel_count * sizeof *table);
-    for (size_t i = 0; i < kernel_count; i++) {
-        bool all = one_block && phase_count > 1;
-        uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
-        const char *name =
-            kernel_count == 1 ? e->f->name : arena_printf(e->arena, "%s_%zu", e->f->name, i + 1);
-        /* C keeps its entry points apart from the names a linker may hold. */
-        name = arena_printf(e->arena, "lockstep_%s", name);
-        kernel_text(e, &kernels, name, all ? made : &made[i], all ? phase_count : 1, threads);
-        table[i] =
-            (ls_image_kernel){.name = name,
-                              .items = all ? emit_extent(e->f, 1, 0) : made[i].items,
-                              .items_per_block = e->target->items_per_block,
-                              .threads = threads,
-                              .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
-                              .one_block = all,
-                              .item_cost = all ? 1 : made[i].item_cost};
-    }
+    for (size_t i = 0; i < kernel_count; i++)
+        table[i] = add_kernel(e, &kernels, &plan[i],
+                              kernel_count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1), made);
     ls_image_temporary *temporaries =
         arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
     for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;
@@ -298,16 +302,16 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     for (size_t i = 0; i < e->table_count; i++) tables[i] = e->tables[i].table;
 
     const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
-    const char *way = phase_count == 1 ? "one kernel"
-                      : one_block      ? "one block"
-                                       : arena_printf(e->arena, "%zu kernels", phase_count);
+    const char *way = one_block           ? "one block"
+                      : kernel_count == 1 ? "one kernel"
+                                          : arena_printf(e->arena, "%zu kernels", kernel_count);
     const char *how = arena_printf(e->arena, "%s, %s", way, layout_name);
     *variant = (ls_image_variant){
         .name = how,
         .layout = layout,
         .work_count = (uint32_t)phase_count,
         .work = work,
-        .work_limit = one_block && phase_count > 1 ? e->target->one_block_limit : UINT64_MAX,
+        .work_limit = one_block ? e->target->one_block_limit : UINT64_MAX,
         .temporary_count = (uint32_t)e->field_count,
         .temporaries = temporaries,
         .table_count = (uint32_t)e->table_count,
@@ -356,12 +360,14 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
     for (size_t i = 0; i < f->parameter_count; i++)
         parameters[i] = parameter_row(&e, &f->parameters[i]);
 
-    bool several = plan->phase_count > 1;
+    const bool several = plan->phase_count > 1;
+    const Kernel all = {.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
     ls_image_variant *variants = arena_alloc(e.arena, 4 * sizeof *variants);
     uint32_t count = 0;
     for (int layout = LS_LAYOUT_DENSE; layout <= LS_LAYOUT_STRIDED; layout++) {
-        if (several) add_variant(&e, &variants[count++], (ls_image_layout)layout, true);
-        add_variant(&e, &variants[count++], (ls_image_layout)layout, false);
+        if (several) add_variant(&e, &variants[count++], (ls_image_layout)layout, &all, 1);
+        add_variant(&e, &variants[count++], (ls_image_layout)layout, plan->kernels,
+                    plan->kernel_count);
     }
     *image = (ls_image){
         .version = LS_IMAGE_VERSION,

@@ -179,12 +179,8 @@ static const char *tail_text(Emitter *e) {
     if (e->phase->shape == SHAPE_SCALAR) return stores.data;
     const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
                                       (ls_image_extent){.scale = sizeof(uint32_t)}, true);
-    if (e->target->simt)
-        text_printf(&text, "if (ls_arrive(a->%s, ls_blocks() * ls_groups()) && ls_lane() == 0) {\n",
-                    done);
-    else
-        text_printf(&text, "if (ls_arrive(a->%s, workers)) {\n", done);
-    text_printf(&text, "%s}\n", stores.data);
+    text_printf(&text, "if (parties && ls_arrive(a->%s, parties)%s) {\n%s}\n", done,
+                e->target->simt ? " && ls_lane() == 0" : "", stores.data);
     return text.data;
 }
 
@@ -236,8 +232,7 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
                     {"BODY", body.data},
                     {"STORES", stores.data},
                     {"FOUR_STORES", fours.data}};
-    emit_fill(e, &text, e->list < 0 ? "map_fours.simt.k" : "map_list_fours.simt.k", holes,
-              COUNT(holes));
+    emit_fill(e, &text, "map_fours.simt.k", holes, COUNT(holes));
     memset(e->four, 0, e->plan->array_count * sizeof *e->four);
     return text.data;
 }
@@ -435,7 +430,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"PHASE", phase_name},
         {"ARGUMENTS", e->arguments},
         {"SCALARS", s->scalars.data},
-        {"INNER_COUNT", emit_product(e, e->inner, e->inner_count)},
         {"GUARD", s->guard},
         {"GUARD_END", *s->guard ? "}\n" : ""},
         {"TENSOR", e->tensor.name},
@@ -471,7 +465,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"STREAM_BLOCKS", streams->blocks.data},
         {"STREAM_END", streamed ? "if (stream) ls_stream_end();\n" : ""},
         {"FOURS", s->by_fours},
-        {"WHOLE", *s->by_fours ? "whole + " : ""},
         {"FROM", *s->by_fours ? "whole" : "begin"},
         {"LOADS", s->loads.data},
         {"BODY", s->body.data},
@@ -495,13 +488,11 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     };
     const bool beside = e->phase->shape == SHAPE_SCAN && column, list = e->list >= 0;
     const char *work = arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
-                                    beside           ? "_columns"
-                                    : list && s->map ? "_list"
-                                                     : "",
+                                    beside ? "_columns" : "",
                                     e->target->lanes);
     const char *frame = arena_printf(e->arena, list ? "list.%s.k" : "phase.%s.k", e->target->lanes);
     Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
-    if (scalar || (s->map && !list)) { /* are frames of their own */
+    if (scalar) { /* is a frame of its own */
         frame = work;
     } else {
         emit_fill(e, &text, work, holes, COUNT(holes));

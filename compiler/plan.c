@@ -493,5 +493,6 @@ Plan *plan_build(const Function *function) {
         find_levels(&p, i);
         explain_split(&p, i);
     }
+    planner_group_kernels(&p);
     return p.plan;
 }

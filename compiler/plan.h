@@ -83,6 +83,19 @@ typedef struct Phase {
     const char *why; /* why it is not part of the phase before it; NULL for the first */
 } Phase;
 
+typedef enum KernelKind {
+    KERNEL_SINGLE, /* one phase, its items shared out over the grid */
+    KERNEL_ALL,    /* all phases in one block, a barrier between any two */
+    KERNEL_KIND_COUNT
+} KernelKind;
+
+/* A run of phases in one launch. */
+typedef struct Kernel {
+    KernelKind kind;
+    uint32_t first, count; /* of plan->phases */
+    AxisSet outer;         /* the axes whose coordinates are shared out, where the kind has any */
+} Kernel;
+
 struct Plan {
     const Function *function;
     Array *arrays; /* the parameters, then the temporaries */
@@ -92,6 +105,8 @@ struct Plan {
     uint8_t *condition_of; /* by value: its number in sets of literals, or 0 */
     Phase *phases;
     size_t phase_count, phase_capacity;
+    Kernel *kernels; /* how the phases run when they are too much for one block */
+    size_t kernel_count;
 };
 
 /* plan.c */

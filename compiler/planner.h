@@ -1,5 +1,6 @@
 /* planner.h: what the planner's files share: plan.c (phases and their levels), plan_hazard.c (when
- * a parameter may be overwritten), plan_guard.c (which work a condition skips). */
+ * a parameter may be overwritten), plan_guard.c (which work a condition skips),
+ * plan_kernels.c (which phases run in one kernel). */
 #ifndef PLANNER_H
 #define PLANNER_H
 
@@ -26,6 +27,9 @@ void planner_mark_needed(Planner *p, uint32_t index);
 
 /* plan_hazard.c: moves stores to where nobody reads the old value any more. */
 void planner_settle_stores(Planner *p);
+
+/* plan_kernels.c: groups the finished phases into kernels. */
+void planner_group_kernels(Planner *p);
 
 /* plan_guard.c: finds the conditions without which a phase has nothing to do. */
 void planner_guard_phases(Planner *p);

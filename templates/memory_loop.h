@@ -1,9 +1,11 @@
 /* memory_loop.h: how one thread of the CPU takes its share of the work, and stores past the caches. */
 
-/* A kernel's phases: one takes the items it is given; several run to their end one after another. */
+/* A phase takes the items from first_item to last_item, and where there are `parties` arrives at its
+ * tail's counter as one of so many. A kernel of one phase takes the items it is given; of several,
+ * each runs to its end before the next. */
 #define LS_PHASE static inline
-#define LS_RUN(phase) phase(a, first_item, last_item, workers);
-#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1);
+#define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
+#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1, 1);
 
 /* Adds to a sum that other workers add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_add_to((u64 *)&(sums)[at], (u64)(value), workers)

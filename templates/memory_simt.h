@@ -8,20 +8,19 @@
 LS_FN i64 ls_first_item(void) { return (i64)ls_block() * ls_groups() + ls_group(); }
 LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 
-/* Elements on their own go to the threads of the grid in turn. */
-LS_FN i64 ls_first_element(void) { return (i64)ls_block() * ls_threads() + ls_thread(); }
-LS_FN i64 ls_element_step(void) { return (i64)ls_blocks() * ls_threads(); }
-
 /* Adds to a sum that other lanes add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
 
 /* Before a loop that is not worth unrolling. */
 #define LS_ROLLED _Pragma("unroll 1")
 
-/* A kernel's phases: one takes its items from the grid; so do several, in one block. */
+/* A phase takes the items first_item, first_item + item_step, ... below last_item, and where there
+ * are `parties` arrives at its tail's counter as one of so many. A kernel of one phase shares the
+ * items out over the grid; so does one of several, which has one block. */
 #define LS_PHASE LS_FN
-#define LS_RUN(phase) phase(a);
-#define LS_RUN_ALL(phase, items) phase(a);
+#define LS_PARTIES (ls_blocks() * ls_groups())
+#define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
+#define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
 #define LS_ACCESS_FOUR(name, storage, compute)                                                     \
     struct ls_four_##storage {                                                                     \
