@@ -72,6 +72,7 @@ bool declare(Checker *c, Scope *scope, const Name *name, Range range, SymbolKind
 Let *check_let(Checker *c, const Entry *entry, Typed *value) {
     Symbol *symbol;
     Let *let = arena_alloc(c->arena, sizeof *let);
+    value = settle(c, value);
     *let = (Let){
         .name = entry->name, .range = entry->range, .value = value, .number = c->body->let_count++};
     SymbolKind kind = is_error(value) ? SYMBOL_BROKEN : SYMBOL_LET;

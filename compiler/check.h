@@ -176,7 +176,8 @@ typedef enum Accept {
     ACCEPT_INT = 2,
     ACCEPT_FLOAT = 4,
     ACCEPT_NUMBER = ACCEPT_INT | ACCEPT_FLOAT,
-    ACCEPT_ANY = ACCEPT_BOOL | ACCEPT_NUMBER
+    ACCEPT_ANY = ACCEPT_BOOL | ACCEPT_NUMBER,
+    ACCEPT_OPEN = 8 /* an `if` of constants may stay untyped: its consumer decides */
 } Accept;
 Typed *typed_new(Checker *c, TypedKind kind, int type, AxisSet axes, Range range);
 Typed *typed_constant(Checker *c, int type, uint64_t bits, Range range);
@@ -189,6 +190,7 @@ Typed *typed_convert(Checker *c, Typed *a, Type type);
 bool is_error(const Typed *a);
 bool is_constant(const Typed *a);
 bool is_untyped(const Typed *a);
+Typed *settle(Checker *c, Typed *a);
 char type_class(int type); /* 'F' 'S' 'U' 'B', of untyped constants too */
 const char *type_name(int type);
 const char *describe(Checker *c, const Typed *a);    /* "f32[b, k]" */

@@ -257,7 +257,7 @@ static Typed *check_block(Checker *c, const Item *fn) {
         }
         Typed *value = check_expression(c, s->value);
         if (s->kind == STATEMENT_RETURN) {
-            result = value;
+            result = settle(c, value);
             continue;
         }
         if (s->targets && s->targets->next) {
@@ -295,7 +295,7 @@ static void check_instance(Checker *c, Instance *instance) {
         number++;
     }
     instance->result = fn->is_block ? check_block(c, fn)
-                       : fn->value  ? check_expression(c, fn->value)
+                       : fn->value  ? settle(c, check_expression(c, fn->value))
                                     : &c->error;
     c->instance = instance->caller;
     c->unit = outer_unit;
@@ -367,6 +367,7 @@ Typed *call_fn_on(Checker *c, const Node *node, const Item *fn, Typed **argument
             Type type = type_info[entry->type->type].compute;
             arguments[i] = convert_argument(c, arguments[i], type, target);
         }
+        arguments[i] = settle(c, arguments[i]);
         fine &= !is_error(arguments[i]);
     }
     Instance *instance = instance_for(c, node, fn, arguments);

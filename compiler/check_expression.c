@@ -192,6 +192,8 @@ static Typed *constant_power(Checker *c, Typed *a, Typed *b, Range at, Range ran
 
 Typed *check_power(Checker *c, Typed *a, Typed *b, Range at, Range range) {
     if (is_error(a) || is_error(b)) return &c->error;
+    b = settle(c, b);
+    if (is_untyped(b)) a = settle(c, a);
     if (type_class(b->type) == 'F' || a->type == TYPE_BOOL || b->type == TYPE_BOOL) {
         Typed *operands[2] = {a, b};
         int type = unify(c, operands, 2, ACCEPT_NUMBER, at, "`**`");
@@ -234,7 +236,7 @@ static Typed *check_if(Checker *c, const Node *node) {
     if (branches[1]->storage != storage) storage = TYPE_NONE;
     Range nowhere = {0};
     int is_bool = unify(c, &condition, 1, ACCEPT_BOOL, nowhere, "the condition of `if`");
-    int type = unify(c, branches, 2, ACCEPT_ANY, node->at, "`if`");
+    int type = unify(c, branches, 2, ACCEPT_ANY | ACCEPT_OPEN, node->at, "`if`");
     if (is_bool == TYPE_NONE || type == TYPE_NONE) return &c->error;
     Typed *value =
         typed_op(c, OP_SELECT, type, condition, branches[0], branches[1], 0, node->range);

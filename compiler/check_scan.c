@@ -138,6 +138,7 @@ static Typed *find_scan(Checker *c, const Node *node, const Scan *scan, Symbol *
         if (type == TYPE_NONE) return &c->error;
         if (type == TYPE_INTEGER) type = TYPE_I64;
         if (type == TYPE_FLOAT) type = TYPE_F64;
+        for (int i = 0; i < 2; i++) ends[i] = typed_cast(c, ends[i], type); /* of constants only */
         if (type == now->type && axes == now->axes)
             return scan_of(c, scan, ends[0], ends[1], now, node->range);
         now = running_value(c, type, axes, acc->range);

@@ -20,6 +20,12 @@ bool is_untyped(const Typed *a) {
     return a->type == TYPE_INTEGER || a->type == TYPE_FLOAT;
 }
 
+/* `if c then 0 else 1` with a c known at run time only: the constants adapt to what the whole
+ * meets. The running values of scans are untyped for another reason, and for a moment only. */
+static bool is_open(const Typed *a) {
+    return is_untyped(a) && a->kind == TYPED_OP && a->op == OP_SELECT && !a->running;
+}
+
 /* The type an untyped constant is computed in. */
 static Type real_type(int type) {
     return type == TYPE_INTEGER ? TYPE_I64 : type == TYPE_FLOAT ? TYPE_F64 : (Type)type;
@@ -112,14 +118,43 @@ Typed *typed_op(Checker *c, Op op, int type, Typed *a, Typed *b, Typed *d, uint6
     return value;
 }
 
+/* An open `if`, with a conversion in each of its branches. */
+typedef Typed *Conversion(Checker *, Typed *, int type);
+
+static Typed *convert_branches(Checker *c, Typed *a, int type, Conversion *conversion) {
+    Typed *one = conversion(c, a->args[1], type), *other = conversion(c, a->args[2], type);
+    return is_error(one) || is_error(other)
+               ? &c->error
+               : typed_op(c, OP_SELECT, one->type, a->args[0], one, other, 0, a->range);
+}
+
 Typed *typed_cast(Checker *c, Typed *a, int type) {
     if (is_error(a) || a->type == type) return a;
+    if (is_open(a)) return convert_branches(c, a, type, typed_cast);
     return typed_op(c, OP_CAST, type, a, NULL, NULL, 0, a->range);
+}
+
+/* The type of an open `if` that meets nothing: as of constants that meet integers only. */
+static Type own_type(const Typed *a) {
+    return a->type == TYPE_INTEGER ? TYPE_I64 : a->axes ? TYPE_F32 : TYPE_F64;
+}
+
+Typed *settle(Checker *c, Typed *a) {
+    return is_open(a) ? typed_cast(c, a, own_type(a)) : a;
+}
+
+static Typed *convert_branch(Checker *c, Typed *a, int type) {
+    return typed_convert(c, a, (Type)type);
 }
 
 Typed *typed_convert(Checker *c, Typed *a, Type type) {
     Type compute = type_info[type].compute;
     bool narrow = compute != type, narrow_float = narrow && type_info[type].class == 'F';
+    if (is_open(a)) {
+        Typed *value = convert_branches(c, a, type, convert_branch);
+        if (!is_error(value) && narrow && !narrow_float) value->storage = (uint8_t)type;
+        return value;
+    }
     if (is_error(a) || (narrow_float && a->storage == type)) return a;
     if (narrow_float && a->type == TYPE_INTEGER) a = typed_cast(c, a, TYPE_FLOAT);
     if (narrow_float && real_type(a->type) == TYPE_F64)
@@ -160,6 +195,7 @@ static Typed *does_not_fit(Checker *c, const Typed *a, Type type) {
 /* An untyped constant becomes one of a compute type; a float never becomes an integer here. */
 static Typed *adapt(Checker *c, Typed *a, int type) {
     if (type == TYPE_INTEGER || a->type == type) return a;
+    if (is_open(a)) return convert_branches(c, a, type, adapt);
     bool integer = type_class(type) != 'F';
     if (integer && !holds_constant((Type)type, (int64_t)a->payload))
         return does_not_fit(c, a, (Type)type);
@@ -257,6 +293,13 @@ int unify(Checker *c, Typed **operands, size_t count, Accept accept, Range at, c
     if (type == TYPE_INTEGER && !(accept & ACCEPT_INT)) type = TYPE_FLOAT;
     if (type_class(type) != 'F' && !(accept & ACCEPT_INT))
         return refuse(c, ERROR_NEEDS_FLOAT, operands[0], at, what, "write `f32(x)`");
+    bool open = false;
+    for (size_t i = 0; i < count; i++) open |= is_open(operands[i]);
+    if (open && (type == TYPE_INTEGER || type == TYPE_FLOAT) && !(accept & ACCEPT_OPEN)) {
+        Typed whole = {.type = (uint8_t)type};
+        for (size_t i = 0; i < count; i++) whole.axes |= operands[i]->axes;
+        type = own_type(&whole);
+    }
     for (size_t i = 0; i < count; i++) {
         operands[i] = is_untyped(operands[i]) ? adapt(c, operands[i], type)
                                               : typed_cast(c, operands[i], type);
@@ -277,6 +320,14 @@ static bool converts(const Typed *a, Type type) {
     return holds(type, (Type)a->type) || (a->storage != TYPE_NONE && holds(type, (Type)a->storage));
 }
 
+/* Whether an integer constant, or each of an open `if`, is a value of `type`; says so if not. */
+static bool fits(Checker *c, const Typed *a, Type type) {
+    if (is_open(a)) return fits(c, a->args[1], type) && fits(c, a->args[2], type);
+    if (holds_constant(type, (int64_t)a->payload)) return true;
+    does_not_fit(c, a, type);
+    return false;
+}
+
 static Typed *convert(Checker *c, Typed *a, Type type, ErrorCode code, const char *target) {
     if (is_error(a)) return a;
     if (!converts(a, type)) {
@@ -286,9 +337,8 @@ static Typed *convert(Checker *c, Typed *a, Type type, ErrorCode code, const cha
                           type_info[type].name);
         return &c->error;
     }
-    if (a->type == TYPE_INTEGER && type_info[type].class != 'F' &&
-        !holds_constant(type, (int64_t)a->payload))
-        return does_not_fit(c, a, type);
+    if (a->type == TYPE_INTEGER && type_info[type].class != 'F' && !fits(c, a, type))
+        return &c->error;
     return typed_convert(c, a, type);
 }
 

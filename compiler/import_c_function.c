@@ -275,7 +275,7 @@ static bool walk(Walk *w, CXCursor cursor) {
 /* Words that stand for themselves. */
 static const char own_words[] =
     " auto break case char const continue default do double else float for if int long register "
-    "return short signed sizeof switch unsigned while ";
+    "return short signed sizeof switch unsigned void while ";
 
 static const char *word_text(Walk *w, const char *word) {
     for (const Word *known = w->words; known; known = known->next)
