@@ -275,12 +275,21 @@ static void cpu_unload(Device *device, void *module) {
     if (module) close_library(module);
 }
 
-static uint32_t cpu_geometry(const Device *device, const ls_image_kernel *kernel, uint64_t items) {
+static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, Kernel code,
+                              uint64_t items, uint32_t *parts) {
+    (void)code;
     uint64_t elements, workers = device->threads;
     if (__builtin_mul_overflow(items, kernel->item_cost, &elements)) elements = UINT64_MAX;
     if (workers > elements / ELEMENTS_PER_WORKER) workers = elements / ELEMENTS_PER_WORKER;
     if (workers > items) workers = items;
-    return workers ? (uint32_t)workers : 1;
+    *parts = workers ? (uint32_t)workers : 1;
+    return LS_OK;
+}
+
+/* A step's launches are one job anyhow: see pool.c. */
+static bool cpu_cooperates(const Device *device) {
+    (void)device;
+    return false;
 }
 
 static ls_status record(Cpu *cpu, const Launch *launch) {
@@ -301,11 +310,13 @@ static ls_status record(Cpu *cpu, const Launch *launch) {
     return LS_OK;
 }
 
-static ls_status cpu_launch(Device *device, const Launch *launch) {
+static ls_status cpu_launch(Device *device, const Launch *launches, size_t count) {
     Cpu *cpu = (Cpu *)device;
-    if (cpu->recording) return record(cpu, launch);
-    pool_run(cpu->pool, launch);
-    return LS_OK;
+    ls_status status = LS_OK;
+    if (!cpu->recording) pool_run(cpu->pool, launches, count);
+    for (size_t i = 0; cpu->recording && i < count && status == LS_OK; i++)
+        status = record(cpu, &launches[i]);
+    return status;
 }
 
 static ls_status cpu_event_create(Device *device, void **event) {
@@ -359,7 +370,7 @@ static ls_status cpu_capture_end(Device *device, void **graph) {
 static ls_status cpu_graph_launch(Device *device, void *graph) {
     Cpu *cpu = (Cpu *)device;
     const CpuGraph *recorded = graph;
-    for (size_t i = 0; i < recorded->count; i++) pool_run(cpu->pool, &recorded->launches[i]);
+    pool_run(cpu->pool, recorded->launches, recorded->count);
     return LS_OK;
 }
 
@@ -381,6 +392,7 @@ const Driver driver_cpu = {
     .load = cpu_load,
     .unload = cpu_unload,
     .geometry = cpu_geometry,
+    .cooperates = cpu_cooperates,
     .launch = cpu_launch,
     .event_create = cpu_event_create,
     .event_record = cpu_event_record,

@@ -15,6 +15,7 @@ typedef struct Gpu {
     Device head;
     GpuLibrary library;
     int device, multiprocessors;
+    bool cooperative;
     GpuCurrent own;
     void *stream;
     bool owns_stream;
@@ -124,6 +125,7 @@ static ls_status find_device(Gpu *gpu, int index, Error *error) {
                          name, index, reason);
     gpu->device = identity.device;
     gpu->multiprocessors = identity.multiprocessors;
+    gpu->cooperative = identity.cooperative;
     snprintf(gpu->head.name, sizeof gpu->head.name, "%s:%d", name, index);
     memcpy(gpu->head.description, identity.description, sizeof gpu->head.description);
     memcpy(gpu->head.target, identity.target, sizeof gpu->head.target);
@@ -277,8 +279,17 @@ static void gpu_unload(Device *device, void *module) {
     take_down(gpu, gpu->library.calls.module_unload, module);
 }
 
-static uint32_t gpu_geometry(const Device *device, const ls_image_kernel *kernel, uint64_t items) {
-    const Gpu *gpu = (const Gpu *)device;
+/* Of a kernel whose blocks wait for each other no more than the device holds at once. */
+static ls_status count_together(Gpu *gpu, const ls_image_kernel *kernel, Kernel code, int *blocks) {
+    char doing[256];
+    snprintf(doing, sizeof doing, "asking how many blocks of kernel `%.100s` run at once",
+             kernel->name);
+    WITH(gpu, TRY(gpu, doing, blocks_together, blocks, code.gpu, (int)kernel->threads, (size_t)0));
+}
+
+static ls_status gpu_geometry(Device *device, const ls_image_kernel *kernel, Kernel code,
+                              uint64_t items, uint32_t *parts) {
+    Gpu *gpu = (Gpu *)device;
     uint64_t per_block = kernel->items_per_block ? kernel->items_per_block : 1;
     uint64_t blocks = items / per_block + (items % per_block != 0);
     uint64_t most = kernel->one_block ? 1
@@ -286,25 +297,47 @@ static uint32_t gpu_geometry(const Device *device, const ls_image_kernel *kernel
                                             (uint64_t)gpu->multiprocessors;
     if (most > INT32_MAX) most = INT32_MAX;
     if (blocks > most) blocks = most;
-    return blocks ? (uint32_t)blocks : 1;
+    if (kernel->cooperative && blocks > 1) {
+        int together = 0;
+        ls_status status = count_together(gpu, kernel, code, &together);
+        if (status != LS_OK) return status;
+        most = together < 0 ? 0 : (uint64_t)together * (uint64_t)gpu->multiprocessors;
+        if (blocks > most) blocks = most;
+    }
+    *parts = blocks ? (uint32_t)blocks : 1;
+    return LS_OK;
 }
 
-static ls_status launch_failed(const Gpu *gpu, const Launch *launch, int error) {
+static bool gpu_cooperates(const Device *device) {
+    return ((const Gpu *)device)->cooperative;
+}
+
+static ls_status launch_failed(const Gpu *gpu, const Launch *launch, GpuVerb verb, int error) {
     char doing[256];
     snprintf(doing, sizeof doing, "launching kernel `%.100s` of step `%.100s`", launch->name,
              launch->step);
-    return failed(gpu, doing, VERB_launch, error);
+    return failed(gpu, doing, verb, error);
 }
 
-static ls_status gpu_launch(Device *device, const Launch *launch) {
+static ls_status launch_one(const Gpu *gpu, const Launch *launch) {
+    const GpuCalls *calls = &gpu->library.calls;
+    void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
+    int error = launch->together
+                    ? calls->launch_together(launch->kernel.gpu, launch->parts, 1, 1,
+                                             launch->threads, 1, 1, 0, gpu->stream, parameters)
+                    : calls->launch(launch->kernel.gpu, launch->parts, 1, 1, launch->threads, 1, 1,
+                                    0, gpu->stream, parameters, NULL);
+    GpuVerb verb = launch->together ? VERB_launch_together : VERB_launch;
+    return error ? launch_failed(gpu, launch, verb, error) : LS_OK;
+}
+
+static ls_status gpu_launch(Device *device, const Launch *launches, size_t count) {
     Gpu *gpu = (Gpu *)device;
     GpuCurrent before;
     ls_status status = enter(gpu, &before);
     if (status != LS_OK) return status;
-    void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
-    int error = gpu->library.calls.launch(launch->kernel.gpu, launch->parts, 1, 1, launch->threads,
-                                          1, 1, 0, gpu->stream, parameters, NULL);
-    return leave(gpu, before, error ? launch_failed(gpu, launch, error) : LS_OK);
+    for (size_t i = 0; i < count && status == LS_OK; i++) status = launch_one(gpu, &launches[i]);
+    return leave(gpu, before, status);
 }
 
 /* ---- events ---- */
@@ -382,11 +415,12 @@ static void gpu_graph_destroy(Device *device, void *graph) {
         .close = gpu_close, .suits = gpu_suits, .synchronize = gpu_synchronize,                   \
         .allocate = gpu_allocate, .release = gpu_release, .available = gpu_available,             \
         .copy_in = gpu_copy_in, .copy_out = gpu_copy_out, .clear = gpu_clear, .store = gpu_store, \
-        .load = gpu_load, .unload = gpu_unload, .geometry = gpu_geometry, .launch = gpu_launch,   \
-        .event_create = gpu_event_create, .event_record = gpu_event_record,                       \
-        .event_elapsed = gpu_event_elapsed, .event_destroy = gpu_event_destroy,                   \
-        .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,                       \
-        .graph_launch = gpu_graph_launch, .graph_destroy = gpu_graph_destroy,                     \
+        .load = gpu_load, .unload = gpu_unload, .geometry = gpu_geometry,                         \
+        .cooperates = gpu_cooperates, .launch = gpu_launch, .event_create = gpu_event_create,     \
+        .event_record = gpu_event_record, .event_elapsed = gpu_event_elapsed,                     \
+        .event_destroy = gpu_event_destroy, .capture_begin = gpu_capture_begin,                   \
+        .capture_end = gpu_capture_end, .graph_launch = gpu_graph_launch,                         \
+        .graph_destroy = gpu_graph_destroy,                                                       \
     }
 
 const Driver driver_cuda = GPU_DRIVER("cuda", LS_DEVICE_CUDA, &vendor_cuda);

@@ -39,7 +39,9 @@ enum {
     CUDA_ATTRIBUTE_MULTIPROCESSORS = 16,
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,
+    CUDA_ATTRIBUTE_COOPERATIVE = 95,
     HIP_ATTRIBUTE_MULTIPROCESSORS = 63,
+    HIP_ATTRIBUTE_COOPERATIVE = 10,
     /* hipDeviceProp_t: its size, and where gcnArchName lies in it, up to HIP 5 and from HIP 6 on
      * (whose library keeps the old layout under the old name). */
     HIP_PROPERTIES_BYTES = 4096,
@@ -57,7 +59,7 @@ typedef struct Vendor {
     const char *no_device;      /* what to do when the driver finds no device */
     int oldest_version;         /* as driver_version gives it */
     const char *oldest;         /* "CUDA 11.4 (NVIDIA driver 470)" */
-    int multiprocessor_attribute;
+    int multiprocessor_attribute, cooperative_attribute;
     const char *const *names; /* of the calls, by GpuVerb; NULL: not this vendor's */
     const char *(*error_name)(const GpuCalls *calls, int error);
     /* "sm_90": what code for the device is called. Gives the failed call's error, or 0. */
@@ -85,6 +87,7 @@ void gpu_library_close(GpuLibrary *library);
 /* Fills name, description and target for one device; false with the reason. */
 typedef struct GpuIdentity {
     int device, multiprocessors;
+    bool cooperative; /* can launch blocks that wait for each other */
     char description[160], target[64];
 } GpuIdentity;
 bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, char *reason,

@@ -17,6 +17,11 @@ static const size_t call_offsets[VERB_COUNT] = {
 #include "gpu.def"
 };
 
+/* Calls without which a device still works: it launches no cooperative kernels. HIP has the first
+ * from ROCm 6 on. */
+static const bool optional[VERB_COUNT] = {
+    [VERB_launch_together] = true, [VERB_blocks_together] = true};
+
 static const struct {
     int error;
     const char *help;
@@ -82,6 +87,7 @@ static bool find_calls(GpuLibrary *library, char *reason, size_t size) {
     for (size_t i = 0; i < VERB_COUNT; i++) {
         if (!vendor->names[i]) continue;
         void *address = dlsym(library->handle, vendor->names[i]);
+        if (!address && optional[i]) continue;
         if (!address) {
             snprintf(reason, size, "the %s driver is too old, it lacks %s; Lockstep needs %s",
                      vendor->title, vendor->names[i], vendor->oldest);
@@ -155,6 +161,11 @@ bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, c
             calls->device_attribute(&identity->multiprocessors,
                                     library->vendor->multiprocessor_attribute, identity->device);
     }
+    int cooperative = 0;
+    if (!error && calls->launch_together && calls->blocks_together)
+        error = calls->device_attribute(&cooperative, library->vendor->cooperative_attribute,
+                                        identity->device);
+    identity->cooperative = cooperative != 0;
     if (error) {
         gpu_describe_error(library, verb, error, reason, size);
         return false;

@@ -1,9 +1,11 @@
-/* pool.c: the CPU driver's threads: one fork and one join per kernel, nothing in between.
+/* pool.c: the CPU driver's threads: one fork and one join per step or graph, and between two of its
+ * launches a barrier.
  *
  * A job is announced to each worker that takes part by a new serial number in the worker's own
- * cache line; the others sleep on. Both sides spin for a few microseconds and then sleep. A serial
- * and the flag of a sleeper are sequentially consistent: either the caller sees the flag or the
- * sleeper the serial. The job is read only by workers that take part and until they have finished.
+ * cache line; the others sleep on. Both sides spin for a few microseconds and then sleep, and so do
+ * those who wait at the barrier. A serial and the flag of a sleeper are sequentially consistent:
+ * either the caller sees the flag or the sleeper the serial. The job is read only by workers that
+ * take part and until they have finished.
  *
  * NUMERICS.md: kernels run with the default floating-point environment, whatever the program around
  * them (or a library built with -ffast-math) has set. */
@@ -58,14 +60,25 @@ typedef struct Worker {
     pthread_cond_t announced;
 } Worker;
 
+/* Launches of which the first and the last need several workers. */
+typedef struct Job {
+    const Launch *launches;
+    size_t count; /* 0: stop */
+    uint32_t workers;
+} Job;
+
 struct Pool {
-    const Launch *job; /* NULL: stop */
-    uint32_t threads;  /* the caller is worker 0 */
+    Job job;
+    uint32_t threads; /* the caller is worker 0 */
     Worker *workers;
     _Alignas(CACHE_LINE) atomic_uint pending;
     atomic_bool caller_sleeps;
     pthread_mutex_t lock;
     pthread_cond_t finished;
+    _Alignas(CACHE_LINE) atomic_uint arrived; /* at the barrier */
+    atomic_uint turn;                         /* barriers that all have passed */
+    atomic_uint sleepers;
+    pthread_cond_t passed;
 };
 
 static uint64_t nanoseconds(void) {
@@ -98,10 +111,45 @@ static void wait_announcement(Worker *worker, unsigned seen) {
     pthread_mutex_unlock(&worker->lock);
 }
 
-static void announce(Pool *pool, const Launch *job, uint32_t workers) {
+/* Waits until all workers of the job have come here. */
+static void meet(Pool *pool, uint32_t workers) {
+    unsigned turn = atomic_load_explicit(&pool->turn, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) + 1 == workers) {
+        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
+        atomic_store(&pool->turn, turn + 1);
+        if (!atomic_load(&pool->sleepers)) return;
+        pthread_mutex_lock(&pool->lock);
+        pthread_cond_broadcast(&pool->passed);
+        pthread_mutex_unlock(&pool->lock);
+        return;
+    }
+    uint64_t limit = nanoseconds() + SPIN_NANOSECONDS;
+    do {
+        for (int i = 0; i < RELAX_PER_LOOK; i++) {
+            if (atomic_load_explicit(&pool->turn, memory_order_acquire) != turn) return;
+            relax();
+        }
+    } while (nanoseconds() < limit);
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&pool->sleepers, 1);
+    while (atomic_load(&pool->turn) == turn) pthread_cond_wait(&pool->passed, &pool->lock);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* A worker's part of a job. Between launches that are worker 0's alone nobody waits. */
+static void run_job(Pool *pool, const Job *job, uint32_t worker) {
+    for (size_t i = 0; i < job->count; i++) {
+        const Launch *launch = &job->launches[i];
+        if (i > 0 && (launch->parts > 1 || launch[-1].parts > 1)) meet(pool, job->workers);
+        if (worker < launch->parts) run_share(launch, worker, launch->parts);
+    }
+}
+
+static void announce(Pool *pool, Job job) {
     pool->job = job;
-    atomic_store_explicit(&pool->pending, workers - 1, memory_order_relaxed);
-    for (uint32_t i = 1; i < workers; i++) {
+    atomic_store_explicit(&pool->pending, job.workers - 1, memory_order_relaxed);
+    for (uint32_t i = 1; i < job.workers; i++) {
         Worker *worker = &pool->workers[i];
         unsigned serial = atomic_load_explicit(&worker->serial, memory_order_relaxed);
         atomic_store(&worker->serial, serial + 1);
@@ -140,8 +188,8 @@ static void *work(void *argument) {
     float_write(FLOAT_DEFAULT);
     for (unsigned serial = 0;; serial++) {
         wait_announcement(worker, serial);
-        if (!pool->job) return NULL;
-        run_share(pool->job, worker->index, pool->job->parts);
+        if (!pool->job.count) return NULL;
+        run_job(pool, &pool->job, worker->index);
         finish(pool);
     }
 }
@@ -184,6 +232,7 @@ Pool *pool_create(uint32_t threads) {
     }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->finished, NULL);
+    pthread_cond_init(&pool->passed, NULL);
     start_threads(pool, threads);
     return pool;
 }
@@ -192,25 +241,32 @@ uint32_t pool_threads(const Pool *pool) {
     return pool->threads;
 }
 
-void pool_run(Pool *pool, const Launch *launch) {
+void pool_run(Pool *pool, const Launch *launches, size_t count) {
     FloatControl before = float_read();
     float_write(FLOAT_DEFAULT);
-    if (launch->parts <= 1) {
-        launch->kernel.cpu(launch->arguments, 0, launch->items, 0, 1);
-    } else {
-        announce(pool, launch, launch->parts);
-        run_share(launch, 0, launch->parts);
+    size_t first = 0, last = count; /* what needs more than the caller */
+    while (first < count && launches[first].parts <= 1) first++;
+    while (last > first && launches[last - 1].parts <= 1) last--;
+    for (size_t i = 0; i < first; i++) run_share(&launches[i], 0, 1);
+    if (first < last) {
+        Job job = {.launches = launches + first, .count = last - first};
+        for (size_t i = first; i < last; i++)
+            if (launches[i].parts > job.workers) job.workers = launches[i].parts;
+        announce(pool, job);
+        run_job(pool, &job, 0);
         wait_finished(pool);
     }
+    for (size_t i = last; i < count; i++) run_share(&launches[i], 0, 1);
     float_write(before);
 }
 
 void pool_destroy(Pool *pool) {
-    announce(pool, NULL, pool->threads);
+    announce(pool, (Job){.workers = pool->threads});
     for (uint32_t i = 1; i < pool->threads; i++) {
         pthread_join(pool->workers[i].thread, NULL);
         close_worker(&pool->workers[i]);
     }
+    pthread_cond_destroy(&pool->passed);
     pthread_cond_destroy(&pool->finished);
     pthread_mutex_destroy(&pool->lock);
     free(pool->workers);

@@ -58,6 +58,7 @@ typedef struct Launch {
     uint64_t items;
     uint32_t parts; /* what Driver.geometry gave: workers or blocks */
     uint32_t threads;
+    bool together; /* the blocks wait for each other */
 } Launch;
 
 /* The driver table. A function that can fail says why in device->error. Copies, clears and launches
@@ -95,8 +96,12 @@ struct Driver {
     ls_status (*load)(Device *device, const ls_image *image, const ls_image_variant *variant,
                       const void *code, size_t size, Kernel *kernels, void **module);
     void (*unload)(Device *device, void *module);
-    uint32_t (*geometry)(const Device *device, const ls_image_kernel *kernel, uint64_t items);
-    ls_status (*launch)(Device *device, const Launch *launch);
+    /* How many workers or blocks a launch of the kernel, which is loaded, has. */
+    ls_status (*geometry)(Device *device, const ls_image_kernel *kernel, Kernel code,
+                          uint64_t items, uint32_t *parts);
+    /* Whether blocks of a launch can wait for each other. */
+    bool (*cooperates)(const Device *device);
+    ls_status (*launch)(Device *device, const Launch *launches, size_t count); /* in order */
     ls_status (*event_create)(Device *device, void **event);
     ls_status (*event_record)(Device *device, void *event);
     ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);
@@ -121,8 +126,8 @@ ls_status device_open(const char *text, void *stream, Error *error, Device **dev
 typedef struct Pool Pool;
 Pool *pool_create(uint32_t threads); /* counts the caller; NULL: out of memory */
 uint32_t pool_threads(const Pool *pool);
-void pool_run(Pool *pool,
-              const Launch *launch); /* launch->parts workers; returns when all are done */
+/* Each with its `parts` workers, one after the other; returns when all are done. */
+void pool_run(Pool *pool, const Launch *launches, size_t count);
 void pool_destroy(Pool *pool);
 
 /* memory.c: device memory with its size on record. */
@@ -236,6 +241,7 @@ struct ls_step {
     bool planned;        /* temporaries and launches too: only pointers may differ */
     uint32_t tabled_variant, planned_variant;
     uint32_t chosen; /* the variant in use */
+    bool one_block;  /* its cooperative kernels run in one block each */
     uint32_t launch_count;
     Launch *launches;
     Binding *bindings;

@@ -354,9 +354,8 @@ ls_status ls_step_launch(ls_step *step) {
     if (!step->ready) status = step_prepare(step, "ls_step_launch");
     if (status == LS_OK && context->capture) status = graph_add_step(context->capture, step);
     if (context->capture) step->entries.captured = step->pointers.captured = true;
-    for (uint32_t i = 0; i < step->launch_count && status == LS_OK; i++)
-        status = context->driver->launch(context->device, &step->launches[i]);
-    return status;
+    if (status != LS_OK) return status;
+    return context->driver->launch(context->device, step->launches, step->launch_count);
 }
 
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {

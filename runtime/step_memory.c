@@ -165,6 +165,14 @@ static bool list_bytes(const ls_step *step, const ls_image_extent *extent, uint6
     return true;
 }
 
+/* Blocks or workers of the largest launch. */
+static uint64_t most_parts(const ls_step *step) {
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < step->launch_count; i++)
+        if (step->launches[i].parts > most) most = step->launches[i].parts;
+    return most;
+}
+
 ls_status step_allocate_temporaries(ls_step *step, const char *call) {
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     for (uint32_t i = 0; i < variant->temporary_count; i++) {
@@ -173,7 +181,9 @@ ls_status step_allocate_temporaries(ls_step *step, const char *call) {
         uint64_t bytes;
         bool fits = row->pointers ? list_bytes(step, &row->bytes, &bytes)
                                   : extent_value(step, &row->bytes, &bytes);
-        if (!fits || !round_up(&bytes, MEMORY_STEP)) return step_too_large(step, call, row->name);
+        fits = fits && round_up(&bytes, MEMORY_STEP);
+        if (fits && row->per_block) fits = !__builtin_mul_overflow(bytes, most_parts(step), &bytes);
+        if (!fits) return step_too_large(step, call, row->name);
         if (bytes == 0) bytes = MEMORY_STEP;
         ls_status status = step_ensure(step, call, &temporary->data, &temporary->bytes, bytes);
         if (status == LS_OK && row->zeroed)

@@ -50,21 +50,41 @@ static uint64_t variant_work(const ls_step *step, const ls_image_variant *varian
     return work;
 }
 
+static bool is_cooperative(const ls_image_variant *variant) {
+    for (uint32_t i = 0; i < variant->kernel_count; i++)
+        if (variant->kernels[i].cooperative) return true;
+    return false;
+}
+
 static ls_status choose_variant(ls_step *step, const char *call) {
     const ls_image *image = step->image;
-    const char *strided = NULL;
+    const char *strided = NULL, *alone = NULL;
     for (uint32_t i = 0; i < image->parameter_count && !strided; i++)
         if (!step->bindings[i].dense) strided = image->parameters[i].name;
     for (uint32_t i = 0; i < image->variant_count; i++) {
         const ls_image_variant *variant = &image->variants[i];
         if (variant->layout == LS_LAYOUT_DENSE && strided) continue;
-        if (variant_work(step, variant) > variant->work_limit) continue;
+        const uint64_t work = variant_work(step, variant);
+        const bool one_block = work <= variant->one_block_limit;
+        if (work > variant->work_limit) continue;
+        if (is_cooperative(variant) && !one_block &&
+            !step->context->driver->cooperates(step->context->device)) {
+            alone = variant->name;
+            continue;
+        }
         if (strided && i != step->chosen)
             log_write(LOG_INFO,
                       "step `%s`: `%s` is not contiguous on a 16-byte boundary, so the kernels for "
                       "contiguous arrays are not used",
                       image->step, strided);
+        if (alone && i != step->chosen)
+            log_write(LOG_INFO,
+                      "step `%s`: %s cannot launch kernels whose blocks wait for each other, so "
+                      "`%s` is not used",
+                      image->step, step->context->device->name, alone);
         step->chosen = i;
+        if (step->one_block != one_block) step->planned = false;
+        step->one_block = one_block;
         return LS_OK;
     }
     if (strided)
@@ -167,28 +187,47 @@ static size_t write_arguments(ls_step *step) {
     return (size_t)(word - step->arguments);
 }
 
-static ls_status write_launches(ls_step *step, const char *call) {
+/* Of a cooperative kernel the most that one of its phases has; in one block the grid is for one. */
+static bool count_items(const ls_step *step, const ls_image_kernel *kernel, uint64_t *items) {
+    uint64_t own;
+    if (!extent_value(step, &kernel->items, items)) return false;
+    for (uint32_t i = 0; i < kernel->phase_count; i++) {
+        if (!extent_value(step, &kernel->phases[i], &own)) return false;
+        if (own > *items) *items = own;
+    }
+    if (kernel->cooperative && step->one_block && *items > 1) *items = 1;
+    return true;
+}
+
+static ls_status plan_launches(ls_step *step, const char *call) {
+    const Driver *driver = step->context->driver;
     const ls_image_variant *variant = &step->image->variants[step->chosen];
-    size_t words = write_arguments(step);
-    if (step->planned) return LS_OK;
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         const ls_image_kernel *kernel = &variant->kernels[i];
+        const Kernel code = step->variants[step->chosen].kernels[i];
         uint64_t items;
-        if (!extent_value(step, &kernel->items, &items))
-            return step_too_large(step, call, kernel->name);
+        uint32_t parts;
+        if (!count_items(step, kernel, &items)) return step_too_large(step, call, kernel->name);
+        ls_status status = driver->geometry(step->context->device, kernel, code, items, &parts);
+        if (status != LS_OK) return status;
         step->launches[i] = (Launch){
             .step = step->image->step,
             .name = kernel->name,
-            .kernel = step->variants[step->chosen].kernels[i],
+            .kernel = code,
             .arguments = step->arguments,
-            .argument_count = words,
             .items = items,
-            .parts = step->context->driver->geometry(step->context->device, kernel, items),
+            .parts = parts,
             .threads = kernel->threads,
+            .together = kernel->cooperative && parts > 1,
         };
     }
     step->launch_count = variant->kernel_count;
     return LS_OK;
+}
+
+static void write_launches(ls_step *step) {
+    size_t words = write_arguments(step);
+    for (uint32_t i = 0; i < step->launch_count; i++) step->launches[i].argument_count = words;
 }
 
 /* What a launch will be, in a line for the step and one for each kernel. */
@@ -235,9 +274,10 @@ ls_status step_prepare(ls_step *step, const char *call) {
     if (status == LS_OK) status = choose_variant(step, call);
     if (status == LS_OK) status = load_variant(step, call);
     if (step->planned_variant != step->chosen) step->planned = false;
+    if (status == LS_OK && !step->planned) status = plan_launches(step, call);
     if (status == LS_OK && !step->planned) status = step_allocate_temporaries(step, call);
     if (status == LS_OK) status = step_upload(step, call);
-    if (status == LS_OK) status = write_launches(step, call);
+    if (status == LS_OK) write_launches(step);
     step->ready = step->planned = status == LS_OK;
     step->planned_variant = step->chosen;
     if (step->ready) log_launches(step);

@@ -173,4 +173,27 @@ LS_FN u64 ls_atomic_add_u64(u64 *counter, u64 value) {
     return __hip_atomic_fetch_add(counter, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
+/* What such a counter holds now, whoever wrote it; and a moment's rest between two looks. */
+LS_FN u32 ls_atomic_read_u32(const u32 *counter) {
+    return __hip_atomic_load(counter, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+LS_FN void ls_pause(void) {
+    __builtin_amdgcn_s_sleep(1);
+}
+
+/* Waits until the blocks of a cooperative launch have all come here, memory ordered among them. The
+ * state, 0 at first, needs no reset: what they add in all is 2^31, so that its top bit changes when
+ * the last one has added. */
+LS_FN void ls_wait_for_blocks(u32 *state) {
+    ls_barrier();
+    if (ls_thread() == 0 && ls_blocks() > 1) {
+        ls_fence();
+        const u32 before =
+            ls_atomic_add_u32(state, ls_block() == 0 ? 0x80000000u - (ls_blocks() - 1) : 1);
+        while (!((ls_atomic_read_u32(state) ^ before) & 0x80000000u)) ls_pause();
+        ls_fence();
+    }
+    ls_barrier();
+}
+
 #endif

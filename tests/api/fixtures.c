@@ -67,11 +67,11 @@ static const ls_image_parameter descend_parameters[] = {
     {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5, 0},   {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6, 0},
 };
 static const ls_image_kernel descend_kernels[] = {
-    {"descend", {1, 1, {{3, 0, 1}}, 0}, 256, 128, 4, 0, 1},
-    {"descend_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1},
+    {"descend", {1, 1, {{3, 0, 1}}, 0}, 256, 128, 4, 0, 1, 0, 0, NULL},
+    {"descend_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL},
 };
 static const ls_image_temporary descend_temporaries[] = {
-    {"parts", {1024, 0, {{0, 0, 0}}, 0}, 1, 0}};
+    {"parts", {1024, 0, {{0, 0, 0}}, 0}, 1, 0, 0}};
 static const Function descend_dense_functions[] = {descend_dense, descend_finish};
 static const Function descend_strided_functions[] = {descend_strided, descend_finish};
 static const ls_image_variant descend_variants[] = {
@@ -123,7 +123,8 @@ static const ls_image_parameter fixed_parameters[] = {
     {"size", LS_OUT, LS_U64, 0, NULL, 0, 0, 3, 0},
 };
 static const ls_image_extent fixed_work[] = {{1, 1, {{2, 0, 1}}, 0}};
-static const ls_image_kernel fixed_kernels[] = {{"fixed", {1, 1, {{2, 0, 1}}, 0}, 1, 1, 1, 1, 1}};
+static const ls_image_kernel fixed_kernels[] = {
+    {"fixed", {1, 1, {{2, 0, 1}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL}};
 static const Function fixed_small_functions[] = {fixed_small},
                       fixed_large_functions[] = {fixed_large};
 static const ls_image_variant fixed_variants[] = {
@@ -200,12 +201,12 @@ static const ls_image_parameter lists_parameters[] = {
 #define TILES(scale) \
     { scale, 1, {{2, 0, LIST_TILE}}, 1 /* t */ }
 static const ls_image_kernel lists_kernels[] = {
-    {"lists", TILES(1), 1, 128, 4, 0, LIST_TILE},
-    {"lists_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1},
+    {"lists", TILES(1), 1, 128, 4, 0, LIST_TILE, 0, 0, NULL},
+    {"lists_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL},
 };
 static const ls_image_temporary lists_temporaries[] = {
-    {"change", {4, 1, {{2, 0, 1}}, 1}, 0, 1},
-    {"parts", TILES(8), 0, 0},
+    {"change", {4, 1, {{2, 0, 1}}, 1}, 0, 1, 0},
+    {"parts", TILES(8), 0, 0, 0},
 };
 static const ls_image_table lists_tables[] = {{TILES(1)}};
 static const Function lists_functions[] = {lists_run, lists_finish};
@@ -266,7 +267,8 @@ static void shapes_run(const void *arguments, uint64_t first, uint64_t last, uin
     memcpy(shapes_words, arguments, (ROWS_OF(shapes_axes) + ROWS_OF(shapes_parameters) + 2) * 8);
 }
 static const Function shapes_functions[] = {shapes_run};
-static const ls_image_kernel shapes_kernel[] = {{"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1}};
+static const ls_image_kernel shapes_kernel[] = {
+    {"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL}};
 static const ls_image_variant shapes_variants[] = {{.name = "only",
                                                     .layout = LS_LAYOUT_DENSE,
                                                     .work_limit = UINT64_MAX,
@@ -298,7 +300,8 @@ static const ls_image_parameter cells_parameters[] = {
     {"e", LS_IN, LS_U64, 0, NULL, 0, 0, 5, 0},  {"f", LS_IN, LS_U32, 0, NULL, 0, 0, 6, 0},
     {"g", LS_IN, LS_BOOL, 0, NULL, 0, 0, 7, 0}, {"h", LS_INOUT, LS_I32, 0, NULL, 0, 0, 8, 0},
 };
-static const ls_image_kernel one_kernel[] = {{"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1}};
+static const ls_image_kernel one_kernel[] = {
+    {"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL}};
 static const Function cells_functions[] = {cells_run};
 static const ls_image_variant cells_variants[] = {
     {.name = "one block",

@@ -21,6 +21,8 @@ _Static_assert(CUDA_ATTRIBUTE_MULTIPROCESSORS == CU_DEVICE_ATTRIBUTE_MULTIPROCES
 _Static_assert(CUDA_ATTRIBUTE_MAJOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, "attribute");
 _Static_assert(CUDA_ATTRIBUTE_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "attribute");
 
+_Static_assert(CUDA_ATTRIBUTE_COOPERATIVE == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, "attribute");
+
 /* Newer headers rename this one; libcuda keeps the older form, which every driver has. */
 #undef cuEventElapsedTime
 CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);

@@ -19,11 +19,21 @@ _Static_assert(GPU_NO_DEVICE == hipErrorNoDevice, "no device");
 _Static_assert(GPU_INVALID_DEVICE == hipErrorInvalidDevice, "invalid device");
 _Static_assert(GPU_CAPTURE_RELAXED == hipStreamCaptureModeRelaxed, "relaxed capture");
 _Static_assert(HIP_ATTRIBUTE_MULTIPROCESSORS == hipDeviceAttributeMultiprocessorCount, "attribute");
+_Static_assert(HIP_ATTRIBUTE_COOPERATIVE == hipDeviceAttributeCooperativeLaunch, "attribute");
 _Static_assert(HIP_PROPERTIES_BYTES >= sizeof(hipDeviceProp_t), "room for the properties");
 #if HIP_VERSION_MAJOR >= 6
 _Static_assert(HIP_6_ARCHITECTURE_AT == offsetof(hipDeviceProp_t, gcnArchName), "architecture");
 #else
 _Static_assert(HIP_ARCHITECTURE_AT == offsetof(hipDeviceProp_t, gcnArchName), "architecture");
+#endif
+
+/* As HIP 6 declares it; older libraries lack it, and then it is not called. */
+#if HIP_VERSION_MAJOR < 6
+hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned int grid_x,
+                                            unsigned int grid_y, unsigned int grid_z,
+                                            unsigned int block_x, unsigned int block_y,
+                                            unsigned int block_z, unsigned int shared_bytes,
+                                            hipStream_t stream, void **parameters);
 #endif
 
 #define BOTH(result, verb, cuda, hip, parameters, arguments) \

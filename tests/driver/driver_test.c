@@ -11,30 +11,48 @@
 
 static StandIn *control;
 
-/* step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool): two kernels, one temporary. */
+/* step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool): two kernels, one temporary. The
+ * blocks of the first kernel wait for each other, where the device can do that. */
 static const uint8_t axes[] = {0};
 static const ls_image_axis axis[] = {{.name = "n", .fixed = -1}};
 static const ls_image_parameter parameters[] = {{"p", LS_INOUT, LS_F32, 1, axes, 0, 0, 1, 0},
                                                 {"count", LS_INOUT, LS_I64, 0, NULL, 1, 5, 2, 0},
                                                 {"flag", LS_IN, LS_BOOL, 0, NULL, 0, 0, 3, 0}};
 static const ls_image_kernel kernels[] = {
-    {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1},
-    {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1},
+    {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1, 1, 0, NULL},
+    {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL},
 };
-static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}, 0}, 1, 0}};
+static const ls_image_kernel lone_kernels[] = {
+    {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1, 0, 0, NULL},
+    {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL},
+};
+static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}, 0}, 1, 0, 1}};
+static const ls_image_extent work[] = {{1, 1, {{1, 0, 1}}, 0}};
 static const char code[] = "stand-in code";
 static const ls_image_variant variants[] = {
     {.name = "tiles",
      .layout = LS_LAYOUT_DENSE,
+     .work_count = 1,
+     .work = work,
      .work_limit = UINT64_MAX,
+     .one_block_limit = 2000,
      .temporary_count = 1,
      .temporaries = temporaries,
      .kernel_count = 2,
      .kernels = kernels,
      .code = code,
      .code_size = sizeof code},
+    {.name = "tiles, no waiting",
+     .layout = LS_LAYOUT_DENSE,
+     .work_limit = UINT64_MAX,
+     .temporary_count = 1,
+     .temporaries = temporaries,
+     .kernel_count = 2,
+     .kernels = lone_kernels,
+     .code = code,
+     .code_size = sizeof code},
 };
-static const ls_image image = IMAGE("drive", TARGET, axis, 1, parameters, variants, 1);
+static const ls_image image = IMAGE("drive", TARGET, axis, 1, parameters, variants, 2);
 static const ls_image *const images[] = {&image};
 
 /* The lists of the fixtures, in code for this device. */
@@ -54,6 +72,7 @@ static void make_list_image(void) {
 }
 
 static unsigned grids[2], blocks[2];
+static _Alignas(64) float memory_of_p[20500];
 
 /* The stand-in's device memory is the host's, so a hook can be the kernel. */
 static void hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
@@ -95,7 +114,12 @@ static GpuCurrent current(void) {
 }
 
 static void reset(void) {
-    *control = (StandIn){.version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .hook = hook};
+    *control = (StandIn){.version = 1 << 30,
+                         .devices = 2,
+                         .memory = SIZE_MAX,
+                         .cooperative = 1,
+                         .together = 3,
+                         .hook = hook};
     setenv(VARIABLE, STAND_IN_PATH, 1);
 }
 
@@ -187,6 +211,7 @@ static void whole_path(void **state) {
     assert_string_equal(ls_context_describe(s.context),
                         "Stand-in 1, " TARGET ", 10 multiprocessors");
     assert_int_equal(control->launches, 6);
+    assert_int_equal(control->launches_together, 3); /* every other one */
     assert_int_equal(control->graph_launches, 2);
     assert_int_equal(control->capture_mode, GPU_CAPTURE_RELAXED);
     assert_int_equal(grids[0], 20); /* 21 blocks of work on 2 x 10 multiprocessors */
@@ -199,6 +224,42 @@ static void whole_path(void **state) {
     close_session(&s);
     assert_nothing_left();
     assert_int_equal(control->strays, 0);
+}
+
+static void expect_grid(int64_t length, const char *variant, unsigned grid, long together) {
+    Session s = {0};
+    ls_step_statistics statistics;
+    const ls_tensor tensor = tensor_of(memory_of_p, LS_F32, 1, &length);
+    control->launches_together = 0;
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &s.context));
+    EXPECT_OK(s.context,
+              ls_program_from_images(s.context, images, 1, NULL, NULL, NULL, &s.program));
+    EXPECT_OK(s.context, ls_step_create(s.program, "drive", &s.step));
+    EXPECT_OK(s.context, ls_step_bind(s.step, "p", &tensor));
+    EXPECT_OK(s.context, ls_step_set_number(s.step, "flag", 1));
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    EXPECT_OK(s.context, ls_step_stats(s.step, &statistics));
+    assert_string_equal(statistics.variant, variant);
+    assert_int_equal(grids[0], grid);
+    assert_int_equal(control->launches_together, together);
+    assert_int_equal(statistics.temporary_bytes, 256 * grid); /* for each block */
+    close_session(&s);
+    assert_nothing_left();
+}
+
+/* Blocks that wait for each other are on the device at once; one block waits for nobody, and where
+ * a device or a driver cannot do it another variant is taken. */
+static void blocks_that_wait(void **state) {
+    (void)state;
+    reset();
+    expect_grid(20500, "tiles", 20, 1);
+    control->together = 1;
+    expect_grid(20500, "tiles", 10, 1);
+    expect_grid(2000, "tiles", 1, 0);
+    expect_grid(2001, "tiles", 3, 1);
+    control->cooperative = 0;
+    expect_grid(20500, "tiles, no waiting", 20, 0);
+    expect_grid(2000, "tiles", 1, 0);
 }
 
 /* Every call of gpu.def that this vendor has is made by the paths tested here. */
@@ -504,6 +565,7 @@ static void wrong_code(void **state) {
     const ls_image *list[] = {&bad_image};
     bad.code = "garbage";
     bad_image.variants = &bad;
+    bad_image.variant_count = 1;
     EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
     EXPECT_OK(context, ls_program_from_images(context, list, 1, NULL, NULL, NULL, &program));
     EXPECT_OK(context, ls_step_create(program, "drive", &step));
@@ -533,6 +595,7 @@ static int open_control(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_path),
+        cmocka_unit_test(blocks_that_wait),
         cmocka_unit_test(every_call_is_used),
         cmocka_unit_test(every_call_fails_once),
         cmocka_unit_test(lists),

@@ -10,7 +10,8 @@ enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HAND
 enum { DEVICES_MOST = 8, KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 64 };
 
 StandInFunction stand_in;
-static StandIn state = {.version = 1 << 30, .devices = 2, .memory = SIZE_MAX};
+static StandIn state = {
+    .version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .cooperative = 1, .together = 3};
 StandIn *stand_in(void) {
     return &state;
 }
@@ -38,6 +39,7 @@ typedef struct Object {
         char name[KERNEL_NAME];
         uint64_t words[WORDS_MOST];
         unsigned grid, block;
+        bool together;
     } * launched;
     size_t launched_count;
 } Object;
@@ -98,13 +100,13 @@ static UNUSED int do_device_name(char *name, int size, int device) {
 
 static UNUSED int do_device_attribute(int *value, int attribute, int device) {
     (void)device;
-    static const struct {
+    const struct {
         int attribute, value;
     } rows[] = {
 #ifdef STAND_IN_CUDA
-        {16, 10}, {75, 9}, {76, 0}
+        {16, 10}, {75, 9}, {76, 0}, {95, state.cooperative}
 #else
-        {63, 10}
+        {63, 10}, {10, state.cooperative}
 #endif
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -254,17 +256,18 @@ static UNUSED int do_module_function(void **function, void *module, const char *
 
 static void run(const struct Launched *launched) {
     state.launches++;
+    state.launches_together += launched->together;
     if (state.hook) state.hook(launched->name, launched->words, launched->grid, launched->block);
 }
 
-static UNUSED int do_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                            unsigned block_x, unsigned block_y, unsigned block_z,
-                            unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                 void *stream, void **parameters, void **extra, bool together) {
     if (!usable(stream) || !is(function, 'f')) return INVALID_HANDLE;
     if (grid_x < 1 || grid_y != 1 || grid_z != 1 || block_x < 1 || block_y != 1 || block_z != 1 ||
         shared_bytes || !parameters || extra)
         return INVALID_VALUE;
-    struct Launched launched = {.grid = grid_x, .block = block_x};
+    struct Launched launched = {.grid = grid_x, .block = block_x, .together = together};
     memcpy(launched.name, ((Object *)function)->name, sizeof launched.name);
     /* A driver knows the size from the code, this one how many words the tests' kernels have. */
     size_t words = strncmp(launched.name, "lists", 5) == 0 ? 12 : 5;
@@ -277,6 +280,29 @@ static UNUSED int do_launch(void *function, unsigned grid_x, unsigned grid_y, un
     if (!queue->launched) queue->launched = calloc(RECORDED_MOST, sizeof launched);
     if (!queue->launched || queue->launched_count == RECORDED_MOST) return OUT_OF_MEMORY;
     queue->launched[queue->launched_count++] = launched;
+    return 0;
+}
+
+static UNUSED int do_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+    return start(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                 parameters, extra, false);
+}
+
+static UNUSED int do_launch_together(void *function, unsigned grid_x, unsigned grid_y,
+                                     unsigned grid_z, unsigned block_x, unsigned block_y,
+                                     unsigned block_z, unsigned shared_bytes, void *stream,
+                                     void **parameters) {
+    if (!state.cooperative || (long)grid_x > 10L * state.together) return INVALID_VALUE;
+    return start(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                 parameters, NULL, true);
+}
+
+static UNUSED int do_blocks_together(int *blocks, void *function, int threads,
+                                     size_t shared_bytes) {
+    if (!is_current() || !is(function, 'f') || threads < 1 || shared_bytes) return INVALID_VALUE;
+    *blocks = state.together;
     return 0;
 }
 

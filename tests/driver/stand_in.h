@@ -19,7 +19,8 @@ typedef struct StandIn {
     long fail_at;  /* the call, counted from 1, that fails; 0: none */
     int fail_with; /* the error it gives */
     int version, devices;
-    size_t memory; /* bytes that can be allocated in all */
+    size_t memory;             /* bytes that can be allocated in all */
+    int cooperative, together; /* whether blocks can wait, and how many a multiprocessor holds */
     void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
     /* What it saw. */
     long calls;
@@ -28,7 +29,7 @@ typedef struct StandIn {
     unsigned char called[VERB_COUNT];
     long contexts, streams, allocations, modules, events, recordings, graphs; /* alive */
     long strays; /* things given up while their device was not current */
-    long launches, graph_launches, copies_in;
+    long launches, launches_together, graph_launches, copies_in;
     int capture_mode;
     unsigned stream_flags;
 } StandIn;

@@ -3,13 +3,23 @@
  * headers. */
 #include "machine.h"
 
-/* Shared memory is static: one block runs at a time. Its section, whose ends the linker names, is
- * never empty. */
+/* Shared memory is static: launch.c puts a block's own there before its turn. Its section, whose
+ * ends the linker names, is never empty. */
 extern "C" {
 extern unsigned char __start_simt_shared[], __stop_simt_shared[];
 __attribute__((section("simt_shared"), used)) unsigned char simt_shared_start[16];
-SimtMachine simt_machine = {
-    {}, {}, {}, {}, 0, nullptr, nullptr, nullptr, nullptr, __start_simt_shared, __stop_simt_shared};
+SimtMachine simt_machine = {{},
+                            {},
+                            {},
+                            {},
+                            0,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            __start_simt_shared,
+                            __stop_simt_shared};
 }
 
 #define __device__
@@ -33,6 +43,9 @@ SIMT_WAIT void simt_barrier() {
 }
 SIMT_WAIT void simt_group_sync() {
     simt_machine.group_sync(SIMT_PLACE);
+}
+SIMT_WAIT void simt_pause() {
+    simt_machine.pause(SIMT_PLACE);
 }
 SIMT_WAIT unsigned long long simt_exchange(unsigned long long value, unsigned lane) {
     return simt_machine.exchange(value, lane, SIMT_PLACE);
@@ -94,6 +107,7 @@ template <class T> static T __shfl_xor_sync(unsigned members, T value, int mask)
 #define __syncthreads() simt_barrier()
 #define __syncwarp() simt_group_sync()
 static inline void __threadfence() {}
+#define __nanosleep(time) simt_pause()
 static inline unsigned atomicAdd(unsigned *counter, unsigned value) {
     unsigned before = *counter;
     *counter = before + value;
@@ -114,6 +128,7 @@ static inline unsigned long long atomicAdd(unsigned long long *counter, unsigned
 #define __builtin_amdgcn_fence(order, scope)
 #define __builtin_amdgcn_s_barrier() simt_barrier()
 #define __builtin_amdgcn_wave_barrier() simt_group_sync()
+#define __builtin_amdgcn_s_sleep(time) simt_pause()
 
 /* Reads the register of another lane of the wave; the address counts bytes, modulo the wave. Lanes
  * meet in groups of 32, since the two of a wave64 may be at different places, so no other may be
@@ -128,6 +143,7 @@ static inline int __builtin_simt_ds_bpermute(int address, int value) {
 
 #undef __HIP_MEMORY_SCOPE_AGENT
 #define __HIP_MEMORY_SCOPE_AGENT 0
+#define __hip_atomic_load(counter, order, scope) (*(const volatile unsigned *)(counter))
 #define __hip_atomic_fetch_add(counter, value, order, scope) simt_atomic_add(counter, value)
 template <class T> static T simt_atomic_add(T *counter, T value) {
     T before = *counter;
@@ -138,11 +154,9 @@ template <class T> static T simt_atomic_add(T *counter, T value) {
 #endif
 
 /* For what compile.c writes behind the text: the size of a kernel's argument, and its call. */
-template <class Arguments>
-constexpr unsigned long simt_size(void (*)(Arguments)) {
+template <class Arguments> constexpr unsigned long simt_size(void (*)(Arguments)) {
     return sizeof(Arguments);
 }
-template <class Arguments>
-static void simt_call(void (*kernel)(Arguments), const void *words) {
+template <class Arguments> static void simt_call(void (*kernel)(Arguments), const void *words) {
     kernel(*static_cast<const Arguments *>(words));
 }

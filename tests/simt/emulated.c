@@ -26,7 +26,9 @@ enum {
     LAUNCH_FAILED = 719,
     NAME_SIZE = 128,
     KERNELS_MOST = 64,
-    MULTIPROCESSORS = 3
+    TOO_MANY_BLOCKS = 720,
+    MULTIPROCESSORS = 3,
+    TOGETHER = 1 /* blocks that a multiprocessor holds */
 };
 
 static char message[4096] = "EMULATED_ERROR";
@@ -185,7 +187,7 @@ static UNUSED int do_device_attribute(int *value, int attribute, int device) {
     (void)device;
     *value = attribute == CUDA_ATTRIBUTE_MAJOR   ? 9
              : attribute == CUDA_ATTRIBUTE_MINOR ? 0
-                                                 : MULTIPROCESSORS;
+                                                 : MULTIPROCESSORS; /* other ones: yes */
     return 0;
 }
 static UNUSED int do_device_properties(void *properties, int device) {
@@ -241,6 +243,7 @@ typedef struct Work {
     WorkKind kind;
     Function *function;
     unsigned blocks, threads;
+    bool cooperative;
     void *arguments; /* our copy */
     unsigned char *to;
     const void *from;
@@ -282,9 +285,13 @@ static int do_work(const Work *work) {
             memcpy(work->to + i, &work->value, work->unit);
         return 0;
     }
-    SimtLaunch launch = {
-        work->function->name, work->arguments, work->blocks,
-        work->threads,        wave(),          ++turns + (seed ? strtoull(seed, NULL, 10) : 0)};
+    const SimtLaunch launch = {.kernel = work->function->name,
+                               .arguments = work->arguments,
+                               .blocks = work->blocks,
+                               .threads = work->threads,
+                               .wave = wave(),
+                               .seed = ++turns + (seed ? strtoull(seed, NULL, 10) : 0),
+                               .cooperative = work->cooperative};
     watch_accesses();
     running_kernel = work->function->name;
     if (simt_launch(work->function->compiled, &launch, message, sizeof message)) return 0;
@@ -483,6 +490,27 @@ static UNUSED int do_launch(void *function, unsigned grid_x, unsigned grid_y, un
                                  .blocks = grid_x,
                                  .threads = block_x,
                                  .arguments = parameters[0]});
+}
+
+static UNUSED int do_launch_together(void *function, unsigned grid_x, unsigned grid_y,
+                                     unsigned grid_z, unsigned block_x, unsigned block_y,
+                                     unsigned block_z, unsigned shared_bytes, void *stream,
+                                     void **parameters) {
+    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || shared_bytes)
+        return fail(INVALID_VALUE, "only one-dimensional launches are emulated");
+    if (grid_x > TOGETHER * MULTIPROCESSORS)
+        return fail(TOO_MANY_BLOCKS, "more blocks than the device holds at once");
+    return submit(stream, (Work){.kind = WORK_LAUNCH,
+                                 .function = function,
+                                 .blocks = grid_x,
+                                 .threads = block_x,
+                                 .cooperative = true,
+                                 .arguments = parameters[0]});
+}
+static UNUSED int do_blocks_together(int *blocks, void *function, int threads,
+                                     size_t shared_bytes) {
+    (void)function, (void)threads, (void)shared_bytes;
+    return *blocks = TOGETHER, 0;
 }
 
 /* ---- events and graphs ---- */

@@ -1,9 +1,11 @@
 /* launch.c: the scheduler of the emulator.
  *
- * Blocks run one after another, in random order. In a block a random group of 32 lanes that can go
- * on gets a turn: each of its lanes, in random order, runs until it waits. Lanes that wait for
- * their group go on when all 32 wait at the same place; threads that wait for the block, when all
- * of it does. */
+ * Blocks run one after another, in random order; of a cooperative launch a random one gets the next
+ * turn. In a block a random group of 32 lanes that can go on gets a turn: each of its lanes, in
+ * random order, runs until it waits. Lanes that wait for their group go on when all 32 wait at the
+ * same place; threads that wait for the block, when all of it does. A lane that pauses goes on at
+ * its next turn: it looks for what another thread will write, and when for long nobody has done
+ * anything but pause, that will never come. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +14,23 @@
 #include "fiber.h"
 #include "simt_parts.h"
 
-enum { LANES = 32 };
+enum { LANES = 32, THREADS_MOST = 1024, PAUSES_MOST = 200 };
 
-typedef enum State { READY, AT_BARRIER, AT_GROUP, AT_EXCHANGE, RETURNED, STATE_COUNT } State;
-static const char *const state_words[STATE_COUNT] = {"can go on", "waits for the block",
+typedef enum State {
+    READY,
+    PAUSED,
+    AT_BARRIER,
+    AT_GROUP,
+    AT_EXCHANGE,
+    RETURNED,
+    STATE_COUNT
+} State;
+static const char *const state_words[STATE_COUNT] = {"can go on",
+                                                     "pauses",
+                                                     "waits for the block",
                                                      "waits for its group",
-                                                     "exchanges with its group", "has returned"};
+                                                     "exchanges with its group",
+                                                     "has returned"};
 
 typedef struct Thread {
     State state;
@@ -26,13 +39,25 @@ typedef struct Thread {
     unsigned long long shown; /* what it left at the last one that all reached */
 } Thread;
 
+typedef struct Block {
+    uint32_t number, first_fiber;
+    Thread *threads;
+    unsigned char *shared; /* its shared memory while it is not the block whose turn it is */
+    uint32_t open[THREADS_MOST / LANES], open_count; /* groups that can go on */
+} Block;
+
 typedef struct Run {
     const SimtLaunch *launch;
     SimtMachine *machine;
     SimtEntry entry;
     Fibers *fibers;
-    Thread *threads;
+    Thread *all_threads; /* of all blocks there are */
+    unsigned char *all_shared;
+    Block *blocks;
+    Thread *threads; /* those of the block whose turn it is */
+    Block *block;
     uint32_t running; /* thread whose turn it is */
+    uint64_t pauses;  /* turns in a row that were nothing but looks */
     uint64_t random;
     bool failed;
     char *message;
@@ -85,6 +110,9 @@ static void wait_barrier(const void *place) {
 static void wait_group(const void *place) {
     wait_in(AT_GROUP, place);
 }
+static void pause_here(const void *place) {
+    wait_in(PAUSED, place);
+}
 static void stop(const char *why) {
     Run *run = current;
     fail(run, "thread %u: %s", run->running, why);
@@ -129,6 +157,8 @@ static void report_strangers(Run *run, uint32_t a, uint32_t b) {
 /* All lanes of a group have had their turn. True when they can go on. */
 static bool group_meets(Run *run, uint32_t first, uint32_t last) {
     State state = run->threads[first].state;
+    for (uint32_t i = first; i < last; i++)
+        if (run->threads[i].state == PAUSED) return true;
     uint32_t other = stranger(run, first, last);
     if (other < last) {
         report_strangers(run, first, other);
@@ -159,33 +189,91 @@ static bool block_meets(Run *run) {
 
 static bool run_group(Run *run, uint32_t group) {
     uint32_t first = group * LANES, last = first + LANES, order[LANES];
+    bool looks = true;
     if (last > run->launch->threads) last = run->launch->threads;
     shuffle(run, order, last - first);
     for (uint32_t i = 0; i < last - first && !run->failed; i++) {
+        Thread *thread = &run->threads[first + order[i]];
+        const State before = thread->state;
+        if (before != READY && before != PAUSED) continue;
         run->running = first + order[i];
         run->machine->thread.x = run->running;
-        fiber_enter(run->fibers, run->running);
+        fiber_enter(run->fibers, run->block->first_fiber + run->running);
+        looks &= before == PAUSED && thread->state == PAUSED;
     }
+    run->pauses = looks ? run->pauses + 1 : 0;
     return !run->failed && group_meets(run, first, last);
 }
 
-static void run_block(Run *run, uint32_t block) {
-    uint32_t groups = (run->launch->threads + LANES - 1) / LANES, open[1024 / LANES];
-    run->machine->block.x = block;
-    for (unsigned char *byte = run->machine->shared_begin; byte < run->machine->shared_end; byte++)
-        *byte = (unsigned char)random_below(run, 256);
+static void open_groups(Run *run) {
+    Block *block = run->block;
+    block->open_count = (run->launch->threads + LANES - 1) / LANES;
+    for (uint32_t i = 0; i < block->open_count; i++) block->open[i] = i;
+}
+
+static void start_block(Run *run, Block *block, uint32_t number) {
+    const SimtMachine *machine = run->machine;
+    block->number = number;
+    for (long i = 0; i < machine->shared_end - machine->shared_begin; i++)
+        block->shared[i] = (unsigned char)random_below(run, 256);
     for (uint32_t i = 0; i < run->launch->threads; i++) {
-        memset(&run->threads[i], 0, sizeof run->threads[i]);
-        fiber_start(run->fibers, i, run_thread, run);
+        memset(&block->threads[i], 0, sizeof block->threads[i]);
+        fiber_start(run->fibers, block->first_fiber + i, run_thread, run);
     }
-    do {
-        uint32_t open_count = groups;
-        for (uint32_t i = 0; i < groups; i++) open[i] = i;
-        while (open_count && !run->failed) {
-            uint32_t chosen = random_below(run, open_count);
-            if (!run_group(run, open[chosen])) open[chosen] = open[--open_count];
+    run->block = block;
+    open_groups(run);
+}
+
+static void enter_block(Run *run, Block *block) {
+    const SimtMachine *machine = run->machine;
+    run->block = block;
+    run->threads = block->threads;
+    run->machine->block.x = block->number;
+    memcpy(machine->shared_begin, block->shared,
+           (size_t)(machine->shared_end - machine->shared_begin));
+}
+
+static void leave_block(Run *run) {
+    const SimtMachine *machine = run->machine;
+    memcpy(run->block->shared, machine->shared_begin,
+           (size_t)(machine->shared_end - machine->shared_begin));
+}
+
+/* One turn of the block; false when it is done, or nobody can go on. */
+static bool run_turn(Run *run) {
+    Block *block = run->block;
+    if (block->open_count == 0) {
+        if (!block_meets(run)) return false;
+        open_groups(run);
+    }
+    uint32_t chosen = random_below(run, block->open_count);
+    if (!run_group(run, block->open[chosen]))
+        block->open[chosen] = block->open[--block->open_count];
+    return !run->failed;
+}
+
+/* Blocks of `order`, as many at a time as have room. */
+static void run_blocks(Run *run, const uint32_t *order, uint32_t room) {
+    const uint32_t blocks = run->launch->blocks,
+                   groups = (run->launch->threads + LANES - 1) / LANES;
+    for (uint32_t first = 0; first < blocks && !run->failed; first += room) {
+        uint32_t left = blocks - first < room ? blocks - first : room;
+        for (uint32_t i = 0; i < left; i++) start_block(run, &run->blocks[i], order[first + i]);
+        while (left > 0 && !run->failed) {
+            uint32_t chosen = random_below(run, left);
+            enter_block(run, &run->blocks[chosen]);
+            bool goes_on = true;
+            do goes_on = run_turn(run);
+            while (goes_on && left == 1 && run->pauses == 0);
+            leave_block(run);
+            if (run->pauses > (uint64_t)PAUSES_MOST * left * groups)
+                fail(run, "thread %u looks for what no other thread will write", run->running);
+            if (goes_on) continue;
+            const Block done = run->blocks[chosen];
+            run->blocks[chosen] = run->blocks[--left];
+            run->blocks[left] = done;
         }
-    } while (block_meets(run));
+    }
 }
 
 static bool launch_is_legal(const SimtLaunch *launch, char *message, size_t message_size) {
@@ -211,10 +299,19 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
         snprintf(message, message_size, "the text has no kernel %s", launch->kernel);
         return false;
     }
-    run.fibers = fibers_open(launch->threads);
-    run.threads = calloc(launch->threads, sizeof *run.threads);
+    const uint32_t room = launch->cooperative ? launch->blocks : 1;
+    const size_t fibers = (size_t)room * launch->threads;
+    const size_t shared = (size_t)(module->machine->shared_end - module->machine->shared_begin);
+    run.fibers = fibers_open(fibers);
+    run.all_threads = calloc(fibers, sizeof *run.all_threads);
+    run.all_shared = calloc(room, shared);
+    run.blocks = calloc(room, sizeof *run.blocks);
     uint32_t *order = calloc(launch->blocks, sizeof *order);
-    bool good = run.fibers && run.threads && order;
+    bool good = run.fibers && run.all_threads && run.all_shared && run.blocks && order;
+    for (uint32_t i = 0; good && i < room; i++)
+        run.blocks[i] = (Block){.first_fiber = i * launch->threads,
+                                .threads = run.all_threads + (size_t)i * launch->threads,
+                                .shared = run.all_shared + i * shared};
     if (good) {
         SimtMachine *machine = module->machine;
         machine->thread = machine->block = (SimtIndex){0, 0, 0};
@@ -223,18 +320,21 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
         machine->wave = launch->wave;
         machine->barrier = wait_barrier;
         machine->group_sync = wait_group;
+        machine->pause = pause_here;
         machine->exchange = exchange;
         machine->fail = stop;
         current = &run;
         shuffle(&run, order, launch->blocks);
-        for (uint32_t i = 0; i < launch->blocks && !run.failed; i++) run_block(&run, order[i]);
+        run_blocks(&run, order, room);
         current = NULL;
         good = !run.failed;
     } else {
         snprintf(message, message_size, "%s: out of memory", launch->kernel);
     }
     free(order);
-    free(run.threads);
+    free(run.blocks);
+    free(run.all_shared);
+    free(run.all_threads);
     fibers_close(run.fibers);
     return good;
 }

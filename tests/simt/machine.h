@@ -15,6 +15,8 @@ typedef struct SimtMachine {
      */
     void (*barrier)(const void *place);
     void (*group_sync)(const void *place);
+    void (*pause)(
+        const void *place); /* lets others run: it looks for what one of them will write */
     /* Leaves `value` to the group and takes what lane `lane` of the group left. */
     unsigned long long (*exchange)(unsigned long long value, unsigned lane, const void *place);
     void (*fail)(const char *why);            /* does not return */

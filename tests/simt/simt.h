@@ -4,8 +4,9 @@
  *
  * Every thread of a block is a fiber that runs until it waits. Blocks, groups and lanes take turns
  * in an order that follows from the seed, and shared memory starts as rubbish, so what only works
- * by luck of scheduling fails for some seed. A thread that waits for one that will never come ends
- * the launch with a message. One launch at a time in a process. */
+ * by luck of scheduling fails for some seed. Blocks run one after another, those of a cooperative
+ * launch side by side. A thread that waits for one that will never come ends the launch with a
+ * message. One launch at a time in a process. */
 #ifndef SIMT_H
 #define SIMT_H
 
@@ -32,6 +33,7 @@ typedef struct SimtLaunch {
     uint32_t blocks, threads; /* of the grid, of a block */
     uint32_t wave;            /* 32, or 64 for HIP */
     uint64_t seed;            /* of the order of turns and of the rubbish in shared memory */
+    bool cooperative;         /* all blocks take turns */
 } SimtLaunch;
 
 /* False when the kernel cannot go on, with the reason in `message`. */

@@ -58,9 +58,10 @@ static char *append_file(char *text, size_t *size, const char *path) {
     return text;
 }
 
-static const char *const kernels[] = {"every",        "roots",        "places",     "shuffles",
-                                      "sums",         "neighbours",   "careless",   "half_barrier",
-                                      "half_shuffle", "two_barriers", "mixed_waits"};
+static const char *const kernels[] = {"every",        "roots",        "places",      "shuffles",
+                                      "sums",         "neighbours",   "careless",    "half_barrier",
+                                      "half_shuffle", "two_barriers", "mixed_waits", "rounds",
+                                      "absent_block"};
 
 static SimtModule *open_module(SimtDialect dialect) {
     size_t size = 0;
@@ -87,6 +88,7 @@ typedef struct Machine {
     SimtDialect dialect;
     uint32_t wave;
     SimtModule *module;
+    bool cooperative;
 } Machine;
 
 typedef struct Arguments {
@@ -99,7 +101,13 @@ typedef struct Arguments {
 static bool launch(const Machine *machine, const char *kernel, uint32_t blocks, uint32_t threads,
                    uint64_t seed, const void *in, void *out, int64_t count, uint32_t *arrived) {
     Arguments arguments = {in, out, count, arrived};
-    SimtLaunch description = {kernel, &arguments, blocks, threads, machine->wave, seed};
+    const SimtLaunch description = {.kernel = kernel,
+                                    .arguments = &arguments,
+                                    .blocks = blocks,
+                                    .threads = threads,
+                                    .wave = machine->wave,
+                                    .seed = seed,
+                                    .cooperative = machine->cooperative};
     message[0] = 0;
     return simt_launch(machine->module, &description, message, sizeof message);
 }
@@ -251,10 +259,36 @@ static void test_refused(const Machine *machine, const char *kernel, const char 
     check(!ran && strstr(message, reason) && strstr(message, kernel), machine->name, kernel);
 }
 
+/* The barrier of the grid, over and over, on a state that nobody resets. */
+static void test_cooperation(const Machine *machine) {
+    enum { BLOCKS = 5, ROUNDS = 7 };
+    static uint32_t out[2 * BLOCKS];
+    Machine together = *machine;
+    uint32_t state = 0;
+    together.cooperative = true;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        const uint32_t blocks = seed == 3 ? 1 : BLOCKS;
+        memset(out, 0, sizeof out);
+        check(launch(&together, "rounds", blocks, 64, seed, NULL, out, ROUNDS, &state),
+              machine->name, "rounds");
+        for (uint32_t b = 0; b < blocks; b++)
+            check(out[blocks + b] == ROUNDS * blocks, machine->name, "what a block finds");
+        check((state & 0x7fffffffu) == 0, machine->name, "the barrier's state");
+    }
+    check(!launch(&together, "absent_block", 3, 64, 1, NULL, out, 0, &state) &&
+              strstr(message, "looks for what no other thread will write"),
+          machine->name, "a block that does not come");
+    state = 0;
+    check(!launch(machine, "rounds", 2, 64, 1, NULL, out, 1, &state) &&
+              strstr(message, "looks for what no other thread will write"),
+          machine->name, "blocks one after another that wait for each other");
+}
+
 static void test_machine(const Machine *machine) {
     test_places(machine);
     test_exchanges(machine);
     test_sums(machine);
+    test_cooperation(machine);
     test_every_function(machine);
     test_roots(machine);
     test_refused(machine, "half_barrier", "waits for the block while thread");
@@ -273,9 +307,9 @@ static void test_text_errors(void) {
 }
 
 int main(void) {
-    Machine machines[] = {{"CUDA", SIMT_CUDA, 32, NULL},
-                          {"HIP, wave32", SIMT_HIP, 32, NULL},
-                          {"HIP, wave64", SIMT_HIP, 64, NULL}};
+    Machine machines[] = {{"CUDA", SIMT_CUDA, 32, NULL, false},
+                          {"HIP, wave32", SIMT_HIP, 32, NULL, false},
+                          {"HIP, wave64", SIMT_HIP, 64, NULL, false}};
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
         Machine *machine = &machines[i];
         machine->module = open_module(machine->dialect);

@@ -112,12 +112,14 @@ typedef struct ls_image_extent {
 
 /* Device memory the step owns while it is bound. Of a temporary with a `list` the argument is a
  * device array of pointers, one per tensor, into that memory; each tensor's part begins on a
- * 16-byte boundary. */
+ * 16-byte boundary. One that is `per_block` has these bytes, rounded up to 256, for each block or
+ * worker of the largest launch of the variant, one after another. */
 typedef struct ls_image_temporary {
     const char *name;
     ls_image_extent bytes; /* rounded up to 256 by the runtime */
     uint32_t zeroed;       /* cleared once at bind (arrival counters, which reset themselves) */
     uint32_t pointers;     /* 1: a pointer per tensor, see above */
+    uint32_t per_block;
 } ls_image_temporary;
 
 /* A list's items of work in device memory: for each item, in order, the tensor and the item's
@@ -132,8 +134,10 @@ typedef struct ls_image_table {
 /* One kernel: entry point and how many independent items of work it has. On a GPU a block has
  * `threads` threads and takes `items_per_block` items in turn; the grid is
  * min(ceil(items / items_per_block), one_block ? 1 : blocks per multiprocessor * multiprocessors),
- * at least 1. On the CPU the items are shared out over the workers in contiguous runs. Any grid and
- * any number of workers gives the same bits. A launch always happens, also with 0 items. */
+ * at least 1. Of a `cooperative` kernel the blocks wait for each other, so all of the grid is on
+ * the device at once; one block alone needs no such launch. Its items are the most that a phase
+ * has. On the CPU the items are shared out over the workers in contiguous runs. Any grid and any
+ * number of workers gives the same bits. A launch always happens, also with 0 items. */
 typedef struct ls_image_kernel {
     const char *name;
     ls_image_extent items;
@@ -143,6 +147,9 @@ typedef struct ls_image_kernel {
     uint32_t one_block;
     /* elements an item visits: the CPU driver uses one worker for small kernels */
     uint64_t item_cost;
+    uint32_t cooperative;
+    uint32_t phase_count; /* of a cooperative one: the items of each of its phases */
+    const ls_image_extent *phases;
 } ls_image_kernel;
 
 typedef enum ls_image_layout {
@@ -151,7 +158,8 @@ typedef enum ls_image_layout {
 } ls_image_layout;
 
 /* One way to run the step: the kernels launched in order. The runtime takes the first variant whose
- * layout the bound arrays have and whose work does not exceed work_limit. All give the same bits.
+ * layout the bound arrays have, whose work does not exceed work_limit and which the device can run.
+ * All give the same bits.
  *
  * The argument block is an array of 8-byte words, the same for every kernel of the variant:
  *
@@ -175,6 +183,9 @@ typedef struct ls_image_variant {
     uint32_t work_count;
     const ls_image_extent *work; /* summed */
     uint64_t work_limit;         /* UINT64_MAX: always usable */
+    /* of one with cooperative kernels: work up to which each runs in one block; above that it is
+     * for devices that can launch them */
+    uint64_t one_block_limit;
     uint32_t temporary_count;
     const ls_image_temporary *temporaries;
     uint32_t kernel_count;
