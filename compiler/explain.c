@@ -40,18 +40,13 @@ typedef struct Report {
 /* ---- counting ---- */
 
 static void count_kernel(Report *r, KernelReport *kernel) {
-    for (size_t p = kernel->first; p < kernel->first + kernel->count; p++) {
-        const Phase *phase = &r->plan->phases[p];
-        for (uint32_t a = 0; a < r->plan->array_count; a++) {
-            kernel->read += plan_read_bytes(r->plan, &r->sizes, phase, a);
-            if (plan_writes(phase, a))
-                kernel->written += report_array_bytes(&r->sizes, &r->plan->arrays[a]);
-        }
-        double partial = plan_partial_bytes(r->plan, &r->sizes, phase);
-        kernel->read += partial;
-        kernel->written += partial;
-        kernel->operations += plan_operations(r->plan, &r->sizes, phase);
-    }
+    const KernelBytes bytes = plan_kernel_bytes(
+        r->plan, &r->sizes,
+        &(Kernel){.first = (uint32_t)kernel->first, .count = (uint32_t)kernel->count});
+    kernel->read = bytes.read;
+    kernel->written = bytes.written;
+    for (size_t p = kernel->first; p < kernel->first + kernel->count; p++)
+        kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
 }
 
 static void count_all(Report *r) {
@@ -75,17 +70,7 @@ static void count_all(Report *r) {
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
-    for (uint32_t a = 0; a < r->plan->function->parameter_count; a++) {
-        double read = 0;
-        bool written = false;
-        for (size_t p = 0; p < r->plan->phase_count; p++) {
-            double bytes = plan_read_bytes(r->plan, &r->sizes, &r->plan->phases[p], a);
-            if (bytes > read) read = bytes;
-            written |= plan_writes(&r->plan->phases[p], a);
-        }
-        r->minimum += read;
-        if (written) r->minimum += report_array_bytes(&r->sizes, &r->plan->arrays[a]);
-    }
+    r->minimum = plan_minimum(r->plan, &r->sizes);
     for (uint32_t i = 0; i < variant->temporary_count; i++)
         r->temporary += report_extent(&r->sizes, &variant->temporaries[i].bytes);
 }

@@ -3,9 +3,9 @@
  * Needs a simplified function whose gathers are of parameters and made values. Gives phases in an
  * order that respects the data flow: every reduction, scan and scatter is in a phase after those it
  * depends on, every store in a phase no earlier than the last one that still reads the parameter's
- * old value at other coordinates. Values are recomputed in each phase that needs them; only made
- * ones are carried over, in temporaries. Independent reductions and stores over one space share a
- * phase. Keeps the function as it is. */
+ * old value at other coordinates. Values are recomputed in each phase that needs them; made ones
+ * are carried over, in temporaries, and so are those that plan_choose.c chooses. Independent
+ * reductions and stores over one space share a phase. Keeps the function as it is. */
 #include <string.h>
 
 #include "compiler.h"
@@ -13,6 +13,10 @@
 #include "planner.h"
 
 /* ---- the order of what is made ---- */
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
 
 /* A store that never changes anything. */
 static bool is_idle(const Plan *plan, const Store *store) {
@@ -66,6 +70,7 @@ static void find_depths(Planner *p) {
             if (p->depth[value->arg[i]] > depth) depth = p->depth[value->arg[i]];
         if (value->op == OP_SCAN && p->live[v]) depth = depth_below(p, v);
         p->depth[v] = depth + (is_made(value) ? 1 : 0);
+        if (is_reduction(value)) p->depth[v] = larger(p->depth[v], p->choices->depth[v]);
     }
 }
 
@@ -97,7 +102,8 @@ static uint32_t add_temporary(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
     const char *name =
         arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
-    return planner_add_array(p, (Array){name, (Type)value->type, value->axes, v, UINT32_MAX, 0});
+    const Type type = value->op == OP_ROUND_TO ? (Type)value->payload : (Type)value->type;
+    return planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0});
 }
 
 static void add_parameters(Planner *p) {
@@ -255,10 +261,6 @@ static void place_scan(Planner *p, ValueId v) {
     p->plan->home[v] = home + 1;
 }
 
-static uint32_t larger(uint32_t a, uint32_t b) {
-    return a > b ? a : b;
-}
-
 /* The sums of a scatter are cleared in any phase that visits them all, then added to in one that
  * visits what is added; both may do other work besides. */
 static void place_scatter(Planner *p, ValueId v, uint32_t cleared) {
@@ -342,6 +344,26 @@ void planner_mark_needed(Planner *p, uint32_t index) {
     needed[0] = false;
 }
 
+/* Phases whose stores all moved to later ones go. */
+static void drop_empty(Planner *p) {
+    const Function *f = p->function;
+    Plan *plan = p->plan;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        bool used = phase->reduction_count || phase->scan_count || phase->store_count;
+        for (size_t s = 0; s < f->store_count; s++) used |= p->store_home[s] == i;
+        if (!used && plan->phase_count > 1) continue;
+        for (ValueId v = 1; v < f->value_count; v++)
+            if (plan->home[v] == i + 1) plan->home[v] = count + 1;
+        for (size_t s = 0; s < f->store_count; s++)
+            if (p->store_home[s] == i) p->store_home[s] = count;
+        plan->phases[count++] = plan->phases[i];
+    }
+    plan->phase_count = count;
+    find_ready(p);
+}
+
 /* The element loop reads `old` of a parameter that the same phase stores over fewer axes only in
  * its epilogue, after every element is done, and a rank-0 parameter only in the tail, after every
  * block has read it. */
@@ -358,21 +380,65 @@ static void add_stores(Planner *p) {
     }
 }
 
+bool planner_holds(const Function *f, const Store *store) {
+    const Value *value = &f->values[store->value];
+    const Parameter *parameter = &f->parameters[store->parameter];
+    const Type type = value->op == OP_ROUND_TO ? (Type)value->payload : (Type)value->type;
+    return type == parameter->type && value->axes == parameter->axes;
+}
+
+bool planner_may_keep(const Function *f, ValueId v) {
+    const Value *value = &f->values[v];
+    return value->axes && !is_made(value) && value->op != OP_PARAMETER &&
+           !(op_info[value->op].flags & OP_LEAF) && value->op != OP_LIST;
+}
+
+static void read_from_parameter(Planner *p, const Store *store) {
+    p->plan->array_of[store->value] = store->parameter + 1;
+    p->plan->arrays[store->parameter].made = store->value;
+}
+
 /* Whether the value is stored whole and as it is by the phase that makes it, for later ones to read
  * there. */
 static bool store_holds(Planner *p, ValueId v) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
-        const Store *store = &f->stores[s];
-        const Parameter *parameter = &f->parameters[store->parameter];
-        if (store->value != v || p->store_home[s] + 1 != p->plan->home[v]) continue;
-        if ((Type)f->values[v].type != parameter->type || f->values[v].axes != parameter->axes)
-            continue;
-        p->plan->array_of[v] = store->parameter + 1;
-        p->plan->arrays[store->parameter].made = v;
+        if (f->stores[s].value != v || p->store_home[s] + 1 != p->plan->home[v]) continue;
+        if (!planner_holds(f, &f->stores[s])) continue;
+        read_from_parameter(p, &f->stores[s]);
         return true;
     }
     return false;
+}
+
+/* What the phases after a store read back from the parameter. Whether the store has to wait, and
+ * they with it, is for planner_settle_stores() to find. */
+static void keep_stored(Planner *p) {
+    const Function *f = p->function;
+    for (size_t s = 0; s < f->store_count; s++) {
+        const ValueId v = f->stores[s].value;
+        const uint32_t home = p->store_home[s];
+        if (home == UINT32_MAX || !p->choices->kept[v] || p->plan->home[v]) continue;
+        if (!planner_holds(f, &f->stores[s])) continue;
+        read_from_parameter(p, &f->stores[s]);
+        p->plan->home[v] = home + 1;
+    }
+}
+
+/* What no parameter holds goes into a temporary, in the first phase that computes it anyhow. */
+static void keep_others(Planner *p) {
+    const Function *f = p->function;
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        if (!p->choices->kept[v] || p->plan->home[v]) continue;
+        for (uint32_t i = 0; i < p->plan->phase_count && !p->plan->home[v]; i++) {
+            const Level level = planner_store_level(p, v, f->values[v].axes, i);
+            if (!p->plan->phases[i].needed[v] || level != LEVEL_ELEMENT) continue;
+            const uint32_t array = add_temporary(p, v);
+            planner_add_store(p, i, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
+            p->plan->home[v] = i + 1;
+        }
+    }
 }
 
 /* A reduction or scan read by another phase than its own goes through memory. */
@@ -425,7 +491,10 @@ static void find_levels(Planner *p, uint32_t index) {
 
 static const char *made_name(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
-    return value->name ? value->name : plan_reduction(value);
+    if (value->name) return value->name;
+    if (!is_made(value) && p->plan->array_of[v])
+        return p->plan->arrays[p->plan->array_of[v] - 1].name;
+    return plan_reduction(value);
 }
 
 static void explain_split(Planner *p, uint32_t index) {
@@ -458,10 +527,10 @@ static void explain_split(Planner *p, uint32_t index) {
         phase->why = "an earlier phase still reads what it overwrites";
 }
 
-Plan *plan_build(const Function *function) {
+Plan *planner_build(const Function *function, const Choices *choices) {
     Arena *arena = function->arena;
     const size_t values = function->value_count;
-    Planner p = {.function = function, .arena = arena};
+    Planner p = {.function = function, .arena = arena, .choices = choices};
     p.plan = arena_alloc(arena, sizeof *p.plan);
     p.plan->function = function;
     p.plan->array_of = arena_alloc(arena, values * sizeof(uint32_t));
@@ -485,7 +554,10 @@ Plan *plan_build(const Function *function) {
                 p.store_home[s] = planner_place(&p, store->value, axes, 0);
         }
     if (p.plan->phase_count == 0) add_phase(&p, (Phase){.shape = SHAPE_SCALAR});
-    planner_settle_stores(&p);
+    keep_stored(&p);
+    keep_others(&p);
+    if (!planner_settle_stores(&p)) return NULL;
+    drop_empty(&p);
     planner_guard_phases(&p);
     add_stores(&p);
     add_temporaries(&p);
@@ -494,5 +566,9 @@ Plan *plan_build(const Function *function) {
         explain_split(&p, i);
     }
     planner_group_kernels(&p);
-    return p.plan;
+    if (planner_keeps_order(p.plan)) return p.plan;
+    for (ValueId v = 1; v < values; v++)
+        if (choices->kept[v]) return NULL;
+    bug(function->compiler, "a phase of step %s reads what an earlier one overwrites",
+        function->name);
 }

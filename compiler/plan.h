@@ -161,6 +161,12 @@ double plan_read_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *
                        uint32_t array);
 /* What the tiles of long reductions leave for each other: written once, read once. */
 double plan_partial_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *phase);
+typedef struct KernelBytes {
+    double read, written;
+} KernelBytes;
+KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel);
+/* Every input read once, every output written once. */
+double plan_minimum(const Plan *plan, const ReportSizes *sizes);
 double plan_operations(const Plan *plan, const ReportSizes *sizes, const Phase *phase);
 
 /* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024

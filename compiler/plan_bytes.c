@@ -1,7 +1,7 @@
 /* plan_bytes.c: what the phases of a plan move, and what they compute, for given sizes.
  *
- * A phase moves each array that it touches once, and what its tiles leave for each other. The
- * planner compares plans by it, and the reports count with it. */
+ * A phase moves each array that it touches once, and what its tiles leave for each other; a kernel
+ * what its phases do. The planner compares plans by it, and the reports count with it. */
 #include "compiler.h"
 #include "plan.h"
 
@@ -11,15 +11,58 @@ bool plan_writes(const Phase *phase, uint32_t array) {
     return false;
 }
 
+/* Of all gathers, or of those from what a parameter holds before the step. */
+static double gathered_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *phase,
+                             uint32_t array, bool old) {
+    const double bytes = report_array_bytes(sizes, &plan->arrays[array]);
+    const Value *values = plan->function->values;
+    double gathered = 0;
+    for (ValueId v = 1; v < plan->function->value_count; v++)
+        if (plan_is_gather_of(plan, phase, v, array) &&
+            (!old || values[values[v].arg[0]].op == OP_PARAMETER))
+            gathered += 32 * report_elements(sizes, values[v].axes);
+    return gathered < bytes ? gathered : bytes;
+}
+
 double plan_read_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *phase,
                        uint32_t array) {
-    double bytes = report_array_bytes(sizes, &plan->arrays[array]), gathered = 0;
-    if (plan_value_reads(plan, phase, array)) return bytes;
-    if (!plan_gathers(plan, phase, array)) return 0;
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (plan_is_gather_of(plan, phase, v, array))
-            gathered += 32 * report_elements(sizes, plan->function->values[v].axes);
-    return gathered < bytes ? gathered : bytes;
+    if (plan_value_reads(plan, phase, array))
+        return report_array_bytes(sizes, &plan->arrays[array]);
+    return gathered_bytes(plan, sizes, phase, array, false);
+}
+
+KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel) {
+    KernelBytes bytes = {0, 0};
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        const Phase *phase = &plan->phases[i];
+        const double partial = plan_partial_bytes(plan, sizes, phase);
+        bytes.read += partial;
+        bytes.written += partial;
+        for (uint32_t a = 0; a < plan->array_count; a++) {
+            bytes.read += plan_read_bytes(plan, sizes, phase, a);
+            if (plan_writes(phase, a)) bytes.written += report_array_bytes(sizes, &plan->arrays[a]);
+        }
+    }
+    return bytes;
+}
+
+double plan_minimum(const Plan *plan, const ReportSizes *sizes) {
+    double minimum = 0;
+    for (uint32_t a = 0; a < plan->function->parameter_count; a++) {
+        const double all = report_array_bytes(sizes, &plan->arrays[a]);
+        const ValueId old = plan->arrays[a].value;
+        double read = 0;
+        bool written = false;
+        for (size_t i = 0; i < plan->phase_count; i++) {
+            const Phase *phase = &plan->phases[i];
+            const double bytes =
+                old && phase->needed[old] ? all : gathered_bytes(plan, sizes, phase, a, true);
+            if (bytes > read) read = bytes;
+            written |= plan_writes(phase, a);
+        }
+        minimum += read + (written ? all : 0);
+    }
+    return minimum;
 }
 
 double plan_partial_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *phase) {

@@ -67,6 +67,10 @@ static uint32_t materialise_all(Planner *p, const Store *store) {
     return made > from ? made : from;
 }
 
+static bool reads_old(const Plan *plan, const Phase *phase, uint32_t array) {
+    return plan->arrays[array].value && phase->needed[plan->arrays[array].value];
+}
+
 /* Moves store `s`; false if it is well where it is. */
 static bool settle(Planner *p, size_t s) {
     const Store *store = &p->function->stores[s];
@@ -75,7 +79,7 @@ static bool settle(Planner *p, size_t s) {
     uint32_t from = home;
     bool gathered = false;
     for (uint32_t i = home; i < plan->phase_count; i++) {
-        if (plan_value_reads(plan, &plan->phases[i], store->parameter)) from = i;
+        if (reads_old(plan, &plan->phases[i], store->parameter)) from = i;
         if (plan_gathers(plan, &plan->phases[i], store->parameter)) {
             gathered = true;
             from = i + 1;
@@ -95,6 +99,8 @@ static bool settle(Planner *p, size_t s) {
                          "an earlier phase reads %s at other coordinates than this one "
                          "overwrites",
                          p->function->parameters[store->parameter].name);
+    if (plan->arrays[store->parameter].made == store->value) /* is read back after the store */
+        plan->home[store->value] = p->store_home[s] + 1;
     for (uint32_t i = 0; i < plan->phase_count; i++) planner_mark_needed(p, i);
     return true;
 }
@@ -104,12 +110,42 @@ static bool settle(Planner *p, size_t s) {
  * others do, towards the end; there are no more such stores than stores. The rest move because a
  * phase reads their parameter at its own coordinates: a value over an array's axes never reads an
  * array over more axes except through made values, whose phases stay where they are, so stores over
- * more axes come to rest first, and those over equal axes share a phase. */
-void planner_settle_stores(Planner *p) {
+ * more axes come to rest first, and those over equal axes share a phase. Of values that are read
+ * back all this is not known: such a plan is given up after a number of moves. */
+bool planner_settle_stores(Planner *p) {
+    size_t moves = 0, most = 16 * (p->function->store_count + p->plan->phase_count);
+    bool read_back = false;
     for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
+    for (ValueId v = 1; v < p->function->value_count; v++) read_back |= p->choices->kept[v];
     for (bool moved = true; moved;) {
         moved = false;
         for (size_t s = 0; s < p->function->store_count; s++)
-            while (settle(p, s)) moved = true;
+            while (settle(p, s)) {
+                moved = true;
+                if (++moves > most && read_back) return false;
+            }
     }
+    return true;
+}
+
+/* Whether the phase gathers what the parameter holds before the step. */
+static bool gathers_old(const Plan *plan, const Phase *phase, uint32_t array) {
+    const Value *values = plan->function->values;
+    for (ValueId v = 1; v < plan->function->value_count; v++)
+        if (plan_is_gather_of(plan, phase, v, array) && values[values[v].arg[0]].op == OP_PARAMETER)
+            return true;
+    return false;
+}
+
+bool planner_keeps_order(const Plan *plan) {
+    for (size_t i = 0; i < plan->phase_count; i++)
+        for (size_t s = 0; s < plan->phases[i].store_count; s++) {
+            const uint32_t array = plan->phases[i].stores[s].array;
+            if (plan->arrays[array].parameter == UINT32_MAX) continue;
+            for (size_t k = i; k < plan->phase_count; k++) {
+                if (k > i && reads_old(plan, &plan->phases[k], array)) return false;
+                if (gathers_old(plan, &plan->phases[k], array)) return false;
+            }
+        }
+    return true;
 }

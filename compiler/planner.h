@@ -1,11 +1,18 @@
 /* planner.h: what the planner's files share: plan.c (phases and their levels), plan_hazard.c (when
- * a parameter may be overwritten), plan_guard.c (which work a condition skips),
- * plan_kernels.c (which phases run in one kernel). */
+ * a parameter may be overwritten), plan_guard.c (which work a condition skips), plan_kernels.c
+ * (which phases run in one kernel), plan_choose.c (which of several plans). */
 #ifndef PLANNER_H
 #define PLANNER_H
 
+/* What a plan is built from besides the function; see plan_choose.c. */
+typedef struct Choices {
+    bool *kept;      /* by value: later phases read it back rather than compute it again */
+    uint32_t *depth; /* by value: a reduction has at least this one */
+} Choices;
+
 typedef struct Planner {
     const Function *function;
+    const Choices *choices;
     Plan *plan;
     Arena *arena;
     const bool *live;     /* by value: a store reaches it */
@@ -16,6 +23,12 @@ typedef struct Planner {
 } Planner;
 
 /* plan.c */
+/* NULL when what later phases should read back cannot be stored in time. */
+Plan *planner_build(const Function *function, const Choices *choices);
+/* Whether the parameter holds all of the stored value as it is. */
+bool planner_holds(const Function *function, const Store *store);
+/* Whether a value can be read back at all: it is no leaf, and not made in any case. */
+bool planner_may_keep(const Function *function, ValueId v);
 uint32_t planner_add_array(Planner *p, Array array);
 void planner_add_store(Planner *p, uint32_t phase, PhaseStore store);
 /* Where in phase `index` a value can be stored to an array over `axes`, or LEVEL_COUNT. */
@@ -25,8 +38,12 @@ Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_
 uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from);
 void planner_mark_needed(Planner *p, uint32_t index);
 
-/* plan_hazard.c: moves stores to where nobody reads the old value any more. */
-void planner_settle_stores(Planner *p);
+/* plan_hazard.c: moves stores to where nobody reads the old value any more; false when that does
+ * not come to an end, which what is read back may cause. */
+bool planner_settle_stores(Planner *p);
+/* Whether no phase reads the old value of what an earlier one stores, nor gathers from what it
+ * stores itself. */
+bool planner_keeps_order(const Plan *plan);
 
 /* plan_kernels.c: groups the finished phases into kernels. */
 void planner_group_kernels(Planner *p);

@@ -1,0 +1,215 @@
+/* plan_choose.c: which plan of a function moves the fewest bytes.
+ *
+ * plan.c builds a plan from choices: which values later phases read back rather than compute again
+ * (from the parameter that they are stored to anyhow, or from a temporary), and which reductions
+ * wait for a later pass over the same space. Here plans are built and compared: from one where
+ * every value is computed again and nothing waits, one choice after another is kept when the plan
+ * with it is better, until none is. Bytes are counted with every axis as long as the others; a
+ * launch counts as a part of a pass over the largest space. The order in which choices are tried
+ * is that of the function's stores and values, so the same function always gives the same plan. */
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "planner.h"
+
+/* How many plans are built at most, and how many values their phases have in all: further choices
+ * are not tried. */
+enum { TRIALS = 160, VALUES = 1 << 23 };
+
+/* A launch, in bytes for each element of the largest space. */
+static const double launch_bytes = 0.25;
+/* What a temporary must save at least, likewise. */
+static const double temporary_bytes = 0.125;
+
+typedef struct Cost {
+    double moved, operations;
+    size_t phases;
+} Cost;
+
+/* A plan with other choices, what it costs, or no plan. */
+typedef struct Trial {
+    Choices choices;
+    Plan *plan;
+    Cost cost;
+} Trial;
+
+typedef struct Search {
+    const Function *f;
+    Arena *arena;
+    ReportSizes sizes;
+    double unit; /* elements of the largest space */
+    Trial best;
+    size_t trials, values; /* plans built, and the values of their phases */
+} Search;
+
+static Cost cost_of(const Search *s, const Plan *plan) {
+    Cost cost = {.phases = plan->phase_count};
+    for (size_t i = 0; i < plan->kernel_count; i++) {
+        const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, &plan->kernels[i]);
+        cost.moved += (bytes.read + bytes.written) / s->unit + launch_bytes;
+    }
+    for (size_t i = 0; i < plan->phase_count; i++)
+        cost.operations += plan_operations(plan, &s->sizes, &plan->phases[i]);
+    return cost;
+}
+
+static bool is_less(Cost a, Cost b) {
+    const double close = 1e-9 * (a.moved + b.moved);
+    if (a.moved < b.moved - close || a.moved > b.moved + close) return a.moved < b.moved;
+    if (a.phases != b.phases) return a.phases < b.phases;
+    return a.operations < b.operations;
+}
+
+static Choices copy_choices(const Search *s, Choices from) {
+    Choices to = {.kept = arena_alloc(s->arena, s->f->value_count * sizeof *to.kept),
+                  .depth = arena_alloc(s->arena, s->f->value_count * sizeof *to.depth)};
+    if (from.kept) memcpy(to.kept, from.kept, s->f->value_count * sizeof *to.kept);
+    if (from.depth) memcpy(to.depth, from.depth, s->f->value_count * sizeof *to.depth);
+    return to;
+}
+
+static Trial build(Search *s, Choices choices) {
+    Trial trial = {.choices = choices};
+    s->values += s->best.plan->phase_count * s->f->value_count;
+    if (s->trials++ >= TRIALS || s->values > VALUES) return trial;
+    trial.plan = planner_build(s->f, &choices);
+    if (trial.plan) trial.cost = cost_of(s, trial.plan);
+    return trial;
+}
+
+/* Whether a plan is better by more than `least`. */
+static bool is_better(const Trial *trial, const Trial *than, double least) {
+    Cost cost = trial->cost;
+    cost.moved += least;
+    return trial->plan && is_less(cost, than->cost);
+}
+
+static bool try_choices(Search *s, Choices choices) {
+    const Trial trial = build(s, choices);
+    const bool better = is_better(&trial, &s->best, 0);
+    if (better) s->best = trial;
+    return better;
+}
+
+/* ---- reductions that wait ---- */
+
+static bool try_delay(Search *s, const ValueId *reductions, size_t count, uint32_t depth) {
+    Choices choices = copy_choices(s, s->best.choices);
+    for (size_t i = 0; i < count; i++) choices.depth[reductions[i]] = depth + 1;
+    return try_choices(s, choices);
+}
+
+static bool same_pass(const Phase *a, const Phase *b) {
+    return a->reduction_count && b->reduction_count && a->outer == b->outer &&
+           a->inner == b->inner && a->depth < b->depth && a->known == b->known;
+}
+
+/* All reductions of a phase in a later one of the same axes, or some of them. */
+static bool try_delays(Search *s) {
+    for (size_t i = 0; i < s->best.plan->phase_count; i++)
+        for (size_t k = i + 1; k < s->best.plan->phase_count; k++) {
+            const Phase *phase = &s->best.plan->phases[i], *later = &s->best.plan->phases[k];
+            if (!same_pass(phase, later)) continue;
+            if (try_delay(s, phase->reductions, phase->reduction_count, later->depth)) return true;
+            for (size_t r = 0; phase->reduction_count > 1 && r < phase->reduction_count; r++)
+                if (try_delay(s, &phase->reductions[r], 1, later->depth)) return true;
+        }
+    return false;
+}
+
+/* ---- values that are read back ---- */
+
+static Choices with_kept(const Search *s, ValueId v, bool kept) {
+    Choices choices = copy_choices(s, s->best.choices);
+    choices.kept[v] = kept;
+    return choices;
+}
+
+static bool try_stored(Search *s) {
+    bool better = false;
+    for (size_t i = 0; i < s->f->store_count; i++) {
+        const Store *store = &s->f->stores[i];
+        if (s->best.choices.kept[store->value]) continue;
+        if (planner_may_keep(s->f, store->value) && planner_holds(s->f, store))
+            better |= try_choices(s, with_kept(s, store->value, true));
+    }
+    return better;
+}
+
+typedef uint64_t Reads; /* parameters and made values, by number modulo 64 */
+
+/* What each value is computed from in memory. */
+static Reads *find_reads(const Search *s, const Plan *plan) {
+    const Function *f = s->f;
+    Reads *below = arena_alloc(s->arena, f->value_count * sizeof *below);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        const Value *value = &f->values[v];
+        if (plan->array_of[v] && value->axes) below[v] = (Reads)1 << plan->array_of[v] % 64;
+        if (plan->home[v] || value->op == OP_PARAMETER) continue;
+        for (int i = 0; i < op_info[value->op].arity; i++) below[v] |= below[value->arg[i]];
+    }
+    return below;
+}
+
+/* Whether the value joins what several arrays hold, or takes fewer bytes than what it is of. */
+static bool gathers_much(const Search *s, const Reads *below, ValueId v) {
+    const Value *value = &s->f->values[v];
+    bool much = false;
+    for (int i = 0; i < op_info[value->op].arity; i++) {
+        const Value *operand = &s->f->values[value->arg[i]];
+        much |= below[v] != below[value->arg[i]];
+        much |= type_info[value->type].size < type_info[operand->type].size;
+    }
+    return much && below[v];
+}
+
+/* Of the values that more than one phase computes, the one that saves most. */
+static bool try_temporaries(Search *s) {
+    const Plan *plan = s->best.plan;
+    const Reads *below = find_reads(s, plan);
+    Trial best = s->best;
+    bool better = false;
+    for (ValueId v = 1; v < s->f->value_count; v++) {
+        size_t users = 0;
+        if (plan->home[v] || !planner_may_keep(s->f, v) || !gathers_much(s, below, v)) continue;
+        for (size_t i = 0; i < plan->phase_count; i++) users += plan->phases[i].needed[v];
+        if (users < 2) continue;
+        const Trial trial = build(s, with_kept(s, v, true));
+        if (!is_better(&trial, &best, better ? 0 : temporary_bytes)) continue;
+        best = trial;
+        better = true;
+    }
+    s->best = best;
+    return better;
+}
+
+/* What others have made useless. */
+static bool try_without(Search *s) {
+    bool better = false;
+    for (ValueId v = 1; v < s->f->value_count; v++) {
+        if (s->best.choices.kept[v]) better |= try_choices(s, with_kept(s, v, false));
+    }
+    return better;
+}
+
+Plan *plan_build(const Function *function) {
+    Search s = {.f = function, .arena = function->arena};
+    s.sizes = report_sizes(function, NULL, 0);
+    s.best.choices = copy_choices(&s, (Choices){0});
+    s.best.plan = planner_build(function, &s.best.choices);
+    s.unit = 1;
+    for (size_t i = 0; i < s.best.plan->phase_count; i++) {
+        const Phase *phase = &s.best.plan->phases[i];
+        const double elements = report_elements(&s.sizes, phase->outer | phase->inner);
+        if (elements > s.unit) s.unit = elements;
+    }
+    s.best.cost = cost_of(&s, s.best.plan);
+    for (bool better = s.best.plan->phase_count > 1; better;) {
+        better = try_delays(&s);
+        better |= try_stored(&s);
+        better |= try_temporaries(&s);
+        better |= try_without(&s);
+    }
+    return s.best.plan;
+}
