@@ -116,6 +116,8 @@ Unit *units_read(Checker *c, const char *path, const char *text, size_t size);
  * that two imports have, and an unknown qualifier, are reported and give a broken symbol. */
 Symbol *find_value(Checker *c, const Name *qualifier, const Name *name, Range range);
 Symbol *find_function(Checker *c, const Name *qualifier, const Name *name, Range range);
+/* What to import for a function or step of the standard library; NULL: it has none of this name. */
+const char *library_home(Checker *c, const Name *name);
 /* Says that the file imported as `qualifier` has no `name`. */
 void unknown_member(Checker *c, const Name *qualifier, const Name *name, Range range);
 

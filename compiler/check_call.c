@@ -415,11 +415,13 @@ Typed *unknown_function(Checker *c, const Node *node) {
     } else if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_FUNCTION, node->at, name)) {
         unsigned callable = 1u << SYMBOL_FN | 1u << SYMBOL_BUILTIN | 1u << SYMBOL_C;
         const char *meant = other_spelling(node->name);
-        if (!meant) meant = scope_suggest(&c->unit->functions, node->name, callable);
+        const char *home = meant ? NULL : library_home(c, node->name);
+        if (!meant && !home) meant = scope_suggest(&c->unit->functions, node->name, callable);
         const Symbol *value = scope_find(c->scope, node->name);
         if (value && value->kind != SYMBOL_BROKEN && value->range.file)
             diagnose_note(c->compiler, value->range, "`%s` is %s", name, symbol_describe(value));
         if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
+        if (home) diagnose_help(c->compiler, "`import \"%s\"` brings it", home);
     }
     for (const Node *argument = node->first; argument; argument = argument->next) {
         const Symbol *axis =

@@ -149,6 +149,21 @@ static const char *suggest_library(Checker *c, const char *wanted) {
     return scope_suggest(&scope, name, 1u << SYMBOL_BROKEN);
 }
 
+const char *library_home(Checker *c, const Name *name) {
+    for (size_t i = 0; i < embedded_file_count; i++) {
+        const EmbeddedFile *file = &embedded_files[i];
+        if (!begins_with(file->path, "std/")) continue;
+        for (const char *at = file->text; (at = strstr(at, name->text)); at++) {
+            const bool item = at - file->text > 6 &&
+                              (begins_with(at - 4, "\nfn ") || begins_with(at - 6, "\nstep "));
+            if (!item || (at[name->size] != '(' && at[name->size] != '[')) continue;
+            const char *base = file->path + strlen("std/");
+            return arena_printf(c->arena, "std/%.*s", (int)strcspn(base, "/."), base);
+        }
+    }
+    return NULL;
+}
+
 static void report_missing(Checker *c, const Unit *from, Range range, const char *wanted,
                            const Found *found) {
     bool is_library = from->is_library || begins_with(wanted, "std/");
@@ -333,10 +348,15 @@ static Symbol *ambiguous(Checker *c, const Symbol *symbol, Range range) {
     return &c->broken;
 }
 
-static Symbol *unknown_qualifier(Checker *c, const Name *qualifier, Range range) {
+static Symbol *unknown_qualifier(Checker *c, const Name *qualifier, const Name *name, Range range) {
     if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_QUALIFIER, range, qualifier->text)) {
         const char *meant = scope_suggest(&c->unit->qualifiers, qualifier, 1u << SYMBOL_IMPORT);
-        if (meant) diagnose_help(c->compiler, "did you mean `%s`?", meant);
+        if (scope_find(c->scope, qualifier))
+            diagnose_help(c->compiler,
+                          "values have no members: write `%s(%s)` for a function of it", name->text,
+                          qualifier->text);
+        else if (meant)
+            diagnose_help(c->compiler, "did you mean `%s`?", meant);
     }
     return &c->broken;
 }
@@ -345,7 +365,7 @@ static Symbol *unknown_qualifier(Checker *c, const Name *qualifier, Range range)
 static Symbol *find_member(Checker *c, const Name *qualifier, const Name *name, Range range,
                            bool function) {
     Symbol *import = scope_find_here(&c->unit->qualifiers, qualifier);
-    if (!import) return unknown_qualifier(c, qualifier, range);
+    if (!import) return unknown_qualifier(c, qualifier, name, range);
     if (!import->unit) return &c->broken;
     Symbol *symbol =
         scope_find(function ? &import->unit->functions : &import->unit->constants, name);

@@ -177,6 +177,9 @@ static Entry *name_entry(Parser *p, const char *expected) {
     if (parser_kind(p) == TOKEN_TYPE && !p->panic) {
         Range range = token_range(p, token);
         diagnose(p->compiler, ERROR_TYPE_AS_NAME, range, token->name->text);
+        if (token[1].kind == TOKEN_NAME)
+            diagnose_help(p->compiler, "the type stands behind the name: `%s: %s`",
+                          token[1].name->text, token->name->text);
         p->panic = true;
     }
     if (!parser_expect(p, TOKEN_NAME, expected)) return NULL;

@@ -55,6 +55,11 @@ static const Command *find_command(const char *name, Failure *failure) {
     return NULL;
 }
 
+static void free_common(Common *common) {
+    free(common->defines.items);
+    free(common->import_paths.items);
+}
+
 static void free_lists(const Command *command, void *options, Common *common) {
     for (size_t i = 0; i < command->option_count; i++) {
         const Option *option = &command->options[i];
@@ -62,7 +67,7 @@ static void free_lists(const Command *command, void *options, Common *common) {
         StringList *list = (StringList *)(void *)((char *)options + option->offset);
         free(list->items);
     }
-    free(common->defines.items);
+    free_common(common);
 }
 
 /* What the toolchains' time limit ignores is said once, where commands are. */
@@ -105,18 +110,18 @@ static int dispatch(const char *const *words, size_t count) {
     Failure failure;
     size_t used;
     if (!options_parse(NULL, words, count, &common, NULL, NULL, &used, &failure)) {
-        free(common.defines.items);
+        free_common(&common);
         return report(&failure);
     }
     bool help_word = used < count && strcmp(words[used], "help") == 0; /* lockstep help run */
     if (help_word) common.help = true, used++;
     if (common.version || used == count) {
-        free(common.defines.items);
+        free_common(&common);
         return common.version ? print_version() : print_help(common.help);
     }
     const Command *command = find_command(words[used], &failure);
     if (!command) {
-        free(common.defines.items);
+        free_common(&common);
         return report(&failure);
     }
     return run_command(command, words + used + 1, count - used - 1, common);
