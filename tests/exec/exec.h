@@ -81,10 +81,10 @@ bool directives_positive(const Directives *directives, const char *name);
 void matrix_add(Programs *programs);
 void programs_add(Programs *programs, const char *name, char *text, bool whole); /* takes text */
 
-/* ---- ../fuzz/random_programs.c: programs random-FIRST and on, each a function of its number ----
- */
+/* ---- ../fuzz/random_programs.c: a program that is a function of the seed and its number;
+ * malloc'ed. Those of seed 1 are the programs random-FIRST and on. ---- */
 enum { RANDOM_PROGRAMS = 16 }; /* in the suite */
-void random_add(Programs *programs, uint64_t first, size_t count);
+char *random_program(uint64_t number, uint64_t seed, bool small);
 
 /* ---- fill.c: inputs, a function of the seed alone ---- */
 uint64_t random_bits(uint64_t *state);
@@ -141,8 +141,11 @@ void *must_allocate(size_t bytes); /* zeroed; ends the process when memory is ou
 bool runner_check(Runner *runner, ls_context *context, ls_status status, const char *what);
 void runner_count_variant(Runner *runner, ls_step *step);
 
-bool run_program(Runner *runner, const Program *program); /* run.c */
-bool run_training(Runner *runner, bool print_hash);       /* training.c */
+/* run.c. run_loaded: what is compiled for the interpreter is loaded in every context already. */
+bool run_program(Runner *runner, const Program *program);
+bool run_loaded(Runner *runner, const Program *program, const Directives *directives,
+                ls_compilation *compilation, ls_program *const *loaded);
+bool run_training(Runner *runner, bool print_hash); /* training.c */
 /* `thorough`: every variant, not those that hold the text of all. */
 bool compile_program(Runner *runner, const Program *program, const char *targets,
                      bool thorough); /* targets.c */

@@ -133,6 +133,14 @@ static bool programs_read(Programs *programs, const char *directory) {
     return count > 0;
 }
 
+static void random_add(Programs *programs, uint64_t first, size_t count) {
+    char name[NAME_SIZE];
+    for (size_t i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "random-%" PRIu64, first + i);
+        programs_add(programs, name, random_program(first + i, 1, false), false);
+    }
+}
+
 /* One context for each thread count worth having; a GPU needs one. */
 static bool open_contexts(Runner *runner) {
     static const char *const counts[CONTEXTS] = {"1", "2", "5"};

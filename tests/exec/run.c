@@ -9,7 +9,7 @@
 #include "compiler.h"
 #include "interp.h"
 
-enum { PARAMETERS = 128, VARIANTS = 4, LARGE = 100000 };
+enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000 };
 
 typedef struct Run { /* one step at one size with one fill */
     Runner *runner;
@@ -20,7 +20,8 @@ typedef struct Run { /* one step at one size with one fill */
     Fill fill;
     Array arrays[PARAMETERS];
     bool unset[PARAMETERS]; /* left to its default */
-    uint64_t one_block_limit[VARIANTS];
+    uint64_t work_limits[VARIANTS];
+    uint32_t *turns; /* by layout: which of its variants is the next */
 } Run;
 
 /* Random data, the values the directives ask for, defaults where the normal fill leaves a cell
@@ -171,19 +172,34 @@ static bool read_back(Run *run, ls_context *context, ls_step *step, Layout layou
     return true;
 }
 
-/* Takes the one-block plans out of, or back into, the runtime's choice: at these sizes it would
- * seldom take another. The image's tables are memory of the loaded program. */
-static void allow_one_block(const Run *run, ls_step *step, bool allowed) {
+/* Whether arrays of the layout may run the variant, and it is one of that layout's own. */
+static bool suits(const ls_image_variant *variant, Layout layout) {
+    return (variant->layout == LS_LAYOUT_STRIDED) == (layout == LAYOUT_STRIDED);
+}
+
+static uint32_t variants_of(const ls_image *image, Layout layout) {
+    uint32_t count = 0;
+    for (uint32_t v = 0; v < image->variant_count; v++) count += suits(&image->variants[v], layout);
+    return count;
+}
+
+/* Every variant has its turn, which the runtime alone would not give it at these sizes: those
+ * before it are taken out of the runtime's choice. The image's tables are memory of the loaded
+ * program. */
+static void choose_variant(const Run *run, ls_step *step, Layout layout) {
     const ls_image *image = ls_step_image(step);
     ls_image_variant *variants = (ls_image_variant *)(uintptr_t)image->variants;
-    for (uint32_t v = 0; v < image->variant_count; v++)
-        if (variants[v].kernels[0].one_block)
-            variants[v].work_limit = allowed ? run->one_block_limit[v] : 0;
+    uint32_t turn = run->turns[layout]++ % (variants_of(image, layout) + !image->variant_count);
+    for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++) {
+        const bool before = suits(&variants[v], layout) && turn > 0;
+        turn -= before;
+        variants[v].work_limit = before ? 0 : run->work_limits[v];
+    }
 }
 
 static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout, uint64_t *state) {
     ls_context *context = run->runner->contexts[context_index];
-    allow_one_block(run, step, random_bits(state) % 3 == 0);
+    choose_variant(run, step, layout);
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         array_place(&run->arrays[i], layout, state);
     bool ok = bind_all(run, context, step, layout) && set_shard(run, context, step) &&
@@ -220,19 +236,25 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
  * but for the matrix's largest elementwise ones, where a second opinion would cost minutes in all.
  */
 static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][LAYOUT_COUNT],
-                   uint64_t *state) {
+                   uint32_t rounds, uint64_t *state) {
     make_inputs(run, state);
     size_t largest = 0;
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         if (run->arrays[i].count > largest) largest = run->arrays[i].count;
     bool ok = true;
     if (!(run->runner->quick && largest > LARGE)) {
-        const size_t count = run->runner->context_count, turn = random_bits(state) % count;
+        const size_t count = run->runner->context_count;
+        const bool dense = variants_of(run->image, LAYOUT_DENSE) > 0;
+        const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
         ok = interpret_all(run, function);
-        for (size_t c = 0; ok && c < count; c++)
-            if (c == turn || (largest > 4000 && !(run->program->single && largest > LARGE)))
-                ok = run_on(run, c, steps[c][LAYOUT_DENSE], LAYOUT_DENSE, state) && ok;
-        if (ok) ok = run_on(run, turn, steps[turn][LAYOUT_STRIDED], LAYOUT_STRIDED, state);
+        for (uint32_t round = 0; ok && round < rounds; round++) {
+            const size_t turn = random_bits(state) % count;
+            for (size_t c = 0; ok && dense && c < count; c++)
+                if (c == turn || (largest > 4000 && !(run->program->single && largest > LARGE)))
+                    ok = run_on(run, c, steps[c][LAYOUT_DENSE], LAYOUT_DENSE, state) && ok;
+            if (ok && strided)
+                ok = run_on(run, turn, steps[turn][LAYOUT_STRIDED], LAYOUT_STRIDED, state);
+        }
     }
     for (uint32_t i = 0; i < run->image->parameter_count; i++) array_close(&run->arrays[i]);
     return ok;
@@ -256,6 +278,13 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
     uint64_t limits[VARIANTS] = {0};
     for (uint32_t v = 0; ok && v < image->variant_count && v < VARIANTS; v++)
         limits[v] = image->variants[v].work_limit;
+    uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
+                                    (uint32_t)random_bits(state) % 64};
+    const uint32_t runs = (uint32_t)(directives->set_count *
+                                     ((size_t)directives->fill[0] + (size_t)directives->fill[1]));
+    uint32_t most = 1;
+    for (int layout = 0; ok && layout < LAYOUT_COUNT; layout++)
+        if (variants_of(image, (Layout)layout) > most) most = variants_of(image, (Layout)layout);
     for (size_t set = 0; ok && set < directives->set_count; set++) {
         Sizes sizes;
         if (!sizes_open(&sizes, &directives->sets[set], image)) {
@@ -269,9 +298,10 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .directives = directives,
                          .image = image,
                          .sizes = &sizes,
-                         .fill = (Fill)fill};
-            memcpy(run->one_block_limit, limits, sizeof limits);
-            ok = run_at(run, function, steps, state);
+                         .fill = (Fill)fill,
+                         .turns = turns};
+            memcpy(run->work_limits, limits, sizeof limits);
+            ok = run_at(run, function, steps, (most + runs - 1) / runs, state);
         }
         sizes_close(&sizes);
     }
@@ -290,6 +320,24 @@ static uint64_t program_seed(const Runner *runner, const Program *program) {
     return state;
 }
 
+bool run_loaded(Runner *runner, const Program *program, const Directives *directives,
+                ls_compilation *compilation, ls_program *const *loaded) {
+    uint64_t state = program_seed(runner, program);
+    const size_t steps = ls_compilation_step_count(compilation);
+    bool ok = true;
+    for (size_t s = 0; s < steps; s++) {
+        const Function *function = compilation_function(compilation, s, STAGE_DERIVED);
+        if (!function) {
+            printf("  %s\n", ls_compilation_message(compilation));
+            return false;
+        }
+        ok = run_step(runner, program, directives, function, loaded,
+                      ls_compilation_step_name(compilation, s), &state) &&
+             ok;
+    }
+    return ok;
+}
+
 bool run_program(Runner *runner, const Program *program) {
     Directives *directives = must_allocate(sizeof *directives);
     ls_compilation *compilation = NULL;
@@ -306,19 +354,7 @@ bool run_program(Runner *runner, const Program *program) {
                           ls_program_load_text(runner->contexts[c], program->name, program->text,
                                                size, &exec_options, &loaded[c]),
                           program->name);
-    uint64_t state = program_seed(runner, program);
-    const size_t steps = ok ? ls_compilation_step_count(compilation) : 0;
-    for (size_t s = 0; s < steps; s++) {
-        const Function *function = compilation_function(compilation, s, STAGE_DERIVED);
-        if (!function) {
-            printf("  %s\n", ls_compilation_message(compilation));
-            ok = false;
-            break;
-        }
-        ok = run_step(runner, program, directives, function, loaded,
-                      ls_compilation_step_name(compilation, s), &state) &&
-             ok;
-    }
+    if (ok) ok = run_loaded(runner, program, directives, compilation, loaded);
     for (size_t c = 0; c < runner->context_count; c++)
         if (loaded[c]) ls_program_destroy(loaded[c]);
     if (compilation) ls_compilation_destroy(compilation);

@@ -67,6 +67,7 @@ typedef struct Generator {
     bool taken[NASTY];
     unsigned operations;        /* left to be written in this statement */
     unsigned scans, scan_names; /* around this; so far in the step */
+    bool small;                 /* quick to compile and to run: short, most lengths small */
 } Generator;
 
 /* An expression that was written: the axes it has; whether it is a constant and so without type. */
@@ -449,12 +450,16 @@ static Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned dept
     return write_binary(g, kind, allowed, depth - 1);
 }
 
+static unsigned operations(Generator *g) {
+    return g->small ? 1 + below(g, 7) : 4 + below(g, 12);
+}
+
 /* A value that may be stored to the type: narrow integers are cast, constants take any type. */
 static void write_stored(Generator *g, unsigned type, unsigned allowed) {
     const bool narrow = storage[type].kind == I32 && strcmp(storage[type].name, "i32") != 0;
     const bool small = storage[type].kind == F32 && strcmp(storage[type].name, "f32") != 0;
     const unsigned drawn = small && chance(g, 40) ? random_axes(g, allowed) : 0;
-    g->operations = 4 + below(g, 12);
+    g->operations = operations(g);
     if (narrow) fprintf(g->out, "%s(", storage[type].name);
     if (drawn) fprintf(g->out, "%s_stochastic(", storage[type].name);
     fputs("(", g->out);
@@ -480,7 +485,7 @@ static void write_let(Generator *g) {
     const unsigned type = below(g, 9); /* of the compute types */
     const unsigned allowed = random_axes(g, g->all);
     fprintf(g->out, "    let %s = ", text);
-    g->operations = 4 + below(g, 12);
+    g->operations = operations(g);
     fprintf(g->out, "(");
     const Made made = write_value(g, storage[type].kind, allowed, DEPTH);
     fprintf(g->out, ")\n");
@@ -570,7 +575,7 @@ static void write_when(Generator *g) {
 
 static void write_parameters(Generator *g) {
     static const char *const roles[] = {"", "inout ", "out "};
-    const unsigned count = 3 + below(g, 9);
+    const unsigned count = 3 + below(g, g->small ? 4 : 9);
     for (unsigned i = 0; i < count; i++) {
         Name name = {.text = new_name(g), .type = below(g, STORAGE)};
         if (!name.text) break;
@@ -613,7 +618,7 @@ static void write_step(Generator *g, unsigned number) {
     fprintf(g->out, "%s(\n", g->axis_count ? "]" : "");
     write_parameters(g);
     fprintf(g->out, ")%s {\n", grades[below(g, 4)]);
-    const unsigned statements = 3 + below(g, 9);
+    const unsigned statements = g->small ? below(g, 5) : 3 + below(g, 9);
     for (unsigned i = 0; i < statements; i++) {
         Name *name = &g->names[below(g, g->name_count)];
         const unsigned which = below(g, 100);
@@ -634,18 +639,28 @@ static void write_step(Generator *g, unsigned number) {
     fputs("}\n", g->out);
 }
 
+/* A length that is at an edge of something: nothing, a group, a tile. */
+static int64_t random_length(Generator *g) {
+    static const int64_t lengths[] = {0,  1,  2,  3,   5,   31,  32,  33,   63,   64,
+                                      65, 96, 97, 127, 128, 129, 255, 1023, 1024, 1025};
+    static const int64_t short_lengths[] = {0, 1, 2, 3, 4, 5, 7, 8, 9};
+    return g->small && chance(g, 40) ? short_lengths[below(g, 9)] : lengths[below(g, 20)];
+}
+
 static void write_sizes(Generator *g) {
     const int64_t *fixed = g->fixed;
-    static const int64_t lengths[] = {0, 1, 2, 3, 5, 31, 33, 127, 129, 255, 257, 1023, 1025, 3000};
-    static const int64_t long_lengths[] = {4097, 70001, 1048577};
+    static const int64_t long_lengths[] = {2049, 4097, 70001, 1048577};
+    const unsigned sets = g->small ? 1 + chance(g, 40) : SETS;
     fputs("# sizes:", g->out);
-    for (unsigned set = 0; set < SETS; set++) {
-        int64_t elements = 1;
+    for (unsigned set = 0; set < sets; set++) {
+        int64_t elements = 1, most = 12000;
+        if (g->small) most = chance(g, 70) ? 300 : chance(g, 80) ? 2500 : 10000;
         const unsigned longest = chance(g, 4) && g->axis_count ? below(g, g->axis_count) : 99;
+        if (longest < 99) most = g->small ? 5000 : 1100000;
         for (unsigned i = 0; i < g->axis_count; i++) {
-            int64_t length = fixed[i] >= 0 ? fixed[i] : lengths[below(g, 14)];
-            if (i == longest && fixed[i] < 0) length = long_lengths[below(g, 3)];
-            while (length > 1 && elements * length > (longest < 99 ? 1100000 : 12000)) length /= 2;
+            int64_t length = fixed[i] >= 0 ? fixed[i] : random_length(g);
+            if (i == longest && fixed[i] < 0) length = long_lengths[below(g, g->small ? 2 : 4)];
+            while (length > 1 && elements * length > most) length /= 2;
             if (fixed[i] >= 0) length = fixed[i];
             const bool block = blocks(g) && i == g->block;
             if (length > 0) elements *= length;
@@ -654,10 +669,12 @@ static void write_sizes(Generator *g) {
             for (unsigned t = below(g, 4); (g->ragged >> i & 1) && t > 0; t--)
                 fprintf(g->out, "+%" PRId64, chance(g, 30) ? (int64_t)below(g, 2) : length);
         }
-        if (set + 1 < SETS && g->axis_count) fputs(";", g->out);
+        if (set + 1 < sets && g->axis_count) fputs(";", g->out);
         if (g->axis_count == 0) break;
     }
-    fprintf(g->out, "\n# launches: %u\n", 1 + below(g, 3));
+    fprintf(g->out, "\n# launches: %u\n", 1 + below(g, g->small ? 2 : 3));
+    if (g->small && chance(g, 70))
+        fprintf(g->out, "# fill: %s\n", chance(g, 50) ? "normal" : "special");
 }
 
 /* One or two of the later axes hang on an earlier one. */
@@ -680,14 +697,16 @@ static void make_blocks(Generator *g) {
     g->whole = new_name(g);
 }
 
-static char *make_program(uint64_t number) {
+char *random_program(uint64_t number, uint64_t seed, bool small) {
     char *text = NULL;
     size_t size = 0;
     Generator *g = must_allocate(sizeof *g);
-    *g = (Generator){.state = number * 0x9e3779b97f4a7c15u, .out = open_memstream(&text, &size)};
+    *g = (Generator){.state = (number + (seed - 1) * 0x632be59bd9b4e019u) * 0x9e3779b97f4a7c15u,
+                     .small = small,
+                     .out = open_memstream(&text, &size)};
     if (!g->out) exit(3);
     g->axis_count = below(g, 5);
-    if (chance(g, 5)) g->axis_count = AXES_MOST - 1;
+    if (chance(g, small ? 1 : 5)) g->axis_count = AXES_MOST - 1;
     g->all = (1u << g->axis_count) - 1;
     for (unsigned i = 0; i < g->axis_count; i++) {
         g->axis[i] = new_name(g);
@@ -698,7 +717,7 @@ static char *make_program(uint64_t number) {
     write_sizes(g);
     bool axes_taken[NASTY];
     memcpy(axes_taken, g->taken, sizeof axes_taken);
-    const unsigned steps = 1 + chance(g, 20);
+    const unsigned steps = 1 + chance(g, small ? 5 : 20);
     for (unsigned i = 0; i < steps; i++) {
         memcpy(g->taken, axes_taken, sizeof axes_taken); /* steps may use the same names */
         write_step(g, i);
@@ -706,12 +725,4 @@ static char *make_program(uint64_t number) {
     fclose(g->out);
     free(g);
     return text;
-}
-
-void random_add(Programs *programs, uint64_t first, size_t count) {
-    char name[NAME_SIZE];
-    for (size_t i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "random-%" PRIu64, first + i);
-        programs_add(programs, name, make_program(first + i), false);
-    }
 }

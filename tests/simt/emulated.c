@@ -25,7 +25,7 @@ enum {
     NOT_FOUND = 500,
     LAUNCH_FAILED = 719,
     NAME_SIZE = 128,
-    KERNELS_MOST = 64,
+    KERNELS_MOST = 4096,
     TOO_MANY_BLOCKS = 720,
     MULTIPROCESSORS = 3,
     TOGETHER = 1 /* blocks that a multiprocessor holds */
@@ -423,6 +423,19 @@ static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *strea
 
 /* ---- code ---- */
 
+/* One text may be the code of many images: it stays compiled until another one comes. */
+static struct {
+    char *text;
+    SimtModule *compiled;
+    size_t users;
+} kept;
+
+static void drop_kept(void) {
+    simt_close(kept.compiled);
+    free(kept.text);
+    memset(&kept, 0, sizeof kept);
+}
+
 /* The entry points of a text: what stands before the bracket behind LS_KERNEL and its
  * LS_THREADS(n). */
 static size_t find_kernels(const char *text, char (*names)[NAME_SIZE]) {
@@ -437,12 +450,9 @@ static size_t find_kernels(const char *text, char (*names)[NAME_SIZE]) {
     return count;
 }
 
-static UNUSED int do_module_load(void **handle, const void *code) {
+static SimtModule *compile(const char *text) {
     static char names[KERNELS_MOST][NAME_SIZE];
     const char *list[KERNELS_MOST];
-    const char *text = code;
-    if (strncmp(text, magic, strlen(magic)) != 0)
-        return fail(INVALID_IMAGE, "the code was not made by the emulated compiler");
     size_t count = find_kernels(text, names);
     for (size_t i = 0; i < count; i++) list[i] = names[i];
 #ifdef EMULATED_CUDA
@@ -450,17 +460,41 @@ static UNUSED int do_module_load(void **handle, const void *code) {
 #else
     SimtDialect dialect = SIMT_HIP;
 #endif
+    return simt_open(text, strlen(text), dialect, list, count, message, sizeof message);
+}
+
+static UNUSED int do_module_load(void **handle, const void *code) {
+    const char *text = code;
+    if (strncmp(text, magic, strlen(magic)) != 0)
+        return fail(INVALID_IMAGE, "the code was not made by the emulated compiler");
     Module *module = calloc(1, sizeof *module);
     if (!module) return OUT_OF_MEMORY;
-    module->compiled = simt_open(text, strlen(text), dialect, list, count, message, sizeof message);
-    if (module->compiled) return *handle = module, 0;
+    *handle = module;
+    if (kept.text && strcmp(kept.text, text) == 0) {
+        module->compiled = kept.compiled;
+        kept.users++;
+        return 0;
+    }
+    if (kept.users == 0) drop_kept();
+    module->compiled = compile(text);
+    if (module->compiled) {
+        if (!kept.compiled && (kept.text = strdup(text))) {
+            kept.compiled = module->compiled;
+            kept.users = 1;
+        }
+        return 0;
+    }
     free(module);
+    *handle = NULL;
     return fail(INVALID_IMAGE, message);
 }
 
 static UNUSED int do_module_unload(void *handle) {
     Module *module = handle;
-    simt_close(module->compiled);
+    if (module->compiled == kept.compiled)
+        kept.users--;
+    else
+        simt_close(module->compiled);
     free(module);
     return 0;
 }

@@ -1,0 +1,212 @@
+/* differential.c: random programs through the interpreter, the CPU with several compilers, and
+ * emulated CUDA and HIP: all bits must be equal. Each is a function of the seed and its number.
+ * Most run on one machine in two variants, one in --every on all machines in all variants. What
+ * fails is shrunk and written to --out as a program for tests/exec/programs.
+ *
+ * Without arguments it is a test of the suite: few programs, a few seconds. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "exec.h"
+
+static const char usage[] =
+    "usage: differential [--first N] [--count N] [--seed S] [--every N] [--batch N] [--minutes M]\n"
+    "                    [--out FOLDER] [--shrink N] [--print N] [--break N] [--file FILE]\n"
+    "  --first N     the first program's number (1)\n"
+    "  --count N     how many (40)\n"
+    "  --seed S      another sequence of programs (1)\n"
+    "  --every N     of so many programs one runs on every machine (20)\n"
+    "  --batch N     programs to a compile (100)\n"
+    "  --minutes M   ends after so many, whatever the count\n"
+    "  --out FOLDER  where logs and shrunk programs go (a new folder in TMPDIR or /tmp)\n"
+    "  --shrink N    attempts to make a failing program smaller (300)\n"
+    "  --print N     prints program N and does no more\n"
+    "  --break N     takes the work out of program N's kernels: it must be found\n"
+    "  --file FILE   checks this text on every machine\n";
+
+typedef struct Options {
+    uint64_t first, count, seed, every, batch, minutes, shrink, print, broken;
+    const char *out, *file;
+} Options;
+
+void *must_allocate(size_t bytes) {
+    void *memory = calloc(bytes ? bytes : 1, 1);
+    if (memory) return memory;
+    fprintf(stderr, "differential: out of memory (%zu bytes)\n", bytes);
+    exit(3);
+}
+
+bool runner_check(Runner *runner, ls_context *context, ls_status status, const char *what) {
+    (void)runner;
+    if (status == LS_OK) return true;
+    printf("  %s: %s: %s\n", what, ls_status_name(status), ls_error_message(context));
+    return false;
+}
+
+void runner_count_variant(Runner *runner, ls_step *step) {
+    (void)runner, (void)step;
+}
+
+const ls_compile_options exec_options = {.import_path_count = 0};
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- failures ---- */
+
+static void write_shrunk(const Options *options, const Case *one, const char *text) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s.step", options->out, one->name);
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        fprintf(stderr, "differential: cannot write %s\n", path);
+        return;
+    }
+    fprintf(file, "# %s of seed %" PRIu64 ": %s on %s\n%s", one->name, options->seed,
+            verdict_words[one->verdict], machines[one->machine].name, text);
+    fclose(file);
+    printf("  written to %s:\n%s", path, text);
+}
+
+static void report(const Options *options, const Case *one) {
+    char log[1024];
+    printf("FAILED %s of seed %" PRIu64 " on %s: %s\n", one->name, options->seed,
+           machines[one->machine].name, verdict_words[one->verdict]);
+    fflush(stdout);
+    snprintf(log, sizeof log, "%s/%s.log", options->out, one->name);
+    const Verdict again = check_text(one, one->text, one->machine, log);
+    if (again != one->verdict) printf("  alone it is %s\n", verdict_words[again]);
+    const bool shrinks = one->verdict != VERDICT_REFUSED && again == one->verdict;
+    char *text = shrinks ? shrink(one, options->shrink, "/dev/null") : NULL;
+    write_shrunk(options, one, text ? text : one->text);
+    fflush(stdout);
+    free(text);
+}
+
+/* ---- runs ---- */
+
+static int run_file(const Options *options) {
+    char *text = must_allocate(1 << 20);
+    FILE *file = fopen(options->file, "rb");
+    if (!file || fread(text, 1, (1 << 20) - 1, file) == 0) {
+        fprintf(stderr, "differential: cannot read %s\n", options->file);
+        return 2;
+    }
+    fclose(file);
+    Case one = {.text = text, .full = true};
+    const char *base = strrchr(options->file, '/');
+    snprintf(one.name, sizeof one.name, "%.*s", (int)strcspn(base ? base + 1 : options->file, "."),
+             base ? base + 1 : options->file);
+    check_cases(&one, 1, 0, "/dev/stdout");
+    printf("%s: %s\n", one.name, verdict_words[one.verdict]);
+    if (one.verdict != VERDICT_RIGHT) report(options, &one);
+    free(text);
+    return one.verdict != VERDICT_RIGHT;
+}
+
+static int run_all(const Options *options) {
+    const double start = seconds();
+    double said = start;
+    uint64_t done = 0, full = 0, failed = 0, batches = 0;
+    Case *cases = must_allocate(options->batch * sizeof *cases);
+    char log[1024];
+    snprintf(log, sizeof log, "%s/log", options->out);
+    while (done < options->count &&
+           (!options->minutes || seconds() - start < 60 * (double)options->minutes)) {
+        size_t count = 0;
+        for (; count < options->batch && done + count < options->count; count++) {
+            const uint64_t number = options->first + done + count;
+            snprintf(cases[count].name, sizeof cases[count].name, "random-%" PRIu64, number);
+            cases[count].text = random_program(number, options->seed, true);
+            cases[count].full = number % options->every == 0;
+            cases[count].turn = number / options->every;
+            cases[count].broken = number == options->broken;
+            full += cases[count].full;
+        }
+        check_cases(cases, count, light_machine(options->first / options->batch + batches++), log);
+        for (size_t i = 0; i < count; i++) {
+            if (cases[i].verdict != VERDICT_RIGHT) {
+                failed++;
+                report(options, &cases[i]);
+            }
+            free(cases[i].text);
+        }
+        done += count;
+        if (seconds() - said < 20 && done < options->count) continue;
+        said = seconds();
+        printf("%" PRIu64 " programs, %" PRIu64 " of them everywhere, %" PRIu64
+               " failed, %.0f s, %.1f a second\n",
+               done, full, failed, said - start, (double)done / (said - start));
+        fflush(stdout);
+    }
+    free(cases);
+    return failed != 0;
+}
+
+static bool read_options(int count, char **arguments, Options *options) {
+    const struct {
+        const char *name;
+        uint64_t *value;
+    } numbers[] = {{"--first", &options->first},   {"--count", &options->count},
+                   {"--seed", &options->seed},     {"--every", &options->every},
+                   {"--batch", &options->batch},   {"--minutes", &options->minutes},
+                   {"--shrink", &options->shrink}, {"--print", &options->print},
+                   {"--break", &options->broken}};
+    for (int i = 1; i < count; i += 2) {
+        bool known = false;
+        if (i + 1 == count) return false;
+        for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+            if (strcmp(arguments[i], numbers[n].name) == 0) {
+                *numbers[n].value = strtoull(arguments[i + 1], NULL, 10);
+                known = true;
+            }
+        if (strcmp(arguments[i], "--out") == 0) options->out = arguments[i + 1], known = true;
+        if (strcmp(arguments[i], "--file") == 0) options->file = arguments[i + 1], known = true;
+        if (!known) return false;
+    }
+    return options->every && options->batch && options->count;
+}
+
+int main(int count, char **arguments) {
+    Options options = {
+        .first = 1, .count = 40, .seed = 1, .every = 20, .batch = 100, .shrink = 300};
+    char folder[512];
+    if (!read_options(count, arguments, &options)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (options.print) {
+        char *text = random_program(options.print, options.seed, true);
+        fputs(text, stdout);
+        free(text);
+        return 0;
+    }
+    setenv("LOCKSTEP_CUDA", EMULATED_CUDA_PATH, 0);
+    setenv("LOCKSTEP_NVRTC", EMULATED_CUDA_PATH, 0);
+    setenv("LOCKSTEP_HIP", EMULATED_HIP_PATH, 0);
+    setenv("LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, 0);
+    setenv("SIMT_ARCHITECTURE", "gfx90a", 1);
+    setenv("LOCKSTEP_CACHE", "off", 1);
+    if (!options.out) {
+        const char *parent = getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%s/differential-XXXXXX",
+                 parent && *parent ? parent : "/tmp");
+        options.out = mkdtemp(folder);
+    } else {
+        mkdir(options.out, 0777);
+    }
+    if (!options.out) {
+        perror("differential: cannot make a folder");
+        return 3;
+    }
+    return options.file ? run_file(&options) : run_all(&options);
+}
