@@ -40,6 +40,7 @@ config.substitutions += [
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
     ("%ir_tool", escaped(built_tool("ir_tool"))),
     ("%fuzz_front", escaped(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front"))),
+    ("%differential", escaped(built_tool("differential"))),
     ("%root", escaped(config.lockstep_source)),
     (r"\bFileCheck\b", llvm_tool("FileCheck")),
     (r"(?<![-\w/%])not(?= )", llvm_tool("not")),
