@@ -176,6 +176,7 @@ const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, 
         ls_image_variant *variant = &copy->variants[copy->image.variant_count++];
         *variant = image->variants[v];
         variant->work_limit = UINT64_MAX;
+        if (spread && batch->target != &target_c) variant->one_block_limit = 0;
         const unsigned number = add_text(batch, variant->source, broken);
         ls_image_kernel *kernels = arena_alloc(arena, variant->kernel_count * sizeof *kernels);
         for (uint32_t k = 0; k < variant->kernel_count; k++) {

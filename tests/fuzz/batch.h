@@ -19,8 +19,8 @@ Batch *batch_open(const char *target, bool called);
 void batch_close(Batch *batch);
 /* Adds the variants of the image that `wanted` has bits for (from bit 0; all that do not exist are
  * ignored). The copy has them alone, without their limits, and entry points of other names; it
- * lives as long as the batch. With `spread` every kernel is worth several CPU workers; `broken`
- * kernels do nothing. */
+ * lives as long as the batch. With `spread` every kernel is worth several CPU workers, or
+ * blocks; `broken` kernels do nothing. */
 const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, bool spread,
                           bool broken);
 /* Ends the text and makes code of it: on the CPU with the command line `compiler` (words that end
