@@ -275,14 +275,15 @@ static void cpu_unload(Device *device, void *module) {
     if (module) close_library(module);
 }
 
-static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, Kernel code,
-                              uint64_t items, uint32_t *parts) {
-    (void)code;
-    uint64_t elements, workers = device->threads;
-    if (__builtin_mul_overflow(items, kernel->item_cost, &elements)) elements = UINT64_MAX;
+static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, uint64_t tiles,
+                              Launch *launch) {
+    uint64_t elements, items = launch->items, workers = device->threads;
+    if (__builtin_mul_overflow(items, tiles, &elements) ||
+        __builtin_mul_overflow(elements, kernel->item_cost, &elements))
+        elements = UINT64_MAX;
     if (workers > elements / ELEMENTS_PER_WORKER) workers = elements / ELEMENTS_PER_WORKER;
     if (workers > items) workers = items;
-    *parts = workers ? (uint32_t)workers : 1;
+    launch->parts = workers ? (uint32_t)workers : 1;
     return LS_OK;
 }
 

@@ -96,9 +96,9 @@ struct Driver {
     ls_status (*load)(Device *device, const ls_image *image, const ls_image_variant *variant,
                       const void *code, size_t size, Kernel *kernels, void **module);
     void (*unload)(Device *device, void *module);
-    /* How many workers or blocks a launch of the kernel, which is loaded, has. */
-    ls_status (*geometry)(Device *device, const ls_image_kernel *kernel, Kernel code,
-                          uint64_t items, uint32_t *parts);
+    /* Gives the launch, of a kernel that is loaded, its workers or its blocks and their threads. */
+    ls_status (*geometry)(Device *device, const ls_image_kernel *kernel, uint64_t tiles,
+                          Launch *launch);
     /* Whether blocks of a launch can wait for each other. */
     bool (*cooperates)(const Device *device);
     ls_status (*launch)(Device *device, const Launch *launches, size_t count); /* in order */

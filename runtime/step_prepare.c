@@ -56,6 +56,17 @@ static bool is_cooperative(const ls_image_variant *variant) {
     return false;
 }
 
+/* What overflows is surely above any bound but "none". */
+static bool conditions_hold(const ls_step *step, const ls_image_variant *variant) {
+    for (uint32_t i = 0; i < variant->condition_count; i++) {
+        const ls_image_condition *condition = &variant->conditions[i];
+        uint64_t value;
+        if (!extent_value(step, &condition->extent, &value)) value = UINT64_MAX;
+        if (value < condition->at_least || value > condition->at_most) return false;
+    }
+    return true;
+}
+
 static ls_status choose_variant(ls_step *step, const char *call) {
     const ls_image *image = step->image;
     const char *strided = NULL, *alone = NULL;
@@ -66,7 +77,7 @@ static ls_status choose_variant(ls_step *step, const char *call) {
         if (variant->layout == LS_LAYOUT_DENSE && strided) continue;
         const uint64_t work = variant_work(step, variant);
         const bool one_block = work <= variant->one_block_limit;
-        if (work > variant->work_limit) continue;
+        if (work > variant->work_limit || !conditions_hold(step, variant)) continue;
         if (is_cooperative(variant) && !one_block &&
             !step->context->driver->cooperates(step->context->device)) {
             alone = variant->name;
@@ -204,22 +215,22 @@ static ls_status plan_launches(ls_step *step, const char *call) {
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         const ls_image_kernel *kernel = &variant->kernels[i];
-        const Kernel code = step->variants[step->chosen].kernels[i];
-        uint64_t items;
-        uint32_t parts;
-        if (!count_items(step, kernel, &items)) return step_too_large(step, call, kernel->name);
-        ls_status status = driver->geometry(step->context->device, kernel, code, items, &parts);
-        if (status != LS_OK) return status;
-        step->launches[i] = (Launch){
+        Launch *launch = &step->launches[i];
+        uint64_t items, tiles = 1;
+        if (!count_items(step, kernel, &items) ||
+            (kernel->tiles.scale && !extent_value(step, &kernel->tiles, &tiles)))
+            return step_too_large(step, call, kernel->name);
+        *launch = (Launch){
             .step = step->image->step,
             .name = kernel->name,
-            .kernel = code,
+            .kernel = step->variants[step->chosen].kernels[i],
             .arguments = step->arguments,
             .items = items,
-            .parts = parts,
             .threads = kernel->threads,
-            .together = kernel->cooperative && parts > 1,
         };
+        ls_status status = driver->geometry(step->context->device, kernel, tiles, launch);
+        if (status != LS_OK) return status;
+        launch->together = kernel->cooperative && launch->parts > 1;
     }
     step->launch_count = variant->kernel_count;
     return LS_OK;

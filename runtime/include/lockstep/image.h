@@ -137,7 +137,11 @@ typedef struct ls_image_table {
  * at least 1. Of a `cooperative` kernel the blocks wait for each other, so all of the grid is on
  * the device at once; one block alone needs no such launch. Its items are the most that a phase
  * has. On the CPU the items are shared out over the workers in contiguous runs. Any grid and any
- * number of workers gives the same bits. A launch always happens, also with 0 items. */
+ * number of workers gives the same bits. A launch always happens, also with 0 items.
+ *
+ * The groups of 32 threads of a block may share an item: then `tiles` says in how many parts. Where
+ * that is more than 1, a block takes one item in turn and has as many groups as there are tiles,
+ * and no more than make `threads` threads; blocks_per_multiprocessor grows as they shrink. */
 typedef struct ls_image_kernel {
     const char *name;
     ls_image_extent items;
@@ -145,12 +149,19 @@ typedef struct ls_image_kernel {
     uint32_t threads;
     uint32_t blocks_per_multiprocessor;
     uint32_t one_block;
-    /* elements an item visits: the CPU driver uses one worker for small kernels */
+    /* elements an item visits, or a tile of it: the CPU driver uses one worker for small kernels */
     uint64_t item_cost;
     uint32_t cooperative;
     uint32_t phase_count; /* of a cooperative one: the items of each of its phases */
     const ls_image_extent *phases;
+    ls_image_extent tiles; /* scale 0: no item is shared */
 } ls_image_kernel;
+
+/* What an extent must be for a variant to be chosen. */
+typedef struct ls_image_condition {
+    ls_image_extent extent;
+    uint64_t at_least, at_most;
+} ls_image_condition;
 
 typedef enum ls_image_layout {
     LS_LAYOUT_DENSE,  /* every array contiguous in its declared order, data on 16-byte boundaries */
@@ -158,8 +169,8 @@ typedef enum ls_image_layout {
 } ls_image_layout;
 
 /* One way to run the step: the kernels launched in order. The runtime takes the first variant whose
- * layout the bound arrays have, whose work does not exceed work_limit and which the device can run.
- * All give the same bits.
+ * layout the bound arrays have, whose work does not exceed work_limit, whose conditions all hold
+ * and which the device can run. All give the same bits.
  *
  * The argument block is an array of 8-byte words, the same for every kernel of the variant:
  *
@@ -198,6 +209,8 @@ typedef struct ls_image_variant {
     void (*const *functions)(const void *, uint64_t, uint64_t, uint32_t, uint32_t);
     uint32_t table_count;
     const ls_image_table *tables;
+    uint32_t condition_count;
+    const ls_image_condition *conditions;
 } ls_image_variant;
 
 typedef struct ls_image {
