@@ -344,26 +344,6 @@ void planner_mark_needed(Planner *p, uint32_t index) {
     needed[0] = false;
 }
 
-/* Phases whose stores all moved to later ones go. */
-static void drop_empty(Planner *p) {
-    const Function *f = p->function;
-    Plan *plan = p->plan;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < plan->phase_count; i++) {
-        const Phase *phase = &plan->phases[i];
-        bool used = phase->reduction_count || phase->scan_count || phase->store_count;
-        for (size_t s = 0; s < f->store_count; s++) used |= p->store_home[s] == i;
-        if (!used && plan->phase_count > 1) continue;
-        for (ValueId v = 1; v < f->value_count; v++)
-            if (plan->home[v] == i + 1) plan->home[v] = count + 1;
-        for (size_t s = 0; s < f->store_count; s++)
-            if (p->store_home[s] == i) p->store_home[s] = count;
-        plan->phases[count++] = plan->phases[i];
-    }
-    plan->phase_count = count;
-    find_ready(p);
-}
-
 /* The element loop reads `old` of a parameter that the same phase stores over fewer axes only in
  * its epilogue, after every element is done, and a rank-0 parameter only in the tail, after every
  * block has read it. */
@@ -557,7 +537,8 @@ Plan *planner_build(const Function *function, const Choices *choices) {
     keep_stored(&p);
     keep_others(&p);
     if (!planner_settle_stores(&p)) return NULL;
-    drop_empty(&p);
+    planner_order_phases(&p);
+    find_ready(&p);
     planner_guard_phases(&p);
     add_stores(&p);
     add_temporaries(&p);
