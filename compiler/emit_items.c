@@ -121,7 +121,7 @@ static const char *whole_count(Emitter *e) {
                              e->outer[e->outer_count - 1].size, wide - 1, wide);
     if (phase->shape == SHAPE_SCAN) return outer;
     const uint64_t length = split_length(e, &others);
-    if (length == 1) return arena_printf(e->arena, "%s * ls_tiles(%s)", outer, inner);
+    if (length == 1) return arena_printf(e->arena, "%s * ls_tiles(%s)", outer, most_product(e));
     const ls_image_factor factor = tiles_factor(e, &times);
     Text rest = text_open(e->arena);
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
