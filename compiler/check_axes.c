@@ -364,11 +364,17 @@ bool check_axes(Checker *c, const Item *item) {
     return fine;
 }
 
-/* Lengths come from the arrays that are bound. */
+/* Lengths come from the arrays that are bound, also backwards: of `w = 2 * h` one over w says h. */
 void check_axes_used(Checker *c) {
     const Step *step = c->step;
     AxisSet used = 0;
     for (size_t p = 0; p < step->parameter_count; p++) used |= step->parameters[p].declared;
+    for (size_t a = step->axis_count; a-- > 0;) {
+        const Axis *axis = &step->axes[a];
+        for (size_t i = 0; (used >> a & 1) && i < axis->term_count; i++)
+            if (axis->terms[i].operation == LS_TERM_AXIS)
+                used |= (AxisSet)1 << axis->terms[i].value;
+    }
     for (size_t a = 0; a < step->axis_count; a++) {
         const Axis *axis = &step->axes[a];
         if ((used >> a & 1) || axis->fixed >= 0 || axis->terms || axis->whole >= 0) continue;

@@ -345,8 +345,8 @@ static int64_t solve(Search *s, size_t axis, size_t sized, size_t tensor, int64_
     return *trial = low;
 }
 
-/* Of `w = 2 * h` an array over w says how long h is. */
-static bool settle_backwards(Search *s, size_t axis, size_t sized) {
+/* Whether the expression of `sized`, which an array gives, has no other unknown than `axis`. */
+static bool says(const Search *s, size_t axis, size_t sized) {
     const ls_image *image = s->step->image;
     const ls_image_axis *row = &image->axes[sized];
     if (!row->terms || !s->giver[sized] || !uses(row, axis)) return false;
@@ -354,9 +354,25 @@ static bool settle_backwards(Search *s, size_t axis, size_t sized) {
     for (size_t other = axis + 1; other < sized; other++)
         if (uses(row, other) && !s->giver[other] && image->axes[other].fixed < 0)
             return false; /* not known yet */
+    return true;
+}
+
+/* Of `w = 2 * h` an array over w says how long h is. */
+static bool settle_backwards(Search *s, size_t axis, size_t sized) {
+    if (!says(s, axis, sized)) return false;
     for (size_t i = 0; i < tensors_of(s, axis); i++)
         if (solve(s, axis, sized, i, lengths_of(s, sized)[i]) < 0) return false;
     return true;
+}
+
+static ls_status no_solution(const Search *s, size_t axis, size_t sized) {
+    char text[TERM_TEXT];
+    expression_text(s->step->image, &s->step->image->axes[sized], text, sizeof text);
+    return error_set(&s->step->context->error, LS_ERROR_BIND,
+                     "%s: axis `%s` of step `%s` is %s, and no one length of `%s` makes that what "
+                     "it is in `%s`",
+                     s->call, axis_name(s, sized), s->step->image->step, text, axis_name(s, axis),
+                     s->giver[sized]);
 }
 
 static ls_status settle_axis(Search *s, size_t axis) {
@@ -374,6 +390,8 @@ static ls_status settle_axis(Search *s, size_t axis) {
     }
     for (size_t sized = axis + 1; sized < image->axis_count; sized++)
         if (settle_backwards(s, axis, sized)) return LS_OK;
+    for (size_t sized = axis + 1; sized < image->axis_count; sized++)
+        if (says(s, axis, sized)) return no_solution(s, axis, sized);
     return error_set(&s->step->context->error, LS_ERROR_BIND,
                      "%s: nothing bound to step `%s` gives the length%s of axis `%s`; bind one of "
                      "the arrays that have it",
