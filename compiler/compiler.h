@@ -97,10 +97,11 @@ struct Compiler {
     size_t source_count, source_capacity;
     ls_diagnostic *diagnostics;
     size_t diagnostic_count, diagnostic_capacity, error_count;
-    bool from_library; /* the main file is the standard library's */
-    void *clang;       /* import_c.c: of the header being read */
-    bool last_kept;    /* the last diagnose() was not dropped: notes and help attach to it */
-    jmp_buf unwind;    /* set at every API entry */
+    bool from_library;         /* the main file is the standard library's */
+    void *clang;               /* import_c.c: of the header being read */
+    struct Library *libraries; /* library.c: the device functions, read */
+    bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
+    jmp_buf unwind; /* set at every API entry */
     ls_status failure;
     char failure_message[512];
 };

@@ -38,14 +38,17 @@ typedef struct Piece {
     bool blank_before, kept;
 } Piece;
 
-typedef struct Library {
+struct Library {
+    const char *const *files;
     Arena *arena;
     Piece *pieces;
     size_t count, capacity;
     uint32_t *buckets; /* by word: 1 + the piece that defines it */
     Word *words;
     size_t bucket_count, word_count;
-} Library;
+    struct Library *next;
+};
+typedef struct Library Library;
 
 static bool in_word(char c) {
     return isalnum((unsigned char)c) || c == '_';
@@ -328,18 +331,30 @@ static void keep_expansions(Library *library, const char *code) {
     }
 }
 
+/* The files as pieces, of which nothing is kept: read once, as a step has many texts. */
+static Library *open_library(Compiler *compiler, const char *const *files, size_t file_count) {
+    for (Library *library = compiler->libraries; library; library = library->next) {
+        if (library->files != files) continue;
+        for (size_t i = 0; i < library->count; i++) library->pieces[i].kept = false;
+        return library;
+    }
+    Library *library = arena_alloc(&compiler->arena, sizeof *library);
+    *library = (Library){.files = files, .arena = &compiler->arena, .next = compiler->libraries};
+    for (size_t i = 0; i < file_count; i++) read_file(library, files[i]);
+    compiler->libraries = library;
+    return library;
+}
+
 void library_add_used(Compiler *compiler, Text *out, const char *const *files, size_t file_count,
                       const char *code) {
-    Library library = {.arena = out->arena};
-    (void)compiler;
-    for (size_t i = 0; i < file_count; i++) read_file(&library, files[i]);
-    keep_used(&library, (Word){code, strlen(code)});
-    keep_expansions(&library, code);
-    for (size_t i = 0; i < library.count; i++)
-        if (library.pieces[i].kind == PIECE_OTHER) keep(&library, &library.pieces[i]);
-    for (size_t i = 0; i < library.count; i++) {
-        Piece *piece = &library.pieces[i];
-        const Piece *macro = piece->kind == PIECE_UNDEF ? find_word(&library, piece->name) : NULL;
+    Library *library = open_library(compiler, files, file_count);
+    keep_used(library, (Word){code, strlen(code)});
+    keep_expansions(library, code);
+    for (size_t i = 0; i < library->count; i++)
+        if (library->pieces[i].kind == PIECE_OTHER) keep(library, &library->pieces[i]);
+    for (size_t i = 0; i < library->count; i++) {
+        Piece *piece = &library->pieces[i];
+        const Piece *macro = piece->kind == PIECE_UNDEF ? find_word(library, piece->name) : NULL;
         if (!piece->kept && !(macro && macro->kept)) continue;
         if (piece->blank_before || piece->text.size != piece->code.size) text_puts(out, "\n");
         text_add(out, piece->text.text, piece->text.size);

@@ -29,8 +29,8 @@ const char *const verdict_words[VERDICT_COUNT] = {
 #define TRAPPING "-fsanitize=undefined", "-fsanitize-trap=undefined", \
                  "-fno-sanitize=float-divide-by-zero,function"
 const Machine machines[] = {
-    {"clang -O0", "cpu", "cpu", {"clang", "-O0", NUMBERS, "-nostdlib"}, true, 20, VARIANTS_ALL},
-    {"gcc -O0", "cpu", "cpu", {"gcc", "-O0", NUMBERS}, true, 7, VARIANTS_ALL},
+    {"clang -O0", "cpu", "cpu", {"clang", "-O0", NUMBERS, "-nostdlib"}, true, 23, VARIANTS_ALL},
+    {"gcc -O0", "cpu", "cpu", {"gcc", "-O0", NUMBERS}, true, 5, VARIANTS_TWO},
     {"clang -O0, trapping", "cpu", "cpu", {"clang", "-O0", NUMBERS, "-nostdlib", TRAPPING}, true, 4,
      VARIANTS_NONE},
     {"clang -O1", "cpu", "cpu", {"clang", "-O1", NUMBERS, "-nostdlib"}, true, 1, VARIANTS_NONE},
@@ -203,7 +203,7 @@ static void run_machine(Child *child, const size_t *numbers, size_t count, size_
 
 static void run_child(Child *child, size_t light, bool alone) {
     size_t *numbers = must_allocate((child->count + 1) * sizeof *numbers), count = 0;
-    size_t *halves = must_allocate((child->count + 1) * sizeof *halves);
+    size_t *chosen = must_allocate((child->count + 1) * sizeof *chosen);
     for (size_t i = 0; i < child->count; i++) {
         if (child->shared->found[i].verdict != VERDICT_RIGHT)
             child->jobs[i].done = true;
@@ -217,14 +217,13 @@ static void run_child(Child *child, size_t light, bool alone) {
         if (child->cases[i].full) numbers[count++] = i;
     for (size_t machine = 0; count && machine < machine_count; machine++) {
         const Variants variants = machines[machine].variants;
-        if (variants == VARIANTS_ALL) run_machine(child, numbers, count, machine, variants);
-        if (variants != VARIANTS_ONE) continue;
-        size_t half = 0;
+        size_t some = 0;
         for (size_t i = 0; i < count; i++)
-            if ((child->cases[numbers[i]].turn + machine) % 2 == 0) halves[half++] = numbers[i];
-        run_machine(child, halves, half, machine, variants);
+            if (variants > VARIANTS_ONE || (child->cases[numbers[i]].turn + machine) % 4 == 0)
+                chosen[some++] = numbers[i];
+        if (variants != VARIANTS_NONE) run_machine(child, chosen, some, machine, variants);
     }
-    free(halves);
+    free(chosen);
     free(numbers);
 }
 

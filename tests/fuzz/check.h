@@ -26,7 +26,7 @@ typedef struct Machine {
     const char *compiler[24]; /* of the CPU: its command line */
     bool called;
     unsigned turns;    /* how many batches of its turn are on it: all programs, in two variants */
-    Variants variants; /* of programs that run everywhere; VARIANTS_ONE: of every other one */
+    Variants variants; /* of programs that run everywhere; VARIANTS_ONE: of one in four */
 } Machine;
 extern const Machine machines[];
 extern const size_t machine_count;
@@ -36,7 +36,7 @@ typedef struct Case {
     char name[48];
     char *text;
     bool full;       /* on every machine, not on one in two variants */
-    uint64_t turn;   /* of full ones: even and odd take turns on some machines */
+    uint64_t turn;   /* of full ones: they take turns on some machines */
     bool broken;     /* its kernels do nothing, to see that this is found */
     Verdict verdict; /* found */
     size_t machine;  /* where */

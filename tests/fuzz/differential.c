@@ -5,12 +5,17 @@
  *
  * Without arguments it is a test of the suite: few programs, a few seconds. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "check.h"
 #include "exec.h"
@@ -184,6 +189,10 @@ int main(int count, char **arguments) {
         fputs(usage, stderr);
         return 2;
     }
+#ifdef __GLIBC__ /* arrays and arenas come and go: keep their pages */
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+#endif
     if (options.print) {
         char *text = random_program(options.print, options.seed, true);
         fputs(text, stdout);
