@@ -168,17 +168,6 @@ static bool read_all(int file, void *data, size_t size) {
     return true;
 }
 
-static bool write_all(int file, const void *data, size_t size) {
-    for (const uint8_t *next = data; size;) {
-        ssize_t put = write(file, next, size);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        next += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
-
 /* Reads and checks one entry; NULL unless every byte is as it was stored. */
 static void *entry_read(const Directory *directory, const CacheKey *key, size_t *size) {
     uint8_t *data = NULL;
@@ -244,7 +233,7 @@ void cache_store(const CacheKey *key, const void *data, size_t size) {
     memcpy(header.magic, magic, 16);
     for (unsigned i = 0; i < 8; i++) header.size[i] = (uint8_t)((uint64_t)size >> (8 * i));
     entry_checksum(key, &header, data, size, header.checksum);
-    bool written = write_all(file, &header, sizeof header) && write_all(file, data, size);
+    bool written = rtc_write(file, &header, sizeof header) && rtc_write(file, data, size);
     written = close(file) == 0 && written;
     if (!written || renameat(directory.descriptor, name, directory.descriptor, key->text) != 0)
         unlinkat(directory.descriptor, name, 0);

@@ -287,6 +287,8 @@ ValueId ir_rebuild(Function *to, const Function *from, ValueId v, const ValueId 
 ValueId ir_make(Function *f, const Value *like, const ValueId args[3]);
 ValueId ir_find(const Function *f, const Value *value); /* an equal value, or 0 */
 void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
+/* Those of `from`, whose values `map` takes to values of `f`. */
+void ir_copy_stores(Function *f, const Function *from, const ValueId *map);
 /* first caller wins */
 void ir_place(Function *f, ValueId value, Range range, const char *name);
 AxisSet ir_all_axes(const Function *f);

@@ -490,10 +490,7 @@ static Function *strip(const Function *f) {
             map[id] = ir_rebuild(out, f, id, args);
         ir_place(out, map[id], v->range, v->name);
     }
-    for (size_t i = 0; i < f->store_count; i++) {
-        const Store *s = &f->stores[i];
-        ir_store(out, s->parameter, map[s->value], map[s->guard], s->range);
-    }
+    ir_copy_stores(out, f, map);
     return ir_compact(out);
 }
 
@@ -514,9 +511,6 @@ Function *derive(Function *f) {
         diagnose(f->compiler, ERROR_TOO_LARGE, f->range, f->name, VALUES_MOST);
         return NULL;
     }
-    for (size_t i = 0; i < f->store_count; i++) {
-        const Store *s = &f->stores[i];
-        ir_store(g.f, s->parameter, map[s->value], map[s->guard], s->range);
-    }
+    ir_copy_stores(g.f, f, map);
     return strip(g.f);
 }

@@ -325,9 +325,6 @@ Function *gather(Function *f) {
         diagnose(f->compiler, ERROR_TOO_LARGE, f->range, f->name, VALUES_MOST);
         return NULL;
     }
-    for (size_t i = 0; i < f->store_count; i++) {
-        const Store *s = &f->stores[i];
-        ir_store(g.f, s->parameter, map[s->value], map[s->guard], s->range);
-    }
+    ir_copy_stores(g.f, f, map);
     return ir_compact(g.f);
 }

@@ -539,6 +539,13 @@ void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Ran
     f->stores[f->store_count++] = (Store){parameter, value, guard, range};
 }
 
+void ir_copy_stores(Function *f, const Function *from, const ValueId *map) {
+    for (size_t i = 0; i < from->store_count; i++) {
+        const Store *s = &from->stores[i];
+        ir_store(f, s->parameter, map[s->value], map[s->guard], s->range);
+    }
+}
+
 void ir_place(Function *f, ValueId value, Range range, const char *name) {
     Value *v = &f->values[value];
     if (v->range.file == 0) v->range = range;
@@ -590,9 +597,6 @@ Function *ir_compact(const Function *f) {
         ValueId args[3] = {map[arg[0]], map[arg[1]], map[arg[2]]};
         if (needed[id]) map[id] = ir_rebuild(out, f, id, args);
     }
-    for (size_t i = 0; i < f->store_count; i++) {
-        const Store *s = &f->stores[i];
-        ir_store(out, s->parameter, map[s->value], map[s->guard], s->range);
-    }
+    ir_copy_stores(out, f, map);
     return out;
 }

@@ -59,6 +59,9 @@ Sha256 sha256_open(void);
 void sha256_add(Sha256 *hash, const void *bytes, size_t size);
 void sha256_close(Sha256 *hash, uint8_t digest[32]);
 
+/* rtc_process.c: all of `size` bytes to an open file; false with errno set. */
+bool rtc_write(int file, const void *data, size_t size);
+
 /* cache.c. The key of an image: a hash of everything it is a function of, Lockstep's own version
  * and numeric version included. `toolchain_version` is Rtc.describe's text; `options` is whatever
  * else the caller compiles with (the grade of the mathematics, the form). */

@@ -50,7 +50,7 @@ static void watch_forks(void) {
 
 /* ---- starting and ending ---- */
 
-static bool write_all(int file, const void *data, size_t size) {
+bool rtc_write(int file, const void *data, size_t size) {
     for (const char *next = data; size;) {
         ssize_t put = write(file, next, size);
         if (put < 0 && errno == EINTR) continue;
@@ -84,7 +84,7 @@ static int spawn_from_memory(int input, int output, pid_t *pid) {
     char path[64];
     int file = memory_file("lockstep-rtc");
     if (file < 0) return errno;
-    int error = write_all(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
+    int error = rtc_write(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     if (!error) error = rtc_spawn(path, helper_words, NULL, input, output, pid);
     close(file);
@@ -104,7 +104,7 @@ static int spawn_from_file(int input, int output, pid_t *pid) {
         snprintf(path, sizeof path, "%s/lockstep-rtc", folder);
         int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
         error =
-            file >= 0 && write_all(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
+            file >= 0 && rtc_write(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
         if (file >= 0) close(file);
         /* Busy: another thread forked while the file was open for writing; its child will not be
          * long. */

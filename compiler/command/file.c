@@ -174,10 +174,14 @@ void file_abandon(OutputFile *file) {
     *file = (OutputFile){.descriptor = -1};
 }
 
+bool file_finish(OutputFile *file, bool good, Failure *failure) {
+    if (good) return file_commit(file, failure);
+    file_abandon(file);
+    return false;
+}
+
 bool file_write_whole(const char *path, const void *data, size_t size, Failure *failure) {
     OutputFile file;
     if (!file_create(path, &file, failure)) return false;
-    if (file_write(&file, data, size, failure)) return file_commit(&file, failure);
-    file_abandon(&file);
-    return false;
+    return file_finish(&file, file_write(&file, data, size, failure), failure);
 }

@@ -131,6 +131,7 @@ bool file_create(const char *path, OutputFile *file, Failure *failure);
 bool file_write(OutputFile *file, const void *data, size_t size, Failure *failure);
 bool file_commit(OutputFile *file, Failure *failure); /* closes; on failure as file_abandon */
 void file_abandon(OutputFile *file);
+bool file_finish(OutputFile *file, bool good, Failure *failure); /* one or the other */
 bool file_write_whole(const char *path, const void *data, size_t size, Failure *failure);
 void file_remove_temporary(void); /* for a signal handler: unlinks what is half written */
 

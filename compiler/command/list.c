@@ -254,6 +254,17 @@ static char *copy_name(const char *name) {
     return name ? copy_text(name, strlen(name)) : NULL;
 }
 
+/* One tensor's elements to the device; frees them here. */
+static bool move_in(ls_context *context, const Binding *binding, const ListTensor *tensor,
+                    Array *array, Failure *failure) {
+    ls_status status = LS_OK;
+    if (tensor->bytes)
+        status = ls_copy_in(context, (char *)binding->device + tensor->offset, array->data,
+                            tensor->bytes);
+    array_free(array);
+    return status == LS_OK || fail_status(failure, context, status);
+}
+
 static bool load_items(Bindings *bindings, Binding *binding, ValueList *list, const size_t *order,
                        Failure *failure) {
     ls_context *context = bindings->session->context;
@@ -263,12 +274,7 @@ static bool load_items(Bindings *bindings, Binding *binding, ValueList *list, co
         if (!value_list_load(list, order[i], binding->parameter->name, binding->parameter->type,
                              &array, failure))
             return false;
-        ls_status status = LS_OK;
-        if (tensor->bytes)
-            status = ls_copy_in(context, (char *)binding->device + tensor->offset, array.data,
-                                tensor->bytes);
-        array_free(&array);
-        if (status != LS_OK) return fail_status(failure, context, status);
+        if (!move_in(context, binding, tensor, &array, failure)) return false;
     }
     return true;
 }
@@ -355,12 +361,7 @@ bool list_load(Bindings *bindings, Binding *binding, Failure *failure) {
             if (!value_load(&own, binding->parameter->name, binding->parameter->type, tensor->rank,
                             tensor->shape, &array, failure))
                 return false;
-            ls_status status = LS_OK;
-            if (tensor->bytes)
-                status = ls_copy_in(context, (char *)binding->device + tensor->offset, array.data,
-                                    tensor->bytes);
-            array_free(&array);
-            if (status != LS_OK) return fail_status(failure, context, status);
+            if (!move_in(context, binding, tensor, &array, failure)) return false;
         }
         return bind_list(bindings, binding, failure);
     }

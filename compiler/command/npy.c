@@ -253,10 +253,7 @@ bool npy_write(const char *path, const Array *array, Failure *failure) {
     if (file_create(path, &file, failure)) {
         done = file_write(&file, header.data, header.size, failure) &&
                file_write(&file, array->data, array->bytes, failure);
-        if (done)
-            done = file_commit(&file, failure);
-        else
-            file_abandon(&file);
+        done = file_finish(&file, done, failure);
     }
     buffer_free(&header);
     return done;

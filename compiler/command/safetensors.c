@@ -290,10 +290,7 @@ bool safetensors_write(const char *path, const Array *const *arrays, size_t coun
         done = file_write(&file, header.data, header.size, failure);
         for (size_t i = 0; i < count && done; i++)
             done = file_write(&file, arrays[i]->data, arrays[i]->bytes, failure);
-        if (done)
-            done = file_commit(&file, failure);
-        else
-            file_abandon(&file);
+        done = file_finish(&file, done, failure);
     }
     buffer_free(&header);
     return done;
