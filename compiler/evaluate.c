@@ -9,6 +9,7 @@
 #include "integer.h"
 #include "convert.h"
 #include "math.h"
+#include "lite.h"
 #include "philox.h"
 #include "fixed.h"
 
@@ -82,19 +83,23 @@ typedef uint64_t (*Evaluate)(const uint64_t *args);
     X(SQRT, sqrt, __VA_ARGS__)   \
     X(EXP, exp, __VA_ARGS__)     \
     X(LOG, log, __VA_ARGS__)
-#define F32_UNARY(X, ...)            \
-    X(RSQRT, rsqrt, __VA_ARGS__)     \
-    X(CBRT, cbrt, __VA_ARGS__)       \
-    X(EXP2, exp2, __VA_ARGS__)       \
-    X(EXPM1, expm1, __VA_ARGS__)     \
-    X(LOG2, log2, __VA_ARGS__)       \
-    X(LOG1P, log1p, __VA_ARGS__)     \
-    X(SIN, sin, __VA_ARGS__)         \
-    X(COS, cos, __VA_ARGS__)         \
-    X(TANH, tanh, __VA_ARGS__)       \
-    X(ERF, erf, __VA_ARGS__)         \
-    X(SIGMOID, sigmoid, __VA_ARGS__) \
-    X(SOFTPLUS, softplus, __VA_ARGS__)
+#define F32_UNARY(X, ...)                \
+    X(RSQRT, rsqrt, __VA_ARGS__)         \
+    X(CBRT, cbrt, __VA_ARGS__)           \
+    X(EXP2, exp2, __VA_ARGS__)           \
+    X(EXPM1, expm1, __VA_ARGS__)         \
+    X(LOG2, log2, __VA_ARGS__)           \
+    X(LOG1P, log1p, __VA_ARGS__)         \
+    X(SIN, sin, __VA_ARGS__)             \
+    X(COS, cos, __VA_ARGS__)             \
+    X(TANH, tanh, __VA_ARGS__)           \
+    X(ERF, erf, __VA_ARGS__)             \
+    X(SIGMOID, sigmoid, __VA_ARGS__)     \
+    X(SOFTPLUS, softplus, __VA_ARGS__)   \
+    X(LOG_LITE, log_lite, __VA_ARGS__)   \
+    X(TANH_LITE, tanh_lite, __VA_ARGS__) \
+    X(ERF_LITE, erf_lite, __VA_ARGS__)   \
+    X(SIGMOID_LITE, sigmoid_lite, __VA_ARGS__)
 #define FLOAT_TESTS(X, ...)      \
     X(ISNAN, isnan, __VA_ARGS__) \
     X(ISINF, isinf, __VA_ARGS__) \

@@ -42,6 +42,7 @@ typedef enum RuleId {
     RULE_DRAW,
     RULE_DRAWF,
     RULE_FIX,
+    RULE_LITE,
     RULE_COUNT
 } RuleId;
 
@@ -91,6 +92,7 @@ static const Rule rules[RULE_COUNT] = {
     [RULE_DRAW] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_U32, "a u64 key and an i64 index"},
     [RULE_DRAWF] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_F32, "a u64 key and an i64 index"},
     [RULE_FIX] = {{FLOATS, 1 << TYPE_I64}, TYPE_I64, "a float and an i64"},
+    [RULE_LITE] = {{1 << TYPE_F32}, TYPE_F32, "an f32"},
 };
 
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result) {
@@ -353,9 +355,24 @@ ValueId ir_position(Function *f, AxisSet over) {
     return ir_leaf(f, OP_POSITION, TYPE_I64, ir_closure(f, over), over);
 }
 
+/* What `math lite` computes in place of an operation on f32. */
+static Op graded(const Function *f, Op op, ValueId a) {
+    static const struct {
+        Op exact, lite;
+    } pairs[] = {{OP_LOG, OP_LOG_LITE},
+                 {OP_TANH, OP_TANH_LITE},
+                 {OP_ERF, OP_ERF_LITE},
+                 {OP_SIGMOID, OP_SIGMOID_LITE}};
+    if (f->math != LS_MATH_LITE || !a || f->values[a].type != TYPE_F32) return op;
+    for (size_t i = 0; i < COUNT(pairs); i++)
+        if (pairs[i].exact == op) return pairs[i].lite;
+    return op;
+}
+
 ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c) {
     Type type;
     ValueId args[3] = {a, b, c};
+    op = graded(f, op, a);
     if (op == OP_GRAD && c == 0 && a != 0 && f->values[a].axes == 0)
         args[2] = ir_constant_number(f, (Type)f->values[a].type, 1.0);
     require(f, op, ir_result_type(f, op, args, &type));

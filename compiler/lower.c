@@ -371,7 +371,7 @@ Function *lower_step(Compiler *compiler, const Module *module, size_t index) {
     Arena *arena = &compiler->arena;
     Function *f = ir_function(compiler, arena, step->name);
     f->range = step->range;
-    f->math = step->math;
+    f->math = compiler->options->math != LS_MATH_SOURCE ? compiler->options->math : step->math;
     f->functions = module->c_functions;
     f->function_count = module->c_function_count;
     f->axes = step->axes;

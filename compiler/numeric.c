@@ -7,9 +7,10 @@
 
 enum { SERIAL = 2 };
 
-static const char *const texts[] = {"math.h",        "philox.h",  "fixed.h",    "integer.h",
-                                    "convert.h",     "memory.h",  "reduce.h",   "reduce_loop.h",
-                                    "reduce_simt.h", "prelude.c", "prelude.cu", "prelude.hip"};
+static const char *const texts[] = {"math.h",        "lite.h",        "philox.h",  "fixed.h",
+                                    "integer.h",     "convert.h",     "memory.h",  "reduce.h",
+                                    "reduce_loop.h", "reduce_simt.h", "prelude.c", "prelude.cu",
+                                    "prelude.hip"};
 
 static uint64_t add(uint64_t hash, const char *text) { /* FNV-1a, the terminating zero included */
     do hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);

@@ -4,9 +4,10 @@
 #include "compiler.h"
 #include "plan.h"
 
-static const char *const libraries[] = {"integer.h",     "convert.h",   "math.h",        "c.h",
-                                        "philox.h",      "draw_loop.h", "fixed.h",       "memory.h",
-                                        "memory_loop.h", "reduce.h",    "reduce_loop.h", NULL};
+static const char *const libraries[] = {
+    "integer.h", "convert.h",     "math.h",  "lite.h",   "c.h",
+    "philox.h",  "draw_loop.h",   "fixed.h", "memory.h", "memory_loop.h",
+    "reduce.h",  "reduce_loop.h", NULL};
 
 const Target target_c = {
     .name = "c",

@@ -2,9 +2,10 @@
 #include "compiler.h"
 #include "plan.h"
 
-static const char *const libraries[] = {"integer.h",     "convert.h",   "math.h",        "c.h",
-                                        "philox.h",      "draw_simt.h", "fixed.h",       "memory.h",
-                                        "memory_simt.h", "reduce.h",    "reduce_simt.h", NULL};
+static const char *const libraries[] = {
+    "integer.h", "convert.h",     "math.h",  "lite.h",   "c.h",
+    "philox.h",  "draw_simt.h",   "fixed.h", "memory.h", "memory_simt.h",
+    "reduce.h",  "reduce_simt.h", NULL};
 
 /* What both dialects have in common; a number on which they part moves to the rows below. */
 #define SIMT                                                                                       \

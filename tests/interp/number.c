@@ -12,6 +12,7 @@
 #include "integer.h"
 #include "convert.h"
 #include "math.h"
+#include "lite.h"
 
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 WideBits;
@@ -225,6 +226,10 @@ static float apply_f32(Op op, const uint64_t x[3]) {
     case OP_ERF: return ls_erf_f32(a);
     case OP_SIGMOID: return ls_sigmoid_f32(a);
     case OP_SOFTPLUS: return ls_softplus_f32(a);
+    case OP_LOG_LITE: return ls_log_lite_f32(a);
+    case OP_TANH_LITE: return ls_tanh_lite_f32(a);
+    case OP_ERF_LITE: return ls_erf_lite_f32(a);
+    case OP_SIGMOID_LITE: return ls_sigmoid_lite_f32(a);
     case OP_POW: return ls_pow_f32(a, b);
     default: return (float)apply_exact(op, (double)a, (double)b);
     }

@@ -14,6 +14,7 @@
 
 #include "prelude.c"
 #include "../../templates/math.h"
+#include "lite.h"
 #include "integer.h"
 #include "convert.h"
 #include "philox.h"

@@ -78,6 +78,18 @@ static inline float ls_pow_base_f32(float x) {
     return ls_pow_f32(0.999f, x);
 }
 
+/* ---- math lite: as it is, and as it is stored ---- */
+
+#define LITE(name)                                           \
+    static inline float ls_##name##_lite_bf16_f32(float x) { \
+        return ls_round_bf16(ls_##name##_lite_f32(x));       \
+    }
+LITE(tanh)
+LITE(erf)
+LITE(sigmoid)
+LITE(log)
+#undef LITE
+
 /* ---- exact ones ---- */
 
 LIKE_LIBM double negative(double x) {
@@ -148,44 +160,52 @@ NARROW(e5m2, 2, -14, 57344.0, 57344.0, 0x7f)
 /* ---- the table ---- */
 
 /*    name         function and reference  bound   reference in long double, or NULL */
-#define FUNCTIONS                                 \
-    X(exp, exp, F32, 0.8892, expl)                \
-    X(exp2, exp2, F32, 0.8785, exp2l)             \
-    X(expm1, expm1, F32, 1.1045, expm1l)          \
-    X(log, log, F32, 0.9218, logl)                \
-    X(log2, log2, F32, 0.5010, log2l)             \
-    X(log1p, log1p, F32, 1.1830, log1pl)          \
-    X(sigmoid, sigmoid, F32, 1.0067, sigmoidl)    \
-    X(tanh, tanh, F32, 1.0118, tanhl)             \
-    X(erf, erf, F32, 0.9910, erfl)                \
-    X(softplus, softplus, F32, 1.3273, softplusl) \
-    X(sqrt, sqrt, EXACT, 0.5, sqrtl)              \
-    X(sqrt_hip, sqrt, EXACT, 0.5, sqrtl)          \
-    X(rsqrt, rsqrt, F32, 0.5001, rsqrtl)          \
-    X(cbrt, cbrt, F32, 0.7970, cbrtl)             \
-    X(sin, sin, F32, 1.0571, sinl)                \
-    X(cos, cos, F32, 1.0651, cosl)                \
-    X(pow_07, pow_07, F32, 0.9192, pow_07l)       \
-    X(pow_m13, pow_m13, F32, 0.9385, pow_m13l)    \
-    X(pow_base, pow_base, F32, 0.9041, pow_basel) \
-    X(inverse, inverse, F32, 0.5400, NULL)        \
-    X(negative, negative, EXACT, 0, NULL)         \
-    X(abs, fabs, EXACT, 0, NULL)                  \
-    X(sign, sign, EXACT, 0, NULL)                 \
-    X(floor, floor, EXACT, 0, NULL)               \
-    X(ceil, ceil, EXACT, 0, NULL)                 \
-    X(round, rint, EXACT, 0, NULL)                \
-    X(trunc, trunc, EXACT, 0, NULL)               \
-    X(is_nan, is_nan, EXACT, 0, NULL)             \
-    X(is_infinite, is_infinite, EXACT, 0, NULL)   \
-    X(is_finite, is_finite, EXACT, 0, NULL)       \
-    X(to_i32, to_i32, EXACT, 0, NULL)             \
-    X(to_u32, to_u32, EXACT, 0, NULL)             \
-    X(to_i64, to_i64, EXACT, 0, NULL)             \
-    X(to_u64, to_u64, EXACT, 0, NULL)             \
-    X(to_bf16, to_bf16, EXACT, 0, NULL)           \
-    X(to_f16, to_f16, EXACT, 0, NULL)             \
-    X(to_e4m3, to_e4m3, EXACT, 0, NULL)           \
+#define FUNCTIONS                                     \
+    X(exp, exp, F32, 0.8892, expl)                    \
+    X(exp2, exp2, F32, 0.8785, exp2l)                 \
+    X(expm1, expm1, F32, 1.1045, expm1l)              \
+    X(log, log, F32, 0.9218, logl)                    \
+    X(log2, log2, F32, 0.5010, log2l)                 \
+    X(log1p, log1p, F32, 1.1830, log1pl)              \
+    X(sigmoid, sigmoid, F32, 1.0067, sigmoidl)        \
+    X(tanh, tanh, F32, 1.0118, tanhl)                 \
+    X(erf, erf, F32, 0.9910, erfl)                    \
+    X(softplus, softplus, F32, 1.3273, softplusl)     \
+    X(sqrt, sqrt, EXACT, 0.5, sqrtl)                  \
+    X(sqrt_hip, sqrt, EXACT, 0.5, sqrtl)              \
+    X(rsqrt, rsqrt, F32, 0.5001, rsqrtl)              \
+    X(cbrt, cbrt, F32, 0.7970, cbrtl)                 \
+    X(sin, sin, F32, 1.0571, sinl)                    \
+    X(cos, cos, F32, 1.0651, cosl)                    \
+    X(pow_07, pow_07, F32, 0.9192, pow_07l)           \
+    X(pow_m13, pow_m13, F32, 0.9385, pow_m13l)        \
+    X(pow_base, pow_base, F32, 0.9041, pow_basel)     \
+    X(tanh_lite, tanh, F32, 1523.3, tanhl)            \
+    X(tanh_lite_bf16, tanh, BF16, 0.5144, NULL)       \
+    X(erf_lite, erf, F32, 1258.6, erfl)               \
+    X(erf_lite_bf16, erf, BF16, 0.5136, NULL)         \
+    X(sigmoid_lite, sigmoid, F32, 1205.1, sigmoidl)   \
+    X(sigmoid_lite_bf16, sigmoid, BF16, 0.5184, NULL) \
+    X(log_lite, log, F32, 842.2, logl)                \
+    X(log_lite_bf16, log, BF16, 0.5128, NULL)         \
+    X(inverse, inverse, F32, 0.5400, NULL)            \
+    X(negative, negative, EXACT, 0, NULL)             \
+    X(abs, fabs, EXACT, 0, NULL)                      \
+    X(sign, sign, EXACT, 0, NULL)                     \
+    X(floor, floor, EXACT, 0, NULL)                   \
+    X(ceil, ceil, EXACT, 0, NULL)                     \
+    X(round, rint, EXACT, 0, NULL)                    \
+    X(trunc, trunc, EXACT, 0, NULL)                   \
+    X(is_nan, is_nan, EXACT, 0, NULL)                 \
+    X(is_infinite, is_infinite, EXACT, 0, NULL)       \
+    X(is_finite, is_finite, EXACT, 0, NULL)           \
+    X(to_i32, to_i32, EXACT, 0, NULL)                 \
+    X(to_u32, to_u32, EXACT, 0, NULL)                 \
+    X(to_i64, to_i64, EXACT, 0, NULL)                 \
+    X(to_u64, to_u64, EXACT, 0, NULL)                 \
+    X(to_bf16, to_bf16, EXACT, 0, NULL)               \
+    X(to_f16, to_f16, EXACT, 0, NULL)                 \
+    X(to_e4m3, to_e4m3, EXACT, 0, NULL)               \
     X(to_e5m2, to_e5m2, EXACT, 0, NULL)
 
 #define X(name, exact, unit, bound, finer)                                   \

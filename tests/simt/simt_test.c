@@ -9,6 +9,7 @@
 
 #include "prelude.c"
 #include "../../templates/math.h"
+#include "../../templates/lite.h"
 #include "integer.h"
 #include "convert.h"
 #include "philox.h"
@@ -69,6 +70,7 @@ static SimtModule *open_module(SimtDialect dialect) {
                              dialect == SIMT_CUDA ? SIMT_TEMPLATES "/prelude.cu"
                                                   : SIMT_TEMPLATES "/prelude.hip");
     text = append_file(text, &size, SIMT_TEMPLATES "/math.h");
+    text = append_file(text, &size, SIMT_TEMPLATES "/lite.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/integer.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/convert.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/philox.h");

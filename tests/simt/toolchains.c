@@ -30,8 +30,9 @@ static const char kernel[] = "struct Arguments { const u8 *in; u8 *out; };\n"
 
 static char *text_of(const char *prelude) {
     const char *const parts[] = {embedded_text(prelude),     embedded_text("math.h"),
-                                 embedded_text("integer.h"), embedded_text("convert.h"),
-                                 embedded_text("philox.h"),  embedded_text("fixed.h")};
+                                 embedded_text("lite.h"),    embedded_text("integer.h"),
+                                 embedded_text("convert.h"), embedded_text("philox.h"),
+                                 embedded_text("fixed.h")};
     FILE *file = fopen(SIMT_FOLDER "/every_function.h", "rb");
     char *every = calloc(1, 1 << 16);
     if (!file || !every || fread(every, 1, (1 << 16) - 1, file) == 0) {

@@ -1,6 +1,7 @@
 /* A loop over every device function that kernels call per element; each must become vector code. */
 #include "../../../../templates/prelude.c"
 #include "../../../../templates/math.h"
+#include "../../../../templates/lite.h"
 #include "../../../../templates/integer.h"
 #include "../../../../templates/convert.h"
 
@@ -27,3 +28,4 @@ BOTH(BINARY, min) BOTH(BINARY, max) BOTH(BINARY, mod) BOTH(BINARY, copysign) /* 
 BINARY(pow, f32) BINARY(add, i32) BINARY(mul, i32) BINARY(min, i64) /* 44 */
 STORED(f16) STORED(bf16) STORED(e4m3) STORED(e5m2) /* 52 */
 CAST(i32, f32) CAST(f32, i32) CAST(f64, f32) CAST(f32, f64) CAST(i64, i32) CAST(u32, f32) /* 58 */
+UNARY(tanh_lite, f32) UNARY(erf_lite, f32) UNARY(sigmoid_lite, f32) UNARY(log_lite, f32) /* 62 */
