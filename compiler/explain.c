@@ -100,7 +100,8 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
     const void *code;
     size_t size;
     *stats = (RtcKernelStats){-1, -1, -1};
-    if (target_for(target) == &target_c) return true; /* a shared object tells none of it */
+    /* a shared object tells none of it */
+    if (r->options->plan_only || target_for(target) == &target_c) return true;
     /* These set the point to unwind to themselves, so it is kept over them. */
     jmp_buf unwind;
     memcpy(&unwind, &r->c->compiler.unwind, sizeof unwind);

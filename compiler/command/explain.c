@@ -15,7 +15,7 @@ extern char **environ;
 typedef struct Options {
     StringList sizes, targets;
     double peak;
-    bool json, dot, svg;
+    bool json, dot, svg, plan;
     const char *output;
 } Options;
 
@@ -208,7 +208,8 @@ static bool explain(const Invocation *invocation, ls_compilation *compilation,
                                   .size_count = sizes->count,
                                   .targets = targets.items,
                                   .target_count = targets.count,
-                                  .peak_gb_s = options->peak};
+                                  .peak_gb_s = options->peak,
+                                  .plan_only = options->plan};
     bool good = explain_steps(compilation, name, options, &explain, &out, failure) &&
                 (!options->svg || draw(out.data, &svg, failure));
     const Buffer *result = options->svg ? &svg : &out;
@@ -252,6 +253,8 @@ static const Option explain_options[] = {
      "cpu, sm_90, gfx90a: registers and access widths there; may be given\n"
      "several times; by default that of --device"},
     {0, "peak", "GB/s", OPTION_NUMBER, OFFSET(peak), "memory speed, to predict the time from"},
+    {0, "plan", NULL, OPTION_FLAG, OFFSET(plan),
+     "the plan alone: nothing is compiled, so registers and access widths\nare left out"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},
     {0, "dot", NULL, OPTION_FLAG, OFFSET(dot), "the graph of kernels and arrays, for Graphviz"},
     {0, "svg", NULL, OPTION_FLAG, OFFSET(svg), "the same drawn, with Graphviz's dot"},

@@ -104,6 +104,7 @@ typedef struct ls_explain_options {
     const char *const *targets;
     size_t target_count;
     double peak_gb_s; /* 0: unknown */
+    int plan_only;    /* nothing is compiled: no registers and access widths */
 } ls_explain_options;
 ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
                                  const ls_explain_options *options, const char **text);
