@@ -239,7 +239,11 @@ static bool spawn(Case *cases, size_t count, size_t light, bool alone, Shared *s
         const struct rlimit limit = {(rlim_t)MEMORY_GB << 30, (rlim_t)MEMORY_GB << 30};
         const struct rlimit no_core = {0, 0};
         if (file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0) _exit(4);
+#ifndef __SANITIZE_ADDRESS__ /* which reserves terabytes */
         setrlimit(RLIMIT_AS, &limit);
+#else
+        (void)limit;
+#endif
         setrlimit(RLIMIT_CORE, &no_core);
         Child child = {.cases = cases, .count = count, .shared = shared};
         child.jobs = must_allocate((count + 1) * sizeof *child.jobs);
