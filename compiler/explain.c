@@ -1,6 +1,7 @@
 /* explain.c: what a step will cost and why.
  *
- * The plan as text, as JSON (its keys are a contract with scripts) and as a Graphviz graph. Bytes
+ * The plan as text and as JSON (its keys are a contract with scripts); as a graph it is
+ * explain_graph.c's. Bytes
  * are counted for the sizes given: each array once per pass that touches it, a kernel of several
  * phases making as many passes; the minimum is every input read once and every output written once.
  * Registers, spills and access widths come from the toolchains, for the targets asked for. Needs a
@@ -15,42 +16,21 @@
 #include "rtc.h"
 #include "plan.h"
 #include "compilation.h"
-
-/* One kernel of the variant the sizes select: phases [first, first + count) of the plan. */
-typedef struct KernelReport {
-    const char *name, *share;
-    size_t first, count;
-    double read, written, operations;
-} KernelReport;
-
-typedef struct Report {
-    ls_compilation *c;
-    size_t number;
-    const Plan *plan;
-    const ls_explain_options *options;
-    ReportSizes sizes;
-    const ls_image *image;
-    uint32_t variant;
-    KernelReport *kernels;
-    size_t kernel_count;
-    double moved, minimum, temporary;
-    Text out;
-} Report;
+#include "report.h"
 
 /* ---- counting ---- */
 
+const char *const report_shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns", "walks"};
+
 static void count_kernel(Report *r, KernelReport *kernel) {
-    const KernelBytes bytes = plan_kernel_bytes(
-        r->plan, &r->sizes,
-        &(Kernel){.first = (uint32_t)kernel->first, .count = (uint32_t)kernel->count});
+    const KernelBytes bytes = plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan);
     kernel->read = bytes.read;
     kernel->written = bytes.written;
-    for (size_t p = kernel->first; p < kernel->first + kernel->count; p++)
+    for (uint32_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
 }
 
 static void count_all(Report *r) {
-    static const char *const shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns", "walks"};
     Arena *arena = &r->c->compiler.arena;
     const ls_image *image = r->image;
     double work = 0;
@@ -61,12 +41,13 @@ static void count_all(Report *r) {
     r->kernel_count = variant->kernel_count;
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
     for (size_t i = 0; i < r->kernel_count; i++) {
-        bool all = variant->kernels[i].one_block;
-        r->kernels[i] =
-            (KernelReport){.name = variant->kernels[i].name,
-                           .share = all ? "everything" : shares[r->plan->phases[i].shape],
-                           .first = all ? 0 : i,
-                           .count = all ? r->plan->phase_count : 1};
+        const Kernel all = {.kind = KERNEL_ALL, .count = (uint32_t)r->plan->phase_count};
+        const Kernel *plan = variant->kernels[i].one_block ? &all : &r->plan->kernels[i];
+        r->kernels[i] = (KernelReport){
+            .name = variant->kernels[i].name,
+            .share = plan->kind == KERNEL_ALL ? "everything"
+                                              : report_shares[r->plan->phases[plan->first].shape],
+            .plan = *plan};
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
@@ -77,11 +58,17 @@ static void count_all(Report *r) {
 
 /* ---- shared pieces of the reports ---- */
 
+bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array) {
+    for (uint32_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
+        if (plan_writes(&r->plan->phases[p], array)) return true;
+    return false;
+}
+
 static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool json) {
     const char *separator = "";
     for (uint32_t a = 0; a < r->plan->array_count; a++) {
         bool used = false;
-        for (size_t p = kernel->first; p < kernel->first + kernel->count; p++)
+        for (size_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
             used |= writes ? plan_writes(&r->plan->phases[p], a)
                            : plan_reads(r->plan, &r->plan->phases[p], a);
         if (!used) continue;
@@ -114,10 +101,10 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
 }
 
 static const char *split_reason(const Report *r, const KernelReport *kernel) {
-    return kernel->first == 0 ? NULL : r->plan->phases[kernel->first].why;
+    return kernel->plan.first == 0 ? NULL : r->plan->phases[kernel->plan.first].why;
 }
 
-static const char *bytes_text(Report *r, double bytes) {
+const char *report_bytes_text(Report *r, double bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     size_t unit = 0;
     while (bytes >= 1024 && unit + 1 < COUNT(units)) bytes /= 1024, unit++;
@@ -156,10 +143,10 @@ static void print_text(Report *r) {
     }
     text_puts(&r->out, r->sizes.assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
     text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
-                bytes_text(r, r->moved));
+                report_bytes_text(r, r->moved));
     text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
-                r->minimum > 0 ? r->moved / r->minimum : 1.0, bytes_text(r, r->minimum),
-                bytes_text(r, r->temporary));
+                r->minimum > 0 ? r->moved / r->minimum : 1.0, report_bytes_text(r, r->minimum),
+                report_bytes_text(r, r->temporary));
     if (r->options->peak_gb_s > 0)
         text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
                     r->moved / r->options->peak_gb_s * 1e-3);
@@ -171,10 +158,12 @@ static void print_text(Report *r) {
         text_puts(&r->out, "; writes ");
         list_arrays(r, kernel, true, false);
         double bytes = kernel->read + kernel->written;
-        text_printf(&r->out, "\n    %s read, ", bytes_text(r, kernel->read));
+        text_printf(&r->out, "\n    %s read, ", report_bytes_text(r, kernel->read));
         text_printf(&r->out, "%s written, %.3g operations per byte\n",
-                    bytes_text(r, kernel->written), bytes > 0 ? kernel->operations / bytes : 0.0);
-        for (size_t p = kernel->first; kernel->count > 1 && p < kernel->first + kernel->count; p++)
+                    report_bytes_text(r, kernel->written),
+                    bytes > 0 ? kernel->operations / bytes : 0.0);
+        for (size_t p = kernel->plan.first;
+             kernel->plan.count > 1 && p < kernel->plan.first + kernel->plan.count; p++)
             if (r->plan->phases[p].why)
                 text_printf(&r->out, "    phase %zu waits at a barrier: %s\n", p + 1,
                             r->plan->phases[p].why);
@@ -252,52 +241,6 @@ static void print_json(Report *r) {
     text_puts(&r->out, "]}\n]}\n");
 }
 
-/* ---- the graph ---- */
-
-/* Arrays are boxes (temporaries dashed), kernels are rounded; an edge says how many bytes move. */
-static void print_dot(Report *r) {
-    text_puts(&r->out, "digraph ");
-    text_json(&r->out, r->plan->function->name);
-    text_puts(&r->out, " {\n  rankdir=LR;\n  node [fontname=\"Helvetica\", fontsize=11];\n"
-                       "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#555555\"];\n");
-    for (size_t k = 0; k < r->kernel_count; k++) {
-        text_printf(&r->out,
-                    "  kernel_%zu [shape=box, style=\"rounded,filled\", fillcolor=\"#dbe9f6\", "
-                    "label=\"%s\\n%s",
-                    k + 1, r->kernels[k].name, r->kernels[k].share);
-        for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count; p++)
-            for (size_t i = 0; i < r->plan->phases[p].reduction_count; i++) {
-                const Value *value = &r->plan->function->values[r->plan->phases[p].reductions[i]];
-                text_printf(&r->out, "\\n%s%s%s", plan_reduction(value), value->name ? " " : "",
-                            value->name ? value->name : "");
-            }
-        text_puts(&r->out, "\"];\n");
-    }
-    for (uint32_t a = 0; a < r->plan->array_count; a++) {
-        const Array *array = &r->plan->arrays[a];
-        bool temporary = array->parameter == UINT32_MAX;
-        const char *bytes = bytes_text(r, report_array_bytes(&r->sizes, array));
-        text_printf(&r->out, "  array_%u [shape=box%s, label=\"%s\\n%s\"];\n", a,
-                    temporary ? ", style=dashed" : "", array->name, type_info[array->type].name);
-        for (size_t k = 0; k < r->kernel_count; k++) {
-            bool reads = false, writes = false;
-            for (size_t p = r->kernels[k].first; p < r->kernels[k].first + r->kernels[k].count;
-                 p++) {
-                reads |= plan_reads(r->plan, &r->plan->phases[p], a);
-                writes |= plan_writes(&r->plan->phases[p], a);
-            }
-            if (reads && writes)
-                text_printf(&r->out, "  array_%u -> kernel_%zu [dir=both, label=\"%s\"];\n", a,
-                            k + 1, bytes);
-            else if (reads)
-                text_printf(&r->out, "  array_%u -> kernel_%zu [label=\"%s\"];\n", a, k + 1, bytes);
-            else if (writes)
-                text_printf(&r->out, "  kernel_%zu -> array_%u [label=\"%s\"];\n", k + 1, a, bytes);
-        }
-    }
-    text_puts(&r->out, "}\n");
-}
-
 const char *explain_step(ls_compilation *c, size_t number, const ls_explain_options *options) {
     Report r = {.c = c, .number = number, .plan = c->steps[number].plan, .options = options};
     r.out = text_open(&c->compiler.arena);
@@ -307,7 +250,7 @@ const char *explain_step(ls_compilation *c, size_t number, const ls_explain_opti
     if (options->report == LS_REPORT_JSON)
         print_json(&r);
     else if (options->report == LS_REPORT_DOT)
-        print_dot(&r);
+        report_graph(&r);
     else
         print_text(&r);
     return r.out.data;

@@ -165,6 +165,9 @@ typedef struct KernelBytes {
     double read, written;
 } KernelBytes;
 KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel);
+/* What all phases of a kernel read of an array. */
+double plan_array_reads(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
+                        uint32_t array);
 /* Every input read once, every output written once. */
 double plan_minimum(const Plan *plan, const ReportSizes *sizes);
 double plan_operations(const Plan *plan, const ReportSizes *sizes, const Phase *phase);

@@ -31,17 +31,25 @@ double plan_read_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *
     return gathered_bytes(plan, sizes, phase, array, false);
 }
 
+double plan_array_reads(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
+                        uint32_t array) {
+    double bytes = 0;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        bytes += plan_read_bytes(plan, sizes, &plan->phases[i], array);
+    return bytes;
+}
+
 KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel) {
     KernelBytes bytes = {0, 0};
+    for (uint32_t a = 0; a < plan->array_count; a++)
+        bytes.read += plan_array_reads(plan, sizes, kernel, a);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         const Phase *phase = &plan->phases[i];
         const double partial = plan_partial_bytes(plan, sizes, phase);
         bytes.read += partial;
         bytes.written += partial;
-        for (uint32_t a = 0; a < plan->array_count; a++) {
-            bytes.read += plan_read_bytes(plan, sizes, phase, a);
+        for (uint32_t a = 0; a < plan->array_count; a++)
             if (plan_writes(phase, a)) bytes.written += report_array_bytes(sizes, &plan->arrays[a]);
-        }
     }
     return bytes;
 }

@@ -55,5 +55,7 @@ if os.path.exists(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer",
 if any(ctypes.util.find_library(f"clang-{version}") or
        os.path.exists(f"/usr/lib/llvm-{version}/lib/libclang.so.1") for version in range(14, 20)):
     config.available_features.add("libclang")
+if shutil.which("dot"):
+    config.available_features.add("graphviz")
 if os.uname().machine == "x86_64":
     config.available_features.add("x86")

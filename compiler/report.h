@@ -1,0 +1,36 @@
+/* report.h: what the reports of `lockstep explain` share: explain.c (text and JSON),
+ * explain_graph.c (the graph). */
+#ifndef REPORT_H
+#define REPORT_H
+
+/* One kernel of the variant the sizes select. */
+typedef struct KernelReport {
+    const char *name, *share;
+    Kernel plan; /* its phases */
+    double read, written, operations;
+} KernelReport;
+
+typedef struct Report {
+    ls_compilation *c;
+    size_t number;
+    const Plan *plan;
+    const ls_explain_options *options;
+    ReportSizes sizes;
+    const ls_image *image;
+    uint32_t variant;
+    KernelReport *kernels;
+    size_t kernel_count;
+    double moved, minimum, temporary;
+    size_t temporary_count;
+    Text out;
+} Report;
+
+/* explain.c */
+extern const char *const report_shares[SHAPE_COUNT]; /* how a phase is shared out */
+const char *report_bytes_text(Report *r, double bytes);
+bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
+
+/* explain_graph.c */
+void report_graph(Report *r);
+
+#endif
