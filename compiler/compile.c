@@ -368,7 +368,6 @@ static ls_status run_toolchain(ls_compilation *c, const Rtc *rtc, const char *so
 
 ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t variant,
                               const void **code, size_t *size, int *from_cache) {
-    static const char *const grades[] = {"source", "exact", "lite", "fast"};
     *code = NULL;
     *size = 0;
     c->message[0] = 0;
@@ -383,8 +382,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
         char toolchain[1024];
         if (!rtc->describe(toolchain, sizeof toolchain))
             return keep_message(c, LS_ERROR_TOOLCHAIN, toolchain);
-        CacheKey key =
-            cache_key(source, strlen(source), image->target, grades[made->math], toolchain);
+        CacheKey key = cache_key(source, strlen(source), image->target, image->math, toolchain);
         hit = !c->options.no_cache && cache_load(&key, &kept->data, &kept->size);
         if (!hit) {
             RtcOutput output = {0};

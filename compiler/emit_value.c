@@ -29,7 +29,8 @@ static const char reserved[] =
     "a e c at end first last item outer outers inner tile tiles strip chunk chunks whole "
     "stream wide together batch begin columns width lane lanes row rows live count leaf part "
     "parts parent parents level mark run brothers complete pass own_column first_column "
-    "step first_tensor first_element first_item last_item item_step item_stop parties start stop place entry strip_item "
+    "step first_tensor first_element first_item last_item item_step item_stop parties start stop "
+    "place entry strip_item "
     "tensor workers worker arguments min max abs "
     "threadIdx blockIdx blockDim "
     "gridDim NULL INFINITY NAN EOF";
@@ -137,6 +138,14 @@ static const char *load_text(Emitter *e, ValueId v, Place place) {
                         emit_index(e, array, place));
 }
 
+/* The function for an operation: under `math fast` the target's own where it has one. */
+static const char *function_stem(Emitter *e, const char *stem, const char *type) {
+    if (e->f->math != LS_MATH_FAST) return stem;
+    const char *fast = arena_printf(e->arena, "%s_fast", stem);
+    const char *head = arena_printf(e->arena, " ls_%s_%s(", fast, type);
+    return strstr(embedded_text(e->target->fast), head) ? fast : stem;
+}
+
 static const char *operation_text(Emitter *e, const Value *value) {
     const OpInfo *info = &op_info[value->op];
     const char *arg[3] = {NULL, NULL, NULL};
@@ -180,10 +189,10 @@ static const char *operation_text(Emitter *e, const Value *value) {
     }
     bool infix = info->flags & OP_INFIX;
     bool arithmetic = info->rule == op_info[OP_ADD].rule;
-    if (infix && (!arithmetic || type_info[operand].class == 'F'))
+    const char *type = type_info[named].name, *name = infix ? info->name : info->print;
+    const char *stem = function_stem(e, name, type);
+    if (infix && stem == name && (!arithmetic || type_info[operand].class == 'F'))
         return arena_printf(e->arena, "%s %s %s", arg[0], info->print, arg[1]);
-    const char *stem = infix ? info->name : info->print;
-    const char *type = type_info[named].name;
     if (value->op == OP_POWI && e->f->values[value->arg[1]].type != TYPE_I64)
         arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
     if ((value->op == OP_SHIFT_LEFT || value->op == OP_SHIFT_RIGHT) &&

@@ -142,6 +142,10 @@ static void print_text(Report *r) {
         report_print_length(&r->sizes, i, false, &r->out);
     }
     text_puts(&r->out, r->sizes.assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
+    if (f->math == LS_MATH_LITE) text_puts(&r->out, "  math lite: functions good to bf16\n");
+    if (f->math == LS_MATH_FAST)
+        text_puts(&r->out,
+                  "  math fast: approximations and contraction; no promise of equal bits\n");
     text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
                 report_bytes_text(r, r->moved));
     text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
@@ -215,8 +219,8 @@ static void print_json(Report *r) {
     }
     text_printf(&r->out,
                 "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
-                "\"temporary_bytes\": %.0f,\n     \"kernels\": [",
-                r->kernel_count, r->moved, r->minimum, r->temporary);
+                "\"temporary_bytes\": %.0f, \"math\": \"%s\",\n     \"kernels\": [",
+                r->kernel_count, r->moved, r->minimum, r->temporary, ir_math_names[f->math]);
     for (size_t i = 0; i < r->kernel_count; i++) {
         const KernelReport *kernel = &r->kernels[i];
         text_puts(&r->out, i ? ",\n       {\"name\": " : "\n       {\"name\": ");

@@ -178,6 +178,7 @@ typedef struct Target {
     const char *name;             /* "cuda" */
     const char *prelude;          /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */
+    const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
     bool simt;
     const char *lanes; /* "simt" or "loop": which skeletons, <shape>.<lanes>.k */
     /* How a launch is shaped; see ls_image_kernel. */

@@ -7,12 +7,13 @@
 static const char *const libraries[] = {
     "integer.h", "convert.h",     "math.h",  "lite.h",   "c.h",
     "philox.h",  "draw_loop.h",   "fixed.h", "memory.h", "memory_loop.h",
-    "reduce.h",  "reduce_loop.h", NULL};
+    "reduce.h",  "reduce_loop.h", "fast.h",  NULL};
 
 const Target target_c = {
     .name = "c",
     .prelude = "prelude.c",
     .libraries = libraries,
+    .fast = "fast.h",
     .lanes = "loop",
     .threads = 1,
     .one_block_threads = 1,

@@ -2,16 +2,22 @@
 #include "compiler.h"
 #include "plan.h"
 
-static const char *const libraries[] = {
-    "integer.h", "convert.h",     "math.h",  "lite.h",   "c.h",
-    "philox.h",  "draw_simt.h",   "fixed.h", "memory.h", "memory_simt.h",
-    "reduce.h",  "reduce_simt.h", NULL};
+/* The files in order, the dialect's own for `math fast` last. */
+#define LIBRARIES(fast)                                                                            \
+    {                                                                                              \
+        "integer.h", "convert.h", "math.h", "lite.h", "c.h", "philox.h", "draw_simt.h", "fixed.h", \
+            "memory.h", "memory_simt.h", "reduce.h", "reduce_simt.h", fast, NULL                   \
+    }
+static const char *const cuda_libraries[] = LIBRARIES("fast.cu");
+static const char *const hip_libraries[] = LIBRARIES("fast.hip");
 
 /* What both dialects have in common; a number on which they part moves to the rows below. */
-#define SIMT                                                                                       \
-    .libraries = libraries, .simt = true, .lanes = "simt", .threads = 256,                         \
-    .one_block_threads = 512, .blocks_per_multiprocessor = 8, .items_per_block = 8, .columns = 32, \
+#define SIMT                                                                 \
+    .simt = true, .lanes = "simt", .threads = 256, .one_block_threads = 512, \
+    .blocks_per_multiprocessor = 8, .items_per_block = 8, .columns = 32,     \
     .one_block_limit = 1u << 16
 
-const Target target_cuda = {.name = "cuda", .prelude = "prelude.cu", SIMT};
-const Target target_hip = {.name = "hip", .prelude = "prelude.hip", SIMT};
+const Target target_cuda = {
+    .name = "cuda", .prelude = "prelude.cu", .libraries = cuda_libraries, .fast = "fast.cu", SIMT};
+const Target target_hip = {
+    .name = "hip", .prelude = "prelude.hip", .libraries = hip_libraries, .fast = "fast.hip", SIMT};

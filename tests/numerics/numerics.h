@@ -15,6 +15,7 @@
 #include "prelude.c"
 #include "../../templates/math.h"
 #include "lite.h"
+#include "fast.h"
 #include "integer.h"
 #include "convert.h"
 #include "philox.h"

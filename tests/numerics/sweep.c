@@ -313,7 +313,7 @@ static void test_row(const Row *row, bool all, bool write) {
           found.wrong, (double)ls_from_bits_f32(found.wrong_at));
     check(found.error <= row->bound, "%s: %.6f ulp at %a, but at most %.4f are promised", row->name,
           found.error, (double)ls_from_bits_f32(found.at), row->bound);
-    check_record(row, &found, all, write);
+    if (rows_are_recorded) check_record(row, &found, all, write);
 }
 
 int main(int count, char **words) {
@@ -333,6 +333,6 @@ int main(int count, char **words) {
         named = true;
     }
     for (size_t i = 0; !named && i < row_count; i++) test_row(&rows[i], all, write);
-    if (write) records_write(path);
+    if (write && rows_are_recorded) records_write(path);
     return checks_report();
 }

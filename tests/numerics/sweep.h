@@ -3,6 +3,7 @@
 #ifndef SWEEP_H
 #define SWEEP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { BLOCK = 4096 };
@@ -24,13 +25,6 @@ typedef struct Row {
 
 extern const Row rows[];
 extern const size_t row_count;
-
-/* Pairs for functions of two operands; each at most `bound`. */
-typedef struct PairRow {
-    const char *name;
-    double bound;
-    void (*run)(const float *x, const float *y, float *result);
-    double (*scalar)(double x, double y);
-} PairRow;
+extern const bool rows_are_recorded; /* in sweep.txt */
 
 #endif

@@ -219,6 +219,7 @@ typedef struct ls_image {
     const char *target; /* "cpu", "sm_90", "compute_90" (PTX), "gfx90a" */
     const char *source_file;
     uint64_t numeric_version;
+    const char *math; /* "exact", "lite" or "fast": only the last may give other bits elsewhere */
     uint32_t axis_count;
     const ls_image_axis *axes;
     uint32_t parameter_count;
