@@ -96,8 +96,15 @@ typedef struct Kernel {
     AxisSet outer;         /* the axes whose coordinates are shared out, where the kind has any */
 } Kernel;
 
+/* What a plan is built from besides the function; see plan_choose.c. */
+typedef struct Choices {
+    bool *kept;      /* by value: later phases read it back rather than compute it again */
+    uint32_t *depth; /* by value: a reduction has at least this one */
+} Choices;
+
 struct Plan {
     const Function *function;
+    Choices choices;
     Array *arrays; /* the parameters, then the temporaries */
     size_t array_count, array_capacity;
     uint32_t *array_of; /* by value: 1 + array it can be read from, or 0 */
@@ -109,8 +116,18 @@ struct Plan {
     size_t kernel_count;
 };
 
-/* plan.c */
+/* plan_choose.c */
 Plan *plan_build(const Function *function);
+/* Plans that differ from one by a choice. */
+typedef struct Alternative {
+    const char *what; /* they do instead */
+    const Plan *plan;
+} Alternative;
+typedef struct Alternatives {
+    Alternative *items;
+    size_t count, capacity;
+} Alternatives;
+Alternatives plan_alternatives(const Plan *plan);
 
 /* plan_read.c */
 /* Whether the phase reads the array at the coordinates it walks, and at others. */

@@ -153,7 +153,7 @@ static Reads *find_reads(const Search *s, const Plan *plan) {
 }
 
 /* Whether the value joins what several arrays hold, or takes fewer bytes than what it is of. */
-static bool gathers_much(const Search *s, const Reads *below, ValueId v) {
+static bool joins_arrays(const Search *s, const Reads *below, ValueId v) {
     const Value *value = &s->f->values[v];
     bool much = false;
     for (int i = 0; i < op_info[value->op].arity; i++) {
@@ -172,7 +172,7 @@ static bool try_temporaries(Search *s) {
     bool better = false;
     for (ValueId v = 1; v < s->f->value_count; v++) {
         size_t users = 0;
-        if (plan->home[v] || !planner_may_keep(s->f, v) || !gathers_much(s, below, v)) continue;
+        if (plan->home[v] || !planner_may_keep(s->f, v) || !joins_arrays(s, below, v)) continue;
         for (size_t i = 0; i < plan->phase_count; i++) users += plan->phases[i].needed[v];
         if (users < 2) continue;
         const Trial trial = build(s, with_kept(s, v, true));
@@ -193,12 +193,17 @@ static bool try_without(Search *s) {
     return better;
 }
 
-Plan *plan_build(const Function *function) {
-    Search s = {.f = function, .arena = function->arena};
+/* Where no plan is better. */
+static Search open_search(const Function *function) {
+    Search s = {.f = function, .arena = function->arena, .unit = 1};
     s.sizes = report_sizes(function, NULL, 0);
     s.best.choices = copy_choices(&s, (Choices){0});
+    return s;
+}
+
+Plan *plan_build(const Function *function) {
+    Search s = open_search(function);
     s.best.plan = planner_build(function, &s.best.choices);
-    s.unit = 1;
     for (size_t i = 0; i < s.best.plan->phase_count; i++) {
         const Phase *phase = &s.best.plan->phases[i];
         const double elements = report_elements(&s.sizes, phase->outer | phase->inner);
@@ -211,5 +216,91 @@ Plan *plan_build(const Function *function) {
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
+    s.best.plan->choices = s.best.choices;
     return s.best.plan;
+}
+
+/* ---- what was not chosen ---- */
+
+enum { NAME_LENGTH = 40 };
+
+/* A value as the source spells it: its name, what it is stored to, or its text. */
+static const char *source_name(const Search *s, ValueId v) {
+    const Value *value = &s->f->values[v];
+    const Compiler *compiler = s->f->compiler;
+    if (value->name) return value->name;
+    for (size_t i = 0; i < s->f->store_count; i++)
+        if (s->f->stores[i].value == v) return s->f->parameters[s->f->stores[i].parameter].name;
+    if (!value->range.file || value->range.file >= compiler->source_count)
+        return arena_printf(s->arena, "%s_%u", plan_reduction(value), v);
+    const char *text = compiler->sources[value->range.file].text + value->range.begin;
+    const size_t size = value->range.end - value->range.begin, line = strcspn(text, "\n");
+    const size_t whole = size < line ? size : line;
+    const int shown = (int)(whole < NAME_LENGTH ? whole : NAME_LENGTH);
+    return arena_printf(s->arena, "`%.*s%s`", shown, text, (size_t)shown < size ? "..." : "");
+}
+
+static void add_alternative(Search *s, Alternatives *list, Choices choices, const char *what) {
+    const Trial trial = build(s, choices);
+    if (!trial.plan) return;
+    list->items =
+        arena_grow(s->arena, list->items, list->count, &list->capacity, sizeof *list->items);
+    list->items[list->count++] = (Alternative){what, trial.plan};
+}
+
+static void add_kept(Search *s, Alternatives *list, ValueId v) {
+    const char *name = source_name(s, v);
+    if (s->best.choices.kept[v]) {
+        add_alternative(s, list, with_kept(s, v, false),
+                        arena_printf(s->arena, "%s computed again, not read back", name));
+        return;
+    }
+    for (size_t i = 0; i < s->f->store_count; i++)
+        if (s->f->stores[i].value == v && planner_holds(s->f, &s->f->stores[i])) {
+            add_alternative(s, list, with_kept(s, v, true),
+                            arena_printf(s->arena, "%s read back from where it is stored", name));
+            return;
+        }
+    add_alternative(s, list, with_kept(s, v, true),
+                    arena_printf(s->arena, "%s kept in a temporary", name));
+}
+
+/* A reduction in the first pass that can make it. */
+static void add_early(Search *s, Alternatives *list, ValueId v) {
+    if (!s->best.choices.depth[v]) return;
+    Choices choices = copy_choices(s, s->best.choices);
+    choices.depth[v] = 0;
+    add_alternative(s, list, choices,
+                    arena_printf(s->arena, "%s in an earlier pass", source_name(s, v)));
+}
+
+static void add_late(Search *s, Alternatives *list) {
+    const Plan *plan = s->best.plan;
+    for (size_t i = 0; i < plan->phase_count; i++)
+        for (size_t k = i + 1; k < plan->phase_count; k++) {
+            if (!same_pass(&plan->phases[i], &plan->phases[k])) continue;
+            Choices choices = copy_choices(s, s->best.choices);
+            const ValueId first = plan->phases[i].reductions[0];
+            choices.depth[first] = plan->phases[k].depth + 1;
+            add_alternative(s, list, choices,
+                            arena_printf(s->arena, "%s in a later pass", source_name(s, first)));
+        }
+}
+
+Alternatives plan_alternatives(const Plan *plan) {
+    Alternatives list = {0};
+    Search s = open_search(plan->function);
+    s.best.plan = planner_build(plan->function, &plan->choices);
+    s.best.choices = plan->choices;
+    if (!s.best.plan || plan->phase_count < 2) return list;
+    const Reads *below = find_reads(&s, s.best.plan);
+    for (ValueId v = 1; v < s.f->value_count; v++) {
+        size_t users = 0;
+        add_early(&s, &list, v);
+        for (size_t i = 0; i < plan->phase_count; i++) users += plan->phases[i].needed[v];
+        const bool may = planner_may_keep(s.f, v) && users > 1 && !plan->home[v];
+        if (plan->choices.kept[v] || (may && joins_arrays(&s, below, v))) add_kept(&s, &list, v);
+    }
+    add_late(&s, &list);
+    return list;
 }

@@ -5,12 +5,6 @@
 #ifndef PLANNER_H
 #define PLANNER_H
 
-/* What a plan is built from besides the function; see plan_choose.c. */
-typedef struct Choices {
-    bool *kept;      /* by value: later phases read it back rather than compute it again */
-    uint32_t *depth; /* by value: a reduction has at least this one */
-} Choices;
-
 typedef struct Planner {
     const Function *function;
     const Choices *choices;

@@ -1,5 +1,5 @@
 /* report.h: what the reports of `lockstep explain` share: explain.c (text and JSON),
- * explain_graph.c (the graph). */
+ * explain_others.c (the plans not chosen), explain_graph.c (the graph). */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -32,5 +32,9 @@ bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t 
 
 /* explain_graph.c */
 void report_graph(Report *r);
+
+/* explain_others.c: the plans that were not chosen */
+void report_others(Report *r);
+void report_others_json(Report *r);
 
 #endif
