@@ -241,8 +241,7 @@ static void print_json(Report *r) {
     }
     text_printf(&r->out,
                 "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
-                "\"temporary_bytes\": %.0f, \"temporaries\": %zu, \"math\": \"%s\",
-                "
+                "\"temporary_bytes\": %.0f, \"temporaries\": %zu, \"math\": \"%s\",\n"
                 "     \"kernels\": [",
                 r->kernel_count, r->moved, r->minimum, r->temporary, r->temporary_count,
                 ir_math_names[f->math]);
