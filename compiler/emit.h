@@ -106,6 +106,7 @@ const char *emit_bare(Emitter *e, const char *text);
 void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,
                   Place place);
 void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard);
+bool emit_has_condition(const Emitter *e, const PhaseStore *store);
 /* "if (...) " where a store needs it, or "" */
 const char *emit_condition(Emitter *e, const PhaseStore *store);
 ValueId emit_stored(const Emitter *e, const PhaseStore *store); /* what is handed to the store */

@@ -41,8 +41,8 @@ void emit_find_fours(Emitter *e) {
     }
 }
 
-/* Arrays of one thread's map that nothing in the step reads: their results may go past the caches.
- */
+/* Arrays of one thread's map that nothing in the step reads: their results may go past the caches,
+ * whole blocks at a time, so not where a condition may keep what is there. */
 void emit_find_streams(Emitter *e) {
     enum { STREAMS_MAX = 8 }; /* blocks on the stack */
     size_t count = 0;
@@ -53,6 +53,7 @@ void emit_find_streams(Emitter *e) {
         for (size_t p = 0; p < e->plan->phase_count; p++)
             read |= plan_reads(e->plan, &e->plan->phases[p], store->array);
         if (read || store->level != LEVEL_ELEMENT || store->kind == STORE_ADD) continue;
+        if (emit_has_condition(e, store)) continue;
         static const char *const suffixes[] = {"block", "to", NULL};
         e->block_name[store->array] = emit_stem(e, e->field_name[store->array], suffixes);
         count++;

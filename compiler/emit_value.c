@@ -341,11 +341,23 @@ static bool is_known(const Emitter *e, Guard guard) {
     return number && e->phase->known & plan_literal(number, holds);
 }
 
+/* Whether the phase may run where the store may not happen: a tail runs in any case. */
+static bool is_open(const Emitter *e, const PhaseStore *store, Guard guard) {
+    return store->level == LEVEL_TAIL || !is_known(e, guard);
+}
+
+bool emit_has_condition(const Emitter *e, const PhaseStore *store) {
+    ValueId v = store->value;
+    for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);)
+        if (is_open(e, store, guard)) return true;
+    return false;
+}
+
 const char *emit_condition(Emitter *e, const PhaseStore *store) {
     ValueId v = store->value;
     Text text = text_open(e->arena);
     for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);)
-        if (store->level == LEVEL_TAIL || !is_known(e, guard)) /* a tail runs in any case */
+        if (is_open(e, store, guard))
             text_printf(&text, "%s%s%s", text.size ? " & " : "if (", guard.holds ? "" : "!",
                         e->text_of[guard.condition]);
     if (text.size) text_puts(&text, ") ");

@@ -67,12 +67,23 @@ static Literals store_demands(Guards *g, const Store *store) {
     return all;
 }
 
+/* A condition itself is wanted wherever those around it hold. */
+static void demand_conditions(Guards *g, const Store *store) {
+    ValueId value = store->value;
+    Literals around = 0;
+    for (Guard guard; plan_keeps(g->p->plan, store->parameter, &value, &guard);) {
+        g->demands[guard.condition] &= around;
+        around |= g->follows[guard.holds][guard.condition];
+    }
+}
+
 static void find_demands(Guards *g) {
     const Function *f = g->f;
     g->demands = arena_alloc(g->p->arena, f->value_count * sizeof *g->demands);
     memset(g->demands, 0xff, f->value_count * sizeof *g->demands);
     for (size_t s = 0; s < f->store_count; s++)
         g->demands[f->stores[s].value] &= store_demands(g, &f->stores[s]);
+    for (size_t s = 0; s < f->store_count; s++) demand_conditions(g, &f->stores[s]);
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
         const Value *value = &f->values[v];
         if (!g->p->live[v]) continue;

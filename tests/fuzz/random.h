@@ -1,0 +1,78 @@
+/* random.h: between random_expressions.c and random_programs.c. */
+#ifndef RANDOM_H
+#define RANDOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { NAMES_MOST = 64, AXES_MOST = 9, DEPTH = 4, SETS = 3 };
+
+enum { NASTY = 128 }; /* at least as many as there are */
+
+typedef enum Kind { F32, F64, I32, I64, U32, U64, BOOL, KINDS } Kind;
+enum { IN, INOUT, OUT, LET };
+typedef struct Name {
+    const char *text;
+    Kind kind;
+    unsigned axes, type; /* type: of a parameter, in `storage` */
+    unsigned role;
+    bool readable, assigned;
+} Name;
+
+typedef struct Generator {
+    uint64_t state;
+    FILE *out;
+    const char *axis[AXES_MOST];
+    int64_t fixed[AXES_MOST];       /* -1: open */
+    const char *formula[AXES_MOST]; /* "1 + ", before the name of the axis before it; or NULL */
+    unsigned axis_count, all;
+    unsigned list, ragged; /* the axis that counts tensors; those that hang on it, or none */
+    const char *whole;     /* of axes in blocks, `whole as (block, block + 1 = length)`, or NULL */
+    unsigned block;
+    int64_t length;
+    bool split; /* write [q, k] for both */
+    Name names[NAMES_MOST];
+    unsigned name_count;
+    bool taken[NASTY];
+    unsigned operations;        /* left to be written in this statement */
+    unsigned scans, scan_names; /* around this; so far in the step */
+    bool own;                   /* the file has functions of its own */
+    bool floats;                /* inputs and outputs of a float type, no inout */
+    bool calls;                 /* a later step of the file calls this one */
+    bool late;                  /* behind assignments of its own */
+    Name callee[NAMES_MOST];    /* parameters of the file's first step, if another calls it */
+    char callee_name[16];
+    unsigned callee_count;
+    bool small; /* quick to compile and to run: short, most lengths small */
+} Generator;
+
+/* An expression that was written: the axes it has; whether it is a constant and so without type. */
+typedef struct Made {
+    unsigned axes;
+    bool constant;
+} Made;
+
+unsigned below(Generator *g, unsigned limit);
+bool chance(Generator *g, unsigned percent);
+unsigned blocks(const Generator *g);                 /* the two axes of blocks, or none */
+unsigned closure(const Generator *g, unsigned axes); /* with those that others hang on */
+unsigned random_axes(Generator *g, unsigned among);
+const char *new_name(Generator *g); /* that nobody has; NULL at the end of the list */
+void write_axes(Generator *g, unsigned axes);
+Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned depth);
+/* A name of the kind, one that is cast to it, a coordinate or a length. Never a constant: every
+ * step has a rank-0 parameter. */
+Made write_leaf(Generator *g, Kind kind, unsigned allowed);
+Made write_draw(Generator *g, Kind kind, unsigned allowed);
+Made write_index(Generator *g, Kind kind, unsigned axis); /* a coordinate */
+
+typedef struct StorageType {
+    const char *name;
+    Kind kind;
+} StorageType;
+enum { STORAGE = 17, COMPUTE = 9 }; /* the first are compute types */
+extern const StorageType storage[STORAGE];
+extern const char *const kind_names[KINDS];
+
+#endif
