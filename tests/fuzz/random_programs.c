@@ -145,6 +145,7 @@ static void write_when(Generator *g) {
 static void write_call(Generator *g) {
     const char *before = "";
     bool taken[NAMES_MOST] = {false};
+    const unsigned names = g->name_count;
     if (g->callee_count == 0) return;
     fputs("    ", g->out);
     for (unsigned i = 0; i < g->callee_count; i++) { /* outs that become lets */
@@ -157,7 +158,7 @@ static void write_call(Generator *g) {
         Name name = g->callee[i];
         name.text = text;
         name.role = LET;
-        name.readable = true;
+        name.readable = false; /* until the call is over */
         add_name(g, name);
     }
     fprintf(g->out, "%s%s(", *before ? " = " : "", g->callee_name);
@@ -181,6 +182,7 @@ static void write_call(Generator *g) {
     for (unsigned i = 0; i < g->callee_count; i++)
         if (g->callee[i].role != IN && !taken[i])
             g->names[i].readable = g->names[i].assigned = true;
+    for (unsigned i = names; i < g->name_count; i++) g->names[i].readable = true;
 }
 
 static void write_parameter(Generator *g, Name name, bool may_split) {
