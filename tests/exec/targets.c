@@ -2,6 +2,9 @@
  * there, and says how long it took. */
 #include "exec.h"
 #include "lint.h"
+#include "compiler.h"
+#include "rtc.h"
+#include "rtc_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,35 +18,59 @@ static double milliseconds(void) {
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-/* The text of the first variant, which has all phases: no instruction of other numbers in it. */
-static bool lint_step(ls_compilation *compilation, size_t step, const char *target, char *reason,
-                      size_t size) {
-    const char *text = NULL;
-    size_t text_size = 0;
-    char form[48];
-    snprintf(form, sizeof form, "%s:%s", strncmp(target, "gfx", 3) == 0 ? "asm" : "ptx", target);
-    if (ls_compilation_emit(compilation, step, form, &text, &text_size) == LS_OK)
-        return lint_assembly(target, text, reason, size);
-    snprintf(reason, size, "%s", ls_compilation_message(compilation));
-    return false;
+/* What is made of a step for a target. READ: the instructions of every variant are read, as PTX,
+ * or, where a code object is disassembled, from what was made anyway; images are made of the first
+ * variant, which has the text of every phase, and the last, which has strides and a kernel for each
+ * phase. */
+typedef enum Extent { EXTENT_FIRST, EXTENT_READ, EXTENT_ALL } Extent;
+
+static bool is_amd(const char *target) {
+    return strncmp(target, "gfx", 3) == 0;
 }
 
-/* Which variants are compiled: the first holds the text of every phase, the last has strides and a
- * kernel for each. */
-typedef enum Extent { EXTENT_FIRST, EXTENT_ENDS, EXTENT_ALL } Extent;
+/* No instruction of other numbers than ours in a variant. */
+static bool lint_variant(ls_compilation *compilation, size_t step, size_t variant,
+                         const char *target, const void *code, size_t size, char *reason,
+                         size_t reason_size) {
+    RtcOutput output = {0};
+    const char *text = NULL;
+    char form[48];
+    bool made, good = false;
+    if (is_amd(target)) {
+        made = rtc_disassemble(target, code, size, &output) == LS_OK;
+        text = made ? output.data : output.log;
+    } else {
+        snprintf(form, sizeof form, "ptx:%s#%zu", target, variant);
+        made = ls_compilation_emit(compilation, step, form, &text, &size) == LS_OK;
+        if (!made) text = ls_compilation_message(compilation);
+    }
+    if (made)
+        good = lint_assembly(target, text, reason, reason_size);
+    else
+        snprintf(reason, reason_size, "%s", text ? text : "out of memory");
+    rtc_output_free(&output);
+    return good;
+}
 
 static bool compile_step(ls_compilation *compilation, size_t step, const char *target,
-                         Extent extent, size_t *kernels, char *reason, size_t reason_size) {
+                         Extent extent, bool read, size_t *kernels, char *reason,
+                         size_t reason_size) {
     const ls_image *image = NULL;
     if (ls_compilation_image(compilation, step, target, &image) != LS_OK) goto failed;
     for (size_t v = 0; v < image->variant_count; v++) {
         const void *code = NULL;
         size_t size = 0;
         const bool last = v + 1 == image->variant_count;
-        if (extent != EXTENT_ALL && v != 0 && !(last && extent == EXTENT_ENDS)) continue;
-        if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK) goto failed;
-        if (!lint_image(target, code, size, reason, reason_size)) return false;
-        *kernels += image->variants[v].kernel_count;
+        const bool wanted =
+            v == 0 || extent == EXTENT_ALL || (extent == EXTENT_READ && (last || is_amd(target)));
+        if (wanted) {
+            if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK)
+                goto failed;
+            if (!lint_image(target, code, size, reason, reason_size)) return false;
+            *kernels += image->variants[v].kernel_count;
+        }
+        if (read && !lint_variant(compilation, step, v, target, code, size, reason, reason_size))
+            return false;
     }
     return true;
 failed:
@@ -64,17 +91,17 @@ bool compile_program(Runner *runner, const Program *program, const char *targets
     }
     bool ok = true;
     for (const char *at = targets; *at != '\0'; at += strspn(at, ",")) {
-        const bool first = at == targets; /* one text is read; every image is */
+        const bool first = at == targets; /* for one target the instructions are read */
         char target[32];
         snprintf(target, sizeof target, "%.*s", (int)strcspn(at, ","), at);
         at += strlen(target);
-        const Extent extent = thorough ? EXTENT_ALL : first ? EXTENT_ENDS : EXTENT_FIRST;
+        const Extent extent = thorough ? EXTENT_ALL : first ? EXTENT_READ : EXTENT_FIRST;
         const double start = milliseconds();
         size_t kernels = 0;
         char reason[1024] = "";
         for (size_t s = 0; s < ls_compilation_step_count(compilation); s++) {
-            if (compile_step(compilation, s, target, extent, &kernels, reason, sizeof reason) &&
-                (!first || lint_step(compilation, s, target, reason, sizeof reason)))
+            if (compile_step(compilation, s, target, extent, first, &kernels, reason,
+                             sizeof reason))
                 continue;
             printf("  FAILED %s:%s for %s: %s\n", program->name,
                    ls_compilation_step_name(compilation, s), target, reason);
