@@ -188,34 +188,6 @@ static const char *accesses_text(Emitter *e) {
     return text.data;
 }
 
-static void kernel_text(Emitter *e, Text *out, const char *name, const Kernel *kernel,
-                        const PhaseText *phases, uint32_t threads) {
-    const bool all = kernel->kind == KERNEL_ALL;
-    Text calls = text_open(e->arena);
-    for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
-        if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
-        text_printf(&calls, all ? "LS_RUN_ALL(%s, %s)\n" : "LS_RUN(%s)\n", phases[i].name,
-                    phases[i].item_count);
-    }
-    Text sizes = text_open(e->arena);
-    for (size_t axis = 0; all && axis < e->f->axis_count; axis++) {
-        if (emit_list_of(e, (uint32_t)axis) >= 0 || emit_is_rest(e, (uint32_t)axis)) continue;
-        if (e->f->axes[axis].fixed >= 0)
-            text_printf(&sizes, "const i64 %s = %lld;\n", e->size_name[axis],
-                        (long long)e->f->axes[axis].fixed);
-        else
-            text_printf(&sizes, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
-        text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
-    }
-    Hole holes[] = {{"KERNEL", name},
-                    {"ARGUMENTS", e->arguments},
-                    {"THREADS", arena_printf(e->arena, "%u", threads)},
-                    {"SIZES", sizes.data},
-                    {"CALLS", calls.data}};
-    emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
-              COUNT(holes));
-}
-
 static const char *module_text(Emitter *e, const char *phases, const char *kernels,
                                const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
@@ -250,26 +222,24 @@ static bool too_many_words(const Emitter *e, Text *reason) {
     return true;
 }
 
-/* A kernel's text, and its row in the image. */
-static ls_image_kernel add_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
-                                  const PhaseText *phases) {
-    const bool all = kernel->kind == KERNEL_ALL;
-    const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
-    /* C keeps its entry points apart from the names a linker may hold. */
-    const char *name = arena_printf(e->arena, "lockstep_%s%s", e->f->name, suffix);
-    kernel_text(e, out, name, kernel, phases, threads);
-    return (ls_image_kernel){.name = name,
-                             .items = all ? emit_extent(e->f, 1, 0) : phases[kernel->first].items,
-                             .items_per_block = e->target->items_per_block,
-                             .threads = threads,
-                             .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
-                             .one_block = all,
-                             .item_cost = all ? 1 : phases[kernel->first].item_cost};
+static ls_image_extent phase_work(Emitter *e, uint32_t phase) {
+    return emit_extent(e->f, 1, e->plan->phases[phase].outer | e->plan->phases[phase].inner);
 }
 
-static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout,
-                        const Kernel *plan, size_t kernel_count) {
-    const bool one_block = plan[0].kind == KERNEL_ALL;
+static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way) {
+    ls_image_condition *conditions =
+        arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *conditions);
+    variant->conditions = conditions;
+    for (size_t k = 0; way->limited && k < way->count; k++) {
+        const uint32_t end = way->kernels[k].first + way->kernels[k].count;
+        for (uint32_t i = end - way->kernels[k].tail; i < end; i++)
+            conditions[variant->condition_count++] =
+                (ls_image_condition){phase_work(e, i), 0, e->target->tail_limit};
+    }
+}
+
+static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout, Way way) {
+    const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
     e->fields = NULL;
@@ -283,19 +253,17 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
     ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
     for (uint32_t i = 0; i < phase_count; i++) {
-        const Phase *phase = &e->plan->phases[i];
         made[i] = emit_phase(e, i, &phases);
         text_puts(&phases, "\n");
-        work[i] = emit_extent(e->f, 1, phase->outer | phase->inner);
+        work[i] = phase_work(e, i);
     }
+    ls_image_kernel *table = arena_alloc(e->arena, way.count * sizeof *table);
+    for (size_t i = 0; i < way.count; i++)
+        table[i] = emit_kernel(e, &kernels, &way.kernels[i],
+                               way.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1), made);
     Text reason = text_open(e->arena);
     if (too_many_words(e, &reason))
         compiler_fail(e->compiler, LS_ERROR_UNSUPPORTED, "%s", reason.data);
-
-    ls_image_kernel *table = arena_alloc(e->arena, kernel_count * sizeof *table);
-    for (size_t i = 0; i < kernel_count; i++)
-        table[i] = add_kernel(e, &kernels, &plan[i],
-                              kernel_count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1), made);
     ls_image_temporary *temporaries =
         arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
     for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;
@@ -303,24 +271,30 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     for (size_t i = 0; i < e->table_count; i++) tables[i] = e->tables[i].table;
 
     const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
-    const char *way = one_block           ? "one block"
-                      : kernel_count == 1 ? "one kernel"
-                                          : arena_printf(e->arena, "%zu kernels", kernel_count);
-    const char *how = arena_printf(e->arena, "%s, %s", way, layout_name);
+    const char *name = waits            ? "one launch"
+                       : all            ? "one block"
+                       : way.count == 1 ? "one kernel"
+                                        : arena_printf(e->arena, "%zu kernels", way.count);
+    const char *how = arena_printf(e->arena, "%s, %s", name, layout_name);
     *variant = (ls_image_variant){
         .name = how,
         .layout = layout,
         .work_count = (uint32_t)phase_count,
         .work = work,
-        .work_limit = one_block ? e->target->one_block_limit : UINT64_MAX,
+        /* one launch without waiting is better than one with */
+        .work_limit = !all                                 ? UINT64_MAX
+                      : waits && e->plan->kernel_count > 1 ? e->target->together_limit
+                                                           : e->target->one_block_limit,
+        .one_block_limit = waits ? e->target->one_block_limit : 0,
         .temporary_count = (uint32_t)e->field_count,
         .temporaries = temporaries,
         .table_count = (uint32_t)e->table_count,
         .tables = tables,
-        .kernel_count = (uint32_t)kernel_count,
+        .kernel_count = (uint32_t)way.count,
         .kernels = table,
         .source = module_text(e, phases.data, kernels.data, how),
     };
+    add_conditions(e, variant, &way);
 }
 
 /* ---- the image ---- */
@@ -361,15 +335,11 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
     for (size_t i = 0; i < f->parameter_count; i++)
         parameters[i] = parameter_row(&e, &f->parameters[i]);
 
-    const bool several = plan->phase_count > 1;
-    const Kernel all = {.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
-    ls_image_variant *variants = arena_alloc(e.arena, 4 * sizeof *variants);
+    ls_image_variant *variants = arena_alloc(e.arena, 2 * WAYS * sizeof *variants);
     uint32_t count = 0;
-    for (int layout = LS_LAYOUT_DENSE; layout <= LS_LAYOUT_STRIDED; layout++) {
-        if (several) add_variant(&e, &variants[count++], (ls_image_layout)layout, &all, 1);
-        add_variant(&e, &variants[count++], (ls_image_layout)layout, plan->kernels,
-                    plan->kernel_count);
-    }
+    for (int layout = LS_LAYOUT_DENSE; layout <= LS_LAYOUT_STRIDED; layout++)
+        for (size_t i = 0; i < plan->way_count; i++)
+            add_variant(&e, &variants[count++], (ls_image_layout)layout, plan->ways[i]);
     *image = (ls_image){
         .version = LS_IMAGE_VERSION,
         .step = f->name,

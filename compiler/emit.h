@@ -1,7 +1,8 @@
 /* emit.h: what the emitter's files share: emit.c (the module and the image), emit_phase.c (a
- * phase), emit_items.c (how its work is cut), emit_axes.c and emit_address.c (its axes, and where
- * its elements are), emit_access.c (fours and streams), emit_reduce.c, emit_scan.c, emit_gather.c
- * (what it makes), emit_value.c (expressions, loads, stores, names). */
+ * phase), emit_kernel.c (which phases a launch runs), emit_items.c (how its work is cut),
+ * emit_axes.c and emit_address.c (its axes, and where its elements are), emit_access.c (fours and
+ * streams), emit_reduce.c, emit_scan.c, emit_gather.c (what it makes), emit_value.c (expressions,
+ * loads, stores, names). */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -220,6 +221,11 @@ void emit_name_scans(Emitter *e);
 const char *emit_scan_text(Emitter *e, const Value *value); /* of a scan or its RUNNING */
 void emit_scans_start(Emitter *e, Text *running, Text *start);
 void emit_scans_advance(Emitter *e, Text *out);
+
+/* emit_kernel.c */
+/* A kernel's text, and its row in the image. */
+ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
+                            const PhaseText *phases);
 
 /* emit_items.c */
 bool emit_walks_columns(const Emitter *e); /* the last outer group is columns of an item */

@@ -488,8 +488,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     };
     const bool beside = e->phase->shape == SHAPE_SCAN && column, list = e->list >= 0;
     const char *work = arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
-                                    beside ? "_columns" : "",
-                                    e->target->lanes);
+                                    beside ? "_columns" : "", e->target->lanes);
     const char *frame = arena_printf(e->arena, list ? "list.%s.k" : "phase.%s.k", e->target->lanes);
     Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
     if (scalar) { /* is a frame of its own */

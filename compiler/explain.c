@@ -30,24 +30,47 @@ static void count_kernel(Report *r, KernelReport *kernel) {
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
 }
 
+/* The variant for arrays that are contiguous, on a device that can do all. */
+static uint32_t choose(Report *r) {
+    for (uint32_t v = 0;; v++) {
+        const ls_image_variant *variant = &r->image->variants[v];
+        double work = 0;
+        bool fits = true;
+        for (uint32_t i = 0; i < variant->work_count; i++)
+            work += report_extent(&r->sizes, &variant->work[i]);
+        for (uint32_t i = 0; i < variant->condition_count; i++) {
+            const ls_image_condition *condition = &variant->conditions[i];
+            const double value = report_extent(&r->sizes, &condition->extent);
+            fits &= value >= (double)condition->at_least && value <= (double)condition->at_most;
+        }
+        r->together = variant->kernels[0].cooperative && work > (double)variant->one_block_limit;
+        if ((fits && work <= (double)variant->work_limit) || v + 1 == r->plan->way_count) return v;
+    }
+}
+
+/* How a kernel's work is shared out: "rows", or "rows then columns" where the last block does the
+ * latter. */
+static const char *share_text(const Report *r, const Kernel *kernel) {
+    Text text = text_open(&r->c->compiler.arena);
+    if (kernel->kind == KERNEL_ALL) return r->together ? "together" : "everything";
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        text_printf(&text, "%s%s", i > kernel->first ? " then " : "",
+                    report_shares[r->plan->phases[i].shape]);
+    return text.data;
+}
+
 static void count_all(Report *r) {
     Arena *arena = &r->c->compiler.arena;
     const ls_image *image = r->image;
-    double work = 0;
-    for (uint32_t i = 0; i < image->variants[0].work_count; i++)
-        work += report_extent(&r->sizes, &image->variants[0].work[i]);
-    r->variant = work <= (double)image->variants[0].work_limit ? 0u : 1u;
+    r->variant = choose(r);
+    const Kernel *kernels = r->plan->ways[r->variant].kernels;
     const ls_image_variant *variant = &image->variants[r->variant];
     r->kernel_count = variant->kernel_count;
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
     for (size_t i = 0; i < r->kernel_count; i++) {
-        const Kernel all = {.kind = KERNEL_ALL, .count = (uint32_t)r->plan->phase_count};
-        const Kernel *plan = variant->kernels[i].one_block ? &all : &r->plan->kernels[i];
-        r->kernels[i] = (KernelReport){
-            .name = variant->kernels[i].name,
-            .share = plan->kind == KERNEL_ALL ? "everything"
-                                              : report_shares[r->plan->phases[plan->first].shape],
-            .plan = *plan};
+        r->kernels[i] = (KernelReport){.name = variant->kernels[i].name,
+                                       .share = share_text(r, &kernels[i]),
+                                       .plan = kernels[i]};
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
@@ -154,6 +177,23 @@ static void print_temporaries(Report *r) {
     text_puts(&r->out, "\n");
 }
 
+/* What a kernel does after its first phase, and why not at once. */
+static void print_later(Report *r, const Kernel *kernel, size_t p) {
+    const Phase *phase = &r->plan->phases[p];
+    if (p >= kernel->first + kernel->count - kernel->tail) {
+        text_printf(&r->out, "    then, by the last block: %s", report_shares[phase->shape]);
+        for (size_t i = 0; i < phase->reduction_count; i++) {
+            const Value *value = &r->plan->function->values[phase->reductions[i]];
+            text_printf(&r->out, "%s %s%s%s", i ? "," : ":", plan_reduction(value),
+                        value->name ? " " : "", value->name ? value->name : "");
+        }
+        text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
+    } else if (phase->why) {
+        text_printf(&r->out, "    phase %zu waits %s: %s\n", p + 1,
+                    r->together ? "for all blocks" : "at a barrier", phase->why);
+    }
+}
+
 static void print_text(Report *r) {
     const Function *f = r->plan->function;
     text_printf(&r->out, "step %s", f->name);
@@ -186,11 +226,8 @@ static void print_text(Report *r) {
         text_printf(&r->out, "%s written, %.3g operations per byte\n",
                     report_bytes_text(r, kernel->written),
                     bytes > 0 ? kernel->operations / bytes : 0.0);
-        for (size_t p = kernel->plan.first;
-             kernel->plan.count > 1 && p < kernel->plan.first + kernel->plan.count; p++)
-            if (r->plan->phases[p].why)
-                text_printf(&r->out, "    phase %zu waits at a barrier: %s\n", p + 1,
-                            r->plan->phases[p].why);
+        for (size_t p = kernel->plan.first + 1; p < kernel->plan.first + kernel->plan.count; p++)
+            print_later(r, &kernel->plan, p);
         if (split_reason(r, kernel))
             text_printf(&r->out, "    not part of the kernel before: %s\n",
                         split_reason(r, kernel));

@@ -85,7 +85,7 @@ typedef struct Phase {
 
 typedef enum KernelKind {
     KERNEL_SINGLE, /* one phase, its items shared out over the grid */
-    KERNEL_ALL,    /* all phases in one block, a barrier between any two */
+    KERNEL_ALL,    /* all phases, and between any two all blocks wait for each other */
     KERNEL_KIND_COUNT
 } KernelKind;
 
@@ -94,6 +94,7 @@ typedef struct Kernel {
     KernelKind kind;
     uint32_t first, count; /* of plan->phases */
     AxisSet outer;         /* the axes whose coordinates are shared out, where the kind has any */
+    uint32_t tail; /* the last so many phases are run by the last block that finishes the others */
 } Kernel;
 
 /* What a plan is built from besides the function; see plan_choose.c. */
@@ -101,6 +102,14 @@ typedef struct Choices {
     bool *kept;      /* by value: later phases read it back rather than compute it again */
     uint32_t *depth; /* by value: a reduction has at least this one */
 } Choices;
+
+/* A way to run the step. */
+typedef struct Way {
+    const Kernel *kernels;
+    size_t count;
+    bool limited; /* only where the tails are little work */
+} Way;
+enum { WAYS = 3 };
 
 struct Plan {
     const Function *function;
@@ -112,8 +121,11 @@ struct Plan {
     uint8_t *condition_of; /* by value: its number in sets of literals, or 0 */
     Phase *phases;
     size_t phase_count, phase_capacity;
-    Kernel *kernels; /* how the phases run when they are too much for one block */
+    /* How the phases run when they are too much for one block: what plans are compared by. */
+    Kernel *kernels;
     size_t kernel_count;
+    Way ways[WAYS]; /* the variants of each layout, in their order */
+    size_t way_count;
 };
 
 /* plan_choose.c */
@@ -200,15 +212,17 @@ typedef struct Target {
     const char *lanes; /* "simt" or "loop": which skeletons, <shape>.<lanes>.k */
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
-    uint32_t columns;         /* columns an item of a column phase takes */
-    uint64_t one_block_limit; /* elements visited up to which a step runs in one block */
+    uint32_t columns; /* columns an item of a column phase takes */
+    /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
+     * that wait for each other, if there are such; and of a phase of a tail. */
+    uint64_t one_block_limit, together_limit, tail_limit;
 } Target;
 extern const Target target_cuda, target_hip, target_c;
 const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */
 const Target *target_named(const char *name); /* by dialect */
 
 /* emit.c: a plan as source text and as the tables of an image: a variant for each layout, and where
- * there are several phases one for each way to run them, in one block or a kernel each. */
+ * there are several phases one for each way to run them. */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name);
 
 /* library.c: adds the paragraphs of the template files that `code` uses. */

@@ -18,6 +18,7 @@ typedef struct Report {
     ReportSizes sizes;
     const ls_image *image;
     uint32_t variant;
+    bool together; /* its blocks wait for each other, and there are several */
     KernelReport *kernels;
     size_t kernel_count;
     double moved, minimum, temporary;

@@ -21,6 +21,7 @@ const Target target_c = {
     .items_per_block = 1,
     .columns = 64,
     .one_block_limit = 1u << 16,
+    .tail_limit = 1u << 15,
 };
 
 /* Which dialect a target name is compiled from. */

@@ -15,7 +15,7 @@ static const char *const hip_libraries[] = LIBRARIES("fast.hip");
 #define SIMT                                                                 \
     .simt = true, .lanes = "simt", .threads = 256, .one_block_threads = 512, \
     .blocks_per_multiprocessor = 8, .items_per_block = 8, .columns = 32,     \
-    .one_block_limit = 1u << 16
+    .one_block_limit = 1u << 16, .together_limit = 1u << 22, .tail_limit = 1u << 15
 
 const Target target_cuda = {
     .name = "cuda", .prelude = "prelude.cu", .libraries = cuda_libraries, .fast = "fast.cu", SIMT};

@@ -7,6 +7,10 @@
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
 #define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1, 1);
 
+/* A tail: whether this worker is the last to come here, and a phase that it runs on its own. */
+#define LS_LAST(counter) ls_arrive(counter, workers)
+#define LS_RUN_ALONE(phase, items) phase(a, 0, (u64)(items), 1, 1);
+
 /* Adds to a sum that other workers add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_add_to((u64 *)&(sums)[at], (u64)(value), workers)
 LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {

@@ -15,12 +15,32 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 #define LS_ROLLED _Pragma("unroll 1")
 
 /* A phase takes the items first_item, first_item + item_step, ... below last_item, and where there
- * are `parties` arrives at its tail's counter as one of so many. A kernel of one phase shares the
- * items out over the grid; so does one of several, which has one block. */
+ * are `parties` arrives at its tail's counter as one of so many. A kernel shares the items out over
+ * the grid. */
 #define LS_PHASE LS_FN
 #define LS_PARTIES (ls_blocks() * ls_groups())
 #define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
+
+/* A tail: whether this block is the last to come here, and a phase that it runs on its own. */
+#define LS_LAST(counter) ls_last_block(counter)
+#define LS_RUN_ALONE(phase, items)                                                                 \
+    phase(a, (i64)ls_group(), LS_MOST_I64, (i64)ls_groups(), ls_groups());
+
+/* Says 1 to the threads of the last block of the grid that comes here, who then see everything the
+ * others wrote before. The counter is 0 again for the next launch. */
+LS_FN int ls_last_block(u32 *counter) {
+    LS_SHARED u32 last;
+    ls_barrier();
+    if (ls_thread() == 0) {
+        ls_fence();
+        last = ls_atomic_add_u32(counter, 1) + 1 == ls_blocks();
+        if (last) *counter = 0;
+        ls_fence();
+    }
+    ls_barrier();
+    return (int)last;
+}
 
 #define LS_ACCESS_FOUR(name, storage, compute)                                                     \
     struct ls_four_##storage {                                                                     \

@@ -20,7 +20,7 @@ typedef struct Run { /* one step at one size with one fill */
     Fill fill;
     Array arrays[PARAMETERS];
     bool unset[PARAMETERS]; /* left to its default */
-    uint64_t work_limits[VARIANTS];
+    uint64_t work_limits[VARIANTS], block_limits[VARIANTS];
     uint32_t *turns; /* by layout: which of its variants is the next */
 } Run;
 
@@ -184,9 +184,9 @@ static uint32_t variants_of(const ls_image *image, Layout layout) {
 }
 
 /* Every variant has its turn, which the runtime alone would not give it at these sizes: those
- * before it are taken out of the runtime's choice. The image's tables are memory of the loaded
- * program. */
-static void choose_variant(const Run *run, ls_step *step, Layout layout) {
+ * before it are taken out of the runtime's choice. Every other time blocks that wait for each other
+ * do so however little there is to do. The image's tables are memory of the loaded program. */
+static void choose_variant(const Run *run, ls_step *step, Layout layout, bool waits) {
     const ls_image *image = ls_step_image(step);
     ls_image_variant *variants = (ls_image_variant *)(uintptr_t)image->variants;
     uint32_t turn = run->turns[layout]++ % (variants_of(image, layout) + !image->variant_count);
@@ -194,12 +194,13 @@ static void choose_variant(const Run *run, ls_step *step, Layout layout) {
         const bool before = suits(&variants[v], layout) && turn > 0;
         turn -= before;
         variants[v].work_limit = before ? 0 : run->work_limits[v];
+        variants[v].one_block_limit = waits ? 0 : run->block_limits[v];
     }
 }
 
 static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout, uint64_t *state) {
     ls_context *context = run->runner->contexts[context_index];
-    choose_variant(run, step, layout);
+    choose_variant(run, step, layout, random_bits(state) % 2 != 0);
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         array_place(&run->arrays[i], layout, state);
     bool ok = bind_all(run, context, step, layout) && set_shard(run, context, step) &&
@@ -275,9 +276,11 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
         ok = false;
     }
     Run *run = must_allocate(sizeof *run);
-    uint64_t limits[VARIANTS] = {0};
-    for (uint32_t v = 0; ok && v < image->variant_count && v < VARIANTS; v++)
+    uint64_t limits[VARIANTS] = {0}, block_limits[VARIANTS] = {0};
+    for (uint32_t v = 0; ok && v < image->variant_count && v < VARIANTS; v++) {
         limits[v] = image->variants[v].work_limit;
+        block_limits[v] = image->variants[v].one_block_limit;
+    }
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64};
     const uint32_t runs = (uint32_t)(directives->set_count *
@@ -301,6 +304,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .fill = (Fill)fill,
                          .turns = turns};
             memcpy(run->work_limits, limits, sizeof limits);
+            memcpy(run->block_limits, block_limits, sizeof block_limits);
             ok = run_at(run, function, steps, (most + runs - 1) / runs, state);
         }
         sizes_close(&sizes);

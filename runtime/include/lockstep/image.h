@@ -170,7 +170,7 @@ typedef enum ls_image_layout {
 
 /* One way to run the step: the kernels launched in order. The runtime takes the first variant whose
  * layout the bound arrays have, whose work does not exceed work_limit, whose conditions all hold
- * and which the device can run. All give the same bits.
+ * and which the device can run. The last of each layout asks for nothing. All give the same bits.
  *
  * The argument block is an array of 8-byte words, the same for every kernel of the variant:
  *

@@ -1,0 +1,87 @@
+/* emit_kernel.c: a kernel as an entry point that runs its phases, and as a row of the image.
+ *
+ * Between phases that the whole grid shares all blocks wait for each other; a tail is run by the
+ * block that comes last. On the CPU a kernel of all phases has one worker, and a tail is its last
+ * worker's. */
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+/* For the numbers of items that the calls name. */
+static const char *sizes_text(Emitter *e) {
+    Text sizes = text_open(e->arena);
+    for (size_t axis = 0; axis < e->f->axis_count; axis++) {
+        if (emit_list_of(e, (uint32_t)axis) >= 0 || emit_is_rest(e, (uint32_t)axis)) continue;
+        if (e->f->axes[axis].fixed >= 0)
+            text_printf(&sizes, "const i64 %s = %lld;\n", e->size_name[axis],
+                        (long long)e->f->axes[axis].fixed);
+        else
+            text_printf(&sizes, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
+        text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
+    }
+    return sizes.data;
+}
+
+/* A counter that begins as 0; its name. */
+static const char *counter(Emitter *e, const char *name) {
+    return emit_add_field(e, name, "u32", (ls_image_extent){.scale = sizeof(uint32_t)}, true);
+}
+
+static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+    const char *state = e->target->simt ? counter(e, "blocks_waiting") : NULL;
+    for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        if (i > kernel->first && state) text_printf(out, "ls_wait_for_blocks(a->%s);\n", state);
+        text_printf(out, "LS_RUN_ALL(%s, %s)\n", phases[i].name, phases[i].item_count);
+    }
+}
+
+static void call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+    const uint32_t end = kernel->first + kernel->count, begin = end - kernel->tail;
+    const char *done =
+        counter(e, arena_printf(e->arena, "kernel_of_phase_%u_done", kernel->first + 1));
+    text_printf(out, "if (LS_LAST(a->%s)) {\n", done);
+    for (uint32_t i = begin; i < end; i++) {
+        if (i > begin) text_puts(out, "    ls_barrier();\n");
+        text_printf(out, "    LS_RUN_ALONE(%s, %s)\n", phases[i].name, phases[i].item_count);
+    }
+    text_puts(out, "}\n");
+}
+
+ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
+                            const PhaseText *phases) {
+    const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->simt;
+    const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
+    const PhaseText *first = &phases[kernel->first];
+    /* C keeps its entry points apart from the names a linker may hold. */
+    const char *name = arena_printf(e->arena, "lockstep_%s%s", e->f->name, suffix);
+    Text calls = text_open(e->arena);
+    if (all)
+        call_all(e, &calls, kernel, phases);
+    else
+        text_printf(&calls, "LS_RUN(%s)\n", first->name);
+    if (kernel->tail) call_tail(e, &calls, kernel, phases);
+    Hole holes[] = {{"KERNEL", name},
+                    {"ARGUMENTS", e->arguments},
+                    {"THREADS", arena_printf(e->arena, "%u", threads)},
+                    {"SIZES", all || kernel->tail ? sizes_text(e) : ""},
+                    {"CALLS", calls.data}};
+    emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
+              COUNT(holes));
+    ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
+    for (uint32_t i = 0; waits && i < kernel->count; i++)
+        items[i] = phases[kernel->first + i].items;
+    return (ls_image_kernel){
+        .name = name,
+        .items = all ? emit_extent(e->f, 1, 0) : first->items,
+        .items_per_block = all ? e->target->one_block_threads / 32 : e->target->items_per_block,
+        .threads = threads,
+        .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
+        .one_block = all && !waits,
+        .item_cost = all ? 1 : first->item_cost,
+        .cooperative = waits,
+        .phase_count = waits ? kernel->count : 0,
+        .phases = items,
+    };
+}
