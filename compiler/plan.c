@@ -405,19 +405,54 @@ static void keep_stored(Planner *p) {
     }
 }
 
-/* What no parameter holds goes into a temporary, in the first phase that computes it anyhow. */
+/* A phase of its own for a value, ahead of phase `at`. */
+static void insert_phase(Planner *p, ValueId v, uint32_t at) {
+    Plan *plan = p->plan;
+    const uint32_t last =
+        planner_place(p, v, p->function->values[v].axes, (uint32_t)plan->phase_count);
+    const Phase phase = plan->phases[last];
+    memmove(&plan->phases[at + 1], &plan->phases[at], (last - at) * sizeof phase);
+    plan->phases[at] = phase;
+    for (ValueId other = 1; other < p->function->value_count; other++)
+        if (plan->home[other] > at) plan->home[other]++;
+    for (size_t s = 0; s < p->function->store_count; s++)
+        if (p->store_home[s] != UINT32_MAX && p->store_home[s] >= at) p->store_home[s]++;
+    find_ready(p);
+    for (uint32_t i = 0; i < plan->phase_count; i++) planner_mark_needed(p, i);
+}
+
+/* The first phase that can store a value to a temporary and computes it anyhow, or has it at hand
+ * when it is done; and that comes before another that needs it. UINT32_MAX if there is none. */
+static uint32_t keeping_phase(const Planner *p, ValueId v) {
+    const Plan *plan = p->plan;
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        const Level level = planner_store_level(p, v, p->function->values[v].axes, i);
+        if (level == LEVEL_EPILOGUE || (level == LEVEL_ELEMENT && plan->phases[i].needed[v]))
+            return i;
+        /* over more axes it would be computed again and again */
+        if (plan->phases[i].needed[v] && level == LEVEL_COUNT) break;
+    }
+    return UINT32_MAX;
+}
+
+/* What no parameter holds goes into a temporary. */
 static void keep_others(Planner *p) {
     const Function *f = p->function;
     for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
     for (ValueId v = 1; v < f->value_count; v++) {
         if (!p->choices->kept[v] || p->plan->home[v]) continue;
-        for (uint32_t i = 0; i < p->plan->phase_count && !p->plan->home[v]; i++) {
-            const Level level = planner_store_level(p, v, f->values[v].axes, i);
-            if (!p->plan->phases[i].needed[v] || level != LEVEL_ELEMENT) continue;
-            const uint32_t array = add_temporary(p, v);
-            planner_add_store(p, i, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
-            p->plan->home[v] = i + 1;
+        uint32_t home = keeping_phase(p, v);
+        if (home == UINT32_MAX) {
+            for (home = 0; home < p->plan->phase_count; home++)
+                if (p->plan->phases[home].needed[v]) break;
+            if (home == p->plan->phase_count || p->ready[v] > home) continue;
+            insert_phase(p, v, home);
         }
+        const Level level = planner_store_level(p, v, f->values[v].axes, home);
+        const uint32_t array = add_temporary(p, v);
+        planner_add_store(p, home, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
+        p->plan->home[v] = home + 1;
+        for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
     }
 }
 

@@ -17,13 +17,19 @@
  * are not tried. */
 enum { TRIALS = 160, VALUES = 1 << 23 };
 
+enum { DEAR = 8 }; /* operations of one that is worth a temporary by itself */
+
 /* A launch, in bytes for each element of the largest space. */
 static const double launch_bytes = 0.25;
-/* What a temporary must save at least, likewise. */
+/* Operations done while a byte moves: a kernel that has more of them waits for those. More than
+ * devices do, for compilers move some out of loops. */
+static const double operations_per_byte = 16;
+/* What a temporary must save at least. */
 static const double temporary_bytes = 0.125;
 
 typedef struct Cost {
-    double moved, operations;
+    double moved; /* with what launches count as, and operations beyond what is free */
+    double operations;
     size_t phases;
 } Cost;
 
@@ -38,7 +44,8 @@ typedef struct Search {
     const Function *f;
     Arena *arena;
     ReportSizes sizes;
-    double unit; /* elements of the largest space */
+    double unit;    /* elements of the largest space */
+    double largest; /* bytes of the largest parameter: no temporary has more */
     Trial best;
     size_t trials, values; /* plans built, and the values of their phases */
 } Search;
@@ -46,11 +53,15 @@ typedef struct Search {
 static Cost cost_of(const Search *s, const Plan *plan) {
     Cost cost = {.phases = plan->phase_count};
     for (size_t i = 0; i < plan->kernel_count; i++) {
-        const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, &plan->kernels[i]);
-        cost.moved += (bytes.read + bytes.written) / s->unit + launch_bytes;
+        const Kernel *kernel = &plan->kernels[i];
+        const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, kernel);
+        double operations = 0;
+        for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
+            operations += plan_operations(plan, &s->sizes, &plan->phases[k]);
+        const double moved = bytes.read + bytes.written, busy = operations / operations_per_byte;
+        cost.moved += (moved > busy ? moved : busy) / s->unit + launch_bytes;
+        cost.operations += operations;
     }
-    for (size_t i = 0; i < plan->phase_count; i++)
-        cost.operations += plan_operations(plan, &s->sizes, &plan->phases[i]);
     return cost;
 }
 
@@ -152,10 +163,11 @@ static Reads *find_reads(const Search *s, const Plan *plan) {
     return below;
 }
 
-/* Whether the value joins what several arrays hold, or takes fewer bytes than what it is of. */
-static bool joins_arrays(const Search *s, const Reads *below, ValueId v) {
+/* Whether the value joins what several arrays hold, takes fewer bytes than what it is of, or is
+ * dear. */
+static bool is_candidate(const Search *s, const Reads *below, ValueId v) {
     const Value *value = &s->f->values[v];
-    bool much = false;
+    bool much = op_info[value->op].cost >= DEAR;
     for (int i = 0; i < op_info[value->op].arity; i++) {
         const Value *operand = &s->f->values[value->arg[i]];
         much |= below[v] != below[value->arg[i]];
@@ -164,17 +176,32 @@ static bool joins_arrays(const Search *s, const Reads *below, ValueId v) {
     return much && below[v];
 }
 
-/* Of the values that more than one phase computes, the one that saves most. */
+/* Whether more than one phase computes the value, or one for each element of a larger space. */
+static bool is_repeated(const Plan *plan, ValueId v) {
+    const AxisSet axes = plan->function->values[v].axes;
+    size_t users = 0;
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        if (!phase->needed[v]) continue;
+        users += phase->level[v] == LEVEL_ELEMENT && axes != (phase->outer | phase->inner) ? 2 : 1;
+    }
+    return users > 1;
+}
+
+static double value_bytes(const Search *s, ValueId v) {
+    const Value *value = &s->f->values[v];
+    return report_elements(&s->sizes, value->axes) * type_info[value->type].size;
+}
+
+/* Of such values, the one that saves most in a temporary. */
 static bool try_temporaries(Search *s) {
     const Plan *plan = s->best.plan;
     const Reads *below = find_reads(s, plan);
     Trial best = s->best;
     bool better = false;
     for (ValueId v = 1; v < s->f->value_count; v++) {
-        size_t users = 0;
-        if (plan->home[v] || !planner_may_keep(s->f, v) || !joins_arrays(s, below, v)) continue;
-        for (size_t i = 0; i < plan->phase_count; i++) users += plan->phases[i].needed[v];
-        if (users < 2) continue;
+        if (plan->home[v] || !planner_may_keep(s->f, v) || !is_candidate(s, below, v)) continue;
+        if (!is_repeated(plan, v) || value_bytes(s, v) > s->largest) continue;
         const Trial trial = build(s, with_kept(s, v, true));
         if (!is_better(&trial, &best, better ? 0 : temporary_bytes)) continue;
         best = trial;
@@ -197,6 +224,12 @@ static bool try_without(Search *s) {
 static Search open_search(const Function *function) {
     Search s = {.f = function, .arena = function->arena, .unit = 1};
     s.sizes = report_sizes(function, NULL, 0);
+    for (size_t i = 0; i < function->parameter_count; i++) {
+        const Parameter *parameter = &function->parameters[i];
+        const double bytes =
+            report_elements(&s.sizes, parameter->axes) * type_info[parameter->type].size;
+        if (bytes > s.largest) s.largest = bytes;
+    }
     s.best.choices = copy_choices(&s, (Choices){0});
     return s;
 }
@@ -210,7 +243,8 @@ Plan *plan_build(const Function *function) {
         if (elements > s.unit) s.unit = elements;
     }
     s.best.cost = cost_of(&s, s.best.plan);
-    for (bool better = s.best.plan->phase_count > 1; better;) {
+    const Phase *first = &s.best.plan->phases[0];
+    for (bool better = s.best.plan->phase_count > 1 || first->reduction_count; better;) {
         better = try_delays(&s);
         better |= try_stored(&s);
         better |= try_temporaries(&s);
@@ -295,11 +329,9 @@ Alternatives plan_alternatives(const Plan *plan) {
     if (!s.best.plan || plan->phase_count < 2) return list;
     const Reads *below = find_reads(&s, s.best.plan);
     for (ValueId v = 1; v < s.f->value_count; v++) {
-        size_t users = 0;
+        const bool may = planner_may_keep(s.f, v) && !plan->home[v] && is_repeated(plan, v);
         add_early(&s, &list, v);
-        for (size_t i = 0; i < plan->phase_count; i++) users += plan->phases[i].needed[v];
-        const bool may = planner_may_keep(s.f, v) && users > 1 && !plan->home[v];
-        if (plan->choices.kept[v] || (may && joins_arrays(&s, below, v))) add_kept(&s, &list, v);
+        if (plan->choices.kept[v] || (may && is_candidate(&s, below, v))) add_kept(&s, &list, v);
     }
     add_late(&s, &list);
     return list;
