@@ -188,11 +188,12 @@ static const char *accesses_text(Emitter *e) {
     return text.data;
 }
 
-static const char *module_text(Emitter *e, const char *phases, const char *kernels,
+static const char *module_text(Emitter *e, const Way *way, const char *phases, const char *kernels,
                                const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
     emit_reduction_library(e, &code);
+    emit_octet_library(e, way, &code);
     emit_c_functions(e, &code);
     text_printf(&code, "\n%s\n%s%s", structure_text(e), phases, kernels);
     const char *file = e->f->range.file && e->f->range.file < e->compiler->source_count
@@ -228,8 +229,9 @@ static ls_image_extent phase_work(Emitter *e, uint32_t phase) {
 
 static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way) {
     ls_image_condition *conditions =
-        arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *conditions);
+        arena_alloc(e->arena, (e->plan->phase_count + STRIP_CONDITIONS) * sizeof *conditions);
     variant->conditions = conditions;
+    if (way->strips) variant->condition_count = emit_strip_conditions(e, way, conditions);
     for (size_t k = 0; way->limited && k < way->count; k++) {
         const uint32_t end = way->kernels[k].first + way->kernels[k].count;
         for (uint32_t i = end - way->kernels[k].tail; i < end; i++)
@@ -253,8 +255,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
     ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
     for (uint32_t i = 0; i < phase_count; i++) {
-        made[i] = emit_phase(e, i, &phases);
-        text_puts(&phases, "\n");
+        made[i] = emit_portions(e, &way, i, &phases);
         work[i] = phase_work(e, i);
     }
     ls_image_kernel *table = arena_alloc(e->arena, way.count * sizeof *table);
@@ -273,6 +274,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
     const char *name = waits            ? "one launch"
                        : all            ? "one block"
+                       : way.strips     ? "strips of rows"
                        : way.count == 1 ? "one kernel"
                                         : arena_printf(e->arena, "%zu kernels", way.count);
     const char *how = arena_printf(e->arena, "%s, %s", name, layout_name);
@@ -292,7 +294,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
         .tables = tables,
         .kernel_count = (uint32_t)way.count,
         .kernels = table,
-        .source = module_text(e, phases.data, kernels.data, how),
+        .source = module_text(e, &way, phases.data, kernels.data, how),
     };
     add_conditions(e, variant, &way);
 }
@@ -339,7 +341,9 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
     uint32_t count = 0;
     for (int layout = LS_LAYOUT_DENSE; layout <= LS_LAYOUT_STRIDED; layout++)
         for (size_t i = 0; i < plan->way_count; i++)
-            add_variant(&e, &variants[count++], (ls_image_layout)layout, plan->ways[i]);
+            /* strips only of contiguous arrays: what has strides is rarely as large */
+            if (layout == LS_LAYOUT_DENSE || !plan->ways[i].strips)
+                add_variant(&e, &variants[count++], (ls_image_layout)layout, plan->ways[i]);
     *image = (ls_image){
         .version = LS_IMAGE_VERSION,
         .step = f->name,

@@ -27,6 +27,10 @@ typedef struct Field {
     const char *type;
 } Field;
 
+/* Which part of a phase is emitted: all of it; of one down columns, what it does with a strip of
+ * rows, or what is left when all strips are done. */
+typedef enum Portion { PORTION_WHOLE, PORTION_STRIP, PORTION_FINISH } Portion;
+
 typedef enum Ready { READY_ROW = 1, READY_TENSOR = 2 } Ready;
 
 /* The items of a list's phases: what image.h lists, by name. */
@@ -54,6 +58,7 @@ typedef struct Emitter {
     /* the phase being emitted */
     const Phase *phase;
     uint32_t number;
+    Portion portion;
     ls_image_extent items; /* its items of work */
     Names names;
     Group outer[LS_AXES_MAX], inner[LS_AXES_MAX];
@@ -159,6 +164,8 @@ typedef enum Part {
     PART_PARTS,
     PART_PUSH_ROW,
     PART_PUSH_LANE,
+    PART_PUSH_OCTET,
+    PART_OCTETS,
     PART_PASS_END,
     PART_TILE,
     PART_PUBLISH,
@@ -168,8 +175,11 @@ typedef enum Part {
 } Part;
 void emit_reduction(Emitter *e, ValueId reduction, Part part, Text *out);
 void emit_reduction_fields(Emitter *e, ValueId reduction);
+void emit_strip_fields(Emitter *e, ValueId reduction);
 void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */
-bool emit_is_flat(const Emitter *e);                /* all tiles arrive at one counter */
+/* LS_OCTETS for every kind that goes down columns in a kernel of strips. */
+void emit_octet_library(Emitter *e, const Way *way, Text *out);
+bool emit_is_flat(const Emitter *e); /* all tiles arrive at one counter */
 
 /* emit_axes.c */
 bool emit_has_word(const char *text, const char *word); /* as a name of its own */
@@ -215,12 +225,23 @@ typedef struct PhaseText {
     ls_image_extent items;
     uint64_t item_cost;
     const char *item_count; /* the items as an expression over `a` */
+    const char *row_items;  /* of SHAPE_ROWS, those of one row */
+    const char *finish;     /* its function that makes something of all strips; NULL: has none */
+    const char *inner;      /* the elements that each outer coordinate goes over */
 } PhaseText;
-PhaseText emit_phase(Emitter *e, uint32_t number, Text *out);
+PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 void emit_name_scans(Emitter *e);
 const char *emit_scan_text(Emitter *e, const Value *value); /* of a scan or its RUNNING */
 void emit_scans_start(Emitter *e, Text *running, Text *start);
 void emit_scans_advance(Emitter *e, Text *out);
+
+/* emit_strips.c */
+PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out);
+enum { STRIP_CONDITIONS = 3 };
+uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions);
+/* Fills what is special about the kernel into its row, whose name and shape stand there. */
+void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
+                       const PhaseText *phases, ls_image_kernel *row);
 
 /* emit_kernel.c */
 /* A kernel's text, and its row in the image. */
@@ -233,6 +254,7 @@ bool emit_one_tile(const Emitter *e);      /* whatever the sizes: nothing to com
 /* The numbers that say how an item's number splits, and how many items there are, over those. */
 const char *emit_space(Emitter *e);
 const char *emit_item_count(Emitter *e);
+const char *emit_chunk_count(Emitter *e); /* of columns, without their tiles */
 void emit_find_items(Emitter *e, PhaseText *text);
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed);

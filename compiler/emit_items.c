@@ -78,15 +78,23 @@ const char *emit_space(Emitter *e) {
         return arena_printf(e->arena, "const i64 count = %s;\n",
                             emit_product(e, e->inner, e->inner_count));
     text_printf(&text, "const i64 inner = %s", most_product(e));
-    if (shape != SHAPE_SCAN)
+    if (shape != SHAPE_SCAN && e->portion != PORTION_STRIP)
         text_printf(&text, ", tiles = %s", tiles_text(e));
-    else if (e->target->simt)
+    else if (shape == SHAPE_SCAN && e->target->simt)
         text_printf(&text, ", outers = %s", emit_product(e, e->outer, e->outer_count));
     text_puts(&text, ";\n");
     if (emit_walks_columns(e))
         text_printf(&text, "const i64 columns = %s, chunks = (columns + %u) / %u;\n",
                     e->outer[e->outer_count - 1].size, e->target->columns - 1, e->target->columns);
+    if (e->portion != PORTION_WHOLE) /* of all columns, in what strips leave */
+        text_printf(&text, "const i64 wide = %s;\n", emit_product(e, e->outer, e->outer_count));
     return text.data;
+}
+
+const char *emit_chunk_count(Emitter *e) {
+    const size_t outers = e->outer_count - 1;
+    return outers ? arena_printf(e->arena, "%s * chunks", emit_product(e, e->outer, outers))
+                  : "chunks";
 }
 
 const char *emit_item_count(Emitter *e) {
@@ -172,6 +180,8 @@ void emit_find_items(Emitter *e, PhaseText *text) {
     text->items = e->items;
     if (e->list >= 0) e->table = table_for(e);
     text->item_count = whole_count(e);
+    text->inner = emit_product(e, e->inner, e->inner_count);
+    text->row_items = arena_printf(e->arena, "ls_tiles(%s)", text->inner);
     text->item_cost = columns                        ? 1024ull * e->target->columns
                       : phase->shape == SHAPE_SCALAR ? 1
                                                      : 1024;

@@ -56,6 +56,16 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */
     const char *name = arena_printf(e->arena, "lockstep_%s%s", e->f->name, suffix);
+    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
+        ls_image_kernel row = {
+            .name = name,
+            .items_per_block = e->target->items_per_block,
+            .threads = threads,
+            .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
+        };
+        emit_strip_kernel(e, out, kernel, sizes_text(e), phases, &row);
+        return row;
+    }
     Text calls = text_open(e->arena);
     if (all)
         call_all(e, &calls, kernel, phases);

@@ -13,6 +13,14 @@
 
 static const char *const shape_names[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
+/* What a portion's names end in, and which of the phase's texts it has. */
+static const struct {
+    const char *name, *frame;
+    bool elements, results;
+} portions[] = {[PORTION_WHOLE] = {"", "phase.%s.k", true, true},
+                [PORTION_STRIP] = {"_strip", "strip.k", true, false},
+                [PORTION_FINISH] = {"_finish", "phase.%s.k", false, true}};
+
 /* ---- sections ---- */
 
 typedef struct Roots {
@@ -145,6 +153,12 @@ static const char *part_text(Emitter *e, Part part) {
     return text.data;
 }
 
+static const char *push_octet_text(Emitter *e) {
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        emit_strip_fields(e, e->phase->reductions[i]);
+    return part_text(e, PART_PUSH_OCTET);
+}
+
 static const char *combine_text(Emitter *e) {
     const bool batched = e->phase->shape == SHAPE_ROWS && !e->target->simt;
     const char *strip_item = e->list < 0       ? (batched ? "item + row - tile" : "item - tile")
@@ -184,10 +198,11 @@ static const char *tail_text(Emitter *e) {
     return text.data;
 }
 
-static void open_phase(Emitter *e, uint32_t number) {
+static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     size_t arrays = e->plan->array_count, values = e->f->value_count;
     e->phase = &e->plan->phases[number];
     e->number = number + 1;
+    e->portion = portion;
     e->names = (Names){0};
     e->data_name = arena_alloc(e->arena, arrays * sizeof *e->data_name);
     e->four = arena_alloc(e->arena, arrays * sizeof *e->four);
@@ -252,6 +267,10 @@ static Sections open_sections(Emitter *e) {
     Sections s = {.simt = simt,
                   .columns = columns,
                   .map = simt && e->phase->shape == SHAPE_MAP,
+                  .by_fours = "",
+                  .push = "",
+                  .tile = "",
+                  .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
     Text *const texts[] = {&s.draws,     &s.scalars,  &s.tensor,   &s.column_decoded,
                            &s.rest,      &s.length,   &s.outer,    &s.running,
@@ -421,6 +440,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
                           const char *phase_name, Text *out) {
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
     const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
+    const bool results = portions[e->portion].results;
     const bool streamed = streams->decide.size, split = s->length.size,
                scalar = e->phase->shape == SHAPE_SCALAR;
     Hole holes[] = {
@@ -477,19 +497,25 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"PARTS", part_text(e, PART_PARTS)},
         {"PUSH_ROW", part_text(e, PART_PUSH_ROW)},
         {"PUSH_LANE", part_text(e, PART_PUSH_LANE)},
+        {"PUSH_OCTET", e->portion == PORTION_STRIP ? push_octet_text(e) : ""},
+        {"OCTETS", e->portion == PORTION_FINISH ? part_text(e, PART_OCTETS) : ""},
+        {"CHUNKS", column ? emit_chunk_count(e) : ""},
         {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},
         {"PASS_END", s->pass_end.data},
         {"TILE", s->tile},
-        {"COMBINE", e->phase->reduction_count && !emit_one_tile(e) ? combine_text(e) : ""},
+        {"COMBINE",
+         results && e->phase->reduction_count && !emit_one_tile(e) ? combine_text(e) : ""},
         {"FINISH", s->finish},
         {"EPILOGUE", s->epilogue.data},
-        {"TAIL", tail_text(e)},
+        {"TAIL", results ? tail_text(e) : ""},
         {"TAIL_STORES", scalar ? tail_text(e) : ""},
     };
     const bool beside = e->phase->shape == SHAPE_SCAN && column, list = e->list >= 0;
-    const char *work = arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
-                                    beside ? "_columns" : "", e->target->lanes);
-    const char *frame = arena_printf(e->arena, list ? "list.%s.k" : "phase.%s.k", e->target->lanes);
+    const char *work =
+        arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
+                     beside ? "_columns" : portions[e->portion].name, e->target->lanes);
+    const char *frame =
+        arena_printf(e->arena, list ? "list.%s.k" : portions[e->portion].frame, e->target->lanes);
     Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
     if (scalar) { /* is a frame of its own */
         frame = work;
@@ -504,15 +530,16 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     emit_fill(e, out, frame, holes, COUNT(holes));
 }
 
-PhaseText emit_phase(Emitter *e, uint32_t number, Text *out) {
-    open_phase(e, number);
-    PhaseText result = {.name = arena_printf(e->arena, "phase_%u", e->number)};
+PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
+    open_phase(e, number, portion);
+    PhaseText result = {
+        .name = arena_printf(e->arena, "phase_%u%s", e->number, portions[portion].name)};
     emit_find_items(e, &result);
     Sections sections = open_sections(e);
     values_before_loop(e, &sections);
     scans_start(e, &sections);
-    element_loop(e, &sections);
-    values_after_loop(e, &sections);
+    if (portions[portion].elements) element_loop(e, &sections);
+    if (portions[portion].results) values_after_loop(e, &sections);
     coordinates(e, &sections);
     if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", part_text(e, PART_PASS_END));
     const StreamText streams = emit_streams(e);

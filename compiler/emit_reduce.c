@@ -117,14 +117,35 @@ void emit_reduction_fields(Emitter *e, ValueId r) {
         emit_add_field(e, field_named(e, r, "most"), type, partial_extent(e, bytes), false);
 }
 
+/* The same in both portions of a phase, whose variables may have other names. */
+static const char *octet_field(Emitter *e, ValueId r, const char *what) {
+    return arena_printf(e->arena, "phase_%u_octet%s_%u", e->number, what, r);
+}
+
+/* What the octets come to, 16 of a tile of rows; and while a strip is walked their levels. */
+void emit_strip_fields(Emitter *e, ValueId r) {
+    const uint64_t bytes = is_arg((Op)e->f->values[r].op) ? 16 : type_info[tree_type(e, r)].size;
+    const char *type = is_arg((Op)e->f->values[r].op)
+                           ? arena_printf(e->arena, "struct ls_arg_%s", kind_name(e, r))
+                           : partial_type(e, r);
+    ls_image_extent octets = emit_extent(e->f, 16 * bytes, e->phase->outer);
+    octets.factor[octets.factor_count++] =
+        (ls_image_factor){.axes = e->phase->inner, .minimum = 1, .divide = 1024};
+    emit_add_field(e, octet_field(e, r, ""), type, octets, false);
+    emit_add_field(e, octet_field(e, r, "_level"), type,
+                   emit_extent(e->f, 3 * bytes, e->phase->outer), false);
+    e->fields[e->field_count - 1].temporary.per_block = 1;
+}
+
 /* ---- the parts, for the dialects with one lane and with 32, and for rows and columns ---- */
 
 typedef struct Lines {
     const char *s, *kind, *type, *value, *part, *most_part, *max;
-    const char *most; /* the variable of a row's maximum */
-    const char *real; /* f32 or f64, of a logsumexp */
-    const char *live; /* statement: how many elements the row has in the tile */
-    bool arg, lse;
+    const char *most;                /* the variable of a row's maximum */
+    const char *real;                /* f32 or f64, of a logsumexp */
+    const char *live;                /* statement: how many elements the row has in the tile */
+    const char *octet, *octet_level; /* what strips leave, and their levels */
+    bool arg, lse, strip;
 } Lines;
 
 static void rows_loop(const Lines *r, Part part, Text *out) {
@@ -224,14 +245,15 @@ static void rows_simt(const Lines *r, Part part, Text *out) {
     }
 }
 
-static void columns_loop(const Lines *r, Part part, Text *out) {
+static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
+    const char *levels = r->strip ? "" : arena_printf(e->arena, "%s_level[8][64], ", r->s);
     switch (part) {
     case PART_LEVELS:
         text_printf(out,
-                    "%s %s_level[8][64], %s_row_level[4][64], %s_leaf[64];\n"
+                    "%s %s%s_row_level[4][64], %s_leaf[64];\n"
                     "for (int c = 0; c < 64; c++) %s_row_level[0][c] = %s_leaf[c] = "
                     "ls_identity_%s();\n",
-                    r->type, r->s, r->s, r->s, r->s, r->s, r->kind);
+                    r->type, levels, r->s, r->s, r->s, r->s, r->kind);
         if (r->lse)
             text_printf(
                 out,
@@ -263,6 +285,21 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
                     "if (lane & 1) ls_push_columns_%s(%s_level, lane, %s_sum);\n"
                     "else for (i64 c = 0; c < 64; c++) %s_level[0][c] = %s_sum[c];\n",
                     r->type, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s, r->s, r->s);
+        break;
+    case PART_PUSH_OCTET:
+        text_printf(out,
+                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_leaf);\n"
+                    "for (i64 c = 0; c < width; c++)\n"
+                    "    ls_push_octet_%s(%s + c, wide, lane, %s_sum[c], %s + c);\n",
+                    r->type, r->s, r->kind, r->s, r->s, r->kind, r->octet_level, r->s, r->octet);
+        break;
+    case PART_OCTETS:
+        text_printf(out,
+                    "%s %s_leaf[64];\n"
+                    "for (i64 c = 0; c < width; c++)\n"
+                    "    %s_leaf[c] = ls_octets_%s(%s + c, wide, octets);\n"
+                    "const %s *%s_sum = %s_leaf;\n",
+                    r->type, r->s, r->s, r->kind, r->octet, r->type, r->s, r->s);
         break;
     case PART_PASS_END:
         if (r->lse)
@@ -302,10 +339,11 @@ static void columns_loop(const Lines *r, Part part, Text *out) {
     }
 }
 
-static void columns_simt(const Lines *r, Part part, Text *out) {
+static void columns_simt(Emitter *e, const Lines *r, Part part, Text *out) {
+    const char *levels = r->strip ? "" : arena_printf(e->arena, "%s_level[8], ", r->s);
     switch (part) {
     case PART_LEVELS:
-        text_printf(out, "%s %s_level[8], %s_row_level[4];\n", r->type, r->s, r->s);
+        text_printf(out, "%s %s%s_row_level[4];\n", r->type, levels, r->s);
         if (r->lse)
             text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max,
                         r->s);
@@ -330,6 +368,14 @@ static void columns_simt(const Lines *r, Part part, Text *out) {
     case PART_PUSH_LANE:
         text_printf(out, "ls_push_lane_%s(%s_level, lane, %s_row_level[3]);\n", r->kind, r->s,
                     r->s);
+        break;
+    case PART_PUSH_OCTET:
+        text_printf(out, "ls_push_octet_%s(%s, wide, lane, %s_row_level[3], %s);\n", r->kind,
+                    r->octet_level, r->s, r->octet);
+        break;
+    case PART_OCTETS:
+        text_printf(out, "%s %s_part = ls_octets_%s(%s, wide, octets);\n", r->type, r->s, r->kind,
+                    r->octet);
         break;
     case PART_PASS_END:
         if (r->lse) text_printf(out, "%s_base = ls_base_%s(%s_most);\n", r->s, r->real, r->s);
@@ -428,7 +474,12 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
                .most_part = field_named(e, v, "most"),
                .real = type_info[tree_type(e, v)].name,
                .arg = is_arg(op),
-               .lse = op == OP_LOGSUMEXP};
+               .lse = op == OP_LOGSUMEXP,
+               .strip = e->portion == PORTION_STRIP};
+    r.octet = arena_printf(e->arena, "a->%s + %s * wide + own_at", octet_field(e, v, ""),
+                           r.strip ? "strip" : "16 * tile");
+    r.octet_level =
+        arena_printf(e->arena, "a->%s + 3 * owner * wide + own_at", octet_field(e, v, "_level"));
     if (r.lse && part == PART_TILE) r.live = live_text(e);
     r.max = arena_printf(e->arena, "max_%s", r.real);
     bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->simt;
@@ -441,11 +492,16 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
     } else if (rows) {
         (simt ? rows_simt : rows_loop)(&r, part, out);
     } else {
-        (simt ? columns_simt : columns_loop)(&r, part, out);
+        (simt ? columns_simt : columns_loop)(e, &r, part, out);
     }
 }
 
 /* ---- the library's macros for every kind and access the plan uses ---- */
+
+/* Whether combining rounds, so that its order matters. */
+static bool rounds(Op op, Type type) {
+    return type_info[type].class == 'F' && (op == OP_SUM || op == OP_PROD || op == OP_LOGSUMEXP);
+}
 
 static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
     char class = type_info[type].class;
@@ -453,8 +509,7 @@ static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
                            : class == 'U' ? kind->identity_unsigned
                                           : kind->identity_signed;
     const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
-    const bool ordered = class == 'F' && (kind->op == OP_SUM || kind->op == OP_PROD ||
-                                          kind->op == OP_LOGSUMEXP); /* rounds as it goes */
+    const bool ordered = rounds(kind->op, type);
     const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s, %d)\n", kind->stem,
                                     type_info[type].name, type_info[type].c_name,
                                     expand(e, identity, type), expand(e, combine, type), ordered);
@@ -492,4 +547,23 @@ void emit_reduction_library(Emitter *e, Text *out) {
                 if (!strstr(out->data, line)) text_puts(out, line);
             }
         }
+}
+
+static void add_octets(Emitter *e, Text *out, const Phase *phase) {
+    for (size_t i = 0; i < phase->reduction_count; i++) {
+        const ValueId v = phase->reductions[i];
+        const char *line =
+            arena_printf(e->arena, "LS_OCTETS(%s, %s, %d)\n", kind_name(e, v), partial_type(e, v),
+                         rounds((Op)e->f->values[v].op, tree_type(e, v)));
+        if (!strstr(out->data, line)) text_puts(out, line);
+    }
+}
+
+void emit_octet_library(Emitter *e, const Way *way, Text *out) {
+    for (size_t k = 0; k < way->count; k++) {
+        const Kernel *kernel = &way->kernels[k];
+        if (kernel->kind != KERNEL_STRIPS) continue;
+        for (size_t p = kernel->first; p < kernel->first + kernel->count; p++)
+            if (e->plan->phases[p].shape == SHAPE_COLUMNS) add_octets(e, out, &e->plan->phases[p]);
+    }
 }

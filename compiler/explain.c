@@ -26,6 +26,7 @@ static void count_kernel(Report *r, KernelReport *kernel) {
     const KernelBytes bytes = plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan);
     kernel->read = bytes.read;
     kernel->written = bytes.written;
+    if (kernel->plan.kind == KERNEL_FINISH) return;
     for (uint32_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
 }
@@ -53,6 +54,8 @@ static uint32_t choose(Report *r) {
 static const char *share_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
     if (kernel->kind == KERNEL_ALL) return r->together ? "together" : "everything";
+    if (kernel->kind == KERNEL_STRIPS) return "strips";
+    if (kernel->kind == KERNEL_FINISH) return "columns";
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
         text_printf(&text, "%s%s", i > kernel->first ? " then " : "",
                     report_shares[r->plan->phases[i].shape]);
@@ -83,18 +86,18 @@ static void count_all(Report *r) {
 /* ---- shared pieces of the reports ---- */
 
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array) {
-    for (uint32_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
-        if (plan_writes(&r->plan->phases[p], array)) return true;
-    return false;
+    return plan_kernel_writes(r->plan, &kernel->plan, array);
 }
 
 static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool json) {
     const char *separator = "";
+    if (kernel->plan.kind == KERNEL_FINISH && !writes && !json) {
+        text_puts(&r->out, "what the strips leave");
+        separator = ", ";
+    }
     for (uint32_t a = 0; a < r->plan->array_count; a++) {
-        bool used = false;
-        for (size_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
-            used |= writes ? plan_writes(&r->plan->phases[p], a)
-                           : plan_reads(r->plan, &r->plan->phases[p], a);
+        const bool used =
+            (writes ? plan_kernel_writes : plan_kernel_reads)(r->plan, &kernel->plan, a);
         if (!used) continue;
         text_puts(&r->out, separator);
         if (json)
@@ -125,6 +128,7 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
 }
 
 static const char *split_reason(const Report *r, const KernelReport *kernel) {
+    if (kernel->plan.kind == KERNEL_FINISH) return "columns are done when all strips are";
     return kernel->plan.first == 0 ? NULL : r->plan->phases[kernel->plan.first].why;
 }
 
@@ -226,7 +230,9 @@ static void print_text(Report *r) {
         text_printf(&r->out, "%s written, %.3g operations per byte\n",
                     report_bytes_text(r, kernel->written),
                     bytes > 0 ? kernel->operations / bytes : 0.0);
-        for (size_t p = kernel->plan.first + 1; p < kernel->plan.first + kernel->plan.count; p++)
+        const bool whole = kernel->plan.kind != KERNEL_FINISH;
+        for (size_t p = kernel->plan.first + 1;
+             whole && p < kernel->plan.first + kernel->plan.count; p++)
             print_later(r, &kernel->plan, p);
         if (split_reason(r, kernel))
             text_printf(&r->out, "    not part of the kernel before: %s\n",

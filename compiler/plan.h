@@ -86,6 +86,8 @@ typedef struct Phase {
 typedef enum KernelKind {
     KERNEL_SINGLE, /* one phase, its items shared out over the grid */
     KERNEL_ALL,    /* all phases, and between any two all blocks wait for each other */
+    KERNEL_STRIPS, /* rows 64 at a time: phases along rows, and the lanes of those down columns */
+    KERNEL_FINISH, /* the rest of the phases down columns of a kernel of strips */
     KERNEL_KIND_COUNT
 } KernelKind;
 
@@ -108,8 +110,9 @@ typedef struct Way {
     const Kernel *kernels;
     size_t count;
     bool limited; /* only where the tails are little work */
+    bool strips;  /* only where rows are many and long: one of its kernels goes by strips */
 } Way;
-enum { WAYS = 3 };
+enum { WAYS = 4 };
 
 struct Plan {
     const Function *function;
@@ -126,6 +129,8 @@ struct Plan {
     size_t kernel_count;
     Way ways[WAYS]; /* the variants of each layout, in their order */
     size_t way_count;
+    AxisSet strip_columns; /* of a way by strips: what a row goes along */
+    uint32_t strip_bytes;  /* and of an element, in arrays that its phases read more than once */
 };
 
 /* plan_choose.c */
@@ -193,6 +198,9 @@ double plan_partial_bytes(const Plan *plan, const ReportSizes *sizes, const Phas
 typedef struct KernelBytes {
     double read, written;
 } KernelBytes;
+/* Of an array: which a kernel of strips shares with the one that finishes them. */
+bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array);
+bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array);
 KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel);
 /* What all phases of a kernel read of an array. */
 double plan_array_reads(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
@@ -216,6 +224,10 @@ typedef struct Target {
     /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
      * that wait for each other, if there are such; and of a phase of a tail. */
     uint64_t one_block_limit, together_limit, tail_limit;
+    /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
+     * of 8 rows that stay on chip. */
+    uint32_t strip_threads, strips_per_multiprocessor;
+    uint64_t strip_rows, strip_columns, strip_bytes;
 } Target;
 extern const Target target_cuda, target_hip, target_c;
 const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */

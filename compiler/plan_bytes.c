@@ -31,9 +31,76 @@ double plan_read_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *
     return gathered_bytes(plan, sizes, phase, array, false);
 }
 
+/* ---- strips of rows ---- */
+
+/* Whether the phase makes the store in the strips, or when they are finished. */
+static bool stores_in(const Phase *phase, const PhaseStore *store, KernelKind kind) {
+    const bool strips = phase->shape != SHAPE_COLUMNS || store->level == LEVEL_ELEMENT;
+    return kind == KERNEL_STRIPS ? strips : kind == KERNEL_FINISH ? !strips : true;
+}
+
+bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array) {
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        const Phase *phase = &plan->phases[i];
+        for (size_t s = 0; s < phase->store_count; s++)
+            if (phase->stores[s].array == array &&
+                stores_in(phase, &phase->stores[s], kernel->kind))
+                return true;
+    }
+    return false;
+}
+
+/* What becomes of columns is made of arrays that no row has to itself. */
+bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array) {
+    const bool finish = kernel->kind == KERNEL_FINISH;
+    if (finish && plan->arrays[array].axes & kernel->outer) return false;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        if (plan_reads(plan, &plan->phases[i], array) &&
+            !(finish && plan->phases[i].shape != SHAPE_COLUMNS))
+            return true;
+    return false;
+}
+
+/* What a kernel of strips wrote is on chip when it reads it back, and so is what it reads again. */
+static double strips_reads(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
+                           uint32_t array) {
+    const ValueId old = plan->arrays[array].value;
+    bool reads_old = false;
+    double most = 0;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        const Phase *phase = &plan->phases[i];
+        const double read = plan_read_bytes(plan, sizes, phase, array);
+        reads_old |= old && phase->needed[old] && !plan->home[old];
+        if (read > most) most = read;
+    }
+    const bool reads = reads_old || !plan_kernel_writes(plan, kernel, array);
+    return reads && plan_kernel_reads(plan, kernel, array) ? most : 0;
+}
+
+/* What the strips leave of each column, and what tiles leave for each other. */
+static void add_strip_partials(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
+                               KernelBytes *bytes) {
+    const bool strips = kernel->kind == KERNEL_STRIPS;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        const Phase *phase = &plan->phases[i];
+        const bool columns = phase->shape == SHAPE_COLUMNS;
+        const double partial = columns == strips ? 0 : plan_partial_bytes(plan, sizes, phase);
+        double octets = 0;
+        for (size_t r = 0; columns && r < phase->reduction_count; r++)
+            octets += type_info[plan->function->values[phase->reductions[r]].type].size;
+        octets *= report_parts(sizes, phase->outer, phase->inner, 64, 0);
+        bytes->read += partial + (strips ? 0 : octets);
+        bytes->written += partial + (strips ? octets : 0);
+    }
+}
+
+/* ---- all kernels ---- */
+
 double plan_array_reads(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
                         uint32_t array) {
     double bytes = 0;
+    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH)
+        return strips_reads(plan, sizes, kernel, array);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
         bytes += plan_read_bytes(plan, sizes, &plan->phases[i], array);
     return bytes;
@@ -41,8 +108,14 @@ double plan_array_reads(const Plan *plan, const ReportSizes *sizes, const Kernel
 
 KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel) {
     KernelBytes bytes = {0, 0};
-    for (uint32_t a = 0; a < plan->array_count; a++)
+    const bool strips = kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH;
+    for (uint32_t a = 0; a < plan->array_count; a++) {
         bytes.read += plan_array_reads(plan, sizes, kernel, a);
+        if (strips && plan_kernel_writes(plan, kernel, a))
+            bytes.written += report_array_bytes(sizes, &plan->arrays[a]);
+    }
+    if (strips) add_strip_partials(plan, sizes, kernel, &bytes);
+    if (strips) return bytes;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         const Phase *phase = &plan->phases[i];
         const double partial = plan_partial_bytes(plan, sizes, phase);

@@ -251,6 +251,7 @@ Plan *plan_build(const Function *function) {
         better |= try_without(&s);
     }
     s.best.plan->choices = s.best.choices;
+    planner_find_strips(s.best.plan);
     return s.best.plan;
 }
 

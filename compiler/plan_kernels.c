@@ -48,9 +48,10 @@ void planner_group_kernels(Planner *p) {
     if (plan->phase_count > 1) {
         Kernel *all = arena_alloc(p->arena, sizeof *all);
         *all = (Kernel){.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
-        plan->ways[plan->way_count++] = (Way){all, 1, false};
+        plan->ways[plan->way_count++] = (Way){.kernels = all, .count = 1};
     }
     const bool limited = plan->kernel_count < split_count;
-    plan->ways[plan->way_count++] = (Way){plan->kernels, plan->kernel_count, limited};
-    if (limited) plan->ways[plan->way_count++] = (Way){split, split_count, false};
+    plan->ways[plan->way_count++] =
+        (Way){.kernels = plan->kernels, .count = plan->kernel_count, .limited = limited};
+    if (limited) plan->ways[plan->way_count++] = (Way){.kernels = split, .count = split_count};
 }

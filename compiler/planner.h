@@ -1,7 +1,8 @@
 /* planner.h: what the planner's files share: plan.c (phases and their levels), plan_hazard.c (when
  * a parameter may be overwritten), plan_order.c (which phase comes before which),
  * plan_guard.c (which work a condition skips), plan_kernels.c (which phases run in one kernel),
- * plan_choose.c (which of several plans). */
+ * plan_choose.c (which of several plans), plan_strips.c (which phases take rows and columns at
+ * once). */
 #ifndef PLANNER_H
 #define PLANNER_H
 
@@ -46,6 +47,9 @@ void planner_group_kernels(Planner *p);
 /* plan_order.c: drops phases without work, and puts the others into an order in which those of one
  * space follow each other. */
 void planner_order_phases(Planner *p);
+
+/* plan_strips.c: finds phases that take rows together with columns, once a plan is chosen. */
+void planner_find_strips(Plan *plan);
 
 /* plan_guard.c: finds the conditions without which a phase has nothing to do. */
 void planner_guard_phases(Planner *p);

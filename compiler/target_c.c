@@ -22,6 +22,11 @@ const Target target_c = {
     .columns = 64,
     .one_block_limit = 1u << 16,
     .tail_limit = 1u << 15,
+    .strip_threads = 1,
+    .strips_per_multiprocessor = 1,
+    .strip_rows = 4096,
+    .strip_columns = 512,
+    .strip_bytes = 512u << 10,
 };
 
 /* Which dialect a target name is compiled from. */

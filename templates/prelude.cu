@@ -23,11 +23,13 @@ typedef u16 f16, bf16;
 typedef u8 e4m3, e5m2;
 
 /* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
- * LS_THREADS(n) after it, the block size it is built for; LS_SHARED memory of the block; LS_UNROLL
+ * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_WIDE(n) where a block may have
+ * all registers of a multiprocessor; LS_SHARED memory of the block; LS_UNROLL
  * before a loop. */
 #define LS_FN static __device__ __forceinline__
 #define LS_KERNEL extern "C" __global__ void
 #define LS_THREADS(count) __launch_bounds__(count)
+#define LS_THREADS_WIDE(count) __launch_bounds__(count, 1)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __align__(bytes)

@@ -26,6 +26,7 @@ typedef u8 e4m3, e5m2;
 #define LS_FN static inline __device__ __attribute__((always_inline))
 #define LS_KERNEL extern "C" __global__ void
 #define LS_THREADS(count) __launch_bounds__(count)
+#define LS_THREADS_WIDE(count) __launch_bounds__(count)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))

@@ -437,13 +437,13 @@ static void drop_kept(void) {
 }
 
 /* The entry points of a text: what stands before the bracket behind LS_KERNEL and its
- * LS_THREADS(n). */
+ * LS_THREADS(n) or LS_THREADS_WIDE(n). */
 static size_t find_kernels(const char *text, char (*names)[NAME_SIZE]) {
     size_t count = 0;
     for (const char *at = text;
          (at = strstr(at, "\nLS_KERNEL ")) != NULL && count < KERNELS_MOST;) {
         at += strlen("\nLS_KERNEL ");
-        if (strncmp(at, "LS_THREADS(", 11) == 0) at = strchr(at, ')') + 1;
+        if (strncmp(at, "LS_THREADS", 10) == 0) at = strchr(at, ')') + 1;
         at += strspn(at, " \n");
         snprintf(names[count++], NAME_SIZE, "%.*s", (int)strcspn(at, "("), at);
     }

@@ -1,0 +1,96 @@
+/* emit_strips.c: kernels that take rows and columns of one space at once, see plan_strips.c.
+ *
+ * A phase down columns has two functions then: what it does with the rows of a strip, and what it
+ * makes of all strips. The first is called beside the phases along rows, the second by a kernel of
+ * its own. */
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+static const Kernel *strips_of(const Way *way) {
+    const Kernel *kernel = way->kernels;
+    while (kernel->kind != KERNEL_STRIPS) kernel++;
+    return kernel;
+}
+
+PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out) {
+    const Kernel *strips = way->strips ? strips_of(way) : NULL;
+    const bool two = strips && number >= strips->first && number < strips->first + strips->count &&
+                     e->plan->phases[number].shape == SHAPE_COLUMNS;
+    PhaseText text = emit_phase(e, number, two ? PORTION_STRIP : PORTION_WHOLE, out);
+    text_puts(out, "\n");
+    if (two) {
+        text.finish = emit_phase(e, number, PORTION_FINISH, out).name;
+        text_puts(out, "\n");
+    }
+    return text;
+}
+
+/* Rows that are many, and long, but not too long to stay on chip. */
+uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions) {
+    const Target *target = e->target;
+    const AxisSet rows = strips_of(way)->outer, columns = e->plan->strip_columns;
+    const uint64_t bytes = 8ull * e->plan->strip_bytes;
+    conditions[0] =
+        (ls_image_condition){emit_extent(e->f, 1, rows), target->strip_rows, UINT64_MAX};
+    conditions[1] =
+        (ls_image_condition){emit_extent(e->f, 1, columns), target->strip_columns, UINT64_MAX};
+    conditions[2] = (ls_image_condition){emit_extent(e->f, bytes, columns), 0, target->strip_bytes};
+    return STRIP_CONDITIONS;
+}
+
+/* The first phase down columns: they all have the same items. */
+static const PhaseText *columns_of(const Emitter *e, const Kernel *kernel,
+                                   const PhaseText *phases) {
+    uint32_t i = kernel->first;
+    while (e->plan->phases[i].shape != SHAPE_COLUMNS) i++;
+    return &phases[i];
+}
+
+static const char *strip_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text calls = text_open(e->arena);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
+        if (phases[i].finish)
+            text_printf(&calls, "LS_RUN_STRIP(%s)\n", phases[i].name);
+        else
+            text_printf(&calls, "LS_RUN_ROWS(%s, %s)\n", phases[i].name, phases[i].row_items);
+    }
+    return calls.data;
+}
+
+static const char *finish_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text calls = text_open(e->arena);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        if (phases[i].finish) text_printf(&calls, "LS_RUN(%s)\n", phases[i].finish);
+    return calls.data;
+}
+
+void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
+                       const PhaseText *phases, ls_image_kernel *row) {
+    const bool strips = kernel->kind == KERNEL_STRIPS;
+    const PhaseText *columns = columns_of(e, kernel, phases);
+    row->items = columns->items;
+    row->item_cost = columns->item_cost / 64;
+    if (strips) {
+        row->items = emit_extent(e->f, 16, kernel->outer);
+        row->items.factor[0].minimum = 1;
+        row->items.factor[0].divide = 1024;
+        row->item_cost = 64 * 1024;
+        row->items_per_block = 1;
+        row->threads = e->target->strip_threads;
+        row->blocks_per_multiprocessor = e->target->strips_per_multiprocessor;
+    }
+    Hole holes[] = {
+        {"KERNEL", row->name},
+        {"ARGUMENTS", e->arguments},
+        {"THREADS", arena_printf(e->arena, "%u", row->threads)},
+        {"SIZES", strips ? sizes : ""},
+        {"ROWS", columns->inner},
+        {"CALLS", (strips ? strip_calls : finish_calls)(e, kernel, phases)},
+    };
+    emit_fill(
+        e, out,
+        arena_printf(e->arena, "kernel_%s.%s.k", strips ? "strips" : "entry", e->target->lanes),
+        holes, COUNT(holes));
+}
