@@ -102,7 +102,7 @@ static Spot find_spot(Emitter *e, uint32_t array, ValueId list) {
 }
 
 const char *emit_gather(Emitter *e, const Value *value) {
-    const uint32_t number = e->plan->array_of[value->arg[0]];
+    const uint32_t number = plan_source(e->plan, e->phase, value->arg[0]);
     if (!number)
         bug(e->compiler, "value %u of step %s is gathered and has no array", value->arg[0],
             e->f->name);

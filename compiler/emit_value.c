@@ -126,11 +126,9 @@ const char *emit_constant(Emitter *e, Type type, uint64_t bits) {
 }
 
 static const char *load_text(Emitter *e, ValueId v, Place place) {
-    const Value *value = &e->f->values[v];
-    uint32_t array = e->plan->array_of[v] - 1;
-    if (!e->plan->array_of[v])
+    const uint32_t array = plan_source(e->plan, e->phase, v) - 1;
+    if (array == UINT32_MAX)
         bug(e->compiler, "value %u of step %s has nowhere to be read", v, e->f->name);
-    (void)value;
     if (place == PLACE_ELEMENT && e->four[array])
         return arena_printf(e->arena, "%s.at[e]", e->four_name[array]);
     return arena_printf(e->arena, "ls_load_%s(%s, %s)",

@@ -162,7 +162,7 @@ static void find_reads(const Report *r, const KernelReport *kernel, uint32_t a, 
             const bool gathers = plan_is_gather_of(plan, phase, v, a);
             const ValueId read = gathers ? value->arg[0] : v;
             if (!gathers &&
-                (!phase->needed[v] || !plan_is_read(plan, phase, v) || plan->array_of[v] != a + 1))
+                (!phase->needed[v] || !plan_is_read(plan, phase, v) || plan_source(plan, phase, v) != a + 1))
                 continue;
             if (plan->function->values[read].op == OP_PARAMETER)
                 *old = true;

@@ -154,6 +154,9 @@ bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array);
 bool plan_is_gather_of(const Plan *plan, const Phase *phase, ValueId v, uint32_t array);
 /* Whether the phase takes the value from memory rather than computing it. */
 bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v);
+/* 1 + the array it takes it from, or 0. A parameter's old value that was carried over into a
+ * temporary is there for the phases behind the one that did so. */
+uint32_t plan_source(const Plan *plan, const Phase *phase, ValueId v);
 /* Which operand of a SELECT the phase's guards choose, or 0. */
 ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v);
 Literals plan_literal(size_t condition, bool holds);

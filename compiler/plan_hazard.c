@@ -68,7 +68,8 @@ static uint32_t materialise_all(Planner *p, const Store *store) {
 }
 
 static bool reads_old(const Plan *plan, const Phase *phase, uint32_t array) {
-    return plan->arrays[array].value && phase->needed[plan->arrays[array].value];
+    const ValueId old = plan->arrays[array].value;
+    return old && phase->needed[old] && plan_source(plan, phase, old) == array + 1;
 }
 
 /* Moves store `s`; false if it is well where it is. */

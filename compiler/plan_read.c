@@ -12,6 +12,14 @@ bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v) {
            (plan->home[v] && plan->home[v] - 1 < index);
 }
 
+uint32_t plan_source(const Plan *plan, const Phase *phase, ValueId v) {
+    const Value *value = &plan->function->values[v];
+    const uint32_t index = (uint32_t)(phase - plan->phases);
+    if (value->op != OP_PARAMETER || (plan->home[v] && plan->home[v] - 1 < index))
+        return plan->array_of[v];
+    return (uint32_t)value->payload + 1;
+}
+
 Literals plan_literal(size_t condition, bool holds) {
     return (Literals)1 << (2 * (condition - 1) + holds);
 }
@@ -57,14 +65,16 @@ size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId op
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
     const ValueId held[] = {plan->arrays[array].value, plan->arrays[array].made};
     for (int i = 0; i < 2; i++)
-        if (held[i] && phase->needed[held[i]] && plan_is_read(plan, phase, held[i])) return true;
+        if (held[i] && phase->needed[held[i]] && plan_is_read(plan, phase, held[i]) &&
+            plan_source(plan, phase, held[i]) == array + 1)
+            return true;
     return false;
 }
 
 bool plan_is_gather_of(const Plan *plan, const Phase *phase, ValueId v, uint32_t array) {
     const Value *value = &plan->function->values[v];
     return value->op == OP_GATHER && phase->needed[v] &&
-           plan->array_of[value->arg[0]] == array + 1 && !plan_is_read(plan, phase, v);
+           plan_source(plan, phase, value->arg[0]) == array + 1 && !plan_is_read(plan, phase, v);
 }
 
 bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array) {
