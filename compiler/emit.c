@@ -227,21 +227,49 @@ static ls_image_extent phase_work(Emitter *e, uint32_t phase) {
     return emit_extent(e->f, 1, e->plan->phases[phase].outer | e->plan->phases[phase].inner);
 }
 
-static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way) {
-    ls_image_condition *conditions =
-        arena_alloc(e->arena, (e->plan->phase_count + STRIP_CONDITIONS) * sizeof *conditions);
-    variant->conditions = conditions;
-    if (way->strips) variant->condition_count = emit_strip_conditions(e, way, conditions);
+static void add_condition(ls_image_variant *variant, ls_image_condition condition) {
+    ((ls_image_condition *)(uintptr_t)variant->conditions)[variant->condition_count++] = condition;
+}
+
+static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way,
+                           const PhaseText *phases) {
+    const Plan *plan = e->plan;
+    variant->conditions = arena_alloc(e->arena, (2 * plan->phase_count + STRIP_CONDITIONS) *
+                                                    sizeof *variant->conditions);
+    if (way->strips)
+        variant->condition_count =
+            emit_strip_conditions(e, way, (ls_image_condition *)(uintptr_t)variant->conditions);
     for (size_t k = 0; way->limited && k < way->count; k++) {
         const uint32_t end = way->kernels[k].first + way->kernels[k].count;
         for (uint32_t i = end - way->kernels[k].tail; i < end; i++)
-            conditions[variant->condition_count++] =
-                (ls_image_condition){phase_work(e, i), 0, e->target->tail_limit};
+            add_condition(variant,
+                          (ls_image_condition){phase_work(e, i), 0, e->target->tail_limit});
     }
+    for (size_t k = 0; way->few && k < plan->kernel_count; k++) {
+        const uint32_t first = plan->kernels[k].first;
+        if (plan->kernels[k].kind != KERNEL_CHAIN || plan_one_tile(e->f, plan->phases[first].inner))
+            continue;
+        add_condition(variant,
+                      (ls_image_condition){phases[first].strip_items, 0, e->target->few_strips});
+        add_condition(variant, (ls_image_condition){phases[first].strip_tiles,
+                                                    e->target->many_tiles, UINT64_MAX});
+    }
+}
+
+/* By phase: whether the way runs it row by row. */
+static bool *chained_phases(Emitter *e, const Way *way) {
+    bool *chained = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *chained);
+    for (size_t k = 0; k < way->count; k++) {
+        const Kernel *kernel = &way->kernels[k];
+        for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++)
+            chained[i] = kernel->kind == KERNEL_CHAIN;
+    }
+    return chained;
 }
 
 static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout, Way way) {
     const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
+    const bool *chained = chained_phases(e, &way);
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
     e->fields = NULL;
@@ -255,6 +283,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
     ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
     for (uint32_t i = 0; i < phase_count; i++) {
+        e->chained = chained[i];
         made[i] = emit_portions(e, &way, i, &phases);
         work[i] = phase_work(e, i);
     }
@@ -296,7 +325,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
         .kernels = table,
         .source = module_text(e, &way, phases.data, kernels.data, how),
     };
-    add_conditions(e, variant, &way);
+    add_conditions(e, variant, &way, made);
 }
 
 /* ---- the image ---- */

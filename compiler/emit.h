@@ -78,6 +78,7 @@ typedef struct Emitter {
     uint32_t *uses;          /* by value: how often the section asks for it, as operand or root */
     uint8_t *ready;          /* by value: Ready, where it stands in a section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
+    bool chained;            /* the phase runs row by row, its strips those of other phases */
     bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
     bool draws_ahead;        /* what is emitted is an element loop with room for them ahead */
     const char **draw_name;  /* by value: the draws made ahead, or NULL */
@@ -228,6 +229,11 @@ typedef struct PhaseText {
     const char *row_items;  /* of SHAPE_ROWS, those of one row */
     const char *finish;     /* its function that makes something of all strips; NULL: has none */
     const char *inner;      /* the elements that each outer coordinate goes over */
+    /* The same as strips of tiles each: rows, or chunks of columns. */
+    const char *strips, *tiles;
+    ls_image_extent strip_items, strip_tiles;
+    const char *values; /* the structure of what it computes once, or NULL */
+    bool tail;          /* has something to do when all are done */
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 void emit_name_scans(Emitter *e);
@@ -247,6 +253,10 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
 /* A kernel's text, and its row in the image. */
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases);
+
+/* emit_chain.c: the text of a kernel that is a chain of phases, and then a tail. */
+void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
+                const PhaseText *phases, const char *sizes, const char *tail);
 
 /* emit_items.c */
 bool emit_walks_columns(const Emitter *e); /* the last outer group is columns of an item */

@@ -57,6 +57,10 @@ static bool array_lets_join(const Emitter *e, uint32_t array, AxisSet a, AxisSet
  * or neither, with nothing between, and no value asks for the coordinate of either. */
 static bool joins(const Emitter *e, AxisSet a, AxisSet b) {
     if (e->layout == LS_LAYOUT_STRIDED) return false;
+    /* the phases of a chain have the same chunks of columns */
+    const AxisSet outer = e->phase->outer;
+    if (e->chained && e->phase->shape == SHAPE_COLUMNS && outer & b && b > (outer & ~b))
+        return false;
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++) /* the last block's length differs */
         if (emit_is_split(e, axis) && (a | b) >> e->f->axes[axis].parent & 1) return false;
     for (uint32_t i = 0; i < e->plan->array_count; i++)

@@ -27,19 +27,7 @@ static uint64_t split_length(const Emitter *e, AxisSet *others) {
 }
 
 bool emit_one_tile(const Emitter *e) {
-    uint64_t most = 1;
-    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
-        const Axis *row = &e->f->axes[axis];
-        if (!(e->phase->inner >> axis & 1)) continue;
-        if (emit_is_split(e, axis))
-            most *= (uint64_t)row->length;
-        else if (row->whole < 0 && row->fixed >= 0)
-            most *= (uint64_t)row->fixed;
-        else
-            return false;
-        if (most > 1024) return false;
-    }
-    return true;
+    return plan_one_tile(e->f, e->phase->inner);
 }
 
 /* Tiles of a reduction: at least one. A last block has as many as a whole one; those beyond its end
@@ -111,31 +99,46 @@ const char *emit_item_count(Emitter *e) {
     return outers ? arena_printf(e->arena, "%s * %s", product, rest) : rest;
 }
 
-/* The same without those numbers, for a kernel that runs several phases. */
-static const char *whole_count(Emitter *e) {
+/* The same without those numbers, for a kernel that runs several phases: strips of an item each, or
+ * of `tiles`. */
+static void whole_count(Emitter *e, PhaseText *text) {
     const Phase *phase = e->phase;
     const char *inner = emit_product(e, e->inner, e->inner_count);
     const char *outer = emit_product(e, e->outer, e->outer_count - emit_walks_columns(e));
     const uint32_t wide = e->target->columns;
     AxisSet others;
     uint64_t times;
-    if (e->list >= 0) return arena_printf(e->arena, "a->%s_count", e->table);
-    if (phase->shape == SHAPE_SCALAR) return "1";
-    if (phase->shape == SHAPE_MAP) return arena_printf(e->arena, "(%s + 1023) / 1024", inner);
-    if (phase->shape == SHAPE_SCAN && e->target->simt)
-        return arena_printf(e->arena, "(%s + 31) / 32", outer);
+    text->tiles = "1";
+    text->strips = "1";
+    if (e->list >= 0) {
+        text->strips = arena_printf(e->arena, "a->%s_count", e->table);
+        return;
+    }
+    if (phase->shape == SHAPE_SCALAR) return;
+    if (phase->shape == SHAPE_MAP) {
+        text->strips = arena_printf(e->arena, "(%s + 1023) / 1024", inner);
+        return;
+    }
+    if (phase->shape == SHAPE_SCAN && e->target->simt) {
+        text->strips = arena_printf(e->arena, "(%s + 31) / 32", outer);
+        return;
+    }
     if (emit_walks_columns(e))
         outer = arena_printf(e->arena, "%s * ((%s + %u) / %u)", outer,
                              e->outer[e->outer_count - 1].size, wide - 1, wide);
-    if (phase->shape == SHAPE_SCAN) return outer;
+    text->strips = outer;
+    if (phase->shape == SHAPE_SCAN) return;
     const uint64_t length = split_length(e, &others);
-    if (length == 1) return arena_printf(e->arena, "%s * ls_tiles(%s)", outer, most_product(e));
+    if (length == 1) {
+        text->tiles = arena_printf(e->arena, "ls_tiles(%s)", most_product(e));
+        return;
+    }
     const ls_image_factor factor = tiles_factor(e, &times);
     Text rest = text_open(e->arena);
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
         if (factor.axes >> axis & 1) text_printf(&rest, " * %s", emit_size(e, axis));
-    return arena_printf(e->arena, "%s * %llu * ls_parts(1%s, %llu)", outer,
-                        (unsigned long long)times, rest.data, (unsigned long long)factor.divide);
+    text->tiles = arena_printf(e->arena, "%llu * ls_parts(1%s, %llu)", (unsigned long long)times,
+                               rest.data, (unsigned long long)factor.divide);
 }
 
 static void add_factor(ls_image_extent *extent, ls_image_factor factor) {
@@ -173,13 +176,20 @@ void emit_find_items(Emitter *e, PhaseText *text) {
                                                     .divide = e->target->columns});
         if (phase->shape != SHAPE_SCAN) {
             uint64_t times;
-            add_factor(&e->items, tiles_factor(e, &times));
+            const ls_image_factor tiles = tiles_factor(e, &times);
+            text->strip_items = e->items;
+            add_factor(&e->items, tiles);
             e->items.scale *= times;
+            text->strip_tiles =
+                (ls_image_extent){.scale = times, .factor_count = 1, .factor = {tiles}};
         }
     }
     text->items = e->items;
     if (e->list >= 0) e->table = table_for(e);
-    text->item_count = whole_count(e);
+    whole_count(e, text);
+    text->item_count = strcmp(text->tiles, "1") == 0
+                           ? text->strips
+                           : arena_printf(e->arena, "%s * %s", text->strips, text->tiles);
     text->inner = emit_product(e, e->inner, e->inner_count);
     text->row_items = arena_printf(e->arena, "ls_tiles(%s)", text->inner);
     text->item_cost = columns                        ? 1024ull * e->target->columns

@@ -56,6 +56,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */
     const char *name = arena_printf(e->arena, "lockstep_%s%s", e->f->name, suffix);
+    const bool chain = kernel->kind == KERNEL_CHAIN;
     if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
         ls_image_kernel row = {
             .name = name,
@@ -69,7 +70,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     Text calls = text_open(e->arena);
     if (all)
         call_all(e, &calls, kernel, phases);
-    else
+    else if (!chain)
         text_printf(&calls, "LS_RUN(%s)\n", first->name);
     if (kernel->tail) call_tail(e, &calls, kernel, phases);
     Hole holes[] = {{"KERNEL", name},
@@ -77,21 +78,27 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
                     {"THREADS", arena_printf(e->arena, "%u", threads)},
                     {"SIZES", all || kernel->tail ? sizes_text(e) : ""},
                     {"CALLS", calls.data}};
-    emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
-              COUNT(holes));
+    if (chain)
+        emit_chain(e, out, name, kernel, phases, sizes_text(e), calls.data);
+    else
+        emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
+                  COUNT(holes));
     ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
     for (uint32_t i = 0; waits && i < kernel->count; i++)
         items[i] = phases[kernel->first + i].items;
     return (ls_image_kernel){
         .name = name,
-        .items = all ? emit_extent(e->f, 1, 0) : first->items,
+        .items = all     ? emit_extent(e->f, 1, 0)
+                 : chain ? first->strip_items
+                         : first->items,
         .items_per_block = all ? e->target->one_block_threads / 32 : e->target->items_per_block,
         .threads = threads,
         .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
         .one_block = all && !waits,
-        .item_cost = all ? 1 : first->item_cost,
+        .item_cost = all ? 1 : first->item_cost * (chain ? kernel->count - kernel->tail : 1),
         .cooperative = waits,
         .phase_count = waits ? kernel->count : 0,
         .phases = items,
+        .tiles = chain ? first->strip_tiles : (ls_image_extent){0},
     };
 }

@@ -436,8 +436,65 @@ static void coordinates(Emitter *e, Sections *s) {
     text_puts(&s->leaf_push, s->push);
 }
 
+/* Declarations, those whose name the text uses. */
+static const char *used_lines(Emitter *e, const char *lines, const char *text) {
+    Text kept = text_open(e->arena);
+    for (const char *line = lines; *line;) {
+        const size_t size = strcspn(line, "\n");
+        const char *end = memmem(line, size, " = ", 3), *name = end;
+        while (name && name > line && name[-1] != ' ') name--;
+        if (!name || emit_has_word(text, arena_copy(e->arena, name, (size_t)(end - name))))
+            text_printf(&kept, "%.*s\n", (int)size, line);
+        line += size + (line[size] != 0);
+    }
+    return kept.data;
+}
+
+/* What a phase of a chain computes once becomes a function of its own, which the kernel calls
+ * before the first row; the phase takes it from there. Gives the lines that do. */
+static const char *open_values(Emitter *e, const char *phase_name, const char *scalars,
+                               const char *used, Text *out) {
+    Text members = text_open(e->arena), keep = text_open(e->arena), take = text_open(e->arena);
+    for (const char *line = scalars; *line; line += strcspn(line, "\n") + 1) {
+        static const char prefix[] = "const ";
+        const size_t size = strcspn(line, "\n");
+        const char *end = memmem(line, size, " = ", 3), *name = end;
+        if (!end || strncmp(line, prefix, sizeof prefix - 1) != 0) continue;
+        while (name[-1] != ' ') name--;
+        const char *own = arena_copy(e->arena, name, (size_t)(end - name));
+        const char *type =
+            arena_copy(e->arena, line + sizeof prefix - 1, (size_t)(name - line) - sizeof prefix);
+        if (!emit_has_word(used, own)) continue;
+        text_printf(&members, "%s %s;\n", type, own);
+        text_printf(&keep, "values.%s = %s;\n", own, own);
+        text_printf(&take, "const %s %s = values.%s;\n", type, own, own);
+    }
+    if (!members.size) return NULL;
+    Text sizes = text_open(e->arena), tensor = text_open(e->arena);
+    Hole holes[] = {{"SIZES", NULL},           {"PHASE", phase_name}, {"ARGUMENTS", e->arguments},
+                    {"MEMBERS", members.data}, {"SCALARS", scalars},  {"KEEP", keep.data}};
+    emit_locals(e, holes, COUNT(holes), &sizes, &tensor);
+    holes[0].text = used_lines(e, sizes.data, scalars);
+    emit_fill(e, out, "phase_open.k", holes, COUNT(holes));
+    return take.data;
+}
+
+static Hole *find_hole(Hole *holes, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(holes[i].name, name) == 0) return &holes[i];
+    return NULL;
+}
+
+/* The texts of all holes but one. */
+static const char *other_text(Emitter *e, const Hole *holes, size_t count, const Hole *but) {
+    Text text = text_open(e->arena);
+    for (size_t i = 0; i < count; i++)
+        if (&holes[i] != but && holes[i].text) text_printf(&text, "%s\n", holes[i].text);
+    return text.data;
+}
+
 static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *streams,
-                          const char *phase_name, Text *out) {
+                          PhaseText *phase, Text *out) {
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
     const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
     const bool results = portions[e->portion].results;
@@ -447,7 +504,8 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"SIZES", NULL},
         {"WORK", NULL},
         {"COMMENT", comment_text(e)},
-        {"PHASE", phase_name},
+        {"PHASE", phase->name},
+        {"VALUES", ""},
         {"ARGUMENTS", e->arguments},
         {"SCALARS", s->scalars.data},
         {"GUARD", s->guard},
@@ -523,17 +581,26 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         emit_fill(e, &text, work, holes, COUNT(holes));
         holes[1].text = text.data;
     }
+    Hole *scalars = find_hole(holes, COUNT(holes), "SCALARS");
+    const char *others = other_text(e, holes, COUNT(holes), scalars);
+    const char *take = e->chained ? open_values(e, phase->name, scalars->text, others, out) : NULL;
+    if (e->chained) scalars->text = take ? take : "";
     emit_locals(e, holes, COUNT(holes), &sizes, &tensor);
-    holes[0].text = sizes.data;
-    for (size_t i = 0; i < COUNT(holes); i++)
-        if (strcmp(holes[i].name, "TENSOR_SIZES") == 0) holes[i].text = tensor.data;
+    holes[0].text = e->chained ? used_lines(e, sizes.data, others) : sizes.data;
+    find_hole(holes, COUNT(holes), "TENSOR_SIZES")->text = tensor.data;
+    if (take) {
+        phase->values = arena_printf(e->arena, "%s_values", phase->name);
+        find_hole(holes, COUNT(holes), "VALUES")->text =
+            arena_printf(e->arena, "const struct %s values, ", phase->values);
+    }
     emit_fill(e, out, frame, holes, COUNT(holes));
 }
 
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     open_phase(e, number, portion);
-    PhaseText result = {
-        .name = arena_printf(e->arena, "phase_%u%s", e->number, portions[portion].name)};
+    PhaseText result = {.name =
+                            arena_printf(e->arena, "phase_%u%s", e->number, portions[portion].name),
+                        .tail = has_stores(e, LEVEL_TAIL)};
     emit_find_items(e, &result);
     Sections sections = open_sections(e);
     values_before_loop(e, &sections);
@@ -544,6 +611,6 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", part_text(e, PART_PASS_END));
     const StreamText streams = emit_streams(e);
     text_printf(&sections.bases, "%s%s%s", emit_bases(e), streams.bases.data, sections.draws.data);
-    fill_skeleton(e, &sections, &streams, result.name, out);
+    fill_skeleton(e, &sections, &streams, &result, out);
     return result;
 }

@@ -56,9 +56,10 @@ static const char *share_text(const Report *r, const Kernel *kernel) {
     if (kernel->kind == KERNEL_ALL) return r->together ? "together" : "everything";
     if (kernel->kind == KERNEL_STRIPS) return "strips";
     if (kernel->kind == KERNEL_FINISH) return "columns";
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
-        text_printf(&text, "%s%s", i > kernel->first ? " then " : "",
-                    report_shares[r->plan->phases[i].shape]);
+    const uint32_t end = kernel->first + kernel->count;
+    text_puts(&text, report_shares[r->plan->phases[kernel->first].shape]); /* of all in a chain */
+    for (uint32_t i = end - kernel->tail; i < end; i++)
+        text_printf(&text, " then %s", report_shares[r->plan->phases[i].shape]);
     return text.data;
 }
 
@@ -319,6 +320,7 @@ const char *explain_step(ls_compilation *c, size_t number, const ls_explain_opti
     r.out = text_open(&c->compiler.arena);
     r.sizes = report_sizes(r.plan->function, options->sizes, options->size_count);
     r.image = compilation_image(c, number, options->target_count ? options->targets[0] : "cpu");
+    r.sizes.on_chip = target_for(r.image->target)->on_chip_bytes;
     count_all(&r);
     if (options->report == LS_REPORT_JSON)
         print_json(&r);

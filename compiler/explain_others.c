@@ -19,14 +19,23 @@ typedef struct Other {
     double moved;
 } Other;
 
+/* The other plan's way to run that is chosen where this one is. */
+static const Way *same_way(const Plan *plan, const Way *chosen) {
+    for (size_t i = 0; i < plan->way_count; i++) {
+        const Way *way = &plan->ways[i];
+        const bool both =
+            (way->kernels[0].kind == KERNEL_ALL) == (chosen->kernels[0].kind == KERNEL_ALL);
+        if (both && way->few == chosen->few && way->limited == chosen->limited) return way;
+    }
+    return &plan->ways[plan->way_count - 1];
+}
+
 static Other count_other(const Report *r, const Alternative *alternative, size_t place) {
     const Plan *plan = alternative->plan;
-    const Kernel all = {.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
-    const bool together = r->kernel_count == 1 && r->kernels[0].plan.kind == KERNEL_ALL;
-    const Kernel *kernels = together ? &all : plan->kernels;
-    Other other = {alternative->what, together ? 1 : plan->kernel_count, place, 0};
+    const Way *way = same_way(plan, &r->plan->ways[r->variant]);
+    Other other = {alternative->what, way->count, place, 0};
     for (size_t i = 0; i < other.launches; i++) {
-        const KernelBytes bytes = plan_kernel_bytes(plan, &r->sizes, &kernels[i]);
+        const KernelBytes bytes = plan_kernel_bytes(plan, &r->sizes, &way->kernels[i]);
         other.moved += bytes.read + bytes.written;
     }
     return other;

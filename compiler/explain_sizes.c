@@ -84,7 +84,7 @@ static bool follows(const ReportSizes *s, size_t axis) {
 }
 
 ReportSizes report_sizes(const Function *f, const char *const *words, size_t count) {
-    ReportSizes s = {.function = f, .assumed = count == 0};
+    ReportSizes s = {.function = f, .assumed = count == 0, .on_chip = target_cuda.on_chip_bytes};
     Arena *arena = f->arena;
     for (size_t i = 0; i < f->axis_count; i++)
         if (f->axes[i].fixed >= 0) set_length(&s, arena, i, f->axes[i].fixed);

@@ -577,11 +577,11 @@ Plan *planner_build(const Function *function, const Choices *choices) {
     planner_guard_phases(&p);
     add_stores(&p);
     add_temporaries(&p);
+    planner_group_kernels(&p);
     for (uint32_t i = 0; i < p.plan->phase_count; i++) {
         find_levels(&p, i);
         explain_split(&p, i);
     }
-    planner_group_kernels(&p);
     if (planner_keeps_order(p.plan)) return p.plan;
     for (ValueId v = 1; v < values; v++)
         if (choices->kept[v]) return NULL;

@@ -85,6 +85,7 @@ typedef struct Phase {
 
 typedef enum KernelKind {
     KERNEL_SINGLE, /* one phase, its items shared out over the grid */
+    KERNEL_CHAIN,  /* a block, or a group of 32 lanes, owns a row and runs all phases on it */
     KERNEL_ALL,    /* all phases, and between any two all blocks wait for each other */
     KERNEL_STRIPS, /* rows 64 at a time: phases along rows, and the lanes of those down columns */
     KERNEL_FINISH, /* the rest of the phases down columns of a kernel of strips */
@@ -111,8 +112,9 @@ typedef struct Way {
     size_t count;
     bool limited; /* only where the tails are little work */
     bool strips;  /* only where rows are many and long: one of its kernels goes by strips */
+    bool few;     /* only where the rows of all chains of the plan are few and long */
 } Way;
-enum { WAYS = 4 };
+enum { WAYS = 5 };
 
 struct Plan {
     const Function *function;
@@ -168,6 +170,8 @@ bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard);
  * gather, not the running value of a scan. */
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);
 bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array); /* either */
+/* Whether the inner axes make one tile at most, whatever the sizes. */
+bool plan_one_tile(const Function *f, AxisSet inner);
 /* A reduction as the language spells it. */
 const char *plan_reduction(const Value *value);
 
@@ -178,6 +182,7 @@ typedef struct ReportSizes {
     size_t counts[LS_AXES_MAX];          /* 1, or one per tensor */
     bool assumed;                        /* no sizes were given */
     bool uneven;                         /* tensors differ */
+    uint64_t on_chip; /* bytes of a row, up to which what is read again does not move again */
 } ReportSizes;
 /* From words such as "n=1024" or "n=768+2304"; none: assumed. */
 ReportSizes report_sizes(const Function *f, const char *const *words, size_t count);
@@ -224,6 +229,10 @@ typedef struct Target {
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t columns; /* columns an item of a column phase takes */
+    /* Chains: on a CPU the tiles that its nearest caches hold; rows up to which they are few, and
+     * tiles from which on a row is long: then each phase has a kernel of its own. */
+    uint32_t near_tiles, few_strips, many_tiles;
+    uint64_t on_chip_bytes; /* of a row, up to which what is read again is still near */
     /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
      * that wait for each other, if there are such; and of a phase of a tail. */
     uint64_t one_block_limit, together_limit, tail_limit;

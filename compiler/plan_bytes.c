@@ -94,35 +94,84 @@ static void add_strip_partials(const Plan *plan, const ReportSizes *sizes, const
     }
 }
 
+/* ---- chains ---- */
+
+/* Of an array, how much belongs to a row of a chain. */
+static double row_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
+                        uint32_t array) {
+    enum { COLUMNS = 64 }; /* that are walked at once */
+    const AxisSet own = plan->arrays[array].axes & kernel->outer;
+    const double rows = report_elements(sizes, own);
+    const bool columns = own && plan->phases[kernel->first].shape == SHAPE_COLUMNS;
+    const double bytes = report_array_bytes(sizes, &plan->arrays[array]) / (rows > 1 ? rows : 1);
+    return columns && rows > 1 ? bytes * (rows < COLUMNS ? rows : COLUMNS) : bytes;
+}
+
+/* How often the phases of a chain touch the array. */
+static uint32_t touches(const Plan *plan, const Kernel *kernel, uint32_t array) {
+    uint32_t count = 0;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++)
+        count += plan_reads(plan, &plan->phases[i], array) || plan_writes(&plan->phases[i], array);
+    return count;
+}
+
+/* Whether what a chain comes back to in a row is still near when it does. */
+static bool stays_near(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel) {
+    double bytes = 0;
+    if (kernel->kind != KERNEL_CHAIN) return false;
+    for (uint32_t a = 0; a < plan->array_count; a++)
+        if (touches(plan, kernel, a) > 1) bytes += row_bytes(plan, sizes, kernel, a);
+    return bytes <= (double)sizes->on_chip;
+}
+
+static KernelBytes array_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
+                               uint32_t array, bool near) {
+    KernelBytes bytes = {0, 0};
+    const uint32_t end = kernel->first + kernel->count;
+    double most = 0;
+    bool written = false;
+    for (uint32_t i = kernel->first; i < end; i++) {
+        const Phase *phase = &plan->phases[i];
+        const bool again = near && i < end - kernel->tail;
+        const double read = again && written ? 0 : plan_read_bytes(plan, sizes, phase, array);
+        bytes.read += !again ? read : read > most ? read - most : 0;
+        if (read > most) most = read;
+        if (!plan_writes(phase, array)) continue;
+        if (!again || !written) bytes.written += report_array_bytes(sizes, &plan->arrays[array]);
+        written = true;
+    }
+    return bytes;
+}
+
 /* ---- all kernels ---- */
 
 double plan_array_reads(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel,
                         uint32_t array) {
-    double bytes = 0;
     if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH)
         return strips_reads(plan, sizes, kernel, array);
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
-        bytes += plan_read_bytes(plan, sizes, &plan->phases[i], array);
-    return bytes;
+    return array_bytes(plan, sizes, kernel, array, stays_near(plan, sizes, kernel)).read;
 }
 
 KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel) {
     KernelBytes bytes = {0, 0};
     const bool strips = kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH;
+    const bool near = stays_near(plan, sizes, kernel);
     for (uint32_t a = 0; a < plan->array_count; a++) {
-        bytes.read += plan_array_reads(plan, sizes, kernel, a);
+        KernelBytes own = {0, 0};
+        if (!strips)
+            own = array_bytes(plan, sizes, kernel, a, near);
+        else
+            own.read = strips_reads(plan, sizes, kernel, a);
         if (strips && plan_kernel_writes(plan, kernel, a))
-            bytes.written += report_array_bytes(sizes, &plan->arrays[a]);
+            own.written = report_array_bytes(sizes, &plan->arrays[a]);
+        bytes.read += own.read;
+        bytes.written += own.written;
     }
     if (strips) add_strip_partials(plan, sizes, kernel, &bytes);
-    if (strips) return bytes;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
-        const Phase *phase = &plan->phases[i];
-        const double partial = plan_partial_bytes(plan, sizes, phase);
+    for (uint32_t i = kernel->first; !strips && i < kernel->first + kernel->count; i++) {
+        const double partial = plan_partial_bytes(plan, sizes, &plan->phases[i]);
         bytes.read += partial;
         bytes.written += partial;
-        for (uint32_t a = 0; a < plan->array_count; a++)
-            if (plan_writes(phase, a)) bytes.written += report_array_bytes(sizes, &plan->arrays[a]);
     }
     return bytes;
 }

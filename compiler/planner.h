@@ -51,6 +51,10 @@ void planner_order_phases(Planner *p);
 /* plan_strips.c: finds phases that take rows together with columns, once a plan is chosen. */
 void planner_find_strips(Plan *plan);
 
+/* plan_chains.c: puts the phases in an order in which those that can be run row by row together
+ * follow each other; gives the kernels that this makes. */
+Kernel *planner_find_chains(Planner *p, size_t *count);
+
 /* plan_guard.c: finds the conditions without which a phase has nothing to do. */
 void planner_guard_phases(Planner *p);
 

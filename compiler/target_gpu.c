@@ -12,12 +12,13 @@ static const char *const cuda_libraries[] = LIBRARIES("fast.cu");
 static const char *const hip_libraries[] = LIBRARIES("fast.hip");
 
 /* What both dialects have in common; a number on which they part moves to the rows below. */
-#define SIMT                                                                         \
-    .simt = true, .lanes = "simt", .threads = 256, .one_block_threads = 512,         \
-    .blocks_per_multiprocessor = 8, .items_per_block = 8, .columns = 32,             \
-    .one_block_limit = 1u << 16, .together_limit = 1u << 22, .tail_limit = 1u << 15, \
-    .strip_threads = 384, .strips_per_multiprocessor = 2, .strip_rows = 4096,        \
-    .strip_columns = 1024, .strip_bytes = 288u << 10
+#define SIMT                                                                                \
+    .simt = true, .lanes = "simt", .threads = 256, .one_block_threads = 512,                \
+    .blocks_per_multiprocessor = 8, .items_per_block = 8, .columns = 32, .few_strips = 255, \
+    .many_tiles = 33, .on_chip_bytes = 1u << 16, .one_block_limit = 1u << 16,               \
+    .together_limit = 1u << 22, .tail_limit = 1u << 15, .strip_threads = 384,               \
+    .strips_per_multiprocessor = 2, .strip_rows = 4096, .strip_columns = 1024,              \
+    .strip_bytes = 288u << 10
 
 const Target target_cuda = {
     .name = "cuda", .prelude = "prelude.cu", .libraries = cuda_libraries, .fast = "fast.cu", SIMT};

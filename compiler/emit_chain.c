@@ -1,0 +1,73 @@
+/* emit_chain.c: a kernel that runs several phases row by row.
+ *
+ * All phases cut their work into the same strips, a row or a chunk of columns each, and a strip
+ * into tiles: so many items in a row. On a GPU a strip of one tile belongs to a group, a longer one
+ * to a block, chosen when the lengths are known; on the CPU a worker takes the strips that stay in
+ * its nearest caches. What a phase computes once, it computes before the first strip. */
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+/* The arguments of a call before those that say which items. */
+static const char *leading(Emitter *e, const PhaseText *phase) {
+    return phase->values ? arena_printf(e->arena, "a, %s_once", phase->name) : "a";
+}
+
+static void add_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases, Text *calls,
+                      Text *tails) {
+    const bool simt = e->target->simt;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++) {
+        const PhaseText *phase = &phases[i];
+        const char *name = phase->name, *own = leading(e, phase);
+        if (simt && i > kernel->first)
+            text_puts(calls, "if (alone) ls_group_sync(); else ls_barrier();\n");
+        if (simt)
+            text_printf(calls,
+                        "%s(%s, strip * %s_tiles + member, (strip + 1) * %s_tiles, "
+                        "members, 0);\n",
+                        name, own, name, name);
+        else
+            text_printf(calls,
+                        "%s(%s, (u64)(strip * %s_tiles), (u64)(next * %s_tiles), workers, 0);\n",
+                        name, own, name, name);
+        if (phase->tail)
+            text_printf(tails,
+                        simt ? "%s(%s, 0, 0, 1, LS_PARTIES);\n"
+                             : "%s(%s, 0, 0, workers, workers);\n",
+                        name, own);
+    }
+}
+
+void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
+                const PhaseText *phases, const char *sizes, const char *tail) {
+    Text once = text_open(e->arena), tiles = text_open(e->arena), alone = text_open(e->arena);
+    Text most = text_open(e->arena), calls = text_open(e->arena), tails = text_open(e->arena);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++) {
+        const PhaseText *phase = &phases[i];
+        const char *join = i > kernel->first ? " + " : "";
+        if (phase->values)
+            text_printf(&once, "const struct %s %s_once = %s_open(a);\n", phase->values,
+                        phase->name, phase->name);
+        text_printf(&tiles, "const i64 %s_tiles = %s;\n", phase->name, phase->tiles);
+        text_printf(&alone, "%s%s_tiles == 1", i > kernel->first ? " && " : "", phase->name);
+        text_printf(&most, "%s%s_tiles", join, phase->name);
+    }
+    add_calls(e, kernel, phases, &calls, &tails);
+    const char *strips = phases[kernel->first].strips;
+    text_puts(&tails, tail);
+    Hole holes[] = {{"KERNEL", name},
+                    {"ARGUMENTS", e->arguments},
+                    {"THREADS", arena_printf(e->arena, "%u", e->target->threads)},
+                    {"SIZES", sizes},
+                    {"ONCE", once.data},
+                    {"TILES", tiles.data},
+                    {"ALONE", alone.data},
+                    {"STRIPS", strips},
+                    {"NEAR", arena_printf(e->arena, "%u", e->target->near_tiles)},
+                    {"MOST", most.data},
+                    {"CALLS", calls.data},
+                    {"TAILS", tails.data}};
+    emit_fill(e, out, arena_printf(e->arena, "chain.%s.k", e->target->lanes), holes, COUNT(holes));
+}
