@@ -55,24 +55,32 @@ static AxisSet space_of(const Phase *phase) {
     return phase->outer | phase->inner;
 }
 
-/* Others wait for it, and it for nobody: such a phase may become part of those. */
-static bool comes_ahead(const Order *o, uint32_t phase) {
-    bool needed = false;
+/* 0, or for a phase that waits for nobody: 1 when others wait for it, 2 when larger ones wait for
+ * its reductions. */
+static int comes_ahead(const Order *o, uint32_t phase) {
+    const Phase *phases = o->p->plan->phases;
+    const AxisSet space = space_of(&phases[phase]);
+    int ahead = 0;
     for (uint32_t i = 0; i < o->count; i++) {
-        if (o->follows[phase * o->count + i]) return false;
-        needed |= o->follows[i * o->count + phase];
+        const AxisSet other = space_of(&phases[i]);
+        if (o->follows[phase * o->count + i]) return 0;
+        if (!o->follows[i * o->count + phase]) continue;
+        if (ahead == 0) ahead = 1;
+        const bool larger = other != space && (other & space) == space;
+        if (larger && phases[phase].reduction_count) ahead = 2;
     }
-    return needed;
+    return ahead;
 }
 
-/* Whether phase `a` is the better one to come next: one that is there for others, one over the
- * space of the last, a larger one rather than a part of it, the one that was placed earlier. */
+/* Whether phase `a` is the better one to come next: one that is there for others, the more
+ * so for larger ones, one over the space of the last, a larger one rather than a part of it, the
+ * one that was placed earlier. */
 static bool is_better(const Order *o, uint32_t a, uint32_t b) {
     const Phase *phases = o->p->plan->phases;
     const AxisSet space[] = {space_of(&phases[a]), space_of(&phases[b])};
     const AxisSet last = o->taken ? space_of(&o->ordered[o->taken - 1]) : 0;
-    const bool ahead[] = {comes_ahead(o, a), comes_ahead(o, b)};
-    if (ahead[0] != ahead[1]) return ahead[0];
+    const int ahead[] = {comes_ahead(o, a), comes_ahead(o, b)};
+    if (ahead[0] != ahead[1]) return ahead[0] > ahead[1];
     if (ahead[0] && ahead[1]) return a < b;
     if ((space[0] == last) != (space[1] == last)) return space[0] == last;
     if (space[0] != space[1] && (space[0] & space[1]) == space[1]) return true;
