@@ -17,10 +17,18 @@ static const char *const hip_libraries[] = LIBRARIES("fast.hip");
     .blocks_per_multiprocessor = 8, .items_per_block = 8, .columns = 32, .few_strips = 255, \
     .many_tiles = 33, .on_chip_bytes = 1u << 16, .one_block_limit = 1u << 16,               \
     .together_limit = 1u << 22, .tail_limit = 1u << 15, .strip_threads = 384,               \
-    .strips_per_multiprocessor = 2, .strip_rows = 4096, .strip_columns = 1024,              \
-    .strip_bytes = 288u << 10
+    .strips_per_multiprocessor = 1, .strip_rows = 4096, .strip_columns = 1024
 
-const Target target_cuda = {
-    .name = "cuda", .prelude = "prelude.cu", .libraries = cuda_libraries, .fast = "fast.cu", SIMT};
-const Target target_hip = {
-    .name = "hip", .prelude = "prelude.hip", .libraries = hip_libraries, .fast = "fast.hip", SIMT};
+/* Of strips, a multiprocessor's share of the second cache: of 40 MB and more, and of 8. */
+const Target target_cuda = {.name = "cuda",
+                            .prelude = "prelude.cu",
+                            .libraries = cuda_libraries,
+                            .fast = "fast.cu",
+                            .strip_bytes = 288u << 10,
+                            SIMT};
+const Target target_hip = {.name = "hip",
+                           .prelude = "prelude.hip",
+                           .libraries = hip_libraries,
+                           .fast = "fast.hip",
+                           .strip_bytes = 72u << 10,
+                           SIMT};
