@@ -244,6 +244,10 @@ static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way
         for (uint32_t i = end - way->kernels[k].tail; i < end; i++)
             add_condition(variant,
                           (ls_image_condition){phase_work(e, i), 0, e->target->tail_limit});
+        const uint32_t first = way->kernels[k].first;
+        for (uint32_t i = first - way->kernels[k].prologue; i < first; i++)
+            add_condition(variant,
+                          (ls_image_condition){phase_work(e, i), 0, e->target->prologue_limit});
     }
     for (size_t k = 0; way->few && k < plan->kernel_count; k++) {
         const uint32_t first = plan->kernels[k].first;
@@ -284,7 +288,10 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
     for (uint32_t i = 0; i < phase_count; i++) {
         e->chained = chained[i];
+        const size_t fields = e->field_count;
         made[i] = emit_portions(e, &way, i, &phases);
+        made[i].fields = fields;
+        made[i].field_count = e->field_count - fields;
         work[i] = phase_work(e, i);
     }
     ls_image_kernel *table = arena_alloc(e->arena, way.count * sizeof *table);

@@ -232,8 +232,9 @@ typedef struct PhaseText {
     /* The same as strips of tiles each: rows, or chunks of columns. */
     const char *strips, *tiles;
     ls_image_extent strip_items, strip_tiles;
-    const char *values; /* the structure of what it computes once, or NULL */
-    bool tail;          /* has something to do when all are done */
+    const char *values;         /* the structure of what it computes once, or NULL */
+    bool tail;                  /* has something to do when all are done */
+    size_t fields, field_count; /* of e->fields, those that it alone uses */
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 void emit_name_scans(Emitter *e);

@@ -1,8 +1,8 @@
 /* emit_kernel.c: a kernel as an entry point that runs its phases, and as a row of the image.
  *
  * Between phases that the whole grid shares all blocks wait for each other; a tail is run by the
- * block that comes last. On the CPU a kernel of all phases has one worker, and a tail is its last
- * worker's. */
+ * block that comes last; a prologue by every block in memory of its own. On the CPU a kernel of all
+ * phases has one worker, and a tail is its last worker's. */
 #include <string.h>
 
 #include "compiler.h"
@@ -49,6 +49,49 @@ static void call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseTe
     text_puts(out, "}\n");
 }
 
+/* The value of an extent without a list, as an expression over the sizes. */
+static const char *extent_text(Emitter *e, const ls_image_extent *extent) {
+    Text text = text_open(e->arena);
+    text_printf(&text, "%llu", (unsigned long long)extent->scale);
+    for (uint32_t i = 0; i < extent->factor_count; i++) {
+        const ls_image_factor *factor = &extent->factor[i];
+        Text product = text_open(e->arena);
+        text_puts(&product, "(i64)1");
+        for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+            if (factor->axes >> axis & 1) text_printf(&product, " * %s", e->size_name[axis]);
+        text_printf(&text, factor->minimum ? " * ls_parts(%s, %llu)" : " * ((%s + %llu) / %llu)",
+                    product.data,
+                    (unsigned long long)(factor->minimum ? factor->divide : factor->divide - 1),
+                    (unsigned long long)factor->divide);
+    }
+    return text.data;
+}
+
+/* Gives the block a part of its own of a temporary. */
+static void own_field(Emitter *e, Text *out, Field *field) {
+    field->temporary.per_block = 1;
+    text_printf(out, "own.%s = (%s *)LS_OWN(own.%s, %s);\n", field->temporary.name, field->type,
+                field->temporary.name, extent_text(e, &field->temporary.bytes));
+}
+
+/* From then on `a` is the block's own copy of the arguments. */
+static const char *prologue_text(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text text = text_open(e->arena);
+    if (!kernel->prologue) return "";
+    text_printf(&text, "struct %s own = *a;\na = &own;\n", e->arguments);
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
+        for (size_t a = e->f->parameter_count; a < e->plan->array_count; a++)
+            if (plan_writes(&e->plan->phases[i], (uint32_t)a))
+                own_field(e, &text, &e->fields[a - e->f->parameter_count]);
+        for (size_t k = 0; k < phases[i].field_count; k++)
+            own_field(e, &text, &e->fields[phases[i].fields + k]);
+    }
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+        text_printf(&text, "LS_RUN_ALONE(%s, %s)\nls_barrier();\n", phases[i].name,
+                    phases[i].item_count);
+    return text.data;
+}
+
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases) {
     const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->simt;
@@ -68,6 +111,9 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
         return row;
     }
     Text calls = text_open(e->arena);
+    const char *prologue = prologue_text(e, kernel, phases);
+    if (kernel->prologue && e->target->simt && !chain) text_puts(&calls, sizes_text(e));
+    if (!chain) text_puts(&calls, prologue);
     if (all)
         call_all(e, &calls, kernel, phases);
     else if (!chain)
@@ -76,10 +122,11 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     Hole holes[] = {{"KERNEL", name},
                     {"ARGUMENTS", e->arguments},
                     {"THREADS", arena_printf(e->arena, "%u", threads)},
-                    {"SIZES", all || kernel->tail ? sizes_text(e) : ""},
+                    {"SIZES", all || kernel->tail || kernel->prologue ? sizes_text(e) : ""},
                     {"CALLS", calls.data}};
     if (chain)
-        emit_chain(e, out, name, kernel, phases, sizes_text(e), calls.data);
+        emit_chain(e, out, name, kernel, phases,
+                   arena_printf(e->arena, "%s%s", sizes_text(e), prologue), calls.data);
     else
         emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
                   COUNT(holes));

@@ -27,7 +27,8 @@ static void count_kernel(Report *r, KernelReport *kernel) {
     kernel->read = bytes.read;
     kernel->written = bytes.written;
     if (kernel->plan.kind == KERNEL_FINISH) return;
-    for (uint32_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
+    for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
+         p < kernel->plan.first + kernel->plan.count; p++)
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
 }
 
@@ -49,14 +50,16 @@ static uint32_t choose(Report *r) {
     }
 }
 
-/* How a kernel's work is shared out: "rows", or "rows then columns" where the last block does the
- * latter. */
+/* How a kernel's work is shared out: "rows", or "each rows then tile then columns" where every
+ * block does the first for itself and the last block the last. */
 static const char *share_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
     if (kernel->kind == KERNEL_ALL) return r->together ? "together" : "everything";
     if (kernel->kind == KERNEL_STRIPS) return "strips";
     if (kernel->kind == KERNEL_FINISH) return "columns";
     const uint32_t end = kernel->first + kernel->count;
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+        text_printf(&text, "each %s then ", report_shares[r->plan->phases[i].shape]);
     text_puts(&text, report_shares[r->plan->phases[kernel->first].shape]); /* of all in a chain */
     for (uint32_t i = end - kernel->tail; i < end; i++)
         text_printf(&text, " then %s", report_shares[r->plan->phases[i].shape]);
@@ -130,7 +133,8 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
 
 static const char *split_reason(const Report *r, const KernelReport *kernel) {
     if (kernel->plan.kind == KERNEL_FINISH) return "columns are done when all strips are";
-    return kernel->plan.first == 0 ? NULL : r->plan->phases[kernel->plan.first].why;
+    return kernel->plan.first == kernel->plan.prologue ? NULL
+                                                       : r->plan->phases[kernel->plan.first].why;
 }
 
 const char *report_bytes_text(Report *r, double bytes) {
@@ -182,16 +186,22 @@ static void print_temporaries(Report *r) {
     text_puts(&r->out, "\n");
 }
 
+/* "rows: sum, count c" */
+static void print_phase(Report *r, const Phase *phase) {
+    text_puts(&r->out, report_shares[phase->shape]);
+    for (size_t i = 0; i < phase->reduction_count; i++) {
+        const Value *value = &r->plan->function->values[phase->reductions[i]];
+        text_printf(&r->out, "%s %s%s%s", i ? "," : ":", plan_reduction(value),
+                    value->name ? " " : "", value->name ? value->name : "");
+    }
+}
+
 /* What a kernel does after its first phase, and why not at once. */
 static void print_later(Report *r, const Kernel *kernel, size_t p) {
     const Phase *phase = &r->plan->phases[p];
     if (p >= kernel->first + kernel->count - kernel->tail) {
-        text_printf(&r->out, "    then, by the last block: %s", report_shares[phase->shape]);
-        for (size_t i = 0; i < phase->reduction_count; i++) {
-            const Value *value = &r->plan->function->values[phase->reductions[i]];
-            text_printf(&r->out, "%s %s%s%s", i ? "," : ":", plan_reduction(value),
-                        value->name ? " " : "", value->name ? value->name : "");
-        }
+        text_puts(&r->out, "    then, by the last block: ");
+        print_phase(r, phase);
         text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
     } else if (phase->why) {
         text_printf(&r->out, "    phase %zu waits %s: %s\n", p + 1,
@@ -232,6 +242,11 @@ static void print_text(Report *r) {
                     report_bytes_text(r, kernel->written),
                     bytes > 0 ? kernel->operations / bytes : 0.0);
         const bool whole = kernel->plan.kind != KERNEL_FINISH;
+        for (size_t p = kernel->plan.first - kernel->plan.prologue; p < kernel->plan.first; p++) {
+            text_puts(&r->out, "    first, in every block: ");
+            print_phase(r, &r->plan->phases[p]);
+            text_puts(&r->out, "\n");
+        }
         for (size_t p = kernel->plan.first + 1;
              whole && p < kernel->plan.first + kernel->plan.count; p++)
             print_later(r, &kernel->plan, p);

@@ -139,7 +139,8 @@ static void put_kernel(Report *r, size_t k) {
                 "COLOR=\"#5b7fa3\"><TR><TD><B>%s</B></TD></TR>",
                 k + 1, name);
     Lines lines = {.count = 0};
-    for (uint32_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++)
+    for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
+         p < kernel->plan.first + kernel->plan.count; p++)
         put_phase(r, &lines, &r->plan->phases[p]);
     if (lines.more) text_puts(&r->out, "<TR><TD ALIGN=\"LEFT\">...</TD></TR>");
     const double bytes = kernel->read + kernel->written;
@@ -155,7 +156,8 @@ static void find_reads(const Report *r, const KernelReport *kernel, uint32_t a, 
                        bool *made) {
     const Plan *plan = r->plan;
     *old = *made = false;
-    for (uint32_t p = kernel->plan.first; p < kernel->plan.first + kernel->plan.count; p++) {
+    for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
+         p < kernel->plan.first + kernel->plan.count; p++) {
         const Phase *phase = &plan->phases[p];
         for (ValueId v = 1; v < plan->function->value_count; v++) {
             const Value *value = &plan->function->values[v];

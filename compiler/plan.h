@@ -98,6 +98,7 @@ typedef struct Kernel {
     uint32_t first, count; /* of plan->phases */
     AxisSet outer;         /* the axes whose coordinates are shared out, where the kind has any */
     uint32_t tail; /* the last so many phases are run by the last block that finishes the others */
+    uint32_t prologue; /* so many before the first are run by every block for itself */
 } Kernel;
 
 /* What a plan is built from besides the function; see plan_choose.c. */
@@ -110,7 +111,7 @@ typedef struct Choices {
 typedef struct Way {
     const Kernel *kernels;
     size_t count;
-    bool limited; /* only where the tails are little work */
+    bool limited; /* only where tails and prologues are little work */
     bool strips;  /* only where rows are many and long: one of its kernels goes by strips */
     bool few;     /* only where the rows of all chains of the plan are few and long */
 } Way;
@@ -234,8 +235,8 @@ typedef struct Target {
     uint32_t near_tiles, few_strips, many_tiles;
     uint64_t on_chip_bytes; /* of a row, up to which what is read again is still near */
     /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
-     * that wait for each other, if there are such; and of a phase of a tail. */
-    uint64_t one_block_limit, together_limit, tail_limit;
+     * that wait for each other, if there are such; and of a phase of a tail or a prologue. */
+    uint64_t one_block_limit, together_limit, tail_limit, prologue_limit;
     /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
      * of 8 rows that stay on chip. */
     uint32_t strip_threads, strips_per_multiprocessor;

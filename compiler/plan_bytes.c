@@ -40,7 +40,7 @@ static bool stores_in(const Phase *phase, const PhaseStore *store, KernelKind ki
 }
 
 bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array) {
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first + kernel->count; i++) {
         const Phase *phase = &plan->phases[i];
         for (size_t s = 0; s < phase->store_count; s++)
             if (phase->stores[s].array == array &&
@@ -54,7 +54,7 @@ bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array) 
 bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array) {
     const bool finish = kernel->kind == KERNEL_FINISH;
     if (finish && plan->arrays[array].axes & kernel->outer) return false;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first + kernel->count; i++)
         if (plan_reads(plan, &plan->phases[i], array) &&
             !(finish && plan->phases[i].shape != SHAPE_COLUMNS))
             return true;
@@ -130,6 +130,11 @@ static KernelBytes array_bytes(const Plan *plan, const ReportSizes *sizes, const
     const uint32_t end = kernel->first + kernel->count;
     double most = 0;
     bool written = false;
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
+        bytes.read += plan_read_bytes(plan, sizes, &plan->phases[i], array);
+        if (plan_writes(&plan->phases[i], array))
+            bytes.written += report_array_bytes(sizes, &plan->arrays[array]);
+    }
     for (uint32_t i = kernel->first; i < end; i++) {
         const Phase *phase = &plan->phases[i];
         const bool again = near && i < end - kernel->tail;
@@ -168,7 +173,8 @@ KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const 
         bytes.written += own.written;
     }
     if (strips) add_strip_partials(plan, sizes, kernel, &bytes);
-    for (uint32_t i = kernel->first; !strips && i < kernel->first + kernel->count; i++) {
+    for (uint32_t i = kernel->first - kernel->prologue;
+         !strips && i < kernel->first + kernel->count; i++) {
         const double partial = plan_partial_bytes(plan, sizes, &plan->phases[i]);
         bytes.read += partial;
         bytes.written += partial;

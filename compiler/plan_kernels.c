@@ -3,10 +3,15 @@
  * A phase that visits a part of the axes of the kernel before it is little work beside it: its
  * *tail*, which the block that finishes last does on its own rather than another launch.
  *
+ * A small whole reduction that is made for a kernel alone, such as the count of a mask, is its
+ * *prologue*: every block makes it for itself, so that it needs no launch of its own.
+ *
  * Needs a plan's phases with their stores; gives plan->kernels, runs of phases in order, and
  * plan->ways: all in one launch; where there are chains, which plan_chains.c finds, all phases on
  * their own, for few long rows; those kernels; where that differs, those without the tails that may
  * be too much for one block. */
+#include <string.h>
+
 #include "compiler.h"
 #include "plan.h"
 #include "planner.h"
@@ -62,12 +67,60 @@ static void add_way(Plan *plan, Way way) {
     plan->ways[plan->way_count++] = way;
 }
 
+static bool made_by(const Plan *plan, ValueId v, uint32_t phase) {
+    return plan->home[v] == phase + 1;
+}
+
+/* Whether every block of the kernel can run the phase for itself: it leaves nothing to others but
+ * what it makes in temporaries, and reads nothing that the kernel writes. */
+static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) {
+    const Function *f = plan->function;
+    const Phase *phase = &plan->phases[index];
+    const uint32_t end = kernel->first + kernel->count;
+    AxisSet main = 0;
+    for (uint32_t i = kernel->first; i < end - kernel->tail; i++) main |= space(&plan->phases[i]);
+    if (!phase->reduction_count || phase->outer || ir_list_axis(f, space(phase)) >= 0) return false;
+    if ((space(phase) & ~main) || space(phase) == main) return false;
+    for (size_t i = 0; i < phase->store_count; i++)
+        if (plan->arrays[phase->stores[i].array].parameter != UINT32_MAX ||
+            phase->stores[i].level != LEVEL_EPILOGUE || phase->stores[i].kind != STORE_VALUE)
+            return false;
+    for (uint32_t a = 0; a < plan->array_count; a++)
+        for (uint32_t i = kernel->first; i < end; i++)
+            if (plan_writes(&plan->phases[i], a) && plan_reads(plan, phase, a)) return false;
+    for (uint32_t i = end; i < plan->phase_count; i++)
+        for (ValueId v = 1; v < f->value_count; v++) {
+            const ValueId read = f->values[v].op == OP_GATHER ? f->values[v].arg[0] : v;
+            if (plan->phases[i].needed[v] &&
+                (made_by(plan, v, index) || made_by(plan, read, index)))
+                return false;
+        }
+    return true;
+}
+
+/* Makes kernels of one phase the next one's prologue. */
+static size_t find_prologues(const Plan *plan, Kernel *kernels, size_t count) {
+    size_t at = count, left = 0;
+    for (size_t k = count; k-- > 0;) {
+        Kernel own = kernels[k];
+        for (; k > 0 && kernels[k - 1].count == 1; k--) {
+            if (!is_prologue(plan, &own, kernels[k - 1].first)) break;
+            own.prologue++;
+        }
+        kernels[--at] = own;
+        left++;
+    }
+    memmove(kernels, kernels + at, left * sizeof *kernels);
+    return left;
+}
+
 void planner_group_kernels(Planner *p) {
     Plan *plan = p->plan;
     size_t chain_count, whole_count, single_count;
     const Kernel *chains = planner_find_chains(p, &chain_count);
     const Kernel *whole = group(p, chains, chain_count, true, &whole_count);
     plan->kernels = group(p, chains, chain_count, false, &plan->kernel_count);
+    plan->kernel_count = find_prologues(plan, plan->kernels, plan->kernel_count);
     plan->way_count = 0;
     if (plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_CHAIN) {
         Kernel *all = arena_alloc(p->arena, sizeof *all);

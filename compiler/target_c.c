@@ -31,6 +31,7 @@ const Target target_c = {
     .strip_rows = 4096,
     .strip_columns = 512,
     .strip_bytes = 512u << 10,
+    .prologue_limit = 1u << 13,
 };
 
 /* Which dialect a target name is compiled from. */

@@ -22,6 +22,9 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 #define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
+/* This block's own part, of so many bytes, of a temporary. */
+#define LS_OWN(all, bytes) ((u8 *)(all) + (i64)ls_block() * (((i64)(bytes) + 255) / 256 * 256))
+
 /* A tail: whether this block is the last to come here, and a phase that it runs on its own. */
 #define LS_LAST(counter) ls_last_block(counter)
 #define LS_RUN_ALONE(phase, items)                                                                 \
