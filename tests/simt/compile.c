@@ -39,6 +39,7 @@ static bool write_text(const char *path, const char *source, size_t size, SimtDi
  * Runs one compiler: 0 and the library, its exit status, or -1 when there is no such compiler. */
 static int run_compiler(const char *compiler, const char *text, const char *library,
                         const char *log) {
+    const bool watches = strcmp(compiler, "clang") == 0; /* others would link their own watcher */
     char *const words[] = {(char *)compiler,
                            "-x",
                            "c++",
@@ -58,6 +59,11 @@ static int run_compiler(const char *compiler, const char *text, const char *libr
                            "-o",
                            (char *)library,
                            (char *)text,
+                           watches ? "-fsanitize=thread" : NULL,
+                           "-mllvm",
+                           "-tsan-distinguish-volatile=1",
+                           "-mllvm",
+                           "-tsan-instrument-func-entry-exit=0",
                            NULL};
     posix_spawn_file_actions_t actions;
     pid_t child;

@@ -18,6 +18,9 @@ SimtMachine simt_machine = {{},
                             nullptr,
                             nullptr,
                             nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
                             __start_simt_shared,
                             __stop_simt_shared};
 }
@@ -30,6 +33,49 @@ SimtMachine simt_machine = {{},
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
+/* clang's instrumentation for data races calls these before every access to memory whose address is
+ * known elsewhere; what this file does itself is left out. Volatile looks are at counters. */
+#define SIMT_OURS __attribute__((no_sanitize("thread")))
+extern "C" {
+#define SIMT_ACCESS(name, bytes, writes)             \
+    SIMT_OURS void name(void *address) {             \
+        simt_machine.access(address, bytes, writes); \
+    }
+#define SIMT_ACCESSES(bytes)                                    \
+    SIMT_ACCESS(__tsan_read##bytes, bytes, 0)                   \
+    SIMT_ACCESS(__tsan_write##bytes, bytes, 1)                  \
+    SIMT_ACCESS(__tsan_unaligned_read##bytes, bytes, 0)         \
+    SIMT_ACCESS(__tsan_unaligned_write##bytes, bytes, 1)        \
+    SIMT_ACCESS(__tsan_volatile_write##bytes, bytes, 1)         \
+    SIMT_OURS void __tsan_volatile_read##bytes(void *counter) { \
+        simt_machine.atomic(counter, 0);                        \
+    }
+SIMT_ACCESSES(1)
+SIMT_ACCESSES(2)
+SIMT_ACCESSES(4)
+SIMT_ACCESSES(8)
+SIMT_ACCESSES(16)
+SIMT_OURS void __tsan_init() {}
+SIMT_OURS void __tsan_func_entry(void *) {}
+SIMT_OURS void __tsan_func_exit() {}
+/* Copies of structures become calls, which here come to these. */
+__attribute__((visibility("hidden"))) SIMT_OURS void *memcpy(void *to, const void *from,
+                                                             unsigned long bytes) {
+    if (simt_machine.access) {
+        simt_machine.access(from, bytes, 0);
+        simt_machine.access(to, bytes, 1);
+    }
+    for (unsigned long i = 0; i < bytes; i++) ((unsigned char *)to)[i] = ((unsigned char *)from)[i];
+    return to;
+}
+__attribute__((visibility("hidden"))) SIMT_OURS void *memset(void *to, int value,
+                                                             unsigned long bytes) {
+    if (simt_machine.access) simt_machine.access(to, bytes, 1);
+    for (unsigned long i = 0; i < bytes; i++) ((unsigned char *)to)[i] = (unsigned char)value;
+    return to;
+}
+}
+
 /* One copy in the code of every wait in the text, so that its address says which wait it is. */
 #if defined(__clang__)
 #define SIMT_WAIT static __attribute__((noinline, nomerge))
@@ -38,20 +84,20 @@ SimtMachine simt_machine = {{},
 #endif
 #define SIMT_PLACE __builtin_return_address(0)
 
-SIMT_WAIT void simt_barrier() {
+SIMT_OURS SIMT_WAIT void simt_barrier() {
     simt_machine.barrier(SIMT_PLACE);
 }
-SIMT_WAIT void simt_group_sync() {
+SIMT_OURS SIMT_WAIT void simt_group_sync() {
     simt_machine.group_sync(SIMT_PLACE);
 }
-SIMT_WAIT void simt_pause() {
+SIMT_OURS SIMT_WAIT void simt_pause() {
     simt_machine.pause(SIMT_PLACE);
 }
-SIMT_WAIT unsigned long long simt_exchange(unsigned long long value, unsigned lane) {
+SIMT_OURS SIMT_WAIT unsigned long long simt_exchange(unsigned long long value, unsigned lane) {
     return simt_machine.exchange(value, lane, SIMT_PLACE);
 }
 
-template <class T> static T simt_exchange_value(T value, unsigned lane) {
+template <class T> SIMT_OURS static T simt_exchange_value(T value, unsigned lane) {
     unsigned long long bits = 0;
     __builtin_memcpy(&bits, &value, sizeof value);
     bits = simt_exchange(bits, lane);
@@ -106,14 +152,19 @@ template <class T> static T __shfl_xor_sync(unsigned members, T value, int mask)
 }
 #define __syncthreads() simt_barrier()
 #define __syncwarp() simt_group_sync()
-static inline void __threadfence() {}
+static inline void __threadfence() {
+    simt_machine.fence();
+}
 #define __nanosleep(time) simt_pause()
-static inline unsigned atomicAdd(unsigned *counter, unsigned value) {
+SIMT_OURS static inline unsigned atomicAdd(unsigned *counter, unsigned value) {
+    simt_machine.atomic(counter, 1);
     unsigned before = *counter;
     *counter = before + value;
     return before;
 }
-static inline unsigned long long atomicAdd(unsigned long long *counter, unsigned long long value) {
+SIMT_OURS static inline unsigned long long atomicAdd(unsigned long long *counter,
+                                                     unsigned long long value) {
+    simt_machine.atomic(counter, 1);
     unsigned long long before = *counter;
     *counter = before + value;
     return before;
@@ -125,7 +176,8 @@ static inline unsigned long long atomicAdd(unsigned long long *counter, unsigned
 #define __builtin_amdgcn_workgroup_id_x() (simt_machine.block.x)
 #define __builtin_amdgcn_workgroup_size_x() (simt_machine.threads.x)
 #define __builtin_amdgcn_grid_size_x() (simt_machine.threads.x * simt_machine.blocks.x)
-#define __builtin_amdgcn_fence(order, scope)
+/* A fence for the workgroup or the wave is part of a barrier. */
+#define __builtin_amdgcn_fence(order, scope) ((scope)[0] == 'a' ? simt_machine.fence() : (void)0)
 #define __builtin_amdgcn_s_barrier() simt_barrier()
 #define __builtin_amdgcn_wave_barrier() simt_group_sync()
 #define __builtin_amdgcn_s_sleep(time) simt_pause()
@@ -145,7 +197,8 @@ static inline int __builtin_simt_ds_bpermute(int address, int value) {
 #define __HIP_MEMORY_SCOPE_AGENT 0
 #define __hip_atomic_load(counter, order, scope) (*(const volatile unsigned *)(counter))
 #define __hip_atomic_fetch_add(counter, value, order, scope) simt_atomic_add(counter, value)
-template <class T> static T simt_atomic_add(T *counter, T value) {
+template <class T> SIMT_OURS static T simt_atomic_add(T *counter, T value) {
+    simt_machine.atomic(counter, 1);
     T before = *counter;
     *counter = before + value;
     return before;
@@ -157,6 +210,7 @@ template <class T> static T simt_atomic_add(T *counter, T value) {
 template <class Arguments> constexpr unsigned long simt_size(void (*)(Arguments)) {
     return sizeof(Arguments);
 }
-template <class Arguments> static void simt_call(void (*kernel)(Arguments), const void *words) {
+template <class Arguments>
+SIMT_OURS static void simt_call(void (*kernel)(Arguments), const void *words) {
     kernel(*static_cast<const Arguments *>(words));
 }

@@ -67,6 +67,10 @@ void fibers_close(Fibers *fibers) {
     free(fibers);
 }
 
+bool fibers_own(const Fibers *fibers, const void *address) {
+    return (uintptr_t)address - (uintptr_t)fibers->stacks < fibers->count * FIBER_STACK;
+}
+
 /* Where a new fiber begins; it is the one that has just been entered. */
 static Fibers *entered;
 static void begin(void) {

@@ -16,6 +16,8 @@ void fibers_close(Fibers *fibers);
 void fiber_start(Fibers *fibers, size_t index, void (*run)(void *data), void *data);
 /* Gives fiber `index` a turn; back when it leaves. */
 void fiber_enter(Fibers *fibers, size_t index);
+/* Whether the address lies on one of the stacks. */
+bool fibers_own(const Fibers *fibers, const void *address);
 /* In the running fiber: ends its turn. Back at its next one. */
 void fiber_leave(Fibers *fibers);
 

@@ -13,6 +13,7 @@
 
 #include "fiber.h"
 #include "simt_parts.h"
+#include "watch.h"
 
 enum { LANES = 32, THREADS_MOST = 1024, PAUSES_MOST = 200 };
 
@@ -51,6 +52,7 @@ typedef struct Run {
     SimtMachine *machine;
     SimtEntry entry;
     Fibers *fibers;
+    Watch *watch;
     Thread *all_threads; /* of all blocks there are */
     unsigned char *all_shared;
     Block *blocks;
@@ -126,6 +128,27 @@ static unsigned long long exchange(unsigned long long value, unsigned lane, cons
     wait_in(AT_EXCHANGE, place);
     return run->threads[other].shown;
 }
+static void access(const void *address, unsigned long bytes, int writes) {
+    Run *run = current;
+    if (!run || fibers_own(run->fibers, address)) return;
+    const WatchAccess what = {.address = address,
+                              .bytes = bytes,
+                              .writes = writes != 0,
+                              .block = run->block->number,
+                              .thread = run->running,
+                              .shared = run->machine->shared_begin};
+    const char *wrong = watch_access(run->watch, &what);
+    if (!wrong && run->launch->touch) wrong = run->launch->touch(address, bytes, writes != 0);
+    if (wrong) stop(wrong);
+}
+static void atomic(const void *counter, int adds) {
+    Run *run = current;
+    watch_atomic(run->watch, run->block->number, run->running / LANES, counter, adds != 0);
+}
+static void fence(void) {
+    Run *run = current;
+    watch_fence(run->watch, run->block->number, run->running / LANES);
+}
 static void run_thread(void *data) {
     Run *run = data;
     run->entry(run->launch->arguments);
@@ -165,6 +188,7 @@ static bool group_meets(Run *run, uint32_t first, uint32_t last) {
         return false;
     }
     if (state == AT_BARRIER || state == RETURNED) return false;
+    watch_group_meets(run->watch, run->block->number, first / LANES, state == AT_GROUP);
     for (uint32_t i = first; i < last; i++) {
         run->threads[i].shown = run->threads[i].given;
         run->threads[i].state = READY;
@@ -181,6 +205,7 @@ static bool block_meets(Run *run) {
         return false;
     }
     if (run->threads[0].state == RETURNED) return false;
+    watch_block_meets(run->watch, run->block->number);
     for (uint32_t i = 0; i < threads; i++) run->threads[i].state = READY;
     return true;
 }
@@ -214,6 +239,8 @@ static void open_groups(Run *run) {
 static void start_block(Run *run, Block *block, uint32_t number) {
     const SimtMachine *machine = run->machine;
     block->number = number;
+    watch_block(run->watch, number, machine->shared_begin,
+                (size_t)(machine->shared_end - machine->shared_begin));
     for (long i = 0; i < machine->shared_end - machine->shared_begin; i++)
         block->shared[i] = (unsigned char)random_below(run, 256);
     for (uint32_t i = 0; i < run->launch->threads; i++) {
@@ -306,8 +333,9 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
     run.all_threads = calloc(fibers, sizeof *run.all_threads);
     run.all_shared = calloc(room, shared);
     run.blocks = calloc(room, sizeof *run.blocks);
+    run.watch = watch_open(launch->blocks, (launch->threads + LANES - 1) / LANES);
     uint32_t *order = calloc(launch->blocks, sizeof *order);
-    bool good = run.fibers && run.all_threads && run.all_shared && run.blocks && order;
+    bool good = run.fibers && run.watch && run.all_threads && run.all_shared && run.blocks && order;
     for (uint32_t i = 0; good && i < room; i++)
         run.blocks[i] = (Block){.first_fiber = i * launch->threads,
                                 .threads = run.all_threads + (size_t)i * launch->threads,
@@ -323,6 +351,9 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
         machine->pause = pause_here;
         machine->exchange = exchange;
         machine->fail = stop;
+        machine->access = access;
+        machine->atomic = atomic;
+        machine->fence = fence;
         current = &run;
         shuffle(&run, order, launch->blocks);
         run_blocks(&run, order, room);
@@ -332,6 +363,7 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
         snprintf(message, message_size, "%s: out of memory", launch->kernel);
     }
     free(order);
+    watch_close(run.watch);
     free(run.blocks);
     free(run.all_shared);
     free(run.all_threads);

@@ -19,7 +19,11 @@ typedef struct SimtMachine {
         const void *place); /* lets others run: it looks for what one of them will write */
     /* Leaves `value` to the group and takes what lane `lane` of the group left. */
     unsigned long long (*exchange)(unsigned long long value, unsigned lane, const void *place);
-    void (*fail)(const char *why);            /* does not return */
+    void (*fail)(const char *why); /* does not return */
+    /* What the running thread does to memory that others see too, before it does it. */
+    void (*access)(const void *address, unsigned long bytes, int writes);
+    void (*atomic)(const void *counter, int adds);
+    void (*fence)(void);
     unsigned char *shared_begin, *shared_end; /* all shared memory of the text */
 } SimtMachine;
 

@@ -33,7 +33,9 @@ typedef struct SimtLaunch {
     uint32_t blocks, threads; /* of the grid, of a block */
     uint32_t wave;            /* 32, or 64 for HIP */
     uint64_t seed;            /* of the order of turns and of the rubbish in shared memory */
-    bool cooperative;         /* all blocks take turns */
+    /* NULL, or says what is wrong with an access to device memory, or NULL */
+    const char *(*touch)(const void *address, size_t bytes, bool writes);
+    bool cooperative; /* all blocks take turns */
 } SimtLaunch;
 
 /* False when the kernel cannot go on, with the reason in `message`. */

@@ -1,0 +1,289 @@
+/* watch.c: see watch.h. Vector clocks, one for each group, as in FastTrack (Flanagan and Freund,
+ * 2009): each byte keeps its last write and its last reads, by two different groups at most. */
+#include "watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 32, PAGE = 1024, BUCKETS = 1 << 14, PAGES_MOST = 1 << 11, COUNTERS = 1 << 12 };
+
+typedef struct Mark { /* an access */
+    uint32_t round;   /* of the launch, or of the block's shared memory; 0: none */
+    uint32_t clock, meeting, sequence;
+    uint16_t group;
+    uint8_t lane;
+} Mark;
+
+typedef struct Cell { /* of a byte */
+    Mark write, reads[2];
+} Cell;
+
+typedef struct Page {
+    uint64_t number;
+    struct Page *next;
+    Cell cells[PAGE];
+} Page;
+
+typedef struct Counter { /* what an atomic counter carries */
+    const void *address;
+    uint32_t *clocks;
+} Counter;
+
+struct Watch {
+    uint32_t blocks, groups, count; /* count: groups in all */
+    uint32_t *clocks;               /* by group and group: what the first has seen of the second */
+    uint32_t *fenced, *taken;       /* what it gives at an atomic; what its next fence takes in */
+    uint32_t *meetings, *exchanges; /* by group; exchanges: meetings of either kind */
+    uint32_t *rounds;               /* by block: of its shared memory */
+    uint32_t sequence;              /* accesses so far */
+    /* By group, and by lane: when it last did what others can see, and whether it has read what
+     * another wrote meanwhile. */
+    uint32_t *effects, *lane_effects;
+    bool *doubtful, *lane_doubtful;
+    size_t *shared_bytes; /* by block */
+    uint32_t round;
+    Counter counters[COUNTERS];
+    bool full; /* out of memory: it says nothing more */
+    char message[160];
+};
+
+/* Bytes are remembered between launches; marks of other rounds do not count. */
+static Page *pages[BUCKETS];
+static size_t page_count;
+static uint32_t last_round;
+
+static void drop_pages(void) {
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (Page *page = pages[i], *next; page; page = next) {
+            next = page->next;
+            free(page);
+        }
+    memset(pages, 0, sizeof pages);
+    page_count = 0;
+}
+
+static Cell *cell_at(Watch *watch, uint64_t place) {
+    static Page *recent;
+    const uint64_t number = place / PAGE;
+    Page **bucket = &pages[number * 0x9e3779b97f4a7c15u >> 50];
+    if (page_count == 0) recent = NULL;
+    Page *page = recent;
+    if (!page || page->number != number)
+        for (page = *bucket; page && page->number != number;) page = page->next;
+    if (!page) {
+        page = calloc(1, sizeof *page);
+        if (!page) {
+            watch->full = true;
+            return NULL;
+        }
+        page->number = number;
+        page->next = *bucket;
+        *bucket = page;
+        page_count++;
+    }
+    recent = page;
+    return &page->cells[place % PAGE];
+}
+
+Watch *watch_open(uint32_t blocks, uint32_t groups) {
+    Watch *watch = calloc(1, sizeof *watch);
+    if (!watch) return NULL;
+    if (page_count > PAGES_MOST) drop_pages();
+    const size_t count = (size_t)blocks * groups;
+    watch->blocks = blocks;
+    watch->groups = groups;
+    watch->count = (uint32_t)count;
+    watch->clocks = calloc(count * count, sizeof *watch->clocks);
+    watch->fenced = calloc(count * count, sizeof *watch->fenced);
+    watch->taken = calloc(count * count, sizeof *watch->taken);
+    watch->meetings = calloc(count, sizeof *watch->meetings);
+    watch->exchanges = calloc(count, sizeof *watch->exchanges);
+    watch->rounds = calloc(blocks, sizeof *watch->rounds);
+    watch->shared_bytes = calloc(blocks, sizeof *watch->shared_bytes);
+    watch->effects = calloc(count, sizeof *watch->effects);
+    watch->doubtful = calloc(count, sizeof *watch->doubtful);
+    watch->lane_effects = calloc(count * LANES, sizeof *watch->lane_effects);
+    watch->lane_doubtful = calloc(count * LANES, sizeof *watch->lane_doubtful);
+    watch->round = ++last_round;
+    if (!watch->clocks || !watch->fenced || !watch->taken || !watch->meetings ||
+        !watch->exchanges || !watch->rounds || !watch->shared_bytes || !watch->effects ||
+        !watch->doubtful || !watch->lane_effects || !watch->lane_doubtful) {
+        watch_close(watch);
+        return NULL;
+    }
+    for (size_t g = 0; g < count; g++) watch->clocks[g * count + g] = 1;
+    return watch;
+}
+
+void watch_close(Watch *watch) {
+    if (!watch) return;
+    for (size_t i = 0; i < COUNTERS; i++) free(watch->counters[i].clocks);
+    free(watch->clocks);
+    free(watch->fenced);
+    free(watch->taken);
+    free(watch->meetings);
+    free(watch->exchanges);
+    free(watch->rounds);
+    free(watch->shared_bytes);
+    free(watch->effects);
+    free(watch->doubtful);
+    free(watch->lane_effects);
+    free(watch->lane_doubtful);
+    free(watch);
+}
+
+static void join(uint32_t *into, const uint32_t *from, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (from[i] > into[i]) into[i] = from[i];
+}
+
+static uint32_t *row(uint32_t *table, const Watch *watch, uint32_t group) {
+    return table + (size_t)group * watch->count;
+}
+
+void watch_block(Watch *watch, uint32_t block, const void *begin, size_t bytes) {
+    (void)begin;
+    watch->rounds[block] = ++last_round;
+    watch->shared_bytes[block] = bytes;
+}
+
+void watch_group_meets(Watch *watch, uint32_t block, uint32_t group, bool memory) {
+    watch->meetings[block * watch->groups + group] += memory;
+    watch->exchanges[block * watch->groups + group]++;
+}
+
+void watch_block_meets(Watch *watch, uint32_t block) {
+    const uint32_t first = block * watch->groups, last = first + watch->groups;
+    uint32_t *all = row(watch->clocks, watch, first);
+    for (uint32_t g = first + 1; g < last; g++)
+        join(all, row(watch->clocks, watch, g), watch->count);
+    for (uint32_t g = first + 1; g < last; g++)
+        memcpy(row(watch->clocks, watch, g), all, watch->count * sizeof *all);
+    for (uint32_t g = first; g < last; g++) {
+        row(watch->clocks, watch, g)[g]++;
+        watch->meetings[g]++;
+        watch->exchanges[g]++;
+        watch->doubtful[g] = false;
+        memset(watch->lane_doubtful + (size_t)g * LANES, 0, LANES);
+    }
+}
+
+void watch_fence(Watch *watch, uint32_t block, uint32_t group) {
+    const uint32_t g = block * watch->groups + group;
+    uint32_t *clocks = row(watch->clocks, watch, g);
+    join(clocks, row(watch->taken, watch, g), watch->count);
+    memcpy(row(watch->fenced, watch, g), clocks, watch->count * sizeof *clocks);
+    clocks[g]++;
+}
+
+void watch_atomic(Watch *watch, uint32_t block, uint32_t group, const void *counter, bool adds) {
+    const uint32_t g = block * watch->groups + group;
+    size_t slot = (size_t)((uintptr_t)counter * 0x9e3779b97f4a7c15u >> 52), tries = 0;
+    while (watch->counters[slot].address && watch->counters[slot].address != counter &&
+           tries++ < COUNTERS)
+        slot = (slot + 1) % COUNTERS;
+    Counter *found = &watch->counters[slot];
+    if (!found->address && !(found->clocks = calloc(watch->count, sizeof *found->clocks)))
+        watch->full = true;
+    if (tries >= COUNTERS || !found->clocks) {
+        watch->full = true;
+        return;
+    }
+    found->address = counter;
+    if (adds) watch->effects[g] = ++watch->sequence;
+    join(row(watch->taken, watch, g), found->clocks, watch->count);
+    if (adds) join(found->clocks, row(watch->fenced, watch, g), watch->count);
+}
+
+/* Whether the earlier access is ordered before what the thread does now. */
+static bool is_ordered(Watch *watch, const Mark *mark, bool is_read, uint32_t round,
+                       const Mark *now) {
+    if (mark->round != round) return true;
+    if (mark->group != now->group)
+        return mark->clock <= row(watch->clocks, watch, now->group)[mark->group];
+    const uint32_t *met = is_read ? watch->exchanges : watch->meetings;
+    return mark->lane == now->lane || mark->meeting != met[now->group];
+}
+
+static const char *complain(Watch *watch, const WatchAccess *access, const Mark *mark,
+                            bool other_writes, bool shared) {
+    snprintf(watch->message, sizeof watch->message,
+             "it %s %s memory that thread %u of block %u %s, and nothing orders the two",
+             access->writes ? "writes" : "reads", shared ? "shared" : "device",
+             mark->group % watch->groups * LANES + mark->lane, mark->group / watch->groups,
+             other_writes ? "has written" : "has read");
+    return watch->message;
+}
+
+/* Device memory that one thread reads while another writes it may be a number that the first will
+ * not use, as its group has no work, or the lane is beyond the last column: only what that group,
+ * or lane, writes next, up to a barrier, tells. */
+static const char *doubt(Watch *watch, const WatchAccess *access, const Mark *writer,
+                         const Mark *reader, bool shared) {
+    const bool apart = writer->group != reader->group;
+    const size_t lane = (size_t)reader->group * LANES + reader->lane;
+    const uint32_t effect = apart ? watch->effects[reader->group] : watch->lane_effects[lane];
+    if (!shared && effect <= reader->sequence) {
+        if (apart)
+            watch->doubtful[reader->group] = true;
+        else
+            watch->lane_doubtful[lane] = true;
+        return NULL;
+    }
+    return complain(watch, access, access->writes ? reader : writer, !access->writes, shared);
+}
+
+static const char *touch(Watch *watch, const WatchAccess *access, Cell *cell, uint32_t round,
+                         const Mark *now, bool shared) {
+    const char *wrong = NULL;
+    if (!is_ordered(watch, &cell->write, false, round, now))
+        wrong = access->writes ? complain(watch, access, &cell->write, true, shared)
+                               : doubt(watch, access, &cell->write, now, shared);
+    if (wrong) return wrong;
+    if (!access->writes) {
+        if (shared && cell->write.round != round)
+            return "it reads shared memory nobody has written";
+        const bool own = cell->reads[0].round != round || cell->reads[0].group == now->group;
+        /* of its own group's two readers, one from another lane is worth more */
+        cell->reads[own && cell->reads[0].round == round && cell->reads[0].lane != now->lane &&
+                            cell->reads[1].round != round
+                        ? 1
+                        : !own] = *now;
+        return NULL;
+    }
+    for (int i = 0; i < 2 && !wrong; i++)
+        if (!is_ordered(watch, &cell->reads[i], true, round, now))
+            wrong = doubt(watch, access, now, &cell->reads[i], shared);
+    *cell = (Cell){.write = *now};
+    return wrong;
+}
+
+const char *watch_access(Watch *watch, const WatchAccess *access) {
+    const uint32_t block = access->block, group = block * watch->groups + access->thread / LANES;
+    const uintptr_t address = (uintptr_t)access->address, shared = (uintptr_t)access->shared;
+    const bool is_shared = address - shared < watch->shared_bytes[block];
+    const uint32_t round = is_shared ? watch->rounds[block] : watch->round;
+    /* every block's shared memory has places of its own */
+    const uint64_t place = is_shared
+                               ? (uint64_t)1 << 63 | (uint64_t)block << 32 | (address - shared)
+                               : (uint64_t)address;
+    const Mark now = {.round = round,
+                      .clock = row(watch->clocks, watch, group)[group],
+                      .meeting = (access->writes ? watch->meetings : watch->exchanges)[group],
+                      .sequence = ++watch->sequence,
+                      .group = (uint16_t)group,
+                      .lane = (uint8_t)(access->thread % LANES)};
+    if (access->writes) {
+        const size_t lane = (size_t)group * LANES + now.lane;
+        watch->effects[group] = watch->lane_effects[lane] = now.sequence;
+        if (watch->doubtful[group] || watch->lane_doubtful[lane])
+            return "it writes, and has read device memory that another thread wrote meanwhile";
+    }
+    for (size_t i = 0; i < access->bytes && !watch->full; i++) {
+        Cell *cell = cell_at(watch, place + i);
+        const char *wrong = cell ? touch(watch, access, cell, round, &now, is_shared) : NULL;
+        if (wrong) return wrong;
+    }
+    return NULL;
+}

@@ -1,0 +1,35 @@
+/* watch.h: who touched what in a launch, and whether anything orders it. The unit that time is kept
+ * for is a group of 32 lanes: a block's barrier orders its groups, an atomic between two fences
+ * those of all blocks; lanes of a group are ordered by its meetings. */
+#ifndef WATCH_H
+#define WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Watch Watch;
+
+Watch *watch_open(uint32_t blocks, uint32_t groups); /* groups of a block; NULL: out of memory */
+void watch_close(Watch *watch);
+/* Shared memory of the block begins anew, at [begin, begin + bytes) while it has its turn. */
+void watch_block(Watch *watch, uint32_t block, const void *begin, size_t bytes);
+/* With `memory` at a barrier of the group; an exchange of registers orders what was read before it
+ * ahead of what is written behind it, and no more. */
+void watch_group_meets(Watch *watch, uint32_t block, uint32_t group, bool memory);
+void watch_block_meets(Watch *watch, uint32_t block);
+void watch_fence(Watch *watch, uint32_t block, uint32_t group);
+/* An atomic addition to a counter, or a look at it. */
+void watch_atomic(Watch *watch, uint32_t block, uint32_t group, const void *counter, bool adds);
+
+typedef struct WatchAccess {
+    const void *address;
+    size_t bytes;
+    bool writes;
+    uint32_t block, thread;
+    const void *shared; /* where the block's shared memory lies */
+} WatchAccess;
+/* NULL, or what is wrong with it. */
+const char *watch_access(Watch *watch, const WatchAccess *access);
+
+#endif
