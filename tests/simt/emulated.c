@@ -273,6 +273,26 @@ static void watch_accesses(void) {
     sigaction(SIGSEGV, &action, NULL);
 }
 
+/* Every allocation ends, but for 16-byte alignment, where a page begins that cannot be touched. */
+typedef struct Allocation {
+    unsigned char *pages, *data;
+    size_t page_bytes;
+    struct Allocation *next;
+} Allocation;
+static Allocation *allocations;
+enum { PAGE = 4096, ALIGNMENT = 16 };
+
+/* What lies ahead of an allocation, in its first page, is nobody's. */
+static const char *touch(const void *address, size_t bytes, bool writes) {
+    const unsigned char *at = address;
+    const Allocation *found = allocations;
+    (void)bytes, (void)writes;
+    while (found && (at < found->pages || at >= found->pages + found->page_bytes))
+        found = found->next;
+    if (!found || at >= found->data) return NULL;
+    return "it touches memory ahead of what was allocated";
+}
+
 static int do_work(const Work *work) {
     static uint64_t turns;
     const char *seed = getenv("SIMT_SEED");
@@ -291,7 +311,8 @@ static int do_work(const Work *work) {
                                .threads = work->threads,
                                .wave = wave(),
                                .seed = ++turns + (seed ? strtoull(seed, NULL, 10) : 0),
-                               .cooperative = work->cooperative};
+                               .cooperative = work->cooperative,
+                               .touch = touch};
     watch_accesses();
     running_kernel = work->function->name;
     if (simt_launch(work->function->compiled, &launch, message, sizeof message)) return 0;
@@ -354,15 +375,6 @@ static UNUSED int do_stream_synchronize(void *stream) {
 }
 
 /* ---- memory ---- */
-
-/* Every allocation ends, but for 16-byte alignment, where a page begins that cannot be touched. */
-typedef struct Allocation {
-    unsigned char *pages, *data;
-    size_t page_bytes;
-    struct Allocation *next;
-} Allocation;
-static Allocation *allocations;
-enum { PAGE = 4096, ALIGNMENT = 16 };
 
 static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     size_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

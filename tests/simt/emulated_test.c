@@ -80,8 +80,10 @@ static void test_work(void *function, void *stream) {
     check(gpu.memory_free(memory) != 0, "memory freed twice");
 }
 
-/* In a child, since it dies: a store `past` words behind an array of `count`. */
-static void test_access(void *function, void *stream, long long count, long long past, bool dies) {
+/* In a child, since it may die: a store `past` words behind an array of `count`, which is done,
+ * refused, or the end of the process. */
+enum { DONE, REFUSED, DIES };
+static void test_access(void *function, void *stream, long long count, long long past, int what) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -92,10 +94,11 @@ static void test_access(void *function, void *stream, long long count, long long
     }
     int status = 0;
     check(child > 0 && waitpid(child, &status, 0) == child, "a child process");
-    if (dies)
+    if (what == DIES)
         check(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "a store behind an array");
     else
-        check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a store within an array");
+        check(WIFEXITED(status) && WEXITSTATUS(status) == what,
+              what ? "a store ahead of an array" : "a store within an array");
 }
 
 int main(void) {
@@ -108,9 +111,10 @@ int main(void) {
     check(gpu.module_load(&module, text) == 0, "module");
     if (module && gpu.module_function(&function, module, "increment") == 0) {
         test_work(function, stream);
-        test_access(function, stream, 64, 0, false);
-        test_access(function, stream, 64, 1, true);
-        test_access(function, stream, 64, 1000, true);
+        test_access(function, stream, 64, 0, DONE);
+        test_access(function, stream, 64, 1, DIES);
+        test_access(function, stream, 64, 1000, DIES);
+        test_access(function, stream, 64, -65, REFUSED);
     } else {
         check(false, "kernel");
     }
