@@ -48,8 +48,16 @@ static const char *const fast[] = {"--use_fast_math"};
 /* No textures, no device-side runtime: 30 ms less for the first kernel, 3 for each. */
 static const char minimal[] = "--minimal";
 static const int minimal_since = 13;
+/* A kernel that spills at half a multiprocessor's threads is made again for fewer. */
+static const char tell_spills[] = "--ptxas-options=--warn-on-spills", told[] = "spilled";
+static const char fewer_threads[] = "--define-macro=LS_BLOCKS=1";
 static const char *const all_options[] = {
-    "--fmad=false --ftz=false --prec-div=true --prec-sqrt=true", "--use_fast_math", minimal, NULL};
+    "--fmad=false --ftz=false --prec-div=true --prec-sqrt=true",
+    "--use_fast_math",
+    minimal,
+    tell_spills,
+    fewer_threads,
+    NULL};
 
 static ls_status version(const Nvrtc *nvrtc, RtcOutput *output) {
     int major = 0, minor = 0;
@@ -97,12 +105,25 @@ static bool knows(const Nvrtc *nvrtc, const char *number, char *list, size_t siz
     return found;
 }
 
+static int compile(const Nvrtc *nvrtc, const RtcJob *job, const char *const *options, int count,
+                   bool ptx, RtcOutput *output, char **log) {
+    Program program = NULL;
+    *log = NULL;
+    int result = nvrtc->nvrtcCreateProgram(&program, job->source, job->label, 0, NULL, NULL);
+    if (result) return result;
+    result = nvrtc->nvrtcCompileProgram(program, count, options);
+    int log_result = take_log(nvrtc, program, log);
+    if (!result) result = log_result;
+    if (!result) result = take_code(nvrtc, program, ptx, output);
+    nvrtc->nvrtcDestroyProgram(&program);
+    return result;
+}
+
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     const Nvrtc *nvrtc = table;
-    const char *options[8];
+    const char *options[12];
     char architecture[64], known[512];
     int count = 0, major = 0, minor = 0;
-    Program program = NULL;
     if (job->verb == RTC_VERSION) return version(nvrtc, output);
     const char *number = strchr(job->target, '_') ? strchr(job->target, '_') + 1 : "";
     bool ptx = job->form == RTC_ASSEMBLY || strncmp(job->target, "compute_", 8) == 0;
@@ -114,18 +135,19 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
         options[count++] = is_fast ? fast[i] : exact[i];
     if (nvrtc->nvrtcVersion(&major, &minor) == 0 && major >= minimal_since)
         options[count++] = minimal;
+    if (!ptx) options[count++] = tell_spills;
     if (!knows(nvrtc, number, known, sizeof known))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "NVRTC %d.%d does not know %s; it knows %s",
                         major, minor, job->target, known);
 
     char *log = NULL;
-    int result = nvrtc->nvrtcCreateProgram(&program, job->source, job->label, 0, NULL, NULL);
-    if (!result) {
-        result = nvrtc->nvrtcCompileProgram(program, count, options);
-        int log_result = take_log(nvrtc, program, &log);
-        if (!result) result = log_result;
-        if (!result) result = take_code(nvrtc, program, ptx, output);
-        nvrtc->nvrtcDestroyProgram(&program);
+    int result = compile(nvrtc, job, options, count, ptx, output, &log);
+    if (!result && log && strstr(log, told)) {
+        free(log);
+        free(output->data);
+        output->data = NULL;
+        options[count++] = fewer_threads;
+        result = compile(nvrtc, job, options, count, ptx, output, &log);
     }
     if (result) {
         ls_status status =

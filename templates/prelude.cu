@@ -28,7 +28,12 @@ typedef u8 e4m3, e5m2;
  * before a loop. */
 #define LS_FN static __device__ __forceinline__
 #define LS_KERNEL extern "C" __global__ void
-#define LS_THREADS(count) __launch_bounds__(count)
+/* LS_BLOCKS: how many blocks of 256 a multiprocessor shall hold at least. Where it is not told, ptxas
+ * aims at a full one, and spills for it. */
+#ifndef LS_BLOCKS
+#define LS_BLOCKS 2
+#endif
+#define LS_THREADS(count) __launch_bounds__(count, (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count) : 1)
 #define LS_THREADS_WIDE(count) __launch_bounds__(count, 1)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
