@@ -183,6 +183,9 @@ static const char *accesses_text(Emitter *e) {
                 if (e->target->simt && e->layout == LS_LAYOUT_DENSE)
                     text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\n", type_info[type].name,
                                 storage, compute);
+                if (e->eights && type_info[type].size <= 2)
+                    text_printf(&text, "LS_ACCESS_EIGHT(%s, %s, %s)\n", type_info[type].name,
+                                storage, compute);
                 break;
             }
     return text.data;
@@ -277,6 +280,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
     e->fields = NULL;
+    e->eights = false;
     e->field_count = e->field_capacity = 0;
     e->tables = NULL;
     e->table_count = e->table_capacity = 0;

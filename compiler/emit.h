@@ -69,7 +69,9 @@ typedef struct Emitter {
     const char *tensor_at;           /* where a gather chooses another tensor: its index */
     AxisSet asked;                   /* q and k that are wanted beside n */
     const char **data_name;          /* by array: the pointer's variable, NULL until used */
-    bool *four;                      /* by array: accessed by fours in the element loop */
+    bool *four;    /* by array: accessed by fours in the element loop, or by eights: see span */
+    unsigned span; /* 4, or 8 for a map of 2-byte and 1-byte elements */
+    bool eights;   /* whether any phase of the variant has 8 */
     const char **four_name;
     const char **block_name; /* by array: the block its results may stream from, or NULL */
     const char **at_name;    /* by array: the element loop's base offset, NULL if unused */

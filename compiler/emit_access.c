@@ -21,6 +21,22 @@ static bool is_gapped(const Emitter *e, uint32_t array) {
     return false;
 }
 
+static const char *span_name(const Emitter *e) {
+    return e->span == 8 ? "eight" : "four";
+}
+
+/* Neighbours that a lane of a map takes at once: narrow elements are to fill 16 bytes too. Draws
+ * come by fours. */
+static unsigned map_span(const Emitter *e) {
+    size_t widest = 0;
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (e->four[i] && type_info[e->plan->arrays[i].type].size > widest)
+            widest = type_info[e->plan->arrays[i].type].size;
+    for (ValueId v = 1; v < e->f->value_count; v++)
+        if (e->phase->needed[v] && e->f->values[v].op == OP_RANDOM_BITS) return 4;
+    return widest == 1 || widest == 2 ? 8 : 4;
+}
+
 /* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes,
  * and no outer one after the first of these. */
 void emit_find_fours(Emitter *e) {
@@ -29,6 +45,7 @@ void emit_find_fours(Emitter *e) {
     if (!e->target->simt || e->layout != LS_LAYOUT_DENSE) return;
     if (shape == SHAPE_COLUMNS || shape == SHAPE_SCAN) return;
     AxisSet inner = e->phase->inner;
+    e->span = 4;
     if (!inner) return;
     AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
@@ -37,8 +54,13 @@ void emit_find_fours(Emitter *e) {
         if (axes & from_first & e->phase->outer & ~e->tensor.axes) continue;
         if (e->list >= 0 && !emit_is_list(e, i) && axes & from_first & e->tensor.axes) continue;
         e->four[i] = true;
-        e->four_name[i] = emit_unique(e, arena_printf(e->arena, "%s_four", e->field_name[i]));
     }
+    if (shape == SHAPE_MAP) e->span = map_span(e);
+    e->eights |= e->span == 8;
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (e->four[i])
+            e->four_name[i] =
+                emit_unique(e, arena_printf(e->arena, "%s_%s", e->field_name[i], span_name(e)));
 }
 
 /* Arrays of one thread's map that nothing in the step reads: their results may go past the caches,
@@ -87,7 +109,8 @@ StreamText emit_streams(Emitter *e) {
 /* Loads before the element loop and stores after it; in a map every four is whole. */
 void emit_fours(Emitter *e, Text *loads, Text *stores) {
     const bool map = e->phase->shape == SHAPE_MAP;
-    const char *form = map ? "_four" : "4", *live = map ? "" : ", live, whole";
+    const char *form = map ? arena_printf(e->arena, "_%s", span_name(e)) : "4",
+               *live = map ? "" : ", live, whole";
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->four[i]) continue;
         const char *type = type_info[e->plan->arrays[i].type].c_name;
@@ -98,7 +121,7 @@ void emit_fours(Emitter *e, Text *loads, Text *stores) {
                 e->phase->stores[s].kind != STORE_ADD)
                 stored = true, condition = emit_condition(e, &e->phase->stores[s]);
         const char *index = emit_join_offset(e, emit_outer_offset(e, i, e->outer_count), "first");
-        text_printf(loads, "ls_four_%s %s", type, e->four_name[i]);
+        text_printf(loads, "ls_%s_%s %s", span_name(e), type, e->four_name[i]);
         if (plan_value_reads(e->plan, e->phase, i))
             text_printf(loads, " = ls_load%s_%s(%s, %s%s)", form, type, emit_data(e, i), index,
                         live);

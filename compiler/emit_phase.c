@@ -242,7 +242,8 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
     emit_draws(e, &loads);
     e->draws_ahead = false;
     emit_element_coordinates(e, &decoded, "first + e", body.data, stores.data, "");
-    Hole holes[] = {{"LOADS", loads.data},
+    Hole holes[] = {{"SPAN", arena_printf(e->arena, "%u", e->span)},
+                    {"LOADS", loads.data},
                     {"DECODE", decoded.data},
                     {"BODY", body.data},
                     {"STORES", stores.data},

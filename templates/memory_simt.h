@@ -103,3 +103,25 @@ LS_FN int ls_last_block(u32 *counter) {
                 if (e < live) data[e] = raw.at[e];                                                 \
         }                                                                                          \
     }
+
+/* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 * sizeof(storage). */
+#define LS_ACCESS_EIGHT(name, storage, compute)                                                    \
+    struct ls_eight_##storage {                                                                    \
+        compute at[8];                                                                             \
+    };                                                                                             \
+    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_eight_##storage {                                  \
+        storage at[8];                                                                             \
+    };                                                                                             \
+    LS_FN ls_eight_##storage ls_load_eight_##storage(const storage *data, i64 index) {             \
+        const ls_raw_eight_##storage raw = *(const ls_raw_eight_##storage *)(data + index);        \
+        ls_eight_##storage eight;                                                                  \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);                     \
+        return eight;                                                                              \
+    }                                                                                              \
+    LS_FN void ls_store_eight_##storage(storage *data, i64 index, const ls_eight_##storage &eight) { \
+        ls_raw_eight_##storage raw;                                                                \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                       \
+        *(ls_raw_eight_##storage *)(data + index) = raw;                                           \
+    }
