@@ -28,12 +28,14 @@ static const char *span_name(const Emitter *e) {
 /* Neighbours that a lane of a map takes at once: narrow elements are to fill 16 bytes too. Draws
  * come by fours. */
 static unsigned map_span(const Emitter *e) {
+    static const uint8_t draws[] = {OP_RANDOM_BITS, OP_RANDOM_UNIFORM, OP_RANDOM_NORMAL};
     size_t widest = 0;
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (e->four[i] && type_info[e->plan->arrays[i].type].size > widest)
             widest = type_info[e->plan->arrays[i].type].size;
     for (ValueId v = 1; v < e->f->value_count; v++)
-        if (e->phase->needed[v] && e->f->values[v].op == OP_RANDOM_BITS) return 4;
+        for (size_t i = 0; i < COUNT(draws); i++)
+            if (e->phase->needed[v] && e->f->values[v].op == draws[i]) return 4;
     return widest == 1 || widest == 2 ? 8 : 4;
 }
 

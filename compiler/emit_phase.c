@@ -243,6 +243,8 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
     e->draws_ahead = false;
     emit_element_coordinates(e, &decoded, "first + e", body.data, stores.data, "");
     Hole holes[] = {{"SPAN", arena_printf(e->arena, "%u", e->span)},
+                    {"STRIDE", arena_printf(e->arena, "%u", 32 * e->span)},
+                    {"ROWS", arena_printf(e->arena, "%u", 1024 / (32 * e->span))},
                     {"LOADS", loads.data},
                     {"DECODE", decoded.data},
                     {"BODY", body.data},
