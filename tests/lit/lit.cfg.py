@@ -40,6 +40,8 @@ config.substitutions += [
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
     ("%ir_tool", escaped(built_tool("ir_tool"))),
     ("%fuzz_front", escaped(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front"))),
+    ("%emulated_exec", escaped(built_tool("simt_exec"))),
+    ("%exec_runner", escaped(built_tool("exec_runner"))),
     ("%differential", escaped(built_tool("differential"))),
     ("%root", escaped(config.lockstep_source)),
     (r"\bFileCheck\b", llvm_tool("FileCheck")),
