@@ -3,6 +3,12 @@
  * headers. */
 #include "machine.h"
 
+#if defined(__clang__)
+#define SIMT_WATCHED 1
+#else
+#define SIMT_WATCHED 0
+#endif
+
 /* Shared memory is static: launch.c puts a block's own there before its turn. Its section, whose
  * ends the linker names, is never empty. */
 extern "C" {
@@ -22,7 +28,8 @@ SimtMachine simt_machine = {{},
                             nullptr,
                             nullptr,
                             __start_simt_shared,
-                            __stop_simt_shared};
+                            __stop_simt_shared,
+                            SIMT_WATCHED};
 }
 
 #define __device__

@@ -53,7 +53,8 @@ typedef struct Run {
     SimtEntry entry;
     Fibers *fibers;
     Watch *watch;
-    Thread *all_threads; /* of all blocks there are */
+    size_t shared_first, shared_last; /* what of it this launch has touched */
+    Thread *all_threads;              /* of all blocks there are */
     unsigned char *all_shared;
     Block *blocks;
     Thread *threads; /* those of the block whose turn it is */
@@ -137,6 +138,11 @@ static void access(const void *address, unsigned long bytes, int writes) {
                               .block = run->block->number,
                               .thread = run->running,
                               .shared = run->machine->shared_begin};
+    const size_t at = (size_t)((uintptr_t)address - (uintptr_t)what.shared);
+    if (at < (size_t)(run->machine->shared_end - run->machine->shared_begin)) {
+        if (at < run->shared_first) run->shared_first = at;
+        if (at + bytes > run->shared_last) run->shared_last = at + bytes;
+    }
     const char *wrong = watch_access(run->watch, &what);
     if (!wrong && run->launch->touch) wrong = run->launch->touch(address, bytes, writes != 0);
     if (wrong) stop(wrong);
@@ -241,7 +247,8 @@ static void start_block(Run *run, Block *block, uint32_t number) {
     block->number = number;
     watch_block(run->watch, number, machine->shared_begin,
                 (size_t)(machine->shared_end - machine->shared_begin));
-    for (long i = 0; i < machine->shared_end - machine->shared_begin; i++)
+    /* where it is watched, nobody sees what it holds at first */
+    for (long i = 0; !machine->watched && i < machine->shared_end - machine->shared_begin; i++)
         block->shared[i] = (unsigned char)random_below(run, 256);
     for (uint32_t i = 0; i < run->launch->threads; i++) {
         memset(&block->threads[i], 0, sizeof block->threads[i]);
@@ -256,14 +263,16 @@ static void enter_block(Run *run, Block *block) {
     run->block = block;
     run->threads = block->threads;
     run->machine->block.x = block->number;
-    memcpy(machine->shared_begin, block->shared,
-           (size_t)(machine->shared_end - machine->shared_begin));
+    if (run->shared_first >= run->shared_last) return;
+    memcpy(machine->shared_begin + run->shared_first, block->shared + run->shared_first,
+           run->shared_last - run->shared_first);
 }
 
 static void leave_block(Run *run) {
     const SimtMachine *machine = run->machine;
-    memcpy(run->block->shared, machine->shared_begin,
-           (size_t)(machine->shared_end - machine->shared_begin));
+    if (run->shared_first >= run->shared_last) return;
+    memcpy(run->block->shared + run->shared_first, machine->shared_begin + run->shared_first,
+           run->shared_last - run->shared_first);
 }
 
 /* One turn of the block; false when it is done, or nobody can go on. */
@@ -335,6 +344,8 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
     run.blocks = calloc(room, sizeof *run.blocks);
     run.watch = watch_open(launch->blocks, (launch->threads + LANES - 1) / LANES);
     uint32_t *order = calloc(launch->blocks, sizeof *order);
+    run.shared_first = module->machine->watched ? shared : 0;
+    run.shared_last = module->machine->watched ? 0 : shared;
     bool good = run.fibers && run.watch && run.all_threads && run.all_shared && run.blocks && order;
     for (uint32_t i = 0; good && i < room; i++)
         run.blocks[i] = (Block){.first_fiber = i * launch->threads,

@@ -25,6 +25,7 @@ typedef struct SimtMachine {
     void (*atomic)(const void *counter, int adds);
     void (*fence)(void);
     unsigned char *shared_begin, *shared_end; /* all shared memory of the text */
+    int watched;                              /* 1: `access` is called, as clang can */
 } SimtMachine;
 
 #endif

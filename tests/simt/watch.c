@@ -37,11 +37,9 @@ struct Watch {
     uint32_t *meetings, *exchanges; /* by group; exchanges: meetings of either kind */
     uint32_t *rounds;               /* by block: of its shared memory */
     uint32_t sequence;              /* accesses so far */
-    /* By group, and by lane: when it last did what others can see, and whether it has read what
-     * another wrote meanwhile. */
-    uint32_t *effects, *lane_effects;
-    bool *doubtful, *lane_doubtful;
-    size_t *shared_bytes; /* by block */
+    uint32_t *effects;              /* by group: when it last did what others can see */
+    bool *doubtful;                 /* by group: it has read what another wrote meanwhile */
+    size_t *shared_bytes;           /* by block */
     uint32_t round;
     Counter counters[COUNTERS];
     bool full; /* out of memory: it says nothing more */
@@ -103,12 +101,10 @@ Watch *watch_open(uint32_t blocks, uint32_t groups) {
     watch->shared_bytes = calloc(blocks, sizeof *watch->shared_bytes);
     watch->effects = calloc(count, sizeof *watch->effects);
     watch->doubtful = calloc(count, sizeof *watch->doubtful);
-    watch->lane_effects = calloc(count * LANES, sizeof *watch->lane_effects);
-    watch->lane_doubtful = calloc(count * LANES, sizeof *watch->lane_doubtful);
     watch->round = ++last_round;
     if (!watch->clocks || !watch->fenced || !watch->taken || !watch->meetings ||
         !watch->exchanges || !watch->rounds || !watch->shared_bytes || !watch->effects ||
-        !watch->doubtful || !watch->lane_effects || !watch->lane_doubtful) {
+        !watch->doubtful) {
         watch_close(watch);
         return NULL;
     }
@@ -128,8 +124,6 @@ void watch_close(Watch *watch) {
     free(watch->shared_bytes);
     free(watch->effects);
     free(watch->doubtful);
-    free(watch->lane_effects);
-    free(watch->lane_doubtful);
     free(watch);
 }
 
@@ -165,7 +159,6 @@ void watch_block_meets(Watch *watch, uint32_t block) {
         watch->meetings[g]++;
         watch->exchanges[g]++;
         watch->doubtful[g] = false;
-        memset(watch->lane_doubtful + (size_t)g * LANES, 0, LANES);
     }
 }
 
@@ -217,18 +210,15 @@ static const char *complain(Watch *watch, const WatchAccess *access, const Mark 
 }
 
 /* Device memory that one thread reads while another writes it may be a number that the first will
- * not use, as its group has no work, or the lane is beyond the last column: only what that group,
- * or lane, writes next, up to a barrier, tells. */
+ * not use: its group has no work, or its lane is beyond the last column. Of groups what they write
+ * next, up to a barrier, tells; of lanes of one group nothing here does, but the bits of the
+ * result.
+ */
 static const char *doubt(Watch *watch, const WatchAccess *access, const Mark *writer,
                          const Mark *reader, bool shared) {
-    const bool apart = writer->group != reader->group;
-    const size_t lane = (size_t)reader->group * LANES + reader->lane;
-    const uint32_t effect = apart ? watch->effects[reader->group] : watch->lane_effects[lane];
-    if (!shared && effect <= reader->sequence) {
-        if (apart)
-            watch->doubtful[reader->group] = true;
-        else
-            watch->lane_doubtful[lane] = true;
+    if (!shared && writer->group == reader->group) return NULL;
+    if (!shared && watch->effects[reader->group] <= reader->sequence) {
+        watch->doubtful[reader->group] = true;
         return NULL;
     }
     return complain(watch, access, access->writes ? reader : writer, !access->writes, shared);
@@ -275,10 +265,9 @@ const char *watch_access(Watch *watch, const WatchAccess *access) {
                       .group = (uint16_t)group,
                       .lane = (uint8_t)(access->thread % LANES)};
     if (access->writes) {
-        const size_t lane = (size_t)group * LANES + now.lane;
-        watch->effects[group] = watch->lane_effects[lane] = now.sequence;
-        if (watch->doubtful[group] || watch->lane_doubtful[lane])
-            return "it writes, and has read device memory that another thread wrote meanwhile";
+        watch->effects[group] = now.sequence;
+        if (watch->doubtful[group])
+            return "it writes, and its group has read device memory that another wrote meanwhile";
     }
     for (size_t i = 0; i < access->bytes && !watch->full; i++) {
         Cell *cell = cell_at(watch, place + i);
