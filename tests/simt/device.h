@@ -72,7 +72,11 @@ __attribute__((visibility("hidden"))) SIMT_OURS void *memcpy(void *to, const voi
         simt_machine.access(from, bytes, 0);
         simt_machine.access(to, bytes, 1);
     }
-    for (unsigned long i = 0; i < bytes; i++) ((unsigned char *)to)[i] = ((unsigned char *)from)[i];
+    typedef unsigned long __attribute__((may_alias, aligned(1))) Word;
+    unsigned long i = 0;
+    for (; i + sizeof(Word) <= bytes; i += sizeof(Word))
+        *(Word *)((char *)to + i) = *(const Word *)((const char *)from + i);
+    for (; i < bytes; i++) ((unsigned char *)to)[i] = ((unsigned char *)from)[i];
     return to;
 }
 __attribute__((visibility("hidden"))) SIMT_OURS void *memset(void *to, int value,
