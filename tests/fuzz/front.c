@@ -86,7 +86,8 @@ static const char *check_emission(const char *text, size_t size) {
 }
 
 const char *front_check(const uint8_t *data, size_t size) {
-    Compiler compiler = {0};
+    const ls_compile_options options = {.math = LS_MATH_SOURCE};
+    Compiler compiler = {.options = &options};
     const char *volatile wrong = NULL;
     arena_open(&compiler.arena, &compiler);
     if (setjmp(compiler.unwind) == 0) {
