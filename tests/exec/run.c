@@ -184,9 +184,9 @@ static uint32_t variants_of(const ls_image *image, Layout layout) {
 }
 
 /* Every variant has its turn, which the runtime alone would not give it at these sizes: those
- * before it are taken out of the runtime's choice, and its conditions hold whatever the sizes. Every
- * other time blocks that wait for each other do so however little there is to do. The image's tables
- * are memory of the loaded program. */
+ * before it are taken out of the runtime's choice, and its conditions hold whatever the sizes.
+ * Every other time blocks that wait for each other do so however little there is to do. The image's
+ * tables are memory of the loaded program. */
 static void choose_variant(const Run *run, ls_step *step, Layout layout, bool waits) {
     const ls_image *image = ls_step_image(step);
     ls_image_variant *variants = (ls_image_variant *)(uintptr_t)image->variants;
