@@ -22,9 +22,9 @@ static const char usage[] =
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it.\n";
 
-/* The real toolchains' tests: every target and variant for some programs; for the others the usual
- * target and one more that is theirs, so that all have their turn; one target for the matrix. */
-typedef enum Breadth { BREADTH_NONE, BREADTH_ONE, BREADTH_TWO, BREADTH_ALL } Breadth;
+/* The real toolchains' tests: every target and variant for some programs; for the others one
+ * target each, so that all have their turn; the usual one for the matrix. */
+typedef enum Breadth { BREADTH_NONE, BREADTH_ONE, BREADTH_TURN, BREADTH_ALL } Breadth;
 static const struct {
     const char *suffix, *usual, *others[8];
 } toolchains[] = {
@@ -172,10 +172,9 @@ static Breadth breadth_of(const Program *program) {
     static const char *const everywhere[] = {"linreg", "adamw", "activations", "scalars"};
     for (size_t i = 0; i < sizeof everywhere / sizeof *everywhere; i++)
         if (strcmp(program->name, everywhere[i]) == 0) return BREADTH_ALL;
-    if (program->whole) return BREADTH_TWO;
+    if (program->whole) return BREADTH_TURN;
     if (strncmp(program->name, "reduce-", 7) != 0) return BREADTH_ONE;
-    return strstr(program->name, "-f32-") || strstr(program->name, "-rows") ? BREADTH_ONE
-                                                                            : BREADTH_NONE;
+    return strstr(program->name, "-f32-") ? BREADTH_ONE : BREADTH_NONE;
 }
 
 /* The targets of a program's test, separated by commas. */
@@ -185,9 +184,9 @@ static void list_targets(const Program *program, Breadth breadth, size_t toolcha
     size_t count = 0, hash = 0;
     while (count < sizeof toolchains->others / sizeof *others && others[count]) count++;
     for (const char *c = program->name; *c; c++) hash = 31 * hash + (unsigned char)*c;
-    snprintf(targets, size, "%s", toolchains[toolchain].usual);
-    for (size_t i = 0; i < count; i++) {
-        if (breadth != BREADTH_ALL && (breadth != BREADTH_TWO || i != hash % count)) continue;
+    const size_t turn = breadth == BREADTH_TURN ? hash % (count + 1) : count;
+    snprintf(targets, size, "%s", turn < count ? others[turn] : toolchains[toolchain].usual);
+    for (size_t i = 0; breadth == BREADTH_ALL && i < count; i++) {
         const size_t used = strlen(targets);
         snprintf(targets + used, size - used, ",%s", others[i]);
     }
