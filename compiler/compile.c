@@ -434,6 +434,15 @@ static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **
     return LS_OK;
 }
 
+/* The first that suits the lengths which reports assume, which are not short. */
+static size_t usual_variant(const ls_compilation *c, size_t step, const ls_image *image) {
+    const ReportSizes sizes = report_sizes(c->steps[step].simplified, NULL, 0);
+    size_t variant = 0;
+    while (variant + 1 < image->variant_count && !report_suits(&sizes, &image->variants[variant]))
+        variant++;
+    return variant;
+}
+
 static ls_status emit_form(ls_compilation *c, void *job) {
     StepJob *j = job;
     const size_t step = j->step;
@@ -462,7 +471,7 @@ static ls_status emit_form(ls_compilation *c, void *job) {
                           "there is no %s for %s: %s is made by %s, and %s is a target of %s", word,
                           name, word, forms[i].toolchain, name, rtc->name);
         const ls_image *image = compilation_image(c, step, name);
-        size_t variant = number ? strtoul(number, NULL, 10) : 0;
+        size_t variant = number ? strtoul(number, NULL, 10) : usual_variant(c, step, image);
         if (variant >= image->variant_count)
             compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u",
                           image->step, image->variant_count - 1);

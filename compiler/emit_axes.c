@@ -244,6 +244,18 @@ static void add_size(Emitter *e, Text *sizes, Text *tensor, uint32_t axis) {
         text_printf(tensor, "const i64 %s = a->%s[%s];\n", name, name, e->tensor.name);
 }
 
+/* Whether another phase stores to it. In a kernel of several phases such memory is not constant,
+ * and a GPU's compiler may read what is declared `const restrict` through a cache that thinks so.
+ */
+static bool changes(const Emitter *e, uint32_t array) {
+    for (size_t p = 0; e->target->simt && p < e->plan->phase_count; p++) {
+        const Phase *phase = &e->plan->phases[p];
+        for (size_t i = 0; phase != e->phase && i < phase->store_count; i++)
+            if (phase->stores[i].array == array) return true;
+    }
+    return false;
+}
+
 /* Local copies of what the other holes use of the argument structure: of the whole phase, and of
  * the tensor at hand. */
 void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text *tensor) {
@@ -256,9 +268,9 @@ void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text 
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->data_name[i]) continue;
         const bool list = emit_is_list(e, i);
-        text_printf(list ? tensor : sizes, "%s%s *LS_RESTRICT const %s = a->%s",
+        text_printf(list ? tensor : sizes, "%s%s *%sconst %s = a->%s",
                     written(e, i) ? "" : "const ", type_info[e->plan->arrays[i].type].c_name,
-                    e->data_name[i], e->field_name[i]);
+                    changes(e, i) ? "" : "LS_RESTRICT ", e->data_name[i], e->field_name[i]);
         text_printf(list ? tensor : sizes, list ? "[%s];\n" : ";\n", e->tensor.name);
     }
 }

@@ -37,16 +37,11 @@ static uint32_t choose(Report *r) {
     for (uint32_t v = 0;; v++) {
         const ls_image_variant *variant = &r->image->variants[v];
         double work = 0;
-        bool fits = true;
         for (uint32_t i = 0; i < variant->work_count; i++)
             work += report_extent(&r->sizes, &variant->work[i]);
-        for (uint32_t i = 0; i < variant->condition_count; i++) {
-            const ls_image_condition *condition = &variant->conditions[i];
-            const double value = report_extent(&r->sizes, &condition->extent);
-            fits &= value >= (double)condition->at_least && value <= (double)condition->at_most;
-        }
         r->together = variant->kernels[0].cooperative && work > (double)variant->one_block_limit;
-        if ((fits && work <= (double)variant->work_limit) || v + 1 == r->plan->way_count) return v;
+        const bool fits = report_suits(&r->sizes, variant) && work <= (double)variant->work_limit;
+        if (fits || v + 1 == r->plan->way_count) return v;
     }
 }
 

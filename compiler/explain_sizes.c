@@ -198,6 +198,15 @@ double report_extent(const ReportSizes *s, const ls_image_extent *e) {
     return rounds == 1 && list >= 0 ? total * tensors : total;
 }
 
+bool report_suits(const ReportSizes *s, const ls_image_variant *variant) {
+    for (uint32_t i = 0; i < variant->condition_count; i++) {
+        const ls_image_condition *condition = &variant->conditions[i];
+        const double value = report_extent(s, &condition->extent);
+        if (value < (double)condition->at_least || value > (double)condition->at_most) return false;
+    }
+    return true;
+}
+
 void report_print_length(const ReportSizes *s, size_t axis, bool json, Text *out) {
     enum { SHOWN = 4 };
     int list = ir_list_axis(s->function, (AxisSet)1 << axis);

@@ -194,6 +194,7 @@ double report_parts(const ReportSizes *s, AxisSet outer, AxisSet inner, double d
                     double minimum);
 double report_array_bytes(const ReportSizes *s, const Array *array);
 double report_extent(const ReportSizes *s, const ls_image_extent *e);
+bool report_suits(const ReportSizes *s, const ls_image_variant *variant); /* its conditions hold */
 void report_print_length(const ReportSizes *s, size_t axis, bool json, Text *out);
 
 /* plan_bytes.c: for given sizes. */
