@@ -146,7 +146,7 @@ bool run_program(Runner *runner, const Program *program);
 bool run_loaded(Runner *runner, const Program *program, const Directives *directives,
                 ls_compilation *compilation, ls_program *const *loaded);
 bool run_training(Runner *runner, bool print_hash); /* training.c */
-/* `thorough`: every variant, not those that hold the text of all. */
+/* `thorough`: every variant, not one of each step. */
 bool compile_program(Runner *runner, const Program *program, const char *targets,
                      bool thorough); /* targets.c */
 /* compare.c: one array after a launch; says where the first differences are. */

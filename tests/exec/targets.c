@@ -18,11 +18,12 @@ static double milliseconds(void) {
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-/* What is made of a step for a target. READ: the instructions of every variant are read, as PTX,
- * or, where a code object is disassembled, from what was made anyway; images are made of the first
- * variant, which has the text of every phase, and the last, which has strides and a kernel for each
- * phase. */
-typedef enum Extent { EXTENT_FIRST, EXTENT_READ, EXTENT_ALL } Extent;
+/* Which variants of a step are made for a target, all of them or one: they differ in how the same
+ * phases are put together, and each way has its turn among the programs. */
+typedef struct Extent {
+    bool all;
+    size_t turn;
+} Extent;
 
 static bool is_amd(const char *target) {
     return strncmp(target, "gfx", 3) == 0;
@@ -60,15 +61,10 @@ static bool compile_step(ls_compilation *compilation, size_t step, const char *t
     for (size_t v = 0; v < image->variant_count; v++) {
         const void *code = NULL;
         size_t size = 0;
-        const bool last = v + 1 == image->variant_count;
-        const bool wanted =
-            v == 0 || extent == EXTENT_ALL || (extent == EXTENT_READ && (last || is_amd(target)));
-        if (wanted) {
-            if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK)
-                goto failed;
-            if (!lint_image(target, code, size, reason, reason_size)) return false;
-            *kernels += image->variants[v].kernel_count;
-        }
+        if (!extent.all && v != extent.turn % image->variant_count) continue;
+        if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK) goto failed;
+        if (!lint_image(target, code, size, reason, reason_size)) return false;
+        *kernels += image->variants[v].kernel_count;
         if (read && !lint_variant(compilation, step, v, target, code, size, reason, reason_size))
             return false;
     }
@@ -90,18 +86,19 @@ bool compile_program(Runner *runner, const Program *program, const char *targets
         return false;
     }
     bool ok = true;
+    size_t turn = 0;
+    for (const char *c = program->name; *c; c++) turn = 31 * turn + (unsigned char)*c;
     for (const char *at = targets; *at != '\0'; at += strspn(at, ",")) {
         const bool first = at == targets; /* for one target the instructions are read */
         char target[32];
         snprintf(target, sizeof target, "%.*s", (int)strcspn(at, ","), at);
         at += strlen(target);
-        const Extent extent = thorough ? EXTENT_ALL : first ? EXTENT_READ : EXTENT_FIRST;
         const double start = milliseconds();
         size_t kernels = 0;
         char reason[1024] = "";
         for (size_t s = 0; s < ls_compilation_step_count(compilation); s++) {
-            if (compile_step(compilation, s, target, extent, first, &kernels, reason,
-                             sizeof reason))
+            if (compile_step(compilation, s, target, (Extent){thorough, turn + s}, first, &kernels,
+                             reason, sizeof reason))
                 continue;
             printf("  FAILED %s:%s for %s: %s\n", program->name,
                    ls_compilation_step_name(compilation, s), target, reason);
