@@ -39,7 +39,9 @@ static bool write_text(const char *path, const char *source, size_t size, SimtDi
  * Runs one compiler: 0 and the library, its exit status, or -1 when there is no such compiler. */
 static int run_compiler(const char *compiler, const char *text, const char *library,
                         const char *log) {
-    const bool watches = strcmp(compiler, "clang") == 0; /* others would link their own watcher */
+    const char *watch = getenv("SIMT_WATCH");
+    /* others would link their own watcher */
+    const bool watches = strcmp(compiler, "clang") == 0 && !(watch && strcmp(watch, "off") == 0);
     char *const words[] = {(char *)compiler,
                            "-x",
                            "c++",
