@@ -1,15 +1,12 @@
 /* driver_test.c: every call site and every error path of the GPU driver, on a stand-in library.
  * Built once for CUDA and once for HIP: DEVICE, TARGET, VARIABLE and STAND_IN_PATH are the build's.
  */
-#include "fixtures.h"
-#include "stand_in.h"
+#include "scenario.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static StandIn *control;
 
 /* step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool): two kernels, one temporary. The
  * blocks of the first kernel wait for each other, where the device can do that. */
@@ -114,23 +111,7 @@ static GpuCurrent current(void) {
 }
 
 static void reset(void) {
-    *control = (StandIn){.version = 1 << 30,
-                         .devices = 2,
-                         .memory = SIZE_MAX,
-                         .cooperative = 1,
-                         .together = 3,
-                         .hook = hook};
-    setenv(VARIABLE, STAND_IN_PATH, 1);
-}
-
-static void assert_nothing_left(void) {
-    assert_int_equal(control->contexts, 0);
-    assert_int_equal(control->streams, 0);
-    assert_int_equal(control->allocations, 0);
-    assert_int_equal(control->modules, 0);
-    assert_int_equal(control->events, 0);
-    assert_int_equal(control->recordings, 0);
-    assert_int_equal(control->graphs, 0);
+    stand_in_reset(hook);
 }
 
 typedef struct Session {
@@ -142,14 +123,9 @@ typedef struct Session {
     void *p;
 } Session;
 
-#define DO(call)                              \
-    do {                                      \
-        ls_status status_ = (call);           \
-        if (status_ != LS_OK) return status_; \
-    } while (0)
-
 /* One of everything the driver does. Stops at the first error. */
-static ls_status use_everything(Session *s) {
+static ls_status use_everything(void *session) {
+    Session *s = session;
     const int64_t length = 20500;
     int64_t counted = 0;
     uint8_t flag = 1;
@@ -188,7 +164,8 @@ static ls_status use_everything(Session *s) {
     return LS_OK;
 }
 
-static void close_session(Session *s) {
+static void close_session(void *session) {
+    Session *s = session;
     ls_event_destroy(s->start);
     ls_event_destroy(s->end);
     ls_graph_destroy(s->graph);
@@ -262,8 +239,8 @@ static void blocks_that_wait(void **state) {
     expect_grid(2000, "tiles", 1, 0);
 }
 
-/* Every call of gpu.def that this vendor has is made by the paths tested here. */
-static void every_call_is_used(void **state) {
+/* What the device cannot give, and what it cannot do after a failure. */
+static void exhausted(void **state) {
     (void)state;
     reset();
     Session s = {0};
@@ -280,53 +257,11 @@ static void every_call_is_used(void **state) {
     control->fail_at = 0;
     close_session(&s);
     assert_nothing_left();
-    const Vendor *vendor = strcmp(DEVICE, "cuda") == 0 ? &vendor_cuda : &vendor_hip;
-    for (size_t i = 0; i < VERB_COUNT; i++) {
-        if (!vendor->names[i] || i == VERB_fill_16) continue; /* no rank-0 value has two bytes */
-        if (!control->called[i]) fail_msg("%s was never called", vendor->names[i]);
-    }
-}
-
-static bool gives_up(GpuVerb verb) {
-    static const GpuVerb verbs[] = {VERB_context_release, VERB_stream_destroy, VERB_memory_free,
-                                    VERB_module_unload,   VERB_event_destroy,  VERB_graph_release,
-                                    VERB_graph_destroy};
-    for (size_t i = 0; i < COUNT(verbs); i++)
-        if (verbs[i] == verb) return true;
-    return false;
-}
-
-/* The n-th call fails, for every n: the right call is blamed, and nothing is left behind. */
-static void every_call_fails_once(void **state) {
-    (void)state;
-    long n = 0, reported = 0;
-    for (bool reached = true; reached;) {
-        reset();
-        control->fail_at = ++n;
-        control->fail_with = STAND_IN_ERROR;
-        Session s = {0};
-        ls_status status = use_everything(&s);
-        reached = control->calls >= n;
-        const char *message = ls_error_message(s.context);
-        if (reached && status == LS_OK && !gives_up(control->failed))
-            fail_msg("call %ld, %s: its failure went unnoticed", n, control->failed_name);
-        if (status != LS_OK) {
-            reported++;
-            assert_int_equal(status, LS_ERROR_DEVICE);
-            /* A launch that failed inside a capture is told once more by ls_graph_end. */
-            if (!strstr(message, control->failed_name) || !strstr(message, "STAND_IN_FAILED (999)"))
-                fail_msg("call %ld, %s: the message is: %s", n, control->failed_name, message);
-        }
-        close_session(&s);
-        reached = reached || control->calls >= n; /* it may come in taking down */
-        assert_nothing_left();
-    }
-    assert_true(n > 60);
-    assert_true(reported > 50);
 }
 
 /* Lists: bound, launched, captured, bound to other tensors, launched again. */
-static ls_status use_lists(Session *s) {
+static ls_status use_lists(void *session) {
+    Session *s = session;
     static const int64_t lengths[3] = {5, 0, 9};
     static _Alignas(64) float first[64], second[64], g[64];
     ls_tensor p[3], other[3], changes[3], output[3];
@@ -376,26 +311,19 @@ static void lists(void **state) {
     EXPECT_OK(s.context, use_lists(&s));
     close_session(&s);
     assert_nothing_left();
-    long n = 0, reported = 0;
-    for (bool reached = true; reached;) {
-        reset();
-        control->fail_at = ++n;
-        control->fail_with = STAND_IN_ERROR;
-        s = (Session){0};
-        ls_status status = use_lists(&s);
-        reached = control->calls >= n;
-        if (reached && status == LS_OK && !gives_up(control->failed))
-            fail_msg("call %ld, %s: its failure went unnoticed", n, control->failed_name);
-        if (status != LS_OK) {
-            reported++;
-            assert_int_equal(status, LS_ERROR_DEVICE);
-        }
-        close_session(&s);
-        reached = reached || control->calls >= n;
-        assert_nothing_left();
-    }
-    assert_true(n > 60);
-    assert_true(reported > 40);
+}
+
+const Scenario scenario_everything = {"everything",    hook, use_everything, close_session,
+                                      sizeof(Session), NULL};
+const Scenario scenario_lists = {"lists", hook, use_lists, close_session, sizeof(Session), NULL};
+
+static const Scenario *const scenarios[] = {&scenario_everything, &scenario_lists,
+                                            &scenario_memory};
+
+static void every_call_fails_once(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(scenarios); i++) fail_every_call(scenarios[i], STAND_IN_ERROR);
+    assert_every_call_failed();
 }
 
 static void foreign_stream(void **state) {
@@ -581,24 +509,13 @@ static void wrong_code(void **state) {
     assert_nothing_left();
 }
 
-static int open_control(void **state) {
-    (void)state;
-    void *library = dlopen(STAND_IN_PATH, RTLD_NOW);
-    if (!library) return -1;
-    StandInFunction *get;
-    void *address = dlsym(library, "stand_in");
-    memcpy(&get, &address, sizeof address);
-    control = get();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_path),
         cmocka_unit_test(blocks_that_wait),
-        cmocka_unit_test(every_call_is_used),
-        cmocka_unit_test(every_call_fails_once),
+        cmocka_unit_test(exhausted),
         cmocka_unit_test(lists),
+        cmocka_unit_test(every_call_fails_once),
         cmocka_unit_test(foreign_stream),
         cmocka_unit_test(capture_that_is_spoilt),
         cmocka_unit_test(listing),

@@ -1,6 +1,7 @@
 /* stand_in.c: see stand_in.h. Built twice: with STAND_IN_CUDA and with STAND_IN_HIP. */
 #include "stand_in.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,20 +393,8 @@ static UNUSED int do_graph_destroy(void *graph) {
 
 /* ---- the exported functions ---- */
 
-/* These do their work even when they report an error, as drivers do. */
-static bool gives_up(GpuVerb verb) {
-    switch (verb) {
-    case VERB_context_release:
-    case VERB_stream_destroy:
-    case VERB_memory_free:
-    case VERB_module_unload:
-    case VERB_event_destroy:
-    case VERB_graph_release:
-    case VERB_graph_destroy:
-    case VERB_capture_end: return true;
-    default: return false;
-    }
-}
+/* One call at a time: contexts of several threads share the library. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static int counted(GpuVerb verb, const char *name) {
     state.called[verb] = 1;
@@ -416,13 +405,17 @@ static int counted(GpuVerb verb, const char *name) {
     return state.fail_with;
 }
 
-#define EXPORT(result, verb, name, parameters, arguments)                      \
-    result name parameters;                                                    \
-    result name parameters {                                                   \
-        int error_ = counted(VERB_##verb, #name);                              \
-        if (error_ && !gives_up(VERB_##verb)) return (result)(intptr_t)error_; \
-        result done_ = do_##verb arguments;                                    \
-        return error_ ? (result)(intptr_t)error_ : done_;                      \
+#define EXPORT(result, verb, name, parameters, arguments)                                 \
+    result name parameters;                                                               \
+    result name parameters {                                                              \
+        pthread_mutex_lock(&lock);                                                        \
+        int error_ = counted(VERB_##verb, #name);                                         \
+        bool works_ =                                                                     \
+            !error_ || stand_in_gives_up(VERB_##verb) || VERB_##verb == VERB_capture_end; \
+        result done_ = (result)(intptr_t)error_;                                          \
+        if (works_) done_ = do_##verb arguments;                                          \
+        pthread_mutex_unlock(&lock);                                                      \
+        return error_ ? (result)(intptr_t)error_ : done_;                                 \
     }
 
 #ifdef STAND_IN_CUDA

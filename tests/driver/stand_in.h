@@ -14,6 +14,16 @@
 #include "runtime.h"
 #include "gpu.h"
 
+/* What is made and must be given back. A new kind of thing is a row: every test balances it. */
+#define STAND_IN_OBJECTS(X) \
+    X(contexts)             \
+    X(streams)              \
+    X(allocations)          \
+    X(modules)              \
+    X(events)               \
+    X(recordings)           \
+    X(graphs)
+
 typedef struct StandIn {
     /* What the test sets. */
     long fail_at;  /* the call, counted from 1, that fails; 0: none */
@@ -27,7 +37,9 @@ typedef struct StandIn {
     GpuVerb failed; /* the call that failed */
     const char *failed_name;
     unsigned char called[VERB_COUNT];
-    long contexts, streams, allocations, modules, events, recordings, graphs; /* alive */
+#define X(objects) long objects; /* alive */
+    STAND_IN_OBJECTS(X)
+#undef X
     long strays; /* things given up while their device was not current */
     long launches, launches_together, graph_launches, copies_in;
     int capture_mode;
@@ -38,5 +50,20 @@ typedef struct StandIn {
 typedef StandIn *StandInFunction(void);
 
 enum { STAND_IN_ERROR = 999 }; /* named STAND_IN_FAILED */
+
+/* Calls that give something up do so even when they report an error, as drivers do, and nobody can
+ * do anything about it. */
+static inline bool stand_in_gives_up(GpuVerb verb) {
+    switch (verb) {
+    case VERB_context_release:
+    case VERB_stream_destroy:
+    case VERB_memory_free:
+    case VERB_module_unload:
+    case VERB_event_destroy:
+    case VERB_graph_release:
+    case VERB_graph_destroy: return true;
+    default: return false;
+    }
+}
 
 #endif

@@ -1,0 +1,92 @@
+/* scenario.c: see scenario.h. */
+#include "scenario.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+StandIn *control;
+static unsigned char called_once[VERB_COUNT], failed_once[VERB_COUNT]; /* by any scenario */
+
+int open_control(void **state) {
+    (void)state;
+    void *library = dlopen(STAND_IN_PATH, RTLD_NOW);
+    if (!library) return -1;
+    StandInFunction *get;
+    void *address = dlsym(library, "stand_in");
+    memcpy(&get, &address, sizeof address);
+    control = get();
+    return 0;
+}
+
+void stand_in_reset(StandInHook *hook) {
+    *control = (StandIn){.version = 1 << 30,
+                         .devices = 2,
+                         .memory = SIZE_MAX,
+                         .cooperative = 1,
+                         .together = 3,
+                         .hook = hook};
+    setenv(VARIABLE, STAND_IN_PATH, 1);
+}
+
+void assert_nothing_left(void) {
+#define X(objects) \
+    if (control->objects != 0) fail_msg("%ld " #objects " are left", control->objects);
+    STAND_IN_OBJECTS(X)
+#undef X
+}
+
+static bool survives(const Scenario *scenario, GpuVerb verb) {
+    if (stand_in_gives_up(verb)) return true;
+    for (const GpuVerb *at = scenario->survives; at && *at != VERB_COUNT; at++)
+        if (*at == verb) return true;
+    return false;
+}
+
+static void check_message(const Scenario *scenario, long n, void *const *session, int error) {
+    const char *message = ls_error_message(*session);
+    bool named = strstr(message, control->failed_name) != NULL;
+    if (!named || (error == STAND_IN_ERROR && !strstr(message, "STAND_IN_FAILED (999)")))
+        fail_msg("%s: call %ld, %s: the message is: %s", scenario->name, n, control->failed_name,
+                 message);
+}
+
+void fail_every_call(const Scenario *scenario, int error) {
+    long n = 0;
+    for (bool reached = true; reached;) {
+        stand_in_reset(scenario->hook);
+        control->fail_at = ++n;
+        control->fail_with = error;
+        void *session = calloc(1, scenario->session_bytes);
+        assert_non_null(session);
+        ls_status status = scenario->use(session);
+        reached = control->calls >= n;
+        if (reached && status == LS_OK && !survives(scenario, control->failed))
+            fail_msg("%s: call %ld, %s: its failure went unnoticed", scenario->name, n,
+                     control->failed_name);
+        if (!reached && status != LS_OK)
+            fail_msg("%s without a failing call: %s", scenario->name,
+                     ls_error_message(*(void **)session));
+        if (status != LS_OK) {
+            if (error == STAND_IN_ERROR) assert_int_equal(status, LS_ERROR_DEVICE);
+            check_message(scenario, n, session, error);
+        }
+        scenario->close(session);
+        free(session);
+        assert_nothing_left();
+        reached = control->calls >= n; /* it may come in taking down */
+        for (size_t i = 0; i < VERB_COUNT; i++) called_once[i] |= control->called[i];
+        if (reached) failed_once[control->failed] = 1;
+    }
+    assert_true(n > 10);
+}
+
+void assert_every_call_failed(void) {
+    const Vendor *vendor = strcmp(DEVICE, "cuda") == 0 ? &vendor_cuda : &vendor_hip;
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (!vendor->names[i] || i == VERB_fill_16) continue; /* no rank-0 value has two bytes */
+        if (!called_once[i]) fail_msg("no scenario calls %s", vendor->names[i]);
+        if (i == VERB_error_text || i == VERB_error_name) continue; /* part of reporting */
+        if (!failed_once[i]) fail_msg("%s never failed in a scenario", vendor->names[i]);
+    }
+}

@@ -1,0 +1,46 @@
+/* scenario.h: something done with the API on a stand-in library, once as it should be and once for
+ * every driver call with that call failing. A new feature of the runtime is a scenario of its own
+ * in a file scenario_NAME.c, and a row in scenarios[] of driver_test.c: then every call it makes is
+ * failed, every object it makes is balanced, and a row of gpu.def that no scenario calls is named.
+ */
+#ifndef SCENARIO_H
+#define SCENARIO_H
+
+#include "fixtures.h"
+#include "stand_in.h"
+
+extern StandIn *control;
+
+/* In a function that gives an ls_status: goes on only when the call was made. */
+#define DO(call)                              \
+    do {                                      \
+        ls_status status_ = (call);           \
+        if (status_ != LS_OK) return status_; \
+    } while (0)
+
+typedef void StandInHook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
+
+typedef struct Scenario {
+    const char *name;
+    StandInHook *hook; /* what kernels do, or NULL */
+    /* Does it all, and stops at the first error. It gets `session_bytes` of zeros, whose first
+     * member is the ls_context *, and leaves there what is to be closed. */
+    ls_status (*use)(void *session);
+    void (*close)(void *session);
+    size_t session_bytes;
+    const GpuVerb *survives; /* calls it can do without, ended by VERB_COUNT; NULL: none */
+} Scenario;
+
+int open_control(void **state);         /* the group's setup: loads the library */
+void stand_in_reset(StandInHook *hook); /* all counts 0, nothing fails, the variable set */
+void assert_nothing_left(void);         /* of any kind of object */
+/* `use` with call n failing with `error`, for every n: somebody is told, the right call is blamed,
+ * and nothing is left behind. */
+void fail_every_call(const Scenario *scenario, int error);
+/* After all scenarios: every call of gpu.def that the vendor has was made, and failed once. */
+void assert_every_call_failed(void);
+
+extern const Scenario scenario_everything, scenario_lists; /* driver_test.c */
+extern const Scenario scenario_memory;
+
+#endif
