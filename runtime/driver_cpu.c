@@ -320,6 +320,35 @@ static ls_status cpu_launch(Device *device, const Launch *launches, size_t count
     return status;
 }
 
+/* A kernel whose argument is the work. */
+static void run_host_work(const void *arguments, uint64_t first, uint64_t last, uint32_t worker,
+                          uint32_t workers) {
+    const ls_host_work *work;
+    (void)worker, (void)workers;
+    memcpy(&work, arguments, sizeof work);
+    if (first < last) work->run(work->argument, first, last);
+}
+
+/* Items are worth a thread each. */
+static ls_status cpu_host_call(Device *device, const ls_host_work *work) {
+    uint64_t argument = (uint64_t)(uintptr_t)work;
+    const Launch launch = {
+        .step = "host",
+        .name = "host",
+        .kernel.cpu = run_host_work,
+        .arguments = &argument,
+        .argument_count = 1,
+        .items = work->items,
+        .parts = work->items < device->threads ? (uint32_t)work->items : device->threads,
+    };
+    return cpu_launch(device, &launch, 1);
+}
+
+static void *cpu_stream(const Device *device) {
+    (void)device;
+    return NULL;
+}
+
 static ls_status cpu_event_create(Device *device, void **event) {
     *event = calloc(1, sizeof(struct timespec));
     return *event ? LS_OK : error_memory(device->error, "ls_event_create");
@@ -395,6 +424,8 @@ const Driver driver_cpu = {
     .geometry = cpu_geometry,
     .cooperates = cpu_cooperates,
     .launch = cpu_launch,
+    .host_call = cpu_host_call,
+    .stream = cpu_stream,
     .event_create = cpu_event_create,
     .event_record = cpu_event_record,
     .event_elapsed = cpu_event_elapsed,

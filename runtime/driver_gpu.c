@@ -346,6 +346,30 @@ static ls_status gpu_launch(Device *device, const Launch *launches, size_t count
     return leave(gpu, before, status);
 }
 
+static void run_host_work(void *argument) {
+    const ls_host_work *work = argument;
+    work->run(work->argument, 0, work->items);
+}
+
+static ls_status gpu_host_call(Device *device, const ls_host_work *work) {
+    Gpu *gpu = (Gpu *)device;
+    union { /* the driver takes a plain pointer and only hands it back */
+        const ls_host_work *given;
+        void *kept;
+    } argument = {.given = work};
+    if (!gpu->library.calls.host_function)
+        return error_set(gpu->head.error, LS_ERROR_UNSUPPORTED,
+                         "ls_host_call: this %s driver lacks %s; install a newer one",
+                         gpu->library.vendor->title,
+                         gpu->library.vendor->names[VERB_host_function]);
+    WITH(gpu,
+         TRY(gpu, "queueing host work", host_function, gpu->stream, run_host_work, argument.kept));
+}
+
+static void *gpu_stream(const Device *device) {
+    return ((const Gpu *)device)->stream;
+}
+
 /* ---- events ---- */
 
 static ls_status gpu_event_create(Device *device, void **event) {
@@ -422,11 +446,11 @@ static void gpu_graph_destroy(Device *device, void *graph) {
         .allocate = gpu_allocate, .release = gpu_release, .available = gpu_available,             \
         .copy_in = gpu_copy_in, .copy_out = gpu_copy_out, .clear = gpu_clear, .store = gpu_store, \
         .load = gpu_load, .unload = gpu_unload, .geometry = gpu_geometry,                         \
-        .cooperates = gpu_cooperates, .launch = gpu_launch, .event_create = gpu_event_create,     \
-        .event_record = gpu_event_record, .event_elapsed = gpu_event_elapsed,                     \
-        .event_destroy = gpu_event_destroy, .capture_begin = gpu_capture_begin,                   \
-        .capture_end = gpu_capture_end, .graph_launch = gpu_graph_launch,                         \
-        .graph_destroy = gpu_graph_destroy,                                                       \
+        .cooperates = gpu_cooperates, .launch = gpu_launch, .host_call = gpu_host_call,           \
+        .stream = gpu_stream, .event_create = gpu_event_create, .event_record = gpu_event_record, \
+        .event_elapsed = gpu_event_elapsed, .event_destroy = gpu_event_destroy,                   \
+        .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,                       \
+        .graph_launch = gpu_graph_launch, .graph_destroy = gpu_graph_destroy,                     \
     }
 
 const Driver driver_cuda = GPU_DRIVER("cuda", LS_DEVICE_CUDA, &vendor_cuda);

@@ -17,10 +17,10 @@ static const size_t call_offsets[VERB_COUNT] = {
 #include "gpu.def"
 };
 
-/* Calls without which a device still works: it launches no cooperative kernels. HIP has the first
- * from ROCm 6 on. */
+/* Calls without which a device still works: it launches no cooperative kernels (HIP has the first
+ * from ROCm 6 on), and refuses host work. */
 static const bool optional[VERB_COUNT] = {
-    [VERB_launch_together] = true, [VERB_blocks_together] = true};
+    [VERB_launch_together] = true, [VERB_blocks_together] = true, [VERB_host_function] = true};
 
 static const struct {
     int error;

@@ -102,6 +102,9 @@ struct Driver {
     /* Whether blocks of a launch can wait for each other. */
     bool (*cooperates)(const Device *device);
     ls_status (*launch)(Device *device, const Launch *launches, size_t count); /* in order */
+    /* In order with the launches, recorded like them; `work` has items and stays the caller's. */
+    ls_status (*host_call)(Device *device, const ls_host_work *work);
+    void *(*stream)(const Device *device); /* NULL on the CPU */
     ls_status (*event_create)(Device *device, void **event);
     ls_status (*event_record)(Device *device, void *event);
     ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);

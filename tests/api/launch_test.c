@@ -313,6 +313,63 @@ static void graphs(void **state) {
     close_fixture(&f);
 }
 
+/* Host work: what it finds and leaves shows that it runs between the launches around it, in graphs
+ * too; its items are shared by the workers and done once each. */
+typedef struct Middle {
+    float *p, *seen;
+} Middle;
+
+static void move_middle(void *argument, uint64_t first, uint64_t last) {
+    const Middle *middle = argument;
+    for (uint64_t i = first; i < last; i++) {
+        middle->seen[i] = middle->p[i];
+        middle->p[i] = (float)i;
+    }
+}
+
+static void host_work(void **state) {
+    (void)state;
+    const int64_t shape[2] = {ROWS, COLUMNS};
+    for (int threads = 1; threads <= 3; threads++) {
+        Fixture f = open_fixture(&image_descend, threads);
+        Arrays arrays = allocate(f.context, ELEMENTS), twins = allocate(f.context, ELEMENTS);
+        float seen[ELEMENTS];
+        Middle middle = {arrays.p, seen};
+        const ls_host_work work = {move_middle, &middle, ELEMENTS};
+        ls_graph *graph;
+        for (int i = 0; i < ELEMENTS; i++) {
+            twins.p[i] = arrays.p[i] = sinf((float)i);
+            arrays.g[i] = twins.g[i] = cosf((float)i);
+        }
+        bind_all(&f, &twins, shape, NULL);
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        bind_all(&f, &arrays, shape, NULL);
+        EXPECT_OK(f.context, ls_step_prepare(f.step));
+        EXPECT_OK(f.context, ls_graph_begin(f.context));
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_host_call(f.context, &work));
+        EXPECT_OK(f.context, ls_graph_end(f.context, &graph));
+        assert_true(arrays.p[1] == sinf(1.0f)); /* recorded, not run */
+        EXPECT_OK(f.context, ls_graph_launch(graph));
+        assert_memory_equal(seen, twins.p, sizeof seen); /* after the launch ahead of it */
+        for (int i = 0; i < ELEMENTS; i++) assert_true(arrays.p[i] == (float)i);
+        EXPECT_OK(f.context, ls_step_launch(f.step)); /* and without a graph */
+        assert_true(arrays.p[1] != 1.0f);
+        EXPECT_OK(f.context, ls_host_call(f.context, &work));
+        for (int i = 0; i < ELEMENTS; i++) assert_true(arrays.p[i] == (float)i);
+        ls_graph_destroy(graph);
+        const ls_host_work nothing = {move_middle, &middle, 0}, nobody = {NULL, &middle, 1};
+        EXPECT_OK(f.context, ls_host_call(f.context, &nothing));
+        EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_host_call(f.context, NULL), "work is NULL");
+        EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_host_call(f.context, &nobody),
+                       "work->run is NULL");
+        assert_null(ls_context_stream(f.context));
+        release(f.context, &arrays);
+        release(f.context, &twins);
+        close_fixture(&f);
+    }
+}
+
 /* A step whose own memory grows while a graph still uses the old. */
 static void graph_keeps_memory(void **state) {
     (void)state;
@@ -471,6 +528,7 @@ int main(void) {
         cmocka_unit_test(cells),
         cmocka_unit_test(float_environment),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(host_work),
         cmocka_unit_test(graph_keeps_memory),
         cmocka_unit_test(graph_mistakes),
         cmocka_unit_test(events),

@@ -119,9 +119,16 @@ typedef struct Session {
     ls_program *program;
     ls_step *step;
     ls_graph *graph;
+    int64_t counts[4]; /* how often the host's items were done */
+    ls_host_work work;
     ls_event *start, *end;
     void *p;
 } Session;
+
+static void count_items(void *argument, uint64_t first, uint64_t last) {
+    int64_t *counts = argument;
+    for (; first < last; first++) counts[first]++;
+}
 
 /* One of everything the driver does. Stops at the first error. */
 static ls_status use_everything(void *session) {
@@ -142,17 +149,21 @@ static ls_status use_everything(void *session) {
     DO(ls_step_bind(s->step, "p", &tensor));
     DO(ls_step_set(s->step, "flag", &flag));
     DO(ls_step_launch(s->step));
+    s->work = (ls_host_work){count_items, s->counts, COUNT(s->counts)};
+    DO(ls_host_call(s->context, &s->work));
     DO(ls_event_create(s->context, &s->start));
     DO(ls_event_create(s->context, &s->end));
     DO(ls_event_record(s->start));
     DO(ls_graph_begin(s->context));
     ls_status status = ls_step_launch(s->step);
+    if (status == LS_OK) status = ls_host_call(s->context, &s->work);
     ls_status ended = ls_graph_end(s->context, &s->graph);
     if (status != LS_OK) {
         assert_int_not_equal(ended, LS_OK);
         return status;
     }
     DO(ended);
+    assert_int_equal(s->counts[0], 1); /* recorded, not run */
     DO(ls_graph_launch(s->graph));
     DO(ls_graph_launch(s->graph));
     DO(ls_event_record(s->end));
@@ -160,6 +171,8 @@ static ls_status use_everything(void *session) {
     assert_true(ms == 1.5);
     DO(ls_step_get(s->step, "count", &counted));
     assert_int_equal(counted, 8);
+    for (size_t i = 0; i < COUNT(s->counts); i++) assert_int_equal(s->counts[i], 3);
+    assert_non_null(ls_context_stream(s->context));
     DO(ls_synchronize(s->context));
     return LS_OK;
 }

@@ -41,6 +41,8 @@ typedef struct Object {
         uint64_t words[WORDS_MOST];
         unsigned grid, block;
         bool together;
+        void (*function)(void *); /* of the host, instead of a kernel */
+        void *argument;
     } * launched;
     size_t launched_count;
 } Object;
@@ -256,9 +258,25 @@ static UNUSED int do_module_function(void **function, void *module, const char *
 }
 
 static void run(const struct Launched *launched) {
+    if (launched->function) {
+        launched->function(launched->argument);
+        return;
+    }
     state.launches++;
     state.launches_together += launched->together;
     if (state.hook) state.hook(launched->name, launched->words, launched->grid, launched->block);
+}
+
+static int submit(void *stream, struct Launched launched) {
+    Object *queue = stream;
+    if (!queue->capturing) {
+        run(&launched);
+        return 0;
+    }
+    if (!queue->launched) queue->launched = calloc(RECORDED_MOST, sizeof launched);
+    if (!queue->launched || queue->launched_count == RECORDED_MOST) return OUT_OF_MEMORY;
+    queue->launched[queue->launched_count++] = launched;
+    return 0;
 }
 
 static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -273,15 +291,12 @@ static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid
     /* A driver knows the size from the code, this one how many words the tests' kernels have. */
     size_t words = strncmp(launched.name, "lists", 5) == 0 ? 12 : 5;
     memcpy(launched.words, parameters[0], words * sizeof(uint64_t));
-    Object *queue = stream;
-    if (!queue->capturing) {
-        run(&launched);
-        return 0;
-    }
-    if (!queue->launched) queue->launched = calloc(RECORDED_MOST, sizeof launched);
-    if (!queue->launched || queue->launched_count == RECORDED_MOST) return OUT_OF_MEMORY;
-    queue->launched[queue->launched_count++] = launched;
-    return 0;
+    return submit(stream, launched);
+}
+
+static UNUSED int do_host_function(void *stream, void (*function)(void *), void *argument) {
+    if (!usable(stream) || !function) return INVALID_HANDLE;
+    return submit(stream, (struct Launched){.function = function, .argument = argument});
 }
 
 static UNUSED int do_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

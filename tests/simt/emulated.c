@@ -238,7 +238,7 @@ typedef struct Function {
     struct Function *next;
 } Function;
 
-typedef enum WorkKind { WORK_LAUNCH, WORK_COPY, WORK_FILL } WorkKind;
+typedef enum WorkKind { WORK_LAUNCH, WORK_COPY, WORK_FILL, WORK_HOST } WorkKind;
 typedef struct Work {
     WorkKind kind;
     Function *function;
@@ -249,6 +249,8 @@ typedef struct Work {
     const void *from;
     size_t bytes;
     uint32_t value, unit; /* a fill: the value and how many bytes of it */
+    void (*host_function)(void *);
+    void *host_argument;
 } Work;
 
 typedef struct Queue { /* a stream, a recording, a graph */
@@ -305,6 +307,10 @@ static int do_work(const Work *work) {
             memcpy(work->to + i, &work->value, work->unit);
         return 0;
     }
+    if (work->kind == WORK_HOST) {
+        work->host_function(work->host_argument);
+        return 0;
+    }
     const SimtLaunch launch = {.kernel = work->function->name,
                                .arguments = work->arguments,
                                .blocks = work->blocks,
@@ -350,6 +356,11 @@ static int record(Queue *queue, Work work) {
 static int submit(void *stream, Work work) {
     Queue *queue = stream;
     return queue && queue->capturing ? record(queue, work) : do_work(&work);
+}
+
+static UNUSED int do_host_function(void *stream, void (*function)(void *), void *argument) {
+    return submit(stream,
+                  (Work){.kind = WORK_HOST, .host_function = function, .host_argument = argument});
 }
 
 static int queue_create(void **handle) {

@@ -56,7 +56,9 @@ const char *ls_context_device(const ls_context *context); /* "cuda:0" */
 /* "NVIDIA H200, sm_90, 132 multiprocessors" */
 const char *ls_context_describe(const ls_context *context);
 const char *ls_context_target(const ls_context *context); /* "sm_90", "gfx90a", "cpu" */
-ls_status ls_synchronize(ls_context *context);            /* waits for everything queued so far */
+/* CUstream or hipStream_t, for the trainer's other libraries; NULL on the CPU, which has none */
+void *ls_context_stream(const ls_context *context);
+ls_status ls_synchronize(ls_context *context); /* waits for everything queued so far */
 /* until the next call on the context */
 const char *ls_error_message(const ls_context *context);
 const char *ls_status_name(ls_status status);
@@ -175,6 +177,21 @@ ls_status ls_graph_begin(ls_context *context);
 ls_status ls_graph_end(ls_context *context, ls_graph **graph);
 ls_status ls_graph_launch(ls_graph *graph);
 void ls_graph_destroy(ls_graph *graph);
+
+/* ---- host work: the trainer's functions between the launches ---- */
+
+typedef struct ls_host_work {
+    void (*run)(void *argument, uint64_t first, uint64_t last); /* does items first ... last - 1 */
+    void *argument;
+    uint64_t items; /* 0: nothing to do */
+} ls_host_work;
+/* Queues the work after what was launched before and ahead of what comes later; a graph records it
+ * like a launch. On the CPU the workers share the items, so `run` must bear several threads at once
+ * on different items. On a GPU a thread of the driver does all of them while the stream waits.
+ * `run` may call neither Lockstep nor the driver. `work` stays the caller's and must stay as it is
+ * until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such call.
+ */
+ls_status ls_host_call(ls_context *context, const ls_host_work *work);
 
 /* ---- events: time on the device ---- */
 typedef struct ls_event ls_event;
