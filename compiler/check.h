@@ -290,7 +290,7 @@ bool prepare_backward(Checker *c, Item *item);
 void check_backward_body(Checker *c, const Item *item);
 
 /* check_random.c */
-CheckCall check_draw, check_bernoulli, check_stochastic;
+CheckCall check_draw, check_bernoulli, check_shuffle, check_stochastic;
 AxisSet draw_axes(const Checker *c); /* of a draw that names none */
 /* The draw in a value's expression that varies over some of `axes`: "uniform"; NULL: none. */
 const char *drawn_over(const Typed *a, AxisSet axes);

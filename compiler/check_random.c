@@ -172,6 +172,28 @@ Typed *check_bernoulli(Checker *c, const Node *node, const Builtin *builtin) {
     return typed_op(c, OP_LT, TYPE_BOOL, operands[0], operands[1], NULL, 0, node->range);
 }
 
+/* ---- permutations ---- */
+
+/* shuffle(i, n, seed, epoch): which of n samples comes at place i of an epoch. The same wherever it
+ * is written, for the host asks for it too (ls_shuffle): its key counts no ordinal. */
+Typed *check_shuffle(Checker *c, const Node *node, const Builtin *builtin) {
+    Typed *a[4] = {0};
+    const char *what = arena_printf(c->arena, "`%s`", builtin->name);
+    if (node->has_brackets) {
+        complain(c, ERROR_NO_AXES_HERE, node->at, builtin->name);
+        return &c->error;
+    }
+    if (!check_arguments(c, node, builtin, a)) return &c->error;
+    for (size_t i = 0; i < COUNT(a) && a[i]; i++) {
+        if (unify(c, &a[i], 1, ACCEPT_INT, (Range){0}, what) == TYPE_NONE) return &c->error;
+        a[i] = typed_cast(c, a[i], TYPE_I64);
+    }
+    Typed *zero = typed_constant(c, TYPE_I64, 0, node->range);
+    Typed *key = typed_op(c, OP_RANDOM_KEY, TYPE_U64, a[2], a[3] ? a[3] : zero, zero,
+                          LS_SHUFFLE_ORDINAL, node->range);
+    return typed_op(c, OP_SHUFFLE, TYPE_I64, a[0], a[1], key, 0, node->range);
+}
+
 /* ---- stochastic rounding ---- */
 
 /* bf16_stochastic(x, r): the neighbour of x that the bits r choose. */

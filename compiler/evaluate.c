@@ -206,6 +206,9 @@ static uint64_t evaluate_FLOAT_FROM_BITS_u32(const uint64_t *x) {
 DRAW(RANDOM_BITS, random_bits, u32)
 DRAW(RANDOM_UNIFORM, random_uniform, f32)
 DRAW(RANDOM_NORMAL, random_normal, f32)
+static uint64_t evaluate_SHUFFLE_i64(const uint64_t *x) {
+    return put_i64(ls_shuffle_i64(get_i64(x[0]), get_i64(x[1]), get_u64(x[2])));
+}
 #define FIXED(ID, T)                                                      \
     static uint64_t evaluate_FIXED_SHIFT_##T(const uint64_t *x) {         \
         return put_i64(ls_fixed_shift_##T(get_##T(x[0]), get_i64(x[1]))); \
@@ -232,9 +235,9 @@ static const Evaluate operations[OP_COUNT][TYPE_COUNT] = {
             ROW(OR, or, BOOL, bool) ROW(NOT, not, BOOL, bool) ROW(FLOAT_BITS, , F32, f32)
                 ROW(FLOAT_FROM_BITS, , U32, u32) ROW(TO_ODD, , F64, f64)
                     ROW(RANDOM_BITS, , U64, u64) ROW(RANDOM_UNIFORM, , U64, u64)
-                        ROW(RANDOM_NORMAL, , U64, u64) ROW(FIXED_SHIFT, , F32, f32)
-                            ROW(FIXED_SHIFT, , F64, f64) ROW(TO_FIXED, , F32, f32)
-                                ROW(TO_FIXED, , F64, f64)};
+                        ROW(RANDOM_NORMAL, , U64, u64) ROW(SHUFFLE, , I64, i64)
+                            ROW(FIXED_SHIFT, , F32, f32) ROW(FIXED_SHIFT, , F64, f64)
+                                ROW(TO_FIXED, , F32, f32) ROW(TO_FIXED, , F64, f64)};
 
 #define CASTS_TO(ID, T) \
     CAST(T, f64) CAST(T, f32) CAST(T, i64) CAST(T, i32) CAST(T, u64) CAST(T, u32) CAST(T, bool)

@@ -42,6 +42,7 @@ typedef enum RuleId {
     RULE_DRAW,
     RULE_DRAWF,
     RULE_FIX,
+    RULE_PLACE,
     RULE_LITE,
     RULE_COUNT
 } RuleId;
@@ -92,6 +93,9 @@ static const Rule rules[RULE_COUNT] = {
     [RULE_DRAW] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_U32, "a u64 key and an i64 index"},
     [RULE_DRAWF] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_F32, "a u64 key and an i64 index"},
     [RULE_FIX] = {{FLOATS, 1 << TYPE_I64}, TYPE_I64, "a float and an i64"},
+    [RULE_PLACE] = {{1 << TYPE_I64, 1 << TYPE_I64, 1 << TYPE_U64},
+                    TYPE_I64,
+                    "two i64 and a u64 key"},
     [RULE_LITE] = {{1 << TYPE_F32}, TYPE_F32, "an f32"},
 };
 

@@ -211,6 +211,8 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     if (op == OP_BROADCAST) return ir_broadcast(f, args[0], a->axes);
     if (op == OP_RANDOM_BITS || op == OP_RANDOM_UNIFORM || op == OP_RANDOM_NORMAL)
         return draw(l, frame, a, args);
+    if (op == OP_RANDOM_KEY)
+        return ir_random_key(f, args[0], args[1], args[2], (uint32_t)a->payload);
     if (op == OP_ROUND_STOCHASTIC)
         return ir_round_stochastic(f, (Type)a->payload, args[0], args[1]);
     if (op == OP_CAST) return ir_cast(f, (Type)a->type, args[0]);

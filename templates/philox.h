@@ -77,5 +77,42 @@ LS_FN f32 ls_random_normal_u64(u64 key, i64 i) {
     u32 first = i & 2 ? w.word[2] : w.word[0], second = i & 2 ? w.word[3] : w.word[1];
     return ls_normal_of(first, second, (u32)i & 1u);
 }
+/* Place i of a permutation of 0 ... n - 1 that the key chooses, -1 for an i that is not one of them.
+ * A Feistel network (Luby and Rackoff 1988) of two halves permutes the numbers of as many bits as
+ * n - 1 has, and a number past the end is permuted again until it is none (cycle walking: Black and
+ * Rogaway, Ciphers with arbitrary finite domains, 2002), less than twice on average. What mixes a
+ * half is Philox's own round: its multipliers, high and low word of the product, its key schedule;
+ * twice, because a narrow half sees few of the bits. Few elements take more rounds. */
+LS_FN u32 ls_shuffle_mix(u32 half, u32 key, u32 multiplier) {
+    u64 p = (u64)multiplier * (half ^ key);
+    p = (u64)multiplier * ((u32)(p >> 32) ^ (u32)p);
+    return (u32)(p >> 32);
+}
+LS_FN i64 ls_shuffle_i64(i64 i, i64 n, u64 key) {
+    if (i < 0 || i >= n) return -1;
+    u64 left = (u64)n - 1, x = (u64)i;
+    u32 bits = 0;
+    for (u32 step = 32; step > 0; step >>= 1) {
+        u32 shift = left >> step ? step : 0u;
+        bits += shift;
+        left >>= shift;
+    }
+    bits += (u32)left; /* of n - 1, whose top bit is left over */
+    const u32 low_bits = (bits + 1u) >> 1, pairs = bits < 7u ? 16u : 8u;
+    const u32 low_mask = (u32)(((u64)1 << low_bits) - 1u);
+    const u32 high_mask = (u32)(((u64)1 << (bits - low_bits)) - 1u);
+    do {
+        u32 low = (u32)x & low_mask, high = (u32)(x >> low_bits);
+        u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+        for (u32 pair = 0; pair < pairs; pair++) {
+            high ^= ls_shuffle_mix(low, k0, 0xd2511f53u) & high_mask;
+            low ^= ls_shuffle_mix(high, k1, 0xcd9e8d57u) & low_mask;
+            k0 += 0x9e3779b9u;
+            k1 += 0xbb67ae85u;
+        }
+        x = (u64)high << low_bits | low;
+    } while (x >= (u64)n);
+    return (i64)x;
+}
 
 #endif

@@ -178,6 +178,7 @@ static const char *result_of(const Operation *op, const char *type, char class) 
         {"DRAW", NULL, false},
         {"DRAWF", NULL, false},
         {"FIX", NULL, false},
+        {"PLACE", NULL, false}, /* programs/shuffle.step */
         {"LITE", NULL, false}, /* programs/lite.step */
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

@@ -149,8 +149,8 @@ static Made write_other(Generator *g, Kind kind, unsigned allowed, unsigned dept
 
 static Made write_binary(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     static const char *const patterns[KINDS] = {
-        [F32] = "+-*/mMc+*dpw", [F64] = "+-*/mMc+*dpw", [I32] = "+-*dpmM&|^<>",
-        [I64] = "+-*dpmM&|^<>", [U32] = "+-*dpmM&|^<>", [U64] = "+-*dpmM&|^<>",
+        [F32] = "+-*/mMc+*dpw",  [F64] = "+-*/mMc+*dpw", [I32] = "+-*dpmM&|^<>",
+        [I64] = "+-*dpmM&|^<>s", [U32] = "+-*dpmM&|^<>", [U64] = "+-*dpmM&|^<>",
         [BOOL] = "ao=!"};
     const char *all = patterns[kind];
     const char which = all[below(g, (unsigned)strlen(all))];
@@ -163,14 +163,14 @@ static Made write_binary(Generator *g, Kind kind, unsigned allowed, unsigned dep
                  {'&', "bit_and(", ", "},    {'|', "bit_or(", ", "},      {'^', "bit_xor(", ", "},
                  {'<', "shift_left(", ", "}, {'>', "shift_right(", ", "}, {'a', "(", " and "},
                  {'o', "(", " or "},         {'=', "(", " == "},          {'!', "(", " != "},
-                 {'w', "pow(", ", "}};
+                 {'w', "pow(", ", "},        {'s', "shuffle(", ", "}};
     size_t i = 0;
     while (forms[i].letter != which) i++;
     fputs(forms[i].before, g->out);
     const Made first = write_value(g, kind, allowed, depth);
     fputs(forms[i].between, g->out);
     const Made both = write_other(g, kind, allowed, depth, first);
-    fputs(")", g->out);
+    fputs(which == 's' ? ", 3, 7)" : ")", g->out);
     return both;
 }
 

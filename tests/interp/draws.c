@@ -52,6 +52,33 @@ float draw_normal(uint64_t key, uint64_t index) {
     return sqrtf(-2.0f * ls_log_f32(u)) * ls_sine_of_turns(turns, index % 2 ? 0 : 1);
 }
 
+/* The place of a half within its own bits, from the other half: twice the high word of a product,
+ * the first with the low word mixed in. */
+static uint64_t feistel(uint64_t other, uint64_t key, uint64_t multiplier, uint64_t values) {
+    uint64_t product = multiplier * ((other ^ key) % 0x100000000);
+    product = multiplier * (product / 0x100000000 ^ product % 0x100000000);
+    return product / 0x100000000 % values;
+}
+
+int64_t draw_place(int64_t i, int64_t n, uint64_t key) {
+    if (i < 0 || i >= n) return -1;
+    int bits = 0;
+    while (bits < 63 && INT64_C(1) << bits < n) bits++;
+    const uint64_t lows = UINT64_C(1) << (bits + 1) / 2, highs = UINT64_C(1) << bits / 2;
+    uint64_t x = (uint64_t)i;
+    do {
+        uint64_t low = x % lows, high = x / lows;
+        for (uint64_t pair = 0; pair < (bits <= 6 ? 16 : 8); pair++) {
+            uint64_t k0 = (key % 0x100000000 + pair * 0x9E3779B9) % 0x100000000;
+            uint64_t k1 = (key / 0x100000000 + pair * 0xBB67AE85) % 0x100000000;
+            high ^= feistel(low, k0, 0xD2511F53, highs);
+            low ^= feistel(high, k1, 0xCD9E8D57, lows);
+        }
+        x = high * lows + low;
+    } while (x >= (uint64_t)n);
+    return (int64_t)x;
+}
+
 uint64_t fixed_shift(double most, int64_t count) {
     int exponent, log2_count = 0;
     if (!(most > 0) || isinf(most)) return 0;

@@ -32,6 +32,7 @@ uint64_t number_reduce(Op op, Type type, uint64_t *x, int64_t n);
 uint64_t draw_key(uint64_t seed, uint64_t step, uint64_t tensor, uint64_t ordinal);
 uint32_t draw_bits(uint64_t key, uint64_t index);
 float draw_normal(uint64_t key, uint64_t index);
+int64_t draw_place(int64_t i, int64_t n, uint64_t key); /* shuffle */
 uint64_t fixed_shift(double most, int64_t count);
 uint64_t to_fixed(double d, int64_t shift);
 uint64_t from_fixed(Type type, int64_t q, int64_t shift);

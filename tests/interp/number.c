@@ -282,6 +282,7 @@ uint64_t number_apply(Op op, Type result, const Type operands[3], uint64_t paylo
         return from_f32(
             (float)format_round_stochastic((Type)payload, (double)as_f32(x[0]), (uint32_t)x[1]));
     case OP_RANDOM_KEY: return draw_key(x[0], x[1], x[2], payload);
+    case OP_SHUFFLE: return (uint64_t)draw_place((int64_t)x[0], (int64_t)x[1], x[2]);
     case OP_RANDOM_BITS: return draw_bits(x[0], x[1]);
     case OP_RANDOM_UNIFORM: return from_f32((float)(draw_bits(x[0], x[1]) / 256) / 0x1p24f);
     case OP_RANDOM_NORMAL: return from_f32(draw_normal(x[0], x[1]));

@@ -94,7 +94,11 @@ static void check_operations(Function *f) {
         int before = checks;
         for (Type a = 0; a <= TYPE_BOOL; a = (Type)(a + 1))
             for (Type b = 0; b <= TYPE_BOOL; b = (Type)(b + 1))
-                check_operation(f, op, (Type[3]){a, b, op == OP_SELECT ? b : a});
+                check_operation(f, op,
+                                (Type[3]){a, b,
+                                          op == OP_SELECT    ? b
+                                          : op == OP_SHUFFLE ? TYPE_U64
+                                                             : a});
         static const uint8_t not_folded[] = {OP_MARK,       OP_STOP_GRADIENT,
                                              OP_GRAD,       OP_CAST,
                                              OP_ROUND_TO,   OP_BROADCAST,

@@ -2,7 +2,8 @@
  *
  * Philox against the known answers of Random123; the mapping of keys and elements; uniforms and
  * normals against their formulas in long double, the sine and cosine at a stride of all 2^24 angles
- * (each with --all); moments. Fixed point against 128-bit integers. */
+ * (each with --all); moments; permutations: each once, all orders alike. Fixed point against
+ * 128-bit integers. */
 #include "numerics.h"
 
 __extension__ typedef __int128 wide;
@@ -35,6 +36,87 @@ static void test_mapping(void) {
         float uniform = (float)(w.word[at & 3] / 256) / 16777216.0f;
         check(ls_random_uniform_u64(key, at) == uniform, "uniform of element %" PRId64, at);
     }
+}
+
+/* ---- permutations ---- */
+
+static int by_value(const void *a, const void *b) {
+    const i64 x = *(const i64 *)a, y = *(const i64 *)b;
+    return (x > y) - (x < y);
+}
+
+/* Every number below n once; of a larger n, samples of places that differ are in range and differ.
+ */
+static void test_permutation(i64 n, u64 key) {
+    enum { MOST = 70000 };
+    static i64 seen[MOST];
+    const i64 count = n < MOST ? n : MOST, stride = n / count;
+    bool in_range = true, differ = true;
+    for (i64 k = 0; k < count; k++) {
+        seen[k] = ls_shuffle_i64(k * stride, n, key);
+        in_range = in_range && seen[k] >= 0 && seen[k] < n;
+    }
+    qsort(seen, (size_t)count, sizeof *seen, by_value);
+    for (i64 k = 1; k < count; k++) differ = differ && seen[k - 1] != seen[k];
+    check(in_range && differ, "%" PRId64 " places are permuted", n);
+    check(ls_shuffle_i64(-1, n, key) == -1 && ls_shuffle_i64(n, n, key) == -1 &&
+              ls_shuffle_i64(INT64_MIN, n, key) == -1,
+          "what is no place of %" PRId64, n);
+}
+
+static void test_permutations(void) {
+    static const i64 counts[] = {1,
+                                 2,
+                                 3,
+                                 4,
+                                 5,
+                                 63,
+                                 64,
+                                 65,
+                                 1000,
+                                 65535,
+                                 65536,
+                                 65537,
+                                 69999,
+                                 INT32_MAX,
+                                 4294967295,
+                                 4294967296,
+                                 4294967297,
+                                 1000000000000,
+                                 INT64_MAX / 2 + 2,
+                                 INT64_MAX};
+    u64 key = 88172645463325252u;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        test_permutation(counts[i], random_bits(&key));
+    check(ls_shuffle_i64(0, 0, 1) == -1, "no place of nothing");
+}
+
+/* All orders of five are equally likely, and so is what follows what among fifty-two: chi-square
+ * within six deviations of its mean. */
+static void test_orders(void) {
+    enum { ORDERS = 120, TRIALS = 240000, CARDS = 52 };
+    static u32 orders[ORDERS], gaps[CARDS];
+    u64 state = 362436069362436069u;
+    for (int t = 0; t < TRIALS; t++) {
+        const u64 key = random_bits(&state);
+        u32 code = 0;
+        i64 order[5];
+        for (int i = 0; i < 5; i++) order[i] = ls_shuffle_i64(i, 5, key);
+        for (u32 i = 0; i < 5; i++) {
+            u32 less = 0;
+            for (u32 j = i + 1; j < 5; j++) less += order[j] < order[i];
+            code = code * (5 - i) + less;
+        }
+        orders[code]++;
+        const i64 gap = ls_shuffle_i64(t % 51 + 1, CARDS, key) - ls_shuffle_i64(t % 51, CARDS, key);
+        gaps[gap < 0 ? gap + CARDS : gap]++;
+    }
+    double of_orders = 0, of_gaps = 0, mean = TRIALS / (double)ORDERS;
+    for (int i = 0; i < ORDERS; i++) of_orders += (orders[i] - mean) * (orders[i] - mean) / mean;
+    mean = TRIALS / (CARDS - 1.0);
+    for (int i = 1; i < CARDS; i++) of_gaps += (gaps[i] - mean) * (gaps[i] - mean) / mean;
+    check(fabs(of_orders - 119) < 6 * sqrt(2 * 119.0), "orders of five: %g", of_orders);
+    check(fabs(of_gaps - 50) < 6 * sqrt(2 * 50.0), "gaps among fifty-two: %g", of_gaps);
 }
 
 /* ---- normals ---- */
@@ -149,6 +231,8 @@ int main(int count, char **words) {
     bool all = count > 1 && strcmp(words[1], "--all") == 0;
     test_known_answers();
     test_mapping();
+    test_permutations();
+    test_orders();
     for (uint32_t angle = 0; angle <= 1u << 24; angle += all ? 1 : 61) test_angle(angle);
     check(worst <= 1.0, "sine of turns: %g ulp", worst);
     printf("sine of turns: %.3f ulp\n", worst);

@@ -131,6 +131,8 @@ LS_FN u32 every_function(const u8 *in, u8 *out) {
     SLOT(u32, ls_random_bits_u64(x_u64, y_i64))
     SLOT(f32, ls_random_uniform_u64(x_u64, y_i64))
     SLOT(f32, ls_random_normal_u64(x_u64, y_i64))
+    SLOT(i64, ls_shuffle_i64(count, y_i64, x_u64))
+    SLOT(i64, ls_shuffle_i64(x_i64 >> 7, ls_max_i64(y_i64, x_i64), x_u64))
     FIXED(f32)
     FIXED(f64)
     SLOT(f32, ls_to_odd_f64(x_f64))

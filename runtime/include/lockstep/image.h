@@ -20,6 +20,9 @@ extern "C" {
 #define LS_ARGUMENTS_MAX \
     480 /* 8-byte words of a kernel's argument block: 4 KiB less room to spare */
 
+/* The ordinal in the key of every `shuffle`; draws count theirs from 0. */
+#define LS_SHUFFLE_ORDINAL 0xffffffffu
+
 /* Element types, in the order of compiler/types.def. One row per type: identifier, spelling, class
  * (F float, S signed, U unsigned, B bool), bytes. */
 #define LS_TYPE_LIST(X)     \

@@ -19,6 +19,7 @@ syn keyword stepFunction abs sign clamp floor ceil round trunc sqrt rsqrt cbrt e
 syn keyword stepFunction log2 log1p sin cos tanh erf sigmoid softplus pow fma lerp copysign isnan
 syn keyword stepFunction isinf isfinite bit_and bit_or bit_xor shift_left shift_right float_bits
 syn keyword stepFunction float_from_bits size index grad stop_gradient uniform normal bits bernoulli
+syn keyword stepFunction shuffle
 syn keyword stepFunction f16_stochastic bf16_stochastic e4m3_stochastic e5m2_stochastic
 
 syn match stepNumber "\<\d\+\%(\.\d\+\)\?\%([eE][-+]\?\d\+\)\?\>"
