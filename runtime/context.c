@@ -48,10 +48,22 @@ const char *ls_context_target(const ls_context *context) {
     return context->device->target;
 }
 
+ls_status context_captured(ls_context *context, bool *captured) {
+    *captured = false;
+    return context->driver->captured ? context->driver->captured(context->device, captured) : LS_OK;
+}
+
 ls_status context_not_capturing(ls_context *context, const char *call) {
-    if (!context->capture) return LS_OK;
+    if (context->capture)
+        return error_set(
+            &context->error, LS_ERROR_STATE,
+            "%s: not allowed between ls_graph_begin and ls_graph_end; only launches are", call);
+    bool captured;
+    ls_status status = context_captured(context, &captured);
+    if (status != LS_OK || !captured) return status;
     return error_set(&context->error, LS_ERROR_STATE,
-                     "%s: not allowed between ls_graph_begin and ls_graph_end; only launches are",
+                     "%s: the program is capturing the context's stream, and only launches can go "
+                     "into its graph; call this before or after",
                      call);
 }
 

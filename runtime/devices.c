@@ -1,4 +1,4 @@
-/* devices.c: which devices there are, and which one a name means. */
+/* devices.c: which devices there are, which one a name means, and what one lacks. */
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -59,4 +59,20 @@ ls_status device_open(const char *text, void *stream, Error *error, Device **dev
                       ls_error_message(NULL));
     }
     return status;
+}
+
+/* What is missing, in the middle of a sentence. */
+static const char *const capabilities[CAPABILITY_COUNT] = {
+    [CAN_COOPERATE] = "kernels whose blocks wait for each other",
+    [CAN_POOL] = "memory pools",
+    [CAN_CAPTURE] = "graphs",
+};
+
+bool device_lacks(Device *device, Capability capability, const char *instead) {
+    if (!device->lacks[capability][0]) return false;
+    if (!device->told[capability])
+        log_write(LOG_INFO, "%s has no %s (%s): %s", device->name, capabilities[capability],
+                  device->lacks[capability], instead);
+    device->told[capability] = true;
+    return true;
 }

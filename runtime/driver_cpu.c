@@ -116,6 +116,8 @@ static ls_status cpu_open(const Driver *driver, int index, void *stream, Error *
     cpu->head.threads = pool_threads(cpu->pool);
     snprintf(cpu->head.name, sizeof cpu->head.name, "%s", driver->name);
     snprintf(cpu->head.target, sizeof cpu->head.target, "cpu");
+    snprintf(cpu->head.lacks[CAN_COOPERATE], LACK_BYTES, "the launches of a step are one job");
+    snprintf(cpu->head.lacks[CAN_POOL], LACK_BYTES, "the C library has its own");
     describe(cpu->head.description, sizeof cpu->head.description, cpu->head.threads);
     *device = &cpu->head;
     return LS_OK;
@@ -287,12 +289,6 @@ static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, uin
     return LS_OK;
 }
 
-/* A step's launches are one job anyhow: see pool.c. */
-static bool cpu_cooperates(const Device *device) {
-    (void)device;
-    return false;
-}
-
 static ls_status record(Cpu *cpu, const Launch *launch) {
     CpuGraph *graph = cpu->recording;
     if (graph->count == graph->capacity) {
@@ -422,7 +418,6 @@ const Driver driver_cpu = {
     .load = cpu_load,
     .unload = cpu_unload,
     .geometry = cpu_geometry,
-    .cooperates = cpu_cooperates,
     .launch = cpu_launch,
     .host_call = cpu_host_call,
     .stream = cpu_stream,

@@ -15,21 +15,35 @@ typedef struct Gpu {
     Device head;
     GpuLibrary library;
     int device, multiprocessors;
-    bool cooperative;
-    GpuCurrent own;
+    GpuHold hold;
     void *stream;
     bool owns_stream;
+    char lost[512]; /* what ended the device for this process, or "" */
 } Gpu;
 
-static ls_status failed(const Gpu *gpu, const char *doing, GpuVerb verb, int error) {
+static ls_status failed(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
     char text[384];
     gpu_describe_error(&gpu->library, verb, error, text, sizeof text);
-    return error_set(gpu->head.error,
-                     error == GPU_OUT_OF_MEMORY ? LS_ERROR_MEMORY : LS_ERROR_DEVICE, "%s on %s: %s",
-                     doing, gpu->head.name, text);
+    if (!gpu_error_is_final(error))
+        return error_set(gpu->head.error,
+                         error == GPU_OUT_OF_MEMORY ? LS_ERROR_MEMORY : LS_ERROR_DEVICE,
+                         "%s on %s: %s", doing, gpu->head.name, text);
+    snprintf(gpu->lost, sizeof gpu->lost, "%.100s: %s", doing, text);
+    return error_set(
+        gpu->head.error, LS_ERROR_DEVICE,
+        "%s on %s: %s; with that the device is lost to this process, and every later call "
+        "on it will fail: start a new process, from the last checkpoint",
+        doing, gpu->head.name, text);
 }
 
-static ls_status check(const Gpu *gpu, const char *doing, GpuVerb verb, int error) {
+/* The first failure has said it all; the driver is not asked again, since it may hang. */
+static ls_status lost(const Gpu *gpu) {
+    return error_set(gpu->head.error, LS_ERROR_DEVICE,
+                     "%s is lost to this process since a call failed (%s): start a new process",
+                     gpu->head.name, gpu->lost);
+}
+
+static ls_status check(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
     return error ? failed(gpu, doing, verb, error) : LS_OK;
 }
 
@@ -37,15 +51,16 @@ static ls_status check(const Gpu *gpu, const char *doing, GpuVerb verb, int erro
 #define TRY(gpu, doing, verb, ...) \
     check((gpu), (doing), VERB_##verb, (gpu)->library.calls.verb(__VA_ARGS__))
 
-static ls_status enter(const Gpu *gpu, GpuCurrent *before) {
+static ls_status enter(Gpu *gpu, GpuCurrent *before) {
     GpuVerb verb;
-    int error = gpu->library.vendor->enter(&gpu->library.calls, gpu->own, before, &verb);
+    if (gpu->lost[0]) return lost(gpu);
+    int error = gpu->library.vendor->enter(&gpu->library.calls, gpu->hold.own, before, &verb);
     return error ? failed(gpu, "making the device current", verb, error) : LS_OK;
 }
 
-static ls_status leave(const Gpu *gpu, GpuCurrent before, ls_status status) {
+static ls_status leave(Gpu *gpu, GpuCurrent before, ls_status status) {
     GpuVerb verb;
-    int error = gpu->library.vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
+    int error = gpu->library.vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);
     if (status != LS_OK || !error) return status;
     return failed(gpu, "putting back the thread's device", verb, error);
 }
@@ -56,20 +71,21 @@ static ls_status leave(const Gpu *gpu, GpuCurrent before, ls_status status) {
     ls_status entered = enter((gpu), &before); \
     return entered == LS_OK ? leave((gpu), before, (call)) : entered
 
-/* Gives a handle up with the device current, or else without; errors are of no use to anyone. */
+/* Gives a handle up with the device current, or else without; errors are of no use to anyone. With
+ * a lost device everything on it is gone already. */
 static void take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
     const Vendor *vendor = gpu->library.vendor;
     GpuCurrent before;
     GpuVerb verb;
-    bool entered = vendor->enter(&gpu->library.calls, gpu->own, &before, &verb) == 0;
+    if (gpu->lost[0]) return;
+    bool entered = vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) == 0;
     release(handle);
-    if (entered) vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
+    if (entered) vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);
 }
 
 /* MAKE(gpu, handle, release, TRY(...)): WITH for a call that makes *handle, which is NULL before.
  * What was made is given up again when the thread's device could not be put back. */
-static ls_status made(const Gpu *gpu, ls_status status, int (*release)(void *handle),
-                      void **handle) {
+static ls_status made(Gpu *gpu, ls_status status, int (*release)(void *handle), void **handle) {
     if (status == LS_OK || !*handle) return status;
     take_down(gpu, release, *handle);
     *handle = NULL;
@@ -125,11 +141,24 @@ static ls_status find_device(Gpu *gpu, int index, Error *error) {
                          name, index, reason);
     gpu->device = identity.device;
     gpu->multiprocessors = identity.multiprocessors;
-    gpu->cooperative = identity.cooperative;
+    memcpy(gpu->head.lacks, identity.lacks, sizeof gpu->head.lacks);
     snprintf(gpu->head.name, sizeof gpu->head.name, "%s:%d", name, index);
     memcpy(gpu->head.description, identity.description, sizeof gpu->head.description);
     memcpy(gpu->head.target, identity.target, sizeof gpu->head.target);
     return LS_OK;
+}
+
+static ls_status attach(Gpu *gpu, int index, void *stream) {
+    GpuVerb verb;
+    const char *name = gpu->head.driver->name;
+    int error =
+        gpu->library.vendor->attach(&gpu->library.calls, gpu->device, stream, &gpu->hold, &verb);
+    if (error) return failed(gpu, "opening the device", verb, error);
+    if (gpu->hold.elsewhere < 0) return LS_OK;
+    return error_set(
+        gpu->head.error, LS_ERROR_ARGUMENT,
+        "ls_context_create: the stream belongs to %s:%d, not to %s:%d; name its device", name,
+        gpu->hold.elsewhere, name, index);
 }
 
 static ls_status create_stream(Gpu *gpu) {
@@ -146,13 +175,8 @@ static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *
     gpu->head.error = error;
     ls_status status = find_device(gpu, index, error);
     if (status != LS_OK) goto close_library;
-    const Vendor *vendor = gpu->library.vendor;
-    GpuVerb verb;
-    int code = vendor->attach(&gpu->library.calls, gpu->device, &gpu->own, &verb);
-    if (code) {
-        status = failed(gpu, "opening the device", verb, code);
-        goto close_library;
-    }
+    status = attach(gpu, index, stream);
+    if (status != LS_OK) goto close_library;
     gpu->stream = stream;
     gpu->owns_stream = stream == NULL;
     if (gpu->owns_stream) status = create_stream(gpu);
@@ -160,7 +184,7 @@ static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *
         *device = &gpu->head;
         return LS_OK;
     }
-    vendor->detach(&gpu->library.calls, gpu->device);
+    if (!gpu->lost[0]) gpu->library.vendor->detach(&gpu->library.calls, gpu->device, &gpu->hold);
 close_library:
     gpu_library_close(&gpu->library);
     free(gpu);
@@ -171,9 +195,25 @@ static void gpu_close(Device *device) {
     Gpu *gpu = (Gpu *)device;
     const GpuCalls *calls = &gpu->library.calls;
     if (gpu->owns_stream) take_down(gpu, calls->stream_destroy, gpu->stream);
-    gpu->library.vendor->detach(calls, gpu->device);
+    if (!gpu->lost[0]) gpu->library.vendor->detach(calls, gpu->device, &gpu->hold);
     gpu_library_close(&gpu->library);
     free(gpu);
+}
+
+/* Our own stream is captured by nobody else. */
+static ls_status gpu_captured(Device *device, bool *captured) {
+    Gpu *gpu = (Gpu *)device;
+    int state = GPU_NOT_CAPTURING;
+    *captured = false;
+    if (gpu->owns_stream) return LS_OK;
+    GpuCurrent before;
+    ls_status status = enter(gpu, &before);
+    if (status != LS_OK) return status;
+    status = leave(
+        gpu, before,
+        TRY(gpu, "asking whether the stream is captured", stream_capturing, gpu->stream, &state));
+    *captured = state != GPU_NOT_CAPTURING;
+    return status;
 }
 
 static int gpu_suits(const Device *device, const char *target) {
@@ -204,9 +244,10 @@ static bool gpu_available(Device *device, uint64_t *free_bytes, uint64_t *total_
     GpuCurrent before;
     GpuVerb verb;
     size_t left = 0, total = 0;
-    if (vendor->enter(&gpu->library.calls, gpu->own, &before, &verb) != 0) return false;
+    if (gpu->lost[0] || vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) != 0)
+        return false;
     int error = gpu->library.calls.memory_info(&left, &total);
-    vendor->leave(&gpu->library.calls, gpu->own, before, &verb);
+    vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);
     *free_bytes = left;
     *total_bytes = total;
     return error == 0;
@@ -314,18 +355,14 @@ static ls_status gpu_geometry(Device *device, const ls_image_kernel *kernel, uin
     return LS_OK;
 }
 
-static bool gpu_cooperates(const Device *device) {
-    return ((const Gpu *)device)->cooperative;
-}
-
-static ls_status launch_failed(const Gpu *gpu, const Launch *launch, GpuVerb verb, int error) {
+static ls_status launch_failed(Gpu *gpu, const Launch *launch, GpuVerb verb, int error) {
     char doing[256];
     snprintf(doing, sizeof doing, "launching kernel `%.100s` of step `%.100s`", launch->name,
              launch->step);
     return failed(gpu, doing, verb, error);
 }
 
-static ls_status launch_one(const Gpu *gpu, const Launch *launch) {
+static ls_status launch_one(Gpu *gpu, const Launch *launch) {
     const GpuCalls *calls = &gpu->library.calls;
     void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
     int error = launch->together
@@ -439,6 +476,7 @@ static void gpu_graph_destroy(Device *device, void *graph) {
     take_down(gpu, gpu->library.calls.graph_release, graph);
 }
 
+/* clang-format off: one row each */
 #define GPU_DRIVER(name_, kind_, vendor_)                                                         \
     {                                                                                             \
         .name = name_, .kind = kind_, .vendor = vendor_, .list = gpu_list, .open = gpu_open,      \
@@ -446,12 +484,13 @@ static void gpu_graph_destroy(Device *device, void *graph) {
         .allocate = gpu_allocate, .release = gpu_release, .available = gpu_available,             \
         .copy_in = gpu_copy_in, .copy_out = gpu_copy_out, .clear = gpu_clear, .store = gpu_store, \
         .load = gpu_load, .unload = gpu_unload, .geometry = gpu_geometry,                         \
-        .cooperates = gpu_cooperates, .launch = gpu_launch, .host_call = gpu_host_call,           \
+        .captured = gpu_captured, .launch = gpu_launch, .host_call = gpu_host_call,               \
         .stream = gpu_stream, .event_create = gpu_event_create, .event_record = gpu_event_record, \
         .event_elapsed = gpu_event_elapsed, .event_destroy = gpu_event_destroy,                   \
         .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,                       \
         .graph_launch = gpu_graph_launch, .graph_destroy = gpu_graph_destroy,                     \
     }
+/* clang-format on */
 
 const Driver driver_cuda = GPU_DRIVER("cuda", LS_DEVICE_CUDA, &vendor_cuda);
 const Driver driver_hip = GPU_DRIVER("hip", LS_DEVICE_HIP, &vendor_hip);

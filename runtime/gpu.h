@@ -26,12 +26,21 @@ typedef union GpuCurrent {
     int device;    /* HIP */
 } GpuCurrent;
 
+/* How a device is held: what is current while we use it. */
+typedef struct GpuHold {
+    GpuCurrent own;
+    bool retained; /* CUDA: the primary context, which we give back */
+    int elsewhere; /* the device of a stream that is not this device's; -1: it is */
+} GpuHold;
+
 /* The same numbers for both vendors. */
 enum {
+    GPU_INVALID_VALUE = 1,
     GPU_OUT_OF_MEMORY = 2,
     GPU_NO_DEVICE = 100,
     GPU_INVALID_DEVICE = 101, /* what hipInit says without a device */
     GPU_CAPTURE_RELAXED = 2,  /* the trainer's libraries may allocate while we capture */
+    GPU_NOT_CAPTURING = 0,    /* of a stream */
 };
 
 /* Constants of one vendor. */
@@ -40,14 +49,24 @@ enum {
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_ATTRIBUTE_COOPERATIVE = 95,
+    CUDA_ATTRIBUTE_POOLS = 115,
+    CUDA_OLDEST_TARGET = 60, /* atomics and barriers that the templates use */
     HIP_ATTRIBUTE_MULTIPROCESSORS = 63,
     HIP_ATTRIBUTE_COOPERATIVE = 10,
+    HIP_ATTRIBUTE_POOLS = 88,
     /* hipDeviceProp_t: its size, and where gcnArchName lies in it, up to HIP 5 and from HIP 6 on
      * (whose library keeps the old layout under the old name). */
     HIP_PROPERTIES_BYTES = 4096,
     HIP_ARCHITECTURE_AT = 396,
     HIP_6_ARCHITECTURE_AT = 1160,
 };
+
+/* What a device and its driver need for a capability, besides the calls of needs[]. */
+typedef struct GpuNeed {
+    int attribute;     /* of the device; 0: none */
+    int version;       /* of the driver; 0: any */
+    const char *older; /* what it means when the driver is older */
+} GpuNeed;
 
 typedef struct Vendor {
     const char *title;          /* "CUDA" */
@@ -59,15 +78,19 @@ typedef struct Vendor {
     const char *no_device;      /* what to do when the driver finds no device */
     int oldest_version;         /* as driver_version gives it */
     const char *oldest;         /* "CUDA 11.4 (NVIDIA driver 470)" */
-    int multiprocessor_attribute, cooperative_attribute;
+    int multiprocessor_attribute;
+    GpuNeed needs[CAPABILITY_COUNT];
     const char *const *names; /* of the calls, by GpuVerb; NULL: not this vendor's */
     const char *(*error_name)(const GpuCalls *calls, int error);
     /* "sm_90": what code for the device is called. Gives the failed call's error, or 0. */
     int (*target)(const GpuCalls *calls, int device, char *text, size_t size, GpuVerb *verb);
     int (*suits)(const char *own, const char *target);
-    /* Takes hold of the device and says what current must be to use it; and lets go. */
-    int (*attach)(const GpuCalls *calls, int device, GpuCurrent *own, GpuVerb *verb);
-    void (*detach)(const GpuCalls *calls, int device);
+    /* What is wrong with a device of that target, or NULL. */
+    const char *(*too_old)(const char *target);
+    /* Takes hold of the device, for a stream of the trainer's or NULL, and says what current must
+     * be to use it; and lets go. */
+    int (*attach)(const GpuCalls *calls, int device, void *stream, GpuHold *hold, GpuVerb *verb);
+    void (*detach)(const GpuCalls *calls, int device, const GpuHold *hold);
     /* Makes `own` current and gives what was before, or the other way round. */
     int (*enter)(const GpuCalls *calls, GpuCurrent own, GpuCurrent *before, GpuVerb *verb);
     int (*leave)(const GpuCalls *calls, GpuCurrent own, GpuCurrent before, GpuVerb *verb);
@@ -79,7 +102,7 @@ typedef struct GpuLibrary {
     const Vendor *vendor;
     void *handle;
     GpuCalls calls;
-    int device_count;
+    int device_count, version;
 } GpuLibrary;
 /* False with one line in `reason` when the library or every device is missing. */
 bool gpu_library_open(const Vendor *vendor, GpuLibrary *library, char *reason, size_t size);
@@ -87,11 +110,13 @@ void gpu_library_close(GpuLibrary *library);
 /* Fills name, description and target for one device; false with the reason. */
 typedef struct GpuIdentity {
     int device, multiprocessors;
-    bool cooperative; /* can launch blocks that wait for each other */
+    char lacks[CAPABILITY_COUNT][LACK_BYTES]; /* as in Device */
     char description[160], target[64];
 } GpuIdentity;
 bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, char *reason,
                   size_t size);
+/* Whether after this error every later call of the process fails too. */
+bool gpu_error_is_final(int error);
 /* "cuMemAlloc_v2 failed with CUDA_ERROR_UNKNOWN (999)", and what helps where that is known. */
 void gpu_describe_error(const GpuLibrary *library, GpuVerb verb, int error, char *text,
                         size_t size);

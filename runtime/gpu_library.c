@@ -17,10 +17,22 @@ static const size_t call_offsets[VERB_COUNT] = {
 #include "gpu.def"
 };
 
-/* Calls without which a device still works: it launches no cooperative kernels (HIP has the first
- * from ROCm 6 on), and refuses host work. */
-static const bool optional[VERB_COUNT] = {
-    [VERB_launch_together] = true, [VERB_blocks_together] = true, [VERB_host_function] = true};
+/* Calls that a driver may lack, and what it then cannot do; all others it must have. */
+static const struct {
+    GpuVerb verb;
+    Capability capability; /* CAPABILITY_COUNT: nothing that matters */
+} needs[] = {
+    {VERB_launch_together, CAN_COOPERATE}, /* HIP: from ROCm 6 on */
+    {VERB_blocks_together, CAN_COOPERATE},
+    {VERB_host_function, CAPABILITY_COUNT}, /* host work is refused */
+    {VERB_stream_device, CAPABILITY_COUNT}, /* a trainer's stream is not looked at */
+};
+
+static bool is_optional(GpuVerb verb) {
+    for (size_t i = 0; i < COUNT(needs); i++)
+        if (needs[i].verb == verb) return true;
+    return false;
+}
 
 static const struct {
     int error;
@@ -34,16 +46,26 @@ static const struct {
     {218, "the driver does not understand this PTX: install a newer driver"},
     {222, "the runtime compiler is newer than the driver: install a newer driver, or set "
           "LOCKSTEP_NVRTC to an older one"},
-    {700, "a kernel left its memory: were arrays freed or moved after they were bound? Create the "
-          "context again"},
-    {716, "an array is misaligned: was it moved after it was bound? Create the context again"},
-    {719, "a kernel failed: create the context again"},
+    {700, "a kernel left its memory: were arrays freed or moved after they were bound?"},
+    {702, "a kernel took longer than this system allows"},
+    {716, "an array is misaligned: was it moved after it was bound?"},
+    {719, "a kernel failed"},
     {803, "the kernel module and the library have different versions: reboot"},
     {804, "the driver is too old for this library's compatibility mode"},
     {900, "this stream cannot be captured: give ls_context_create one of its own"},
     {901, "a call during the capture broke it; only launches are allowed there"},
     {906, "another stream used the legacy default stream during the capture"},
 };
+
+/* The driver goes down, the context with it, or the memory is damaged: from then on each call of
+ * the process gives the same error, or hangs. */
+bool gpu_error_is_final(int error) {
+    static const short finals[] = {4,   214, 220, 700, 702, 709, 710, 714,
+                                   715, 716, 717, 718, 719, 810, 811};
+    for (size_t i = 0; i < COUNT(finals); i++)
+        if (finals[i] == error) return true;
+    return false;
+}
 
 void gpu_describe_error(const GpuLibrary *library, GpuVerb verb, int error, char *text,
                         size_t size) {
@@ -87,7 +109,7 @@ static bool find_calls(GpuLibrary *library, char *reason, size_t size) {
     for (size_t i = 0; i < VERB_COUNT; i++) {
         if (!vendor->names[i]) continue;
         void *address = dlsym(library->handle, vendor->names[i]);
-        if (!address && optional[i]) continue;
+        if (!address && is_optional((GpuVerb)i)) continue;
         if (!address) {
             snprintf(reason, size, "the %s driver is too old, it lacks %s; Lockstep needs %s",
                      vendor->title, vendor->names[i], vendor->oldest);
@@ -107,14 +129,14 @@ static bool no_device(const GpuLibrary *library, char *reason, size_t size) {
 static bool initialise(GpuLibrary *library, char *reason, size_t size) {
     const Vendor *vendor = library->vendor;
     GpuVerb verb = VERB_initialise;
-    int version = 0, error = library->calls.initialise(0);
+    int error = library->calls.initialise(0);
     if (!error) {
         verb = VERB_driver_version;
-        error = library->calls.driver_version(&version);
+        error = library->calls.driver_version(&library->version);
     }
-    if (!error && version < vendor->oldest_version) {
+    if (!error && library->version < vendor->oldest_version) {
         snprintf(reason, size, "the %s driver is too old: it gives version %d, Lockstep needs %s",
-                 vendor->title, version, vendor->oldest);
+                 vendor->title, library->version, vendor->oldest);
         return false;
     }
     if (!error) {
@@ -141,6 +163,36 @@ void gpu_library_close(GpuLibrary *library) {
     library->handle = NULL;
 }
 
+/* What the device cannot do, each with the reason. Gives the failed call's error, or 0. */
+static int find_lacks(const GpuLibrary *library, GpuIdentity *identity) {
+    const Vendor *vendor = library->vendor;
+    for (size_t i = 0; i < COUNT(needs); i++) {
+        void *address;
+        memcpy(&address, (const char *)&library->calls + call_offsets[needs[i].verb],
+               sizeof address);
+        if (address || needs[i].capability == CAPABILITY_COUNT) continue;
+        const char *name = vendor->names[needs[i].verb];
+        snprintf(identity->lacks[needs[i].capability], LACK_BYTES, "the %s driver %s%.60s",
+                 vendor->title, name ? "lacks " : "has no such thing", name ? name : "");
+    }
+    for (size_t i = 0; i < CAPABILITY_COUNT; i++) {
+        const GpuNeed *need = &vendor->needs[i];
+        char *reason = identity->lacks[i];
+        if (*reason) continue;
+        if (library->version < need->version) {
+            snprintf(reason, LACK_BYTES, "%.100s", need->older);
+            continue;
+        }
+        int can = 1;
+        int error = need->attribute
+                        ? library->calls.device_attribute(&can, need->attribute, identity->device)
+                        : 0;
+        if (error && error != GPU_INVALID_VALUE) return error; /* this one: it is unknown there */
+        if (error || !can) snprintf(reason, LACK_BYTES, "the device cannot");
+    }
+    return 0;
+}
+
 bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, char *reason,
                   size_t size) {
     const GpuCalls *calls = &library->calls;
@@ -161,13 +213,14 @@ bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, c
             calls->device_attribute(&identity->multiprocessors,
                                     library->vendor->multiprocessor_attribute, identity->device);
     }
-    int cooperative = 0;
-    if (!error && calls->launch_together && calls->blocks_together)
-        error = calls->device_attribute(&cooperative, library->vendor->cooperative_attribute,
-                                        identity->device);
-    identity->cooperative = cooperative != 0;
+    if (!error) error = find_lacks(library, identity);
     if (error) {
         gpu_describe_error(library, verb, error, reason, size);
+        return false;
+    }
+    const char *wrong = library->vendor->too_old(identity->target);
+    if (wrong) {
+        snprintf(reason, size, "%.60s is too old, %.20s: %s", name, identity->target, wrong);
         return false;
     }
     snprintf(identity->description, sizeof identity->description,

@@ -66,14 +66,72 @@ static int cuda_suits(const char *own, const char *target) {
     return 1 + code;
 }
 
-static int cuda_attach(const GpuCalls *calls, int device, GpuCurrent *own, GpuVerb *verb) {
-    *verb = VERB_context_retain;
-    own->context = NULL;
-    return calls->context_retain(&own->context, device);
+static const char *cuda_too_old(const char *target) {
+    bool unused;
+    return capability(target + 3, &unused) < CUDA_OLDEST_TARGET
+               ? "Lockstep needs compute capability 6.0 or newer"
+               : NULL;
 }
 
-static void cuda_detach(const GpuCalls *calls, int device) {
-    calls->context_release(device);
+/* The context that the trainer works in: its stream's, else the thread's. */
+static int trainers_context(const GpuCalls *calls, void *stream, void **context, GpuVerb *verb) {
+    *context = NULL;
+    *verb = stream ? VERB_stream_context : VERB_context_current;
+    return stream ? calls->stream_context(stream, context) : calls->context_current(context);
+}
+
+/* Its device: a call that is about the current context only. */
+static int context_device(const GpuCalls *calls, void *context, int *device, GpuVerb *verb) {
+    void *before = NULL;
+    *verb = VERB_context_current;
+    int error = calls->context_current(&before);
+    if (error) return error;
+    *verb = VERB_context_use;
+    if (before != context) error = calls->context_use(context);
+    if (error) return error;
+    *verb = VERB_context_device;
+    error = calls->context_device(device);
+    int back = before != context ? calls->context_use(before) : 0;
+    if (!error && back) *verb = VERB_context_use;
+    return error ? error : back;
+}
+
+/* Arrays and streams are the context's that made them, and a second context of the process would
+ * share nothing with it. So: the context that the trainer has on this device, and else the primary
+ * one, which the runtime API uses too. That one is retained, so that it stays when the trainer
+ * lets go; it is only made when there is no other. */
+static int cuda_attach(const GpuCalls *calls, int device, void *stream, GpuHold *hold,
+                       GpuVerb *verb) {
+    void *theirs, *primary = NULL;
+    unsigned flags;
+    int where = -1, active = 0;
+    *hold = (GpuHold){.elsewhere = -1};
+    int error = trainers_context(calls, stream, &theirs, verb);
+    if (!error && theirs) error = context_device(calls, theirs, &where, verb);
+    if (error) return error;
+    if (theirs && where != device) {
+        if (stream) hold->elsewhere = where;
+        if (stream) return 0;
+        theirs = NULL;
+    }
+    if (theirs) {
+        *verb = VERB_context_state;
+        error = calls->context_state(device, &flags, &active);
+        if (error) return error;
+    }
+    if (!theirs || active) {
+        *verb = VERB_context_retain;
+        error = calls->context_retain(&primary, device);
+        if (error) return error;
+    }
+    hold->retained = primary && (!theirs || theirs == primary);
+    if (primary && !hold->retained) calls->context_release(device);
+    hold->own.context = theirs ? theirs : primary;
+    return 0;
+}
+
+static void cuda_detach(const GpuCalls *calls, int device, const GpuHold *hold) {
+    if (hold->retained) calls->context_release(device);
 }
 
 static int cuda_enter(const GpuCalls *calls, GpuCurrent own, GpuCurrent *before, GpuVerb *verb) {
@@ -99,11 +157,16 @@ const Vendor vendor_cuda = {
     .oldest_version = 11040,
     .oldest = "CUDA 11.4: install NVIDIA driver 470 or newer",
     .multiprocessor_attribute = CUDA_ATTRIBUTE_MULTIPROCESSORS,
-    .cooperative_attribute = CUDA_ATTRIBUTE_COOPERATIVE,
+    .needs =
+        {
+            [CAN_COOPERATE] = {.attribute = CUDA_ATTRIBUTE_COOPERATIVE},
+            [CAN_POOL] = {.attribute = CUDA_ATTRIBUTE_POOLS},
+        },
     .names = cuda_names,
     .error_name = cuda_error_name,
     .target = cuda_target,
     .suits = cuda_suits,
+    .too_old = cuda_too_old,
     .attach = cuda_attach,
     .detach = cuda_detach,
     .enter = cuda_enter,
@@ -137,15 +200,25 @@ static int hip_suits(const char *own, const char *target) {
     return strcmp(own, target) == 0;
 }
 
-static int hip_attach(const GpuCalls *calls, int device, GpuCurrent *own, GpuVerb *verb) {
-    (void)calls;
-    *verb = VERB_device_use;
-    own->device = device;
-    return 0;
+/* What code is made for is known by name alone; the toolchain says what it no longer makes. */
+static const char *hip_too_old(const char *target) {
+    (void)target;
+    return NULL;
 }
 
-static void hip_detach(const GpuCalls *calls, int device) {
-    (void)calls, (void)device;
+/* HIP knows primary contexts only. */
+static int hip_attach(const GpuCalls *calls, int device, void *stream, GpuHold *hold,
+                      GpuVerb *verb) {
+    int where = device;
+    *hold = (GpuHold){.own.device = device, .elsewhere = -1};
+    *verb = VERB_stream_device;
+    int error = stream && calls->stream_device ? calls->stream_device(stream, &where) : 0;
+    if (!error && where != device) hold->elsewhere = where;
+    return error;
+}
+
+static void hip_detach(const GpuCalls *calls, int device, const GpuHold *hold) {
+    (void)calls, (void)device, (void)hold;
 }
 
 static int hip_enter(const GpuCalls *calls, GpuCurrent own, GpuCurrent *before, GpuVerb *verb) {
@@ -173,11 +246,18 @@ const Vendor vendor_hip = {
     .oldest_version = 50000000,
     .oldest = "ROCm 5: install a newer ROCm runtime",
     .multiprocessor_attribute = HIP_ATTRIBUTE_MULTIPROCESSORS,
-    .cooperative_attribute = HIP_ATTRIBUTE_COOPERATIVE,
+    .needs =
+        {
+            [CAN_COOPERATE] = {.attribute = HIP_ATTRIBUTE_COOPERATIVE},
+            [CAN_POOL] = {.attribute = HIP_ATTRIBUTE_POOLS},
+            [CAN_CAPTURE] = {.version = 50300000,
+                             .older = "those of ROCm before 5.3 are not to be relied on"},
+        },
     .names = hip_names,
     .error_name = hip_error_name,
     .target = hip_target,
     .suits = hip_suits,
+    .too_old = hip_too_old,
     .attach = hip_attach,
     .detach = hip_detach,
     .enter = hip_enter,

@@ -10,11 +10,13 @@ ls_status ls_graph_begin(ls_context *context) {
         return error_set(
             &context->error, LS_ERROR_STATE,
             "ls_graph_begin: a graph is being captured already; call ls_graph_end first");
+    ls_status status = context_not_capturing(context, "ls_graph_begin");
+    if (status != LS_OK) return status;
     ls_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return error_memory(&context->error, "ls_graph_begin");
     graph->context = context;
     graph->errors_before = context->error.count;
-    ls_status status = context->driver->capture_begin(context->device);
+    status = context->driver->capture_begin(context->device);
     if (status != LS_OK) {
         free(graph);
         return status;

@@ -64,13 +64,24 @@ typedef struct Launch {
 /* The driver table. A function that can fail says why in device->error. Copies, clears and launches
  * are queued in order; `synchronize` waits for them. What takes something down cannot fail. */
 typedef struct Driver Driver;
+/* What a device or its driver may lack. Where it does, the next best is taken and gives the same
+ * bits. */
+typedef enum Capability {
+    CAN_COOPERATE, /* launches whose blocks wait for each other */
+    CAN_POOL,      /* memory allocated in the stream's order */
+    CAN_CAPTURE,   /* graphs */
+    CAPABILITY_COUNT
+} Capability;
+enum { LACK_BYTES = 112 };
 typedef struct Device { /* the head of every driver's own structure */
     const Driver *driver;
     Error *error;
-    char name[16];         /* "cuda:0" */
-    char description[160]; /* "NVIDIA H200, sm_90, 132 multiprocessors" */
-    char target[64];       /* "sm_90" */
-    uint32_t threads;      /* CPU workers; 0 on a GPU */
+    char name[16];                            /* "cuda:0" */
+    char description[160];                    /* "NVIDIA H200, sm_90, 132 multiprocessors" */
+    char target[64];                          /* "sm_90" */
+    uint32_t threads;                         /* CPU workers; 0 on a GPU */
+    char lacks[CAPABILITY_COUNT][LACK_BYTES]; /* why it cannot; "": it can */
+    bool told[CAPABILITY_COUNT];              /* device_lacks has said so */
 } Device;
 struct Driver {
     const char *name; /* "cuda" */
@@ -81,6 +92,8 @@ struct Driver {
     size_t (*list)(const Driver *driver, ls_device_info *devices, size_t capacity);
     ls_status (*open)(const Driver *driver, int index, void *stream, Error *error, Device **device);
     void (*close)(Device *device);
+    /* Whether the program around us captures the stream, which must be its own; NULL: never. */
+    ls_status (*captured)(Device *device, bool *captured);
     /* How well code for `target` suits the device: 0 not at all, more is better. */
     int (*suits)(const Device *device, const char *target);
     ls_status (*synchronize)(Device *device);
@@ -99,8 +112,6 @@ struct Driver {
     /* Gives the launch, of a kernel that is loaded, its workers or its blocks and their threads. */
     ls_status (*geometry)(Device *device, const ls_image_kernel *kernel, uint64_t tiles,
                           Launch *launch);
-    /* Whether blocks of a launch can wait for each other. */
-    bool (*cooperates)(const Device *device);
     ls_status (*launch)(Device *device, const Launch *launches, size_t count); /* in order */
     /* In order with the launches, recorded like them; `work` has items and stays the caller's. */
     ls_status (*host_call)(Device *device, const ls_host_work *work);
@@ -124,6 +135,9 @@ extern const Driver *const drivers[];
 extern const size_t driver_count;
 /* Opens what `text` names ("auto", "cpu", "cuda:1", or NULL). */
 ls_status device_open(const char *text, void *stream, Error *error, Device **device);
+/* Whether the device lacks a capability; the first time a line of log says why and what is done
+ * instead: "memory is allocated call by call". */
+bool device_lacks(Device *device, Capability capability, const char *instead);
 
 /* pool.c: the CPU driver's threads. */
 typedef struct Pool Pool;
@@ -155,7 +169,10 @@ struct ls_context {
     Memory memory;
     Error error;
 };
-/* LS_OK, or the refusal of a call that may not come between ls_graph_begin and ls_graph_end. */
+/* Whether the program around us captures the context's stream into a graph of its own. */
+ls_status context_captured(ls_context *context, bool *captured);
+/* LS_OK, or the refusal of a call that may not come while a graph is captured, ours or the
+ * program's. */
 ls_status context_not_capturing(ls_context *context, const char *call);
 
 /* program.c */
@@ -238,6 +255,7 @@ struct ls_step {
     ls_context *context;
     const ls_image *image;
     uint32_t references; /* the caller's and one per graph */
+    bool pinned;         /* a graph of the program's own launches it too, who knows how long */
     bool ready;          /* launches are filled for the bindings as they are */
     bool sized;          /* sizes and lengths are those of the bindings */
     bool tabled;         /* tables are those of the lengths and of `tabled_variant` */

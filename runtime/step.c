@@ -353,7 +353,8 @@ ls_status ls_step_launch(ls_step *step) {
     ls_status status = LS_OK;
     if (!step->ready) status = step_prepare(step, "ls_step_launch");
     if (status == LS_OK && context->capture) status = graph_add_step(context->capture, step);
-    if (context->capture) step->entries.captured = step->pointers.captured = true;
+    if (status == LS_OK && !step->pinned) status = context_captured(context, &step->pinned);
+    if (context->capture || step->pinned) step->entries.captured = step->pointers.captured = true;
     if (status != LS_OK) return status;
     return context->driver->launch(context->device, step->launches, step->launch_count);
 }

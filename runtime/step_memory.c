@@ -8,7 +8,7 @@
 enum { MEMORY_STEP = 256, TENSOR_STEP = 16 };
 
 ls_status step_retire(ls_step *step, void *pointer) {
-    if (step->references == 1) { /* no graph is left */
+    if (step->references == 1 && !step->pinned) { /* no graph is left */
         for (size_t i = 0; i < step->retired_count; i++)
             memory_free(step->context, step->retired[i]);
         step->retired_count = 0;

@@ -79,7 +79,7 @@ static ls_status choose_variant(ls_step *step, const char *call) {
         const bool one_block = work <= variant->one_block_limit;
         if (work > variant->work_limit || !conditions_hold(step, variant)) continue;
         if (is_cooperative(variant) && !one_block &&
-            !step->context->driver->cooperates(step->context->device)) {
+            step->context->device->lacks[CAN_COOPERATE][0]) {
             alone = variant->name;
             continue;
         }
@@ -90,9 +90,10 @@ static ls_status choose_variant(ls_step *step, const char *call) {
                       image->step, strided);
         if (alone && i != step->chosen)
             log_write(LOG_INFO,
-                      "step `%s`: %s cannot launch kernels whose blocks wait for each other, so "
-                      "`%s` is not used",
-                      image->step, step->context->device->name, alone);
+                      "step `%s`: %s has no kernels whose blocks wait for each other (%s), so `%s` "
+                      "is not used",
+                      image->step, step->context->device->name,
+                      step->context->device->lacks[CAN_COOPERATE], alone);
         step->chosen = i;
         if (step->one_block != one_block) step->planned = false;
         step->one_block = one_block;
@@ -269,12 +270,14 @@ static void log_launches(const ls_step *step) {
 
 ls_status step_prepare(ls_step *step, const char *call) {
     if (step->ready) return LS_OK;
-    if (step->context->capture)
-        return error_set(&step->context->error, LS_ERROR_STATE,
-                         "%s: step `%s` is not prepared and a graph is being captured; call "
-                         "ls_step_prepare before ls_graph_begin",
-                         call, step->image->step);
-    ls_status status = check_missing(step, call);
+    bool captured;
+    ls_status status = context_captured(step->context, &captured);
+    if (status == LS_OK && (captured || step->context->capture))
+        status = error_set(&step->context->error, LS_ERROR_STATE,
+                           "%s: step `%s` is not prepared and a graph is being captured; call "
+                           "ls_step_prepare before the capture begins",
+                           call, step->image->step);
+    if (status == LS_OK) status = check_missing(step, call);
     if (status == LS_OK && !step->sized) {
         step->tabled = step->planned = false;
         status = step_find_sizes(step, call);

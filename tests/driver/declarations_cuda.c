@@ -20,7 +20,9 @@ _Static_assert(CUDA_ATTRIBUTE_MULTIPROCESSORS == CU_DEVICE_ATTRIBUTE_MULTIPROCES
                "attribute");
 _Static_assert(CUDA_ATTRIBUTE_MAJOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, "attribute");
 _Static_assert(CUDA_ATTRIBUTE_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "attribute");
-
+_Static_assert(CUDA_ATTRIBUTE_POOLS == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, "attribute");
+_Static_assert(GPU_INVALID_VALUE == CUDA_ERROR_INVALID_VALUE, "invalid value");
+_Static_assert(GPU_NOT_CAPTURING == CU_STREAM_CAPTURE_STATUS_NONE, "capture status");
 _Static_assert(CUDA_ATTRIBUTE_COOPERATIVE == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, "attribute");
 
 /* Newer headers rename this one; libcuda keeps the older form, which every driver has. */

@@ -20,6 +20,9 @@ _Static_assert(GPU_INVALID_DEVICE == hipErrorInvalidDevice, "invalid device");
 _Static_assert(GPU_CAPTURE_RELAXED == hipStreamCaptureModeRelaxed, "relaxed capture");
 _Static_assert(HIP_ATTRIBUTE_MULTIPROCESSORS == hipDeviceAttributeMultiprocessorCount, "attribute");
 _Static_assert(HIP_ATTRIBUTE_COOPERATIVE == hipDeviceAttributeCooperativeLaunch, "attribute");
+_Static_assert(HIP_ATTRIBUTE_POOLS == hipDeviceAttributeMemoryPoolsSupported, "attribute");
+_Static_assert(GPU_INVALID_VALUE == hipErrorInvalidValue, "invalid value");
+_Static_assert(GPU_NOT_CAPTURING == hipStreamCaptureStatusNone, "capture status");
 _Static_assert(HIP_PROPERTIES_BYTES >= sizeof(hipDeviceProp_t), "room for the properties");
 #if HIP_VERSION_MAJOR >= 6
 _Static_assert(HIP_6_ARCHITECTURE_AT == offsetof(hipDeviceProp_t, gcnArchName), "architecture");
@@ -34,6 +37,11 @@ hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned int grid_x
                                             unsigned int block_x, unsigned int block_y,
                                             unsigned int block_z, unsigned int shared_bytes,
                                             hipStream_t stream, void **parameters);
+#endif
+
+/* As HIP 5.6 and later declare it. */
+#if HIP_VERSION < 50600000
+hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t *device);
 #endif
 
 #define BOTH(result, verb, cuda, hip, parameters, arguments) \

@@ -50,7 +50,7 @@ static const ls_image_variant variants[] = {
      .code_size = sizeof code},
 };
 static const ls_image image = IMAGE("drive", TARGET, axis, 1, parameters, variants, 2);
-static const ls_image *const images[] = {&image};
+const ls_image *const drive_images[1] = {&image};
 
 /* The lists of the fixtures, in code for this device. */
 static ls_image list_image;
@@ -72,7 +72,7 @@ static unsigned grids[2], blocks[2];
 static _Alignas(64) float memory_of_p[20500];
 
 /* The stand-in's device memory is the host's, so a hook can be the kernel. */
-static void hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
+void drive_hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
     if (strncmp(kernel, "lists", 5) == 0) {
         CpuFunction run = image_lists.variants[0].functions[strcmp(kernel, "lists") != 0];
         run(words, 0, words[11], 0, 1);
@@ -87,31 +87,8 @@ static void hook(const char *kernel, const uint64_t *words, unsigned grid, unsig
     assert_int_equal((uintptr_t)words[4] % 256, 0);
 }
 
-/* Reads the stand-in's own symbols of the vendor: what is current on this thread. */
-static GpuCurrent current(void) {
-    GpuCurrent now = {NULL};
-    long calls = control->calls, fail_at = control->fail_at;
-    void *library = dlopen(STAND_IN_PATH, RTLD_NOW);
-    control->fail_at = 0;
-    if (strcmp(DEVICE, "cuda") == 0) {
-        int (*get)(void **);
-        void *address = dlsym(library, "cuCtxGetCurrent");
-        memcpy(&get, &address, sizeof address);
-        get(&now.context);
-    } else {
-        int (*get)(int *);
-        void *address = dlsym(library, "hipGetDevice");
-        memcpy(&get, &address, sizeof address);
-        get(&now.device);
-    }
-    control->calls = calls;
-    control->fail_at = fail_at;
-    dlclose(library);
-    return now;
-}
-
 static void reset(void) {
-    stand_in_reset(hook);
+    stand_in_reset(drive_hook);
 }
 
 typedef struct Session {
@@ -143,7 +120,7 @@ static ls_status use_everything(void *session) {
     DO(ls_fill_zero(s->context, s->p, 64));
     DO(ls_copy_in(s->context, s->p, bytes, sizeof bytes));
     DO(ls_copy_out(s->context, bytes, s->p, sizeof bytes));
-    DO(ls_program_from_images(s->context, images, 1, NULL, NULL, NULL, &s->program));
+    DO(ls_program_from_images(s->context, drive_images, 1, NULL, NULL, NULL, &s->program));
     DO(ls_step_create(s->program, "drive", &s->step));
     ls_tensor tensor = tensor_of(s->p, LS_F32, 1, &length);
     DO(ls_step_bind(s->step, "p", &tensor));
@@ -192,9 +169,9 @@ static void whole_path(void **state) {
     (void)state;
     reset();
     Session s = {0};
-    GpuCurrent before = current();
+    GpuCurrent before = thread_current();
     EXPECT_OK(s.context, use_everything(&s));
-    GpuCurrent after = current();
+    GpuCurrent after = thread_current();
     assert_memory_equal(&before, &after, sizeof before); /* the thread's device is as it was */
     assert_string_equal(ls_context_device(s.context), DEVICE ":1");
     assert_string_equal(ls_context_target(s.context), TARGET);
@@ -223,7 +200,7 @@ static void expect_grid(int64_t length, const char *variant, unsigned grid, long
     control->launches_together = 0;
     EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &s.context));
     EXPECT_OK(s.context,
-              ls_program_from_images(s.context, images, 1, NULL, NULL, NULL, &s.program));
+              ls_program_from_images(s.context, drive_images, 1, NULL, NULL, NULL, &s.program));
     EXPECT_OK(s.context, ls_step_create(s.program, "drive", &s.step));
     EXPECT_OK(s.context, ls_step_bind(s.step, "p", &tensor));
     EXPECT_OK(s.context, ls_step_set_number(s.step, "flag", 1));
@@ -326,12 +303,13 @@ static void lists(void **state) {
     assert_nothing_left();
 }
 
-const Scenario scenario_everything = {"everything",    hook, use_everything, close_session,
-                                      sizeof(Session), NULL};
-const Scenario scenario_lists = {"lists", hook, use_lists, close_session, sizeof(Session), NULL};
+const Scenario scenario_everything = {"everything",  drive_hook,      use_everything,
+                                      close_session, sizeof(Session), NULL};
+const Scenario scenario_lists = {"lists",       drive_hook,      use_lists,
+                                 close_session, sizeof(Session), NULL};
 
-static const Scenario *const scenarios[] = {&scenario_everything, &scenario_lists,
-                                            &scenario_memory};
+static const Scenario *const scenarios[] = {&scenario_everything, &scenario_lists, &scenario_memory,
+                                            &scenario_trainer};
 
 static void every_call_fails_once(void **state) {
     (void)state;
@@ -531,6 +509,9 @@ int main(void) {
         cmocka_unit_test(every_call_fails_once),
         cmocka_unit_test(foreign_stream),
         cmocka_unit_test(capture_that_is_spoilt),
+        cmocka_unit_test(trainer_captures),
+        cmocka_unit_test(trainers_contexts),
+        cmocka_unit_test(device_lost),
         cmocka_unit_test(listing),
         cmocka_unit_test(reasons),
         cmocka_unit_test(automatic),

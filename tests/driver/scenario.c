@@ -19,12 +19,35 @@ int open_control(void **state) {
     return 0;
 }
 
+static const Vendor *tested_vendor(void) {
+    return strcmp(DEVICE, "cuda") == 0 ? &vendor_cuda : &vendor_hip;
+}
+
+void *vendors_address(GpuVerb verb) {
+    void *library = dlopen(STAND_IN_PATH, RTLD_NOW);
+    void *address = dlsym(library, tested_vendor()->names[verb]);
+    assert_non_null(address);
+    dlclose(library); /* open_control keeps it */
+    return address;
+}
+
+GpuCurrent thread_current(void) {
+    GpuCurrent now = {NULL};
+    if (strcmp(DEVICE, "cuda") == 0)
+        VENDORS(context_current, &now.context);
+    else
+        VENDORS(device_current, &now.device);
+    return now;
+}
+
 void stand_in_reset(StandInHook *hook) {
     *control = (StandIn){.version = 1 << 30,
                          .devices = 2,
                          .memory = SIZE_MAX,
                          .cooperative = 1,
                          .together = 3,
+                         .capability = 90,
+                         .pools = 1,
                          .hook = hook};
     setenv(VARIABLE, STAND_IN_PATH, 1);
 }
@@ -82,7 +105,7 @@ void fail_every_call(const Scenario *scenario, int error) {
 }
 
 void assert_every_call_failed(void) {
-    const Vendor *vendor = strcmp(DEVICE, "cuda") == 0 ? &vendor_cuda : &vendor_hip;
+    const Vendor *vendor = tested_vendor();
     for (size_t i = 0; i < VERB_COUNT; i++) {
         if (!vendor->names[i] || i == VERB_fill_16) continue; /* no rank-0 value has two bytes */
         if (!called_once[i]) fail_msg("no scenario calls %s", vendor->names[i]);

@@ -11,6 +11,13 @@
 
 extern StandIn *control;
 
+/* driver_test.c: step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool), and what its two
+ * kernels do: the second adds 1 to count. */
+extern const ls_image *const drive_images[1];
+void drive_hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
+/* What is current on this thread. */
+GpuCurrent thread_current(void);
+
 /* In a function that gives an ls_status: goes on only when the call was made. */
 #define DO(call)                              \
     do {                                      \
@@ -37,10 +44,25 @@ void assert_nothing_left(void);         /* of any kind of object */
 /* `use` with call n failing with `error`, for every n: somebody is told, the right call is blamed,
  * and nothing is left behind. */
 void fail_every_call(const Scenario *scenario, int error);
+/* A vendor's call as the program around us makes it: not counted, and it never fails. */
+#define VENDORS(verb, ...)                                         \
+    do {                                                           \
+        void *address_ = vendors_address(VERB_##verb);             \
+        GpuCalls calls_;                                           \
+        long count_ = control->calls, fail_at_ = control->fail_at; \
+        memcpy(&calls_.verb, &address_, sizeof address_);          \
+        control->fail_at = 0;                                      \
+        assert_int_equal(calls_.verb(__VA_ARGS__), 0);             \
+        control->calls = count_;                                   \
+        control->fail_at = fail_at_;                               \
+    } while (0)
+void *vendors_address(GpuVerb verb);
 /* After all scenarios: every call of gpu.def that the vendor has was made, and failed once. */
 void assert_every_call_failed(void);
 
 extern const Scenario scenario_everything, scenario_lists; /* driver_test.c */
+extern const Scenario scenario_trainer;
+void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;
 
 #endif

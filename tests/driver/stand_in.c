@@ -8,17 +8,22 @@
 
 #define UNUSED __attribute__((unused))
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
-enum { DEVICES_MOST = 8, KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 64 };
+enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 64 };
 
 StandInFunction stand_in;
-static StandIn state = {
-    .version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .cooperative = 1, .together = 3};
+static StandIn state = {.version = 1 << 30,
+                        .devices = 2,
+                        .memory = SIZE_MAX,
+                        .cooperative = 1,
+                        .together = 3,
+                        .capability = 90,
+                        .pools = 1};
 StandIn *stand_in(void) {
     return &state;
 }
 
-/* What is current on the thread; a context is a pointer into `contexts`. */
-static char contexts[DEVICES_MOST];
+/* What is current on the thread. */
+static char contexts[2 * STAND_IN_DEVICES];
 static _Thread_local void *current_context;
 static _Thread_local int current_device;
 
@@ -35,6 +40,8 @@ typedef struct Object {
     char kind; /* 's'tream, 'm'odule, 'f'unction, 'e'vent, 'r'ecording, 'g'raph */
     char name[KERNEL_NAME];
     bool capturing, recorded;
+    void *context; /* what was current when it was made */
+    int device;
     struct Object *functions; /* of a module, and of a recording what it launches */
     struct Launched {
         char name[KERNEL_NAME];
@@ -52,6 +59,8 @@ static int create(void **handle, char kind, long *count) {
     Object *object = calloc(1, sizeof *object);
     if (!object) return OUT_OF_MEMORY;
     object->kind = kind;
+    object->context = current_context;
+    object->device = current_device;
     *handle = object;
     ++*count;
     return 0;
@@ -107,9 +116,13 @@ static UNUSED int do_device_attribute(int *value, int attribute, int device) {
         int attribute, value;
     } rows[] = {
 #ifdef STAND_IN_CUDA
-        {16, 10}, {75, 9}, {76, 0}, {95, state.cooperative}
+        {16, 10},
+        {75, state.capability / 10},
+        {76, state.capability % 10},
+        {95, state.cooperative},
+        {115, state.pools}
 #else
-        {63, 10}, {10, state.cooperative}
+        {63, 10}, {10, state.cooperative}, {88, state.pools}
 #endif
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -158,6 +171,20 @@ static UNUSED int do_context_use(void *context) {
     return 0;
 }
 
+static UNUSED int do_context_state(int device, unsigned *flags, int *active) {
+    (void)device;
+    *flags = 0;
+    *active = state.contexts > 0;
+    return 0;
+}
+
+static UNUSED int do_context_device(int *device) {
+    if (!current_context) return INVALID_CONTEXT;
+    const char *own = current_context;
+    *device = (int)((own - contexts) % STAND_IN_DEVICES);
+    return 0;
+}
+
 static UNUSED int do_device_current(int *device) {
     *device = current_device;
     return 0;
@@ -183,6 +210,24 @@ static bool usable(void *stream) {
 
 static UNUSED int do_stream_synchronize(void *stream) {
     return usable(stream) && !((Object *)stream)->capturing ? 0 : INVALID_HANDLE;
+}
+
+static UNUSED int do_stream_context(void *stream, void **context) {
+    if (!is(stream, 's')) return INVALID_HANDLE;
+    *context = ((Object *)stream)->context;
+    return 0;
+}
+
+static UNUSED int do_stream_device(void *stream, int *device) {
+    if (!is(stream, 's')) return INVALID_HANDLE;
+    *device = ((Object *)stream)->device;
+    return 0;
+}
+
+static UNUSED int do_stream_capturing(void *stream, int *status) {
+    if (!usable(stream)) return INVALID_HANDLE;
+    *status = ((Object *)stream)->capturing;
+    return 0;
 }
 
 static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
@@ -414,7 +459,9 @@ static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static int counted(GpuVerb verb, const char *name) {
     state.called[verb] = 1;
     if (verb == VERB_error_text || verb == VERB_error_name) return 0; /* part of reporting */
-    if (++state.calls != state.fail_at) return 0;
+    state.calls++;
+    if (state.fail_for_good) return state.fail_for_good;
+    if (state.calls != state.fail_at) return 0;
     state.failed = verb;
     state.failed_name = name;
     return state.fail_with;

@@ -26,11 +26,14 @@
 
 typedef struct StandIn {
     /* What the test sets. */
-    long fail_at;  /* the call, counted from 1, that fails; 0: none */
-    int fail_with; /* the error it gives */
+    long fail_at;      /* the call, counted from 1, that fails; 0: none */
+    int fail_with;     /* the error it gives */
+    int fail_for_good; /* the error that every call gives from now on; 0: none */
     int version, devices;
     size_t memory;             /* bytes that can be allocated in all */
     int cooperative, together; /* whether blocks can wait, and how many a multiprocessor holds */
+    int capability;            /* of a CUDA device: 90 */
+    int pools;                 /* whether the device has them */
     void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
     /* What it saw. */
     long calls;
@@ -49,6 +52,9 @@ typedef struct StandIn {
 /* The one exported function besides the driver's own. */
 typedef StandIn *StandInFunction(void);
 
+/* Contexts of CUDA are characters of an array: the primary ones of so many devices, then for each a
+ * context that only a test makes current. */
+enum { STAND_IN_DEVICES = 8 };
 enum { STAND_IN_ERROR = 999 }; /* named STAND_IN_FAILED */
 
 /* Calls that give something up do so even when they report an error, as drivers do, and nobody can

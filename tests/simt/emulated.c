@@ -219,6 +219,12 @@ static UNUSED int do_context_current(void **current) {
 static UNUSED int do_context_use(void *used) {
     return current_context = used, 0;
 }
+static UNUSED int do_context_state(int device, unsigned *flags, int *active) {
+    return (void)device, *flags = 0, *active = current_context != NULL, 0;
+}
+static UNUSED int do_context_device(int *device) {
+    return *device = 0, 0;
+}
 static UNUSED int do_device_current(int *device) {
     return *device = 0, 0;
 }
@@ -383,6 +389,16 @@ static UNUSED int do_stream_destroy(void *stream) {
 }
 static UNUSED int do_stream_synchronize(void *stream) {
     return (void)stream, 0;
+}
+
+static UNUSED int do_stream_context(void *stream, void **context) {
+    return (void)stream, *context = &the_context, 0;
+}
+static UNUSED int do_stream_device(void *stream, int *device) {
+    return (void)stream, *device = 0, 0;
+}
+static UNUSED int do_stream_capturing(void *stream, int *status) {
+    return *status = ((Queue *)stream)->capturing, 0;
 }
 
 /* ---- memory ---- */

@@ -1,0 +1,194 @@
+/* scenario_trainer.c: a context on a stream that the program around us made, in its own context,
+ * while it captures a graph of its own. */
+#include "scenario.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUDA_CALL(verb, ...) \
+    if (strcmp(DEVICE, "cuda") == 0) VENDORS(verb, __VA_ARGS__)
+
+typedef struct Trainer {
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    void *stream, *recording, *executable;
+    void *primary; /* CUDA: the trainer's hold of device 1 */
+    GpuCurrent before;
+    float *p;
+} Trainer;
+
+static void make_current(int device, void *context) {
+    if (strcmp(DEVICE, "cuda") == 0)
+        VENDORS(context_use, context);
+    else
+        VENDORS(device_use, device);
+}
+
+/* The trainer works on device 1, whose primary context it holds. */
+static void begin(Trainer *s) {
+    s->before = thread_current();
+    CUDA_CALL(context_retain, &s->primary, 1);
+    make_current(1, s->primary);
+    VENDORS(stream_create, &s->stream, 0);
+}
+
+static ls_status use_trainer(void *session) {
+    static const int64_t length = 100;
+    Trainer *s = session;
+    int64_t count = 0;
+    s->p = calloc((size_t)length, sizeof *s->p);
+    assert_non_null(s->p);
+    begin(s);
+    DO(ls_context_create(DEVICE ":1", s->stream, &s->context));
+    assert_ptr_equal(ls_context_stream(s->context), s->stream);
+    DO(ls_program_from_images(s->context, drive_images, 1, NULL, NULL, NULL, &s->program));
+    DO(ls_step_create(s->program, "drive", &s->step));
+    ls_tensor tensor = tensor_of(s->p, LS_F32, 1, &length);
+    DO(ls_step_bind(s->step, "p", &tensor));
+    DO(ls_step_set_number(s->step, "flag", 1));
+    DO(ls_step_prepare(s->step));
+    VENDORS(capture_begin, s->stream, GPU_CAPTURE_RELAXED);
+    ls_status launched = ls_step_launch(s->step);
+    VENDORS(capture_end, s->stream, &s->recording);
+    DO(launched);
+    DO(ls_step_get(s->step, "count", &count));
+    assert_int_equal(count, 5); /* recorded, not run */
+    VENDORS(graph_instantiate, &s->executable, s->recording, 0);
+    VENDORS(graph_launch, s->executable, s->stream);
+    VENDORS(graph_launch, s->executable, s->stream);
+    DO(ls_step_get(s->step, "count", &count));
+    assert_int_equal(count, 7);
+    return LS_OK;
+}
+
+static void close_trainer(void *session) {
+    Trainer *s = session;
+    if (s->executable) VENDORS(graph_release, s->executable);
+    if (s->recording) VENDORS(graph_destroy, s->recording);
+    ls_step_destroy(s->step);
+    ls_program_destroy(s->program);
+    ls_context_destroy(s->context);
+    VENDORS(stream_destroy, s->stream); /* nobody else did */
+    CUDA_CALL(context_release, 1);
+    make_current(s->before.device, s->before.context);
+    free(s->p);
+}
+
+const Scenario scenario_trainer = {"trainer",     drive_hook,      use_trainer,
+                                   close_trainer, sizeof(Trainer), NULL};
+
+/* What would break the trainer's capture is refused, and the capture goes on. */
+void trainer_captures(void **state) {
+    (void)state;
+    Trainer s = {0};
+    float other[100];
+    const int64_t length = 100;
+    const ls_tensor tensor = tensor_of(other, LS_F32, 1, &length);
+    char bytes[4] = "";
+    ls_graph *graph;
+    stand_in_reset(drive_hook);
+    EXPECT_OK(s.context, use_trainer(&s));
+    long streams = control->streams;
+    VENDORS(capture_begin, s.stream, GPU_CAPTURE_RELAXED);
+    static const char why[] = "the program is capturing the context's stream";
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_synchronize(s.context), "ls_synchronize", why);
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_step_set_number(s.step, "count", 1), why);
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_step_bind(s.step, "p", &tensor), why);
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_copy_in(s.context, s.p, bytes, 4), why);
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_graph_begin(s.context), why);
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    void *recording;
+    VENDORS(capture_end, s.stream, &recording);
+    VENDORS(graph_destroy, recording);
+    EXPECT_OK(s.context, ls_step_bind(s.step, "p", &tensor));
+    VENDORS(capture_begin, s.stream, GPU_CAPTURE_RELAXED);
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_step_launch(s.step),
+                   "step `drive` is not prepared", "ls_step_prepare before the capture begins");
+    VENDORS(capture_end, s.stream, &recording);
+    VENDORS(graph_destroy, recording);
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    EXPECT_OK(s.context, ls_graph_begin(s.context));
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    EXPECT_OK(s.context, ls_graph_end(s.context, &graph));
+    EXPECT_OK(s.context, ls_graph_launch(graph));
+    ls_graph_destroy(graph);
+    ls_context *wrong;
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create(DEVICE ":0", s.stream, &wrong),
+                   "the stream belongs to " DEVICE ":1, not to " DEVICE ":0");
+    assert_int_equal(control->streams, streams);
+    close_trainer(&s);
+    assert_nothing_left();
+    assert_int_equal(control->strays, 0);
+}
+
+/* The trainer's context is used, whichever it is, and none is made beside it. */
+void trainers_contexts(void **state) {
+    (void)state;
+    stand_in_reset(drive_hook);
+    if (strcmp(DEVICE, "cuda") != 0) return;
+    ls_context *context;
+    GpuCurrent before = thread_current();
+    void *primary, *own;
+    VENDORS(context_retain, &primary, 1);
+    own = (char *)primary + STAND_IN_DEVICES; /* cuCtxCreate's, of the same device */
+    VENDORS(context_release, 1);
+    make_current(1, own);
+    EXPECT_OK(NULL, ls_context_create(DEVICE ":1", NULL, &context));
+    assert_int_equal(control->contexts, 0);
+    assert_ptr_equal(thread_current().context, own);
+    EXPECT_OK(context, ls_synchronize(context));
+    make_current(0, NULL);
+    EXPECT_OK(context, ls_synchronize(context)); /* as from another thread */
+    assert_null(thread_current().context);
+    ls_context_destroy(context);
+    make_current(1, own);
+    EXPECT_OK(NULL, ls_context_create(DEVICE ":0", NULL, &context)); /* another device */
+    assert_int_equal(control->contexts, 1);
+    ls_context_destroy(context);
+    VENDORS(context_retain, &primary, 1); /* both are there: the thread's counts */
+    EXPECT_OK(NULL, ls_context_create(DEVICE ":1", NULL, &context));
+    assert_int_equal(control->contexts, 1);
+    make_current(1, primary);
+    ls_context_destroy(context);
+    EXPECT_OK(NULL, ls_context_create(DEVICE ":1", NULL, &context));
+    assert_int_equal(control->contexts, 2); /* held by us too */
+    ls_context_destroy(context);
+    VENDORS(context_release, 1);
+    make_current(before.device, before.context);
+    assert_nothing_left();
+}
+
+/* After an error that ends the device for the process nothing is asked of the driver again. */
+void device_lost(void **state) {
+    (void)state;
+    static const int finals[] = {700, 214, 719, 702, 4};
+    for (size_t i = 0; i < COUNT(finals); i++) {
+        ls_context *context;
+        ls_event *event;
+        char number[16];
+        stand_in_reset(NULL);
+        EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
+        EXPECT_OK(context, ls_event_create(context, &event));
+        void *stream = ls_context_stream(context);
+        control->fail_for_good = finals[i];
+        snprintf(number, sizeof number, "(%d)", finals[i]);
+        EXPECT_FAILURE(context, LS_ERROR_DEVICE, ls_synchronize(context), number,
+                       "lost to this process", "start a new process");
+        long calls = control->calls;
+        void *pointer;
+        EXPECT_FAILURE(context, LS_ERROR_DEVICE, ls_synchronize(context),
+                       DEVICE ":0 is lost to this process since a call failed", number);
+        assert_int_equal(ls_alloc(context, 100, &pointer), LS_ERROR_DEVICE);
+        assert_null(pointer);
+        assert_int_equal(ls_event_record(event), LS_ERROR_DEVICE);
+        assert_int_equal(ls_graph_begin(context), LS_ERROR_DEVICE);
+        ls_event_destroy(event);
+        ls_context_destroy(context);
+        assert_int_equal(control->calls, calls); /* what could hang */
+        control->fail_for_good = 0;
+        free(stream); /* the process ends */
+        control->streams = control->contexts = control->events = 0;
+    }
+}
