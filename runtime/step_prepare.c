@@ -275,7 +275,7 @@ ls_status step_prepare(ls_step *step, const char *call) {
     if (status == LS_OK && (captured || step->context->capture))
         status = error_set(&step->context->error, LS_ERROR_STATE,
                            "%s: step `%s` is not prepared and a graph is being captured; call "
-                           "ls_step_prepare before the capture begins",
+                           "ls_step_prepare before ls_graph_begin or the program's own capture",
                            call, step->image->step);
     if (status == LS_OK) status = check_missing(step, call);
     if (status == LS_OK && !step->sized) {
