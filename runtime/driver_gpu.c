@@ -11,17 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Gpu {
-    Device head;
-    GpuLibrary library;
-    int device, multiprocessors;
-    GpuHold hold;
-    void *stream;
-    bool owns_stream;
-    char lost[512]; /* what ended the device for this process, or "" */
-} Gpu;
-
-static ls_status failed(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
+ls_status gpu_failed(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
     char text[384];
     gpu_describe_error(&gpu->library, verb, error, text, sizeof text);
     if (!gpu_error_is_final(error))
@@ -43,37 +33,27 @@ static ls_status lost(const Gpu *gpu) {
                      gpu->head.name, gpu->lost);
 }
 
-static ls_status check(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
-    return error ? failed(gpu, doing, verb, error) : LS_OK;
+ls_status gpu_check(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
+    return error ? gpu_failed(gpu, doing, verb, error) : LS_OK;
 }
 
-/* TRY(gpu, "doing something", verb, arguments...): one call of gpu.def, checked. */
-#define TRY(gpu, doing, verb, ...) \
-    check((gpu), (doing), VERB_##verb, (gpu)->library.calls.verb(__VA_ARGS__))
-
-static ls_status enter(Gpu *gpu, GpuCurrent *before) {
+ls_status gpu_enter(Gpu *gpu, GpuCurrent *before) {
     GpuVerb verb;
     if (gpu->lost[0]) return lost(gpu);
     int error = gpu->library.vendor->enter(&gpu->library.calls, gpu->hold.own, before, &verb);
-    return error ? failed(gpu, "making the device current", verb, error) : LS_OK;
+    return error ? gpu_failed(gpu, "making the device current", verb, error) : LS_OK;
 }
 
-static ls_status leave(Gpu *gpu, GpuCurrent before, ls_status status) {
+ls_status gpu_leave(Gpu *gpu, GpuCurrent before, ls_status status) {
     GpuVerb verb;
     int error = gpu->library.vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);
     if (status != LS_OK || !error) return status;
-    return failed(gpu, "putting back the thread's device", verb, error);
+    return gpu_failed(gpu, "putting back the thread's device", verb, error);
 }
-
-/* WITH(gpu, TRY(...)): the call with the device current. `return`s its status. */
-#define WITH(gpu, call)                        \
-    GpuCurrent before;                         \
-    ls_status entered = enter((gpu), &before); \
-    return entered == LS_OK ? leave((gpu), before, (call)) : entered
 
 /* Gives a handle up with the device current, or else without; errors are of no use to anyone. With
  * a lost device everything on it is gone already. */
-static void take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
+void gpu_take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
     const Vendor *vendor = gpu->library.vendor;
     GpuCurrent before;
     GpuVerb verb;
@@ -83,21 +63,12 @@ static void take_down(const Gpu *gpu, int (*release)(void *handle), void *handle
     if (entered) vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);
 }
 
-/* MAKE(gpu, handle, release, TRY(...)): WITH for a call that makes *handle, which is NULL before.
- * What was made is given up again when the thread's device could not be put back. */
-static ls_status made(Gpu *gpu, ls_status status, int (*release)(void *handle), void **handle) {
+ls_status gpu_made(Gpu *gpu, ls_status status, int (*release)(void *handle), void **handle) {
     if (status == LS_OK || !*handle) return status;
-    take_down(gpu, release, *handle);
+    gpu_take_down(gpu, release, *handle);
     *handle = NULL;
     return status;
 }
-
-#define MAKE(gpu, handle, release, call)                                                           \
-    GpuCurrent before;                                                                             \
-    ls_status entered = enter((gpu), &before);                                                     \
-    return entered == LS_OK                                                                        \
-               ? made((gpu), leave((gpu), before, (call)), (gpu)->library.calls.release, (handle)) \
-               : entered
 
 /* ---- the device ---- */
 
@@ -153,7 +124,7 @@ static ls_status attach(Gpu *gpu, int index, void *stream) {
     const char *name = gpu->head.driver->name;
     int error =
         gpu->library.vendor->attach(&gpu->library.calls, gpu->device, stream, &gpu->hold, &verb);
-    if (error) return failed(gpu, "opening the device", verb, error);
+    if (error) return gpu_failed(gpu, "opening the device", verb, error);
     if (gpu->hold.elsewhere < 0) return LS_OK;
     return error_set(
         gpu->head.error, LS_ERROR_ARGUMENT,
@@ -194,7 +165,7 @@ close_library:
 static void gpu_close(Device *device) {
     Gpu *gpu = (Gpu *)device;
     const GpuCalls *calls = &gpu->library.calls;
-    if (gpu->owns_stream) take_down(gpu, calls->stream_destroy, gpu->stream);
+    if (gpu->owns_stream) gpu_take_down(gpu, calls->stream_destroy, gpu->stream);
     if (!gpu->lost[0]) gpu->library.vendor->detach(calls, gpu->device, &gpu->hold);
     gpu_library_close(&gpu->library);
     free(gpu);
@@ -207,9 +178,9 @@ static ls_status gpu_captured(Device *device, bool *captured) {
     *captured = false;
     if (gpu->owns_stream) return LS_OK;
     GpuCurrent before;
-    ls_status status = enter(gpu, &before);
+    ls_status status = gpu_enter(gpu, &before);
     if (status != LS_OK) return status;
-    status = leave(
+    status = gpu_leave(
         gpu, before,
         TRY(gpu, "asking whether the stream is captured", stream_capturing, gpu->stream, &state));
     *captured = state != GPU_NOT_CAPTURING;
@@ -235,7 +206,7 @@ static ls_status gpu_allocate(Device *device, size_t bytes, void **pointer) {
 
 static void gpu_release(Device *device, void *pointer) {
     Gpu *gpu = (Gpu *)device;
-    take_down(gpu, gpu->library.calls.memory_free, pointer);
+    gpu_take_down(gpu, gpu->library.calls.memory_free, pointer);
 }
 
 static bool gpu_available(Device *device, uint64_t *free_bytes, uint64_t *total_bytes) {
@@ -317,7 +288,7 @@ static ls_status gpu_load(Device *device, const ls_image *image, const ls_image_
 
 static void gpu_unload(Device *device, void *module) {
     Gpu *gpu = (Gpu *)device;
-    take_down(gpu, gpu->library.calls.module_unload, module);
+    gpu_take_down(gpu, gpu->library.calls.module_unload, module);
 }
 
 /* Of a kernel whose blocks wait for each other no more than the device holds at once. */
@@ -359,7 +330,7 @@ static ls_status launch_failed(Gpu *gpu, const Launch *launch, GpuVerb verb, int
     char doing[256];
     snprintf(doing, sizeof doing, "launching kernel `%.100s` of step `%.100s`", launch->name,
              launch->step);
-    return failed(gpu, doing, verb, error);
+    return gpu_failed(gpu, doing, verb, error);
 }
 
 static ls_status launch_one(Gpu *gpu, const Launch *launch) {
@@ -377,10 +348,10 @@ static ls_status launch_one(Gpu *gpu, const Launch *launch) {
 static ls_status gpu_launch(Device *device, const Launch *launches, size_t count) {
     Gpu *gpu = (Gpu *)device;
     GpuCurrent before;
-    ls_status status = enter(gpu, &before);
+    ls_status status = gpu_enter(gpu, &before);
     if (status != LS_OK) return status;
     for (size_t i = 0; i < count && status == LS_OK; i++) status = launch_one(gpu, &launches[i]);
-    return leave(gpu, before, status);
+    return gpu_leave(gpu, before, status);
 }
 
 static void run_host_work(void *argument) {
@@ -430,50 +401,16 @@ static ls_status gpu_event_elapsed(Device *device, void *start, void *end, doubl
     Gpu *gpu = (Gpu *)device;
     GpuCurrent before;
     float measured = 0;
-    ls_status status = enter(gpu, &before);
+    ls_status status = gpu_enter(gpu, &before);
     if (status != LS_OK) return status;
-    status = leave(gpu, before, elapsed(gpu, start, end, &measured));
+    status = gpu_leave(gpu, before, elapsed(gpu, start, end, &measured));
     *milliseconds = (double)measured;
     return status;
 }
 
 static void gpu_event_destroy(Device *device, void *event) {
     Gpu *gpu = (Gpu *)device;
-    take_down(gpu, gpu->library.calls.event_destroy, event);
-}
-
-/* ---- capture and graphs ---- */
-
-static ls_status gpu_capture_begin(Device *device) {
-    Gpu *gpu = (Gpu *)device;
-    WITH(gpu, TRY(gpu, "beginning a capture", capture_begin, gpu->stream, GPU_CAPTURE_RELAXED));
-}
-
-static ls_status finish_capture(Gpu *gpu, void **graph, bool wanted) {
-    void *recorded = NULL;
-    ls_status status = TRY(gpu, "ending a capture", capture_end, gpu->stream, &recorded);
-    if (status == LS_OK && wanted)
-        status = TRY(gpu, "instantiating a graph", graph_instantiate, graph, recorded, 0);
-    if (recorded) gpu->library.calls.graph_destroy(recorded);
-    return status;
-}
-
-static ls_status gpu_capture_end(Device *device, void **graph) {
-    Gpu *gpu = (Gpu *)device;
-    void *executable = NULL;
-    if (!graph) graph = &executable; /* stays NULL */
-    *graph = NULL;
-    MAKE(gpu, graph, graph_release, finish_capture(gpu, graph, graph != &executable));
-}
-
-static ls_status gpu_graph_launch(Device *device, void *graph) {
-    Gpu *gpu = (Gpu *)device;
-    WITH(gpu, TRY(gpu, "launching a graph", graph_launch, graph, gpu->stream));
-}
-
-static void gpu_graph_destroy(Device *device, void *graph) {
-    Gpu *gpu = (Gpu *)device;
-    take_down(gpu, gpu->library.calls.graph_release, graph);
+    gpu_take_down(gpu, gpu->library.calls.event_destroy, event);
 }
 
 /* clang-format off: one row each */

@@ -121,4 +121,43 @@ bool gpu_error_is_final(int error);
 void gpu_describe_error(const GpuLibrary *library, GpuVerb verb, int error, char *text,
                         size_t size);
 
+/* driver_gpu.c: one opened device, for gpu_graph.c too. */
+typedef struct Gpu {
+    Device head;
+    GpuLibrary library;
+    int device, multiprocessors;
+    GpuHold hold;
+    void *stream;
+    bool owns_stream;
+    char lost[512]; /* what ended the device for this process, or "" */
+} Gpu;
+ls_status gpu_failed(Gpu *gpu, const char *doing, GpuVerb verb, int error);
+ls_status gpu_check(Gpu *gpu, const char *doing, GpuVerb verb, int error); /* of 0: LS_OK */
+/* TRY(gpu, "doing something", verb, arguments...): one call of gpu.def, checked. */
+#define TRY(gpu, doing, verb, ...) \
+    gpu_check((gpu), (doing), VERB_##verb, (gpu)->library.calls.verb(__VA_ARGS__))
+ls_status gpu_enter(Gpu *gpu, GpuCurrent *before);
+ls_status gpu_leave(Gpu *gpu, GpuCurrent before, ls_status status);
+/* WITH(gpu, TRY(...)): the call with the device current. `return`s its status. */
+#define WITH(gpu, call)                            \
+    GpuCurrent before;                             \
+    ls_status entered = gpu_enter((gpu), &before); \
+    return entered == LS_OK ? gpu_leave((gpu), before, (call)) : entered
+void gpu_take_down(const Gpu *gpu, int (*release)(void *handle), void *handle);
+ls_status gpu_made(Gpu *gpu, ls_status status, int (*release)(void *handle), void **handle);
+/* MAKE(gpu, handle, release, TRY(...)): WITH for a call that makes *handle, which is NULL before.
+ * What was made is given up again when the thread's device could not be put back. */
+#define MAKE(gpu, handle, release, call)                                        \
+    GpuCurrent before;                                                          \
+    ls_status entered = gpu_enter((gpu), &before);                              \
+    return entered == LS_OK ? gpu_made((gpu), gpu_leave((gpu), before, (call)), \
+                                       (gpu)->library.calls.release, (handle))  \
+                            : entered
+
+/* gpu_graph.c: entries of the driver table. */
+ls_status gpu_capture_begin(Device *device);
+ls_status gpu_capture_end(Device *device, void **graph);
+ls_status gpu_graph_launch(Device *device, void *graph);
+void gpu_graph_destroy(Device *device, void *graph);
+
 #endif
