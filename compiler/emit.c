@@ -302,6 +302,9 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     for (size_t i = 0; i < way.count; i++)
         table[i] = emit_kernel(e, &kernels, &way.kernels[i],
                                way.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1), made);
+    ls_image_traffic *traffic = arena_alloc(e->arena, way.count * sizeof *traffic);
+    for (size_t i = 0; i < way.count; i++)
+        traffic[i] = plan_traffic(e->plan, &way.kernels[i], e->target->on_chip_bytes);
     Text reason = text_open(e->arena);
     if (too_many_words(e, &reason))
         compiler_fail(e->compiler, LS_ERROR_UNSUPPORTED, "%s", reason.data);
@@ -334,6 +337,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
         .tables = tables,
         .kernel_count = (uint32_t)way.count,
         .kernels = table,
+        .traffic = traffic,
         .source = module_text(e, &way, phases.data, kernels.data, how),
     };
     add_conditions(e, variant, &way, made);
@@ -356,6 +360,13 @@ static ls_image_parameter parameter_row(Emitter *e, const Parameter *p) {
         source_position(&e->compiler->sources[p->range.file], p->range.begin, &row.line, &column);
     }
     return row;
+}
+
+static uint32_t step_line(const Function *f) {
+    uint32_t line = 0, column;
+    if (f->range.file && f->range.file < f->compiler->source_count)
+        source_position(&f->compiler->sources[f->range.file], f->range.begin, &line, &column);
+    return line;
 }
 
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name) {
@@ -400,6 +411,7 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
         .variant_count = count,
         .variants = variants,
         .draws = draws_numbers(f),
+        .line = step_line(f),
     };
     return image;
 }

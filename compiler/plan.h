@@ -133,8 +133,7 @@ struct Plan {
     Way ways[WAYS]; /* the variants of each layout, in their order */
     size_t way_count;
     AxisSet strip_columns; /* of a way by strips: what a row goes along */
-    /* and of an element: in arrays that its phases read more than once, and of what is reduced */
-    uint32_t strip_bytes, strip_partial;
+    uint32_t strip_bytes;  /* and of an element, in arrays that its phases read more than once */
 };
 
 /* plan_choose.c */
@@ -220,6 +219,10 @@ double plan_array_reads(const Plan *plan, const ReportSizes *sizes, const Kernel
 double plan_minimum(const Plan *plan, const ReportSizes *sizes);
 double plan_operations(const Plan *plan, const ReportSizes *sizes, const Phase *phase);
 
+/* plan_traffic.c: the same as expressions, for an image. Rows of up to `on_chip` bytes stay near.
+ */
+ls_image_traffic plan_traffic(const Plan *plan, const Kernel *kernel, uint64_t on_chip);
+
 /* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024
  * elements, four neighbours each at a time; without, one thread does. */
 typedef struct Target {
@@ -240,7 +243,7 @@ typedef struct Target {
      * that wait for each other, if there are such; and of a phase of a tail or a prologue. */
     uint64_t one_block_limit, together_limit, tail_limit, prologue_limit;
     /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
-     * of rows and levels that stay on chip. */
+     * of 8 rows that stay on chip. */
     uint32_t strip_threads, strips_per_multiprocessor;
     uint64_t strip_rows, strip_columns, strip_bytes;
 } Target;

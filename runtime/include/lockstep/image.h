@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 2
+#define LS_IMAGE_VERSION 3
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -166,6 +166,35 @@ typedef struct ls_image_condition {
     uint64_t at_least, at_most;
 } ls_image_condition;
 
+/* What a kernel moves between its chip and device memory, by the plan; reports and profiles count
+ * with it, nothing depends on it. A flow is the sum of `bytes`, at most `most` where that has a
+ * scale, and nothing unless it is more than `above`. The flows of one array stand together. */
+typedef enum ls_image_again {
+    LS_FLOW_ALWAYS,
+    LS_FLOW_LARGEST, /* while rows stay near, only the largest of those of the array counts */
+    LS_FLOW_FAR      /* counts only where rows do not */
+} ls_image_again;
+typedef struct ls_image_flow {
+    uint32_t array, written; /* a number; 1: the kernel writes it, 0: reads */
+    ls_image_again again;
+    uint32_t count;
+    const ls_image_extent *bytes;
+    ls_image_extent most, above;
+} ls_image_flow;
+/* Of a kernel that comes back to what it has of a row: of each such array its bytes, and the rows
+ * that share them; `at_once` rows are walked together, or fewer where there are not as many. Rows
+ * stay near where the sum over all such arrays of what is walked at once is no more than `near`. */
+typedef struct ls_image_row {
+    ls_image_extent bytes, rows;
+    uint32_t at_once;
+} ls_image_row;
+typedef struct ls_image_traffic {
+    uint32_t flow_count, row_count;
+    const ls_image_flow *flows;
+    const ls_image_row *rows;
+    uint64_t near; /* 0: they never do; UINT64_MAX: always */
+} ls_image_traffic;
+
 typedef enum ls_image_layout {
     LS_LAYOUT_DENSE,  /* every array contiguous in its declared order, data on 16-byte boundaries */
     LS_LAYOUT_STRIDED /* any strides, any alignment */
@@ -214,6 +243,7 @@ typedef struct ls_image_variant {
     const ls_image_table *tables;
     uint32_t condition_count;
     const ls_image_condition *conditions;
+    const ls_image_traffic *traffic; /* one per kernel, in their order; NULL: not known */
 } ls_image_variant;
 
 typedef struct ls_image {
@@ -230,6 +260,7 @@ typedef struct ls_image {
     uint32_t variant_count;
     const ls_image_variant *variants;
     uint32_t draws; /* 1: has random numbers */
+    uint32_t line;  /* of source_file: where the step stands; 0: not known */
 } ls_image;
 
 #ifdef __cplusplus
