@@ -10,14 +10,13 @@ ls_status ls_context_create(const char *device, void *stream, ls_context **conte
     ls_context *made = calloc(1, sizeof *made);
     if (!made) return error_memory(NULL, "ls_context_create");
     ls_status status = device_open(device, stream, NULL, &made->device);
-    if (status == LS_OK) status = memory_open(&made->memory);
     if (status != LS_OK) {
-        if (made->device) made->device->driver->close(made->device);
         free(made);
         return status;
     }
     made->device->error = &made->error;
     made->driver = made->device->driver;
+    mark_open(made);
     log_write(LOG_INFO, "context on %s: %s", made->device->name, made->device->description);
     *context = made;
     return LS_OK;
@@ -29,7 +28,9 @@ void ls_context_destroy(ls_context *context) {
         context->driver->capture_end(context->device, NULL);
         ls_graph_destroy(context->capture);
     }
+    profile_free(context);
     memory_close(context);
+    mark_close(context);
     context->driver->close(context->device);
     free(context);
 }

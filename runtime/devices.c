@@ -33,25 +33,31 @@ static const Driver *parse(const char *text, int *index) {
     return NULL;
 }
 
-ls_status device_open(const char *text, void *stream, Error *error, Device **device) {
+ls_status device_named(const char *call, const char *text, Error *error, const Driver **driver,
+                       int *index) {
     const char *from = "";
-    *device = NULL;
+    *driver = NULL;
+    *index = 0;
     if (!text || strcmp(text, "auto") == 0) {
         text = getenv("LOCKSTEP_DEVICE");
         from = " (from LOCKSTEP_DEVICE)";
     }
-    if (text && *text && strcmp(text, "auto") != 0) {
-        int index;
-        const Driver *driver = parse(text, &index);
-        if (!driver)
-            return error_set(
-                error, LS_ERROR_ARGUMENT,
-                "ls_context_create: `%.64s`%s names no device; use auto, cpu, cuda, cuda:1, "
-                "hip or hip:1",
-                text, from);
-        return driver->open(driver, index, stream, error, device);
-    }
-    ls_status status = LS_ERROR_DEVICE;
+    if (!text || !*text || strcmp(text, "auto") == 0) return LS_OK;
+    *driver = parse(text, index);
+    if (*driver) return LS_OK;
+    return error_set(error, LS_ERROR_ARGUMENT,
+                     "%s: `%.64s`%s names no device; use auto, cpu, cuda, cuda:1, hip or hip:1",
+                     call, text, from);
+}
+
+ls_status device_open(const char *text, void *stream, Error *error, Device **device) {
+    const Driver *driver;
+    int index;
+    *device = NULL;
+    ls_status status = device_named("ls_context_create", text, error, &driver, &index);
+    if (status != LS_OK) return status;
+    if (driver) return driver->open(driver, index, stream, error, device);
+    status = LS_ERROR_DEVICE;
     for (size_t i = 0; i < driver_count && !*device; i++) {
         status = drivers[i]->open(drivers[i], 0, stream, error, device);
         if (status != LS_OK)

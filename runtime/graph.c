@@ -75,7 +75,11 @@ ls_status ls_graph_launch(ls_graph *graph) {
     if (!graph) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_graph_launch: graph is NULL");
     ls_context *context = graph->context;
     ls_status status = context_not_capturing(context, "ls_graph_launch");
-    return status == LS_OK ? context->driver->graph_launch(context->device, graph->handle) : status;
+    if (status != LS_OK) return status;
+    const ProfileSpan span = profile_open(context);
+    status = context->driver->graph_launch(context->device, graph->handle);
+    profile_close(context, span, graph, status);
+    return status;
 }
 
 void ls_graph_destroy(ls_graph *graph) {

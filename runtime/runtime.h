@@ -64,6 +64,7 @@ typedef struct Launch {
 /* The driver table. A function that can fail says why in device->error. Copies, clears and launches
  * are queued in order; `synchronize` waits for them. What takes something down cannot fail. */
 typedef struct Driver Driver;
+typedef struct Monitor Monitor; /* monitor.c */
 /* What a device or its driver may lack. Where it does, the next best is taken and gives the same
  * bits. */
 typedef enum Capability {
@@ -126,6 +127,9 @@ struct Driver {
     ls_status (*capture_end)(Device *device, void **graph);
     ls_status (*graph_launch)(Device *device, void *graph);
     void (*graph_destroy)(Device *device, void *graph);
+    /* Opens what watches device `index`, without a context on it; see monitor.c. */
+    ls_status (*monitor)(const Driver *driver, int index, const char *root, Error *error,
+                         Monitor **monitor);
 };
 extern const Driver driver_cuda, driver_hip; /* driver_gpu.c */
 extern const Driver driver_cpu;
@@ -133,6 +137,9 @@ extern const Driver driver_cpu;
 /* devices.c: the drivers in the order "auto" tries them. */
 extern const Driver *const drivers[];
 extern const size_t driver_count;
+/* The driver and the number that `text` names; *driver NULL: any, in their order. */
+ls_status device_named(const char *call, const char *text, Error *error, const Driver **driver,
+                       int *index);
 /* Opens what `text` names ("auto", "cpu", "cuda:1", or NULL). */
 ls_status device_open(const char *text, void *stream, Error *error, Device **device);
 /* Whether the device lacks a capability; the first time a line of log says why and what is done
@@ -147,72 +154,34 @@ uint32_t pool_threads(const Pool *pool);
 void pool_run(Pool *pool, const Launch *launches, size_t count);
 void pool_destroy(Pool *pool);
 
-/* memory_pool.c: the reserve, pieces of device memory (chunks) cut into ranges. */
-typedef struct Chunk Chunk;
-typedef struct Range Range;
-typedef struct Label Label;
-struct Range {
-    Chunk *chunk;
-    Range *before, *after;  /* its neighbours in the chunk */
-    Range *previous, *next; /* of its bin, while it is free */
-    char *data;
-    uint64_t bytes, asked; /* its length; what its holder asked for */
-    Label *label;          /* the holder's; NULL: it is free */
-};
-enum { RESERVE_KINDS = 2, RESERVE_BINS = 64 };
-typedef struct Reserve {
-    Chunk *chunks;
-    Range *bins[RESERVE_KINDS][RESERVE_BINS]; /* free ranges of 2^b to 2^(b+1) - 1 bytes */
-    Range *spare;                             /* structures without a range */
-    bool off;                                 /* every allocation is the driver's own */
-    uint64_t bytes[RESERVE_KINDS], peak, limit, chunk_count, driver_calls;
-} Reserve;
-/* A range of at least `bytes`. *full: the device or the limit has none, not after a trim either;
- * the message is the caller's to write. */
-ls_status reserve_take(ls_context *context, const char *call, size_t bytes, Range **range,
-                       bool *full);
-void reserve_give(ls_context *context, Range *range);
-/* Gives chunks without a holder back until at most `keep` bytes are left; not in a capture. */
-ls_status reserve_trim(ls_context *context, uint64_t keep);
-void reserve_close(ls_context *context); /* all chunks, held or not */
-void reserve_statistics(const Reserve *reserve, ls_memory_statistics *statistics);
-
-/* memory.c: device memory, and who holds it. What another stream than the context's does with it is
- * put in order by events: after what was queued before the allocation, and before the free. */
-enum { LABEL_BYTES = 96, LABELS_MOST = 4096 };
-struct Label {
-    Label *next;
-    uint64_t in_use, peak, allocations;
-    char name[LABEL_BYTES];
-};
+/* memory.c: device memory with its size on record. */
+typedef struct Block {
+    void *pointer; /* NULL: free slot */
+    size_t bytes;
+} Block;
 typedef struct Memory {
-    Range **table; /* a hash table on the pointer */
+    Block *blocks; /* a hash table on the pointer */
     size_t capacity;
-    Reserve reserve;
-    Label *labels; /* the last one used first */
-    size_t label_count;
-    ls_memory_statistics statistics; /* without the reserve's part */
+    ls_memory_statistics statistics;
 } Memory;
-ls_status memory_open(Memory *memory); /* reads LOCKSTEP_POOL; its error is the thread's */
-/* Labelled with the call. */
 ls_status memory_allocate(ls_context *context, const char *call, size_t bytes, void **pointer);
-ls_status memory_allocate_for(ls_context *context, const char *call, const char *label,
-                              size_t bytes, void **pointer);
 void memory_free(ls_context *context, void *pointer); /* NULL and strangers are left alone */
 void memory_close(ls_context *context);               /* frees what is left */
-/* memory_report.c */
-/* "1.5 MiB" */
-typedef struct SizeText {
-    char text[24];
-} SizeText;
-SizeText memory_size(uint64_t bytes);
-ls_status memory_exhausted(ls_context *context, const char *call, const char *label, size_t bytes);
+
+/* profile.c: what was timed, and what traces are written from. */
+typedef struct Profile Profile;
+typedef struct Moved { /* bytes of device memory; 0 and 0: not known */
+    uint64_t read, written;
+} Moved;
 
 /* context.c */
 struct ls_context {
     Device *device;
     const Driver *driver; /* device->driver */
     ls_graph *capture;    /* between ls_graph_begin and ls_graph_end */
+    Profile *profile;     /* since the first ls_profile_begin, or NULL */
+    void *mark;           /* by which monitors know the process, or NULL; see mark.c */
+    size_t mark_bytes;
     Memory memory;
     Error error;
 };
@@ -315,6 +284,9 @@ struct ls_step {
     Binding *bindings;
     Variant *variants; /* the program's */
     uint64_t *arguments;
+    char *range;      /* "adamw.step:12 adamw", where ranges go to a profiler; else NULL */
+    Moved *moved;     /* by the kernels of the variant in use; see `counted` */
+    bool counted;     /* `moved` is of the sizes and the variant in use */
     int64_t shard[2]; /* the first tensor and the first element of its draws */
     int64_t *sizes;   /* of the axes; of a ragged one see lengths */
     Lengths *lengths; /* of the axes */
@@ -369,13 +341,8 @@ ls_status step_check_overlap(ls_step *step, const char *call);
 /* step_memory.c: the device memory a step owns. */
 /* Gives up memory that a captured graph may still use. */
 ls_status step_retire(ls_step *step, void *pointer);
-/* At least `bytes`; a larger one is empty. Its holder is called "step adamw: KIND NAME". */
-typedef struct Owned {
-    const char *kind, *name;
-    void **pointer;
-    uint64_t *held;
-} Owned;
-ls_status step_ensure(ls_step *step, const char *call, Owned owned, uint64_t bytes);
+ls_status step_ensure(ls_step *step, const char *call, void **pointer, uint64_t *held,
+                      uint64_t bytes); /* at least `bytes`; a larger one is empty */
 ls_status step_too_large(const ls_step *step, const char *call, const char *what);
 ls_status step_allocate_outputs(ls_step *step, const char *call); /* and filled arrays */
 ls_status step_allocate_temporaries(ls_step *step, const char *call);
@@ -404,6 +371,104 @@ bool layout_distinct(
     const Layout *layout); /* no two elements share a byte, as far as can be told */
 bool layout_disjoint(const Layout *a, const Layout *b); /* likewise for two arrays */
 
+/* traffic.c: what the step's kernel moves by the plan, for what is bound. */
+const Moved *step_moved(ls_step *step);
+
+/* profile.c */
+typedef struct ProfileSpan { /* what is being timed; `profile` NULL: nothing is */
+    Profile *profile;
+    double host_us;
+    size_t start; /* in profile->marks */
+} ProfileSpan;
+/* Launches a step, timed where a profile is being taken. */
+ls_status profile_launch(ls_step *step);
+/* Around the replay of a graph. */
+ProfileSpan profile_open(ls_context *context);
+void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, ls_status status);
+void profile_free(ls_context *context);
+
+/* What trace.c reads. */
+typedef struct ProfileRow {
+    char *step, *kernel, *file;
+    uint32_t line;
+    uint64_t count;
+    double least, most, total;
+    float *samples; /* a ring of the latest */
+    size_t sample_capacity;
+    Moved moved;
+} ProfileRow;
+typedef struct ProfileEvent { /* in microseconds since the profile began */
+    double at, duration;
+    Moved moved;
+    uint32_t row;
+    bool host; /* a call, else work of the device */
+} ProfileEvent;
+struct Profile {
+    bool active;
+    ls_status failed; /* why something was not timed, and what */
+    char *failure;
+    ProfileRow *rows;
+    size_t row_count, row_capacity;
+    ProfileEvent *events; /* a ring once it is full */
+    size_t event_count, event_capacity;
+    uint64_t event_total;
+    double began_us; /* of the host's clock */
+    /* Drivers' events: of those in `marks` the first `used` are recorded and in use by `pending`.
+     */
+    void **marks;
+    size_t mark_count, mark_capacity, used;
+    struct Pending *pending;
+    size_t pending_count, pending_capacity;
+    void *origin;     /* an event to which times are relative, */
+    double origin_us; /* and when it was */
+};
+/* trace.c: NULL or the reason that there is no file. */
+ls_status trace_write(ls_context *context, const char *path);
+
+/* ranges.c: named ranges on the host for a profiler. NULL: none is attached, none asked for. */
+typedef struct Ranges {
+    const char *library;
+    int (*push)(const char *name);
+    int (*pop)(void);
+} Ranges;
+const Ranges *ranges_find(void);
+char *ranges_name(const ls_image *image); /* malloc'd; NULL: no ranges, or no memory */
+
+/* mark.c: a mapping by whose name monitors find the processes of Lockstep. */
+void mark_open(ls_context *context);
+void mark_close(ls_context *context);
+
+/* monitor.c: a driver's way to watch one device. */
+typedef struct MonitorSource {
+    /* Readings that cannot be had stay as they are: not known. */
+    void (*sample)(Monitor *monitor, ls_sample *sample);
+    /* Appends with monitor_add_process. */
+    ls_status (*processes)(Monitor *monitor);
+    void (*close)(Monitor *monitor);
+} MonitorSource;
+struct Monitor { /* the head of each source's own */
+    const MonitorSource *source;
+    char device[16]; /* "cuda:0" */
+    char root[64];   /* "" or, in tests, a folder with proc/ and sys/ in it */
+    ls_process *processes;
+    size_t process_count, process_capacity;
+};
+struct ls_monitor {
+    Monitor *source;
+};
+/* Takes the value where it can be believed. */
+void monitor_take(ls_sample *sample, ls_reading reading, double value);
+ls_status monitor_add_process(Monitor *monitor, int64_t pid, bool memory_known, uint64_t memory);
+/* ls_monitor_create with another root of /proc and /sys; for tests. */
+ls_status monitor_create(const char *device, const char *root, ls_monitor **monitor);
+/* A line of a file under the root, without its end; false: there is none. */
+bool monitor_read(const Monitor *monitor, char *text, size_t size, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+ls_status monitor_open_cpu(const Driver *driver, int index, const char *root, Error *error,
+                           Monitor **monitor);
+ls_status monitor_open_gpu(const Driver *driver, int index, const char *root, Error *error,
+                           Monitor **monitor);
+
 /* graph.c */
 struct ls_graph {
     ls_context *context;
@@ -411,6 +476,8 @@ struct ls_graph {
     ls_step **steps;
     size_t step_count, step_capacity;
     uint32_t errors_before;
+    uint32_t launches; /* of steps, */
+    Moved moved;       /* and what they move */
 };
 ls_status graph_add_step(ls_graph *graph, ls_step *step);
 

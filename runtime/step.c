@@ -58,9 +58,10 @@ static bool allocate_host(ls_step *step) {
     step->numbers = calloc(2 * numbers + 1, sizeof *step->numbers);
     step->temporaries = calloc(temporaries + 1, sizeof *step->temporaries);
     step->launches = calloc(kernels + 1, sizeof *step->launches);
+    step->moved = calloc(kernels + 1, sizeof *step->moved);
     step->arguments = calloc(words + 1, sizeof *step->arguments);
     if (!step->bindings || !step->sizes || !step->lengths || !step->tables || !step->numbers ||
-        !step->temporaries || !step->launches || !step->arguments)
+        !step->temporaries || !step->launches || !step->moved || !step->arguments)
         return false;
     int64_t *next = step->numbers;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
@@ -79,9 +80,7 @@ static ls_status create_cells(ls_step *step) {
     size_t bytes = (size_t)image->parameter_count * CELL_BYTES;
     if (bytes == 0) return LS_OK;
     void *cells;
-    char label[LABEL_BYTES];
-    snprintf(label, sizeof label, "step %.40s: rank-0 values", image->step);
-    ls_status status = memory_allocate_for(context, "ls_step_create", label, bytes, &cells);
+    ls_status status = memory_allocate(context, "ls_step_create", bytes, &cells);
     if (status != LS_OK) return status;
     step->cells = cells;
     status = context->driver->clear(context->device, cells, bytes);
@@ -170,6 +169,7 @@ ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) 
     made->context = context;
     made->image = program->images[index];
     made->references = 1;
+    made->range = ranges_name(made->image);
     program->references++;
     made->variants = program_variants(program, index);
     status = made->variants && allocate_host(made) ? create_cells(made)
@@ -203,6 +203,8 @@ void step_release(ls_step *step) {
     free(step->retired);
     free(step->arguments);
     free(step->launches);
+    free(step->moved);
+    free(step->range);
     free(step->temporaries);
     free(step->tables);
     free(step->numbers);
@@ -349,16 +351,35 @@ ls_status ls_step_prepare(ls_step *step) {
     return step_prepare(step, "ls_step_prepare");
 }
 
+/* What a capture is told of a launch. */
+static ls_status note_captured(ls_step *step) {
+    ls_graph *graph = step->context->capture;
+    ls_status status = graph_add_step(graph, step);
+    if (status != LS_OK) return status;
+    const Moved *moved = step_moved(step);
+    for (uint32_t i = 0; i < step->launch_count; i++) {
+        graph->moved.read += moved[i].read;
+        graph->moved.written += moved[i].written;
+    }
+    graph->launches++;
+    return LS_OK;
+}
+
 ls_status ls_step_launch(ls_step *step) {
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_launch: step is NULL");
     ls_context *context = step->context;
     ls_status status = LS_OK;
     if (!step->ready) status = step_prepare(step, "ls_step_launch");
-    if (status == LS_OK && context->capture) status = graph_add_step(context->capture, step);
+    if (status == LS_OK && context->capture) status = note_captured(step);
     if (status == LS_OK && !step->pinned) status = context_captured(context, &step->pinned);
     if (context->capture || step->pinned) step->entries.captured = step->pointers.captured = true;
     if (status != LS_OK) return status;
-    return context->driver->launch(context->device, step->launches, step->launch_count);
+    if (!step->range) return profile_launch(step);
+    const Ranges *ranges = ranges_find();
+    ranges->push(step->range);
+    status = profile_launch(step);
+    ranges->pop();
+    return status;
 }
 
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {

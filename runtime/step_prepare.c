@@ -214,6 +214,7 @@ static bool count_items(const ls_step *step, const ls_image_kernel *kernel, uint
 static ls_status plan_launches(ls_step *step, const char *call) {
     const Driver *driver = step->context->driver;
     const ls_image_variant *variant = &step->image->variants[step->chosen];
+    step->counted = false;
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         const ls_image_kernel *kernel = &variant->kernels[i];
         Launch *launch = &step->launches[i];

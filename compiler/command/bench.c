@@ -208,6 +208,20 @@ static bool measure_round(Bench *bench, Round *round, Failure *failure) {
     return true;
 }
 
+/* After the rounds, for events between kernels cost time: some launches kernel by kernel. */
+static bool take_profile(Bench *bench, Failure *failure) {
+    enum { LAUNCHES = 50 };
+    const uint64_t times =
+        bench->launches_per_round < LAUNCHES ? bench->launches_per_round : LAUNCHES;
+    double time;
+    ls_context *context = bench->session.context;
+    ls_status status = ls_profile_begin(context);
+    if (status != LS_OK) return fail_status(failure, context, status);
+    if (!time_step(bench, times, &time, failure)) return false;
+    status = ls_profile_end(context);
+    return status == LS_OK || fail_status(failure, context, status);
+}
+
 static int by_others(const void *a, const void *b) {
     double x = ((const Round *)a)->others, y = ((const Round *)b)->others;
     return (x > y) - (x < y);
@@ -317,26 +331,17 @@ static void write_json(const Bench *bench, Buffer *out) {
     }
     json_integer(&json, "launches", bench->statistics.launches);
     json_integer(&json, "threads", bench->statistics.threads);
+    profile_json(&bench->session, &json);
     json_close(&json, '}');
     *out = json.text;
-}
-
-static void describe_time(double time, char *text, size_t capacity) {
-    static const struct {
-        double above, scale;
-        const char *unit;
-    } units[] = {{1, 1, "s"}, {1e-3, 1e3, "ms"}, {0, 1e6, "us"}};
-    size_t i = 0;
-    while (time < units[i].above) i++;
-    snprintf(text, capacity, "%.4g %s", time * units[i].scale, units[i].unit);
 }
 
 static void write_text(const Bench *bench, Buffer *out) {
     const ls_image *image = bench->session.image;
     char median[40], least[40], most[40], bytes[40];
-    describe_time(bench->median, median, sizeof median);
-    describe_time(bench->least, least, sizeof least);
-    describe_time(bench->most, most, sizeof most);
+    time_describe(bench->median, median, sizeof median);
+    time_describe(bench->least, least, sizeof least);
+    time_describe(bench->most, most, sizeof most);
     size_describe(bench->bytes, bytes, sizeof bytes);
     buffer_printf(out, "%s on %s", image->step, ls_context_device(bench->session.context));
     write_sizes(bench, out);
@@ -350,6 +355,7 @@ static void write_text(const Bench *bench, Buffer *out) {
             100 * bench->fraction, rate(bench, bench->limit));
     buffer_printf(out, "  launches %u, threads %u\n", bench->statistics.launches,
                   bench->statistics.threads);
+    profile_print(&bench->session, out);
 }
 
 static void svg_bar(Buffer *out, int y, const char *color, const char *label, double value,
@@ -393,7 +399,8 @@ static bool bench_step(Bench *bench, const Invocation *invocation, Failure *fail
     session_announce(invocation, &bench->session);
     if (!time_step(bench, 2, &warm, failure)) return false;
     open_traffic(bench);
-    if (!calibrate(bench, failure) || !measure(bench, failure)) return false;
+    if (!calibrate(bench, failure) || !measure(bench, failure) || !take_profile(bench, failure))
+        return false;
     evaluate(bench);
     Buffer out = {0};
     (options->json ? write_json : options->svg ? write_svg : write_text)(bench, &out);

@@ -104,6 +104,11 @@ int session_open(const Invocation *invocation, const char *source, Session *sess
 void session_announce(const Invocation *invocation, const Session *session);
 void session_close(Session *session);
 
+/* profile.c: what ls_profile_begin to ls_profile_end found. */
+void profile_print(const Session *session, Buffer *out);
+void profile_json(const Session *session, JsonWriter *json);  /* the member "profile" */
+void time_describe(double time, char *text, size_t capacity); /* "12.5 us" */
+
 /* sizes.c: the lengths of a step's axes, as far as they are known. */
 typedef struct Sizes {
     const ls_image *image;

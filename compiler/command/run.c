@@ -8,7 +8,8 @@
 typedef struct Options {
     StringList outputs, sizes;
     uint64_t repeat;
-    bool graph, stats, json;
+    const char *trace;
+    bool graph, stats, json, profile;
 } Options;
 
 /* One -o NAME=FILE, or a rank-0 output that is printed because nothing else was asked for. */
@@ -301,9 +302,22 @@ static ls_status launch_all(Run *run, Launcher *launcher) {
     return status;
 }
 
+/* Prepares first, so that compiling is not in the figures. */
+static ls_status launch_profiled(Run *run, Launcher *launcher) {
+    ls_context *context = run->session.context;
+    const bool profiled = run->options->profile || run->options->trace;
+    ls_status status = ls_step_prepare(run->session.step);
+    if (status == LS_OK && profiled) status = ls_profile_begin(context);
+    if (status == LS_OK) status = launch_all(run, launcher);
+    if (status == LS_OK && profiled) status = ls_profile_end(context);
+    if (status == LS_OK && run->options->trace)
+        status = ls_profile_trace(context, run->options->trace);
+    return status;
+}
+
 static bool execute(Run *run, Failure *failure) {
     Launcher launcher = {.session = &run->session};
-    ls_status status = launch_all(run, &launcher);
+    ls_status status = launch_profiled(run, &launcher);
     bool good = status == LS_OK || fail_status(failure, run->session.context, status);
     if (launcher.end) ls_event_destroy(launcher.end);
     if (launcher.start) ls_event_destroy(launcher.start);
@@ -443,6 +457,7 @@ static void print_json(const Run *run, const ls_step_statistics *step,
     json_integer(&json, "launches", step->launches);
     json_integer(&json, "repeat", (int64_t)(run->options->repeat ? run->options->repeat : 1));
     json_integer(&json, "peak_bytes", (int64_t)memory_used->peak);
+    if (run->options->profile) profile_json(&run->session, &json);
     json_open(&json, "outputs", '{');
     for (size_t i = 0; i < run->output_count; i++) {
         const Output *output = &run->outputs[i];
@@ -470,6 +485,13 @@ static bool print_statistics(Run *run, Failure *failure) {
     return true;
 }
 
+static void print_profile(const Run *run) {
+    Buffer text = {0};
+    profile_print(&run->session, &text);
+    fputs(text.data, stdout);
+    buffer_free(&text);
+}
+
 static void say_code(const Run *run) {
     ls_step_statistics step;
     if (ls_step_stats(run->session.step, &step) != LS_OK) return;
@@ -492,6 +514,7 @@ static bool run_step(Run *run, const Invocation *invocation, Failure *failure) {
     if (!execute(run, failure)) return false;
     if (invocation->common.verbose) say_code(run);
     if (!put_out(run, failure)) return false;
+    if (run->options->profile && !run->options->json) print_profile(run);
     if (run->options->stats || run->options->json) return print_statistics(run, failure);
     note_dropped(run);
     return true;
@@ -526,6 +549,10 @@ static const Option run_options[] = {
      "axes that no argument gives; of a list t=3,n=1K, or\nn=768+2K for each tensor"},
     {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches and memory"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "the statistics, and what is printed, as JSON"},
+    {0, "profile", NULL, OPTION_FLAG, OFFSET(profile),
+     "print how long the step and each of its kernels take, and GB/s\nagainst the plan's bytes"},
+    {0, "trace", "FILE", OPTION_TEXT, OFFSET(trace),
+     "write the launches as a trace for Perfetto or chrome://tracing"},
 };
 
 const Command command_run = {

@@ -25,6 +25,12 @@ static const ls_image_kernel lone_kernels[] = {
 };
 static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}, 0}, 1, 0, 1}};
 static const ls_image_extent work[] = {{1, 1, {{1, 0, 1}}, 0}};
+static const ls_image_extent every_element[] = {{4, 1, {{1, 0, 1}}, 0}};
+static const ls_image_flow flows[] = {
+    {.array = 0, .written = 0, .count = 1, .bytes = every_element},
+    {.array = 0, .written = 1, .count = 1, .bytes = every_element},
+};
+static const ls_image_traffic traffic[] = {{.flow_count = 2, .flows = flows}, {.flow_count = 0}};
 static const char code[] = "stand-in code";
 static const ls_image_variant variants[] = {
     {.name = "tiles",
@@ -37,6 +43,7 @@ static const ls_image_variant variants[] = {
      .temporaries = temporaries,
      .kernel_count = 2,
      .kernels = kernels,
+     .traffic = traffic,
      .code = code,
      .code_size = sizeof code},
     {.name = "tiles, no waiting",
@@ -46,6 +53,7 @@ static const ls_image_variant variants[] = {
      .temporaries = temporaries,
      .kernel_count = 2,
      .kernels = lone_kernels,
+     .traffic = traffic,
      .code = code,
      .code_size = sizeof code},
 };
@@ -238,7 +246,7 @@ static void exhausted(void **state) {
     void *more;
     control->memory = 0;
     EXPECT_FAILURE(s.context, LS_ERROR_MEMORY, ls_alloc(s.context, 1 << 20, &more), "ls_alloc",
-                   "no 1.0 MiB more on " DEVICE ":1, which has 3.0 MiB of 8.0 MiB free",
+                   "no 1.0 MiB more on " DEVICE ":1, which has 3.0 of 8.0 MiB free",
                    "this context holds");
     assert_null(more);
     control->fail_at = control->calls + 1;
@@ -309,7 +317,7 @@ const Scenario scenario_lists = {"lists",       drive_hook,      use_lists,
                                  close_session, sizeof(Session), NULL};
 
 static const Scenario *const scenarios[] = {&scenario_everything, &scenario_lists, &scenario_memory,
-                                            &scenario_trainer};
+                                            &scenario_trainer, &scenario_profile};
 
 static void every_call_fails_once(void **state) {
     (void)state;

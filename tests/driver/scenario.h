@@ -64,5 +64,6 @@ extern const Scenario scenario_everything, scenario_lists; /* driver_test.c */
 extern const Scenario scenario_trainer;
 void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;
+extern const Scenario scenario_profile;
 
 #endif

@@ -63,62 +63,20 @@ ls_status ls_synchronize(ls_context *context); /* waits for everything queued so
 const char *ls_error_message(const ls_context *context);
 const char *ls_status_name(ls_status status);
 
-/* ---- memory of the device ----
- *
- * A context keeps a reserve of device memory and cuts its allocations from it. What is freed stays
- * in the reserve and is handed out again without asking the device, in the order of the context's
- * stream: at once, since later work of that stream comes after earlier. Who uses the memory on
- * another stream waits there for what was queued before the allocation (ls_synchronize, or an
- * event), and lets the context's stream wait for that use before ls_free. Memory that a graph uses
- * must not be freed before the graph is gone; what steps own stays as long as a graph needs it.
- * LS_ERROR_MEMORY comes only after free parts of the reserve were given back and the device asked
- * again; its message names the request, what there is, the largest holders and what would help, and
- * everything stays usable. */
-
+/* ---- memory of the device ---- */
 /* 256-byte aligned, not cleared */
 ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer);
-/* The same with a name for the statistics, "weights" say: allocations with one label are counted
- * together. Without one they are called "ls_alloc", and those of a step "step adamw: output w". Up
- * to 95 bytes of it count. */
-ls_status ls_alloc_labeled(ls_context *context, size_t bytes, const char *label, void **pointer);
-void ls_free(ls_context *context, void *pointer); /* NULL and what is not the context's: ignored */
+void ls_free(ls_context *context, void *pointer);
 /* waits */
 ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t bytes);
 /* waits */
 ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes);
 /* queued on the stream */
 ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
-/* Exact at any moment: reserved = in_use + rounding + free_bytes. All in bytes unless it counts. */
 typedef struct ls_memory_statistics {
-    uint64_t in_use, peak; /* what live allocations asked for; the most that was at once */
-    uint64_t allocations;  /* how many are live */
-    uint64_t served;       /* how many there were */
-    uint64_t reserved, reserved_peak; /* what the context holds of the device */
-    uint64_t rounding;                /* lost to the 256-byte boundaries */
-    uint64_t free_bytes;              /* of the reserve, for later allocations */
-    uint64_t free_ranges;  /* in how many pieces: more than `chunks` tells of fragmentation */
-    uint64_t largest_free; /* an allocation above that needs more of the device */
-    uint64_t chunks;       /* pieces that the reserve is made of */
-    uint64_t driver_calls; /* how often the device was asked for memory */
-    uint64_t limit;        /* of ls_memory_limit; 0: none */
+    uint64_t in_use, peak, allocations; /* bytes, bytes, live allocations */
 } ls_memory_statistics;
 void ls_memory_stats(const ls_context *context, ls_memory_statistics *statistics);
-/* Who holds what, the largest first: fills up to `capacity` rows and returns how many labels there
- * are, those without an allocation by now included. The names live until the context's next call.
- */
-typedef struct ls_memory_label {
-    const char *label;
-    uint64_t in_use, peak, allocations; /* bytes, bytes, live */
-} ls_memory_label;
-size_t ls_memory_labels(const ls_context *context, ls_memory_label *labels, size_t capacity);
-/* The same and the statistics as text, a line for each label that holds something. Writes up to
- * `size` bytes with the final zero, and returns how long the whole text is, without it. */
-size_t ls_memory_report(ls_context *context, char *text, size_t size);
-/* Gives free pieces of the reserve back to the device, after waiting for the stream, until it holds
- * at most `keep` bytes or nothing more is free in one piece. */
-ls_status ls_memory_trim(ls_context *context, uint64_t keep);
-/* The reserve shall not grow beyond so many bytes; 0: as far as the device allows. */
-ls_status ls_memory_limit(ls_context *context, uint64_t bytes);
 
 /* ---- program: a compiled file ---- */
 
@@ -242,6 +200,88 @@ ls_status ls_event_record(ls_event *event);
 /* waits for `end` */
 ls_status ls_event_elapsed(ls_event *start, ls_event *end, double *milliseconds);
 void ls_event_destroy(ls_event *event);
+
+/* ---- profile: how long launches take, and what they move ---- */
+
+/* From here to ls_profile_end every launch of the context's steps is timed, kernel by kernel, with
+ * events on a GPU and clocks on the CPU, and every replay of a graph as a whole; bits stay the
+ * same. Drops what an earlier profile found. Both wait for the device, and so does a launch now and
+ * then. */
+ls_status ls_profile_begin(ls_context *context);
+/* Fails when something could not be timed, and says what; what could is there all the same. */
+ls_status ls_profile_end(ls_context *context);
+typedef struct ls_profile_row {
+    const char *step;   /* "adamw"; of a replay "graph of adamw", "graph of 3 launches" */
+    const char *kernel; /* or NULL: the step as a whole, before its kernels */
+    const char *file; /* the source, and the line where the step stands there; "" and 0 of graphs */
+    uint32_t line;
+    uint64_t count;
+    double min_us, median_us, max_us, total_us; /* the median of the latest 4096 */
+    /* device memory that the latest moved, by the plan; 0 and 0: not known */
+    uint64_t bytes_read, bytes_written;
+    double gb_s; /* 1e9 bytes in a second, at the median; 0: not known */
+} ls_profile_row;
+/* Of the profile that ended: fills up to `capacity` of `rows` and returns how many there are. The
+ * texts are the context's until ls_profile_begin. */
+size_t ls_profile_rows(ls_context *context, ls_profile_row *rows, size_t capacity);
+/* Writes the launches of the profile that ended, the latest 262,144, as a trace for Perfetto or
+ * chrome://tracing: a track for the calls and one for the device. The file is replaced when it is
+ * complete. */
+ls_status ls_profile_trace(ls_context *context, const char *path);
+
+/* ---- monitor: what a device is doing ---- */
+
+/* One row per reading: identifier, name, unit, the most that is believed. What a library says
+ * beyond that, or below 0, counts as not known. */
+#define LS_READING_LIST(X)                                                 \
+    X(UTILISATION, "utilisation", "%", 100)                                \
+    X(MEMORY_USED, "memory_used", "bytes", 1e16)                           \
+    X(MEMORY_TOTAL, "memory_total", "bytes", 1e16)                         \
+    X(POWER, "power", "W", 1e5)                                            \
+    X(POWER_LIMIT, "power_limit", "W", 1e5)                                \
+    X(TEMPERATURE, "temperature", "C", 200)                                \
+    X(CLOCK, "clock", "MHz", 2e4)                                          \
+    X(MEMORY_CLOCK, "memory_clock", "MHz", 5e4)                            \
+    X(PCIE_RECEIVED, "pcie_received", "bytes/s", 1e12) /* by the device */ \
+    X(PCIE_SENT, "pcie_sent", "bytes/s", 1e12)                             \
+    X(FAN, "fan", "%", 200)
+typedef enum ls_reading {
+#define LS_READING_ENUM(id, name, unit, most) LS_READING_##id,
+    LS_READING_LIST(LS_READING_ENUM)
+#undef LS_READING_ENUM
+        LS_READING_COUNT
+} ls_reading;
+const char *ls_reading_name(ls_reading reading); /* "memory_used"; "?" for none */
+const char *ls_reading_unit(ls_reading reading); /* "bytes" */
+
+typedef struct ls_monitor ls_monitor;
+/* Watches a device by name, "cuda:0", "hip:1", "cpu" (NULL and "auto" as for ls_context_create),
+ * without making a context on it: through NVML or ROCm SMI, matched by PCI address, and on the CPU
+ * through /proc and /sys. On failure ls_error_message(NULL) says what is missing and what to
+ * install. */
+ls_status ls_monitor_create(const char *device, ls_monitor **monitor);
+void ls_monitor_destroy(ls_monitor *monitor);
+typedef struct ls_sample {
+    double seconds; /* of a clock that only goes forward */
+    uint32_t known; /* bit r: value[r] could be read */
+    double value[LS_READING_COUNT];
+} ls_sample;
+/* Rates and utilisation of the CPU are since the sample before. May take some ten milliseconds:
+ * NVML measures PCIe throughput while it is asked. Readings that fail are not known; only running
+ * out of memory is an error. */
+ls_status ls_monitor_sample(ls_monitor *monitor, ls_sample *sample);
+typedef struct ls_process {
+    int64_t pid;
+    char name[32];
+    int lockstep;          /* 1: has a context of Lockstep's on the device; 0: none that can be
+                            * seen, which of other users' processes is never */
+    int memory_known;      /* whether the next is */
+    uint64_t memory_bytes; /* of the device; on the CPU resident */
+} ls_process;
+/* The processes on the device, those of Lockstep first, then by memory; on the CPU those of
+ * Lockstep only. Fills up to `capacity` of `processes`; *count receives how many there are. */
+ls_status ls_monitor_processes(ls_monitor *monitor, ls_process *processes, size_t capacity,
+                               size_t *count);
 
 /* ---- devices ---- */
 typedef struct ls_device_info {

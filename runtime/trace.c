@@ -1,0 +1,136 @@
+/* trace.c: a profile as a file for Perfetto and chrome://tracing.
+ *
+ * The format is the Trace Event Format's JSON object: complete events (X) on two tracks of this
+ * process, times in microseconds. The file is written under another name and renamed. */
+#include "runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRACK_HOST = 1, TRACK_DEVICE = 2 };
+
+/* A JSON string; bytes that are not of ASCII are taken as UTF-8 where they are that. */
+static void put_string(FILE *file, const char *text) {
+    fputc('"', file);
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        size_t more = *at < 0xc2 ? 0 : *at < 0xe0 ? 1 : *at < 0xf0 ? 2 : *at < 0xf5 ? 3 : 0;
+        size_t valid = 0;
+        while (valid < more && (at[valid + 1] & 0xc0) == 0x80) valid++;
+        if (*at == '"' || *at == '\\') {
+            fprintf(file, "\\%c", *at);
+        } else if (*at < 0x20 || *at == 0x7f || (*at >= 0x80 && (!more || valid < more))) {
+            fprintf(file, "\\u%04x", *at < 0x80 ? *at : 0xfffd);
+        } else {
+            fwrite(at, 1, more + 1, file);
+            at += more;
+        }
+    }
+    fputc('"', file);
+}
+
+static void put_name(FILE *file, const char *kind, int track, const char *name) {
+    fprintf(file,
+            "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %ld, \"tid\": %d, \"args\": {\"name\": ",
+            kind, (long)getpid(), track);
+    put_string(file, name);
+    fputs("}},\n", file);
+}
+
+static void put_event(FILE *file, const Profile *profile, const ProfileEvent *event) {
+    const ProfileRow *row = &profile->rows[event->row];
+    const char *whole = *row->file ? "step" : "graph";
+    const char *category = event->host ? "call" : row->kernel ? "kernel" : whole;
+    fputs("{\"ph\": \"X\", \"name\": ", file);
+    put_string(file, row->kernel ? row->kernel : row->step);
+    fprintf(file, ", \"cat\": \"%s\", \"pid\": %ld, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f",
+            category, (long)getpid(), event->host ? TRACK_HOST : TRACK_DEVICE, event->at,
+            event->duration);
+    fputs(", \"args\": {\"step\": ", file);
+    put_string(file, row->step);
+    if (row->line) {
+        fputs(", \"source\": ", file);
+        char *source = NULL;
+        const size_t size = strlen(row->file) + 16;
+        source = malloc(size);
+        if (source) snprintf(source, size, "%s:%u", row->file, row->line);
+        put_string(file, source ? source : row->file);
+        free(source);
+    }
+    if (!event->host) {
+        const double bytes = (double)event->moved.read + (double)event->moved.written;
+        fprintf(file, ", \"bytes_read\": %llu, \"bytes_written\": %llu",
+                (unsigned long long)event->moved.read, (unsigned long long)event->moved.written);
+        if (bytes > 0 && event->duration > 0)
+            fprintf(file, ", \"gb_s\": %.3f", bytes / event->duration * 1e-3);
+    }
+    fputs("}}", file);
+}
+
+/* Whether a comes before b: in time, and what holds another before that. */
+static int by_time(const void *a, const void *b) {
+    const ProfileEvent *x = a, *y = b;
+    if (x->host != y->host) return x->host ? -1 : 1;
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return (x->duration < y->duration) - (x->duration > y->duration);
+}
+
+static void put_all(FILE *file, const ls_context *context) {
+    Profile *profile = context->profile;
+    char device[200];
+    snprintf(device, sizeof device, "%s (%s)", context->device->name, context->device->description);
+    qsort(profile->events, profile->event_count, sizeof *profile->events, by_time);
+    fputs("{\"displayTimeUnit\": \"ns\", \"otherData\": {\"producer\": \"Lockstep\", \"device\": ",
+          file);
+    put_string(file, device);
+    fprintf(file, ", \"dropped\": \"%llu\"}, \"traceEvents\": [\n",
+            (unsigned long long)(profile->event_total - profile->event_count));
+    put_name(file, "process_name", 0, "Lockstep");
+    put_name(file, "thread_name", TRACK_HOST, "calls");
+    put_name(file, "thread_name", TRACK_DEVICE, device);
+    for (size_t i = 0; i < profile->event_count; i++) {
+        put_event(file, profile, &profile->events[i]);
+        fputs(",\n", file);
+    }
+    /* the last has no comma behind it, so there is one that is always there */
+    fprintf(file,
+            "{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": %ld, \"tid\": %d, "
+            "\"args\": {\"sort_index\": %d}}\n]}\n",
+            (long)getpid(), TRACK_DEVICE, TRACK_DEVICE);
+    /* sorted now: what comes next in the ring no longer matters, the profile has ended */
+}
+
+static ls_status failed(ls_context *context, const char *path, int error) {
+    return error_set(&context->error, LS_ERROR_FILE,
+                     "ls_profile_trace: %s could not be written: %s", path, strerror(error));
+}
+
+ls_status trace_write(ls_context *context, const char *path) {
+    static const char ending[] = ".XXXXXX";
+    const size_t size = strlen(path);
+    char *name = malloc(size + sizeof ending);
+    if (!name) return error_memory(&context->error, "ls_profile_trace");
+    memcpy(name, path, size);
+    memcpy(name + size, ending, sizeof ending);
+    int error = 0, descriptor = mkostemp(name, O_CLOEXEC);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    if (!file) {
+        error = errno;
+        if (descriptor >= 0) close(descriptor);
+    } else {
+        const mode_t mask = umask(0);
+        umask(mask);
+        put_all(file, context);
+        if (fflush(file) != 0 || ferror(file) || fchmod(descriptor, 0666 & ~mask) != 0)
+            error = errno ? errno : EIO;
+        if (fclose(file) != 0 && !error) error = errno;
+        if (!error && rename(name, path) != 0) error = errno;
+    }
+    if (error && descriptor >= 0) unlink(name);
+    free(name);
+    return error ? failed(context, path, error) : LS_OK;
+}
