@@ -133,7 +133,7 @@ void emit_strip_fields(Emitter *e, ValueId r) {
         (ls_image_factor){.axes = e->phase->inner, .minimum = 1, .divide = 1024};
     emit_add_field(e, octet_field(e, r, ""), type, octets, false);
     emit_add_field(e, octet_field(e, r, "_level"), type,
-                   emit_extent(e->f, 3 * bytes, e->phase->outer), false);
+                   emit_extent(e->f, 4 * bytes, e->phase->outer), false);
     e->fields[e->field_count - 1].temporary.per_block = 1;
 }
 
@@ -290,7 +290,7 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
         text_printf(out,
                     "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_leaf);\n"
                     "for (i64 c = 0; c < width; c++)\n"
-                    "    ls_push_octet_%s(%s + c, wide, lane, %s_sum[c], %s + c);\n",
+                    "    ls_push_octet_%s(%s + c, wide, part, 64 / span, %s_sum[c], %s + c);\n",
                     r->type, r->s, r->kind, r->s, r->s, r->kind, r->octet_level, r->s, r->octet);
         break;
     case PART_OCTETS:
@@ -370,7 +370,7 @@ static void columns_simt(Emitter *e, const Lines *r, Part part, Text *out) {
                     r->s);
         break;
     case PART_PUSH_OCTET:
-        text_printf(out, "ls_push_octet_%s(%s, wide, lane, %s_row_level[3], %s);\n", r->kind,
+        text_printf(out, "ls_push_octet_%s(%s, wide, part, 64 / span, %s_row_level[3], %s);\n", r->kind,
                     r->octet_level, r->s, r->octet);
         break;
     case PART_OCTETS:
@@ -479,7 +479,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
     r.octet = arena_printf(e->arena, "a->%s + %s * wide + own_at", octet_field(e, v, ""),
                            r.strip ? "strip" : "16 * tile");
     r.octet_level =
-        arena_printf(e->arena, "a->%s + 3 * owner * wide + own_at", octet_field(e, v, "_level"));
+        arena_printf(e->arena, "a->%s + 4 * owner * wide + own_at", octet_field(e, v, "_level"));
     if (r.lse && part == PART_TILE) r.live = live_text(e);
     r.max = arena_printf(e->arena, "max_%s", r.real);
     bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->simt;

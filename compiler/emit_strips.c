@@ -26,11 +26,18 @@ PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out) 
     return text;
 }
 
+/* What stands on chip for each column while a block walks `span` rows of a lane: those, and the
+ * levels of the reductions, one for each power of two of the parts that a strip is walked in. */
+static uint64_t held_bytes(const Plan *plan, uint32_t span) {
+    const uint32_t levels = span == 8 ? 3 : 4;
+    return (uint64_t)span * plan->strip_bytes + (uint64_t)levels * plan->strip_partial;
+}
+
 /* Rows that are many, and long, but not too long to stay on chip. */
 uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions) {
     const Target *target = e->target;
     const AxisSet rows = strips_of(way)->outer, columns = e->plan->strip_columns;
-    const uint64_t bytes = 8ull * e->plan->strip_bytes;
+    const uint64_t bytes = held_bytes(e->plan, 4);
     conditions[0] =
         (ls_image_condition){emit_extent(e->f, 1, rows), target->strip_rows, UINT64_MAX};
     conditions[1] =
@@ -66,6 +73,16 @@ static const char *finish_calls(Emitter *e, const Kernel *kernel, const PhaseTex
     return calls.data;
 }
 
+/* How many rows of a lane go together: all 8 unless they are too long. */
+static const char *span_text(Emitter *e) {
+    Text columns = text_open(e->arena);
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (e->plan->strip_columns >> axis & 1)
+            text_printf(&columns, "%s%s", columns.size ? " * " : "", e->size_name[axis]);
+    return arena_printf(e->arena, "%s <= %llu ? 8 : 4", columns.data,
+                        (unsigned long long)(e->target->strip_bytes / held_bytes(e->plan, 8)));
+}
+
 void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
                        const PhaseText *phases, ls_image_kernel *row) {
     const bool strips = kernel->kind == KERNEL_STRIPS;
@@ -87,6 +104,7 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         {"THREADS", arena_printf(e->arena, "%u", row->threads)},
         {"SIZES", strips ? sizes : ""},
         {"ROWS", columns->inner},
+        {"SPAN", span_text(e)},
         {"CALLS", (strips ? strip_calls : finish_calls)(e, kernel, phases)},
     };
     emit_fill(

@@ -133,7 +133,8 @@ struct Plan {
     Way ways[WAYS]; /* the variants of each layout, in their order */
     size_t way_count;
     AxisSet strip_columns; /* of a way by strips: what a row goes along */
-    uint32_t strip_bytes;  /* and of an element, in arrays that its phases read more than once */
+    /* and of an element: in arrays that its phases read more than once, and of what is reduced */
+    uint32_t strip_bytes, strip_partial;
 };
 
 /* plan_choose.c */
@@ -243,7 +244,7 @@ typedef struct Target {
      * that wait for each other, if there are such; and of a phase of a tail or a prologue. */
     uint64_t one_block_limit, together_limit, tail_limit, prologue_limit;
     /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
-     * of 8 rows that stay on chip. */
+     * of rows and levels that stay on chip. */
     uint32_t strip_threads, strips_per_multiprocessor;
     uint64_t strip_rows, strip_columns, strip_bytes;
 } Target;

@@ -2,9 +2,9 @@
  *
  * A phase that reduces down columns reads what the phases along the rows read. Where rows are many
  * they go together: a strip is 64 rows whose lanes, an octet of them, make a whole subtree of the
- * columns' reduction; for each lane the phases take the 8 rows in turn, so that all but the first
- * find them on chip. What the strips leave, 1/64 of the space, a second kernel finishes. Needs
- * plan->ways; adds one that goes by strips, where phases allow it. */
+ * columns' reduction; the phases take the 8 rows of a lane in turn, or 4 where rows are long, so
+ * that all but the first find them on chip. What the strips leave, 1/64 of the space, a second
+ * kernel finishes. Needs plan->ways; adds one that goes by strips, where phases allow it. */
 #include "compiler.h"
 #include "plan.h"
 #include "planner.h"
@@ -90,6 +90,21 @@ static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *held) {
     return saved;
 }
 
+/* And of a column, in what its reductions have in hand. */
+static uint32_t partial_bytes(const Plan *plan, const Run *run) {
+    uint32_t bytes = 0;
+    for (uint32_t i = run->first; i < run->first + run->count; i++) {
+        const Phase *phase = &plan->phases[i];
+        for (size_t r = 0; phase->shape == SHAPE_COLUMNS && r < phase->reduction_count; r++) {
+            const Value *value = &plan->function->values[phase->reductions[r]];
+            const bool arg = value->op == OP_ARGMIN || value->op == OP_ARGMAX;
+            const uint32_t size = type_info[plan->function->values[value->arg[0]].type].size;
+            bytes += arg ? 16 : size > 4 ? size : 4;
+        }
+    }
+    return bytes;
+}
+
 /* The longest run around a phase down columns; none where the axes are a list's or a block's. */
 static Run run_around(const Plan *plan, uint32_t index) {
     const Function *f = plan->function;
@@ -122,6 +137,7 @@ void planner_find_strips(Plan *plan) {
     }
     if (!most) return;
     plan->strip_columns = best.columns;
+    plan->strip_partial = partial_bytes(plan, &best);
     /* tried after what is for small sizes, which is all phases at once */
     size_t at = plan->ways[0].kernels[0].kind == KERNEL_ALL;
     for (size_t i = plan->way_count++; i > at; i--) plan->ways[i] = plan->ways[i - 1];

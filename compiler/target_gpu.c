@@ -25,11 +25,11 @@ const Target target_cuda = {.name = "cuda",
                             .prelude = "prelude.cu",
                             .libraries = cuda_libraries,
                             .fast = "fast.cu",
-                            .strip_bytes = 288u << 10,
+                            .strip_bytes = 384u << 10,
                             SIMT};
 const Target target_hip = {.name = "hip",
                            .prelude = "prelude.hip",
                            .libraries = hip_libraries,
                            .fast = "fast.hip",
-                           .strip_bytes = 72u << 10,
+                           .strip_bytes = 74u << 10,
                            SIMT};

@@ -10,7 +10,9 @@ ls_status ls_context_create(const char *device, void *stream, ls_context **conte
     ls_context *made = calloc(1, sizeof *made);
     if (!made) return error_memory(NULL, "ls_context_create");
     ls_status status = device_open(device, stream, NULL, &made->device);
+    if (status == LS_OK) status = memory_open(&made->memory);
     if (status != LS_OK) {
+        if (made->device) made->device->driver->close(made->device);
         free(made);
         return status;
     }

@@ -1,105 +1,147 @@
-/* memory.c: device memory, with every allocation's size on record.
+/* memory.c: device memory, with the holder and the size of every allocation on record.
  *
  * The record is a hash table on the pointer (linear probing, at most half full), so that freeing
  * needs no size, statistics are exact, and a context that is destroyed gives everything back. */
 #include "runtime.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FIRST_CAPACITY = 64 };
+
+ls_status memory_open(Memory *memory) {
+    const char *text = getenv("LOCKSTEP_POOL");
+    memory->reserve.off = text && strcmp(text, "off") == 0;
+    if (!text || !*text || memory->reserve.off) return LS_OK;
+    return error_set(NULL, LS_ERROR_ARGUMENT,
+                     "ls_context_create: LOCKSTEP_POOL is `%.32s`; it takes off, or is not set",
+                     text);
+}
+
+/* ---- the record ---- */
 
 static size_t home(const Memory *memory, const void *pointer) {
     uint64_t bits = (uint64_t)(uintptr_t)pointer >> 8; /* allocations are 256-byte aligned */
     return (size_t)((bits * 0x9e3779b97f4a7c15u) >> 32) & (memory->capacity - 1);
 }
 
-static Block *slot(const Memory *memory, const void *pointer) {
+static Range **slot(const Memory *memory, const void *pointer) {
     size_t at = home(memory, pointer);
-    while (memory->blocks[at].pointer && memory->blocks[at].pointer != pointer)
+    while (memory->table[at] && memory->table[at]->data != pointer)
         at = (at + 1) & (memory->capacity - 1);
-    return &memory->blocks[at];
+    return &memory->table[at];
 }
 
 static bool make_room(Memory *memory) {
     if ((memory->statistics.allocations + 1) * 2 <= memory->capacity) return true;
-    Memory larger = *memory;
-    larger.capacity = memory->capacity ? memory->capacity * 2 : FIRST_CAPACITY;
-    larger.blocks = calloc(larger.capacity, sizeof *larger.blocks);
-    if (!larger.blocks) return false;
+    Memory larger = {.capacity = memory->capacity ? memory->capacity * 2 : FIRST_CAPACITY};
+    larger.table = calloc(larger.capacity, sizeof(Range *));
+    if (!larger.table) return false;
     for (size_t i = 0; i < memory->capacity; i++)
-        if (memory->blocks[i].pointer)
-            *slot(&larger, memory->blocks[i].pointer) = memory->blocks[i];
-    free(memory->blocks);
-    *memory = larger;
+        if (memory->table[i]) *slot(&larger, memory->table[i]->data) = memory->table[i];
+    free(memory->table);
+    memory->table = larger.table;
+    memory->capacity = larger.capacity;
     return true;
 }
 
-/* Takes a block out and moves later ones of its run up, so that no search stops too early. */
-static void take_out(Memory *memory, Block *block) {
-    size_t mask = memory->capacity - 1, hole = (size_t)(block - memory->blocks);
-    for (size_t at = (hole + 1) & mask; memory->blocks[at].pointer; at = (at + 1) & mask) {
-        size_t wanted = home(memory, memory->blocks[at].pointer);
+/* Takes an entry out and moves later ones of its run up, so that no search stops too early. */
+static void take_out(Memory *memory, Range **entry) {
+    size_t mask = memory->capacity - 1, hole = (size_t)(entry - memory->table);
+    for (size_t at = (hole + 1) & mask; memory->table[at]; at = (at + 1) & mask) {
+        size_t wanted = home(memory, memory->table[at]->data);
         if (((at - wanted) & mask) < ((at - hole) & mask)) continue;
-        memory->blocks[hole] = memory->blocks[at];
+        memory->table[hole] = memory->table[at];
         hole = at;
     }
-    memory->blocks[hole] = (Block){NULL, 0};
+    memory->table[hole] = NULL;
 }
 
-static ls_status exhausted(ls_context *context, const char *call, size_t bytes) {
-    const double mib = 1024.0 * 1024.0;
-    const ls_memory_statistics *held = &context->memory.statistics;
-    uint64_t free_bytes, total_bytes;
-    if (!context->driver->available(context->device, &free_bytes, &total_bytes))
-        return error_set(
-            &context->error, LS_ERROR_MEMORY,
-            "%s: no %.1f MiB more on %s; this context holds %.1f MiB in %llu allocations; "
-            "free some or use smaller arrays",
-            call, (double)bytes / mib, context->device->name, (double)held->in_use / mib,
-            (unsigned long long)held->allocations);
-    return error_set(
-        &context->error, LS_ERROR_MEMORY,
-        "%s: no %.1f MiB more on %s, which has %.1f of %.1f MiB free; this context holds "
-        "%.1f MiB in %llu allocations; free some or use smaller arrays",
-        call, (double)bytes / mib, context->device->name, (double)free_bytes / mib,
-        (double)total_bytes / mib, (double)held->in_use / mib,
-        (unsigned long long)held->allocations);
+/* The label of that name, made if need be and first in the list; NULL: out of memory. Where there
+ * are very many, one without a holder takes the new name. */
+static Label *find_label(Memory *memory, const char *name) {
+    Label **link = &memory->labels, **idle = NULL;
+    for (; *link; link = &(*link)->next) {
+        if (strncmp((*link)->name, name, LABEL_BYTES - 1) == 0) break;
+        if ((*link)->allocations == 0) idle = link;
+    }
+    bool known = *link != NULL;
+    if (!known && idle && memory->label_count >= LABELS_MOST) link = idle;
+    Label *label = *link;
+    if (label) {
+        *link = label->next;
+        if (!known) *label = (Label){0};
+    } else {
+        label = calloc(1, sizeof *label);
+        if (!label) return NULL;
+        memory->label_count++;
+    }
+    if (!known) snprintf(label->name, sizeof label->name, "%s", name);
+    label->next = memory->labels;
+    memory->labels = label;
+    return label;
+}
+
+static void count_in(Memory *memory, Label *label, size_t bytes) {
+    ls_memory_statistics *all = &memory->statistics;
+    all->served++;
+    all->allocations++;
+    all->in_use += bytes;
+    if (all->in_use > all->peak) all->peak = all->in_use;
+    label->allocations++;
+    label->in_use += bytes;
+    if (label->in_use > label->peak) label->peak = label->in_use;
+}
+
+ls_status memory_allocate_for(ls_context *context, const char *call, const char *name, size_t bytes,
+                              void **pointer) {
+    Memory *memory = &context->memory;
+    Range *range;
+    bool full;
+    *pointer = NULL;
+    Label *label = make_room(memory) ? find_label(memory, name) : NULL;
+    if (!label) return error_memory(&context->error, call);
+    ls_status status = reserve_take(context, call, bytes, &range, &full);
+    if (status != LS_OK) return full ? memory_exhausted(context, call, name, bytes) : status;
+    range->label = label;
+    range->asked = bytes;
+    *slot(memory, range->data) = range;
+    count_in(memory, label, bytes);
+    *pointer = range->data;
+    return LS_OK;
 }
 
 ls_status memory_allocate(ls_context *context, const char *call, size_t bytes, void **pointer) {
-    Memory *memory = &context->memory;
-    *pointer = NULL;
-    if (!make_room(memory)) return error_memory(&context->error, call);
-    ls_status status = context->driver->allocate(context->device, bytes ? bytes : 1, pointer);
-    if (status == LS_ERROR_MEMORY) return exhausted(context, call, bytes);
-    if (status != LS_OK) return status;
-    *slot(memory, *pointer) = (Block){*pointer, bytes};
-    ls_memory_statistics *statistics = &memory->statistics;
-    statistics->allocations++;
-    statistics->in_use += bytes;
-    if (statistics->in_use > statistics->peak) statistics->peak = statistics->in_use;
-    return LS_OK;
+    return memory_allocate_for(context, call, call, bytes, pointer);
 }
 
 void memory_free(ls_context *context, void *pointer) {
     Memory *memory = &context->memory;
     if (!pointer || !memory->capacity) return;
-    Block *block = slot(memory, pointer);
-    if (!block->pointer) return;
+    Range **entry = slot(memory, pointer), *range = *entry;
+    if (!range) return;
     memory->statistics.allocations--;
-    memory->statistics.in_use -= block->bytes;
-    take_out(memory, block);
-    context->driver->release(context->device, pointer);
+    memory->statistics.in_use -= range->asked;
+    range->label->allocations--;
+    range->label->in_use -= range->asked;
+    take_out(memory, entry);
+    reserve_give(context, range);
 }
 
 void memory_close(ls_context *context) {
     Memory *memory = &context->memory;
-    for (size_t i = 0; i < memory->capacity; i++)
-        if (memory->blocks[i].pointer)
-            context->driver->release(context->device, memory->blocks[i].pointer);
-    free(memory->blocks);
+    reserve_close(context);
+    while (memory->labels) {
+        Label *label = memory->labels;
+        memory->labels = label->next;
+        free(label);
+    }
+    free(memory->table);
     *memory = (Memory){0};
 }
+
+/* ---- the API ---- */
 
 static ls_status check(ls_context *context, const char *call, const char *missing) {
     if (!context) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: context is NULL", call);
@@ -112,6 +154,13 @@ ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer) {
     if (pointer) *pointer = NULL;
     ls_status status = check(context, "ls_alloc", pointer ? NULL : "pointer");
     return status == LS_OK ? memory_allocate(context, "ls_alloc", bytes, pointer) : status;
+}
+
+ls_status ls_alloc_labeled(ls_context *context, size_t bytes, const char *label, void **pointer) {
+    static const char call[] = "ls_alloc_labeled";
+    if (pointer) *pointer = NULL;
+    ls_status status = check(context, call, !pointer ? "pointer" : (label ? NULL : "label"));
+    return status == LS_OK ? memory_allocate_for(context, call, label, bytes, pointer) : status;
 }
 
 void ls_free(ls_context *context, void *pointer) {
@@ -147,4 +196,17 @@ ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes) {
 
 void ls_memory_stats(const ls_context *context, ls_memory_statistics *statistics) {
     *statistics = context->memory.statistics;
+    reserve_statistics(&context->memory.reserve, statistics);
+}
+
+ls_status ls_memory_trim(ls_context *context, uint64_t keep) {
+    ls_status status = check(context, "ls_memory_trim", NULL);
+    if (status == LS_OK) status = context_not_capturing(context, "ls_memory_trim");
+    return status == LS_OK ? reserve_trim(context, keep) : status;
+}
+
+ls_status ls_memory_limit(ls_context *context, uint64_t bytes) {
+    ls_status status = check(context, "ls_memory_limit", NULL);
+    if (status == LS_OK) context->memory.reserve.limit = bytes;
+    return status;
 }

@@ -154,19 +154,66 @@ uint32_t pool_threads(const Pool *pool);
 void pool_run(Pool *pool, const Launch *launches, size_t count);
 void pool_destroy(Pool *pool);
 
-/* memory.c: device memory with its size on record. */
-typedef struct Block {
-    void *pointer; /* NULL: free slot */
-    size_t bytes;
-} Block;
+/* memory_pool.c: the reserve, pieces of device memory (chunks) cut into ranges. */
+typedef struct Chunk Chunk;
+typedef struct Range Range;
+typedef struct Label Label;
+struct Range {
+    Chunk *chunk;
+    Range *before, *after;  /* its neighbours in the chunk */
+    Range *previous, *next; /* of its bin, while it is free */
+    char *data;
+    uint64_t bytes, asked; /* its length; what its holder asked for */
+    Label *label;          /* the holder's; NULL: it is free */
+};
+enum { RESERVE_KINDS = 2, RESERVE_BINS = 64 };
+typedef struct Reserve {
+    Chunk *chunks;
+    Range *bins[RESERVE_KINDS][RESERVE_BINS]; /* free ranges of 2^b to 2^(b+1) - 1 bytes */
+    Range *spare;                             /* structures without a range */
+    bool off;                                 /* every allocation is the driver's own */
+    uint64_t bytes[RESERVE_KINDS], peak, limit, chunk_count, driver_calls;
+} Reserve;
+/* A range of at least `bytes`. *full: the device or the limit has none, not after a trim either;
+ * the message is the caller's to write. */
+ls_status reserve_take(ls_context *context, const char *call, size_t bytes, Range **range,
+                       bool *full);
+void reserve_give(ls_context *context, Range *range);
+/* Gives chunks without a holder back until at most `keep` bytes are left; not in a capture. */
+ls_status reserve_trim(ls_context *context, uint64_t keep);
+void reserve_close(ls_context *context); /* all chunks, held or not */
+void reserve_statistics(const Reserve *reserve, ls_memory_statistics *statistics);
+
+/* memory.c: device memory, and who holds it. What another stream than the context's does with it is
+ * put in order by events: after what was queued before the allocation, and before the free. */
+enum { LABEL_BYTES = 96, LABELS_MOST = 4096 };
+struct Label {
+    Label *next;
+    uint64_t in_use, peak, allocations;
+    char name[LABEL_BYTES];
+};
 typedef struct Memory {
-    Block *blocks; /* a hash table on the pointer */
+    Range **table; /* a hash table on the pointer */
     size_t capacity;
-    ls_memory_statistics statistics;
+    Reserve reserve;
+    Label *labels; /* the last one used first */
+    size_t label_count;
+    ls_memory_statistics statistics; /* without the reserve's part */
 } Memory;
+ls_status memory_open(Memory *memory); /* reads LOCKSTEP_POOL; its error is the thread's */
+/* Labelled with the call. */
 ls_status memory_allocate(ls_context *context, const char *call, size_t bytes, void **pointer);
+ls_status memory_allocate_for(ls_context *context, const char *call, const char *label,
+                              size_t bytes, void **pointer);
 void memory_free(ls_context *context, void *pointer); /* NULL and strangers are left alone */
 void memory_close(ls_context *context);               /* frees what is left */
+/* memory_report.c */
+/* "1.5 MiB" */
+typedef struct SizeText {
+    char text[24];
+} SizeText;
+SizeText memory_size(uint64_t bytes);
+ls_status memory_exhausted(ls_context *context, const char *call, const char *label, size_t bytes);
 
 /* profile.c: what was timed, and what traces are written from. */
 typedef struct Profile Profile;
@@ -341,8 +388,13 @@ ls_status step_check_overlap(ls_step *step, const char *call);
 /* step_memory.c: the device memory a step owns. */
 /* Gives up memory that a captured graph may still use. */
 ls_status step_retire(ls_step *step, void *pointer);
-ls_status step_ensure(ls_step *step, const char *call, void **pointer, uint64_t *held,
-                      uint64_t bytes); /* at least `bytes`; a larger one is empty */
+/* At least `bytes`; a larger one is empty. Its holder is called "step adamw: KIND NAME". */
+typedef struct Owned {
+    const char *kind, *name;
+    void **pointer;
+    uint64_t *held;
+} Owned;
+ls_status step_ensure(ls_step *step, const char *call, Owned owned, uint64_t bytes);
 ls_status step_too_large(const ls_step *step, const char *call, const char *what);
 ls_status step_allocate_outputs(ls_step *step, const char *call); /* and filled arrays */
 ls_status step_allocate_temporaries(ls_step *step, const char *call);

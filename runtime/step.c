@@ -80,7 +80,9 @@ static ls_status create_cells(ls_step *step) {
     size_t bytes = (size_t)image->parameter_count * CELL_BYTES;
     if (bytes == 0) return LS_OK;
     void *cells;
-    ls_status status = memory_allocate(context, "ls_step_create", bytes, &cells);
+    char label[LABEL_BYTES];
+    snprintf(label, sizeof label, "step %.40s: rank-0 values", image->step);
+    ls_status status = memory_allocate_for(context, "ls_step_create", label, bytes, &cells);
     if (status != LS_OK) return status;
     step->cells = cells;
     status = context->driver->clear(context->device, cells, bytes);

@@ -2,6 +2,7 @@
  * temporaries. Grown when sizes need it, never shrunk, and kept while a graph may use it. */
 #include "runtime.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +24,17 @@ ls_status step_retire(ls_step *step, void *pointer) {
     return LS_OK;
 }
 
-ls_status step_ensure(ls_step *step, const char *call, void **pointer, uint64_t *held,
-                      uint64_t bytes) {
-    if (*pointer && *held >= bytes) return LS_OK;
-    ls_status status = step_retire(step, *pointer);
+ls_status step_ensure(ls_step *step, const char *call, Owned owned, uint64_t bytes) {
+    char label[LABEL_BYTES];
+    if (*owned.pointer && *owned.held >= bytes) return LS_OK;
+    ls_status status = step_retire(step, *owned.pointer);
     if (status != LS_OK) return status;
-    *pointer = NULL;
-    *held = 0;
-    status = memory_allocate(step->context, call, (size_t)bytes, pointer);
-    if (status == LS_OK) *held = bytes;
+    *owned.pointer = NULL;
+    *owned.held = 0;
+    snprintf(label, sizeof label, "step %.40s: %s %.40s", step->image->step, owned.kind,
+             owned.name);
+    status = memory_allocate_for(step->context, call, label, (size_t)bytes, owned.pointer);
+    if (status == LS_OK) *owned.held = bytes;
     return status;
 }
 
@@ -47,6 +50,14 @@ static bool round_up(uint64_t *bytes, uint64_t step) {
     if (*bytes > INT64_MAX - step) return false;
     *bytes = (*bytes + step - 1) / step * step;
     return true;
+}
+
+/* An out that nobody bound, or an array that a number fills. */
+static Owned owned_array(ls_step *step, size_t number) {
+    const ls_image_parameter *parameter = &step->image->parameters[number];
+    Binding *binding = &step->bindings[number];
+    return (Owned){parameter->role == LS_OUT ? "output" : "filled", parameter->name,
+                   &binding->owned, &binding->owned_bytes};
 }
 
 static ls_status allocate_array(ls_step *step, const char *call, size_t number) {
@@ -67,8 +78,7 @@ static ls_status allocate_array(ls_step *step, const char *call, size_t number) 
     else
         layout_contiguous(parameter->rank, binding->shape, binding->strides);
     void *before = binding->owned;
-    ls_status status =
-        step_ensure(step, call, &binding->owned, &binding->owned_bytes, empty ? 1 : bytes);
+    ls_status status = step_ensure(step, call, owned_array(step, number), empty ? 1 : bytes);
     if (status != LS_OK) return status;
     if (binding->owned != before) binding->filled_count = 0;
     binding->data = binding->owned;
@@ -105,7 +115,7 @@ static ls_status allocate_list(ls_step *step, const char *call, size_t number) {
         list->pointers[i] = (void *)(uintptr_t)total; /* the offset, until there is memory */
         total += bytes;
     }
-    status = step_ensure(step, call, &binding->owned, &binding->owned_bytes, total ? total : 1);
+    status = step_ensure(step, call, owned_array(step, number), total ? total : 1);
     if (status != LS_OK) return status;
     for (size_t i = 0; i < count; i++)
         list->pointers[i] = (char *)binding->owned + (uintptr_t)list->pointers[i];
@@ -185,7 +195,8 @@ ls_status step_allocate_temporaries(ls_step *step, const char *call) {
         if (fits && row->per_block) fits = !__builtin_mul_overflow(bytes, most_parts(step), &bytes);
         if (!fits) return step_too_large(step, call, row->name);
         if (bytes == 0) bytes = MEMORY_STEP;
-        ls_status status = step_ensure(step, call, &temporary->data, &temporary->bytes, bytes);
+        const Owned owned = {"temporary", row->name, &temporary->data, &temporary->bytes};
+        ls_status status = step_ensure(step, call, owned, bytes);
         if (status == LS_OK && row->zeroed)
             status =
                 step->context->driver->clear(step->context->device, temporary->data, (size_t)bytes);

@@ -33,7 +33,9 @@ static ls_status upload(ls_step *step, const char *call, Words *words) {
         words->captured = false;
     }
     size_t bytes = words->count * sizeof *words->host;
-    status = step_ensure(step, call, &words->device, &words->device_bytes, bytes);
+    const Owned owned = {"table of", words == &step->entries ? "lengths and work" : "pointers",
+                         &words->device, &words->device_bytes};
+    status = step_ensure(step, call, owned, bytes);
     /* From memory that is not page-locked the drivers have read it all when the call returns. */
     if (status == LS_OK)
         status = step->context->driver->copy_in(step->context->device, words->device, words->host,

@@ -16,12 +16,12 @@
 /* Before a loop that is not worth unrolling on a GPU. */
 #define LS_ROLLED
 
-/* The eight rows first, first + 128, ... below `rows`, each of `parts` items; and what is made of
+/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items; and what is made of
  * them down columns. */
 #define LS_RUN_ROWS(phase, parts)                                                                  \
-    for (i64 row = first; row < first + 1024 && row < rows; row += 128)                            \
+    for (i64 row = first; row < first + 128 * span && row < rows; row += 128)                      \
         phase(a, (u64)(row * (parts)), (u64)((row + 1) * (parts)), workers, 0);
-#define LS_RUN_STRIP(phase) phase(a, strip, first, lane, worker);
+#define LS_RUN_STRIP(phase) phase(a, strip, first, part, span, worker);
 
 /* Adds to a sum that other workers add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_add_to((u64 *)&(sums)[at], (u64)(value), workers)

@@ -44,14 +44,14 @@ LS_FN int ls_last_block(u32 *counter) {
     ls_barrier();
     return (int)last;
 }
-/* The eight rows first, first + 128, ... below `rows`, each of `parts` items, shared out over the
+/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items, shared out over the
  * groups of a block; and what is made of them down columns. */
 #define LS_RUN_ROWS(phase, row_parts)                                                              \
-    for (i64 i = ls_group(), parts = (row_parts); i < 8 * parts; i += ls_groups()) {               \
+    for (i64 i = ls_group(), parts = (row_parts); i < span * parts; i += ls_groups()) {            \
         const i64 row = ls_divide(i, parts), item = (first + 128 * row) * parts + i - row * parts; \
         if (first + 128 * row < rows) phase(a, item, item + 1, 1, 0);                              \
     }
-#define LS_RUN_STRIP(phase) phase(a, strip, first, lane, ls_block());
+#define LS_RUN_STRIP(phase) phase(a, strip, first, part, span, ls_block());
 
 #define LS_ACCESS_FOUR(name, storage, compute)                                                     \
     struct ls_four_##storage {                                                                     \

@@ -61,29 +61,20 @@
     LS_TREE_ALONE(kind, type)
 
 /* Sums down columns by strips of 64 rows, see kernel_strips: the values of 8 lanes, an octet, and of the
- * tile the 16 octets. push_octet: a binary counter in memory, its levels `stride` apart; after lane 7 the
- * octet's value stands in `to`. octets: the tile's value from its octets, of which there are `count`. */
+ * tile the 16 octets. push_octet: a binary counter in memory, its levels `stride` apart, of `count` parts
+ * of lanes; after the last the octet's value stands in `to`. octets: the tile's value from its octets, of
+ * which there are `count`. */
 #define LS_OCTETS(kind, type, ordered)                                                             \
-    LS_FN void ls_push_octet_##kind(type *level, i64 stride, int lane, type value, type *to) {     \
+    LS_FN void ls_push_octet_##kind(type *level, i64 stride, int part, int count, type value,      \
+                                    type *to) {                                                    \
         if (!(ordered)) {                                                                          \
-            *to = lane ? ls_combine_##kind(*to, value) : value;                                    \
+            *to = part ? ls_combine_##kind(*to, value) : value;                                    \
             return;                                                                                \
         }                                                                                          \
-        if (!(lane & 1)) {                                                                         \
-            level[0] = value;                                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        value = ls_combine_##kind(level[0], value);                                                \
-        if (!(lane & 2)) {                                                                         \
-            level[stride] = value;                                                                 \
-            return;                                                                                \
-        }                                                                                          \
-        value = ls_combine_##kind(level[stride], value);                                           \
-        if (!(lane & 4)) {                                                                         \
-            level[2 * stride] = value;                                                             \
-            return;                                                                                \
-        }                                                                                          \
-        *to = ls_combine_##kind(level[2 * stride], value);                                         \
+        for (int rest = part; rest & 1; rest /= 2, level += stride)                                \
+            value = ls_combine_##kind(*level, value);                                              \
+        if (part + 1 < count) *level = value;                                                      \
+        else *to = value;                                                                          \
     }                                                                                              \
     LS_FN type ls_octets_##kind(const type *values, i64 stride, int count) {                       \
         type level[2], value = ls_identity_##kind();                                               \

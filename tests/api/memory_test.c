@@ -64,7 +64,7 @@ static ls_status use_everything(bool *message_fits) {
     ls_step *step = NULL, *lists = NULL;
     ls_graph *graph = NULL, *lists_graph = NULL;
     ls_event *event = NULL;
-    void *memory[100] = {NULL};
+    void *memory[101] = {NULL};
     ls_tensor tp = tensor_of(p, LS_F32, 2, shape), tg = tensor_of(g, LS_F32, 2, shape), output;
     *message_fits = true;
     ls_status status = ls_context_create("cpu", NULL, &context);
@@ -99,9 +99,11 @@ static ls_status use_everything(bool *message_fits) {
     if (status == LS_OK) status = use_lists(context, program, &lists, &lists_graph);
     if (status == LS_OK) status = ls_event_create(context, &event);
     for (int i = 0; i < 100 && status == LS_OK; i++) status = ls_alloc(context, 100, &memory[i]);
+    if (status == LS_OK) status = ls_alloc_labeled(context, 3 << 20, "weights", &memory[100]);
+    if (status == LS_OK) status = ls_memory_trim(context, 0);
     if (status != LS_OK) {
         const char *message = ls_error_message(context);
-        *message_fits = strstr(message, "memory") || strstr(message, "MiB more");
+        *message_fits = strstr(message, "memory") || strstr(message, " more on ");
         long kept =
             memory_until_failure; /* and now that there is memory again, the context still works */
         memory_until_failure = 0;
@@ -152,6 +154,7 @@ static void statistics(void **state) {
     ls_context *context;
     ls_memory_statistics s;
     void *memory[1000];
+    uint64_t calls = 0;
     EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 1000; i++) EXPECT_OK(context, ls_alloc(context, 10, &memory[i]));
@@ -163,15 +166,19 @@ static void statistics(void **state) {
         assert_int_equal(s.in_use, 0);
         assert_int_equal(s.allocations, 0);
         assert_int_equal(s.peak, 10000);
+        assert_int_equal(s.served, 1000 * (round + 1));
+        if (round == 0) calls = s.driver_calls;
+        assert_int_equal(s.driver_calls, calls); /* what was freed is used again */
     }
     int stranger;
     ls_free(context, &stranger); /* not ours: left alone */
     ls_free(context, NULL);
     void *pointer = &stranger;
-    memory_until_failure = 1;
+    EXPECT_OK(context, ls_memory_limit(context, 1 << 20));
     EXPECT_FAILURE(context, LS_ERROR_MEMORY, ls_alloc(context, 3 << 20, &pointer),
-                   "no 3.0 MiB more on cpu", "this context holds 0.0 MiB in 0 allocations");
+                   "no 3.0 MiB more on cpu", "this context holds 0 B in 0 allocations");
     assert_null(pointer);
+    EXPECT_OK(context, ls_memory_limit(context, 0));
     EXPECT_OK(context, ls_alloc(context, 0, &pointer));
     assert_non_null(pointer);
     EXPECT_OK(context, ls_alloc(context, 5 << 20, &memory[0])); /* on huge pages */

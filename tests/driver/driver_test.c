@@ -246,7 +246,7 @@ static void exhausted(void **state) {
     void *more;
     control->memory = 0;
     EXPECT_FAILURE(s.context, LS_ERROR_MEMORY, ls_alloc(s.context, 1 << 20, &more), "ls_alloc",
-                   "no 1.0 MiB more on " DEVICE ":1, which has 3.0 of 8.0 MiB free",
+                   "no 1.0 MiB more on " DEVICE ":1, which has 3.0 MiB of 8.0 MiB free",
                    "this context holds");
     assert_null(more);
     control->fail_at = control->calls + 1;

@@ -290,6 +290,11 @@ typedef struct Allocation {
 static Allocation *allocations;
 enum { PAGE = 4096, ALIGNMENT = 16 };
 
+/* Each array its own allocation, unless a test asks for the pool (LOCKSTEP_POOL empty). */
+static void __attribute__((constructor)) watch_ends(void) {
+    setenv("LOCKSTEP_POOL", "off", 0);
+}
+
 /* What lies ahead of an allocation, in its first page, is nobody's. */
 static const char *touch(const void *address, size_t bytes, bool writes) {
     const unsigned char *at = address;

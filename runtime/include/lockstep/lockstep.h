@@ -63,20 +63,62 @@ ls_status ls_synchronize(ls_context *context); /* waits for everything queued so
 const char *ls_error_message(const ls_context *context);
 const char *ls_status_name(ls_status status);
 
-/* ---- memory of the device ---- */
+/* ---- memory of the device ----
+ *
+ * A context keeps a reserve of device memory and cuts its allocations from it. What is freed stays
+ * in the reserve and is handed out again without asking the device, in the order of the context's
+ * stream: at once, since later work of that stream comes after earlier. Who uses the memory on
+ * another stream waits there for what was queued before the allocation (ls_synchronize, or an
+ * event), and lets the context's stream wait for that use before ls_free. Memory that a graph uses
+ * must not be freed before the graph is gone; what steps own stays as long as a graph needs it.
+ * LS_ERROR_MEMORY comes only after free parts of the reserve were given back and the device asked
+ * again; its message names the request, what there is, the largest holders and what would help, and
+ * everything stays usable. */
+
 /* 256-byte aligned, not cleared */
 ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer);
-void ls_free(ls_context *context, void *pointer);
+/* The same with a name for the statistics, "weights" say: allocations with one label are counted
+ * together. Without one they are called "ls_alloc", and those of a step "step adamw: output w". Up
+ * to 95 bytes of it count. */
+ls_status ls_alloc_labeled(ls_context *context, size_t bytes, const char *label, void **pointer);
+void ls_free(ls_context *context, void *pointer); /* NULL and what is not the context's: ignored */
 /* waits */
 ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t bytes);
 /* waits */
 ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes);
 /* queued on the stream */
 ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
+/* Exact at any moment: reserved = in_use + rounding + free_bytes. All in bytes unless it counts. */
 typedef struct ls_memory_statistics {
-    uint64_t in_use, peak, allocations; /* bytes, bytes, live allocations */
+    uint64_t in_use, peak; /* what live allocations asked for; the most that was at once */
+    uint64_t allocations;  /* how many are live */
+    uint64_t served;       /* how many there were */
+    uint64_t reserved, reserved_peak; /* what the context holds of the device */
+    uint64_t rounding;                /* lost to the 256-byte boundaries */
+    uint64_t free_bytes;              /* of the reserve, for later allocations */
+    uint64_t free_ranges;  /* in how many pieces: more than `chunks` tells of fragmentation */
+    uint64_t largest_free; /* an allocation above that needs more of the device */
+    uint64_t chunks;       /* pieces that the reserve is made of */
+    uint64_t driver_calls; /* how often the device was asked for memory */
+    uint64_t limit;        /* of ls_memory_limit; 0: none */
 } ls_memory_statistics;
 void ls_memory_stats(const ls_context *context, ls_memory_statistics *statistics);
+/* Who holds what, the largest first: fills up to `capacity` rows and returns how many labels there
+ * are, those without an allocation by now included. The names live until the context's next call.
+ */
+typedef struct ls_memory_label {
+    const char *label;
+    uint64_t in_use, peak, allocations; /* bytes, bytes, live */
+} ls_memory_label;
+size_t ls_memory_labels(const ls_context *context, ls_memory_label *labels, size_t capacity);
+/* The same and the statistics as text, a line for each label that holds something. Writes up to
+ * `size` bytes with the final zero, and returns how long the whole text is, without it. */
+size_t ls_memory_report(ls_context *context, char *text, size_t size);
+/* Gives free pieces of the reserve back to the device, after waiting for the stream, until it holds
+ * at most `keep` bytes or nothing more is free in one piece. */
+ls_status ls_memory_trim(ls_context *context, uint64_t keep);
+/* The reserve shall not grow beyond so many bytes; 0: as far as the device allows. */
+ls_status ls_memory_limit(ls_context *context, uint64_t bytes);
 
 /* ---- program: a compiled file ---- */
 
