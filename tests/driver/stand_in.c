@@ -1,7 +1,6 @@
 /* stand_in.c: see stand_in.h. Built twice: with STAND_IN_CUDA and with STAND_IN_HIP. */
 #include "stand_in.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
 enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 64 };
 
-StandInFunction stand_in;
 static StandIn state = {.version = 1 << 30,
                         .devices = 2,
                         .memory = SIZE_MAX,
@@ -18,10 +16,6 @@ static StandIn state = {.version = 1 << 30,
                         .together = 3,
                         .capability = 90,
                         .pools = 1};
-StandIn *stand_in(void) {
-    return &state;
-}
-
 /* What is current on the thread. */
 static char contexts[2 * STAND_IN_DEVICES];
 static _Thread_local void *current_context;
@@ -451,46 +445,4 @@ static UNUSED int do_graph_destroy(void *graph) {
     return destroy(graph, 'r', &state.recordings);
 }
 
-/* ---- the exported functions ---- */
-
-/* One call at a time: contexts of several threads share the library. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-
-static int counted(GpuVerb verb, const char *name) {
-    state.called[verb] = 1;
-    if (verb == VERB_error_text || verb == VERB_error_name) return 0; /* part of reporting */
-    state.calls++;
-    if (state.fail_for_good) return state.fail_for_good;
-    if (state.calls != state.fail_at) return 0;
-    state.failed = verb;
-    state.failed_name = name;
-    return state.fail_with;
-}
-
-#define EXPORT(result, verb, name, parameters, arguments)                                 \
-    result name parameters;                                                               \
-    result name parameters {                                                              \
-        pthread_mutex_lock(&lock);                                                        \
-        int error_ = counted(VERB_##verb, #name);                                         \
-        bool works_ =                                                                     \
-            !error_ || stand_in_gives_up(VERB_##verb) || VERB_##verb == VERB_capture_end; \
-        result done_ = (result)(intptr_t)error_;                                          \
-        if (works_) done_ = do_##verb arguments;                                          \
-        pthread_mutex_unlock(&lock);                                                      \
-        return error_ ? (result)(intptr_t)error_ : done_;                                 \
-    }
-
-#ifdef STAND_IN_CUDA
-#define BOTH(result, verb, cuda, hip, parameters, arguments) \
-    EXPORT(result, verb, cuda, parameters, arguments)
-#define CUDA(result, verb, cuda, parameters, arguments) \
-    EXPORT(result, verb, cuda, parameters, arguments)
-#define HIP(result, verb, hip, parameters, arguments)
-#else
-#define BOTH(result, verb, cuda, hip, parameters, arguments) \
-    EXPORT(result, verb, hip, parameters, arguments)
-#define CUDA(result, verb, cuda, parameters, arguments)
-#define HIP(result, verb, hip, parameters, arguments) \
-    EXPORT(result, verb, hip, parameters, arguments)
-#endif
-#include "gpu.def"
+#include "exports.h"

@@ -1,12 +1,12 @@
 /* emulated.c: a GPU vendor's libraries on top of the emulator: driver and runtime compiler in one
  * shared library, so that the whole product runs with --device cuda or hip where there is no GPU:
  *   LOCKSTEP_CUDA=emulated_cuda.so LOCKSTEP_NVRTC=emulated_cuda.so lockstep run ... --device cuda
- * Built twice, with EMULATED_CUDA and with EMULATED_HIP. The compiler gives back the source as the
+ * Built twice, with STAND_IN_CUDA and with STAND_IN_HIP. The compiler gives back the source as the
  * code; loading it compiles it for the host. Device memory is host memory, starts as rubbish and
  * ends at a page that cannot be touched; a stream does its work at once; a capture records
  * launches, copies and fills. SIMT_ARCHITECTURE names the HIP device (gfx1030 for waves of 32),
- * SIMT_SEED another order of turns. Nothing here fails on purpose: for the error paths there is
- * tests/driver. */
+ * SIMT_SEED another order of turns. What lives is counted and any call can be made to fail, as in
+ * tests/driver/stand_in.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime.h"
-#include "gpu.h"
+#include "stand_in.h"
 #include "simt.h"
 
 enum {
@@ -31,6 +30,7 @@ enum {
     TOGETHER = 1 /* blocks that a multiprocessor holds */
 };
 
+static StandIn state;
 static char message[4096] = "EMULATED_ERROR";
 
 static int fail(int error, const char *what) {
@@ -84,7 +84,7 @@ static int program_text(const Program *program, char *text) {
     result name parameters;              \
     result name parameters
 
-#ifdef EMULATED_CUDA
+#ifdef STAND_IN_CUDA
 #define COMPILER(name) nvrtc##name
 #else
 #define COMPILER(name) hiprtc##name
@@ -121,7 +121,7 @@ COMPILER_EXPORT(GetProgramLog, (const Program *program, char *log)) {
     *log = 0;
     return 0;
 }
-#ifdef EMULATED_CUDA
+#ifdef STAND_IN_CUDA
 COMPILER_EXPORT(GetNumSupportedArchs, (int *count)) {
     return *count = 1, 0;
 }
@@ -159,7 +159,7 @@ static const char *architecture(void) {
 }
 
 static uint32_t wave(void) {
-#ifdef EMULATED_CUDA
+#ifdef STAND_IN_CUDA
     return 32;
 #else
     return strncmp(architecture(), "gfx1", 4) == 0 ? 32 : 64;
@@ -196,21 +196,21 @@ static UNUSED int do_device_properties(void *properties, int device) {
     return 0;
 }
 static UNUSED int do_error_text(int error, const char **text) {
-    (void)error;
-    *text = message;
+    *text = error == STAND_IN_ERROR ? "STAND_IN_FAILED" : message;
     return 0;
 }
 static UNUSED const char *do_error_name(int error) {
-    (void)error;
-    return message;
+    return error == STAND_IN_ERROR ? "STAND_IN_FAILED" : message;
 }
 
 static char the_context;
 static _Thread_local void *current_context;
 static UNUSED int do_context_retain(void **made, int device) {
+    state.contexts++;
     return (void)device, *made = &the_context, 0;
 }
 static UNUSED int do_context_release(int device) {
+    state.contexts--;
     return (void)device, 0;
 }
 static UNUSED int do_context_current(void **current) {
@@ -374,23 +374,25 @@ static UNUSED int do_host_function(void *stream, void (*function)(void *), void 
                   (Work){.kind = WORK_HOST, .host_function = function, .host_argument = argument});
 }
 
-static int queue_create(void **handle) {
+static int queue_create(void **handle, long *count) {
     *handle = calloc(1, sizeof(Queue));
+    *count += *handle != NULL;
     return *handle ? 0 : OUT_OF_MEMORY;
 }
 
-static int queue_destroy(void *handle) {
+static int queue_destroy(void *handle, long *count) {
     drop_work(handle);
     free(handle);
+    --*count;
     return 0;
 }
 
 static UNUSED int do_stream_create(void **stream, unsigned flags) {
     (void)flags;
-    return queue_create(stream);
+    return queue_create(stream, &state.streams);
 }
 static UNUSED int do_stream_destroy(void *stream) {
-    return queue_destroy(stream);
+    return queue_destroy(stream, &state.streams);
 }
 static UNUSED int do_stream_synchronize(void *stream) {
     return (void)stream, 0;
@@ -426,6 +428,7 @@ static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     memset(made->pages, 0xa5, page_bytes - PAGE);
     if (mprotect(made->pages + page_bytes - PAGE, PAGE, PROT_NONE) != 0) return OUT_OF_MEMORY;
     *pointer = made->data;
+    state.allocations++;
     return 0;
 }
 static UNUSED int do_memory_free(void *pointer) {
@@ -436,6 +439,7 @@ static UNUSED int do_memory_free(void *pointer) {
         *at = found->next;
         munmap(found->pages, found->page_bytes);
         free(found);
+        state.allocations--;
         return 0;
     }
     return fail(INVALID_VALUE, "memory that was not allocated, or freed before, is freed");
@@ -499,7 +503,7 @@ static SimtModule *compile(const char *text) {
     const char *list[KERNELS_MOST];
     size_t count = find_kernels(text, names);
     for (size_t i = 0; i < count; i++) list[i] = names[i];
-#ifdef EMULATED_CUDA
+#ifdef STAND_IN_CUDA
     SimtDialect dialect = SIMT_CUDA;
 #else
     SimtDialect dialect = SIMT_HIP;
@@ -514,6 +518,7 @@ static UNUSED int do_module_load(void **handle, const void *code) {
     Module *module = calloc(1, sizeof *module);
     if (!module) return OUT_OF_MEMORY;
     *handle = module;
+    state.modules++;
     if (kept.text && strcmp(kept.text, text) == 0) {
         module->compiled = kept.compiled;
         kept.users++;
@@ -530,6 +535,7 @@ static UNUSED int do_module_load(void **handle, const void *code) {
     }
     free(module);
     *handle = NULL;
+    state.modules--;
     return fail(INVALID_IMAGE, message);
 }
 
@@ -540,6 +546,7 @@ static UNUSED int do_module_unload(void *handle) {
     else
         simt_close(module->compiled);
     free(module);
+    state.modules--;
     return 0;
 }
 
@@ -595,6 +602,7 @@ static UNUSED int do_blocks_together(int *blocks, void *function, int threads,
 
 static char the_event;
 static UNUSED int do_event_create(void **made, unsigned flags) {
+    state.events++;
     return (void)flags, *made = &the_event, 0;
 }
 static UNUSED int do_event_record(void *used, void *stream) {
@@ -609,6 +617,7 @@ static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) 
     return 0;
 }
 static UNUSED int do_event_destroy(void *used) {
+    state.events--;
     return (void)used, 0;
 }
 
@@ -619,7 +628,12 @@ static UNUSED int do_capture_begin(void *stream, int mode) {
 }
 static UNUSED int do_capture_end(void *stream, void **graph) {
     Queue *queue = stream;
-    int error = queue_create(graph);
+    if (state.calls == state.fail_at) { /* it ends all the same, without a graph */
+        drop_work(queue);
+        queue->capturing = false;
+        return state.fail_with;
+    }
+    int error = queue_create(graph, &state.recordings);
     if (error) return error;
     *(Queue *)*graph = *queue;
     ((Queue *)*graph)->capturing = false;
@@ -628,7 +642,7 @@ static UNUSED int do_capture_end(void *stream, void **graph) {
 }
 static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned long long flags) {
     const Queue *recording = graph;
-    int error = flags ? INVALID_VALUE : queue_create(executable);
+    int error = flags ? INVALID_VALUE : queue_create(executable, &state.graphs);
     for (size_t i = 0; !error && i < recording->count; i++)
         error = record(*executable, recording->work[i]);
     return error;
@@ -640,29 +654,10 @@ static UNUSED int do_graph_launch(void *executable, void *stream) {
     return error;
 }
 static UNUSED int do_graph_release(void *executable) {
-    return queue_destroy(executable);
+    return queue_destroy(executable, &state.graphs);
 }
 static UNUSED int do_graph_destroy(void *graph) {
-    return queue_destroy(graph);
+    return queue_destroy(graph, &state.recordings);
 }
 
-/* ---- the exported functions ---- */
-
-#define DRIVER_EXPORT(result, verb, name, parameters, arguments) \
-    EXPORT(result, name, parameters) {                           \
-        return do_##verb arguments;                              \
-    }
-#ifdef EMULATED_CUDA
-#define BOTH(result, verb, cuda, hip, parameters, arguments) \
-    DRIVER_EXPORT(result, verb, cuda, parameters, arguments)
-#define CUDA(result, verb, cuda, parameters, arguments) \
-    DRIVER_EXPORT(result, verb, cuda, parameters, arguments)
-#define HIP(result, verb, hip, parameters, arguments)
-#else
-#define BOTH(result, verb, cuda, hip, parameters, arguments) \
-    DRIVER_EXPORT(result, verb, hip, parameters, arguments)
-#define CUDA(result, verb, cuda, parameters, arguments)
-#define HIP(result, verb, hip, parameters, arguments) \
-    DRIVER_EXPORT(result, verb, hip, parameters, arguments)
-#endif
-#include "gpu.def"
+#include "exports.h"

@@ -54,6 +54,7 @@ static int run(const char *test) {
         setenv(machine->compiler, machine->library, 1);
         setenv("SIMT_ARCHITECTURE", machine->architecture, 1);
         setenv("LOCKSTEP_CACHE", "off", 1);
+        setenv("STAND_IN_BALANCE", "on", 1);
         /* Its thousand steps are linreg's, which is watched; here it would take minutes. */
         if (strcmp(name, "training-linreg") == 0) setenv("SIMT_WATCH", "off", 1);
         execl(EXEC_RUNNER, EXEC_RUNNER, "--device", machine->device, "--quick", "--only", name,
