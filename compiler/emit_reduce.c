@@ -200,10 +200,13 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
     }
 }
 
+/* Levels begin as 0, though none is read before it is written: what a loop has not surely written
+ * would, as far as a compiler can tell, be what an earlier row left, and would hold a register from
+ * the first phase of a kernel to the last. */
 static void rows_simt(const Lines *r, Part part, Text *out) {
     switch (part) {
     case PART_LEVELS:
-        text_printf(out, "%s %s_level[4][4];\n", r->type, r->s);
+        text_printf(out, "%s %s_level[4][4] = {};\n", r->type, r->s);
         if (r->lse)
             text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max,
                         r->s);
@@ -340,10 +343,10 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
 }
 
 static void columns_simt(Emitter *e, const Lines *r, Part part, Text *out) {
-    const char *levels = r->strip ? "" : arena_printf(e->arena, "%s_level[8], ", r->s);
+    const char *levels = r->strip ? "" : arena_printf(e->arena, "%s_level[8] = {}, ", r->s);
     switch (part) {
     case PART_LEVELS:
-        text_printf(out, "%s %s%s_row_level[4];\n", r->type, levels, r->s);
+        text_printf(out, "%s %s%s_row_level[4] = {};\n", r->type, levels, r->s);
         if (r->lse)
             text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max,
                         r->s);

@@ -1,5 +1,6 @@
 /* reduce_simt.h: the tree over a group of 32 lanes, each with four neighbouring elements of every row.
- * Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two groups. */
+ * Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two groups. Levels
+ * begin as 0: see rows_simt in emit_reduce.c. */
 
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 
@@ -18,7 +19,7 @@
                                                  ls_combine_##kind(level[2][3], level[3][3])));    \
     }                                                                                              \
     LS_FN type ls_gather_##kind(const type *values, i64 count) {                                   \
-        type level[4][4];                                                                          \
+        type level[4][4] = {};                                                                     \
         for (int row = 0; row < 8; row++) {                                                        \
             LS_UNROLL                                                                              \
             for (int e = 0; e < 4; e++) {                                                          \
@@ -29,7 +30,7 @@
         return ls_tile_##kind(level);                                                              \
     }                                                                                              \
     LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {               \
-        type row_level[4], lane_level[8];                                                          \
+        type row_level[4] = {}, lane_level[8] = {};                                                \
         const i64 lanes = count < 128 ? count : 128;                                               \
         for (int lane = 0; lane < lanes; lane++) {                                                 \
             for (int row = 0; row < 8; row++) {                                                    \

@@ -1,5 +1,5 @@
-"""What the real toolchain makes of every step of the library for one target: no kernel may spill but two, and a
-map moves 16 bytes at a time.
+"""What the real toolchain makes of every step of the library for one target: no kernel may spill, and a map moves 16
+bytes at a time.
 
     library.py LOCKSTEP TARGET FILE.step..."""
 import json
@@ -8,9 +8,6 @@ import sys
 
 # They read at other coordinates, which need not be aligned; behind such loads the compilers split the store.
 ELEMENTWISE = ("packed_glu_forward", "packed_swiglu_forward", "packed_swiglu_forward_bf16", "packed_geglu_forward")
-
-# Blocks of 512 threads leave each 128 registers; these want a few more beside their draws.
-SPILLING = {"dropout_layer_norm_backward": 32, "dropout_rms_norm_backward": 32}
 
 lockstep, target, *files = sys.argv[1:]
 kernels = failures = 0
@@ -23,7 +20,7 @@ for file in files:
         for kernel in step["kernels"]:
             made = kernel["targets"][target]
             kernels += 1
-            if made["spill_bytes"] > SPILLING.get(step["name"], 0):
+            if made["spill_bytes"] != 0:
                 failures += 1
                 print(f"{kernel['name']} of {file} spills {made['spill_bytes']} bytes, "
                       f"with {made['registers']} registers")
