@@ -369,6 +369,43 @@ static void cpu_event_destroy(Device *device, void *event) {
     free(event);
 }
 
+/* ---- copies beside the launches: at once, as everything here; memory is memory ---- */
+
+static ls_status cpu_stream_create(Device *device, void **stream) {
+    *stream = device; /* any handle */
+    return LS_OK;
+}
+
+static void cpu_stream_destroy(Device *device, void *stream) {
+    (void)device, (void)stream;
+}
+
+static ls_status cpu_stream_copy(Device *device, void *stream, void *to, const void *from,
+                                 size_t bytes) {
+    (void)stream;
+    return cpu_copy(device, to, from, bytes);
+}
+
+static ls_status cpu_stream_record(Device *device, void *stream, void *event) {
+    (void)stream;
+    return cpu_event_record(device, event);
+}
+
+static ls_status cpu_stream_wait(Device *device, void *stream, void *event) {
+    (void)device, (void)stream, (void)event;
+    return LS_OK;
+}
+
+static ls_status cpu_event_wait(Device *device, void *event) {
+    (void)device, (void)event;
+    return LS_OK;
+}
+
+static bool cpu_event_done(Device *device, void *event) {
+    (void)device, (void)event;
+    return true;
+}
+
 static void cpu_graph_destroy(Device *device, void *graph) {
     (void)device;
     CpuGraph *recorded = graph;
@@ -425,6 +462,17 @@ const Driver driver_cpu = {
     .event_record = cpu_event_record,
     .event_elapsed = cpu_event_elapsed,
     .event_destroy = cpu_event_destroy,
+    .host_is_device = true,
+    .pinned_allocate = cpu_allocate,
+    .pinned_release = cpu_release,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = cpu_stream_destroy,
+    .stream_copy = cpu_stream_copy,
+    .copy_within = cpu_copy,
+    .stream_record = cpu_stream_record,
+    .stream_wait = cpu_stream_wait,
+    .event_wait = cpu_event_wait,
+    .event_done = cpu_event_done,
     .capture_begin = cpu_capture_begin,
     .capture_end = cpu_capture_end,
     .graph_launch = cpu_graph_launch,

@@ -424,6 +424,11 @@ static void gpu_event_destroy(Device *device, void *event) {
         .captured = gpu_captured, .launch = gpu_launch, .host_call = gpu_host_call,               \
         .stream = gpu_stream, .event_create = gpu_event_create, .event_record = gpu_event_record, \
         .event_elapsed = gpu_event_elapsed, .event_destroy = gpu_event_destroy,                   \
+        .pinned_allocate = gpu_pinned_allocate, .pinned_release = gpu_pinned_release,             \
+        .stream_create = gpu_stream_create, .stream_destroy = gpu_stream_destroy,                 \
+        .stream_copy = gpu_stream_copy, .copy_within = gpu_copy_within,                           \
+        .stream_record = gpu_stream_record, .stream_wait = gpu_stream_wait,                       \
+        .event_wait = gpu_event_wait, .event_done = gpu_event_done,                               \
         .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,                       \
         .graph_launch = gpu_graph_launch, .graph_destroy = gpu_graph_destroy,                     \
     }

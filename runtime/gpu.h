@@ -39,6 +39,7 @@ enum {
     GPU_OUT_OF_MEMORY = 2,
     GPU_NO_DEVICE = 100,
     GPU_INVALID_DEVICE = 101, /* what hipInit says without a device */
+    GPU_NON_BLOCKING = 1,     /* a stream that does not wait for the legacy default stream */
     GPU_CAPTURE_RELAXED = 2,  /* the trainer's libraries may allocate while we capture */
     GPU_NOT_CAPTURING = 0,    /* of a stream */
 };
@@ -159,5 +160,16 @@ ls_status gpu_capture_begin(Device *device);
 ls_status gpu_capture_end(Device *device, void **graph);
 ls_status gpu_graph_launch(Device *device, void *graph);
 void gpu_graph_destroy(Device *device, void *graph);
+/* gpu_copies.c: likewise. */
+ls_status gpu_pinned_allocate(Device *device, size_t bytes, void **pointer);
+void gpu_pinned_release(Device *device, void *pointer);
+ls_status gpu_stream_create(Device *device, void **stream);
+void gpu_stream_destroy(Device *device, void *stream);
+ls_status gpu_stream_copy(Device *device, void *stream, void *to, const void *from, size_t bytes);
+ls_status gpu_copy_within(Device *device, void *to, const void *from, size_t bytes);
+ls_status gpu_stream_record(Device *device, void *stream, void *event);
+ls_status gpu_stream_wait(Device *device, void *stream, void *event);
+ls_status gpu_event_wait(Device *device, void *event);
+bool gpu_event_done(Device *device, void *event);
 
 #endif

@@ -121,6 +121,21 @@ struct Driver {
     ls_status (*event_record)(Device *device, void *event);
     ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);
     void (*event_destroy)(Device *device, void *event);
+    /* Copies that overlap with launches: on a stream of their own, from memory of the host that the
+     * device reaches directly. A NULL stream is the context's. None of it in a capture. */
+    bool host_is_device; /* what the host can read, kernels can: nothing need be copied */
+    ls_status (*pinned_allocate)(Device *device, size_t bytes,
+                                 void **pointer); /* 256-byte aligned */
+    void (*pinned_release)(Device *device, void *pointer);
+    ls_status (*stream_create)(Device *device, void **stream);
+    void (*stream_destroy)(Device *device, void *stream);
+    ls_status (*stream_copy)(Device *device, void *stream, void *to, const void *from,
+                             size_t bytes); /* from the host */
+    ls_status (*copy_within)(Device *device, void *to, const void *from, size_t bytes);
+    ls_status (*stream_record)(Device *device, void *stream, void *event);
+    ls_status (*stream_wait)(Device *device, void *stream, void *event); /* the host does not */
+    ls_status (*event_wait)(Device *device, void *event);                /* the host does */
+    bool (*event_done)(Device *device, void *event); /* without waiting; false where it failed */
     /* Between begin and end launches are recorded, arguments included. `graph` NULL: thrown away.
      */
     ls_status (*capture_begin)(Device *device);

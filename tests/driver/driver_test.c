@@ -316,8 +316,9 @@ const Scenario scenario_everything = {"everything",  drive_hook,      use_everyt
 const Scenario scenario_lists = {"lists",       drive_hook,      use_lists,
                                  close_session, sizeof(Session), NULL};
 
-static const Scenario *const scenarios[] = {&scenario_everything, &scenario_lists, &scenario_memory,
-                                            &scenario_trainer, &scenario_profile};
+static const Scenario *const scenarios[] = {
+    &scenario_everything, &scenario_lists, &scenario_memory,    &scenario_trainer,
+    &scenario_profile,    &scenario_feed,  &scenario_feed_fixed};
 
 static void every_call_fails_once(void **state) {
     (void)state;
@@ -515,6 +516,8 @@ int main(void) {
         cmocka_unit_test(exhausted),
         cmocka_unit_test(lists),
         cmocka_unit_test(every_call_fails_once),
+        cmocka_unit_test(feed_overlaps),
+        cmocka_unit_test(feed_without_pinned),
         cmocka_unit_test(foreign_stream),
         cmocka_unit_test(capture_that_is_spoilt),
         cmocka_unit_test(trainer_captures),

@@ -65,5 +65,7 @@ extern const Scenario scenario_trainer;
 void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;
 extern const Scenario scenario_profile;
+extern const Scenario scenario_feed, scenario_feed_fixed;
+void feed_overlaps(void **state), feed_without_pinned(void **state);
 
 #endif

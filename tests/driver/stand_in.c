@@ -6,7 +6,13 @@
 #include <string.h>
 
 #define UNUSED __attribute__((unused))
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, INVALID_HANDLE = 400 };
+enum {
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    NOT_READY = 600
+};
 enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 64 };
 
 static StandIn state = {.version = 1 << 30,
@@ -46,7 +52,28 @@ typedef struct Object {
         void *argument;
     } * launched;
     size_t launched_count;
+    bool is_late; /* a stream: its copies wait in a list until somebody waits for them */
+    struct Late {
+        void *to;
+        const void *from;
+        size_t bytes;
+        struct Late *next;
+    } * late;
+    long late_count, late_done; /* copies so far */
+    struct Object *late_stream; /* an event: recorded there behind so many copies */
+    long late_position;
 } Object;
+
+/* The copies of a late stream up to a position, in order. */
+static void catch_up(Object *stream, long position) {
+    while (stream && stream->late_done < position) {
+        struct Late *copy = stream->late;
+        memcpy(copy->to, copy->from, copy->bytes);
+        stream->late = copy->next;
+        stream->late_done++;
+        free(copy);
+    }
+}
 
 static int create(void **handle, char kind, long *count) {
     if (!is_current()) return INVALID_CONTEXT;
@@ -67,6 +94,7 @@ static bool is(const void *handle, char kind) {
 static int destroy(void *handle, char kind, long *count) {
     Object *object = handle;
     if (!is(handle, kind)) return INVALID_HANDLE;
+    catch_up(object, object->late_count);
     state.strays += !is_current();
     for (Object *next; object->functions; object->functions = next) {
         next = object->functions->functions;
@@ -191,7 +219,9 @@ static UNUSED int do_device_use(int device) {
 
 static UNUSED int do_stream_create(void **stream, unsigned flags) {
     state.stream_flags = flags;
-    return create(stream, 's', &state.streams);
+    int error = create(stream, 's', &state.streams);
+    if (!error) ((Object *)*stream)->is_late = flags == GPU_NON_BLOCKING;
+    return error;
 }
 
 static UNUSED int do_stream_destroy(void *stream) {
@@ -203,7 +233,10 @@ static bool usable(void *stream) {
 }
 
 static UNUSED int do_stream_synchronize(void *stream) {
-    return usable(stream) && !((Object *)stream)->capturing ? 0 : INVALID_HANDLE;
+    Object *queue = stream;
+    if (!usable(stream) || queue->capturing) return INVALID_HANDLE;
+    catch_up(queue, queue->late_count);
+    return 0;
 }
 
 static UNUSED int do_stream_context(void *stream, void **context) {
@@ -247,14 +280,48 @@ static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
 }
 
 static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
+    Object *queue = stream;
     state.copies_in++;
     if (!usable(stream)) return INVALID_HANDLE;
+    if (queue->is_late) {
+        struct Late *copy = malloc(sizeof *copy), **end = &queue->late;
+        if (!copy) return OUT_OF_MEMORY;
+        *copy = (struct Late){.to = to, .from = from, .bytes = bytes};
+        while (*end) end = &(*end)->next;
+        *end = copy;
+        queue->late_count++;
+        state.late_copies++;
+        return 0;
+    }
     memcpy(to, from, bytes);
     return 0;
 }
 
 static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) {
     return do_copy_in(to, from, bytes, stream);
+}
+
+static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *stream) {
+    if (!usable(stream)) return INVALID_HANDLE;
+    memcpy(to, from, bytes);
+    state.copies_within++;
+    return 0;
+}
+
+static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
+    if (!is_current() || flags) return INVALID_CONTEXT;
+    if (state.pinned_fails) return OUT_OF_MEMORY;
+    *pointer = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!*pointer) return OUT_OF_MEMORY;
+    state.pinned++;
+    return 0;
+}
+
+static UNUSED int do_pinned_free(void *pointer) {
+    state.strays += !is_current();
+    free(pointer);
+    state.pinned--;
+    return 0;
 }
 
 static UNUSED int do_fill_8(void *to, unsigned char value, size_t count, void *stream) {
@@ -367,12 +434,34 @@ static UNUSED int do_event_create(void **event, unsigned flags) {
 
 static UNUSED int do_event_record(void *event, void *stream) {
     if (!usable(stream) || !is(event, 'e')) return INVALID_HANDLE;
-    ((Object *)event)->recorded = true;
+    Object *made = event, *queue = stream;
+    made->recorded = true;
+    made->late_stream = queue->is_late ? queue : NULL;
+    made->late_position = queue->late_count;
     return 0;
 }
 
 static UNUSED int do_event_synchronize(void *event) {
-    return is(event, 'e') ? 0 : INVALID_HANDLE;
+    Object *made = event;
+    if (!is(event, 'e')) return INVALID_HANDLE;
+    catch_up(made->late_stream, made->late_position);
+    state.host_waits++;
+    return 0;
+}
+
+static UNUSED int do_event_query(void *event) {
+    const Object *made = event;
+    if (!is(event, 'e')) return INVALID_HANDLE;
+    return made->late_stream && made->late_stream->late_done < made->late_position ? NOT_READY : 0;
+}
+
+static UNUSED int do_stream_wait(void *stream, void *event, unsigned flags) {
+    Object *made = event;
+    if (!usable(stream) || !is(event, 'e') || flags || ((Object *)stream)->capturing)
+        return INVALID_HANDLE;
+    if (made->late_stream != stream) catch_up(made->late_stream, made->late_position);
+    state.stream_waits++;
+    return 0;
 }
 
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {

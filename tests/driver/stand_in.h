@@ -19,6 +19,7 @@
     X(contexts)             \
     X(streams)              \
     X(allocations)          \
+    X(pinned)               \
     X(modules)              \
     X(events)               \
     X(recordings)           \
@@ -33,6 +34,7 @@ typedef struct StandIn {
     size_t memory;             /* bytes that can be allocated in all */
     int cooperative, together; /* whether blocks can wait, and how many a multiprocessor holds */
     int capability;            /* of a CUDA device: 90 */
+    int pinned_fails;          /* there is no page-locked memory */
     int pools;                 /* whether the device has them */
     void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
     /* What it saw. */
@@ -47,6 +49,9 @@ typedef struct StandIn {
     long launches, launches_together, graph_launches, copies_in;
     int capture_mode;
     unsigned stream_flags;
+    /* What a stream other than the first of a context copies is done as late as it may be: when an
+     * event behind it is waited for. */
+    long late_copies, copies_within, stream_waits, host_waits;
 } StandIn;
 
 /* The one exported function besides the driver's own. */
@@ -64,6 +69,7 @@ static inline bool stand_in_gives_up(GpuVerb verb) {
     case VERB_context_release:
     case VERB_stream_destroy:
     case VERB_memory_free:
+    case VERB_pinned_free:
     case VERB_module_unload:
     case VERB_event_destroy:
     case VERB_graph_release:

@@ -454,6 +454,16 @@ static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
 static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) {
     return do_copy_in(to, from, bytes, stream);
 }
+static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *stream) {
+    return do_copy_in(to, from, bytes, stream);
+}
+static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
+    (void)flags;
+    return posix_memalign(pointer, 256, bytes ? bytes : 1) == 0 ? 0 : OUT_OF_MEMORY;
+}
+static UNUSED int do_pinned_free(void *pointer) {
+    return free(pointer), 0;
+}
 static int fill(void *to, uint32_t value, uint32_t unit, size_t count, void *stream) {
     return submit(
         stream,
@@ -610,6 +620,12 @@ static UNUSED int do_event_record(void *used, void *stream) {
 }
 static UNUSED int do_event_synchronize(void *used) {
     return (void)used, 0;
+}
+static UNUSED int do_event_query(void *used) {
+    return (void)used, 0;
+}
+static UNUSED int do_stream_wait(void *stream, void *used, unsigned flags) {
+    return (void)stream, (void)used, (void)flags, 0;
 }
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
     (void)start, (void)end;

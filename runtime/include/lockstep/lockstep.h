@@ -220,6 +220,59 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph);
 ls_status ls_graph_launch(ls_graph *graph);
 void ls_graph_destroy(ls_graph *graph);
 
+/* ---- feed: batches from the host, copied while the device computes ---- */
+
+/* A ring of batches. The host fills a slot of page-locked memory and submits it; the copy runs on a
+ * stream of its own while the device computes; the steps of a batch wait for its copy on the
+ * device:
+ *
+ *   ls_feed_acquire(feed, host);  ...fill host[0], host[1]...;  ls_feed_submit(feed, samples);
+ *   ls_feed_next(feed);  ls_step_launch(step);
+ *
+ * Submit a batch or two before the first ls_feed_next and the copies are always ahead. The host
+ * waits for nothing but, in ls_feed_acquire, for the copy of the batch that is as old as the ring
+ * is long (statistics count that). On a CPU the slot itself is what the steps read. */
+typedef struct ls_feed ls_feed;
+typedef struct ls_feed_array {
+    const char *name; /* of the parameter that ls_feed_bind binds */
+    ls_type type;
+    uint32_t rank;        /* at least 1: the first axis counts the samples */
+    const int64_t *shape; /* of a full batch */
+} ls_feed_array;
+/* `slots`: how many batches the ring holds, 2 to 64; 0 for 3. `fixed`: 0, and the arrays of each
+ * batch lie where it was copied to, with the batch's own number of samples: ls_feed_next binds the
+ * steps given to ls_feed_bind anew. 1, and all batches come to lie at one place (one more copy on
+ * the device, on the context's stream), with the shape of a full one and zeros where a batch is
+ * short: bindings never change, so a captured graph can read them; call ls_feed_next ahead of every
+ * replay. A step that must know how full the batch is has a parameter `feed_samples: i64`, which
+ * ls_feed_bind binds. */
+ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_t count,
+                         uint32_t slots, int fixed, ls_feed **feed);
+void ls_feed_destroy(ls_feed *feed); /* NULL is fine; waits for its copies */
+/* The memory of each array in the next free slot, for `count` arrays, packed with the last axis
+ * fastest. Called again before ls_feed_submit it gives the same. LS_ERROR_STATE when every slot
+ * holds a batch that no ls_feed_next has taken. */
+ls_status ls_feed_acquire(ls_feed *feed, void **arrays);
+/* Queues the copy of the first `samples` samples, 1 to a full batch. The slot is the feed's. */
+ls_status ls_feed_submit(ls_feed *feed, int64_t samples);
+/* Makes the oldest batch submitted the one that steps launched from now on read. Not in a capture.
+ * LS_ERROR_STATE when none was submitted. */
+ls_status ls_feed_next(ls_feed *feed);
+/* Binds the step's parameters that are called as the feed's arrays, now and, where they move, at
+ * every ls_feed_next until the feed is destroyed. LS_ERROR_ARGUMENT when there is none. */
+ls_status ls_feed_bind(ls_feed *feed, ls_step *step);
+/* The array as steps read it now, for the trainer's own work; until the next ls_feed_next. */
+ls_status ls_feed_tensor(const ls_feed *feed, size_t array, ls_tensor *tensor);
+typedef struct ls_feed_statistics {
+    int64_t samples;         /* of the batch that is read now; 0: none yet */
+    uint64_t batches, bytes; /* submitted */
+    uint64_t waits;          /* times ls_feed_acquire waited for a copy */
+    double waited_ms;
+    uint32_t slots, waiting; /* in all; submitted and not yet taken by ls_feed_next */
+    int pinned;              /* 0: the driver had no page-locked memory, copies are slower */
+} ls_feed_statistics;
+void ls_feed_stats(const ls_feed *feed, ls_feed_statistics *statistics);
+
 /* ---- host work: the trainer's functions between the launches ---- */
 
 typedef struct ls_host_work {

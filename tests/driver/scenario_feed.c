@@ -1,0 +1,160 @@
+/* scenario_feed.c: batches through a feed, copied as late as the stand-in may: what nobody waited
+ * for is not there yet, what was filled too early is wrong. */
+#include "scenario.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 600, BATCHES = 7 };
+
+typedef struct Session {
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    ls_graph *graph;
+    ls_feed *feed;
+} Session;
+
+static float sums[BATCHES + 1];
+static uint64_t lengths[BATCHES + 1];
+static size_t runs;
+
+/* Reads the batch when the step's second kernel runs, and remembers what it saw. */
+static void hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
+    drive_hook(kernel, words, grid, block);
+    if (strcmp(kernel, "drive_end") != 0 || runs > BATCHES) return;
+    const float *p = (const float *)(uintptr_t)words[1];
+    sums[runs] = 0;
+    for (uint64_t i = 0; i < words[0]; i++) sums[runs] += p[i];
+    lengths[runs++] = words[0];
+}
+
+static int64_t samples_of(int batch) {
+    return batch == BATCHES - 1 ? 250 : BATCH;
+}
+
+static ls_status fill(Session *s, int batch) {
+    void *host[2];
+    DO(ls_feed_acquire(s->feed, host));
+    float *p = host[0];
+    memset(host[1], 1, 3 * (size_t)samples_of(batch));
+    for (int64_t i = 0; i < samples_of(batch); i++) p[i] = (float)(batch + 1);
+    return ls_feed_submit(s->feed, samples_of(batch));
+}
+
+static ls_status open(Session *s, int fixed) {
+    static const int64_t p[] = {BATCH}, other[] = {BATCH, 3};
+    static const ls_feed_array arrays[] = {{"p", LS_F32, 1, p}, {"other", LS_U8, 2, other}};
+    runs = 0;
+    DO(ls_context_create(DEVICE, NULL, &s->context));
+    DO(ls_program_from_images(s->context, drive_images, 1, NULL, NULL, NULL, &s->program));
+    DO(ls_step_create(s->program, "drive", &s->step));
+    DO(ls_step_set_number(s->step, "flag", 1));
+    DO(ls_feed_create(s->context, arrays, 2, 3, fixed, &s->feed));
+    DO(ls_feed_bind(s->feed, s->step));
+    DO(ls_step_prepare(s->step));
+    DO(fill(s, 0));
+    return fill(s, 1);
+}
+
+static ls_status check_batches(bool same_length) {
+    assert_int_equal(runs, BATCHES);
+    for (int i = 0; i < BATCHES; i++) {
+        assert_true(sums[i] == (float)(i + 1) * (float)samples_of(i));
+        assert_int_equal(lengths[i], same_length ? BATCH : samples_of(i));
+    }
+    return LS_OK;
+}
+
+static ls_status use(void *session) {
+    Session *s = session;
+    DO(open(s, 0));
+    for (int i = 0; i < BATCHES; i++) {
+        DO(ls_feed_next(s->feed));
+        DO(ls_step_launch(s->step));
+        if (i + 2 < BATCHES) DO(fill(s, i + 2));
+    }
+    return check_batches(false);
+}
+
+static ls_status use_fixed(void *session) {
+    Session *s = session;
+    DO(open(s, 1));
+    DO(ls_graph_begin(s->context));
+    ls_status launched = ls_step_launch(s->step);
+    ls_status ended = ls_graph_end(s->context, &s->graph);
+    DO(launched);
+    DO(ended);
+    for (int i = 0; i < BATCHES; i++) {
+        DO(ls_feed_next(s->feed));
+        DO(ls_graph_launch(s->graph));
+        if (i + 2 < BATCHES) DO(fill(s, i + 2));
+    }
+    return check_batches(true);
+}
+
+static void finish(void *session) {
+    Session *s = session;
+    ls_graph_destroy(s->graph);
+    ls_step_destroy(s->step);
+    ls_feed_destroy(s->feed); /* it still binds the step */
+    ls_program_destroy(s->program);
+    ls_context_destroy(s->context);
+}
+
+/* Whether a copy is done is only asked to know whether to wait. */
+static const GpuVerb survives[] = {
+    VERB_event_query, VERB_context_current,   VERB_context_use, VERB_device_current,
+    VERB_device_use,  VERB_event_synchronize, VERB_COUNT};
+const Scenario scenario_feed = {"feed", hook, use, finish, sizeof(Session), survives};
+const Scenario scenario_feed_fixed = {"fixed feed",    hook,    use_fixed, finish,
+                                      sizeof(Session), survives};
+
+/* The host waits for the copies of old batches only, the device for every one. */
+void feed_overlaps(void **state) {
+    (void)state;
+    stand_in_reset(hook);
+    Session s = {0};
+    ls_feed_statistics statistics;
+    EXPECT_OK(s.context, use(&s));
+    ls_feed_stats(s.feed, &statistics);
+    assert_int_equal(statistics.waits, 0); /* the device had waited for them by then */
+    assert_int_equal(control->host_waits, 0);
+    assert_int_equal(control->late_copies, BATCHES + 1); /* the short one array by array */
+    assert_int_equal(control->copies_within, 0);
+    assert_int_equal(statistics.batches, BATCHES);
+    assert_int_equal(statistics.samples, 250);
+    assert_true(statistics.pinned);
+    void *host[2];
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(s.context, ls_feed_acquire(s.feed, host));
+        EXPECT_OK(s.context, ls_feed_submit(s.feed, BATCH));
+    }
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_feed_acquire(s.feed, host), "all 3 slots hold");
+    EXPECT_OK(s.context, ls_feed_next(s.feed));
+    finish(&s);
+    assert_nothing_left();
+    stand_in_reset(hook);
+    s = (Session){0};
+    EXPECT_OK(s.context, use_fixed(&s));
+    ls_feed_stats(s.feed, &statistics);
+    assert_int_equal(control->copies_within, BATCHES + 1);
+    assert_int_equal(control->host_waits, 0);
+    assert_int_equal(statistics.bytes, (6 * BATCH + 250) * 7);
+    finish(&s);
+    assert_nothing_left();
+}
+
+void feed_without_pinned(void **state) {
+    (void)state;
+    stand_in_reset(hook);
+    control->pinned_fails = 1;
+    Session s = {0};
+    ls_feed_statistics statistics;
+    EXPECT_OK(s.context, use(&s));
+    ls_feed_stats(s.feed, &statistics);
+    assert_false(statistics.pinned);
+    finish(&s);
+    assert_nothing_left();
+}
