@@ -182,8 +182,7 @@ static const char *hip_error_name(const GpuCalls *calls, int error) {
 
 static int hip_target(const GpuCalls *calls, int device, char *text, size_t size, GpuVerb *verb) {
     *verb = VERB_device_properties;
-    char *properties = calloc(1, HIP_PROPERTIES_BYTES);
-    if (!properties) return GPU_OUT_OF_MEMORY;
+    _Alignas(16) char properties[HIP_PROPERTIES_BYTES] = "";
     int error = calls->device_properties(properties, device);
     if (!error) {
         const char *name = properties + HIP_ARCHITECTURE_AT;
@@ -192,7 +191,6 @@ static int hip_target(const GpuCalls *calls, int device, char *text, size_t size
         size_t length = strcspn(name, ":");
         snprintf(text, size, "%.*s", length < size ? (int)length : 0, name);
     }
-    free(properties);
     return error;
 }
 

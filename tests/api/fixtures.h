@@ -42,6 +42,18 @@ enum { SHAPES_WORDS = 64 };
 extern uint64_t shapes_words[SHAPES_WORDS];
 extern const ls_image image_shapes;
 
+/* The tests run on the CPU, and again on stand-ins for CUDA's and HIP's drivers: see on_device.c. A
+ * test of what only the CPU does begins with CPU_ONLY(). */
+#ifdef API_DEVICE
+#define ON_CPU 0
+#define DEVICE_NAME API_DEVICE ":0"
+#else
+#define ON_CPU 1
+#define DEVICE_NAME "cpu"
+#endif
+#define CPU_ONLY() \
+    if (!ON_CPU) skip()
+
 #define NO_TILES \
     { 0, 0, {{0, 0, 0}}, 0 } /* of a kernel whose items nobody shares */
 #define ROWS_OF(table) ((uint32_t)(sizeof(table) / sizeof(table)[0]))

@@ -57,7 +57,7 @@ static void any_thread_count(void **state) {
         bind_all(&f, &arrays, shape, NULL);
         ls_step_statistics statistics;
         EXPECT_OK(f.context, ls_step_stats(f.step, &statistics));
-        assert_int_equal(statistics.threads, threads[t]);
+        assert_int_equal(statistics.threads, ON_CPU ? threads[t] : 128);
         assert_int_equal(statistics.launches, 2);
         assert_int_equal(statistics.temporary_bytes, 1024);
         assert_string_equal(statistics.variant, "tiles, dense");
@@ -242,6 +242,7 @@ static void cells(void **state) {
 
 static void float_environment(void **state) {
     (void)state;
+    CPU_ONLY();
 #if defined(__x86_64__)
     Fixture f = open_fixture(&image_environment, 1);
     unsigned before = __builtin_ia32_stmxcsr();
@@ -363,7 +364,7 @@ static void host_work(void **state) {
         EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_host_call(f.context, NULL), "work is NULL");
         EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_host_call(f.context, &nobody),
                        "work->run is NULL");
-        assert_null(ls_context_stream(f.context));
+        assert_true((ls_context_stream(f.context) == NULL) == ON_CPU);
         release(f.context, &arrays);
         release(f.context, &twins);
         close_fixture(&f);

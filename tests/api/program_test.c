@@ -25,6 +25,7 @@ static void devices(void **state) {
 
 static void contexts(void **state) {
     (void)state;
+    CPU_ONLY();
     ls_context *context = (ls_context *)&state;
     static const char *const wrong[] = {"tpu",   "cpu:",      "cpu:x", "cuda:-1",
                                         "cuda1", "hip:99999", "CPU"};
@@ -73,6 +74,7 @@ static void names(void **state) {
 
 static void images(void **state) {
     (void)state;
+    CPU_ONLY();
     ls_context *context;
     ls_program *program;
     ls_step *step;
@@ -173,6 +175,7 @@ static int32_t last_of(ls_context *context, ls_step *step) {
 
 static void code_on_demand(void **state) {
     (void)state;
+    CPU_ONLY();
     ls_context *context;
     ls_program *first, *second, *codeless;
     const ls_image *list[] = {&image_loaded};
@@ -225,6 +228,7 @@ int __wrap_memfd_create(const char *name, unsigned flags) {
 
 static void no_memory_files(void **state) {
     (void)state;
+    CPU_ONLY();
     ls_context *context;
     ls_program *program;
     const ls_image *list[] = {&image_loaded};
@@ -247,6 +251,7 @@ static void no_memory_files(void **state) {
 
 static void broken_code(void **state) {
     (void)state;
+    CPU_ONLY();
     ls_context *context;
     ls_program *program;
     const ls_image *list[] = {&image_loaded};

@@ -13,7 +13,7 @@ enum {
     INVALID_HANDLE = 400,
     NOT_READY = 600
 };
-enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 64 };
+enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 96 };
 
 static StandIn state = {.version = 1 << 30,
                         .devices = 2,
@@ -42,12 +42,14 @@ typedef struct Object {
     bool capturing, recorded;
     void *context; /* what was current when it was made */
     int device;
+    const StandInCode *code;  /* of a module and its functions, or NULL */
     struct Object *functions; /* of a module, and of a recording what it launches */
     struct Launched {
         char name[KERNEL_NAME];
         uint64_t words[WORDS_MOST];
         unsigned grid, block;
         bool together;
+        const StandInCode *code;
         void (*function)(void *); /* of the host, instead of a kernel */
         void *argument;
     } * launched;
@@ -344,7 +346,9 @@ static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *strea
 
 static UNUSED int do_module_load(void **module, const void *code) {
     if (strncmp(code, "stand-in code", 13) != 0) return INVALID_VALUE;
-    return create(module, 'm', &state.modules);
+    int error = create(module, 'm', &state.modules);
+    if (!error && strcmp(code, STAND_IN_CODE) == 0) ((Object *)*module)->code = code;
+    return error;
 }
 
 static UNUSED int do_module_unload(void *module) {
@@ -358,6 +362,7 @@ static UNUSED int do_module_function(void **function, void *module, const char *
     if (error) return error;
     Object *made = *function;
     snprintf(made->name, sizeof made->name, "%s", name);
+    made->code = ((Object *)module)->code;
     made->functions = ((Object *)module)->functions;
     ((Object *)module)->functions = made;
     return 0;
@@ -370,7 +375,10 @@ static void run(const struct Launched *launched) {
     }
     state.launches++;
     state.launches_together += launched->together;
-    if (state.hook) state.hook(launched->name, launched->words, launched->grid, launched->block);
+    if (launched->code)
+        launched->code->run(launched->code, launched->name, launched->words);
+    else if (state.hook)
+        state.hook(launched->name, launched->words, launched->grid, launched->block);
 }
 
 static int submit(void *stream, struct Launched launched) {
@@ -395,7 +403,10 @@ static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid
     struct Launched launched = {.grid = grid_x, .block = block_x, .together = together};
     memcpy(launched.name, ((Object *)function)->name, sizeof launched.name);
     /* A driver knows the size from the code, this one how many words the tests' kernels have. */
+    launched.code = ((Object *)function)->code;
     size_t words = strncmp(launched.name, "lists", 5) == 0 ? 12 : 5;
+    if (launched.code) words = launched.code->words;
+    if (words > WORDS_MOST) return INVALID_VALUE;
     memcpy(launched.words, parameters[0], words * sizeof(uint64_t));
     return submit(stream, launched);
 }

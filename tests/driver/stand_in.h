@@ -54,6 +54,18 @@ typedef struct StandIn {
     long late_copies, copies_within, stream_waits, host_waits;
 } StandIn;
 
+/* Code that says itself what its kernels do. Any other code begins with "stand-in code", and its
+ * kernels are the hook's. */
+#define STAND_IN_CODE "stand-in code that runs"
+typedef struct StandInCode StandInCode;
+struct StandInCode {
+    char magic[sizeof STAND_IN_CODE];
+    size_t words; /* of an argument block */
+    void (*run)(const StandInCode *code, const char *kernel, const uint64_t *words);
+    const ls_image *image; /* for `run` */
+    const ls_image_variant *variant;
+};
+
 /* The one exported function besides the driver's own. */
 typedef StandIn *StandInFunction(void);
 
