@@ -115,6 +115,7 @@ static void refusals(void **state) {
 
 static void a_compiler_that_fails(void **state) {
     (void)state;
+    CPU_ONLY();
     ls_context *context = open_context("1");
     ls_program *program;
     ls_step *step;

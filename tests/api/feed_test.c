@@ -47,6 +47,7 @@ static void expect_sums(Fixture *f, double total, int64_t rows, int64_t given) {
 
 static void in_place(void **state) {
     (void)state;
+    CPU_ONLY();
     Fixture f;
     ls_feed *feed;
     ls_tensor x;
