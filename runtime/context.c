@@ -27,7 +27,8 @@ ls_status ls_context_create(const char *device, void *stream, ls_context **conte
 void ls_context_destroy(ls_context *context) {
     if (!context) return;
     if (context->capture) {
-        context->driver->capture_end(context->device, NULL);
+        size_t nodes;
+        if (context->capture->native) context->driver->capture_end(context->device, NULL, &nodes);
         ls_graph_destroy(context->capture);
     }
     profile_free(context);

@@ -72,6 +72,7 @@ static const char *const capabilities[CAPABILITY_COUNT] = {
     [CAN_COOPERATE] = "kernels whose blocks wait for each other",
     [CAN_POOL] = "memory pools",
     [CAN_CAPTURE] = "graphs",
+    [CAN_UPDATE] = "new parameters for a graph's kernels",
 };
 
 bool device_lacks(Device *device, Capability capability, const char *instead) {

@@ -1,8 +1,8 @@
 /* driver_cpu.c: the CPU as a device.
  *
  * Its stream is synchronous: a call has happened when it returns. A module is a shared object
- * loaded from memory, or the function table of an image built ahead of time. A graph is the
- * launches it recorded. */
+ * loaded from memory, or the function table of an image built ahead of time. It needs no graphs: a
+ * recording of launches is one job for its threads, and so are many replays of it. */
 #include "runtime.h"
 
 #include <dlfcn.h>
@@ -24,15 +24,9 @@ enum {
     HUGE_PAGE = 2 * 1024 * 1024
 };
 
-typedef struct CpuGraph {
-    Launch *launches; /* each with its own copy of the arguments */
-    size_t count, capacity;
-} CpuGraph;
-
 typedef struct Cpu {
     Device head;
     Pool *pool;
-    CpuGraph *recording;
 } Cpu;
 
 static ls_status read_threads(Error *error, uint32_t *threads) {
@@ -289,31 +283,14 @@ static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, uin
     return LS_OK;
 }
 
-static ls_status record(Cpu *cpu, const Launch *launch) {
-    CpuGraph *graph = cpu->recording;
-    if (graph->count == graph->capacity) {
-        size_t capacity = graph->capacity ? graph->capacity * 2 : 8;
-        Launch *grown = realloc(graph->launches, capacity * sizeof *grown);
-        if (!grown) return error_memory(cpu->head.error, "ls_step_launch");
-        graph->launches = grown;
-        graph->capacity = capacity;
-    }
-    size_t bytes = launch->argument_count * sizeof *launch->arguments;
-    uint64_t *arguments = malloc(bytes + 1);
-    if (!arguments) return error_memory(cpu->head.error, "ls_step_launch");
-    memcpy(arguments, launch->arguments, bytes);
-    graph->launches[graph->count] = *launch;
-    graph->launches[graph->count++].arguments = arguments;
+static ls_status cpu_repeat(Device *device, const Launch *launches, size_t count, uint64_t times) {
+    Cpu *cpu = (Cpu *)device;
+    pool_run(cpu->pool, launches, count, times);
     return LS_OK;
 }
 
 static ls_status cpu_launch(Device *device, const Launch *launches, size_t count) {
-    Cpu *cpu = (Cpu *)device;
-    ls_status status = LS_OK;
-    if (!cpu->recording) pool_run(cpu->pool, launches, count);
-    for (size_t i = 0; cpu->recording && i < count && status == LS_OK; i++)
-        status = record(cpu, &launches[i]);
-    return status;
+    return cpu_repeat(device, launches, count, 1);
 }
 
 /* A kernel whose argument is the work. */
@@ -326,18 +303,14 @@ static void run_host_work(const void *arguments, uint64_t first, uint64_t last, 
 }
 
 /* Items are worth a thread each. */
-static ls_status cpu_host_call(Device *device, const ls_host_work *work) {
-    uint64_t argument = (uint64_t)(uintptr_t)work;
-    const Launch launch = {
-        .step = "host",
-        .name = "host",
-        .kernel.cpu = run_host_work,
-        .arguments = &argument,
-        .argument_count = 1,
-        .items = work->items,
-        .parts = work->items < device->threads ? (uint32_t)work->items : device->threads,
-    };
-    return cpu_launch(device, &launch, 1);
+static ls_status cpu_host_launch(Device *device, const ls_host_work *work, uint64_t *argument,
+                                 Launch *launch) {
+    *argument = (uint64_t)(uintptr_t)work;
+    launch->kernel.cpu = run_host_work;
+    launch->arguments = argument;
+    launch->argument_count = 1;
+    launch->parts = work->items < device->threads ? (uint32_t)work->items : device->threads;
+    return LS_OK;
 }
 
 static void *cpu_stream(const Device *device) {
@@ -406,37 +379,6 @@ static bool cpu_event_done(Device *device, void *event) {
     return true;
 }
 
-static void cpu_graph_destroy(Device *device, void *graph) {
-    (void)device;
-    CpuGraph *recorded = graph;
-    for (size_t i = 0; i < recorded->count; i++) free(recorded->launches[i].arguments);
-    free(recorded->launches);
-    free(recorded);
-}
-
-static ls_status cpu_capture_begin(Device *device) {
-    Cpu *cpu = (Cpu *)device;
-    cpu->recording = calloc(1, sizeof *cpu->recording);
-    return cpu->recording ? LS_OK : error_memory(device->error, "ls_graph_begin");
-}
-
-static ls_status cpu_capture_end(Device *device, void **graph) {
-    Cpu *cpu = (Cpu *)device;
-    if (graph)
-        *graph = cpu->recording;
-    else
-        cpu_graph_destroy(device, cpu->recording);
-    cpu->recording = NULL;
-    return LS_OK;
-}
-
-static ls_status cpu_graph_launch(Device *device, void *graph) {
-    Cpu *cpu = (Cpu *)device;
-    const CpuGraph *recorded = graph;
-    pool_run(cpu->pool, recorded->launches, recorded->count);
-    return LS_OK;
-}
-
 const Driver driver_cpu = {
     .name = "cpu",
     .kind = LS_DEVICE_CPU,
@@ -456,7 +398,8 @@ const Driver driver_cpu = {
     .unload = cpu_unload,
     .geometry = cpu_geometry,
     .launch = cpu_launch,
-    .host_call = cpu_host_call,
+    .repeat = cpu_repeat,
+    .host_launch = cpu_host_launch,
     .stream = cpu_stream,
     .event_create = cpu_event_create,
     .event_record = cpu_event_record,
@@ -473,8 +416,4 @@ const Driver driver_cpu = {
     .stream_wait = cpu_stream_wait,
     .event_wait = cpu_event_wait,
     .event_done = cpu_event_done,
-    .capture_begin = cpu_capture_begin,
-    .capture_end = cpu_capture_end,
-    .graph_launch = cpu_graph_launch,
-    .graph_destroy = cpu_graph_destroy,
 };

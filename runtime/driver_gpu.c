@@ -333,9 +333,23 @@ static ls_status launch_failed(Gpu *gpu, const Launch *launch, GpuVerb verb, int
     return gpu_failed(gpu, doing, verb, error);
 }
 
-static ls_status launch_one(Gpu *gpu, const Launch *launch) {
+static void run_host_work(void *argument) {
+    const ls_host_work *work = argument;
+    work->run(work->argument, 0, work->items);
+}
+
+static ls_status launch_host(Gpu *gpu, const ls_host_work *work) {
+    union { /* the driver takes a plain pointer and only hands it back */
+        const ls_host_work *given;
+        void *kept;
+    } argument = {.given = work};
+    return TRY(gpu, "queueing host work", host_function, gpu->stream, run_host_work, argument.kept);
+}
+
+ls_status gpu_launch_one(Gpu *gpu, const Launch *launch) {
     const GpuCalls *calls = &gpu->library.calls;
     void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
+    if (launch->host) return launch_host(gpu, launch->host);
     int error = launch->together
                     ? calls->launch_together(launch->kernel.gpu, launch->parts, 1, 1,
                                              launch->threads, 1, 1, 0, gpu->stream, parameters)
@@ -345,33 +359,32 @@ static ls_status launch_one(Gpu *gpu, const Launch *launch) {
     return error ? launch_failed(gpu, launch, verb, error) : LS_OK;
 }
 
-static ls_status gpu_launch(Device *device, const Launch *launches, size_t count) {
+static ls_status gpu_repeat(Device *device, const Launch *launches, size_t count, uint64_t times) {
     Gpu *gpu = (Gpu *)device;
     GpuCurrent before;
     ls_status status = gpu_enter(gpu, &before);
     if (status != LS_OK) return status;
-    for (size_t i = 0; i < count && status == LS_OK; i++) status = launch_one(gpu, &launches[i]);
+    for (; times > 0 && status == LS_OK; times--)
+        for (size_t i = 0; i < count && status == LS_OK; i++)
+            status = gpu_launch_one(gpu, &launches[i]);
     return gpu_leave(gpu, before, status);
 }
 
-static void run_host_work(void *argument) {
-    const ls_host_work *work = argument;
-    work->run(work->argument, 0, work->items);
+static ls_status gpu_launch(Device *device, const Launch *launches, size_t count) {
+    return gpu_repeat(device, launches, count, 1);
 }
 
-static ls_status gpu_host_call(Device *device, const ls_host_work *work) {
+static ls_status gpu_host_launch(Device *device, const ls_host_work *work, uint64_t *argument,
+                                 Launch *launch) {
     Gpu *gpu = (Gpu *)device;
-    union { /* the driver takes a plain pointer and only hands it back */
-        const ls_host_work *given;
-        void *kept;
-    } argument = {.given = work};
+    (void)argument;
     if (!gpu->library.calls.host_function)
         return error_set(gpu->head.error, LS_ERROR_UNSUPPORTED,
                          "ls_host_call: this %s driver lacks %s; install a newer one",
                          gpu->library.vendor->title,
                          gpu->library.vendor->names[VERB_host_function]);
-    WITH(gpu,
-         TRY(gpu, "queueing host work", host_function, gpu->stream, run_host_work, argument.kept));
+    launch->host = work;
+    return LS_OK;
 }
 
 static void *gpu_stream(const Device *device) {
@@ -413,24 +426,54 @@ static void gpu_event_destroy(Device *device, void *event) {
     gpu_take_down(gpu, gpu->library.calls.event_destroy, event);
 }
 
-/* clang-format off: one row each */
-#define GPU_DRIVER(name_, kind_, vendor_)                                                         \
-    {                                                                                             \
-        .name = name_, .kind = kind_, .vendor = vendor_, .list = gpu_list, .open = gpu_open,      \
-        .close = gpu_close, .suits = gpu_suits, .synchronize = gpu_synchronize,                   \
-        .allocate = gpu_allocate, .release = gpu_release, .available = gpu_available,             \
-        .copy_in = gpu_copy_in, .copy_out = gpu_copy_out, .clear = gpu_clear, .store = gpu_store, \
-        .load = gpu_load, .unload = gpu_unload, .geometry = gpu_geometry,                         \
-        .captured = gpu_captured, .launch = gpu_launch, .host_call = gpu_host_call,               \
-        .stream = gpu_stream, .event_create = gpu_event_create, .event_record = gpu_event_record, \
-        .event_elapsed = gpu_event_elapsed, .event_destroy = gpu_event_destroy,                   \
-        .pinned_allocate = gpu_pinned_allocate, .pinned_release = gpu_pinned_release,             \
-        .stream_create = gpu_stream_create, .stream_destroy = gpu_stream_destroy,                 \
-        .stream_copy = gpu_stream_copy, .copy_within = gpu_copy_within,                           \
-        .stream_record = gpu_stream_record, .stream_wait = gpu_stream_wait,                       \
-        .event_wait = gpu_event_wait, .event_done = gpu_event_done,                               \
-        .capture_begin = gpu_capture_begin, .capture_end = gpu_capture_end,                       \
-        .graph_launch = gpu_graph_launch, .graph_destroy = gpu_graph_destroy,                     \
+/* One row each. */
+/* clang-format off */
+#define GPU_DRIVER(name_, kind_, vendor_) \
+    { \
+        .name = name_, \
+        .kind = kind_, \
+        .vendor = vendor_, \
+        .list = gpu_list, \
+        .open = gpu_open, \
+        .close = gpu_close, \
+        .suits = gpu_suits, \
+        .synchronize = gpu_synchronize, \
+        .allocate = gpu_allocate, \
+        .release = gpu_release, \
+        .available = gpu_available, \
+        .copy_in = gpu_copy_in, \
+        .copy_out = gpu_copy_out, \
+        .clear = gpu_clear, \
+        .store = gpu_store, \
+        .load = gpu_load, \
+        .unload = gpu_unload, \
+        .geometry = gpu_geometry, \
+        .captured = gpu_captured, \
+        .launch = gpu_launch, \
+        .repeat = gpu_repeat, \
+        .host_launch = gpu_host_launch, \
+        .stream = gpu_stream, \
+        .event_create = gpu_event_create, \
+        .event_record = gpu_event_record, \
+        .event_elapsed = gpu_event_elapsed, \
+        .event_destroy = gpu_event_destroy, \
+        .pinned_allocate = gpu_pinned_allocate, \
+        .pinned_release = gpu_pinned_release, \
+        .stream_create = gpu_stream_create, \
+        .stream_destroy = gpu_stream_destroy, \
+        .stream_copy = gpu_stream_copy, \
+        .copy_within = gpu_copy_within, \
+        .stream_record = gpu_stream_record, \
+        .stream_wait = gpu_stream_wait, \
+        .event_wait = gpu_event_wait, \
+        .event_done = gpu_event_done, \
+        .capture_begin = gpu_capture_begin, \
+        .capture_launch = gpu_capture_launch, \
+        .capture_end = gpu_capture_end, \
+        .graph_launch = gpu_graph_launch, \
+        .graph_set = gpu_graph_set, \
+        .graph_renew = gpu_graph_renew, \
+        .graph_destroy = gpu_graph_destroy, \
     }
 /* clang-format on */
 

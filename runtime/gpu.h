@@ -62,6 +62,22 @@ enum {
     HIP_6_ARCHITECTURE_AT = 1160,
 };
 
+/* The parameters of a kernel's node, as each vendor lays them out. */
+typedef union GpuNode {
+    struct {
+        void *function;
+        unsigned grid[3], block[3], shared_bytes;
+        void **parameters, **extra;
+    } cuda;
+    struct {
+        unsigned block[3];
+        void **extra, *function;
+        unsigned grid[3];
+        void **parameters;
+        unsigned shared_bytes;
+    } hip;
+} GpuNode;
+
 /* What a device and its driver need for a capability, besides the calls of needs[]. */
 typedef struct GpuNeed {
     int attribute;     /* of the device; 0: none */
@@ -86,6 +102,8 @@ typedef struct Vendor {
     /* "sm_90": what code for the device is called. Gives the failed call's error, or 0. */
     int (*target)(const GpuCalls *calls, int device, char *text, size_t size, GpuVerb *verb);
     int (*suits)(const char *own, const char *target);
+    /* `parameters` stays the caller's and is pointed at. */
+    GpuNode (*node)(const Launch *launch, void **parameters);
     /* What is wrong with a device of that target, or NULL. */
     const char *(*too_old)(const char *target);
     /* Takes hold of the device, for a stream of the trainer's or NULL, and says what current must
@@ -132,6 +150,7 @@ typedef struct Gpu {
     bool owns_stream;
     char lost[512]; /* what ended the device for this process, or "" */
 } Gpu;
+ls_status gpu_launch_one(Gpu *gpu, const Launch *launch); /* with the device current */
 ls_status gpu_failed(Gpu *gpu, const char *doing, GpuVerb verb, int error);
 ls_status gpu_check(Gpu *gpu, const char *doing, GpuVerb verb, int error); /* of 0: LS_OK */
 /* TRY(gpu, "doing something", verb, arguments...): one call of gpu.def, checked. */
@@ -157,8 +176,11 @@ ls_status gpu_made(Gpu *gpu, ls_status status, int (*release)(void *handle), voi
 
 /* gpu_graph.c: entries of the driver table. */
 ls_status gpu_capture_begin(Device *device);
-ls_status gpu_capture_end(Device *device, void **graph);
-ls_status gpu_graph_launch(Device *device, void *graph);
+ls_status gpu_capture_launch(Device *device, const Launch *launches, size_t count, void **nodes);
+ls_status gpu_capture_end(Device *device, void **graph, size_t *node_count);
+ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times);
+ls_status gpu_graph_set(Device *device, void *graph, void *node, const Launch *launch, bool *renew);
+ls_status gpu_graph_renew(Device *device, void *graph);
 void gpu_graph_destroy(Device *device, void *graph);
 /* gpu_copies.c: likewise. */
 ls_status gpu_pinned_allocate(Device *device, size_t bytes, void **pointer);

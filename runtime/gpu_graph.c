@@ -1,35 +1,140 @@
-/* gpu_graph.c: capturing the stream, and the graphs that come of it, for CUDA and HIP alike. */
+/* gpu_graph.c: capturing the stream, and the graphs that come of it, for CUDA and HIP alike.
+ *
+ * What was captured is kept beside what was instantiated from it: its nodes are how a launch is
+ * named when it gets new parameters, and what is instantiated again has them too. */
 #include "runtime.h"
 #include "gpu.h"
+
+#include <stdlib.h>
+
+typedef struct GpuGraph {
+    void *recording, *executable;
+} GpuGraph;
 
 ls_status gpu_capture_begin(Device *device) {
     Gpu *gpu = (Gpu *)device;
     WITH(gpu, TRY(gpu, "beginning a capture", capture_begin, gpu->stream, GPU_CAPTURE_RELAXED));
 }
 
-static ls_status finish_capture(Gpu *gpu, void **graph, bool wanted) {
-    void *recorded = NULL;
-    ls_status status = TRY(gpu, "ending a capture", capture_end, gpu->stream, &recorded);
-    if (status == LS_OK && wanted)
-        status = TRY(gpu, "instantiating a graph", graph_instantiate, graph, recorded, 0);
-    if (recorded) gpu->library.calls.graph_destroy(recorded);
+/* The node of what was launched last: what the stream now depends on. Without it there is no
+ * update, which is no failure yet. */
+static ls_status find_node(Gpu *gpu, void **node) {
+    int state = GPU_NOT_CAPTURING;
+    unsigned long long id;
+    void *graph, *const *nodes = NULL;
+    size_t count = 0;
+    if (gpu->head.lacks[CAN_UPDATE][0]) return LS_OK;
+    ls_status status = TRY(gpu, "asking for a captured kernel's node", capture_info, gpu->stream,
+                           &state, &id, &graph, &nodes, &count);
+    if (status == LS_OK && count == 1) *node = nodes[0];
     return status;
 }
 
-ls_status gpu_capture_end(Device *device, void **graph) {
-    Gpu *gpu = (Gpu *)device;
-    void *executable = NULL;
-    if (!graph) graph = &executable; /* stays NULL */
-    *graph = NULL;
-    MAKE(gpu, graph, graph_release, finish_capture(gpu, graph, graph != &executable));
+static ls_status capture_launches(Gpu *gpu, const Launch *launches, size_t count, void **nodes) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < count && status == LS_OK; i++) {
+        status = gpu_launch_one(gpu, &launches[i]);
+        if (status == LS_OK && !launches[i].host) status = find_node(gpu, &nodes[i]);
+    }
+    return status;
 }
 
-ls_status gpu_graph_launch(Device *device, void *graph) {
+ls_status gpu_capture_launch(Device *device, const Launch *launches, size_t count, void **nodes) {
     Gpu *gpu = (Gpu *)device;
-    WITH(gpu, TRY(gpu, "launching a graph", graph_launch, graph, gpu->stream));
+    WITH(gpu, capture_launches(gpu, launches, count, nodes));
+}
+
+static ls_status instantiate(Gpu *gpu, void *recording, void **executable) {
+    return TRY(gpu, "instantiating a graph", graph_instantiate, executable, recording, 0);
+}
+
+static ls_status end_capture(Gpu *gpu, GpuGraph *graph, size_t *node_count) {
+    ls_status status = TRY(gpu, "ending a capture", capture_end, gpu->stream, &graph->recording);
+    if (status == LS_OK && node_count && gpu->library.calls.graph_nodes)
+        status =
+            TRY(gpu, "counting a graph's nodes", graph_nodes, graph->recording, NULL, node_count);
+    if (status == LS_OK && node_count)
+        status = instantiate(gpu, graph->recording, &graph->executable);
+    return status;
+}
+
+ls_status gpu_capture_end(Device *device, void **graph, size_t *node_count) {
+    Gpu *gpu = (Gpu *)device;
+    GpuCurrent before;
+    GpuGraph unwanted = {0}, *made = graph ? calloc(1, sizeof *made) : &unwanted;
+    ls_status out_of_memory = made ? LS_OK : error_memory(device->error, "ls_graph_end");
+    if (!made) made = &unwanted; /* the capture has to end all the same */
+    *node_count = 0;
+    ls_status status = gpu_enter(gpu, &before);
+    if (status == LS_OK)
+        status =
+            gpu_leave(gpu, before, end_capture(gpu, made, made == &unwanted ? NULL : node_count));
+    if (status == LS_OK) status = out_of_memory;
+    if (status == LS_OK && made != &unwanted) {
+        *graph = made;
+        return LS_OK;
+    }
+    if (made->executable) gpu_take_down(gpu, gpu->library.calls.graph_release, made->executable);
+    if (made->recording) gpu_take_down(gpu, gpu->library.calls.graph_destroy, made->recording);
+    if (made != &unwanted) free(made);
+    return status;
+}
+
+static ls_status launch_times(Gpu *gpu, GpuGraph *graph, uint64_t times) {
+    ls_status status = LS_OK;
+    for (; times > 0 && status == LS_OK; times--)
+        status = TRY(gpu, "launching a graph", graph_launch, graph->executable, gpu->stream);
+    return status;
+}
+
+ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, launch_times(gpu, graph, times));
+}
+
+static ls_status set_node(Gpu *gpu, GpuGraph *graph, void *node, const Launch *launch,
+                          bool *renew) {
+    const GpuCalls *calls = &gpu->library.calls;
+    void *parameters[] = {launch->arguments};
+    GpuNode block = gpu->library.vendor->node(launch, parameters);
+    ls_status status = TRY(gpu, "updating a graph", node_set, node, &block);
+    if (status != LS_OK || *renew) return status;
+    int error = calls->executable_set(graph->executable, node, &block);
+    if (error && gpu_error_is_final(error))
+        return gpu_failed(gpu, "updating a graph", VERB_executable_set, error);
+    *renew = error != 0;
+    return LS_OK;
+}
+
+ls_status gpu_graph_set(Device *device, void *graph, void *node, const Launch *launch,
+                        bool *renew) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, set_node(gpu, graph, node, launch, renew));
+}
+
+/* The old one may still run. */
+static ls_status renew(Gpu *gpu, GpuGraph *graph) {
+    void *executable = NULL;
+    ls_status status = instantiate(gpu, graph->recording, &executable);
+    if (status == LS_OK)
+        status = TRY(gpu, "waiting for the stream", stream_synchronize, gpu->stream);
+    if (status == LS_OK) gpu->library.calls.graph_release(graph->executable);
+    if (status == LS_OK)
+        graph->executable = executable;
+    else if (executable)
+        gpu->library.calls.graph_release(executable);
+    return status;
+}
+
+ls_status gpu_graph_renew(Device *device, void *graph) {
+    Gpu *gpu = (Gpu *)device;
+    WITH(gpu, renew(gpu, graph));
 }
 
 void gpu_graph_destroy(Device *device, void *graph) {
     Gpu *gpu = (Gpu *)device;
-    gpu_take_down(gpu, gpu->library.calls.graph_release, graph);
+    GpuGraph *own = graph;
+    gpu_take_down(gpu, gpu->library.calls.graph_release, own->executable);
+    gpu_take_down(gpu, gpu->library.calls.graph_destroy, own->recording);
+    free(own);
 }

@@ -24,6 +24,10 @@ static const struct {
 } needs[] = {
     {VERB_launch_together, CAN_COOPERATE}, /* HIP: from ROCm 6 on */
     {VERB_blocks_together, CAN_COOPERATE},
+    {VERB_capture_info, CAN_UPDATE},
+    {VERB_graph_nodes, CAN_UPDATE},
+    {VERB_node_set, CAN_UPDATE},
+    {VERB_executable_set, CAN_UPDATE},
     {VERB_host_function, CAPABILITY_COUNT}, /* host work is refused */
     {VERB_stream_device, CAPABILITY_COUNT}, /* a trainer's stream is not looked at */
 };

@@ -66,6 +66,13 @@ static int cuda_suits(const char *own, const char *target) {
     return 1 + code;
 }
 
+static GpuNode cuda_node(const Launch *launch, void **parameters) {
+    return (GpuNode){.cuda = {.function = launch->kernel.gpu,
+                              .grid = {launch->parts, 1, 1},
+                              .block = {launch->threads, 1, 1},
+                              .parameters = parameters}};
+}
+
 static const char *cuda_too_old(const char *target) {
     bool unused;
     return capability(target + 3, &unused) < CUDA_OLDEST_TARGET
@@ -166,6 +173,7 @@ const Vendor vendor_cuda = {
     .error_name = cuda_error_name,
     .target = cuda_target,
     .suits = cuda_suits,
+    .node = cuda_node,
     .too_old = cuda_too_old,
     .attach = cuda_attach,
     .detach = cuda_detach,
@@ -196,6 +204,13 @@ static int hip_target(const GpuCalls *calls, int device, char *text, size_t size
 
 static int hip_suits(const char *own, const char *target) {
     return strcmp(own, target) == 0;
+}
+
+static GpuNode hip_node(const Launch *launch, void **parameters) {
+    return (GpuNode){.hip = {.function = launch->kernel.gpu,
+                             .grid = {launch->parts, 1, 1},
+                             .block = {launch->threads, 1, 1},
+                             .parameters = parameters}};
 }
 
 /* What code is made for is known by name alone; the toolchain says what it no longer makes. */
@@ -255,6 +270,7 @@ const Vendor vendor_hip = {
     .error_name = hip_error_name,
     .target = hip_target,
     .suits = hip_suits,
+    .node = hip_node,
     .too_old = hip_too_old,
     .attach = hip_attach,
     .detach = hip_detach,

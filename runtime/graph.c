@@ -1,4 +1,7 @@
-/* graph.c: launches recorded once and replayed with one call. */
+/* graph.c: launches recorded once and replayed with one call.
+ *
+ * A graph is a recording of launches. Where the driver has graphs of its own the stream is captured
+ * meanwhile, which takes in the trainer's own work too, and the recording serves updates. */
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -10,13 +13,19 @@ ls_status ls_graph_begin(ls_context *context) {
         return error_set(
             &context->error, LS_ERROR_STATE,
             "ls_graph_begin: a graph is being captured already; call ls_graph_end first");
+    const Driver *driver = context->driver;
     ls_status status = context_not_capturing(context, "ls_graph_begin");
     if (status != LS_OK) return status;
     ls_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return error_memory(&context->error, "ls_graph_begin");
     graph->context = context;
     graph->errors_before = context->error.count;
-    status = context->driver->capture_begin(context->device);
+    graph->native =
+        driver->capture_begin &&
+        !device_lacks(context->device, CAN_CAPTURE,
+                      "a graph's launches are recorded and launched one by one, and the program's "
+                      "own work on the stream is not recorded");
+    if (graph->native) status = driver->capture_begin(context->device);
     if (status != LS_OK) {
         free(graph);
         return status;
@@ -25,20 +34,55 @@ ls_status ls_graph_begin(ls_context *context) {
     return LS_OK;
 }
 
-/* A launch inside the capture: the graph keeps the step. */
-ls_status graph_add_step(ls_graph *graph, ls_step *step) {
+static bool keep_step(ls_graph *graph, ls_step *step) {
     for (size_t i = 0; i < graph->step_count; i++)
-        if (graph->steps[i] == step) return LS_OK;
+        if (graph->steps[i] == step) return true;
     if (graph->step_count == graph->step_capacity) {
         size_t capacity = graph->step_capacity ? graph->step_capacity * 2 : 8;
         ls_step **grown = realloc(graph->steps, capacity * sizeof(ls_step *));
-        if (!grown) return error_memory(&graph->context->error, "ls_step_launch");
+        if (!grown) return false;
         graph->steps = grown;
         graph->step_capacity = capacity;
     }
     step->references++;
     graph->steps[graph->step_count++] = step;
-    return LS_OK;
+    return true;
+}
+
+static void add_moved(ls_graph *graph, ls_step *step) {
+    const Moved *moved = step_moved(step);
+    for (uint32_t i = 0; i < step->launch_count; i++) {
+        graph->moved.read += moved[i].read;
+        graph->moved.written += moved[i].written;
+    }
+    graph->launches++;
+}
+
+ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const Launch *launches,
+                       size_t count) {
+    ls_context *context = graph->context;
+    Recording *recording = &graph->recording;
+    size_t first = recording->launch_count;
+    if ((step && !keep_step(graph, step)) || !recording_add(recording, step, launches, count))
+        return error_memory(&context->error, call);
+    if (step) add_moved(graph, step);
+    if (!graph->native) return LS_OK;
+    return context->driver->capture_launch(context->device, &recording->launches[first], count,
+                                           &recording->nodes[first]);
+}
+
+/* Ends the capture, with or without a graph to show for it. */
+static ls_status end_capture(ls_graph *graph, bool wanted) {
+    const Driver *driver = graph->context->driver;
+    size_t nodes = graph->recording.launch_count;
+    ls_status status = LS_OK;
+    if (graph->native)
+        status =
+            driver->capture_end(graph->context->device, wanted ? &graph->handle : NULL, &nodes);
+    graph->statistics.native = graph->native || !driver->capture_begin;
+    graph->statistics.launches = graph->recording.launch_count;
+    graph->statistics.nodes = nodes;
+    return status;
 }
 
 ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
@@ -49,9 +93,8 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
         return error_set(&context->error, LS_ERROR_STATE,
                          "ls_graph_end: no graph is being captured; call ls_graph_begin first");
     bool spoilt = context->error.count != made->errors_before;
-    bool wanted = graph && !spoilt;
     context->capture = NULL;
-    ls_status status = context->driver->capture_end(context->device, wanted ? &made->handle : NULL);
+    ls_status status = end_capture(made, graph && !spoilt);
     if (!graph) {
         status = error_set(&context->error, LS_ERROR_ARGUMENT, "ls_graph_end: graph is NULL");
     } else if (spoilt) {
@@ -71,21 +114,212 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
     return LS_OK;
 }
 
-ls_status ls_graph_launch(ls_graph *graph) {
-    if (!graph) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_graph_launch: graph is NULL");
+/* ---- replays ---- */
+
+/* What goes into a graph of the program's own may be launched from there at any time. */
+static void pin_steps(ls_graph *graph) {
+    for (size_t i = 0; i < graph->step_count; i++) {
+        ls_step *step = graph->steps[i];
+        step->pinned = step->entries.captured = step->pointers.captured = true;
+    }
+}
+
+static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
+    if (!graph) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: graph is NULL", call);
     ls_context *context = graph->context;
-    ls_status status = context_not_capturing(context, "ls_graph_launch");
-    if (status != LS_OK) return status;
-    const ProfileSpan span = profile_open(context);
-    status = context->driver->graph_launch(context->device, graph->handle);
-    profile_close(context, span, graph, status);
+    const Recording *recording = &graph->recording;
+    const Driver *driver = context->driver;
+    bool captured;
+    if (context->capture) return context_not_capturing(context, call);
+    if (graph->broken)
+        return error_set(&context->error, LS_ERROR_STATE,
+                         "%s: the last ls_graph_update failed half way; call it again, or record "
+                         "the graph again",
+                         call);
+    ls_status status = context_captured(context, &captured);
+    if (status != LS_OK || times == 0) return status;
+    if (captured) pin_steps(graph);
+    graph->statistics.replays += times;
+    ProfileSpan span = {0};
+    if (!captured) span = profile_open(context);
+    if (!graph->native)
+        status =
+            driver->repeat(context->device, recording->launches, recording->launch_count, times);
+    else if (!captured)
+        status = driver->graph_launch(context->device, graph->handle, times);
+    else
+        for (uint64_t i = 0; i < times && status == LS_OK; i++)
+            status = driver->graph_launch(context->device, graph->handle, 1);
+    profile_close(context, span, graph, times, status);
     return status;
+}
+
+ls_status ls_graph_launch(ls_graph *graph) {
+    return replay(graph, "ls_graph_launch", 1);
+}
+
+ls_status ls_graph_repeat(ls_graph *graph, uint64_t times) {
+    return replay(graph, "ls_graph_repeat", times);
+}
+
+/* ---- updates ---- */
+
+static bool entry_unchanged(const Recording *recording, const Recorded *entry) {
+    const ls_step *step = entry->step;
+    if (!step) return true;
+    if (!step->ready || step->launch_count != entry->count) return false;
+    for (size_t i = 0; i < entry->count; i++)
+        if (!launch_equal(&recording->launches[entry->first + i], &step->launches[i])) return false;
+    return true;
+}
+
+static bool unchanged(const ls_graph *graph) {
+    const Recording *recording = &graph->recording;
+    for (size_t i = 0; i < recording->entry_count; i++)
+        if (!entry_unchanged(recording, &recording->entries[i])) return false;
+    return !graph->broken;
+}
+
+/* The same launches for the bindings as they are now. */
+static ls_status record_again(const ls_graph *graph, const char *call, Recording *fresh) {
+    const Recording *recording = &graph->recording;
+    for (size_t i = 0; i < recording->entry_count; i++) {
+        const Recorded *entry = &recording->entries[i];
+        ls_step *step = entry->step;
+        ls_status status = step ? step_prepare(step, call) : LS_OK;
+        if (status != LS_OK) return status;
+        if (!recording_add(fresh, step, step ? step->launches : &recording->launches[entry->first],
+                           step ? step->launch_count : entry->count))
+            return error_memory(&graph->context->error, call);
+        if (step) step->entries.captured = step->pointers.captured = true;
+    }
+    return LS_OK;
+}
+
+/* Whether each launch can take its node over; a node cannot become cooperative or cease to be. */
+static bool same_form(const Recording *old, const Recording *fresh) {
+    if (old->launch_count != fresh->launch_count) return false;
+    for (size_t i = 0; i < old->entry_count; i++)
+        if (old->entries[i].count != fresh->entries[i].count) return false;
+    for (size_t i = 0; i < old->launch_count; i++)
+        if (old->launches[i].together != fresh->launches[i].together) return false;
+    return true;
+}
+
+static bool nodes_known(const Recording *recording) {
+    for (size_t i = 0; i < recording->launch_count; i++)
+        if (!recording->nodes[i] && !recording->launches[i].host) return false;
+    return true;
+}
+
+static ls_status set_nodes(ls_graph *graph, Recording *fresh) {
+    ls_context *context = graph->context;
+    const Recording *old = &graph->recording;
+    const bool all = graph->broken;
+    bool renew = false;
+    ls_status status = LS_OK;
+    graph->broken = true; /* until all is done */
+    for (size_t i = 0; i < fresh->launch_count && status == LS_OK; i++) {
+        fresh->nodes[i] = old->nodes[i];
+        if (fresh->launches[i].host) continue;
+        if (!all && launch_equal(&old->launches[i], &fresh->launches[i])) continue;
+        status = context->driver->graph_set(context->device, graph->handle, old->nodes[i],
+                                            &fresh->launches[i], &renew);
+    }
+    if (status == LS_OK && renew) {
+        status = context->driver->graph_renew(context->device, graph->handle);
+        graph->statistics.reinstantiations++;
+    }
+    if (status == LS_OK) graph->broken = false;
+    return status;
+}
+
+static ls_status capture_again(ls_graph *graph, const char *call, Recording *fresh) {
+    ls_context *context = graph->context;
+    const Driver *driver = context->driver;
+    void *handle = NULL;
+    size_t nodes;
+    if (graph->statistics.nodes != graph->recording.launch_count)
+        return error_set(&context->error, LS_ERROR_STATE,
+                         "%s: the steps now take other kernels than those recorded, and the graph "
+                         "holds work that is not Lockstep's; record it again",
+                         call);
+    ls_status status = driver->capture_begin(context->device);
+    if (status != LS_OK) return status;
+    status =
+        driver->capture_launch(context->device, fresh->launches, fresh->launch_count, fresh->nodes);
+    ls_status ended =
+        driver->capture_end(context->device, status == LS_OK ? &handle : NULL, &nodes);
+    if (status == LS_OK) status = ended;
+    if (status == LS_OK) status = driver->synchronize(context->device); /* the old one may run */
+    if (status != LS_OK) {
+        if (handle) driver->graph_destroy(context->device, handle);
+        return status;
+    }
+    driver->graph_destroy(context->device, graph->handle);
+    graph->handle = handle;
+    graph->broken = false;
+    graph->statistics.nodes = nodes;
+    graph->statistics.reinstantiations++;
+    return LS_OK;
+}
+
+static uint64_t count_changed(const Recording *old, const Recording *fresh) {
+    uint64_t changed = 0;
+    if (old->launch_count != fresh->launch_count) return fresh->launch_count;
+    for (size_t i = 0; i < fresh->launch_count; i++)
+        changed += !launch_equal(&old->launches[i], &fresh->launches[i]);
+    return changed;
+}
+
+ls_status ls_graph_update(ls_graph *graph) {
+    static const char call[] = "ls_graph_update";
+    if (!graph) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: graph is NULL", call);
+    ls_context *context = graph->context;
+    ls_status status = context_not_capturing(context, call);
+    if (status != LS_OK) return status;
+    if (unchanged(graph)) {
+        graph->statistics.updates++;
+        return LS_OK;
+    }
+    Recording fresh = {0};
+    status = record_again(graph, call, &fresh);
+    if (status == LS_OK && graph->native) {
+        bool set = same_form(&graph->recording, &fresh) && nodes_known(&graph->recording) &&
+                   !device_lacks(context->device, CAN_UPDATE, "graphs are captured again");
+        status = set ? set_nodes(graph, &fresh) : capture_again(graph, call, &fresh);
+    }
+    if (status != LS_OK) {
+        recording_free(&fresh);
+        return status;
+    }
+    graph->statistics.updates++;
+    graph->statistics.updated += count_changed(&graph->recording, &fresh);
+    graph->statistics.launches = fresh.launch_count;
+    if (!graph->native) graph->statistics.nodes = fresh.launch_count;
+    recording_free(&graph->recording);
+    graph->recording = fresh;
+    graph->moved = (Moved){0, 0};
+    graph->launches = 0;
+    for (size_t i = 0; i < fresh.entry_count; i++)
+        if (fresh.entries[i].step) add_moved(graph, fresh.entries[i].step);
+    for (size_t i = 0; i < graph->step_count; i++) step_free_retired(graph->steps[i]);
+    return LS_OK;
+}
+
+ls_status ls_graph_stats(const ls_graph *graph, ls_graph_statistics *statistics) {
+    if (!graph || !statistics)
+        return error_set(graph ? &graph->context->error : NULL, LS_ERROR_ARGUMENT,
+                         "ls_graph_stats: %s is NULL", graph ? "statistics" : "graph");
+    *statistics = graph->statistics;
+    return LS_OK;
 }
 
 void ls_graph_destroy(ls_graph *graph) {
     if (!graph) return;
     if (graph->handle) graph->context->driver->graph_destroy(graph->context->device, graph->handle);
     for (size_t i = 0; i < graph->step_count; i++) step_release(graph->steps[i]);
+    recording_free(&graph->recording);
     free(graph->steps);
     free(graph);
 }

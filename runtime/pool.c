@@ -1,5 +1,5 @@
-/* pool.c: the CPU driver's threads: one fork and one join per step or graph, and between two of its
- * launches a barrier.
+/* pool.c: the CPU driver's threads: one fork and one join per step, graph or series of replays, and
+ * between two launches a barrier.
  *
  * A job is announced to each worker that takes part by a new serial number in the worker's own
  * cache line; the others sleep on. Both sides spin for a few microseconds and then sleep, and so do
@@ -60,10 +60,11 @@ typedef struct Worker {
     pthread_cond_t announced;
 } Worker;
 
-/* Launches of which the first and the last need several workers. */
+/* Launches, some of which need several workers, and how often they are done. */
 typedef struct Job {
     const Launch *launches;
     size_t count; /* 0: stop */
+    uint64_t times;
     uint32_t workers;
 } Job;
 
@@ -89,6 +90,10 @@ static uint64_t nanoseconds(void) {
 
 /* A contiguous share of the items for each worker. */
 static void run_share(const Launch *launch, uint32_t worker, uint32_t workers) {
+    if (workers <= 1) {
+        launch->kernel.cpu(launch->arguments, 0, launch->items, 0, 1);
+        return;
+    }
     uint64_t share = launch->items / workers, rest = launch->items % workers;
     uint64_t first = share * worker + (worker < rest ? worker : rest);
     uint64_t last = first + share + (worker < rest);
@@ -139,11 +144,14 @@ static void meet(Pool *pool, uint32_t workers) {
 
 /* A worker's part of a job. Between launches that are worker 0's alone nobody waits. */
 static void run_job(Pool *pool, const Job *job, uint32_t worker) {
-    for (size_t i = 0; i < job->count; i++) {
-        const Launch *launch = &job->launches[i];
-        if (i > 0 && (launch->parts > 1 || launch[-1].parts > 1)) meet(pool, job->workers);
-        if (worker < launch->parts) run_share(launch, worker, launch->parts);
-    }
+    const Launch *before = NULL;
+    for (uint64_t done = 0; done < job->times; done++)
+        for (size_t i = 0; i < job->count; i++) {
+            const Launch *launch = &job->launches[i];
+            if (before && (launch->parts > 1 || before->parts > 1)) meet(pool, job->workers);
+            if (worker < launch->parts) run_share(launch, worker, launch->parts);
+            before = launch;
+        }
 }
 
 static void announce(Pool *pool, Job job) {
@@ -241,15 +249,19 @@ uint32_t pool_threads(const Pool *pool) {
     return pool->threads;
 }
 
-void pool_run(Pool *pool, const Launch *launches, size_t count) {
+void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) {
     FloatControl before = float_read();
     float_write(FLOAT_DEFAULT);
     size_t first = 0, last = count; /* what needs more than the caller */
     while (first < count && launches[first].parts <= 1) first++;
     while (last > first && launches[last - 1].parts <= 1) last--;
-    for (size_t i = 0; i < first; i++) run_share(&launches[i], 0, 1);
+    const bool alone = first == last;
+    if (times > 1 && !alone) first = 0, last = count; /* the replays are one job */
+    if (alone) last = first = count;
+    for (uint64_t done = 0; done < (alone ? times : 1); done++)
+        for (size_t i = 0; i < first; i++) run_share(&launches[i], 0, 1);
     if (first < last) {
-        Job job = {.launches = launches + first, .count = last - first};
+        Job job = {.launches = launches + first, .count = last - first, .times = times};
         for (size_t i = first; i < last; i++)
             if (launches[i].parts > job.workers) job.workers = launches[i].parts;
         announce(pool, job);

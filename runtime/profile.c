@@ -256,15 +256,20 @@ ProfileSpan profile_open(ls_context *context) {
     return span;
 }
 
-void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, ls_status status) {
-    char name[160];
+void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, uint64_t times,
+                   ls_status status) {
+    char name[200];
+    const Moved moved = {times * graph->moved.read, times * graph->moved.written};
     if (!span.profile || status != LS_OK) return;
     if (graph->launches == 1)
         snprintf(name, sizeof name, "graph of %.140s", graph->steps[0]->image->step);
     else
         snprintf(name, sizeof name, "graph of %u launches", graph->launches);
+    const size_t used = strlen(name);
+    if (times > 1)
+        snprintf(name + used, sizeof name - used, ", %llu times", (unsigned long long)times);
     const size_t row = find_row(span.profile, name, NULL, "", 0);
-    add_pending(context, row, span.start, mark(context), graph->moved);
+    add_pending(context, row, span.start, mark(context), moved);
     add_call(context, row, span.host_us);
 }
 

@@ -58,7 +58,8 @@ typedef struct Launch {
     uint64_t items;
     uint32_t parts; /* what Driver.geometry gave: workers or blocks */
     uint32_t threads;
-    bool together; /* the blocks wait for each other */
+    bool together;            /* the blocks wait for each other */
+    const ls_host_work *host; /* on a GPU, instead of a kernel */
 } Launch;
 
 /* The driver table. A function that can fail says why in device->error. Copies, clears and launches
@@ -71,6 +72,7 @@ typedef enum Capability {
     CAN_COOPERATE, /* launches whose blocks wait for each other */
     CAN_POOL,      /* memory allocated in the stream's order */
     CAN_CAPTURE,   /* graphs */
+    CAN_UPDATE,    /* new parameters for the kernels of a graph */
     CAPABILITY_COUNT
 } Capability;
 enum { LACK_BYTES = 112 };
@@ -114,8 +116,11 @@ struct Driver {
     ls_status (*geometry)(Device *device, const ls_image_kernel *kernel, uint64_t tiles,
                           Launch *launch);
     ls_status (*launch)(Device *device, const Launch *launches, size_t count); /* in order */
-    /* In order with the launches, recorded like them; `work` has items and stays the caller's. */
-    ls_status (*host_call)(Device *device, const ls_host_work *work);
+    ls_status (*repeat)(Device *device, const Launch *launches, size_t count, uint64_t times);
+    /* Host work, which has items and stays the caller's, as a launch; `argument` is room for the
+     * launch's argument. */
+    ls_status (*host_launch)(Device *device, const ls_host_work *work, uint64_t *argument,
+                             Launch *launch);
     void *(*stream)(const Device *device); /* NULL on the CPU */
     ls_status (*event_create)(Device *device, void **event);
     ls_status (*event_record)(Device *device, void *event);
@@ -136,11 +141,19 @@ struct Driver {
     ls_status (*stream_wait)(Device *device, void *stream, void *event); /* the host does not */
     ls_status (*event_wait)(Device *device, void *event);                /* the host does */
     bool (*event_done)(Device *device, void *event); /* without waiting; false where it failed */
-    /* Between begin and end launches are recorded, arguments included. `graph` NULL: thrown away.
-     */
+    /* Graphs of the driver's own; NULL where recorded launches are the best there is. Between begin
+     * and end what is queued on the stream is recorded, by us and by the program around us.
+     * capture_launch gives the node of each launch, NULL where the driver does not tell;
+     * capture_end how many nodes there are, 0 likewise. `graph` NULL: thrown away. */
     ls_status (*capture_begin)(Device *device);
-    ls_status (*capture_end)(Device *device, void **graph);
-    ls_status (*graph_launch)(Device *device, void *graph);
+    ls_status (*capture_launch)(Device *device, const Launch *launches, size_t count, void **nodes);
+    ls_status (*capture_end)(Device *device, void **graph, size_t *node_count);
+    ls_status (*graph_launch)(Device *device, void *graph, uint64_t times);
+    /* Gives a kernel's node another launch of the same form. Sets *renew where that cannot be done
+     * to what was instantiated: after the last one graph_renew instantiates it again. */
+    ls_status (*graph_set)(Device *device, void *graph, void *node, const Launch *launch,
+                           bool *renew);
+    ls_status (*graph_renew)(Device *device, void *graph);
     void (*graph_destroy)(Device *device, void *graph);
     /* Opens what watches device `index`, without a context on it; see monitor.c. */
     ls_status (*monitor)(const Driver *driver, int index, const char *root, Error *error,
@@ -165,8 +178,9 @@ bool device_lacks(Device *device, Capability capability, const char *instead);
 typedef struct Pool Pool;
 Pool *pool_create(uint32_t threads); /* counts the caller; NULL: out of memory */
 uint32_t pool_threads(const Pool *pool);
-/* Each with its `parts` workers, one after the other; returns when all are done. */
-void pool_run(Pool *pool, const Launch *launches, size_t count);
+/* Each with its `parts` workers, one after the other, and all of that so many times; returns when
+ * all are done. */
+void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times);
 void pool_destroy(Pool *pool);
 
 /* memory_pool.c: the reserve, pieces of device memory (chunks) cut into ranges. */
@@ -403,6 +417,8 @@ ls_status step_check_overlap(ls_step *step, const char *call);
 /* step_memory.c: the device memory a step owns. */
 /* Gives up memory that a captured graph may still use. */
 ls_status step_retire(ls_step *step, void *pointer);
+/* Frees what was given up, once no graph but the one that calls uses the step. */
+void step_free_retired(ls_step *step);
 /* At least `bytes`; a larger one is empty. Its holder is called "step adamw: KIND NAME". */
 typedef struct Owned {
     const char *kind, *name;
@@ -451,7 +467,8 @@ typedef struct ProfileSpan { /* what is being timed; `profile` NULL: nothing is 
 ls_status profile_launch(ls_step *step);
 /* Around the replay of a graph. */
 ProfileSpan profile_open(ls_context *context);
-void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, ls_status status);
+void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph, uint64_t times,
+                   ls_status status);
 void profile_free(ls_context *context);
 
 /* What trace.c reads. */
@@ -536,16 +553,39 @@ ls_status monitor_open_cpu(const Driver *driver, int index, const char *root, Er
 ls_status monitor_open_gpu(const Driver *driver, int index, const char *root, Error *error,
                            Monitor **monitor);
 
+/* recording.c: launches in the order they came, with copies of their arguments. */
+typedef struct Recorded { /* one launch of a step, or host work */
+    ls_step *step;        /* NULL: host work */
+    size_t first, count;  /* its launches */
+    uint64_t *arguments;  /* the copy they all point at */
+} Recorded;
+typedef struct Recording {
+    Launch *launches;
+    void **nodes; /* of each launch in the driver's graph; NULL: unknown */
+    size_t launch_count, launch_capacity;
+    Recorded *entries;
+    size_t entry_count, entry_capacity;
+} Recording;
+bool recording_add(Recording *recording, ls_step *step, const Launch *launches, size_t count);
+void recording_free(Recording *recording);
+bool launch_equal(const Launch *a, const Launch *b);
+
 /* graph.c */
 struct ls_graph {
     ls_context *context;
-    void *handle; /* the driver's */
-    ls_step **steps;
+    void *handle;        /* the driver's own graph; NULL: the recording is the graph */
+    bool native;         /* it is, or is being captured as, the driver's own */
+    bool broken;         /* an update failed half way */
+    Recording recording; /* of the driver's graph too, for updates */
+    ls_step **steps;     /* each once; the graph holds a reference */
     size_t step_count, step_capacity;
     uint32_t errors_before;
     uint32_t launches; /* of steps, */
     Moved moved;       /* and what they move */
+    ls_graph_statistics statistics;
 };
-ls_status graph_add_step(ls_graph *graph, ls_step *step);
+/* A launch inside the capture; of a step the graph keeps the step. */
+ls_status graph_record(ls_graph *graph, const char *call, ls_step *step, const Launch *launches,
+                       size_t count);
 
 #endif

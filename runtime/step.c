@@ -353,29 +353,18 @@ ls_status ls_step_prepare(ls_step *step) {
     return step_prepare(step, "ls_step_prepare");
 }
 
-/* What a capture is told of a launch. */
-static ls_status note_captured(ls_step *step) {
-    ls_graph *graph = step->context->capture;
-    ls_status status = graph_add_step(graph, step);
-    if (status != LS_OK) return status;
-    const Moved *moved = step_moved(step);
-    for (uint32_t i = 0; i < step->launch_count; i++) {
-        graph->moved.read += moved[i].read;
-        graph->moved.written += moved[i].written;
-    }
-    graph->launches++;
-    return LS_OK;
-}
-
 ls_status ls_step_launch(ls_step *step) {
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_launch: step is NULL");
     ls_context *context = step->context;
     ls_status status = LS_OK;
     if (!step->ready) status = step_prepare(step, "ls_step_launch");
-    if (status == LS_OK && context->capture) status = note_captured(step);
-    if (status == LS_OK && !step->pinned) status = context_captured(context, &step->pinned);
-    if (context->capture || step->pinned) step->entries.captured = step->pointers.captured = true;
+    if (status == LS_OK && !context->capture && !step->pinned)
+        status = context_captured(context, &step->pinned);
     if (status != LS_OK) return status;
+    if (context->capture || step->pinned) step->entries.captured = step->pointers.captured = true;
+    if (context->capture)
+        return graph_record(context->capture, "ls_step_launch", step, step->launches,
+                            step->launch_count);
     if (!step->range) return profile_launch(step);
     const Ranges *ranges = ranges_find();
     ranges->push(step->range);

@@ -8,11 +8,18 @@
 
 enum { MEMORY_STEP = 256, TENSOR_STEP = 16 };
 
+static void free_retired(ls_step *step) {
+    for (size_t i = 0; i < step->retired_count; i++) memory_free(step->context, step->retired[i]);
+    step->retired_count = 0;
+}
+
+void step_free_retired(ls_step *step) {
+    if (step->references <= 2 && !step->pinned) free_retired(step);
+}
+
 ls_status step_retire(ls_step *step, void *pointer) {
     if (step->references == 1 && !step->pinned) { /* no graph is left */
-        for (size_t i = 0; i < step->retired_count; i++)
-            memory_free(step->context, step->retired[i]);
-        step->retired_count = 0;
+        free_retired(step);
         memory_free(step->context, pointer);
         return LS_OK;
     }

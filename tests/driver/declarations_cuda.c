@@ -29,6 +29,27 @@ _Static_assert(CUDA_ATTRIBUTE_COOPERATIVE == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAU
 #undef cuEventElapsedTime
 CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
 
+/* So with these, whose first forms serve all that Lockstep does. */
+#undef cuGraphKernelNodeSetParams
+#undef cuGraphExecKernelNodeSetParams
+CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode node,
+                                            const CUDA_KERNEL_NODE_PARAMS_v1 *parameters);
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec executable, CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS_v1 *parameters);
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status,
+                                           cuuint64_t *id, CUgraph *graph,
+                                           const CUgraphNode **nodes, size_t *count);
+#define SAME(own, theirs)                                                                       \
+    _Static_assert(offsetof(GpuNode, cuda.own) == offsetof(CUDA_KERNEL_NODE_PARAMS_v1, theirs), \
+                   #theirs)
+SAME(function, func);
+SAME(grid, gridDimX);
+SAME(block, blockDimX);
+SAME(shared_bytes, sharedMemBytes);
+SAME(parameters, kernelParams);
+SAME(extra, extra);
+_Static_assert(sizeof(GpuNode) >= sizeof(CUDA_KERNEL_NODE_PARAMS_v1), "a kernel's node");
+
 /* Where the header gives a name a newer form (cuMemAlloc -> cuMemAlloc_v2), the table must have it:
  * under the plain name the library keeps a function with other parameters. */
 #define TEXT(name) #name

@@ -39,6 +39,16 @@ hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned int grid_x
                                             hipStream_t stream, void **parameters);
 #endif
 
+#define SAME(own, theirs) \
+    _Static_assert(offsetof(GpuNode, hip.own) == offsetof(hipKernelNodeParams, theirs), #theirs)
+SAME(function, func);
+SAME(grid, gridDim);
+SAME(block, blockDim);
+SAME(shared_bytes, sharedMemBytes);
+SAME(parameters, kernelParams);
+SAME(extra, extra);
+_Static_assert(sizeof(GpuNode) >= sizeof(hipKernelNodeParams), "a kernel's node");
+
 /* As HIP 5.6 and later declare it. */
 #if HIP_VERSION < 50600000
 hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t *device);

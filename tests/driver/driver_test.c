@@ -317,8 +317,10 @@ const Scenario scenario_lists = {"lists",       drive_hook,      use_lists,
                                  close_session, sizeof(Session), NULL};
 
 static const Scenario *const scenarios[] = {
-    &scenario_everything, &scenario_lists, &scenario_memory,    &scenario_trainer,
-    &scenario_profile,    &scenario_feed,  &scenario_feed_fixed};
+    &scenario_everything, &scenario_lists,   &scenario_memory,
+    &scenario_trainer,    &scenario_profile, &scenario_feed,
+    &scenario_feed_fixed, &scenario_graph,   &scenario_recapture,
+};
 
 static void every_call_fails_once(void **state) {
     (void)state;
@@ -523,6 +525,9 @@ int main(void) {
         cmocka_unit_test(trainer_captures),
         cmocka_unit_test(trainers_contexts),
         cmocka_unit_test(device_lost),
+        cmocka_unit_test(graph_updates),
+        cmocka_unit_test(graph_of_both),
+        cmocka_unit_test(graph_update_fails),
         cmocka_unit_test(listing),
         cmocka_unit_test(reasons),
         cmocka_unit_test(automatic),

@@ -22,6 +22,7 @@ static int counted(GpuVerb verb, const char *name) {
     if (verb == VERB_error_text || verb == VERB_error_name) return 0; /* part of reporting */
     state.calls++;
     if (state.fail_for_good) return state.fail_for_good;
+    if (state.fail_verb && state.fail_verb == verb) return state.fail_with;
     if (state.calls != state.fail_at) return 0;
     state.failed = verb;
     state.failed_name = name;

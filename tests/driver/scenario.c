@@ -48,6 +48,7 @@ void stand_in_reset(StandInHook *hook) {
                          .together = 3,
                          .capability = 90,
                          .pools = 1,
+                         .updates = 1,
                          .hook = hook};
     setenv(VARIABLE, STAND_IN_PATH, 1);
 }

@@ -11,7 +11,8 @@ enum {
     OUT_OF_MEMORY = 2,
     INVALID_CONTEXT = 201,
     INVALID_HANDLE = 400,
-    NOT_READY = 600
+    NOT_READY = 600,
+    UPDATE_FAILED = 910
 };
 enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 96 };
 
@@ -21,7 +22,9 @@ static StandIn state = {.version = 1 << 30,
                         .cooperative = 1,
                         .together = 3,
                         .capability = 90,
-                        .pools = 1};
+                        .pools = 1,
+                        .updates = 1};
+
 /* What is current on the thread. */
 static char contexts[2 * STAND_IN_DEVICES];
 static _Thread_local void *current_context;
@@ -54,6 +57,7 @@ typedef struct Object {
         void *argument;
     } * launched;
     size_t launched_count;
+    void *origin; /* of what was instantiated: where the nodes' names point */
     bool is_late; /* a stream: its copies wait in a list until somebody waits for them */
     struct Late {
         void *to;
@@ -381,6 +385,20 @@ static void run(const struct Launched *launched) {
         state.hook(launched->name, launched->words, launched->grid, launched->block);
 }
 
+/* A driver knows the size of the arguments from the code, this one how many words the tests'
+ * kernels have. */
+static void fill(struct Launched *launched, const Object *function, unsigned grid, unsigned block,
+                 void **parameters) {
+    memcpy(launched->name, function->name, sizeof launched->name);
+    size_t words = strncmp(launched->name, "lists", 5) == 0 ? 12 : 5;
+    launched->code = function->code;
+    if (launched->code) words = launched->code->words;
+    if (words > WORDS_MOST) words = WORDS_MOST; /* the kernel will miss them */
+    memcpy(launched->words, parameters[0], words * sizeof(uint64_t));
+    launched->grid = grid;
+    launched->block = block;
+}
+
 static int submit(void *stream, struct Launched launched) {
     Object *queue = stream;
     if (!queue->capturing) {
@@ -400,14 +418,8 @@ static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid
     if (grid_x < 1 || grid_y != 1 || grid_z != 1 || block_x < 1 || block_y != 1 || block_z != 1 ||
         shared_bytes || !parameters || extra)
         return INVALID_VALUE;
-    struct Launched launched = {.grid = grid_x, .block = block_x, .together = together};
-    memcpy(launched.name, ((Object *)function)->name, sizeof launched.name);
-    /* A driver knows the size from the code, this one how many words the tests' kernels have. */
-    launched.code = ((Object *)function)->code;
-    size_t words = strncmp(launched.name, "lists", 5) == 0 ? 12 : 5;
-    if (launched.code) words = launched.code->words;
-    if (words > WORDS_MOST) return INVALID_VALUE;
-    memcpy(launched.words, parameters[0], words * sizeof(uint64_t));
+    struct Launched launched = {.together = together};
+    fill(&launched, function, grid_x, block_x, parameters);
     return submit(stream, launched);
 }
 
@@ -526,6 +538,58 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
         memcpy(made->launched, recording->launched,
                recording->launched_count * sizeof *made->launched);
     made->launched_count = recording->launched_count;
+    made->origin = recording->launched;
+    state.instantiations++;
+    return 0;
+}
+
+/* A node is where its launch stands in the recording. */
+static UNUSED int do_capture_info(void *stream, int *status, unsigned long long *id, void **graph,
+                                  void *const **nodes, size_t *count) {
+    static _Thread_local void *last;
+    Object *queue = stream;
+    if (!usable(stream)) return INVALID_HANDLE;
+    *status = queue->capturing;
+    *id = 1;
+    *graph = NULL;
+    last = queue->launched_count ? &queue->launched[queue->launched_count - 1] : NULL;
+    *nodes = &last;
+    *count = queue->launched_count > 0;
+    return 0;
+}
+
+static UNUSED int do_graph_nodes(void *graph, void **nodes, size_t *count) {
+    if (!is(graph, 'r') || nodes) return INVALID_HANDLE;
+    *count = ((Object *)graph)->launched_count;
+    return 0;
+}
+
+static void set_launched(struct Launched *launched, const void *parameters) {
+    const GpuNode *given = parameters;
+#ifdef STAND_IN_CUDA
+    const unsigned *grid = given->cuda.grid, *block = given->cuda.block;
+    const Object *function = given->cuda.function;
+    void **words = given->cuda.parameters;
+#else
+    const unsigned *grid = given->hip.grid, *block = given->hip.block;
+    const Object *function = (void *)given->hip.function;
+    void **words = given->hip.parameters;
+#endif
+    state.node_sets++;
+    fill(launched, function, grid[0], block[0], words);
+}
+
+static UNUSED int do_node_set(void *node, const void *parameters) {
+    set_launched(node, parameters);
+    return 0;
+}
+
+static UNUSED int do_executable_set(void *executable, void *node, const void *parameters) {
+    Object *graph = executable;
+    if (!is(executable, 'g') || !is_current()) return INVALID_HANDLE;
+    if (!state.updates) return UPDATE_FAILED;
+    set_launched(&graph->launched[(struct Launched *)node - (struct Launched *)graph->origin],
+                 parameters);
     return 0;
 }
 

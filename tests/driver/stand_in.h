@@ -29,6 +29,7 @@ typedef struct StandIn {
     /* What the test sets. */
     long fail_at;      /* the call, counted from 1, that fails; 0: none */
     int fail_with;     /* the error it gives */
+    GpuVerb fail_verb; /* this call fails, always; 0: none */
     int fail_for_good; /* the error that every call gives from now on; 0: none */
     int version, devices;
     size_t memory;             /* bytes that can be allocated in all */
@@ -36,6 +37,7 @@ typedef struct StandIn {
     int capability;            /* of a CUDA device: 90 */
     int pinned_fails;          /* there is no page-locked memory */
     int pools;                 /* whether the device has them */
+    int updates;               /* whether what was instantiated takes new parameters */
     void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
     /* What it saw. */
     long calls;
@@ -47,6 +49,7 @@ typedef struct StandIn {
 #undef X
     long strays; /* things given up while their device was not current */
     long launches, launches_together, graph_launches, copies_in;
+    long node_sets, instantiations;
     int capture_mode;
     unsigned stream_flags;
     /* What a stream other than the first of a context copies is done as late as it may be: when an

@@ -259,11 +259,19 @@ typedef struct Work {
     void *host_argument;
 } Work;
 
+typedef struct Node Node;
 typedef struct Queue { /* a stream, a recording, a graph */
     bool capturing;
     Work *work;
     size_t count, capacity;
+    Node *nodes;
 } Queue;
+struct Node { /* what names the work of a recording */
+    void *self;
+    Queue *recording;
+    size_t index;
+    Node *next;
+};
 
 /* A kernel that touches what is not its own ends the process; say which. */
 static const char *volatile running_kernel = "";
@@ -337,6 +345,10 @@ static int do_work(const Work *work) {
 }
 
 static void drop_work(Queue *queue) {
+    for (Node *next; queue->nodes; queue->nodes = next) {
+        next = queue->nodes->next;
+        free(queue->nodes);
+    }
     for (size_t i = 0; i < queue->count; i++) free(queue->work[i].arguments);
     free(queue->work);
     queue->work = NULL;
@@ -653,6 +665,7 @@ static UNUSED int do_capture_end(void *stream, void **graph) {
     if (error) return error;
     *(Queue *)*graph = *queue;
     ((Queue *)*graph)->capturing = false;
+    for (Node *node = queue->nodes; node; node = node->next) node->recording = *graph;
     memset(queue, 0, sizeof *queue);
     return 0;
 }
@@ -662,6 +675,53 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
     for (size_t i = 0; !error && i < recording->count; i++)
         error = record(*executable, recording->work[i]);
     return error;
+}
+static UNUSED int do_capture_info(void *stream, int *status, unsigned long long *id, void **graph,
+                                  void *const **nodes, size_t *count) {
+    Queue *queue = stream;
+    Node *made = queue->count ? calloc(1, sizeof *made) : NULL;
+    *status = queue->capturing;
+    *id = 1;
+    *graph = NULL;
+    *count = made != NULL;
+    if (!made) return queue->count ? OUT_OF_MEMORY : 0;
+    *made = (Node){made, queue, queue->count - 1, queue->nodes};
+    queue->nodes = made;
+    *nodes = &made->self;
+    return 0;
+}
+static UNUSED int do_graph_nodes(void *graph, void **nodes, size_t *count) {
+    if (nodes) return INVALID_VALUE;
+    *count = ((const Queue *)graph)->count;
+    return 0;
+}
+static int set_work(Queue *queue, const Node *node, const void *parameters) {
+    const GpuNode *given = parameters;
+    Work *work = &queue->work[node->index];
+#ifdef EMULATED_CUDA
+    Work fresh = {.function = given->cuda.function,
+                  .blocks = given->cuda.grid[0],
+                  .threads = given->cuda.block[0]};
+    void **arguments = given->cuda.parameters;
+#else
+    Work fresh = {.function = (void *)given->hip.function,
+                  .blocks = given->hip.grid[0],
+                  .threads = given->hip.block[0]};
+    void **arguments = given->hip.parameters;
+#endif
+    if (work->kind != WORK_LAUNCH) return fail(INVALID_VALUE, "the node is no kernel");
+    fresh.cooperative = work->cooperative;
+    int error = copy_arguments(&fresh, arguments[0]);
+    if (error) return error;
+    free(work->arguments);
+    *work = fresh;
+    return 0;
+}
+static UNUSED int do_node_set(void *node, const void *parameters) {
+    return set_work(((const Node *)node)->recording, node, parameters);
+}
+static UNUSED int do_executable_set(void *executable, void *node, const void *parameters) {
+    return set_work(executable, node, parameters);
 }
 static UNUSED int do_graph_launch(void *executable, void *stream) {
     const Queue *graph = executable;

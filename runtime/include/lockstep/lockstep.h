@@ -214,10 +214,39 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
  * events in between are errors. A call of the context that fails in between spoils the graph:
  * ls_graph_end then fails, says why, and the context is usable again. Rank-0 values are read at
  * each replay. A graph keeps the steps it launches, also those destroyed meanwhile; the arrays
- * bound must stay where they are. */
+ * bound must stay where they are.
+ *
+ * On the CPU, and where a driver has no graphs that can be relied on (LOCKSTEP_LOG=info says so), a
+ * graph is the recorded launches: the same bits, but on a GPU the trainer's own work on the stream
+ * is then not in it and runs at once. ls_graph_statistics.native tells.
+ *
+ * A trainer that captures a context's stream with the driver's own calls may launch steps and
+ * graphs meanwhile: they go into its graph. The steps must outlive that graph. */
 ls_status ls_graph_begin(ls_context *context);
 ls_status ls_graph_end(ls_context *context, ls_graph **graph);
 ls_status ls_graph_launch(ls_graph *graph);
+/* Replays it so many times, one after another, with one call. */
+ls_status ls_graph_repeat(ls_graph *graph, uint64_t times);
+/* Takes over the bindings of the graph's steps as they are now, for later replays. Costs nothing
+ * where nothing changed; else only the kernels of the steps that changed get new parameters, unless
+ * the driver wants the graph instantiated again (statistics count that). Steps are prepared, so
+ * arrays may also have other lengths; only where a step then takes other kernels than before and
+ * the trainer's own work is in the graph too, LS_ERROR_STATE says that it must be recorded again.
+ * When it fails otherwise the graph is as it was, or refuses to be launched until an update
+ * succeeds. */
+ls_status ls_graph_update(ls_graph *graph);
+typedef struct ls_graph_statistics {
+    /* 1: a graph of the driver's, or on the CPU one job of its workers; 0: launched one by one */
+    int native;
+    int loops;         /* 1: ls_graph_repeat was a loop on the device */
+    uint64_t launches; /* kernels and host work of Lockstep's in a replay */
+    uint64_t nodes;    /* of the driver's graph, the trainer's own work too; else launches */
+    uint64_t replays;
+    uint64_t updates; /* ls_graph_update that succeeded */
+    uint64_t updated; /* launches that got new parameters */
+    uint64_t reinstantiations;
+} ls_graph_statistics;
+ls_status ls_graph_stats(const ls_graph *graph, ls_graph_statistics *statistics);
 void ls_graph_destroy(ls_graph *graph);
 
 /* ---- feed: batches from the host, copied while the device computes ---- */

@@ -1,0 +1,65 @@
+/* recording.c: launches in the order they came, with copies of their arguments: what a graph is
+ * where the driver has none, and what an update compares with. */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 8 };
+
+static bool grow(void *array, size_t *capacity, size_t count, size_t element) {
+    void *held;
+    memcpy(&held, array, sizeof held);
+    if (count <= *capacity) return true;
+    size_t wanted = *capacity ? *capacity : FIRST_CAPACITY;
+    while (wanted < count) wanted *= 2;
+    void *grown = realloc(held, wanted * element);
+    if (!grown) return false;
+    memcpy(array, &grown, sizeof grown);
+    *capacity = wanted;
+    return true;
+}
+
+static bool reserve(Recording *recording, size_t launches) {
+    size_t count = recording->launch_count + launches, capacity = recording->launch_capacity;
+    if (!grow(&recording->nodes, &capacity, count, sizeof *recording->nodes)) return false;
+    return grow(&recording->launches, &recording->launch_capacity, count,
+                sizeof *recording->launches) &&
+           grow(&recording->entries, &recording->entry_capacity, recording->entry_count + 1,
+                sizeof *recording->entries);
+}
+
+bool recording_add(Recording *recording, ls_step *step, const Launch *launches, size_t count) {
+    if (!reserve(recording, count)) return false;
+    size_t bytes = count ? launches->argument_count * sizeof *launches->arguments : 0;
+    uint64_t *arguments = malloc(bytes + 1);
+    if (!arguments) return false;
+    if (bytes) memcpy(arguments, launches->arguments, bytes);
+    recording->entries[recording->entry_count++] =
+        (Recorded){step, recording->launch_count, count, arguments};
+    for (size_t i = 0; i < count; i++) {
+        recording->nodes[recording->launch_count] = NULL;
+        recording->launches[recording->launch_count] = launches[i];
+        recording->launches[recording->launch_count++].arguments = arguments;
+    }
+    return true;
+}
+
+void recording_free(Recording *recording) {
+    for (size_t i = 0; i < recording->entry_count; i++) free(recording->entries[i].arguments);
+    free(recording->entries);
+    free(recording->nodes);
+    free(recording->launches);
+    *recording = (Recording){0};
+}
+
+static bool same_kernel(Kernel a, Kernel b) {
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+bool launch_equal(const Launch *a, const Launch *b) {
+    return same_kernel(a->kernel, b->kernel) && a->host == b->host && a->items == b->items &&
+           a->parts == b->parts && a->threads == b->threads && a->together == b->together &&
+           a->argument_count == b->argument_count &&
+           memcmp(a->arguments, b->arguments, a->argument_count * sizeof *a->arguments) == 0;
+}

@@ -1,0 +1,221 @@
+/* scenario_graph.c: graphs of the driver's own: updated, instantiated and captured again, repeated.
+ */
+#include "scenario.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH = 20500, SHORT = 100 };
+
+typedef struct Graphs {
+    ls_context *context;
+    ls_program *program;
+    ls_step *steps[2];
+    ls_graph *graph;
+    ls_host_work work;
+    int64_t done;
+} Graphs;
+
+static _Alignas(64) float arrays[3][LENGTH];
+static const uint64_t *last_words; /* of `drive` */
+static uint64_t seen[5];
+
+static void note_words(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
+    drive_hook(kernel, words, grid, block);
+    memcpy(seen, words, sizeof seen);
+    last_words = seen;
+}
+
+static void count_items(void *argument, uint64_t first, uint64_t last) {
+    *(int64_t *)argument += (int64_t)(last - first);
+}
+
+static ls_status bind(ls_step *step, float *array, int64_t length) {
+    const ls_tensor tensor = tensor_of(array, LS_F32, 1, &length);
+    return ls_step_bind(step, "p", &tensor);
+}
+
+static ls_status open_steps(Graphs *s) {
+    DO(ls_context_create(DEVICE, NULL, &s->context));
+    DO(ls_program_from_images(s->context, drive_images, 1, NULL, NULL, NULL, &s->program));
+    for (int i = 0; i < 2; i++) {
+        DO(ls_step_create(s->program, "drive", &s->steps[i]));
+        DO(ls_step_set_number(s->steps[i], "flag", 1));
+        DO(bind(s->steps[i], arrays[i], LENGTH));
+        DO(ls_step_prepare(s->steps[i]));
+    }
+    return LS_OK;
+}
+
+/* Step 0, the host, step 1, step 0 again. */
+static ls_status record(Graphs *s) {
+    s->work = (ls_host_work){count_items, &s->done, 3};
+    DO(ls_graph_begin(s->context));
+    ls_status status = ls_step_launch(s->steps[0]);
+    if (status == LS_OK) status = ls_host_call(s->context, &s->work);
+    if (status == LS_OK) status = ls_step_launch(s->steps[1]);
+    if (status == LS_OK) status = ls_step_launch(s->steps[0]);
+    ls_status ended = ls_graph_end(s->context, &s->graph);
+    return status == LS_OK ? ended : status;
+}
+
+static ls_status use_graphs(void *session) {
+    Graphs *s = session;
+    int64_t count = 0;
+    DO(open_steps(s));
+    DO(record(s));
+    DO(ls_graph_launch(s->graph));
+    DO(bind(s->steps[0], arrays[2], LENGTH));
+    DO(ls_graph_update(s->graph));
+    DO(ls_graph_repeat(s->graph, 5));
+    DO(ls_step_set_number(s->steps[1], "count", 100)); /* between replays */
+    DO(ls_graph_launch(s->graph));
+    DO(ls_step_get(s->steps[0], "count", &count));
+    assert_int_equal(count, 5 + 2 * 7);
+    DO(ls_step_get(s->steps[1], "count", &count));
+    assert_int_equal(count, 100 + 1);
+    assert_int_equal(s->done, 3 * 7);
+    return LS_OK;
+}
+
+static ls_status use_recapture(void *session) {
+    Graphs *s = session;
+    int64_t count = 0;
+    DO(open_steps(s));
+    DO(record(s));
+    DO(bind(s->steps[1], arrays[0], SHORT)); /* one block: another kind of launch */
+    DO(ls_graph_update(s->graph));
+    DO(ls_graph_repeat(s->graph, 2));
+    DO(ls_step_get(s->steps[1], "count", &count));
+    assert_int_equal(count, 5 + 2);
+    assert_int_equal(s->done, 3 * 2);
+    return LS_OK;
+}
+
+static void close_graphs(void *session) {
+    Graphs *s = session;
+    ls_graph_destroy(s->graph);
+    ls_step_destroy(s->steps[0]);
+    ls_step_destroy(s->steps[1]);
+    ls_program_destroy(s->program);
+    ls_context_destroy(s->context);
+}
+
+/* The old graph is taken down, with the device current or without. */
+static const GpuVerb taken_down[] = {VERB_context_current, VERB_context_use, VERB_device_current,
+                                     VERB_device_use, VERB_COUNT};
+const Scenario scenario_recapture = {
+    "graphs captured again", drive_hook, use_recapture, close_graphs, sizeof(Graphs), taken_down};
+
+/* Where new parameters are refused the graph is instantiated again. */
+static const GpuVerb survived[] = {VERB_executable_set, VERB_COUNT};
+const Scenario scenario_graph = {"graphs",     drive_hook,     use_graphs,
+                                 close_graphs, sizeof(Graphs), survived};
+
+static ls_graph_statistics stats_of(const Graphs *s) {
+    ls_graph_statistics statistics;
+    EXPECT_OK(s->context, ls_graph_stats(s->graph, &statistics));
+    return statistics;
+}
+
+/* Only what changed is set, in the graph and in what was instantiated from it. */
+void graph_updates(void **state) {
+    (void)state;
+    Graphs s = {0};
+    stand_in_reset(note_words);
+    EXPECT_OK(s.context, open_steps(&s));
+    EXPECT_OK(s.context, record(&s));
+    ls_graph_statistics now = stats_of(&s);
+    assert_true(now.native == 1 && now.launches == 7 && now.nodes == 7 && now.updates == 0);
+    EXPECT_OK(s.context, bind(s.steps[1], arrays[1], LENGTH)); /* the same */
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    assert_int_equal(control->node_sets, 0);
+    EXPECT_OK(s.context, bind(s.steps[1], arrays[2], LENGTH));
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    assert_int_equal(control->node_sets, 2 * 2); /* its two kernels */
+    now = stats_of(&s);
+    assert_true(now.updates == 2 && now.updated == 2 && now.reinstantiations == 0);
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[1], LENGTH));
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    assert_int_equal(stats_of(&s).updated, 2 + 4);
+    EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[1]); /* step 0 came last */
+    assert_int_equal(control->instantiations, 1);
+    /* A graph that does not take them. */
+    control->updates = 0;
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[0], LENGTH));
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    assert_int_equal(control->instantiations, 2);
+    assert_int_equal(stats_of(&s).reinstantiations, 1);
+    EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[0]);
+    /* Other lengths, the same kernels: a grid is a parameter too. */
+    control->updates = 1;
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[0], 18500));
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    assert_int_equal(control->instantiations, 2);
+    /* A launch that is no longer cooperative: captured again. */
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[0], SHORT));
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    assert_int_equal(control->instantiations, 3);
+    now = stats_of(&s);
+    assert_true(now.reinstantiations == 2 && now.nodes == 7);
+    long together = control->launches_together;
+    EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    assert_int_equal(control->launches_together, together + 1); /* step 1 only */
+    assert_int_equal(last_words[0], SHORT);
+    assert_int_equal(stats_of(&s).replays, 3);
+    close_graphs(&s);
+    assert_nothing_left();
+    assert_int_equal(control->strays, 0);
+}
+
+/* With work of the trainer's in it a graph cannot be captured again. */
+void graph_of_both(void **state) {
+    (void)state;
+    Graphs s = {0};
+    stand_in_reset(drive_hook);
+    EXPECT_OK(s.context, open_steps(&s));
+    EXPECT_OK(s.context, ls_graph_begin(s.context));
+    EXPECT_OK(s.context, ls_step_launch(s.steps[0]));
+    VENDORS(host_function, ls_context_stream(s.context), (void (*)(void *))abort, NULL);
+    EXPECT_OK(s.context, ls_graph_end(s.context, &s.graph));
+    assert_true(stats_of(&s).launches == 2 && stats_of(&s).nodes == 3);
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[2], LENGTH));
+    EXPECT_OK(s.context, ls_graph_update(s.graph)); /* new pointers are fine */
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[2], SHORT));
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_graph_update(s.graph), "ls_graph_update",
+                   "other kernels", "record it again");
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[1], LENGTH));
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    close_graphs(&s);
+    assert_nothing_left();
+}
+
+/* An update that fails half way: the graph waits for one that succeeds. */
+void graph_update_fails(void **state) {
+    (void)state;
+    Graphs s = {0};
+    stand_in_reset(note_words);
+    EXPECT_OK(s.context, open_steps(&s));
+    EXPECT_OK(s.context, record(&s));
+    EXPECT_OK(s.context, bind(s.steps[0], arrays[2], LENGTH));
+    EXPECT_OK(s.context, ls_step_prepare(s.steps[0]));
+    control->updates = 0;
+    control->fail_verb = VERB_graph_instantiate;
+    control->fail_with = STAND_IN_ERROR;
+    assert_int_equal(ls_graph_update(s.graph), LS_ERROR_DEVICE);
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_graph_launch(s.graph), "ls_graph_launch",
+                   "the last ls_graph_update failed half way");
+    control->fail_verb = 0;
+    control->updates = 1;
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[2]);
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_graph_update(NULL), "graph is NULL");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_graph_repeat(NULL, 1), "graph is NULL");
+    EXPECT_FAILURE(s.context, LS_ERROR_ARGUMENT, ls_graph_stats(s.graph, NULL),
+                   "statistics is NULL");
+    close_graphs(&s);
+    assert_nothing_left();
+}
