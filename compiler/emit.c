@@ -198,7 +198,8 @@ static const char *module_text(Emitter *e, const Way *way, const char *phases, c
     emit_reduction_library(e, &code);
     emit_octet_library(e, way, &code);
     emit_c_functions(e, &code);
-    text_printf(&code, "\n%s\n%s%s", structure_text(e), phases, kernels);
+    text_printf(&code, "\n%s\n%s%s", structure_text(e), emit_wrap(e, phases),
+                emit_wrap(e, kernels));
     const char *file = e->f->range.file && e->f->range.file < e->compiler->source_count
                            ? e->compiler->sources[e->f->range.file].path
                            : "";

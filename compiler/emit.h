@@ -272,6 +272,9 @@ void emit_find_items(Emitter *e, PhaseText *text);
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed);
 
+/* emit_wrap.c */
+const char *emit_wrap(Emitter *e, const char *text); /* without lines too long to read */
+
 /* emit.c */
 void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count);
 ls_image_extent emit_extent(const Function *f, uint64_t scale, AxisSet axes);

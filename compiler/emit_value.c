@@ -31,7 +31,7 @@ static const char reserved[] =
     "parts parent parents level mark run brothers complete pass own_column first_column "
     "step first_tensor first_element first_item last_item item_step item_stop parties values start "
     "stop place entry strip_item owner octets own_at rows alone member members next "
-    "tensor workers worker arguments min max abs "
+    "tensor workers worker arguments piece span min max abs "
     "threadIdx blockIdx blockDim "
     "gridDim NULL INFINITY NAN EOF";
 

@@ -33,7 +33,8 @@ typedef u8 e4m3, e5m2;
 #ifndef LS_BLOCKS
 #define LS_BLOCKS 2
 #endif
-#define LS_THREADS(count) __launch_bounds__(count, (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count) : 1)
+#define LS_THREADS(count)                                                                          \
+    __launch_bounds__(count, (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count) : 1)
 #define LS_THREADS_WIDE(count) __launch_bounds__(count, 1)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
