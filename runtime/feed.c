@@ -172,7 +172,7 @@ static ls_status open_slot(ls_feed *feed, Slot *slot) {
     if (driver->host_is_device)
         slot->device = slot->host;
     else {
-        status = memory_allocate(context, "ls_feed_create", feed->bytes, &memory);
+        status = memory_allocate_for(context, "ls_feed_create", "feed", feed->bytes, &memory);
         slot->device = memory;
     }
     if (status == LS_OK) status = driver->event_create(context->device, &slot->copied);
@@ -195,12 +195,13 @@ static ls_status open_feed(ls_feed *feed, const ls_feed_array *arrays, size_t co
     for (uint32_t i = 0; i < feed->slot_count && status == LS_OK; i++)
         status = open_slot(feed, &feed->slots[i]);
     if (status == LS_OK && fixed) {
-        status = memory_allocate(context, "ls_feed_create", feed->bytes, &memory);
+        status = memory_allocate_for(context, "ls_feed_create", "feed", feed->bytes, &memory);
         feed->fixed = memory;
         if (status == LS_OK) status = context->driver->clear(context->device, memory, feed->bytes);
     }
     if (status == LS_OK) {
-        status = memory_allocate(context, "ls_feed_create", sizeof *feed->cell, &memory);
+        status =
+            memory_allocate_for(context, "ls_feed_create", "feed", sizeof *feed->cell, &memory);
         feed->cell = memory;
     }
     const int64_t none = 0;

@@ -570,6 +570,30 @@ bool recording_add(Recording *recording, ls_step *step, const Launch *launches, 
 void recording_free(Recording *recording);
 bool launch_equal(const Launch *a, const Launch *b);
 
+/* dataset.c */
+typedef struct DataArray {
+    char *name;
+    ls_type type;
+    uint32_t rank;
+    int64_t shape[LS_RANK_MAX];
+    size_t row_bytes, bytes;
+    const char *host; /* where it lies; NULL: on the device only */
+    char *device;     /* what steps read; NULL: it is not resident */
+    bool owned;       /* `device` is ours */
+} DataArray;
+struct ls_dataset {
+    ls_context *context;
+    DataArray *arrays;
+    size_t count;
+    int64_t samples;
+    bool resident;
+};
+/* Copies rows of an array from where it lies. */
+void dataset_read(const DataArray *array, void *to, int64_t first, int64_t rows);
+/* What a step reads may not be written by it. */
+ls_status dataset_check_role(const ls_dataset *dataset, const ls_step *step, const char *call,
+                             size_t parameter);
+
 /* graph.c */
 struct ls_graph {
     ls_context *context;

@@ -317,9 +317,9 @@ const Scenario scenario_lists = {"lists",       drive_hook,      use_lists,
                                  close_session, sizeof(Session), NULL};
 
 static const Scenario *const scenarios[] = {
-    &scenario_everything, &scenario_lists,   &scenario_memory,
-    &scenario_trainer,    &scenario_profile, &scenario_feed,
-    &scenario_feed_fixed, &scenario_graph,   &scenario_recapture,
+    &scenario_everything, &scenario_lists,     &scenario_memory,     &scenario_trainer,
+    &scenario_profile,    &scenario_feed,      &scenario_feed_fixed, &scenario_data,
+    &scenario_graph,      &scenario_recapture,
 };
 
 static void every_call_fails_once(void **state) {

@@ -1,5 +1,5 @@
-/* scenario_feed.c: batches through a feed, copied as late as the stand-in may: what nobody waited
- * for is not there yet, what was filled too early is wrong. */
+/* scenario_feed.c: batches through a feed, and data sets loaded and streamed, copied as late as the
+ * stand-in may: what nobody waited for is not there yet, what was filled too early is wrong. */
 #include "scenario.h"
 
 #include <stdio.h>
@@ -103,13 +103,58 @@ static void finish(void *session) {
     ls_context_destroy(s->context);
 }
 
+/* ---- data sets ---- */
+
+typedef struct DataSession {
+    ls_context *context;
+    ls_dataset *dataset;
+    ls_split *split;
+} DataSession;
+
+/* A data set that is loaded chunk by chunk, and one that comes batch by batch. */
+static ls_status use_data(void *session) {
+    DataSession *s = session;
+    static uint16_t values[1000], back[1000];
+    static const int64_t shape[] = {500, 2};
+    const ls_dataset_array array = {"x", {values, LS_U16, 2, shape, NULL}, 0};
+    const ls_dataset_options chunks = {.chunk_bytes = 300}, nothing_fits = {.device_bytes = 100};
+    const ls_split_options batches = {.batch = 64};
+    ls_tensor tensor;
+    for (int i = 0; i < 1000; i++) values[i] = (uint16_t)(3 * i), back[i] = 0;
+    DO(ls_context_create(DEVICE, NULL, &s->context));
+    DO(ls_dataset_create(s->context, &array, 1, &chunks, &s->dataset));
+    DO(ls_dataset_tensor(s->dataset, "x", &tensor));
+    DO(ls_copy_out(s->context, back, tensor.data, sizeof back));
+    assert_memory_equal(back, values, sizeof back);
+    ls_dataset_destroy(s->dataset);
+    s->dataset = NULL;
+    DO(ls_dataset_create(s->context, &array, 1, &nothing_fits, &s->dataset));
+    assert_false(ls_dataset_resident(s->dataset));
+    DO(ls_split_create(s->dataset, &batches, &s->split));
+    for (int i = 0; i < 5; i++) DO(ls_split_next(s->split));
+    return LS_OK;
+}
+
+static void finish_data(void *session) {
+    DataSession *s = session;
+    ls_split_destroy(s->split);
+    ls_dataset_destroy(s->dataset);
+    ls_context_destroy(s->context);
+}
+
+/* ---- rows ---- */
+
 /* Whether a copy is done is only asked to know whether to wait. */
 static const GpuVerb survives[] = {
     VERB_event_query, VERB_context_current,   VERB_context_use, VERB_device_current,
-    VERB_device_use,  VERB_event_synchronize, VERB_COUNT};
+    VERB_device_use,  VERB_event_synchronize, VERB_memory_info, VERB_COUNT};
 const Scenario scenario_feed = {"feed", hook, use, finish, sizeof(Session), survives};
 const Scenario scenario_feed_fixed = {"fixed feed",    hook,    use_fixed, finish,
                                       sizeof(Session), survives};
+
+/* How much is free only tells what the data set may take. */
+const Scenario scenario_data = {"data set",          NULL,    use_data, finish_data,
+                                sizeof(DataSession), survives};
 
 /* The host waits for the copies of old batches only, the device for every one. */
 void feed_overlaps(void **state) {

@@ -302,6 +302,65 @@ typedef struct ls_feed_statistics {
 } ls_feed_statistics;
 void ls_feed_stats(const ls_feed *feed, ls_feed_statistics *statistics);
 
+/* ---- data set: on the device, shuffled as it is read ---- */
+
+/* Arrays whose first axis counts the same samples, read-only. Where they fit the device they are
+ * loaded once, and a step reads what it wants of the whole: `x[row, k]`, with rows that the
+ * language's `shuffle` gives (std/data has them ready made), so nothing moves between the launches
+ * and a graph needs no new capture. Where they do not fit, batches are gathered on the host in the
+ * same order and come through an ls_feed: the step computes the same bits. On a CPU the arrays are
+ * read where they lie, a mapped file's too, however large, when they begin on a 16-byte boundary.
+ */
+typedef struct ls_dataset ls_dataset;
+typedef struct ls_dataset_array {
+    const char *name; /* of the parameter it is for */
+    /* Contiguous memory of the host; stays the caller's and as it is until ls_dataset_destroy. */
+    ls_tensor tensor;
+    int on_device; /* not 0: it is memory of the context's device already, and is not copied */
+} ls_dataset_array;
+typedef struct ls_dataset_options {
+    uint64_t device_bytes; /* what it may take of the device; 0: nine tenths of what is free */
+    size_t chunk_bytes;    /* of host memory, twice, while it is loaded; 0: 8 MiB */
+    /* Called now and then while it is loaded; anything but 0 gives it up. */
+    int (*progress)(void *argument, uint64_t bytes_done, uint64_t bytes_total);
+    void *argument;
+} ls_dataset_options;
+/* `options` NULL: none. Waits until all is loaded. */
+ls_status ls_dataset_create(ls_context *context, const ls_dataset_array *arrays, size_t count,
+                            const ls_dataset_options *options, ls_dataset **dataset);
+void ls_dataset_destroy(ls_dataset *dataset); /* its splits must be gone, and what reads it done */
+int64_t ls_dataset_samples(const ls_dataset *dataset);
+int ls_dataset_resident(const ls_dataset *dataset); /* 0: batches come through a feed */
+/* A whole array, of a data set that is resident: LS_ERROR_STATE of another. */
+ls_status ls_dataset_tensor(const ls_dataset *dataset, const char *array, ls_tensor *tensor);
+/* Binds it to the step's parameter of that name, which may not be written. */
+ls_status ls_dataset_bind(const ls_dataset *dataset, ls_step *step, const char *array);
+
+/* The samples that take part, such as those for training, and their order. */
+typedef struct ls_split ls_split;
+typedef struct ls_split_options {
+    int64_t first, count; /* of the data set's samples; count 0: all the others */
+    int64_t batch;        /* samples a launch reads; 0: only a resident data set can be split so */
+    int64_t seed;
+    int in_order;   /* not 0: every epoch goes from the first to the last */
+    uint32_t slots; /* of the feed, where there is one; 0 for 3 */
+} ls_split_options;
+ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, ls_split **split);
+void ls_split_destroy(ls_split *split);
+/* Binds every array that the step has a parameter of, and sets those it has of `data_first: i64`,
+ * `data_count: i64`, `data_seed: i64`, `data_ordered: bool` and `data_streamed: bool`. Where
+ * data_streamed is true the arrays are the batch itself. */
+ls_status ls_split_bind(ls_split *split, ls_step *step);
+/* Ahead of every launch or replay: brings the batch, where the data set is not resident. */
+ls_status ls_split_next(ls_split *split);
+/* The next batch begins at this place: when a training goes on from a checkpoint, or a validation
+ * begins anew. The step's own counter is to be set to the same. */
+ls_status ls_split_seek(ls_split *split, int64_t place);
+/* The sample at a place, counted from the first of the first epoch on. */
+int64_t ls_split_sample(const ls_split *split, int64_t place);
+/* The language's shuffle(place, count, seed, epoch), on the host. */
+int64_t ls_shuffle(int64_t place, int64_t count, int64_t seed, int64_t epoch);
+
 /* ---- host work: the trainer's functions between the launches ---- */
 
 typedef struct ls_host_work {

@@ -1,0 +1,211 @@
+/* split.c: the samples of a data set that take part, their order, and, where the data set does not
+ * fit the device, the feed that brings them.
+ *
+ * The order is that of std/data: place p is number p % count of epoch p / count. While the device
+ * computes one batch the next is gathered: ls_split_next does that first and then hands the one
+ * that is ready to the steps. */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ls_split {
+    ls_dataset *dataset;
+    int64_t first, count, batch, seed, place; /* `place`: of the next batch to be gathered */
+    bool in_order;
+    uint32_t slots;
+    ls_feed *feed; /* NULL: the data set is resident */
+};
+
+static ls_status null_argument(const ls_split *split, const char *call, const char *what) {
+    return error_set(split ? &split->dataset->context->error : NULL, LS_ERROR_ARGUMENT,
+                     "%s: %s is NULL", call, what);
+}
+
+/* ---- life ---- */
+
+static ls_status open_feed(ls_split *split) {
+    const ls_dataset *dataset = split->dataset;
+    Error *error = &dataset->context->error;
+    ls_feed_array *arrays = calloc(dataset->count, sizeof *arrays);
+    int64_t *shapes = calloc(dataset->count, sizeof dataset->arrays->shape);
+    ls_status status = arrays && shapes ? LS_OK : error_memory(error, "ls_split_create");
+    for (size_t i = 0; i < dataset->count && status == LS_OK; i++) {
+        const DataArray *array = &dataset->arrays[i];
+        int64_t *shape = shapes + i * LS_RANK_MAX;
+        memcpy(shape, array->shape, sizeof array->shape);
+        shape[0] = split->batch;
+        arrays[i] = (ls_feed_array){array->name, array->type, array->rank, shape};
+    }
+    if (status == LS_OK)
+        status =
+            ls_feed_create(dataset->context, arrays, dataset->count, split->slots, 1, &split->feed);
+    free(arrays);
+    free(shapes);
+    return status;
+}
+
+static ls_status check_options(const ls_dataset *dataset, const ls_split_options *options) {
+    static const char call[] = "ls_split_create";
+    Error *error = &dataset->context->error;
+    if (options->first < 0 || options->count < 0 || options->first > dataset->samples ||
+        options->count > dataset->samples - options->first)
+        return error_set(error, LS_ERROR_ARGUMENT,
+                         "%s: samples %lld to %lld were asked for, the data set has %lld", call,
+                         (long long)options->first,
+                         (long long)options->first + (long long)options->count,
+                         (long long)dataset->samples);
+    if (options->first == dataset->samples)
+        return error_set(error, LS_ERROR_ARGUMENT, "%s: no sample takes part", call);
+    if (options->batch < 0 || (options->batch == 0 && !dataset->resident))
+        return error_set(error, LS_ERROR_ARGUMENT,
+                         "%s: the data set is not resident, so the samples of a batch must be "
+                         "given",
+                         call);
+    return LS_OK;
+}
+
+ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, ls_split **split) {
+    static const char call[] = "ls_split_create";
+    if (split) *split = NULL;
+    if (!dataset || !options || !split)
+        return error_set(dataset ? &dataset->context->error : NULL, LS_ERROR_ARGUMENT,
+                         "%s: %s is NULL", call,
+                         !dataset ? "dataset" : (!options ? "options" : "split"));
+    ls_status status = check_options(dataset, options);
+    if (status != LS_OK) return status;
+    ls_split *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(&dataset->context->error, call);
+    *made = (ls_split){.dataset = dataset,
+                       .first = options->first,
+                       .count = options->count ? options->count : dataset->samples - options->first,
+                       .batch = options->batch,
+                       .seed = options->seed,
+                       .in_order = options->in_order != 0,
+                       .slots = options->slots};
+    if (!dataset->resident) status = open_feed(made);
+    if (status == LS_OK)
+        *split = made;
+    else
+        ls_split_destroy(made);
+    return status;
+}
+
+void ls_split_destroy(ls_split *split) {
+    if (!split) return;
+    ls_feed_destroy(split->feed);
+    free(split);
+}
+
+/* ---- the order ---- */
+
+int64_t ls_split_sample(const ls_split *split, int64_t place) {
+    if (!split || place < 0) return -1;
+    int64_t number = place % split->count, epoch = place / split->count;
+    if (split->in_order) return split->first + number;
+    return split->first + ls_shuffle(number, split->count, split->seed, epoch);
+}
+
+static ls_status gather(ls_split *split) {
+    const ls_dataset *dataset = split->dataset;
+    void **slot = malloc(dataset->count * sizeof *slot);
+    if (!slot) return error_memory(&dataset->context->error, "ls_split_next");
+    ls_status status = ls_feed_acquire(split->feed, slot);
+    for (int64_t i = 0; i < split->batch && status == LS_OK; i++) {
+        int64_t sample = ls_split_sample(split, split->place + i);
+        for (size_t k = 0; k < dataset->count; k++) {
+            const DataArray *array = &dataset->arrays[k];
+            dataset_read(array, (char *)slot[k] + (size_t)i * array->row_bytes, sample, 1);
+        }
+    }
+    free(slot);
+    if (status == LS_OK) status = ls_feed_submit(split->feed, split->batch);
+    if (status == LS_OK) split->place += split->batch;
+    return status;
+}
+
+ls_status ls_split_next(ls_split *split) {
+    if (!split) return null_argument(NULL, "ls_split_next", "split");
+    if (!split->feed) return LS_OK;
+    ls_feed_statistics statistics;
+    ls_status status = LS_OK;
+    ls_feed_stats(split->feed, &statistics);
+    uint32_t ahead = statistics.waiting;
+    for (; ahead < 2 && status == LS_OK; ahead++) status = gather(split);
+    return status == LS_OK ? ls_feed_next(split->feed) : status;
+}
+
+ls_status ls_split_seek(ls_split *split, int64_t place) {
+    static const char call[] = "ls_split_seek";
+    if (!split) return null_argument(NULL, call, "split");
+    if (place < 0)
+        return error_set(&split->dataset->context->error, LS_ERROR_ARGUMENT,
+                         "%s: places count from 0, %lld was given", call, (long long)place);
+    ls_feed_statistics statistics;
+    ls_status status = LS_OK;
+    if (split->feed) {
+        ls_feed_stats(split->feed, &statistics);
+        for (; statistics.waiting > 0 && status == LS_OK; statistics.waiting--)
+            status = ls_feed_next(split->feed); /* batches of the old place */
+    }
+    if (status == LS_OK) split->place = place;
+    return status;
+}
+
+/* ---- steps ---- */
+
+static ls_status set_cell(const ls_split *split, ls_step *step, const char *name, ls_type type,
+                          const void *value) {
+    const ls_image *image = step->image;
+    for (size_t i = 0; i < image->parameter_count; i++) {
+        const ls_image_parameter *found = &image->parameters[i];
+        if (strcmp(found->name, name) != 0) continue;
+        if (found->rank == 0 && found->type == type && found->role == LS_IN)
+            return ls_step_set(step, name, value);
+        return error_set(&split->dataset->context->error, LS_ERROR_BIND,
+                         "ls_split_bind: parameter `%s` of step `%s` is to tell about the data "
+                         "set, so it must be `%s: %s`",
+                         name, image->step, name, ls_type_name(type));
+    }
+    return LS_OK;
+}
+
+static ls_status set_cells(const ls_split *split, ls_step *step) {
+    const uint8_t ordered = split->in_order, streamed = split->feed != NULL;
+    const struct {
+        const char *name;
+        ls_type type;
+        const void *value;
+    } cells[] = {{"data_first", LS_I64, &split->first},
+                 {"data_count", LS_I64, &split->count},
+                 {"data_seed", LS_I64, &split->seed},
+                 {"data_ordered", LS_BOOL, &ordered},
+                 {"data_streamed", LS_BOOL, &streamed}};
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < COUNT(cells) && status == LS_OK; i++)
+        status = set_cell(split, step, cells[i].name, cells[i].type, cells[i].value);
+    return status;
+}
+
+ls_status ls_split_bind(ls_split *split, ls_step *step) {
+    static const char call[] = "ls_split_bind";
+    if (!split || !step) return null_argument(split, call, split ? "step" : "split");
+    const ls_dataset *dataset = split->dataset;
+    bool any = false;
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < step->image->parameter_count && status == LS_OK; i++)
+        for (size_t k = 0; k < dataset->count && status == LS_OK; k++) {
+            const char *name = dataset->arrays[k].name;
+            if (strcmp(step->image->parameters[i].name, name) != 0) continue;
+            any = true;
+            status = dataset_check_role(dataset, step, call, i);
+            if (status == LS_OK && !split->feed) status = ls_dataset_bind(dataset, step, name);
+        }
+    if (status == LS_OK && !any)
+        status = error_set(&dataset->context->error, LS_ERROR_ARGUMENT,
+                           "%s: step `%s` has no parameter that is called as an array of the data "
+                           "set, such as `%s`",
+                           call, step->image->step, dataset->arrays[0].name);
+    if (status == LS_OK && split->feed) status = ls_feed_bind(split->feed, step);
+    return status == LS_OK ? set_cells(split, step) : status;
+}

@@ -1,0 +1,292 @@
+/* data_test.c: data sets on the CPU: read where they lie, copied, and streamed, with the same bits;
+ * splits, wrong calls, and every allocation failing in turn. */
+#include "fixtures.h"
+#include "failing_memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 37, WIDTH = 3, BATCH = 8, LAUNCHES = 12 };
+
+static const char text[] =
+    "import \"std/data\"\n"
+    "step read[s, b = 8, k](\n"
+    "    x: f32[s, k], y: i32[s], inout at: i64 = 0, out batch: f32[b, k], out label: i32[b],\n"
+    "    data_first: i64, data_count: i64, data_seed: i64, data_ordered: bool,\n"
+    "    data_streamed: bool,\n"
+    ") {\n"
+    "    let row = next_batch(at = at, first = data_first, count = data_count, seed = data_seed,\n"
+    "                         ordered = data_ordered, streamed = data_streamed)\n"
+    "    batch = x[row, k]\n"
+    "    label = y[row]\n"
+    "}\n"
+    "step spoil[s, k](inout x: f32[s, k]) { x = 0 }\n";
+
+static _Alignas(64) char memory[(SAMPLES * WIDTH + 4) * sizeof(float)];
+static int32_t y[SAMPLES + 4];
+
+/* The samples, beginning so many bytes past a 64-byte boundary. */
+static void fill(ls_dataset_array arrays[2], size_t past) {
+    static const int64_t x_shape[] = {SAMPLES, WIDTH}, y_shape[] = {SAMPLES};
+    float *x = (float *)(void *)(memory + past);
+    for (int i = 0; i < SAMPLES * WIDTH; i++) x[i] = (float)(i + 1);
+    for (int i = 0; i < SAMPLES; i++) y[i] = 1000 + i;
+    arrays[0] = (ls_dataset_array){"x", {x, LS_F32, 2, x_shape, NULL}, 0};
+    arrays[1] = (ls_dataset_array){"y", {y, LS_I32, 1, y_shape, NULL}, 0};
+}
+
+static Fixture open(const char *step) {
+    Fixture f = {0};
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &f.context));
+    EXPECT_OK(f.context, ls_program_load_text(f.context, "read.step", text, sizeof text - 1, NULL,
+                                              &f.program));
+    EXPECT_OK(f.context, ls_step_create(f.program, step, &f.step));
+    return f;
+}
+
+/* Launches once and holds the batch against the split's own order. */
+static void expect_batch(Fixture *f, ls_split *split, int64_t place, ls_graph *graph) {
+    ls_tensor batch, label;
+    EXPECT_OK(f->context, ls_split_next(split));
+    if (graph)
+        EXPECT_OK(f->context, ls_graph_launch(graph));
+    else
+        EXPECT_OK(f->context, ls_step_launch(f->step));
+    EXPECT_OK(f->context, ls_step_output(f->step, "batch", &batch));
+    EXPECT_OK(f->context, ls_step_output(f->step, "label", &label));
+    for (int64_t i = 0; i < BATCH; i++) {
+        int64_t sample = ls_split_sample(split, place + i);
+        assert_true(sample >= 0 && sample < SAMPLES);
+        assert_int_equal(((int32_t *)label.data)[i], 1000 + sample);
+        for (int k = 0; k < WIDTH; k++)
+            assert_true(((float *)batch.data)[i * WIDTH + k] == (float)(sample * WIDTH + k + 1));
+    }
+}
+
+static void expect_epochs(const ls_dataset_array *arrays, const ls_dataset_options *options,
+                          const ls_split_options *order, bool resident, bool captured) {
+    Fixture f = open("read");
+    ls_dataset *dataset;
+    ls_split *split;
+    ls_graph *graph = NULL;
+    EXPECT_OK(f.context, ls_dataset_create(f.context, arrays, 2, options, &dataset));
+    assert_int_equal(ls_dataset_resident(dataset), resident);
+    assert_int_equal(ls_dataset_samples(dataset), SAMPLES);
+    EXPECT_OK(f.context, ls_split_create(dataset, order, &split));
+    EXPECT_OK(f.context, ls_split_bind(split, f.step));
+    EXPECT_OK(f.context, ls_step_want(f.step, "batch"));
+    EXPECT_OK(f.context, ls_step_want(f.step, "label"));
+    EXPECT_OK(f.context, ls_step_prepare(f.step));
+    if (captured) {
+        EXPECT_OK(f.context, ls_graph_begin(f.context));
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_graph_end(f.context, &graph));
+    }
+    for (int i = 0; i < LAUNCHES; i++) expect_batch(&f, split, (int64_t)i * BATCH, graph);
+    const int64_t place = 1000;
+    EXPECT_OK(f.context, ls_step_set(f.step, "at", &place));
+    EXPECT_OK(f.context, ls_split_seek(split, place));
+    expect_batch(&f, split, place, graph);
+    expect_batch(&f, split, place + BATCH, graph);
+    ls_graph_destroy(graph);
+    ls_split_destroy(split);
+    ls_step_destroy(f.step);
+    f.step = NULL;
+    ls_dataset_destroy(dataset);
+    close_fixture(&f);
+}
+
+static const ls_split_options all = {.batch = BATCH, .seed = 7};
+static const ls_split_options part = {.first = 5, .count = 20, .batch = BATCH, .seed = -3};
+static const ls_split_options ordered = {.first = 30, .batch = BATCH, .in_order = 1};
+static const ls_dataset_options nothing_fits = {.device_bytes = 1};
+
+static void the_same_bits(void **state) {
+    (void)state;
+    ls_dataset_array arrays[2];
+    const ls_split_options *splits[] = {&all, &part, &ordered};
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        for (int captured = 0; captured < 2; captured++) {
+            fill(arrays, 0);
+            expect_epochs(arrays, NULL, splits[i], true, captured); /* where they lie */
+            fill(arrays, 4);
+            expect_epochs(arrays, NULL, splits[i], true, captured); /* copied */
+            expect_epochs(arrays, &nothing_fits, splits[i], false, captured);
+        }
+}
+
+static void where_it_lies(void **state) {
+    (void)state;
+    Fixture f = open("read");
+    ls_dataset_array arrays[2];
+    ls_dataset *dataset;
+    ls_tensor tensor;
+    fill(arrays, 16);
+    ls_memory_statistics before, after;
+    ls_memory_stats(f.context, &before);
+    EXPECT_OK(f.context, ls_dataset_create(f.context, arrays, 1, &nothing_fits, &dataset));
+    ls_memory_stats(f.context, &after);
+    assert_int_equal(before.in_use, after.in_use);
+    EXPECT_OK(f.context, ls_dataset_tensor(dataset, "x", &tensor));
+    assert_ptr_equal(tensor.data, memory + 16);
+    ls_dataset_destroy(dataset);
+    close_fixture(&f);
+}
+
+/* Every sample of a split once per epoch, epochs in different orders, the same on the next day. */
+static void orders(void **state) {
+    (void)state;
+    Fixture f = open("read");
+    ls_dataset_array arrays[2];
+    ls_dataset *dataset;
+    ls_split *split;
+    fill(arrays, 0);
+    EXPECT_OK(f.context, ls_dataset_create(f.context, arrays, 2, NULL, &dataset));
+    EXPECT_OK(f.context, ls_split_create(dataset, &part, &split));
+    int changed = 0;
+    for (int64_t epoch = 0; epoch < 50; epoch++) {
+        int seen[SAMPLES] = {0};
+        for (int64_t i = 0; i < 20; i++) {
+            int64_t sample = ls_split_sample(split, epoch * 20 + i);
+            assert_true(sample >= 5 && sample < 25);
+            assert_int_equal(sample, 5 + ls_shuffle(i, 20, -3, epoch));
+            assert_int_equal(seen[sample]++, 0);
+            changed += sample != ls_split_sample(split, i);
+        }
+    }
+    assert_true(changed > 40 * 15);
+    assert_int_equal(ls_split_sample(split, -1), -1);
+    ls_split_destroy(split);
+    ls_dataset_destroy(dataset);
+    close_fixture(&f);
+}
+
+typedef struct Seen {
+    uint64_t done, total;
+    int calls, until; /* it gives up at this call */
+} Seen;
+
+static int watch(void *argument, uint64_t done, uint64_t total) {
+    Seen *seen = argument;
+    assert_true(done >= seen->done && done <= total);
+    seen->done = done;
+    seen->total = total;
+    return ++seen->calls == seen->until;
+}
+
+static void progress(void **state) {
+    (void)state;
+    Fixture f = open("read");
+    ls_dataset_array arrays[2];
+    ls_dataset *dataset;
+    Seen seen = {0};
+    ls_dataset_options options = {.chunk_bytes = 100, .progress = watch, .argument = &seen};
+    const uint64_t bytes = SAMPLES * WIDTH * 4;
+    fill(arrays, 8);
+    EXPECT_OK(f.context, ls_dataset_create(f.context, arrays, 1, &options, &dataset));
+    assert_int_equal(seen.done, bytes);
+    assert_int_equal(seen.total, bytes);
+    assert_int_equal(seen.calls, 1 + (bytes + 99) / 100);
+    ls_dataset_destroy(dataset);
+    ls_memory_statistics before, after;
+    ls_memory_stats(f.context, &before);
+    seen = (Seen){.until = 3};
+    EXPECT_FAILURE(f.context, LS_ERROR_STATE,
+                   ls_dataset_create(f.context, arrays, 1, &options, &dataset), "given up",
+                   "after 200 of 444 bytes");
+    assert_null(dataset);
+    ls_memory_stats(f.context, &after);
+    assert_int_equal(before.in_use, after.in_use);
+    close_fixture(&f);
+}
+
+static void wrong_calls(void **state) {
+    (void)state;
+    Fixture f = open("spoil");
+    ls_context *c = f.context;
+    ls_dataset_array arrays[2];
+    ls_dataset *dataset;
+    ls_split *split;
+    ls_tensor tensor;
+    fill(arrays, 0);
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_create(c, arrays, 0, NULL, &dataset),
+                   "at least one");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_dataset_create(NULL, arrays, 2, NULL, &dataset),
+                   "context is NULL");
+    const int64_t short_shape[] = {SAMPLES - 1}, odd_strides[] = {2};
+    arrays[1].tensor.shape = short_shape;
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_create(c, arrays, 2, NULL, &dataset),
+                   "`y` has 36 samples, `x` has 37");
+    arrays[1].tensor.strides = odd_strides;
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_create(c, arrays + 1, 1, NULL, &dataset),
+                   "not contiguous");
+    arrays[1].tensor = (ls_tensor){NULL, LS_I32, 1, short_shape, NULL};
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_create(c, arrays + 1, 1, NULL, &dataset),
+                   "its data are NULL");
+    EXPECT_OK(c, ls_dataset_create(c, arrays, 1, NULL, &dataset));
+    EXPECT_FAILURE(c, LS_ERROR_BIND, ls_dataset_bind(dataset, f.step, "x"), "writes `x`");
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_tensor(dataset, "z", &tensor), "no array `z`");
+    const ls_split_options beyond = {.first = 30, .count = 8, .batch = 1}, none = {.first = 37};
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &beyond, &split),
+                   "samples 30 to 38 were asked for, the data set has 37");
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &none, &split), "no sample");
+    EXPECT_OK(c, ls_split_create(dataset, &all, &split));
+    EXPECT_FAILURE(c, LS_ERROR_BIND, ls_split_bind(split, f.step), "writes `x`");
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_seek(split, -1), "count from 0");
+    ls_split_destroy(split);
+    ls_dataset_destroy(dataset);
+    fill(arrays, 4);
+    EXPECT_OK(c, ls_dataset_create(c, arrays, 1, &nothing_fits, &dataset));
+    EXPECT_FAILURE(c, LS_ERROR_STATE, ls_dataset_tensor(dataset, "x", &tensor), "does not fit");
+    const ls_split_options no_batch = {.seed = 1};
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &no_batch, &split),
+                   "not resident");
+    ls_dataset_destroy(dataset);
+    ls_dataset_destroy(NULL);
+    ls_split_destroy(NULL);
+    close_fixture(&f);
+}
+
+static ls_status use(Fixture *f, const ls_dataset_options *options) {
+    ls_dataset_array arrays[2];
+    ls_dataset *dataset = NULL;
+    ls_split *split = NULL;
+    fill(arrays, 4);
+    ls_status status = ls_dataset_create(f->context, arrays, 2, options, &dataset);
+    if (status == LS_OK) status = ls_split_create(dataset, &all, &split);
+    if (status == LS_OK) status = ls_split_bind(split, f->step);
+    if (status == LS_OK) status = ls_split_next(split);
+    ls_split_destroy(split);
+    ls_dataset_destroy(dataset);
+    return status;
+}
+
+static void no_memory(void **state) {
+    (void)state;
+    for (int streamed = 0; streamed < 2; streamed++) {
+        Fixture f = open("read");
+        const ls_dataset_options *options = streamed ? &nothing_fits : NULL;
+        EXPECT_OK(f.context, use(&f, options)); /* what the step keeps */
+        long n = 0, live = memory_live;
+        for (bool reached = true; reached;) {
+            memory_until_failure = ++n;
+            ls_status status = use(&f, options);
+            reached = memory_until_failure == 0;
+            memory_until_failure = 0;
+            if (status != LS_OK) assert_int_equal(status, LS_ERROR_MEMORY);
+            assert_int_equal(memory_live, live);
+        }
+        assert_true(n > 10);
+        close_fixture(&f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits), cmocka_unit_test(where_it_lies),
+        cmocka_unit_test(orders),        cmocka_unit_test(progress),
+        cmocka_unit_test(wrong_calls),   cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
