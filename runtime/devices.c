@@ -73,6 +73,7 @@ static const char *const capabilities[CAPABILITY_COUNT] = {
     [CAN_POOL] = "memory pools",
     [CAN_CAPTURE] = "graphs",
     [CAN_UPDATE] = "new parameters for a graph's kernels",
+    [CAN_REPEAT] = "graphs that repeat themselves",
 };
 
 bool device_lacks(Device *device, Capability capability, const char *instead) {

@@ -165,6 +165,7 @@ close_library:
 static void gpu_close(Device *device) {
     Gpu *gpu = (Gpu *)device;
     const GpuCalls *calls = &gpu->library.calls;
+    gpu_repeat_close(gpu);
     if (gpu->owns_stream) gpu_take_down(gpu, calls->stream_destroy, gpu->stream);
     if (!gpu->lost[0]) gpu->library.vendor->detach(calls, gpu->device, &gpu->hold);
     gpu_library_close(&gpu->library);

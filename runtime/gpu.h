@@ -78,6 +78,17 @@ typedef union GpuNode {
     } hip;
 } GpuNode;
 
+/* A while node's parameters, as CUDA lays them out: `bodies` is given. */
+typedef struct GpuWhile {
+    int type, reserved[3];
+    unsigned long long handle;
+    int kind;
+    unsigned size;
+    void **bodies, *context;
+    long long padding[26];
+} GpuWhile;
+enum { CUDA_NODE_CONDITIONAL = 13, CUDA_CONDITION_WHILE = 1, CUDA_CONDITION_ASSIGN = 1 };
+
 /* What a device and its driver need for a capability, besides the calls of needs[]. */
 typedef struct GpuNeed {
     int attribute;     /* of the device; 0: none */
@@ -106,6 +117,7 @@ typedef struct Vendor {
     GpuNode (*node)(const Launch *launch, void **parameters);
     /* What is wrong with a device of that target, or NULL. */
     const char *(*too_old)(const char *target);
+    const char *repeat_code; /* of the kernel ls_repeat; NULL: none */
     /* Takes hold of the device, for a stream of the trainer's or NULL, and says what current must
      * be to use it; and lets go. */
     int (*attach)(const GpuCalls *calls, int device, void *stream, GpuHold *hold, GpuVerb *verb);
@@ -148,6 +160,9 @@ typedef struct Gpu {
     GpuHold hold;
     void *stream;
     bool owns_stream;
+    struct { /* gpu_repeat.c: made when first needed */
+        void *module, *kernel, *left;
+    } repeat;
     char lost[512]; /* what ended the device for this process, or "" */
 } Gpu;
 ls_status gpu_launch_one(Gpu *gpu, const Launch *launch); /* with the device current */
@@ -174,11 +189,22 @@ ls_status gpu_made(Gpu *gpu, ls_status status, int (*release)(void *handle), voi
                                        (gpu)->library.calls.release, (handle))  \
                             : entered
 
+/* A graph as captured, what was instantiated from it, and a graph that repeats it. */
+typedef struct GpuGraph {
+    void *recording, *executable;
+    void *loop_recording, *loop;
+    bool cannot_loop; /* it was tried */
+} GpuGraph;
+/* gpu_repeat.c: launches it so many times by one launch each 2^32 - 1; *done false: it cannot. With
+ * the device current. */
+ls_status gpu_repeat_graph(Gpu *gpu, GpuGraph *graph, uint64_t times, bool *done);
+void gpu_repeat_drop(Gpu *gpu, GpuGraph *graph); /* it changed, or goes */
 /* gpu_graph.c: entries of the driver table. */
 ls_status gpu_capture_begin(Device *device);
 ls_status gpu_capture_launch(Device *device, const Launch *launches, size_t count, void **nodes);
 ls_status gpu_capture_end(Device *device, void **graph, size_t *node_count);
-ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times);
+ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times, bool *looped);
+void gpu_repeat_close(Gpu *gpu); /* gpu_repeat.c: with the context */
 ls_status gpu_graph_set(Device *device, void *graph, void *node, const Launch *launch, bool *renew);
 ls_status gpu_graph_renew(Device *device, void *graph);
 void gpu_graph_destroy(Device *device, void *graph);

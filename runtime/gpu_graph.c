@@ -7,10 +7,6 @@
 
 #include <stdlib.h>
 
-typedef struct GpuGraph {
-    void *recording, *executable;
-} GpuGraph;
-
 ls_status gpu_capture_begin(Device *device) {
     Gpu *gpu = (Gpu *)device;
     WITH(gpu, TRY(gpu, "beginning a capture", capture_begin, gpu->stream, GPU_CAPTURE_RELAXED));
@@ -80,16 +76,19 @@ ls_status gpu_capture_end(Device *device, void **graph, size_t *node_count) {
     return status;
 }
 
-static ls_status launch_times(Gpu *gpu, GpuGraph *graph, uint64_t times) {
+static ls_status launch_times(Gpu *gpu, GpuGraph *graph, uint64_t times, bool *looped) {
     ls_status status = LS_OK;
+    if (times > 1) status = gpu_repeat_graph(gpu, graph, times, looped);
+    if (*looped) return status;
     for (; times > 0 && status == LS_OK; times--)
         status = TRY(gpu, "launching a graph", graph_launch, graph->executable, gpu->stream);
     return status;
 }
 
-ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times) {
+ls_status gpu_graph_launch(Device *device, void *graph, uint64_t times, bool *looped) {
     Gpu *gpu = (Gpu *)device;
-    WITH(gpu, launch_times(gpu, graph, times));
+    *looped = false;
+    WITH(gpu, launch_times(gpu, graph, times, looped));
 }
 
 static ls_status set_node(Gpu *gpu, GpuGraph *graph, void *node, const Launch *launch,
@@ -97,6 +96,7 @@ static ls_status set_node(Gpu *gpu, GpuGraph *graph, void *node, const Launch *l
     const GpuCalls *calls = &gpu->library.calls;
     void *parameters[] = {launch->arguments};
     GpuNode block = gpu->library.vendor->node(launch, parameters);
+    gpu_repeat_drop(gpu, graph); /* it has the old ones */
     ls_status status = TRY(gpu, "updating a graph", node_set, node, &block);
     if (status != LS_OK || *renew) return status;
     int error = calls->executable_set(graph->executable, node, &block);
@@ -134,7 +134,10 @@ ls_status gpu_graph_renew(Device *device, void *graph) {
 void gpu_graph_destroy(Device *device, void *graph) {
     Gpu *gpu = (Gpu *)device;
     GpuGraph *own = graph;
-    gpu_take_down(gpu, gpu->library.calls.graph_release, own->executable);
-    gpu_take_down(gpu, gpu->library.calls.graph_destroy, own->recording);
+    const GpuCalls *calls = &gpu->library.calls;
+    if (own->loop) gpu_take_down(gpu, calls->graph_release, own->loop);
+    if (own->loop_recording) gpu_take_down(gpu, calls->graph_destroy, own->loop_recording);
+    gpu_take_down(gpu, calls->graph_release, own->executable);
+    gpu_take_down(gpu, calls->graph_destroy, own->recording);
     free(own);
 }

@@ -28,6 +28,8 @@ static const struct {
     {VERB_graph_nodes, CAN_UPDATE},
     {VERB_node_set, CAN_UPDATE},
     {VERB_executable_set, CAN_UPDATE},
+    {VERB_graph_condition, CAN_REPEAT},
+    {VERB_graph_add, CAN_REPEAT},
     {VERB_host_function, CAPABILITY_COUNT}, /* host work is refused */
     {VERB_stream_device, CAPABILITY_COUNT}, /* a trainer's stream is not looked at */
 };

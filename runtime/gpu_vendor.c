@@ -73,6 +73,34 @@ static GpuNode cuda_node(const Launch *launch, void **parameters) {
                               .parameters = parameters}};
 }
 
+/* Counts down and says whether the body runs again. The driver supplies the function called, so
+ * that only PTX will do here, which every later device takes. */
+static const char cuda_repeat_code[] =
+    ".version 6.0\n"
+    ".target sm_60\n"
+    ".address_size 64\n"
+    ".extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);\n"
+    ".visible .entry ls_repeat(.param .u64 left, .param .u64 handle)\n"
+    "{\n"
+    "    .reg .b64 %at, %handle;\n"
+    "    .reg .b32 %count, %again;\n"
+    "    .reg .pred %more;\n"
+    "    .param .b64 first;\n"
+    "    .param .b32 second;\n"
+    "    ld.param.u64 %at, [left];\n"
+    "    ld.param.u64 %handle, [handle];\n"
+    "    cvta.to.global.u64 %at, %at;\n"
+    "    ld.global.u32 %count, [%at];\n"
+    "    sub.u32 %count, %count, 1;\n"
+    "    st.global.u32 [%at], %count;\n"
+    "    setp.ne.u32 %more, %count, 0;\n"
+    "    selp.u32 %again, 1, 0, %more;\n"
+    "    st.param.b64 [first], %handle;\n"
+    "    st.param.b32 [second], %again;\n"
+    "    call.uni cudaGraphSetConditional, (first, second);\n"
+    "    ret;\n"
+    "}\n";
+
 static const char *cuda_too_old(const char *target) {
     bool unused;
     return capability(target + 3, &unused) < CUDA_OLDEST_TARGET
@@ -168,6 +196,7 @@ const Vendor vendor_cuda = {
         {
             [CAN_COOPERATE] = {.attribute = CUDA_ATTRIBUTE_COOPERATIVE},
             [CAN_POOL] = {.attribute = CUDA_ATTRIBUTE_POOLS},
+            [CAN_REPEAT] = {.version = 12040, .older = "they take CUDA 12.4 (NVIDIA driver 550)"},
         },
     .names = cuda_names,
     .error_name = cuda_error_name,
@@ -175,6 +204,7 @@ const Vendor vendor_cuda = {
     .suits = cuda_suits,
     .node = cuda_node,
     .too_old = cuda_too_old,
+    .repeat_code = cuda_repeat_code,
     .attach = cuda_attach,
     .detach = cuda_detach,
     .enter = cuda_enter,

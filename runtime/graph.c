@@ -129,7 +129,7 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
     ls_context *context = graph->context;
     const Recording *recording = &graph->recording;
     const Driver *driver = context->driver;
-    bool captured;
+    bool captured, looped = false;
     if (context->capture) return context_not_capturing(context, call);
     if (graph->broken)
         return error_set(&context->error, LS_ERROR_STATE,
@@ -146,10 +146,11 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
         status =
             driver->repeat(context->device, recording->launches, recording->launch_count, times);
     else if (!captured)
-        status = driver->graph_launch(context->device, graph->handle, times);
+        status = driver->graph_launch(context->device, graph->handle, times, &looped);
     else
         for (uint64_t i = 0; i < times && status == LS_OK; i++)
-            status = driver->graph_launch(context->device, graph->handle, 1);
+            status = driver->graph_launch(context->device, graph->handle, 1, &looped);
+    if (looped) graph->statistics.loops = 1;
     profile_close(context, span, graph, times, status);
     return status;
 }

@@ -73,6 +73,7 @@ typedef enum Capability {
     CAN_POOL,      /* memory allocated in the stream's order */
     CAN_CAPTURE,   /* graphs */
     CAN_UPDATE,    /* new parameters for the kernels of a graph */
+    CAN_REPEAT,    /* graphs that the device repeats by itself */
     CAPABILITY_COUNT
 } Capability;
 enum { LACK_BYTES = 112 };
@@ -148,7 +149,8 @@ struct Driver {
     ls_status (*capture_begin)(Device *device);
     ls_status (*capture_launch)(Device *device, const Launch *launches, size_t count, void **nodes);
     ls_status (*capture_end)(Device *device, void **graph, size_t *node_count);
-    ls_status (*graph_launch)(Device *device, void *graph, uint64_t times);
+    /* Sets *looped where the device repeats it by itself. */
+    ls_status (*graph_launch)(Device *device, void *graph, uint64_t times, bool *looped);
     /* Gives a kernel's node another launch of the same form. Sets *renew where that cannot be done
      * to what was instantiated: after the last one graph_renew instantiates it again. */
     ls_status (*graph_set)(Device *device, void *graph, void *node, const Launch *launch,

@@ -30,6 +30,9 @@ _Static_assert(CUDA_ATTRIBUTE_COOPERATIVE == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAU
 CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
 
 /* So with these, whose first forms serve all that Lockstep does. */
+#undef cuGraphAddKernelNode
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
+                                      size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *parameters);
 #undef cuGraphKernelNodeSetParams
 #undef cuGraphExecKernelNodeSetParams
 CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode node,
@@ -49,6 +52,19 @@ SAME(shared_bytes, sharedMemBytes);
 SAME(parameters, kernelParams);
 SAME(extra, extra);
 _Static_assert(sizeof(GpuNode) >= sizeof(CUDA_KERNEL_NODE_PARAMS_v1), "a kernel's node");
+
+_Static_assert(sizeof(GpuWhile) == sizeof(CUgraphNodeParams), "a while node");
+#define SAME_WHILE(own, theirs) \
+    _Static_assert(offsetof(GpuWhile, own) == offsetof(CUgraphNodeParams, theirs), #theirs)
+SAME_WHILE(type, type);
+SAME_WHILE(handle, conditional.handle);
+SAME_WHILE(kind, conditional.type);
+SAME_WHILE(size, conditional.size);
+SAME_WHILE(bodies, conditional.phGraph_out);
+SAME_WHILE(context, conditional.ctx);
+_Static_assert(CUDA_NODE_CONDITIONAL == CU_GRAPH_NODE_TYPE_CONDITIONAL, "a while node");
+_Static_assert(CUDA_CONDITION_WHILE == CU_GRAPH_COND_TYPE_WHILE, "a while node");
+_Static_assert(CUDA_CONDITION_ASSIGN == CU_GRAPH_COND_ASSIGN_DEFAULT, "a while node");
 
 /* Where the header gives a name a newer form (cuMemAlloc -> cuMemAlloc_v2), the table must have it:
  * under the plain name the library keeps a function with other parameters. */

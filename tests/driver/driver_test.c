@@ -316,11 +316,22 @@ const Scenario scenario_everything = {"everything",  drive_hook,      use_everyt
 const Scenario scenario_lists = {"lists",       drive_hook,      use_lists,
                                  close_session, sizeof(Session), NULL};
 
+/* A row each. */
+/* clang-format off */
 static const Scenario *const scenarios[] = {
-    &scenario_everything, &scenario_lists,     &scenario_memory,     &scenario_trainer,
-    &scenario_profile,    &scenario_feed,      &scenario_feed_fixed, &scenario_data,
-    &scenario_graph,      &scenario_recapture,
+    &scenario_everything,
+    &scenario_lists,
+    &scenario_memory,
+    &scenario_trainer,
+    &scenario_profile,
+    &scenario_feed,
+    &scenario_feed_fixed,
+    &scenario_data,
+    &scenario_graph,
+    &scenario_recapture,
+    &scenario_repeat,
 };
+/* clang-format on */
 
 static void every_call_fails_once(void **state) {
     (void)state;
@@ -526,6 +537,7 @@ int main(void) {
         cmocka_unit_test(trainers_contexts),
         cmocka_unit_test(device_lost),
         cmocka_unit_test(graph_updates),
+        cmocka_unit_test(graph_repeats),
         cmocka_unit_test(graph_of_both),
         cmocka_unit_test(graph_update_fails),
         cmocka_unit_test(listing),

@@ -101,14 +101,78 @@ static void close_graphs(void *session) {
     ls_context_destroy(s->context);
 }
 
+/* What goes into a loop on the device, which it can do without. */
+#define LOOP_VERBS                                                                                \
+    VERB_graph_create, VERB_graph_condition, VERB_graph_add, VERB_graph_child, VERB_graph_kernel, \
+        VERB_module_load, VERB_module_function, VERB_memory_allocate, VERB_graph_instantiate,     \
+        VERB_stream_synchronize
+static const GpuVerb survives_a_loop[] = {LOOP_VERBS, VERB_executable_set, VERB_COUNT};
+
 /* The old graph is taken down, with the device current or without. */
 static const GpuVerb taken_down[] = {VERB_context_current, VERB_context_use, VERB_device_current,
-                                     VERB_device_use, VERB_COUNT};
+                                     VERB_device_use,      LOOP_VERBS,       VERB_COUNT};
 const Scenario scenario_recapture = {
     "graphs captured again", drive_hook, use_recapture, close_graphs, sizeof(Graphs), taken_down};
 
+/* Without host work the device repeats it by itself; where a call for that fails, we do. */
+static ls_status use_repeat(void *session) {
+    Graphs *s = session;
+    int64_t count = 0;
+    DO(open_steps(s));
+    DO(ls_graph_begin(s->context));
+    ls_status status = ls_step_launch(s->steps[0]);
+    if (status == LS_OK) status = ls_step_launch(s->steps[1]);
+    ls_status ended = ls_graph_end(s->context, &s->graph);
+    DO(status);
+    DO(ended);
+    DO(ls_graph_repeat(s->graph, 3));
+    DO(ls_graph_repeat(s->graph, 0));
+    DO(ls_graph_repeat(s->graph, 1));
+    DO(ls_graph_repeat(s->graph, 1000));
+    DO(bind(s->steps[0], arrays[2], LENGTH));
+    DO(ls_graph_update(s->graph));
+    DO(ls_graph_repeat(s->graph, 2));
+    for (int i = 0; i < 2; i++) {
+        DO(ls_step_get(s->steps[i], "count", &count));
+        assert_int_equal(count, 5 + 1006);
+    }
+    return LS_OK;
+}
+
+const Scenario scenario_repeat = {"repeated graphs", drive_hook,     use_repeat,
+                                  close_graphs,      sizeof(Graphs), survives_a_loop};
+
+/* What the device repeats: one launch, with the parameters as they are now. */
+void graph_repeats(void **state) {
+    (void)state;
+    const bool cuda = strcmp(DEVICE, "cuda") == 0;
+    Graphs s = {0};
+    stand_in_reset(note_words);
+    EXPECT_OK(s.context, use_repeat(&s));
+    ls_graph_statistics now;
+    EXPECT_OK(s.context, ls_graph_stats(s.graph, &now));
+    assert_int_equal(now.loops, cuda);
+    assert_int_equal(now.replays, 1006);
+    assert_int_equal(control->graph_launches, cuda ? 4 : 1006);
+    assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[1]);
+    EXPECT_OK(s.context, bind(s.steps[1], arrays[0], LENGTH));
+    EXPECT_OK(s.context, ls_graph_update(s.graph));
+    EXPECT_OK(s.context, ls_graph_repeat(s.graph, 7));
+    assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[0]);
+    ls_graph_destroy(s.graph);
+    s.graph = NULL;
+    EXPECT_OK(s.context, record(&s)); /* with host work: not on the device */
+    EXPECT_OK(s.context, ls_graph_repeat(s.graph, 4));
+    EXPECT_OK(s.context, ls_graph_stats(s.graph, &now));
+    assert_int_equal(now.loops, 0);
+    assert_int_equal(s.done, 3 * 4);
+    close_graphs(&s);
+    assert_nothing_left();
+    assert_int_equal(control->strays, 0);
+}
+
 /* Where new parameters are refused the graph is instantiated again. */
-static const GpuVerb survived[] = {VERB_executable_set, VERB_COUNT};
+static const GpuVerb survived[] = {VERB_executable_set, LOOP_VERBS, VERB_COUNT};
 const Scenario scenario_graph = {"graphs",     drive_hook,     use_graphs,
                                  close_graphs, sizeof(Graphs), survived};
 

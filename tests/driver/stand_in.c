@@ -12,6 +12,7 @@ enum {
     INVALID_CONTEXT = 201,
     INVALID_HANDLE = 400,
     NOT_READY = 600,
+    NOT_SUPPORTED = 801,
     UPDATE_FAILED = 910
 };
 enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 96 };
@@ -57,6 +58,12 @@ typedef struct Object {
         void *argument;
     } * launched;
     size_t launched_count;
+    /* Of a graph with a while node: its body, 'b', which counts down, and the array that names it.
+     */
+    struct Object *body;
+    void *bodies[1];
+    uint32_t *left;
+    unsigned initial;
     void *origin; /* of what was instantiated: where the nodes' names point */
     bool is_late; /* a stream: its copies wait in a list until somebody waits for them */
     struct Late {
@@ -106,6 +113,8 @@ static int destroy(void *handle, char kind, long *count) {
         next = object->functions->functions;
         free(object->functions);
     }
+    if (object->body) free(object->body->launched);
+    free(object->body);
     free(object->launched);
     free(object);
     --*count;
@@ -349,7 +358,8 @@ static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *strea
 }
 
 static UNUSED int do_module_load(void **module, const void *code) {
-    if (strncmp(code, "stand-in code", 13) != 0) return INVALID_VALUE;
+    const bool ptx = strncmp(code, ".version", 8) == 0; /* of ls_repeat */
+    if (!ptx && strncmp(code, "stand-in code", 13) != 0) return INVALID_VALUE;
     int error = create(module, 'm', &state.modules);
     if (!error && strcmp(code, STAND_IN_CODE) == 0) ((Object *)*module)->code = code;
     return error;
@@ -539,6 +549,14 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
                recording->launched_count * sizeof *made->launched);
     made->launched_count = recording->launched_count;
     made->origin = recording->launched;
+    if (recording->body) {
+        const Object *body = recording->body;
+        if (!body->left) return INVALID_VALUE;
+        memcpy(made->launched, body->launched, body->launched_count * sizeof *made->launched);
+        made->launched_count = body->launched_count;
+        made->left = body->left;
+        made->initial = recording->initial;
+    }
     state.instantiations++;
     return 0;
 }
@@ -597,8 +615,74 @@ static UNUSED int do_graph_launch(void *executable, void *stream) {
     const Object *graph = executable;
     if (!usable(stream) || !is(executable, 'g')) return INVALID_HANDLE;
     state.graph_launches++;
-    for (size_t i = 0; i < graph->launched_count; i++) run(&graph->launched[i]);
+    unsigned again = graph->left ? graph->initial : 1;
+    while (again) {
+        for (size_t i = 0; i < graph->launched_count; i++) run(&graph->launched[i]);
+        again = graph->left && --*graph->left != 0;
+    }
     return 0;
+}
+
+static UNUSED int do_graph_create(void **graph, unsigned flags) {
+    return flags ? INVALID_VALUE : create(graph, 'r', &state.recordings);
+}
+
+static UNUSED int do_graph_condition(unsigned long long *handle, void *graph, void *context,
+                                     unsigned value, unsigned flags) {
+    if (!is(graph, 'r') || context != current_context || flags != CUDA_CONDITION_ASSIGN)
+        return INVALID_VALUE;
+    ((Object *)graph)->initial = value;
+    *handle = (uintptr_t)graph;
+    return 0;
+}
+
+static UNUSED int do_graph_add(void **node, void *graph, void *const *before, const void *edges,
+                               size_t count, void *parameters) {
+    GpuWhile *given = parameters;
+    Object *recording = graph;
+    if (!is(graph, 'r') || before || edges || count || recording->body ||
+        given->type != CUDA_NODE_CONDITIONAL || given->kind != CUDA_CONDITION_WHILE ||
+        given->size != 1 || given->handle != (uintptr_t)graph || given->context != current_context)
+        return INVALID_VALUE;
+    recording->body = calloc(1, sizeof *recording->body);
+    if (!recording->body) return OUT_OF_MEMORY;
+    recording->body->kind = 'b';
+    recording->body->context = graph;
+    *node = recording->bodies[0] = recording->body;
+    given->bodies = recording->bodies;
+    return 0;
+}
+
+static UNUSED int do_graph_child(void **node, void *graph, void *const *before, size_t count,
+                                 void *child) {
+    Object *body = graph;
+    const Object *given = child;
+    if (!is(graph, 'b') || before || count || !is(child, 'r') || body->launched)
+        return INVALID_VALUE;
+    for (size_t i = 0; i < given->launched_count; i++)
+        if (given->launched[i].function) return NOT_SUPPORTED; /* of the host */
+    body->launched = calloc(RECORDED_MOST, sizeof *body->launched);
+    if (!body->launched) return OUT_OF_MEMORY;
+    if (given->launched_count)
+        memcpy(body->launched, given->launched, given->launched_count * sizeof *body->launched);
+    body->launched_count = given->launched_count;
+    *node = body->launched;
+    return 0;
+}
+
+static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before, size_t count,
+                                  const void *parameters) {
+    const GpuNode *given = parameters;
+    Object *body = graph;
+    unsigned long long handle;
+    if (!is(graph, 'b') || count != 1 || before[0] != body->launched ||
+        !is(given->cuda.function, 'f') || given->cuda.grid[0] != 1 || given->cuda.block[0] != 1 ||
+        strcmp(((Object *)given->cuda.function)->name, "ls_repeat") != 0)
+        return INVALID_VALUE;
+    memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
+    memcpy(&handle, given->cuda.parameters[1], sizeof handle);
+    *node = body;
+    return handle == (uintptr_t)body->context ? 0 : INVALID_VALUE;
 }
 
 static UNUSED int do_graph_release(void *executable) {

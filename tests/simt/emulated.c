@@ -22,6 +22,7 @@ enum {
     OUT_OF_MEMORY = 2,
     INVALID_IMAGE = 200,
     NOT_FOUND = 500,
+    NOT_SUPPORTED = 801,
     LAUNCH_FAILED = 719,
     NAME_SIZE = 128,
     KERNELS_MOST = 4096,
@@ -265,6 +266,11 @@ typedef struct Queue { /* a stream, a recording, a graph */
     Work *work;
     size_t count, capacity;
     Node *nodes;
+    /* Of a graph with a while node: its body, and the array that names it; of the body, and of what
+     * was instantiated, what counts down. */
+    struct Queue *body;
+    void *bodies[1];
+    uint32_t *left;
 } Queue;
 struct Node { /* what names the work of a recording */
     void *self;
@@ -345,6 +351,8 @@ static int do_work(const Work *work) {
 }
 
 static void drop_work(Queue *queue) {
+    if (queue->body) drop_work(queue->body);
+    free(queue->body);
     for (Node *next; queue->nodes; queue->nodes = next) {
         next = queue->nodes->next;
         free(queue->nodes);
@@ -535,12 +543,14 @@ static SimtModule *compile(const char *text) {
 
 static UNUSED int do_module_load(void **handle, const void *code) {
     const char *text = code;
-    if (strncmp(text, magic, strlen(magic)) != 0)
+    const bool ptx = strncmp(text, ".version", 8) == 0; /* of ls_repeat, which we do ourselves */
+    if (!ptx && strncmp(text, magic, strlen(magic)) != 0)
         return fail(INVALID_IMAGE, "the code was not made by the emulated compiler");
     Module *module = calloc(1, sizeof *module);
     if (!module) return OUT_OF_MEMORY;
     *handle = module;
     state.modules++;
+    if (ptx) return 0;
     if (kept.text && strcmp(kept.text, text) == 0) {
         module->compiled = kept.compiled;
         kept.users++;
@@ -563,9 +573,9 @@ static UNUSED int do_module_load(void **handle, const void *code) {
 
 static UNUSED int do_module_unload(void *handle) {
     Module *module = handle;
-    if (module->compiled == kept.compiled)
+    if (module->compiled && module->compiled == kept.compiled)
         kept.users--;
-    else
+    else if (module->compiled)
         simt_close(module->compiled);
     free(module);
     state.modules--;
@@ -576,7 +586,7 @@ static UNUSED int do_module_unload(void *handle) {
 static Function *functions;
 static UNUSED int do_module_function(void **function, void *module, const char *name) {
     SimtModule *compiled = ((Module *)module)->compiled;
-    if (!simt_argument_size(compiled, name)) return fail(NOT_FOUND, "no such kernel");
+    if (compiled && !simt_argument_size(compiled, name)) return fail(NOT_FOUND, "no such kernel");
     Function *made = calloc(1, sizeof *made);
     if (!made) return OUT_OF_MEMORY;
     made->compiled = compiled;
@@ -672,8 +682,10 @@ static UNUSED int do_capture_end(void *stream, void **graph) {
 static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned long long flags) {
     const Queue *recording = graph;
     int error = flags ? INVALID_VALUE : queue_create(executable, &state.graphs);
+    if (recording->body) recording = recording->body;
     for (size_t i = 0; !error && i < recording->count; i++)
         error = record(*executable, recording->work[i]);
+    if (!error) ((Queue *)*executable)->left = recording->left;
     return error;
 }
 static UNUSED int do_capture_info(void *stream, int *status, unsigned long long *id, void **graph,
@@ -726,8 +738,56 @@ static UNUSED int do_executable_set(void *executable, void *node, const void *pa
 static UNUSED int do_graph_launch(void *executable, void *stream) {
     const Queue *graph = executable;
     int error = 0;
-    for (size_t i = 0; !error && i < graph->count; i++) error = submit(stream, graph->work[i]);
+    do {
+        for (size_t i = 0; !error && i < graph->count; i++) error = submit(stream, graph->work[i]);
+    } while (!error && graph->left && --*graph->left != 0);
     return error;
+}
+/* The one graph with a while node that Lockstep makes: see gpu_repeat.c. */
+static UNUSED int do_graph_create(void **graph, unsigned flags) {
+    return flags ? INVALID_VALUE : queue_create(graph, &state.recordings);
+}
+static UNUSED int do_graph_condition(unsigned long long *handle, void *graph, void *context,
+                                     unsigned value, unsigned flags) {
+    *handle = (uintptr_t)graph;
+    if (context == &the_context && value == 1 && flags == CUDA_CONDITION_ASSIGN) return 0;
+    return fail(INVALID_VALUE, "a condition of another kind");
+}
+static UNUSED int do_graph_add(void **node, void *graph, void *const *before, const void *edges,
+                               size_t count, void *parameters) {
+    static long bodies;
+    GpuWhile *given = parameters;
+    Queue *recording = graph;
+    if (before || edges || count || recording->body || given->type != CUDA_NODE_CONDITIONAL ||
+        given->kind != CUDA_CONDITION_WHILE || given->size != 1 ||
+        given->handle != (uintptr_t)graph)
+        return fail(INVALID_VALUE, "a node of another kind");
+    int error = queue_create(&recording->bodies[0], &bodies);
+    if (error) return error;
+    *node = recording->body = recording->bodies[0];
+    given->bodies = recording->bodies;
+    return 0;
+}
+static UNUSED int do_graph_child(void **node, void *graph, void *const *before, size_t count,
+                                 void *child) {
+    Queue *body = graph;
+    const Queue *given = child;
+    int error = before || count || body->count ? INVALID_VALUE : 0;
+    for (size_t i = 0; !error && i < given->count; i++)
+        error = given->work[i].kind == WORK_HOST ? NOT_SUPPORTED : record(body, given->work[i]);
+    *node = body->nodes;
+    return error;
+}
+static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before, size_t count,
+                                  const void *parameters) {
+    const GpuNode *given = parameters;
+    Queue *body = graph;
+    if (count != 1 || before[0] != body->nodes || given->cuda.grid[0] != 1 ||
+        strcmp(((Function *)given->cuda.function)->name, "ls_repeat") != 0)
+        return fail(INVALID_VALUE, "a kernel that is not ls_repeat");
+    memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
+    *node = body;
+    return 0;
 }
 static UNUSED int do_graph_release(void *executable) {
     return queue_destroy(executable, &state.graphs);
