@@ -416,4 +416,5 @@ const Driver driver_cpu = {
     .stream_wait = cpu_stream_wait,
     .event_wait = cpu_event_wait,
     .event_done = cpu_event_done,
+    .monitor = monitor_open_cpu,
 };

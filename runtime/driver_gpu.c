@@ -475,6 +475,7 @@ static void gpu_event_destroy(Device *device, void *event) {
         .graph_set = gpu_graph_set, \
         .graph_renew = gpu_graph_renew, \
         .graph_destroy = gpu_graph_destroy, \
+        .monitor = monitor_open_gpu, \
     }
 /* clang-format on */
 

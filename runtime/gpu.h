@@ -96,6 +96,13 @@ typedef struct GpuNeed {
     const char *older; /* what it means when the driver is older */
 } GpuNeed;
 
+/* Where a device is, as its driver says; a library's device is known by that, never by number. */
+typedef struct GpuPlace {
+    bool has_bus, has_uuid;
+    unsigned domain, bus, device, function;
+    unsigned char uuid[16];
+} GpuPlace;
+
 typedef struct Vendor {
     const char *title;          /* "CUDA" */
     const char *variable;       /* "LOCKSTEP_CUDA": a library to load instead */
@@ -125,6 +132,8 @@ typedef struct Vendor {
     /* Makes `own` current and gives what was before, or the other way round. */
     int (*enter)(const GpuCalls *calls, GpuCurrent own, GpuCurrent *before, GpuVerb *verb);
     int (*leave)(const GpuCalls *calls, GpuCurrent own, GpuCurrent before, GpuVerb *verb);
+    /* Opens the vendor's monitoring library on the device in that place; see monitor.h. */
+    ls_status (*watch)(const char *device, const GpuPlace *place, Error *error, Monitor **monitor);
 } Vendor;
 extern const Vendor vendor_cuda, vendor_hip; /* gpu_vendor.c */
 

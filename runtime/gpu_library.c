@@ -32,6 +32,8 @@ static const struct {
     {VERB_graph_add, CAN_REPEAT},
     {VERB_host_function, CAPABILITY_COUNT}, /* host work is refused */
     {VERB_stream_device, CAPABILITY_COUNT}, /* a trainer's stream is not looked at */
+    {VERB_device_bus, CAPABILITY_COUNT},    /* a monitor goes by the other of these two */
+    {VERB_device_uuid, CAPABILITY_COUNT},
 };
 
 static bool is_optional(GpuVerb verb) {

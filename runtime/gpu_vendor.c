@@ -3,6 +3,7 @@
  */
 #include "runtime.h"
 #include "gpu.h"
+#include "monitor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,6 +210,7 @@ const Vendor vendor_cuda = {
     .detach = cuda_detach,
     .enter = cuda_enter,
     .leave = cuda_leave,
+    .watch = monitor_open_nvml,
 };
 
 /* ---- HIP ---- */
@@ -306,4 +308,5 @@ const Vendor vendor_hip = {
     .detach = hip_detach,
     .enter = hip_enter,
     .leave = hip_leave,
+    .watch = monitor_open_rocm,
 };

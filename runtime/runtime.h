@@ -544,6 +544,8 @@ struct ls_monitor {
 };
 /* Takes the value where it can be believed. */
 void monitor_take(ls_sample *sample, ls_reading reading, double value);
+/* Whether the process has a context on a device of that kind ("cuda"), as far as can be seen. */
+bool monitor_is_marked(const Monitor *monitor, int64_t pid, const char *kind);
 ls_status monitor_add_process(Monitor *monitor, int64_t pid, bool memory_known, uint64_t memory);
 /* ls_monitor_create with another root of /proc and /sys; for tests. */
 ls_status monitor_create(const char *device, const char *root, ls_monitor **monitor);

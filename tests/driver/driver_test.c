@@ -319,7 +319,7 @@ const Scenario scenario_lists = {"lists",       drive_hook,      use_lists,
 /* A row each. */
 /* clang-format off */
 static const Scenario *const scenarios[] = {
-    &scenario_everything,
+    &scenario_everything, &scenario_monitor,
     &scenario_lists,
     &scenario_memory,
     &scenario_trainer,

@@ -67,6 +67,7 @@ void graph_updates(void **state), graph_of_both(void **state), graph_update_fail
 void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;
 extern const Scenario scenario_profile;
+extern const Scenario scenario_monitor;
 extern const Scenario scenario_feed, scenario_feed_fixed, scenario_data;
 void feed_overlaps(void **state), feed_without_pinned(void **state);
 

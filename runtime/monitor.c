@@ -1,0 +1,177 @@
+/* monitor.c: what a device is doing, and who uses it.
+ *
+ * A source is a driver's way to watch one device: monitor_cpu.c, monitor_nvml.c, monitor_rocm.c.
+ * What it says is believed within the bounds of LS_READING_LIST only. Lockstep's processes are
+ * those that map the page of mark.c. */
+#include "runtime.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const struct {
+    const char *name, *unit;
+    double most;
+} readings[LS_READING_COUNT] = {
+#define READING(id, name, unit, most) {name, unit, most},
+    LS_READING_LIST(READING)
+#undef READING
+};
+
+const char *ls_reading_name(ls_reading reading) {
+    return (unsigned)reading < LS_READING_COUNT ? readings[reading].name : "?";
+}
+
+const char *ls_reading_unit(ls_reading reading) {
+    return (unsigned)reading < LS_READING_COUNT ? readings[reading].unit : "?";
+}
+
+void monitor_take(ls_sample *sample, ls_reading reading, double value) {
+    if (!(value >= 0 && value <= readings[reading].most)) return;
+    sample->value[reading] = value;
+    sample->known |= 1u << reading;
+}
+
+bool monitor_read(const Monitor *monitor, char *text, size_t size, const char *format, ...) {
+    char path[512];
+    const size_t root = strlen(monitor->root);
+    va_list arguments;
+    memcpy(path, monitor->root, root);
+    va_start(arguments, format);
+    int length = vsnprintf(path + root, sizeof path - root, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof path - root) return false;
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    bool good = fgets(text, (int)size, file) != NULL;
+    fclose(file);
+    if (good) text[strcspn(text, "\n")] = 0;
+    return good;
+}
+
+/* ---- processes ---- */
+
+ls_status monitor_add_process(Monitor *monitor, int64_t pid, bool memory_known, uint64_t memory) {
+    for (size_t i = 0; i < monitor->process_count; i++)
+        if (monitor->processes[i].pid == pid) return LS_OK; /* of several instances: the first */
+    if (monitor->process_count == monitor->process_capacity) {
+        size_t capacity = monitor->process_capacity ? 2 * monitor->process_capacity : 16;
+        ls_process *grown = realloc(monitor->processes, capacity * sizeof *grown);
+        if (!grown) return error_memory(NULL, "ls_monitor_processes");
+        monitor->processes = grown;
+        monitor->process_capacity = capacity;
+    }
+    ls_process *row = &monitor->processes[monitor->process_count++];
+    *row = (ls_process){.pid = pid, .memory_known = memory_known, .memory_bytes = memory};
+    return LS_OK;
+}
+
+bool monitor_is_marked(const Monitor *monitor, int64_t pid, const char *kind) {
+    char path[128], line[512], mark[64];
+    snprintf(mark, sizeof mark, "/memfd:lockstep:%s", kind);
+    snprintf(path, sizeof path, "%s/proc/%lld/maps", monitor->root, (long long)pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    bool marked = false;
+    while (!marked && fgets(line, sizeof line, file)) marked = strstr(line, mark) != NULL;
+    fclose(file);
+    return marked;
+}
+
+/* The kind of device in a mark: CUDA_VISIBLE_DEVICES gives each process numbers of its own. */
+static void describe(const Monitor *monitor, ls_process *row) {
+    const char *colon = strchr(monitor->device, ':');
+    char kind[16] = "";
+    memcpy(kind, monitor->device,
+           colon ? (size_t)(colon - monitor->device) : strlen(monitor->device));
+    row->lockstep = monitor_is_marked(monitor, row->pid, kind);
+    if (!monitor_read(monitor, row->name, sizeof row->name, "/proc/%lld/comm", (long long)row->pid))
+        snprintf(row->name, sizeof row->name, "?");
+    for (char *at = row->name; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?'; /* a name can be anything */
+}
+
+static int by_use(const void *a, const void *b) {
+    const ls_process *x = a, *y = b;
+    if (x->lockstep != y->lockstep) return y->lockstep - x->lockstep;
+    if (x->memory_bytes != y->memory_bytes) return x->memory_bytes < y->memory_bytes ? 1 : -1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+ls_status ls_monitor_processes(ls_monitor *monitor, ls_process *processes, size_t capacity,
+                               size_t *count) {
+    static const char call[] = "ls_monitor_processes";
+    if (count) *count = 0;
+    if (!monitor || !count || (capacity && !processes))
+        return error_set(NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL", call,
+                         !monitor ? "monitor"
+                         : !count ? "count"
+                                  : "processes");
+    Monitor *source = monitor->source;
+    source->process_count = 0;
+    ls_status status = source->source->processes(source);
+    if (status != LS_OK) return status;
+    for (size_t i = 0; i < source->process_count; i++) describe(source, &source->processes[i]);
+    if (source->process_count)
+        qsort(source->processes, source->process_count, sizeof *source->processes, by_use);
+    size_t taken = source->process_count < capacity ? source->process_count : capacity;
+    if (taken) memcpy(processes, source->processes, taken * sizeof *processes);
+    *count = source->process_count;
+    return LS_OK;
+}
+
+/* ---- life and samples ---- */
+
+ls_status monitor_create(const char *device, const char *root, ls_monitor **monitor) {
+    static const char call[] = "ls_monitor_create";
+    const Driver *driver;
+    int index;
+    if (!monitor) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: monitor is NULL", call);
+    *monitor = NULL;
+    ls_monitor *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(NULL, call);
+    ls_status status = device_named(call, device, NULL, &driver, &index);
+    if (status == LS_OK && driver)
+        status = driver->monitor(driver, index, root, NULL, &made->source);
+    for (size_t i = 0; status == LS_OK && !driver && !made->source && i < driver_count; i++)
+        if (drivers[i]->monitor(drivers[i], 0, root, NULL, &made->source) != LS_OK)
+            log_write(LOG_INFO, "auto passes over %s: %s", drivers[i]->name,
+                      ls_error_message(NULL));
+    if (status == LS_OK && !made->source) status = LS_ERROR_DEVICE; /* the last one's message */
+    if (status != LS_OK) {
+        free(made);
+        return status;
+    }
+    *monitor = made;
+    return LS_OK;
+}
+
+ls_status ls_monitor_create(const char *device, ls_monitor **monitor) {
+    return monitor_create(device, "", monitor);
+}
+
+void ls_monitor_destroy(ls_monitor *monitor) {
+    if (!monitor) return;
+    free(monitor->source->processes);
+    monitor->source->source->close(monitor->source);
+    free(monitor);
+}
+
+ls_status ls_monitor_sample(ls_monitor *monitor, ls_sample *sample) {
+    if (!monitor || !sample)
+        return error_set(NULL, LS_ERROR_ARGUMENT, "ls_monitor_sample: %s is NULL",
+                         monitor ? "sample" : "monitor");
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *sample = (ls_sample){.seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9};
+    monitor->source->source->sample(monitor->source, sample);
+    /* used memory beyond the total is as absurd as any */
+    const uint32_t both = 1u << LS_READING_MEMORY_USED | 1u << LS_READING_MEMORY_TOTAL;
+    if ((sample->known & both) == both &&
+        sample->value[LS_READING_MEMORY_USED] > sample->value[LS_READING_MEMORY_TOTAL])
+        sample->known &= ~both;
+    return LS_OK;
+}

@@ -1,0 +1,191 @@
+/* monitor_cpu_test.c: the monitor of the CPU, on the system's own /proc and /sys and on files of a
+ * machine that is none. */
+#include "failing_memory.h"
+#include "fixtures.h"
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[64];
+
+/* Writes a file under the root, with the folders it needs. */
+static void put(const char *path, const char *text) {
+    char name[256];
+    snprintf(name, sizeof name, "%s%s", root, path);
+    for (char *slash = name + strlen(root) + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        mkdir(name, 0700);
+    }
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int make_root(void **state) {
+    (void)state;
+    snprintf(root, sizeof root, "monitor_cpu_test.XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state) {
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -r '%s'", root);
+    return system(command);
+}
+
+static bool knows(const ls_sample *sample, ls_reading reading, double value) {
+    const double found = sample->value[reading];
+    const bool known = sample->known >> reading & 1;
+    if (!known || found < value - 1e-6 || found > value + 1e-6)
+        print_message("%s: %s%g, expected %g\n", ls_reading_name(reading), known ? "" : "unknown ",
+                      found, value);
+    return known && found >= value - 1e-6 && found <= value + 1e-6;
+}
+
+static void files(void **state) {
+    (void)state;
+    ls_monitor *monitor;
+    ls_sample sample;
+    put("/proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\n");
+    put("/proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\n");
+    put("/proc/cpuinfo", "processor : 0\ncpu MHz\t\t: 2000.5\nprocessor : 1\ncpu MHz : 3000.5\n");
+    put("/sys/class/hwmon/hwmon0/name", "nvme\n");
+    put("/sys/class/hwmon/hwmon0/temp1_input", "10000\n");
+    put("/sys/class/hwmon/hwmon1/name", "k10temp\n");
+    put("/sys/class/hwmon/hwmon1/temp1_input", "61500\n");
+    put("/sys/class/powercap/intel-rapl:0/energy_uj", "999000000\n");
+    put("/sys/class/powercap/intel-rapl:0/max_energy_range_uj", "1000000000\n");
+    put("/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", "225000000\n");
+    EXPECT_OK(NULL, monitor_create("cpu", root, &monitor));
+    EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+    assert_false(sample.known >> LS_READING_UTILISATION & 1); /* no tick has passed */
+    assert_true(knows(&sample, LS_READING_MEMORY_TOTAL, 1000 * 1024));
+    assert_true(knows(&sample, LS_READING_MEMORY_USED, 400 * 1024));
+    assert_true(knows(&sample, LS_READING_TEMPERATURE, 61.5));
+    assert_true(knows(&sample, LS_READING_CLOCK, 2500.5));
+    assert_true(knows(&sample, LS_READING_POWER_LIMIT, 225));
+    put("/proc/stat", "cpu  160 10 105 715 110 0 0 0 0 0\n");    /* 75 of 100 busy */
+    put("/sys/class/powercap/intel-rapl:0/energy_uj", "1000\n"); /* began again */
+    put("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "3200000\n");
+    put("/sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3400000\n");
+    EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+    assert_true(knows(&sample, LS_READING_UTILISATION, 75));
+    assert_true(knows(&sample, LS_READING_CLOCK, 3300));
+    assert_true(sample.value[LS_READING_POWER] > 0); /* 1.001 J in the time that passed */
+    assert_false(sample.known >> LS_READING_FAN & 1);
+
+    put("/proc/stat", "nonsense\n");
+    put("/proc/meminfo", "MemTotal: 5 kB\nMemAvailable: 600 kB\n");
+    put("/sys/class/hwmon/hwmon1/temp1_input", "-40000000\n");
+    put("/sys/class/powercap/intel-rapl:0/energy_uj", "nan\n");
+    put("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "99999999999\n");
+    put("/sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "inf\n");
+    EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+    assert_int_equal(sample.known, 1u << LS_READING_POWER_LIMIT);
+    ls_monitor_destroy(monitor);
+}
+
+static void processes_of(ls_monitor *monitor, ls_process *rows, size_t expected) {
+    size_t count;
+    EXPECT_OK(NULL, ls_monitor_processes(monitor, rows, 8, &count));
+    assert_int_equal(count, expected);
+}
+
+static void processes(void **state) {
+    (void)state;
+    ls_monitor *monitor;
+    ls_process rows[8];
+    put("/proc/12/maps", "7f00-7f01 r--p 00000000 00:01 1 /usr/lib/libc.so.6\n"
+                         "7f02-7f03 ---s 00000000 00:01 2 /memfd:lockstep:cpu (deleted)\n");
+    put("/proc/12/statm", "100 50 3 4 5 6 7\n");
+    put("/proc/12/comm", "train\x1b[31m\n");
+    put("/proc/13/maps", "7f02-7f03 ---s 00000000 00:01 2 /memfd:lockstep:cuda:0 (deleted)\n");
+    put("/proc/13/comm", "other device\n");
+    put("/proc/14/maps", "");
+    put("/proc/15/maps", "7f02-7f03 ---s 00000000 00:01 2 /memfd:lockstep:cpu (deleted)\n");
+    put("/proc/15/statm", "100 70 3 4 5 6 7\n");
+    put("/proc/self/maps", "7f02-7f03 ---s 00000000 00:01 2 /memfd:lockstep:cpu (deleted)\n");
+    EXPECT_OK(NULL, monitor_create("cpu", root, &monitor));
+    processes_of(monitor, rows, 2);
+    assert_int_equal(rows[0].pid, 15); /* it holds more */
+    assert_string_equal(rows[0].name, "?");
+    assert_int_equal(rows[0].lockstep, 1);
+    assert_int_equal(rows[0].memory_bytes, 70 * sysconf(_SC_PAGESIZE));
+    assert_string_equal(rows[1].name, "train?[31m"); /* nothing that moves a cursor */
+    ls_monitor_destroy(monitor);
+}
+
+/* This process, on the system it runs on. */
+static void own(void **state) {
+    (void)state;
+    ls_monitor *monitor;
+    ls_context *context, *second;
+    ls_sample sample;
+    ls_process rows[64];
+    size_t count;
+    EXPECT_OK(NULL, ls_monitor_create("cpu", &monitor));
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &second));
+    ls_context_destroy(second);
+    EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+    assert_true(sample.known >> LS_READING_MEMORY_TOTAL & 1);
+    for (int ours = 1; ours >= 0; ours--) {
+        int found = 0;
+        EXPECT_OK(NULL, ls_monitor_processes(monitor, rows, 64, &count));
+        for (size_t i = 0; i < count && i < 64; i++)
+            if (rows[i].pid == getpid()) found += rows[i].memory_known && rows[i].memory_bytes > 0;
+        assert_int_equal(found, ours);
+        if (ours) ls_context_destroy(context);
+    }
+    ls_monitor_destroy(monitor);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    ls_monitor *monitor;
+    size_t count;
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_monitor_create("cpu:1", &monitor), "only cpu");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_monitor_create("cpu", NULL), "monitor is NULL");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_monitor_sample(NULL, NULL), "monitor is NULL");
+    EXPECT_OK(NULL, ls_monitor_create("cpu", &monitor));
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_monitor_processes(monitor, NULL, 3, &count),
+                   "processes is NULL");
+    ls_monitor_destroy(monitor);
+    ls_monitor_destroy(NULL);
+    assert_string_equal(ls_reading_name(LS_READING_MEMORY_USED), "memory_used");
+    assert_string_equal(ls_reading_unit(LS_READING_POWER), "W");
+    assert_string_equal(ls_reading_name(LS_READING_COUNT), "?");
+}
+
+static void no_memory(void **state) {
+    (void)state;
+    bool reached = true;
+    const long before = memory_live;
+    for (long n = 1; reached; n++) {
+        ls_monitor *monitor;
+        ls_process rows[8];
+        size_t count;
+        memory_until_failure = n;
+        ls_status status = monitor_create("cpu", root, &monitor);
+        if (status == LS_OK) status = ls_monitor_processes(monitor, rows, 8, &count);
+        reached = memory_until_failure == 0;
+        memory_until_failure = 0;
+        assert_int_equal(status, reached ? LS_ERROR_MEMORY : LS_OK);
+        ls_monitor_destroy(monitor);
+        assert_int_equal(memory_live, before);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files),    cmocka_unit_test(processes), cmocka_unit_test(own),
+        cmocka_unit_test(refusals), cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
