@@ -258,14 +258,15 @@ static ls_status repeat_timed(Run *run, Launcher *launcher, uint64_t count) {
 }
 
 /* Launches queued in batches: the queue stays full, and the progress bar knows where the device is.
- * With a graph a batch is one call. */
+ * With a graph a batch is one call, unless a profile is to show each replay. */
 static ls_status repeat(Run *run, Launcher *launcher, uint64_t count) {
     Progress progress = progress_begin("running");
+    const bool whole = launcher->graph && !run->options->profile && !run->options->trace;
     ls_status status = LS_OK;
     for (uint64_t done = 0, batch = 1; done < count && status == LS_OK;) {
         double began = seconds();
         uint64_t next = count - done < batch ? count - done : batch;
-        if (launcher->graph)
+        if (whole)
             status = ls_graph_repeat(launcher->graph, next);
         else
             for (uint64_t i = 0; i < next && status == LS_OK; i++) status = launch(launcher);
@@ -547,7 +548,8 @@ static const Option run_options[] = {
      "write a result: x.npy, x.safetensors, x.safetensors:TENSOR (of a list:\nx.safetensors:m.*); "
      "- prints it"},
     {0, "repeat", "N", OPTION_COUNT, OFFSET(repeat), "launch N times over the same buffers"},
-    {0, "graph", NULL, OPTION_FLAG, OFFSET(graph), "record the launch once and replay it, many times with one\ncall"},
+    {0, "graph", NULL, OPTION_FLAG, OFFSET(graph),
+     "record the launch once and replay it, many times with one\ncall"},
     {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
      "axes that no argument gives; of a list t=3,n=1K, or\nn=768+2K for each tensor"},
     {0, "stats", NULL, OPTION_FLAG, OFFSET(stats), "print times, launches and memory"},
