@@ -335,7 +335,10 @@ static const Scenario *const scenarios[] = {
 
 static void every_call_fails_once(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT(scenarios); i++) fail_every_call(scenarios[i], STAND_IN_ERROR);
+    for (size_t i = 0; i < COUNT(scenarios); i++) {
+        fail_every_call(scenarios[i], STAND_IN_ERROR);
+        fail_every_call(scenarios[i], GPU_OUT_OF_MEMORY);
+    }
     assert_every_call_failed();
 }
 

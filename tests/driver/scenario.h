@@ -42,8 +42,12 @@ int open_control(void **state);         /* the group's setup: loads the library 
 void stand_in_reset(StandInHook *hook); /* all counts 0, nothing fails, the variable set */
 void assert_nothing_left(void);         /* of any kind of object */
 /* `use` with call n failing with `error`, for every n: somebody is told, the right call is blamed,
- * and nothing is left behind. */
+ * and nothing is left behind. STAND_IN_ERROR, or GPU_OUT_OF_MEMORY, which is an answer: of a call
+ * that allocates it is tried again. */
 void fail_every_call(const Scenario *scenario, int error);
+/* The same where `use` goes on from what its session has: after the failure it is called once more,
+ * and must succeed. */
+void fail_every_call_and_resume(const Scenario *scenario, int error);
 /* A vendor's call as the program around us makes it: not counted, and it never fails. */
 #define VENDORS(verb, ...)                                         \
     do {                                                           \
