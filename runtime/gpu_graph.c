@@ -7,9 +7,31 @@
 
 #include <stdlib.h>
 
+/* Ends a capture that is of no use any more, with the device current or else without: left alone,
+ * the stream would record what is meant to run. */
+static void abandon(const Gpu *gpu) {
+    const GpuCalls *calls = &gpu->library.calls;
+    const Vendor *vendor = gpu->library.vendor;
+    GpuCurrent before;
+    GpuVerb verb;
+    void *recording = NULL;
+    if (gpu->lost[0]) return;
+    bool entered = vendor->enter(calls, gpu->hold.own, &before, &verb) == 0;
+    calls->capture_end(gpu->stream, &recording);
+    if (recording) calls->graph_destroy(recording);
+    if (entered) vendor->leave(calls, gpu->hold.own, before, &verb);
+}
+
 ls_status gpu_capture_begin(Device *device) {
     Gpu *gpu = (Gpu *)device;
-    WITH(gpu, TRY(gpu, "beginning a capture", capture_begin, gpu->stream, GPU_CAPTURE_RELAXED));
+    GpuCurrent before;
+    ls_status status = gpu_enter(gpu, &before);
+    if (status != LS_OK) return status;
+    status = TRY(gpu, "beginning a capture", capture_begin, gpu->stream, GPU_CAPTURE_RELAXED);
+    const bool begun = status == LS_OK;
+    status = gpu_leave(gpu, before, status);
+    if (begun && status != LS_OK) abandon(gpu);
+    return status;
 }
 
 /* The node of what was launched last: what the stream now depends on. Without it there is no
@@ -65,6 +87,8 @@ ls_status gpu_capture_end(Device *device, void **graph, size_t *node_count) {
     if (status == LS_OK)
         status =
             gpu_leave(gpu, before, end_capture(gpu, made, made == &unwanted ? NULL : node_count));
+    else
+        abandon(gpu);
     if (status == LS_OK) status = out_of_memory;
     if (status == LS_OK && made != &unwanted) {
         *graph = made;
