@@ -1,6 +1,7 @@
 # The text tests: a file's RUN lines say what to run, its CHECK lines what must come out.
 #   %lockstep   the command          %ir_tool   reads, transforms and prints IR text
 #   %root       the source tree      FileCheck, not: LLVM's
+#   %charlm     the example          %devices  the emulated devices' folder
 import ctypes.util
 import glob
 import os
@@ -38,6 +39,8 @@ def built_tool(name):
 
 config.substitutions += [
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
+    ("%charlm", escaped(os.path.join(config.lockstep_build, "examples", "charlm", "charlm"))),
+    ("%devices", escaped(os.path.join(config.lockstep_build, "tests", "simt"))),
     ("%ir_tool", escaped(built_tool("ir_tool"))),
     ("%fuzz_front", escaped(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front"))),
     ("%emulated_exec", escaped(built_tool("simt_exec"))),

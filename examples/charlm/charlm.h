@@ -1,0 +1,233 @@
+/* charlm.h: the example's table of contents. Each heading below is a file.
+ *
+ * Everything that trains lives in device memory. A Tape is the list of what one pass does, launches
+ * of charlm.step's steps and matrix products in turn; a training step is a graph made of such
+ * passes. The first failure is printed, sets Machine.failed, and makes what follows do nothing, so
+ * that the model can be written down without a check after every line. */
+#ifndef CHARLM_H
+#define CHARLM_H
+
+#include <lockstep/lockstep.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PRINTF_LIKE(text, first)
+#endif
+
+/* options.c */
+typedef struct Options {
+    const char *text, *type;
+    long layers, channels, heads, context, batch, micro, steps, warm, seed;
+    double rate, last, decay, clip, dropout, first_scale;
+    /* these may change between a checkpoint and its resumption */
+    const char *device, *blas, *save, *resume, *curve, *prompt;
+    long stop, report, evaluate, every, sample;
+    double temperature;
+    uint32_t given; /* bit i: the command line has option i */
+} Options;
+/* What main returns when it is not 0. */
+enum { WRONG_INPUT = 1, WRONG_ARGUMENTS = 2, DEVICE_FAILED = 3 };
+/* Gives 0 to go on, -1 after --help, else the exit status. */
+int options_read(Options *options, int count, char **arguments);
+/* The options that a checkpoint keeps, by name and as text: false behind the last. */
+bool options_kept(const Options *options, size_t index, const char **name, char *text, size_t size);
+/* Takes one from a checkpoint; false when the command line asked for another value. */
+bool options_take(Options *options, size_t index, const char *text);
+/* What must hold between options; prints what does not. */
+bool options_agree(const Options *options);
+/* Prints "charlm: ..." and gives false. */
+bool fail(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* data.c: the text, as numbers of characters. */
+typedef struct Text {
+    uint8_t *letters;      /* each character's place in `alphabet` */
+    size_t size, training; /* the first `training` are trained on, the others validate */
+    unsigned char alphabet[256];
+    int count;      /* of different characters */
+    double entropy; /* nats per character, when each is guessed by its frequency alone */
+    uint64_t hash;
+} Text;
+bool text_read(const char *path, Text *text);
+/* Gives false where `string` has a character that the text lacks. */
+bool text_encode(const Text *text, const char *string, uint8_t *letters);
+void text_close(Text *text);
+
+/* products.c: matrix products in the stream's order. products_gpu.c: with cuBLAS and rocBLAS. */
+typedef struct Products Products;
+typedef struct Matrix { /* row-major; of a batch the first of outer x inner matrices */
+    void *data;
+    ls_type type;                   /* LS_F32 or LS_BF16 */
+    bool turned;                    /* its transpose takes part */
+    int64_t rows, columns, stride;  /* as stored */
+    int64_t outer_step, inner_step; /* elements from one matrix to the next */
+} Matrix;
+typedef struct Product {
+    Matrix c, a, b; /* c = a b, or c += a b; the sums are f32 */
+    bool add;
+    int64_t outer, inner; /* how many; 1 and 1 for a single one */
+    Products *products;
+    ls_host_work work[3]; /* on the CPU */
+    void *pointers[3];    /* on a GPU, of a batch: arrays of pointers there, or NULL */
+} Product;
+/* `library`: one to load instead of those known, "none" for loops of our own, or NULL. */
+bool products_open(ls_context *context, const char *library, Products **products);
+void products_close(Products *products);
+const char *products_name(const Products *products);
+bool product_prepare(Products *products, Product *product);
+/* Queues it; a graph that is being captured records it. The product must stay where it is. */
+bool product_run(Product *product);
+void product_close(Product *product);
+
+typedef struct GpuProducts GpuProducts;
+bool gpu_products_open(ls_context *context, const char *library, GpuProducts **products);
+void gpu_products_close(GpuProducts *products);
+const char *gpu_products_name(const GpuProducts *products);
+bool gpu_product_run(GpuProducts *products, const Product *product);
+
+/* tape.c: device memory, and lists of launches and products. */
+typedef struct Machine {
+    ls_context *context;
+    ls_program *training, *plain; /* with dropout and without */
+    Products *products;
+    void **memory; /* what machine_array gave */
+    size_t memory_count, memory_capacity;
+    bool failed;
+} Machine;
+bool machine_open(Machine *machine, const Options *options);
+void machine_close(Machine *machine);
+/* Says what went wrong, for a status that is not LS_OK; gives whether it is. */
+bool machine_check(Machine *machine, ls_status status, const char *what);
+
+typedef struct Array {
+    void *data; /* NULL: not given */
+    ls_type type;
+    uint32_t rank;
+    int64_t shape[4];
+} Array;
+/* Zeros; `rank` lengths follow. */
+Array machine_array(Machine *machine, ls_type type, uint32_t rank, const int64_t *shape);
+#define ARRAY(machine, type, ...)                                                      \
+    machine_array((machine), (type), sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t), \
+                  (int64_t[]){__VA_ARGS__})
+/* The same memory with other axes. */
+Array array_as(Array array, uint32_t rank, const int64_t *shape);
+#define AS(array, ...) \
+    array_as((array), sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+int64_t array_size(Array array);
+void array_write(Machine *machine, Array array, const void *values);
+void array_read(Machine *machine, Array array, void *values);
+
+typedef struct Argument { /* an array, a list of `count` arrays, or a number */
+    const char *name;
+    Array array;
+    const Array *list;
+    size_t count;
+    double number;
+} Argument;
+#define BIND(name_, array_) \
+    { .name = (name_), .array = (array_) }
+#define VALUE(name_, number_) \
+    { .name = (name_), .number = (number_) }
+#define LIST(name_, list_, count_) \
+    { .name = (name_), .list = (list_), .count = (count_) }
+
+typedef struct Operation { /* one of the two */
+    ls_step *step;
+    Product *product;
+} Operation;
+typedef struct Tape {
+    Operation *operations;
+    size_t count, capacity;
+} Tape;
+/* Appends a launch of the named step, bound to the arguments; gives the step, for its values. */
+ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char *name,
+                   const Argument *arguments, size_t count);
+#define STEP(machine, program, tape, name, ...)                                \
+    tape_step((machine), (program), (tape), (name), (Argument[]){__VA_ARGS__}, \
+              COUNT(((Argument[]){__VA_ARGS__})))
+void tape_product(Machine *machine, Tape *tape, Product product);
+bool tape_run(Machine *machine, const Tape *tape);
+void tape_close(Tape *tape);
+
+/* model.c: the parameters, and the passes over them. */
+typedef struct State { /* rank-0 values on the device, one cell each */
+    Array draws, count, scale, good, skipped, rate, norm;
+    Array total, batches; /* of the losses since they were last looked at */
+} State;
+typedef struct Parameters {
+    size_t count;
+    Array *values, *first, *second, *gradients; /* weights and their two moments, f32 */
+    Array *working;                             /* what the products read; = values for f32 */
+    char (*names)[32];
+    float *decay, *spread, *middle; /* one per parameter */
+} Parameters;
+typedef struct Model {
+    Machine *machine;
+    const Options *options;
+    const Text *text;
+    ls_type type; /* of activations */
+    int64_t letters, hidden;
+    Parameters parameters;
+    State state;
+    Array training_text, validation_text;
+} Model;
+typedef struct Pass { /* over a batch of windows */
+    int64_t batch;
+    Array text, start;            /* where the windows lie */
+    Array logits, total, batches; /* the sum of the losses, and of how many */
+    Tape tape;
+    ls_step *windows; /* of validation */
+} Pass;
+bool model_open(Model *model, Machine *machine, const Options *options, const Text *text);
+void model_close(Model *model);
+/* Draws the weights. */
+void model_initialise(Model *model);
+/* Makes the working copies, after weights were read. */
+void model_refresh(Model *model);
+int64_t model_size(const Model *model); /* parameters in all */
+typedef enum PassKind { PASS_TRAINING, PASS_VALIDATION, PASS_SAMPLING } PassKind;
+/* `text` and `start`: of sampling; the other kinds have their own. */
+void pass_open(Model *model, PassKind kind, Array text, Array start, Pass *pass);
+void pass_close(Pass *pass);
+/* The last launch of a training step. */
+void model_update(Model *model, Tape *tape);
+
+/* history.c: the losses so far, and their picture. */
+typedef struct Point {
+    double step, training, validation; /* validation NaN: not measured there */
+} Point;
+typedef struct History {
+    Point *points;
+    size_t count, capacity;
+} History;
+bool history_add(History *history, Point point);
+void history_close(History *history);
+/* `title` and `note` stand above and below; `entropy` is the dashed line. */
+bool curve_write(const char *path, const History *history, double entropy, const char *title,
+                 const char *note);
+
+/* checkpoint.c */
+typedef struct Checkpoint {
+    int64_t step; /* training steps done */
+    History history;
+} Checkpoint;
+bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoint);
+/* Takes over the options that the checkpoint keeps. */
+bool checkpoint_options(const char *path, Options *options);
+bool checkpoint_read(const char *path, Model *model, Checkpoint *checkpoint);
+/* Writes a file that is there whole or not at all: beside the target, on the disk, then renamed. */
+bool file_replace(const char *path, bool (*write)(FILE *file, void *what), void *what);
+
+/* train.c: the loop, validation and samples. */
+bool train(Model *model, Checkpoint *checkpoint);
+bool sample(Model *model);
+
+#endif

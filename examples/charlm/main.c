@@ -1,0 +1,48 @@
+/* main.c: charlm, a small GPT on the characters of a text. The model's arithmetic is charlm.step,
+ * its matrix products are a BLAS library's, and a training step is one graph. */
+#include "charlm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What can be wrong with the arguments is found before anything is compiled. */
+static bool read_input(Options *options, Text *text) {
+    if (options->resume && !checkpoint_options(options->resume, options)) return false;
+    if (!options_agree(options) || !text_read(options->text, text)) return false;
+    uint8_t *letters = malloc(strlen(options->prompt) + 1);
+    if (!letters) return fail("out of host memory");
+    const bool known = text_encode(text, options->prompt, letters);
+    free(letters);
+    if (*options->prompt == 0) return fail("--prompt is empty; a sample begins with something");
+    return known || fail("--prompt has a character that the text lacks");
+}
+
+static bool work(const Options *options, const Text *text, Machine *machine, Model *model,
+                 Checkpoint *checkpoint) {
+    if (!model_open(model, machine, options, text)) return false;
+    if (!options->resume) model_initialise(model);
+    if (options->resume && !checkpoint_read(options->resume, model, checkpoint)) return false;
+    return !machine->failed && train(model, checkpoint) && (options->sample == 0 || sample(model));
+}
+
+int main(int count, char **arguments) {
+    Options options;
+    Text text = {0};
+    const int status = options_read(&options, count, arguments);
+    if (status) return status < 0 ? 0 : status;
+    if (!read_input(&options, &text)) {
+        text_close(&text);
+        return WRONG_INPUT;
+    }
+    Machine machine;
+    Model model = {0};
+    Checkpoint checkpoint = {0};
+    bool ok = machine_open(&machine, &options);
+    ok = ok && work(&options, &text, &machine, &model, &checkpoint);
+    const bool device = machine.failed;
+    history_close(&checkpoint.history);
+    model_close(&model);
+    machine_close(&machine);
+    text_close(&text);
+    return ok ? 0 : (device ? DEVICE_FAILED : WRONG_INPUT);
+}

@@ -1,0 +1,203 @@
+/* options.c: the command line. One row per option; those marked as kept shape the training itself,
+ * so a checkpoint holds them and its resumption takes them from there. */
+#include "charlm.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef CHARLM_TEXT
+#define CHARLM_TEXT "pride-and-prejudice.txt"
+#endif
+
+typedef enum Kind { TEXT, WHOLE, REAL } Kind;
+typedef struct Row {
+    const char *name, *placeholder, *meaning;
+    Kind kind;
+    bool kept;
+    size_t at;           /* in Options */
+    double least, most;  /* of numbers */
+    const char *initial; /* NULL: none */
+} Row;
+
+#define FIELD(name) offsetof(Options, name)
+static const Row rows[] = {
+    {"layers", "N", "transformer blocks", WHOLE, true, FIELD(layers), 1, 96, "4"},
+    {"channels", "N", "width of the residual stream", WHOLE, true, FIELD(channels), 8, 8192, "128"},
+    {"heads", "N", "attention heads; divides channels", WHOLE, true, FIELD(heads), 1, 128, "4"},
+    {"context", "N", "characters in a window", WHOLE, true, FIELD(context), 2, 8192, "64"},
+    {"batch", "N", "windows in a micro-batch", WHOLE, true, FIELD(batch), 1, 65536, "16"},
+    {"micro", "N", "micro-batches whose gradients make a step", WHOLE, true, FIELD(micro), 1, 4096,
+     "1"},
+    {"type", "TYPE", "f32 or bf16: activations and operands of products", TEXT, true, FIELD(type),
+     0, 0, "f32"},
+    {"steps", "N", "training steps, over which the rate falls", WHOLE, true, FIELD(steps), 1, 1e9,
+     "700"},
+    {"rate", "X", "largest learning rate", REAL, true, FIELD(rate), 0, 100, "0.005"},
+    {"last", "X", "factor of the rate at the end of its cosine", REAL, true, FIELD(last), 0, 1,
+     "0.1"},
+    {"warm", "N", "steps until the rate is full", WHOLE, true, FIELD(warm), 0, 1e9, "50"},
+    {"decay", "X", "weight decay of matrices", REAL, true, FIELD(decay), 0, 100, "0.1"},
+    {"clip", "X", "largest norm of all gradients", REAL, true, FIELD(clip), 1e-6, 1e30, "1"},
+    {"dropout", "X", "share of each branch that is left out", REAL, true, FIELD(dropout), 0, 0.95,
+     "0"},
+    {"scale", "X", "loss scale at the start", REAL, true, FIELD(first_scale), 1e-30, 3e38, "65536"},
+    {"seed", "N", "of weights, windows and dropout", WHOLE, true, FIELD(seed), 0, 1e9, "1"},
+    {"text", "FILE", "what to learn", TEXT, false, FIELD(text), 0, 0, CHARLM_TEXT},
+    {"device", "DEVICE", "auto, cpu, cuda[:i] or hip[:i]", TEXT, false, FIELD(device), 0, 0, NULL},
+    {"blas", "FILE", "library for the products, or none for loops of our own", TEXT, false,
+     FIELD(blas), 0, 0, NULL},
+    {"stop", "N", "end after this step as if interrupted (0: all)", WHOLE, false, FIELD(stop), 0,
+     1e9, "0"},
+    {"report", "N", "steps from one line of progress to the next", WHOLE, false, FIELD(report), 1,
+     1e9, "50"},
+    {"evaluate", "N", "steps from one validation to the next", WHOLE, false, FIELD(evaluate), 1,
+     1e9, "100"},
+    {"save", "FILE", "checkpoint, .safetensors: written at the end and when interrupted", TEXT,
+     false, FIELD(save), 0, 0, NULL},
+    {"every", "N", "write it every N steps, too", WHOLE, false, FIELD(every), 0, 1e9, "0"},
+    {"resume", "FILE", "go on from a checkpoint, bit for bit", TEXT, false, FIELD(resume), 0, 0,
+     NULL},
+    {"curve", "FILE", "the losses as a picture, .svg", TEXT, false, FIELD(curve), 0, 0, NULL},
+    {"sample", "N", "characters to write at the end", WHOLE, false, FIELD(sample), 0, 1000000,
+     "400"},
+    {"prompt", "TEXT", "what the sample begins with", TEXT, false, FIELD(prompt), 0, 0, "\n"},
+    {"temperature", "X", "of the sample: lower is tamer", REAL, false, FIELD(temperature), 1e-3,
+     100, "0.8"},
+};
+_Static_assert(COUNT(rows) <= 32, "Options.given has a bit per option");
+
+bool fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("charlm: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return false;
+}
+
+static void print_help(void) {
+    printf("charlm: trains a small GPT on the characters of a text, with Lockstep\n\n"
+           "usage: charlm [--OPTION VALUE]...\n\n");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].placeholder);
+        printf("  %-20s %s", left, rows[i].meaning);
+        if (rows[i].initial && rows[i].kind != TEXT) printf(" (%s)", rows[i].initial);
+        putchar('\n');
+    }
+    printf(
+        "\nA checkpoint keeps the options from --layers to --seed; --resume takes them from it.\n"
+        "Ctrl-C ends after the step that runs, and saves where --save says so.\n");
+}
+
+/* Writes the value into the options; false with a message when it is none. */
+static bool set(Options *options, const Row *row, const char *text) {
+    char *field = (char *)options + row->at, *end;
+    if (row->kind == TEXT) {
+        memcpy(field, &text, sizeof text);
+        return true;
+    }
+    errno = 0;
+    double value = strtod(text, &end);
+    long whole = (long)value;
+    if (end == text || *end || isspace((unsigned char)*text) || !(value >= row->least) ||
+        !(value <= row->most) || (row->kind == WHOLE && (double)whole != value))
+        return fail("--%s is `%s`; it takes a %s from %g to %g", row->name, text,
+                    row->kind == WHOLE ? "whole number" : "number", row->least, row->most);
+    if (row->kind == WHOLE)
+        memcpy(field, &whole, sizeof whole);
+    else
+        memcpy(field, &value, sizeof value);
+    return true;
+}
+
+int options_read(Options *options, int count, char **arguments) {
+    *options = (Options){0};
+    for (size_t i = 0; i < COUNT(rows); i++)
+        if (rows[i].initial) set(options, &rows[i], rows[i].initial);
+    for (int i = 1; i < count; i++) {
+        const char *name = arguments[i];
+        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+            print_help();
+            return -1;
+        }
+        size_t row = 0;
+        while (row < COUNT(rows) &&
+               (strncmp(name, "--", 2) != 0 || strcmp(name + 2, rows[row].name) != 0))
+            row++;
+        if (row == COUNT(rows)) {
+            fail("there is no option `%s`; --help lists them", name);
+            return WRONG_ARGUMENTS;
+        }
+        if (i + 1 == count) {
+            fail("%s needs a value: %s", name, rows[row].meaning);
+            return WRONG_ARGUMENTS;
+        }
+        if (!set(options, &rows[row], arguments[++i])) return WRONG_ARGUMENTS;
+        options->given |= 1u << row;
+    }
+    return 0;
+}
+
+bool options_kept(const Options *options, size_t index, const char **name, char *text,
+                  size_t size) {
+    if (index >= COUNT(rows) || !rows[index].kept) return false;
+    const Row *row = &rows[index];
+    const char *field = (const char *)options + row->at, *string;
+    long whole;
+    double real;
+    *name = row->name;
+    switch (row->kind) {
+    case TEXT:
+        memcpy(&string, field, sizeof string);
+        snprintf(text, size, "%s", string);
+        break;
+    case WHOLE:
+        memcpy(&whole, field, sizeof whole);
+        snprintf(text, size, "%ld", whole);
+        break;
+    case REAL:
+        memcpy(&real, field, sizeof real);
+        snprintf(text, size, "%.17g", real);
+        break;
+    }
+    return true;
+}
+
+bool options_take(Options *options, size_t index, const char *text) {
+    const Row *row = &rows[index];
+    const char *name;
+    char asked[64], kept[64];
+    Options other = *options;
+    if (row->kind == TEXT) { /* only the type, whose text must outlive this call */
+        if (strcmp(text, "f32") != 0 && strcmp(text, "bf16") != 0)
+            return fail("the checkpoint's --%s is `%s`, which is none", row->name, text);
+        text = strcmp(text, "f32") == 0 ? "f32" : "bf16";
+    }
+    if (!set(&other, row, text)) return false;
+    options_kept(options, index, &name, asked, sizeof asked);
+    options_kept(&other, index, &name, kept, sizeof kept);
+    if (options->given & 1u << index && strcmp(asked, kept) != 0)
+        return fail("the checkpoint was made with --%s %s, not %s: leave the option out, or train "
+                    "from the start",
+                    row->name, kept, asked);
+    *options = other;
+    return true;
+}
+
+bool options_agree(const Options *options) {
+    if (strcmp(options->type, "f32") != 0 && strcmp(options->type, "bf16") != 0)
+        return fail("--type is `%s`; it takes f32 or bf16", options->type);
+    if (options->channels % options->heads != 0)
+        return fail("--heads %ld does not divide --channels %ld", options->heads,
+                    options->channels);
+    if (options->every > 0 && !options->save)
+        return fail("--every says when to write a checkpoint, but --save does not say where");
+    return true;
+}

@@ -1,0 +1,267 @@
+/* products.c: matrix products in the stream's order.
+ *
+ * On a GPU they are cuBLAS's or rocBLAS's (products_gpu.c). On the CPU they are host work that
+ * Lockstep's own threads share, in the stream and in its graphs: an item is one matrix of a batch,
+ * or a block of rows of a large one, and goes through OpenBLAS, told to use one thread, or another
+ * library with the C interface of BLAS, or through the loops below. The items do not depend on the
+ * number of threads, so neither does a bit of the results. Operands in bf16 are widened to f32
+ * first and results rounded, as a GPU's units do. */
+#include "charlm.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_ROWS = 64 };
+enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112 }; /* of cblas.h */
+
+typedef void (*Sgemm)(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
+                      const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                      int ldc);
+
+struct Products {
+    ls_context *context;
+    GpuProducts *gpu; /* or, on the CPU: */
+    void *library;
+    Sgemm sgemm;
+    char name[128];
+    float *scratch[3]; /* c, a, b widened: one product is at work at a time */
+    size_t scratch_size[3];
+};
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- f32 on the CPU ---- */
+
+/* Where OpenBLAS is missing: C += A B in an order that compilers make vectors of. */
+static float dot(const float *a, int64_t step_a, const float *b, int64_t count) {
+    float lanes[8] = {0};
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        for (int lane = 0; lane < 8; lane++) lanes[lane] += a[(i + lane) * step_a] * b[i + lane];
+    for (int lane = 0; i < count; i++, lane++) lanes[lane] += a[i * step_a] * b[i];
+    return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
+           ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+}
+
+static void plain_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
+                        const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                        int ldc) {
+    const int64_t down = turn_a == TRANSPOSED ? 1 : lda, along = turn_a == TRANSPOSED ? lda : 1;
+    (void)order, (void)alpha; /* row-major and 1 */
+    for (int64_t i = 0; i < m; i++) {
+        float *row = c + i * ldc;
+        if (beta == 0) memset(row, 0, (size_t)n * sizeof *row);
+        if (turn_b == TRANSPOSED) {
+            for (int64_t j = 0; j < n; j++) row[j] += dot(a + i * down, along, b + j * ldb, k);
+            continue;
+        }
+        for (int64_t p = 0; p < k; p++) {
+            const float factor = a[i * down + p * along], *with = b + p * ldb;
+            for (int64_t j = 0; j < n; j++) row[j] += factor * with[j];
+        }
+    }
+}
+
+static int64_t row_blocks(const Product *product) {
+    return (product->c.rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+static int64_t place(const Matrix *matrix, const Product *product, int64_t index) {
+    return index / product->inner * matrix->outer_step +
+           index % product->inner * matrix->inner_step;
+}
+
+/* A widened matrix lies in the scratch memory, row after row and matrix after matrix. */
+static const float *operand(const Product *product, const Matrix *matrix, int which, int64_t index,
+                            int64_t *stride) {
+    if (matrix->type == LS_F32) {
+        *stride = matrix->stride;
+        return (const float *)matrix->data + place(matrix, product, index);
+    }
+    *stride = matrix->columns;
+    return product->products->scratch[which] + index * matrix->rows * matrix->columns;
+}
+
+/* Items are blocks of rows, matrix by matrix. */
+static void multiply(void *argument, uint64_t first, uint64_t last) {
+    const Product *product = argument;
+    const int64_t blocks = row_blocks(product), columns = product->c.columns;
+    const int64_t depth = product->a.turned ? product->a.rows : product->a.columns;
+    for (uint64_t item = first; item < last; item++) {
+        const int64_t index = (int64_t)item / blocks, row = (int64_t)item % blocks * BLOCK_ROWS;
+        int64_t strides[3];
+        float *c = (float *)(uintptr_t)operand(product, &product->c, 0, index, &strides[0]);
+        const float *a = operand(product, &product->a, 1, index, &strides[1]);
+        const float *b = operand(product, &product->b, 2, index, &strides[2]);
+        product->products->sgemm(ROW_MAJOR, product->a.turned ? TRANSPOSED : AS_IT_IS,
+                                 product->b.turned ? TRANSPOSED : AS_IT_IS,
+                                 (int)least(BLOCK_ROWS, product->c.rows - row), (int)columns,
+                                 (int)depth, 1.0f, a + row * (product->a.turned ? 1 : strides[1]),
+                                 (int)strides[1], b, (int)strides[2], product->add ? 1.0f : 0.0f,
+                                 c + row * strides[0], (int)strides[0]);
+    }
+}
+
+/* ---- bf16 on the CPU ---- */
+
+static float from_bf16(uint16_t value) {
+    const uint32_t bits = (uint32_t)value << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+static uint16_t to_bf16(float value) { /* to nearest even */
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (value != value) return 0x7fc0;
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Items are the rows of a's matrices, then those of b's. */
+static void widen(void *argument, uint64_t first, uint64_t last) {
+    const Product *product = argument;
+    const uint64_t of_a = (uint64_t)(product->outer * product->inner * product->a.rows);
+    for (uint64_t item = first; item < last; item++) {
+        const int which = item < of_a ? 1 : 2;
+        const Matrix *matrix = which == 1 ? &product->a : &product->b;
+        if (matrix->type == LS_F32) continue;
+        const int64_t row = (int64_t)(which == 1 ? item : item - of_a);
+        const uint16_t *from = (const uint16_t *)matrix->data +
+                               place(matrix, product, row / matrix->rows) +
+                               row % matrix->rows * matrix->stride;
+        float *to = product->products->scratch[which] + row * matrix->columns;
+        for (int64_t i = 0; i < matrix->columns; i++) to[i] = from_bf16(from[i]);
+    }
+}
+
+/* Items are the rows of c's matrices. */
+static void narrow(void *argument, uint64_t first, uint64_t last) {
+    const Product *product = argument;
+    const Matrix *matrix = &product->c;
+    for (uint64_t item = first; item < last; item++) {
+        const int64_t row = (int64_t)item;
+        uint16_t *to = (uint16_t *)matrix->data + place(matrix, product, row / matrix->rows) +
+                       row % matrix->rows * matrix->stride;
+        const float *from = product->products->scratch[0] + row * matrix->columns;
+        for (int64_t i = 0; i < matrix->columns; i++) to[i] = to_bf16(from[i]);
+    }
+}
+
+static bool reserve(Products *products, const Product *product) {
+    const Matrix *matrices[] = {&product->c, &product->a, &product->b};
+    for (int i = 0; i < 3; i++) {
+        if (matrices[i]->type == LS_F32) continue;
+        const size_t size =
+            (size_t)(product->outer * product->inner * matrices[i]->rows * matrices[i]->columns);
+        if (size <= products->scratch_size[i]) continue;
+        float *grown = realloc(products->scratch[i], size * sizeof *grown);
+        if (!grown) return fail("out of memory for the operands of a product");
+        products->scratch[i] = grown;
+        products->scratch_size[i] = size;
+    }
+    return true;
+}
+
+static bool prepare_work(Products *products, Product *product) {
+    const uint64_t matrices = (uint64_t)(product->outer * product->inner);
+    const bool wide = product->a.type == LS_F32 && product->b.type == LS_F32;
+    product->work[0] = (ls_host_work){
+        widen, product, wide ? 0 : matrices * (uint64_t)(product->a.rows + product->b.rows)};
+    product->work[1] = (ls_host_work){multiply, product, matrices * (uint64_t)row_blocks(product)};
+    product->work[2] = (ls_host_work){
+        narrow, product, product->c.type == LS_F32 ? 0 : matrices * (uint64_t)product->c.rows};
+    return reserve(products, product);
+}
+
+/* ---- both ---- */
+
+/* The addresses of a batch's matrices, as an array on the device. */
+static bool make_pointers(Products *products, Product *product) {
+    const Matrix *matrices[] = {&product->c, &product->a, &product->b};
+    const int64_t count = product->outer * product->inner;
+    if (count == 1) return true;
+    void **pointers = malloc((size_t)count * sizeof *pointers);
+    if (!pointers) return fail("out of host memory");
+    ls_status status = LS_OK;
+    for (int i = 0; i < 3 && status == LS_OK; i++) {
+        for (int64_t k = 0; k < count; k++)
+            pointers[k] = (char *)matrices[i]->data +
+                          place(matrices[i], product, k) * (int64_t)ls_type_size(matrices[i]->type);
+        status =
+            ls_alloc(products->context, (size_t)count * sizeof *pointers, &product->pointers[i]);
+        if (status == LS_OK)
+            status = ls_copy_in(products->context, product->pointers[i], pointers,
+                                (size_t)count * sizeof *pointers);
+    }
+    free(pointers);
+    return status == LS_OK || fail("preparing a product: %s", ls_error_message(products->context));
+}
+
+bool product_prepare(Products *products, Product *product) {
+    product->products = products;
+    return products->gpu ? make_pointers(products, product) : prepare_work(products, product);
+}
+
+bool product_run(Product *product) {
+    Products *products = product->products;
+    if (products->gpu) return gpu_product_run(products->gpu, product);
+    for (int i = 0; i < 3; i++)
+        if (ls_host_call(products->context, &product->work[i]) != LS_OK)
+            return fail("queueing a product: %s", ls_error_message(products->context));
+    return true;
+}
+
+void product_close(Product *product) {
+    for (int i = 0; i < 3; i++)
+        if (product->pointers[i]) ls_free(product->products->context, product->pointers[i]);
+}
+
+static bool open_blas(Products *products, const char *library) {
+    static const char *const known[] = {"libopenblas.so.0", "libopenblas.so"};
+    const char *name = library;
+    products->sgemm = plain_sgemm;
+    snprintf(products->name, sizeof products->name, "loops of our own");
+    if (library && strcmp(library, "none") == 0) return true;
+    if (library) products->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (library && !products->library) return fail("--blas: %s", dlerror());
+    for (size_t i = 0; !library && !products->library && i < COUNT(known); i++)
+        products->library = dlopen(name = known[i], RTLD_NOW | RTLD_LOCAL);
+    if (!products->library) {
+        fprintf(stderr, "charlm: libopenblas was not found, so loops of our own make the matrix "
+                        "products, slowly; on Debian, libopenblas0 has it\n");
+        return true;
+    }
+    void *address = dlsym(products->library, "cblas_sgemm");
+    if (!address) return fail("%s has no cblas_sgemm: --blas names another library", name);
+    memcpy(&products->sgemm, &address, sizeof address); /* ISO C has no cast for this */
+    void (*set_threads)(int);
+    address = dlsym(products->library, "openblas_set_num_threads");
+    memcpy(&set_threads, &address, sizeof address);
+    if (set_threads) set_threads(1);
+    snprintf(products->name, sizeof products->name, "%.100s", name);
+    return true;
+}
+
+bool products_open(ls_context *context, const char *library, Products **products) {
+    *products = calloc(1, sizeof **products);
+    if (!*products) return fail("out of host memory");
+    (*products)->context = context;
+    if (ls_context_kind(context) != LS_DEVICE_CPU)
+        return gpu_products_open(context, library, &(*products)->gpu);
+    return open_blas(*products, library);
+}
+
+const char *products_name(const Products *products) {
+    return products->gpu ? gpu_products_name(products->gpu) : products->name;
+}
+
+void products_close(Products *products) {
+    if (products->gpu) gpu_products_close(products->gpu);
+    for (int i = 0; i < 3; i++) free(products->scratch[i]);
+    free(products); /* the library stays loaded: its threads do not like to be unloaded */
+}

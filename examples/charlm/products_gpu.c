@@ -1,0 +1,219 @@
+/* products_gpu.c: matrix products on a GPU, through cuBLAS or rocBLAS, loaded when first needed.
+ *
+ * Both are column-major: a row-major C = A B is their C' = B' A', so the operands change places.
+ * Products of a batch go through arrays of pointers, since the heads of attention are columns of
+ * one matrix and no single stride leads from one to the next. The declarations are our own. */
+#include "charlm.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef const void *const *Pointers;
+/* What the two have in common, and in which order. */
+#define SIZES int turn_a, int turn_b, int m, int n, int k
+#define OPERAND(name, data) data name, int name##_type, int name##_stride
+typedef int CreateFunction(void **handle);
+typedef int DestroyFunction(void *handle);
+typedef int StreamFunction(void *handle, void *stream);
+typedef int WorkspaceFunction(void *handle, void *memory, size_t bytes);
+typedef int CudaGemm(void *handle, SIZES, const void *alpha, OPERAND(a, const void *),
+                     OPERAND(b, const void *), const void *beta, OPERAND(c, void *), int compute,
+                     int algorithm);
+typedef int CudaBatch(void *handle, SIZES, const void *alpha, OPERAND(a, Pointers),
+                      OPERAND(b, Pointers), const void *beta, OPERAND(c, void *const *), int count,
+                      int compute, int algorithm);
+typedef int RocGemm(void *handle, SIZES, const void *alpha, OPERAND(a, const void *),
+                    OPERAND(b, const void *), const void *beta, OPERAND(c, const void *),
+                    OPERAND(d, void *), int compute, int algorithm, int32_t solution,
+                    uint32_t flags);
+typedef int RocBatch(void *handle, SIZES, const void *alpha, OPERAND(a, const void *),
+                     OPERAND(b, const void *), const void *beta, OPERAND(c, const void *),
+                     OPERAND(d, void *), int count, int compute, int algorithm, int32_t solution,
+                     uint32_t flags);
+
+enum { WORKSPACE_BYTES = 32 << 20, CALLS = 6 };
+
+typedef struct Vendor {
+    const char *title, *missing;
+    const char *libraries[6];
+    const char *calls[CALLS]; /* create, destroy, stream, workspace (may be missing), gemm, batch */
+    int as_it_is, transposed, f32, bf16, compute_f32, algorithm;
+} Vendor;
+
+static const Vendor cuda = {
+    .title = "cuBLAS",
+    .missing = "it comes with the CUDA toolkit",
+    .libraries = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"},
+    .calls = {"cublasCreate_v2", "cublasDestroy_v2", "cublasSetStream_v2", "cublasSetWorkspace_v2",
+              "cublasGemmEx", "cublasGemmBatchedEx"},
+    .as_it_is = 0,
+    .transposed = 1,
+    .f32 = 0,          /* CUDA_R_32F */
+    .bf16 = 14,        /* CUDA_R_16BF */
+    .compute_f32 = 68, /* CUBLAS_COMPUTE_32F */
+    .algorithm = -1,
+};
+
+static const Vendor hip = {
+    .title = "rocBLAS",
+    .missing = "it comes with ROCm",
+    .libraries = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0",
+                  "librocblas.so"},
+    .calls = {"rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream",
+              "rocblas_set_workspace", "rocblas_gemm_ex", "rocblas_gemm_batched_ex"},
+    .as_it_is = 111,
+    .transposed = 112,
+    .f32 = 151,
+    .bf16 = 168,
+    .compute_f32 = 151,
+    .algorithm = 0,
+};
+
+struct GpuProducts {
+    ls_context *context;
+    const Vendor *vendor;
+    void *library, *handle, *workspace;
+    CreateFunction *create;
+    DestroyFunction *destroy;
+    StreamFunction *set_stream;
+    WorkspaceFunction *set_workspace;
+    union {
+        CudaGemm *cuda;
+        RocGemm *roc;
+    } gemm;
+    union {
+        CudaBatch *cuda;
+        RocBatch *roc;
+    } batch;
+    char name[128];
+};
+
+/* The libraries work on what is current on the thread; Lockstep leaves that as it finds it. */
+static bool make_current(ls_context *context) {
+    const bool is_cuda = ls_context_kind(context) == LS_DEVICE_CUDA;
+    const char *own = getenv(is_cuda ? "LOCKSTEP_CUDA" : "LOCKSTEP_HIP");
+    const char *names[] = {own, is_cuda ? "libcuda.so.1" : "libamdhip64.so.7",
+                           is_cuda ? NULL : "libamdhip64.so.6", is_cuda ? NULL : "libamdhip64.so.5",
+                           is_cuda ? NULL : "libamdhip64.so"};
+    const char *colon = strchr(ls_context_device(context), ':');
+    const int index = colon ? atoi(colon + 1) : 0;
+    void *library = NULL, *found[3] = {NULL}, *current = NULL;
+    for (size_t i = 0; i < COUNT(names) && !library; i++)
+        if (names[i] && *names[i]) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library) return fail("the driver's library cannot be loaded: %s", dlerror());
+    int (*get)(int *, int), (*retain)(void **, int), (*use)(void *), (*use_device)(int);
+    static const char *const cuda_calls[] = {"cuDeviceGet", "cuDevicePrimaryCtxRetain",
+                                             "cuCtxSetCurrent"};
+    for (int i = 0; i < 3; i++) found[i] = dlsym(library, is_cuda ? cuda_calls[i] : "hipSetDevice");
+    if (!found[0] || !found[1] || !found[2]) return fail("the driver lacks a call");
+    memcpy(&get, &found[0], sizeof get);
+    memcpy(&retain, &found[1], sizeof retain);
+    memcpy(&use, &found[2], sizeof use);
+    memcpy(&use_device, &found[0], sizeof use_device);
+    int device = 0;
+    const bool done =
+        is_cuda ? get(&device, index) == 0 && retain(&current, device) == 0 && use(current) == 0
+                : use_device(index) == 0;
+    return done || fail("%s could not be made the thread's device", ls_context_device(context));
+}
+
+static bool load(GpuProducts *products, const char *library) {
+    const Vendor *vendor = products->vendor;
+    const char *name = library;
+    void *found[CALLS];
+    if (library) products->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (library && !products->library) return fail("--blas: %s", dlerror());
+    for (size_t i = 0; !products->library && i < COUNT(vendor->libraries); i++)
+        if (vendor->libraries[i])
+            products->library = dlopen(name = vendor->libraries[i], RTLD_NOW | RTLD_LOCAL);
+    if (!products->library)
+        return fail("%s was not found: %s; --blas names the library, --device cpu does without",
+                    vendor->title, vendor->missing);
+    for (int i = 0; i < CALLS; i++) {
+        found[i] = dlsym(products->library, vendor->calls[i]);
+        if (!found[i] && i != 3) return fail("%s lacks %s", name, vendor->calls[i]);
+    }
+    memcpy(&products->create, &found[0], sizeof found[0]);
+    memcpy(&products->destroy, &found[1], sizeof found[0]);
+    memcpy(&products->set_stream, &found[2], sizeof found[0]);
+    memcpy(&products->set_workspace, &found[3], sizeof found[0]);
+    memcpy(&products->gemm, &found[4], sizeof found[0]);
+    memcpy(&products->batch, &found[5], sizeof found[0]);
+    snprintf(products->name, sizeof products->name, "%s (%.100s)", vendor->title, name);
+    return true;
+}
+
+static bool check(const GpuProducts *products, int status, const char *what) {
+    return status == 0 || fail("%s: %s gave error %d", what, products->vendor->title, status);
+}
+
+/* Workspace of our own: none is allocated while a graph is captured. */
+static bool open_handle(GpuProducts *products) {
+    ls_context *context = products->context;
+    if (!check(products, products->create(&products->handle), "creating its handle") ||
+        !check(products, products->set_stream(products->handle, ls_context_stream(context)),
+               "setting its stream"))
+        return false;
+    if (!products->set_workspace) return true;
+    if (ls_alloc(context, WORKSPACE_BYTES, &products->workspace) != LS_OK)
+        return fail("allocating the workspace of products: %s", ls_error_message(context));
+    return check(products,
+                 products->set_workspace(products->handle, products->workspace, WORKSPACE_BYTES),
+                 "setting its workspace");
+}
+
+bool gpu_products_open(ls_context *context, const char *library, GpuProducts **products) {
+    *products = calloc(1, sizeof **products);
+    if (!*products) return fail("out of host memory");
+    (*products)->context = context;
+    (*products)->vendor = ls_context_kind(context) == LS_DEVICE_CUDA ? &cuda : &hip;
+    return make_current(context) && load(*products, library) && open_handle(*products);
+}
+
+void gpu_products_close(GpuProducts *products) {
+    ls_synchronize(products->context);
+    if (products->handle) products->destroy(products->handle);
+    if (products->workspace) ls_free(products->context, products->workspace);
+    free(products);
+}
+
+const char *gpu_products_name(const GpuProducts *products) {
+    return products->name;
+}
+
+bool gpu_product_run(GpuProducts *products, const Product *product) {
+    const Vendor *v = products->vendor;
+    const Matrix *a = &product->b, *b = &product->a, *c = &product->c; /* column-major */
+    const float one = 1, beta = product->add ? 1 : 0;
+    const int turn_a = a->turned ? v->transposed : v->as_it_is;
+    const int turn_b = b->turned ? v->transposed : v->as_it_is;
+    const int m = (int)c->columns, n = (int)c->rows;
+    const int k = (int)(b->turned ? b->rows : b->columns);
+    const int count = (int)(product->outer * product->inner);
+    const int type_a = a->type == LS_F32 ? v->f32 : v->bf16;
+    const int type_b = b->type == LS_F32 ? v->f32 : v->bf16;
+    const int type_c = c->type == LS_F32 ? v->f32 : v->bf16;
+    const int lda = (int)a->stride, ldb = (int)b->stride, ldc = (int)c->stride;
+    void *const *batch = product->pointers; /* c, a, b */
+    void *handle = products->handle;
+    int status;
+    if (v == &cuda && count == 1)
+        status = products->gemm.cuda(handle, turn_a, turn_b, m, n, k, &one, a->data, type_a, lda,
+                                     b->data, type_b, ldb, &beta, c->data, type_c, ldc,
+                                     v->compute_f32, v->algorithm);
+    else if (v == &cuda)
+        status = products->batch.cuda(handle, turn_a, turn_b, m, n, k, &one, batch[2], type_a, lda,
+                                      batch[1], type_b, ldb, &beta, batch[0], type_c, ldc, count,
+                                      v->compute_f32, v->algorithm);
+    else if (count == 1)
+        status = products->gemm.roc(handle, turn_a, turn_b, m, n, k, &one, a->data, type_a, lda,
+                                    b->data, type_b, ldb, &beta, c->data, type_c, ldc, c->data,
+                                    type_c, ldc, v->compute_f32, v->algorithm, 0, 0);
+    else
+        status = products->batch.roc(handle, turn_a, turn_b, m, n, k, &one, batch[2], type_a, lda,
+                                     batch[1], type_b, ldb, &beta, batch[0], type_c, ldc, batch[0],
+                                     type_c, ldc, count, v->compute_f32, v->algorithm, 0, 0);
+    return check(products, status, "a matrix product");
+}

@@ -1,0 +1,205 @@
+/* tape.c: the device, its memory, and lists of launches and matrix products. */
+#include "charlm.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool machine_check(Machine *machine, ls_status status, const char *what) {
+    if (status == LS_OK) return true;
+    if (!machine->failed) fail("%s: %s", what, ls_error_message(machine->context));
+    machine->failed = true;
+    return false;
+}
+
+static bool out_of_memory(Machine *machine) {
+    if (!machine->failed) fail("out of host memory");
+    machine->failed = true;
+    return false;
+}
+
+/* Grows an array of `size`-byte elements so that one more fits. */
+static bool grow(void **array, size_t count, size_t *capacity, size_t size) {
+    if (count < *capacity) return true;
+    const size_t larger = *capacity ? 2 * *capacity : 64;
+    void *grown = realloc(*array, larger * size);
+    if (!grown) return false;
+    *array = grown;
+    *capacity = larger;
+    return true;
+}
+
+/* The program's text; for f32 with that type in place of bf16. */
+static char *read_program(const char *type) {
+    FILE *file = fopen(CHARLM_STEP, "rb");
+    char *text = calloc(1, 1 << 16);
+    size_t size = file && text ? fread(text, 1, (1 << 16) - 1, file) : 0;
+    if (size == 0) fail("%s cannot be read: %s", CHARLM_STEP, strerror(errno));
+    if (file) fclose(file);
+    if (size == 0) {
+        free(text);
+        return NULL;
+    }
+    if (strcmp(type, "f32") == 0)
+        for (char *at = text; (at = strstr(at, "bf16")) != NULL;) memcpy(at, " f32", 4);
+    return text;
+}
+
+static void load_program(Machine *machine, const char *text, double dropout, ls_program **program) {
+    char define[64];
+    snprintf(define, sizeof define, "dropout=%.17g", dropout);
+    const char *const defines[] = {define};
+    const ls_compile_options options = {.defines = defines, .define_count = 1};
+    machine_check(
+        machine,
+        ls_program_load_text(machine->context, CHARLM_STEP, text, strlen(text), &options, program),
+        "reading charlm.step");
+}
+
+bool machine_open(Machine *machine, const Options *options) {
+    *machine = (Machine){0};
+    if (!machine_check(machine, ls_context_create(options->device, NULL, &machine->context),
+                       "opening the device"))
+        return false;
+    char *text = read_program(options->type);
+    if (!text) return false;
+    load_program(machine, text, options->dropout, &machine->training);
+    load_program(machine, text, 0, &machine->plain);
+    free(text);
+    return !machine->failed && products_open(machine->context, options->blas, &machine->products);
+}
+
+void machine_close(Machine *machine) {
+    if (machine->products) products_close(machine->products);
+    if (machine->training) ls_program_destroy(machine->training);
+    if (machine->plain) ls_program_destroy(machine->plain);
+    for (size_t i = 0; i < machine->memory_count; i++)
+        ls_free(machine->context, machine->memory[i]);
+    free(machine->memory);
+    ls_context_destroy(machine->context);
+    *machine = (Machine){0};
+}
+
+int64_t array_size(Array array) {
+    int64_t size = 1;
+    for (uint32_t i = 0; i < array.rank; i++) size *= array.shape[i];
+    return size;
+}
+
+Array array_as(Array array, uint32_t rank, const int64_t *shape) {
+    array.rank = rank;
+    for (uint32_t i = 0; i < rank; i++) array.shape[i] = shape[i];
+    return array;
+}
+
+static size_t array_bytes(Array array) {
+    return (size_t)array_size(array) * ls_type_size(array.type);
+}
+
+Array machine_array(Machine *machine, ls_type type, uint32_t rank, const int64_t *shape) {
+    Array array = array_as((Array){.type = type}, rank, shape);
+    if (machine->failed) return array;
+    if (!grow((void **)&machine->memory, machine->memory_count, &machine->memory_capacity,
+              sizeof *machine->memory)) {
+        out_of_memory(machine);
+        return array;
+    }
+    if (!machine_check(machine, ls_alloc(machine->context, array_bytes(array), &array.data),
+                       "allocating device memory"))
+        return array;
+    machine->memory[machine->memory_count++] = array.data;
+    machine_check(machine, ls_fill_zero(machine->context, array.data, array_bytes(array)),
+                  "clearing device memory");
+    return array;
+}
+
+void array_write(Machine *machine, Array array, const void *values) {
+    if (machine->failed) return;
+    machine_check(machine, ls_copy_in(machine->context, array.data, values, array_bytes(array)),
+                  "copying to the device");
+}
+
+void array_read(Machine *machine, Array array, void *values) {
+    if (machine->failed) return;
+    machine_check(machine, ls_copy_out(machine->context, values, array.data, array_bytes(array)),
+                  "copying from the device");
+}
+
+static ls_tensor tensor_of(const Array *array) {
+    return (ls_tensor){
+        .data = array->data, .type = array->type, .rank = array->rank, .shape = array->shape};
+}
+
+static ls_status bind_list(ls_step *step, const Argument *argument) {
+    ls_tensor *tensors = calloc(argument->count, sizeof *tensors);
+    if (!tensors) return LS_ERROR_MEMORY;
+    for (size_t i = 0; i < argument->count; i++) tensors[i] = tensor_of(&argument->list[i]);
+    ls_status status = ls_step_bind_list(step, argument->name, tensors, argument->count);
+    free(tensors);
+    return status;
+}
+
+static ls_status bind(ls_step *step, const Argument *argument) {
+    if (argument->list) return bind_list(step, argument);
+    if (!argument->array.data) return ls_step_set_number(step, argument->name, argument->number);
+    const ls_tensor tensor = tensor_of(&argument->array);
+    return ls_step_bind(step, argument->name, &tensor);
+}
+
+static Operation *append(Machine *machine, Tape *tape) {
+    if (!grow((void **)&tape->operations, tape->count, &tape->capacity, sizeof *tape->operations)) {
+        out_of_memory(machine);
+        return NULL;
+    }
+    Operation *operation = &tape->operations[tape->count++];
+    *operation = (Operation){0};
+    return operation;
+}
+
+ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char *name,
+                   const Argument *arguments, size_t count) {
+    Operation *operation = machine->failed ? NULL : append(machine, tape);
+    if (!operation ||
+        !machine_check(machine, ls_step_create(program, name, &operation->step), name))
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!machine_check(machine, bind(operation->step, &arguments[i]), arguments[i].name))
+            return NULL;
+    if (!machine_check(machine, ls_step_prepare(operation->step), name)) return NULL;
+    return operation->step;
+}
+
+void tape_product(Machine *machine, Tape *tape, Product product) {
+    Operation *operation = machine->failed ? NULL : append(machine, tape);
+    if (!operation) return;
+    operation->product = malloc(sizeof product); /* where it stays */
+    if (!operation->product) {
+        out_of_memory(machine);
+        return;
+    }
+    *operation->product = product;
+    if (!product_prepare(machine->products, operation->product)) machine->failed = true;
+}
+
+bool tape_run(Machine *machine, const Tape *tape) {
+    for (size_t i = 0; i < tape->count && !machine->failed; i++) {
+        const Operation *operation = &tape->operations[i];
+        if (operation->step)
+            machine_check(machine, ls_step_launch(operation->step), "launching a step");
+        else if (!product_run(operation->product))
+            machine->failed = true;
+    }
+    return !machine->failed;
+}
+
+void tape_close(Tape *tape) {
+    for (size_t i = 0; i < tape->count; i++) {
+        if (tape->operations[i].step) ls_step_destroy(tape->operations[i].step);
+        if (tape->operations[i].product) product_close(tape->operations[i].product);
+        free(tape->operations[i].product);
+    }
+    free(tape->operations);
+    *tape = (Tape){0};
+}

@@ -1,0 +1,278 @@
+/* train.c: the loop, validation, and samples of text. Every training step is one launch of a graph;
+ * the host looks at the device every --report steps. */
+#include "charlm.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct Trainer {
+    Model *model;
+    Checkpoint *checkpoint;
+    Pass training, validation;
+    Tape update;
+    ls_graph *step, *evaluation; /* of one training step, of one batch of the validation text */
+    int64_t batches;             /* of validation */
+    double began;
+} Trainer;
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number) {
+    (void)number;
+    interrupted = 1;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Captures `times` runs of a tape, and one of another behind them. */
+static ls_graph *capture(Machine *machine, const Tape *tape, long times, const Tape *then) {
+    ls_graph *graph = NULL;
+    if (machine->failed ||
+        !machine_check(machine, ls_graph_begin(machine->context), "beginning a graph"))
+        return NULL;
+    for (long i = 0; i < times; i++) tape_run(machine, tape);
+    if (then) tape_run(machine, then);
+    machine_check(machine, ls_graph_end(machine->context, &graph), "making a graph");
+    return graph;
+}
+
+static bool launch(Machine *machine, ls_graph *graph) {
+    return !machine->failed && machine_check(machine, ls_graph_launch(graph), "launching a graph");
+}
+
+/* The mean loss of the batches since the last call. */
+static double take_loss(Machine *machine, const Pass *pass) {
+    const float no_total = 0;
+    const int64_t no_batches = 0;
+    float total = 0;
+    int64_t batches = 0;
+    array_read(machine, pass->total, &total);
+    array_read(machine, pass->batches, &batches);
+    array_write(machine, pass->total, &no_total);
+    array_write(machine, pass->batches, &no_batches);
+    return batches && !machine->failed ? (double)total / (double)batches : NAN;
+}
+
+static double evaluate(Trainer *trainer) {
+    Machine *machine = trainer->model->machine;
+    if (machine->failed) return NAN;
+    machine_check(machine, ls_step_set_number(trainer->validation.windows, "windows", 0),
+                  "going back to the first window");
+    for (int64_t i = 0; i < trainer->batches; i++) launch(machine, trainer->evaluation);
+    return take_loss(machine, &trainer->validation);
+}
+
+static bool open_trainer(Trainer *trainer) {
+    Model *model = trainer->model;
+    const Options *o = model->options;
+    const int64_t windows = (array_size(model->validation_text) - 1) / o->context;
+    const Array none = {0};
+    trainer->batches = windows / o->batch;
+    if (trainer->batches == 0)
+        return fail("the text's last tenth, %lld characters, does not fill a batch of %ld windows "
+                    "of %ld: choose a smaller --batch or --context, or a longer text",
+                    (long long)array_size(model->validation_text), o->batch, o->context);
+    pass_open(model, PASS_TRAINING, none, none, &trainer->training);
+    pass_open(model, PASS_VALIDATION, none, none, &trainer->validation);
+    model_update(model, &trainer->update);
+    trainer->step = capture(model->machine, &trainer->training.tape, o->micro, &trainer->update);
+    trainer->evaluation = capture(model->machine, &trainer->validation.tape, 1, NULL);
+    return !model->machine->failed;
+}
+
+static void close_trainer(Trainer *trainer) {
+    if (trainer->step) ls_graph_destroy(trainer->step);
+    if (trainer->evaluation) ls_graph_destroy(trainer->evaluation);
+    tape_close(&trainer->update);
+    pass_close(&trainer->training);
+    pass_close(&trainer->validation);
+}
+
+static void count_kinds(const Tape *tape, size_t *steps, size_t *products) {
+    for (size_t i = 0; i < tape->count; i++) ++*(tape->operations[i].step ? steps : products);
+}
+
+static void introduce(const Trainer *trainer) {
+    const Model *model = trainer->model;
+    const Options *o = model->options;
+    size_t steps = 0, products = 0;
+    count_kinds(&trainer->training.tape, &steps, &products);
+    printf("device   %s, %s; products by %s in %s\n", ls_context_device(model->machine->context),
+           ls_context_describe(model->machine->context), products_name(model->machine->products),
+           o->type);
+    printf("text     %s: %zu characters, %d different, the last tenth for validation\n", o->text,
+           model->text->size, model->text->count);
+    printf("model    %ld layers, %ld channels, %ld heads, context %ld: %lld parameters\n",
+           o->layers, o->channels, o->heads, o->context, (long long)model_size(model));
+    printf("step     one graph: %ld x (%zu steps, %zu products) and the update; %ld characters\n",
+           o->micro, steps, products, o->micro * o->batch * o->context);
+    printf("unigram entropy of the text: %.3f nats per character\n\n", model->text->entropy);
+    printf("   step    loss     val       rate   norm     scale   char/s    time\n");
+}
+
+static void report(const Trainer *trainer, double loss, double validation, double speed) {
+    const Model *model = trainer->model;
+    float rate = 0, norm = 0, scale = 0;
+    char measured[16] = "     ", trained[16] = "     ";
+    array_read(model->machine, model->state.rate, &rate);
+    array_read(model->machine, model->state.norm, &norm);
+    array_read(model->machine, model->state.scale, &scale);
+    if (!isnan(validation)) snprintf(measured, sizeof measured, "%.3f", validation);
+    if (!isnan(loss)) snprintf(trained, sizeof trained, "%.3f", loss);
+    printf("%7lld   %5s   %5s   %8.2e  %5.2f  %8.3g  %7.0f  %5.1f s\n",
+           (long long)trainer->checkpoint->step, trained, measured, (double)rate, (double)norm,
+           (double)scale, speed, seconds() - trainer->began);
+    fflush(stdout);
+}
+
+static bool save(const Trainer *trainer) {
+    const Options *o = trainer->model->options;
+    if (!checkpoint_write(o->save, trainer->model, trainer->checkpoint)) return false;
+    printf("saved    %s after step %lld\n", o->save, (long long)trainer->checkpoint->step);
+    return true;
+}
+
+static bool draw_curve(const Trainer *trainer) {
+    const Model *model = trainer->model;
+    const Options *o = model->options;
+    char title[128], note[256];
+    const char *name = strrchr(o->text, '/');
+    snprintf(title, sizeof title, "charlm: %.2g million parameters learning %.60s",
+             (double)model_size(model) * 1e-6, name ? name + 1 : o->text);
+    snprintf(note, sizeof note,
+             "%ld layers, %ld channels, context %ld, %ld characters a step, %s, %s", o->layers,
+             o->channels, o->context, o->micro * o->batch * o->context, o->type,
+             ls_context_describe(model->machine->context));
+    return curve_write(o->curve, &trainer->checkpoint->history, model->text->entropy, title, note);
+}
+
+/* Whether to go on after the line of progress for this step. */
+static bool look(Trainer *trainer, bool last, double *since, int64_t *steps) {
+    const Options *o = trainer->model->options;
+    Machine *machine = trainer->model->machine;
+    Checkpoint *checkpoint = trainer->checkpoint;
+    const bool measure = last || checkpoint->step % o->evaluate == 0;
+    if (!measure && checkpoint->step % o->report != 0) return true;
+    const double loss = take_loss(machine, &trainer->training); /* waits */
+    const double speed =
+        (double)*steps * (double)(o->micro * o->batch * o->context) / (seconds() - *since);
+    const double validation = measure ? evaluate(trainer) : NAN;
+    if (machine->failed ||
+        !history_add(&checkpoint->history, (Point){(double)checkpoint->step, loss, validation}))
+        return false;
+    report(trainer, loss, validation, speed);
+    *since = seconds();
+    *steps = 0;
+    if (isfinite(loss)) return true;
+    return fail("the loss is not finite any more: try a smaller --rate");
+}
+
+static bool run(Trainer *trainer) {
+    const Options *o = trainer->model->options;
+    Machine *machine = trainer->model->machine;
+    Checkpoint *checkpoint = trainer->checkpoint;
+    const int64_t end = o->stop > 0 && o->stop < o->steps ? o->stop : o->steps;
+    if (checkpoint->step == 0) {
+        const double validation = evaluate(trainer);
+        if (machine->failed || !history_add(&checkpoint->history, (Point){0, NAN, validation}))
+            return false;
+        report(trainer, NAN, validation, 0);
+    }
+    double since = seconds();
+    int64_t steps = 0;
+    while (checkpoint->step < end && !interrupted) {
+        if (!launch(machine, trainer->step)) return false;
+        checkpoint->step++;
+        steps++;
+        if (!look(trainer, checkpoint->step == o->steps, &since, &steps)) return false;
+        if (o->every > 0 && checkpoint->step % o->every == 0 && checkpoint->step < end &&
+            !save(trainer))
+            return false;
+    }
+    int64_t skipped = 0;
+    array_read(machine, trainer->model->state.skipped, &skipped);
+    if (interrupted) printf("interrupted after step %lld\n", (long long)checkpoint->step);
+    if (skipped > 0)
+        printf("%lld steps overflowed and changed the loss scale only\n", (long long)skipped);
+    return !machine->failed && (!o->save || save(trainer));
+}
+
+/* The last validation loss against the text's entropy. */
+static void conclude(const Trainer *trainer) {
+    const History *history = &trainer->checkpoint->history;
+    const double entropy = trainer->model->text->entropy;
+    for (size_t i = history->count; i-- > 0;) {
+        const double loss = history->points[i].validation;
+        if (isnan(loss)) continue;
+        printf("validation loss %.3f, %.3f %s the unigram entropy of %.3f\n", loss,
+               fabs(entropy - loss), loss < entropy ? "below" : "above", entropy);
+        return;
+    }
+}
+
+bool train(Model *model, Checkpoint *checkpoint) {
+    Trainer trainer = {.model = model, .checkpoint = checkpoint, .began = seconds()};
+    bool ok = open_trainer(&trainer);
+    if (ok) {
+        introduce(&trainer);
+        void (*before)(int) = signal(SIGINT, interrupt);
+        ok = run(&trainer);
+        signal(SIGINT, before);
+    }
+    if (ok) conclude(&trainer);
+    if (ok && model->options->curve) ok = draw_curve(&trainer);
+    close_trainer(&trainer);
+    return ok;
+}
+
+/* ---- samples ---- */
+
+static bool print_sample(Model *model, Array text, int64_t length) {
+    uint8_t *letters = calloc(1, (size_t)array_size(text));
+    if (!letters) return fail("out of host memory");
+    array_read(model->machine, text, letters);
+    printf("\n");
+    for (int64_t i = 0; i < length && !model->machine->failed; i++)
+        putchar(model->text->alphabet[letters[i]]);
+    printf("\n");
+    free(letters);
+    return !model->machine->failed;
+}
+
+bool sample(Model *model) {
+    const Options *o = model->options;
+    Machine *machine = model->machine;
+    const int64_t begun = (int64_t)strlen(o->prompt), length = begun + o->sample;
+    uint8_t *letters = calloc(1, (size_t)length + 1);
+    if (!letters) return fail("out of host memory");
+    Array text = ARRAY(machine, LS_U8, length);
+    Array start = ARRAY(machine, LS_I64, 1), end = machine_array(machine, LS_I64, 0, NULL);
+    const int64_t first = begun > o->context ? begun - o->context : 0;
+    if (!text_encode(model->text, o->prompt, letters)) { /* main has looked */
+        free(letters);
+        return fail("--prompt has a character that the text lacks");
+    }
+    array_write(machine, text, letters);
+    array_write(machine, start, &first);
+    array_write(machine, end, &begun);
+    free(letters);
+    Pass pass;
+    pass_open(model, PASS_SAMPLING, text, start, &pass);
+    STEP(machine, machine->plain, &pass.tape, "choose",
+         BIND("logits", AS(pass.logits, 1, o->context, model->letters)), BIND("text", text),
+         BIND("start", start), BIND("end", end), VALUE("seed", (double)(o->seed * 1000)),
+         VALUE("temperature", o->temperature));
+    ls_graph *graph = capture(machine, &pass.tape, 1, NULL);
+    for (int64_t i = begun; i < length && launch(machine, graph); i++) continue;
+    const bool ok = !machine->failed && print_sample(model, text, length);
+    if (graph) ls_graph_destroy(graph);
+    pass_close(&pass);
+    return ok;
+}
