@@ -1,5 +1,6 @@
 /* on_device.c: the API tests on a GPU's driver: linked into a test, with --wrap for the two
- * functions below, it turns "cpu" into API_DEVICE and images for the CPU into images for it.
+ * functions below, it turns "cpu" (but not "cpu:0") into API_DEVICE and images for the CPU into
+ * images for it.
  *
  * With STAND_IN_PATH the driver is tests/driver's stand-in, whose device memory is the host's, and
  * the kernels are the images' C functions. With EMULATED_PATH it is tests/simt's, which runs what
@@ -7,6 +8,7 @@
 #include "fixtures.h"
 #include "stand_in.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,15 +79,15 @@ static size_t words_of(const ls_image *image, const ls_image_variant *variant) {
 /* What was made for one device stays to the end; the tests count what others allocate. */
 static void *keep(size_t bytes) {
     static _Alignas(16) char room[64 << 20];
-    static size_t used;
-    void *at = room + used;
-    used += (bytes + 15) / 16 * 16;
-    if (used > sizeof room) abort();
-    return at;
+    static atomic_size_t used;
+    size_t size = (bytes + 15) / 16 * 16, at = atomic_fetch_add(&used, size);
+    if (at + size > sizeof room) abort();
+    return room + at;
 }
 
-static const ls_image *convert(const ls_image *image) {
-    if (!image || strcmp(image->target, "cpu") != 0) return image;
+static const ls_image *convert(const ls_context *context, const ls_image *image) {
+    if (!image || ls_context_kind(context) == LS_DEVICE_CPU || strcmp(image->target, "cpu") != 0)
+        return image;
     ls_image *made = keep(sizeof *made);
     ls_image_variant *variants = keep(image->variant_count * sizeof *variants);
     *made = *image;
@@ -114,7 +116,7 @@ ls_status __wrap_ls_program_from_images(ls_context *context, const ls_image *con
                                         size_t count, ls_code_maker make, void *maker,
                                         void (*release)(void *maker), ls_program **program) {
     const ls_image **converted = images ? keep(count * sizeof *converted) : NULL;
-    for (size_t i = 0; images && i < count; i++) converted[i] = convert(images[i]);
+    for (size_t i = 0; images && i < count; i++) converted[i] = convert(context, images[i]);
     return __real_ls_program_from_images(context, converted, count, make, maker, release, program);
 }
 #endif
