@@ -203,6 +203,6 @@ void host_traffic_run(HostTraffic *traffic, uint64_t times);
 void host_traffic_close(HostTraffic *traffic);
 
 extern const Command command_check, command_explain, command_emit, command_run, command_bench,
-    command_devices, command_cache, command_fmt;
+    command_devices, command_cache, command_fmt, command_top;
 
 #endif

@@ -46,6 +46,7 @@ config.substitutions += [
     ("%emulated_exec", escaped(built_tool("simt_exec"))),
     ("%exec_runner", escaped(built_tool("exec_runner"))),
     ("%differential", escaped(built_tool("differential"))),
+    ("%build", escaped(config.lockstep_build)),
     ("%root", escaped(config.lockstep_source)),
     (r"\bFileCheck\b", llvm_tool("FileCheck")),
     (r"(?<![-\w/%])not(?= )", llvm_tool("not")),

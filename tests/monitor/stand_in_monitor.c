@@ -11,7 +11,7 @@
 enum { DEVICES = 2, NOT_FOUND = 6 };
 
 MonitorStandInFunction monitor_stand_in;
-static MonitorStandIn state;
+static MonitorStandIn state = {.processes = 2};
 MonitorStandIn *monitor_stand_in(void) {
     return &state;
 }
