@@ -268,14 +268,11 @@ const Command command_top = {
     .summary = "shows what the devices are doing, live",
     .arguments = "",
     .details =
-        "Utilisation, memory, power, temperature, clocks and PCIe throughput with their history, "
-        "and\n"
-        "the processes on each device, of all devices unless --device names one; q or ctrl-C "
-        "quits. NVIDIA's devices are read through NVML,\n"
-        "AMD's through ROCm SMI, the CPU through /proc and /sys; what cannot be read is not "
-        "shown.\n"
-        "Processes marked * have a Lockstep context on the device; of other users' processes that\n"
-        "cannot be seen.",
+        "Utilisation, memory, power, temperature, clocks and PCIe throughput with their history,\n"
+        "and the processes, of every device that can be used; q or ctrl-C quits. NVIDIA's devices\n"
+        "are read through NVML, AMD's through ROCm SMI, the CPU through /proc and /sys; what\n"
+        "cannot be read is not shown. Processes marked * have a Lockstep context on the device;\n"
+        "of other users' processes that cannot be seen.",
     .examples = "  lockstep top\n"
                 "  lockstep top --device cuda:1 --interval 0.5\n"
                 "  lockstep top --json",
