@@ -530,6 +530,8 @@ int main(void) {
         cmocka_unit_test(whole_path),
         cmocka_unit_test(blocks_that_wait),
         cmocka_unit_test(exhausted),
+        cmocka_unit_test(memory_asks_again),
+        cmocka_unit_test(memory_steady),
         cmocka_unit_test(lists),
         cmocka_unit_test(every_call_fails_once),
         cmocka_unit_test(feed_overlaps),

@@ -1,6 +1,8 @@
 /* scenario_memory.c: the device's memory runs out, and there is some again. */
 #include "scenario.h"
 
+#include <string.h>
+
 typedef struct Session {
     ls_context *context;
     void *first, *more;
@@ -32,3 +34,53 @@ static void finish(void *session) {
 static const GpuVerb survives[] = {VERB_memory_info,    VERB_context_current, VERB_context_use,
                                    VERB_device_current, VERB_device_use,      VERB_COUNT};
 const Scenario scenario_memory = {"memory", NULL, use, finish, sizeof(Session), survives};
+
+/* The device has 24 MiB. What is free in the reserve is in the way, and given back. */
+void memory_asks_again(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    ls_context *context;
+    void *small, *large, *more;
+    stand_in_reset(NULL);
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
+    control->memory = 24 * MIB;
+    EXPECT_OK(context, ls_alloc_labeled(context, 100, "cells", &small));
+    EXPECT_OK(context, ls_alloc_labeled(context, 8 * MIB, "batch", &large));
+    ls_free(context, large);
+    EXPECT_OK(context, ls_alloc_labeled(context, 20 * MIB, "weights", &large));
+    assert_true(control->allocated <= 21 * MIB && control->allocations == 2);
+    /* 3 MiB are left, less than the pool would like; 2 MiB fit. */
+    EXPECT_OK(context, ls_alloc(context, 2 * MIB, &more));
+    assert_int_equal(control->allocations, 3);
+    EXPECT_FAILURE(context, LS_ERROR_MEMORY, ls_alloc_labeled(context, 4 * MIB, "logits", &more),
+                   "no 4.0 MiB more on " DEVICE ":0", ", for logits;",
+                   "the largest: weights 20.0 MiB, ls_alloc 2.0 MiB, cells 100 B",
+                   "free some, or use smaller arrays");
+    ls_free(context, large);
+    EXPECT_OK(context, ls_alloc_labeled(context, 4 * MIB, "logits", &more)); /* all goes on */
+    ls_context_destroy(context);
+    assert_nothing_left();
+}
+
+/* Steps that come and go, arrays too: after the first round the driver allocates and frees nothing,
+ * and nothing waits for the device. */
+void memory_steady(void **state) {
+    (void)state;
+    ls_context *context;
+    void *memory[3];
+    stand_in_reset(NULL);
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
+    for (int round = 0; round < 10; round++) {
+        if (round == 1) memset(control->called, 0, sizeof control->called);
+        for (size_t i = 0; i < 3; i++)
+            EXPECT_OK(context, ls_alloc(context, (size_t)1000 << 6 * i, &memory[i]));
+        for (size_t i = 0; i < 3; i++) EXPECT_OK(context, ls_fill_zero(context, memory[i], 1000));
+        for (size_t i = 0; i < 3; i++) ls_free(context, memory[i]);
+    }
+    assert_true(control->called[VERB_fill_8]);
+    assert_false(control->called[VERB_memory_allocate]);
+    assert_false(control->called[VERB_memory_free]);
+    assert_false(control->called[VERB_stream_synchronize]);
+    ls_context_destroy(context);
+    assert_nothing_left();
+}

@@ -283,18 +283,26 @@ static UNUSED int do_stream_capturing(void *stream, int *status) {
     return 0;
 }
 
+/* Its size lies ahead of an allocation. */
+enum { AHEAD = 256 };
 static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     if (!is_current()) return INVALID_CONTEXT;
-    if (bytes > state.memory) return OUT_OF_MEMORY;
-    *pointer = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (!*pointer) return OUT_OF_MEMORY;
+    if (bytes > state.memory || state.allocated > state.memory - bytes) return OUT_OF_MEMORY;
+    char *memory = aligned_alloc(AHEAD, AHEAD + (bytes + AHEAD - 1) / AHEAD * AHEAD);
+    if (!memory) return OUT_OF_MEMORY;
+    memcpy(memory, &bytes, sizeof bytes);
+    *pointer = memory + AHEAD;
+    state.allocated += bytes;
     state.allocations++;
     return 0;
 }
 
 static UNUSED int do_memory_free(void *pointer) {
+    size_t bytes;
     state.strays += !is_current();
-    free(pointer);
+    memcpy(&bytes, (char *)pointer - AHEAD, sizeof bytes);
+    free((char *)pointer - AHEAD);
+    state.allocated -= bytes;
     state.allocations--;
     return 0;
 }

@@ -47,7 +47,8 @@ typedef struct StandIn {
 #define X(objects) long objects; /* alive */
     STAND_IN_OBJECTS(X)
 #undef X
-    long strays; /* things given up while their device was not current */
+    size_t allocated; /* bytes of `allocations` */
+    long strays;      /* things given up while their device was not current */
     long launches, launches_together, graph_launches, copies_in;
     long node_sets, instantiations;
     int capture_mode;
