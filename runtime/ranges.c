@@ -6,6 +6,7 @@
  * functions into tables we show it. Without a profiler, and without LOCKSTEP_RANGES, nothing is
  * loaded and launches do not come here. */
 #include "runtime.h"
+#include "nvtx.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,29 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- NVTX 3: what an injected library is shown ---- */
-
-enum {
-    NVTX_MODULE_CORE = 1,
-    NVTX_MODULE_CORE2 = 5,
-    NVTX_RANGE_PUSH = 9, /* the core functions' numbers: nvtxRangePushA, */
-    NVTX_RANGE_POP = 11, /* nvtxRangePop */
-    NVTX_FUNCTIONS = 16, /* of either module */
-    NVTX_TABLE_CALLBACKS = 1,
-    NVTX_TABLE_VERSION = 3,
-    NVTX_OUR_VERSION = 3
-};
-typedef void NvtxFunction(void);
-typedef struct NvtxCallbacks {
-    size_t size;
-    int (*module)(int module, NvtxFunction ****table, unsigned *count);
-} NvtxCallbacks;
-typedef struct NvtxVersion {
-    size_t size;
-    uint32_t version, reserved;
-    void (*set)(uint32_t version);
-} NvtxVersion;
-typedef int NvtxInitialise(const void *(*table)(uint32_t number));
+/* ---- NVTX 3 ---- */
 
 static NvtxFunction *nvtx_core[NVTX_FUNCTIONS], *nvtx_core2[NVTX_FUNCTIONS];
 static NvtxFunction **nvtx_tables[2][NVTX_FUNCTIONS + 1];
