@@ -280,6 +280,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     const bool *chained = chained_phases(e, &way);
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
+    e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
     e->fields = NULL;
     e->eights = false;
     e->field_count = e->field_capacity = 0;
@@ -303,6 +304,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     for (size_t i = 0; i < way.count; i++)
         table[i] = emit_kernel(e, &kernels, &way.kernels[i],
                                way.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1), made);
+    emit_share_temporaries(e, &way, made);
     ls_image_traffic *traffic = arena_alloc(e->arena, way.count * sizeof *traffic);
     for (size_t i = 0; i < way.count; i++)
         traffic[i] = plan_traffic(e->plan, &way.kernels[i], e->target->on_chip_bytes);

@@ -52,6 +52,7 @@ typedef struct Emitter {
     const char **stride_name; /* by array and axis: in it too, where the layout has strides */
     Field *fields;            /* the plan's temporaries, then those of the phases */
     size_t field_count, field_capacity;
+    bool *touched; /* by phase and array: whether its text uses the pointer */
     Table *tables;
     size_t table_count, table_capacity;
 
@@ -260,6 +261,9 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
 /* emit_chain.c: the text of a kernel that is a chain of phases, and then a tail. */
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                 const PhaseText *phases, const char *sizes, const char *tail);
+
+/* emit_share.c: gives temporaries that are never needed at once the same number. */
+void emit_share_temporaries(Emitter *e, const Way *way, const PhaseText *phases);
 
 /* emit_items.c */
 bool emit_walks_columns(const Emitter *e); /* the last outer group is columns of an item */

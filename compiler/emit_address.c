@@ -70,6 +70,7 @@ const char *emit_size(Emitter *e, uint32_t axis) {
 /* ---- arrays ---- */
 
 const char *emit_data(Emitter *e, uint32_t array) {
+    e->touched[(e->number - 1) * e->plan->array_count + array] = true;
     if (emit_is_list(e, array) && (e->list < 0 || e->tensor_at)) {
         uint32_t list = (uint32_t)ir_list_axis(e->f, e->plan->arrays[array].axes);
         return arena_printf(e->arena, "a->%s[%s]", e->field_name[array],

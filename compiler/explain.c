@@ -77,9 +77,7 @@ static void count_all(Report *r) {
         r->moved += r->kernels[i].read + r->kernels[i].written;
     }
     r->minimum = plan_minimum(r->plan, &r->sizes);
-    r->temporary_count = variant->temporary_count;
-    for (uint32_t i = 0; i < variant->temporary_count; i++)
-        r->temporary += report_extent(&r->sizes, &variant->temporaries[i].bytes);
+    report_count_temporaries(r);
 }
 
 /* ---- shared pieces of the reports ---- */
@@ -162,25 +160,6 @@ static void text_targets(Report *r, size_t kernel) {
     }
 }
 
-/* Those that carry values between phases by name, and how many there are for the kernels' own use:
- * counters, and what tiles leave for each other. */
-static void print_temporaries(Report *r) {
-    const size_t first = r->plan->function->parameter_count;
-    double rest = r->temporary;
-    for (size_t a = first; a < r->plan->array_count; a++) {
-        const double bytes = report_array_bytes(&r->sizes, &r->plan->arrays[a]);
-        text_printf(&r->out, "%s%s %s", a == first ? "  temporaries: " : ", ",
-                    r->plan->arrays[a].name, report_bytes_text(r, bytes));
-        rest -= bytes;
-    }
-    if (r->plan->array_count == first) return;
-    const size_t others = r->temporary_count - (r->plan->array_count - first);
-    if (others)
-        text_printf(&r->out, ", and %zu for partial results and counters %s", others,
-                    report_bytes_text(r, rest > 0 ? rest : 0));
-    text_puts(&r->out, "\n");
-}
-
 /* "rows: sum, count c" */
 static void print_phase(Report *r, const Phase *phase) {
     text_puts(&r->out, report_shares[phase->shape]);
@@ -250,7 +229,7 @@ static void print_text(Report *r) {
                         split_reason(r, kernel));
         text_targets(r, i);
     }
-    print_temporaries(r);
+    report_temporaries(r);
     report_others(r);
 }
 
@@ -295,10 +274,11 @@ static void print_json(Report *r) {
     }
     text_printf(&r->out,
                 "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
-                "\"temporary_bytes\": %.0f, \"temporaries\": %zu, \"math\": \"%s\",\n"
+                "\"temporary_bytes\": %.0f, \"temporary_bytes_apart\": %.0f, \"temporaries\": %zu, "
+                "\"math\": \"%s\",\n"
                 "     \"kernels\": [",
-                r->kernel_count, r->moved, r->minimum, r->temporary, r->temporary_count,
-                ir_math_names[f->math]);
+                r->kernel_count, r->moved, r->minimum, r->temporary, r->temporary_apart,
+                r->temporary_count, ir_math_names[f->math]);
     for (size_t i = 0; i < r->kernel_count; i++) {
         const KernelReport *kernel = &r->kernels[i];
         text_puts(&r->out, i ? ",\n       {\"name\": " : "\n       {\"name\": ");

@@ -3,6 +3,7 @@
  * An axis has one length, or of a list one per tensor; blocks and axes with an expression follow
  * from others, as at a bind. Counts are sums over a list's tensors. Needs a plan. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,8 +181,12 @@ double report_array_bytes(const ReportSizes *s, const Array *array) {
     return report_elements(s, array->axes) * type_info[array->type].size;
 }
 
-/* Of an image's extent, whose bits are n and q. */
 double report_extent(const ReportSizes *s, const ls_image_extent *e) {
+    return report_extent_steps(s, e, 1);
+}
+
+/* Of an image's extent, whose bits are n and q. */
+double report_extent_steps(const ReportSizes *s, const ls_image_extent *e, double step) {
     int list = (int)e->list - 1;
     double tensors = list < 0 ? 1 : (double)report_length(s, (size_t)list, 0), total = 0;
     size_t rounds = list >= 0 && s->uneven ? (size_t)tensors : tensors > 0;
@@ -193,6 +198,7 @@ double report_extent(const ReportSizes *s, const ls_image_extent *e) {
             if (parts > (double)(uint64_t)parts) parts = (double)(uint64_t)parts + 1;
             count *= parts < e->factor[k].minimum ? e->factor[k].minimum : parts;
         }
+        if (step > 1) count = step * ceil(count / step);
         total += count;
     }
     return rounds == 1 && list >= 0 ? total * tensors : total;

@@ -195,6 +195,8 @@ double report_parts(const ReportSizes *s, AxisSet outer, AxisSet inner, double d
                     double minimum);
 double report_array_bytes(const ReportSizes *s, const Array *array);
 double report_extent(const ReportSizes *s, const ls_image_extent *e);
+/* With each tensor's own rounded up to a multiple of `step`. */
+double report_extent_steps(const ReportSizes *s, const ls_image_extent *e, double step);
 bool report_suits(const ReportSizes *s, const ls_image_variant *variant); /* its conditions hold */
 void report_print_length(const ReportSizes *s, size_t axis, bool json, Text *out);
 
@@ -235,7 +237,8 @@ typedef struct Target {
     const char *lanes; /* "simt" or "loop": which skeletons, <shape>.<lanes>.k */
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
-    uint32_t columns; /* columns an item of a column phase takes */
+    uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
+    uint32_t columns;    /* columns an item of a column phase takes */
     /* Chains: on a CPU the tiles that its nearest caches hold; rows up to which they are few, and
      * tiles from which on a row is long: then each phase has a kernel of its own. */
     uint32_t near_tiles, few_strips, many_tiles;

@@ -1,5 +1,6 @@
 /* report.h: what the reports of `lockstep explain` share: explain.c (text and JSON),
- * explain_others.c (the plans not chosen), explain_graph.c (the graph). */
+ * explain_others.c (the plans not chosen), explain_temporaries.c (memory between kernels),
+ * explain_graph.c (the graph). */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -21,8 +22,11 @@ typedef struct Report {
     bool together; /* its blocks wait for each other, and there are several */
     KernelReport *kernels;
     size_t kernel_count;
-    double moved, minimum, temporary;
+    double moved, minimum;
+    double temporary, temporary_apart; /* bytes of all; if none shared its memory with others */
+    const uint64_t *temporary_sizes;   /* of each, of all blocks together */
     size_t temporary_count;
+    uint64_t parts; /* blocks or workers of the largest launch */
     Text out;
 } Report;
 
@@ -30,6 +34,10 @@ typedef struct Report {
 extern const char *const report_shares[SHAPE_COUNT]; /* how a phase is shared out */
 const char *report_bytes_text(Report *r, double bytes);
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
+
+/* explain_temporaries.c */
+void report_count_temporaries(Report *r);
+void report_temporaries(Report *r);
 
 /* explain_graph.c */
 void report_graph(Report *r);

@@ -19,6 +19,7 @@ const Target target_c = {
     .one_block_threads = 1,
     .blocks_per_multiprocessor = 1,
     .items_per_block = 1,
+    .processors = 16,
     .columns = 64,
     .near_tiles = 16,
     .few_strips = 63,

@@ -25,11 +25,13 @@ const Target target_cuda = {.name = "cuda",
                             .prelude = "prelude.cu",
                             .libraries = cuda_libraries,
                             .fast = "fast.cu",
+                            .processors = 132,
                             .strip_bytes = 384u << 10,
                             SIMT};
 const Target target_hip = {.name = "hip",
                            .prelude = "prelude.hip",
                            .libraries = hip_libraries,
                            .fast = "fast.hip",
+                           .processors = 104,
                            .strip_bytes = 74u << 10,
                            SIMT};

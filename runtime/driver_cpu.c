@@ -16,13 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    THREADS_MAX = 1024,
-    ELEMENTS_PER_WORKER =
-        8 * 1024, /* less is not worth waking a thread: two workers from 16 Ki on */
-    SMALL_ALIGNMENT = 256,
-    HUGE_PAGE = 2 * 1024 * 1024
-};
+enum { THREADS_MAX = 1024, SMALL_ALIGNMENT = 256, HUGE_PAGE = 2 * 1024 * 1024 };
 
 typedef struct Cpu {
     Device head;
@@ -273,13 +267,7 @@ static void cpu_unload(Device *device, void *module) {
 
 static ls_status cpu_geometry(Device *device, const ls_image_kernel *kernel, uint64_t tiles,
                               Launch *launch) {
-    uint64_t elements, items = launch->items, workers = device->threads;
-    if (__builtin_mul_overflow(items, tiles, &elements) ||
-        __builtin_mul_overflow(elements, kernel->item_cost, &elements))
-        elements = UINT64_MAX;
-    if (workers > elements / ELEMENTS_PER_WORKER) workers = elements / ELEMENTS_PER_WORKER;
-    if (workers > items) workers = items;
-    launch->parts = workers ? (uint32_t)workers : 1;
+    launch->parts = (uint32_t)ls_image_workers(kernel, launch->items, tiles, device->threads);
     return LS_OK;
 }
 

@@ -302,25 +302,15 @@ static ls_status count_together(Gpu *gpu, const ls_image_kernel *kernel, Kernel 
 
 static ls_status gpu_geometry(Device *device, const ls_image_kernel *kernel, uint64_t tiles,
                               Launch *launch) {
-    enum { BLOCKS_PER_MULTIPROCESSOR = 32 }; /* what the hardware keeps at most */
     Gpu *gpu = (Gpu *)device;
-    uint64_t items = launch->items, per_block = kernel->items_per_block;
-    uint64_t groups = kernel->threads / 32, resident = kernel->blocks_per_multiprocessor;
-    if (tiles > 1 || per_block == 0) per_block = 1;
-    if (tiles > 1 && tiles < groups) {
-        resident *= groups / tiles;
-        launch->threads = (uint32_t)(32 * tiles);
-    }
-    if (resident > BLOCKS_PER_MULTIPROCESSOR) resident = BLOCKS_PER_MULTIPROCESSOR;
-    uint64_t blocks = items / per_block + (items % per_block != 0);
-    uint64_t most = kernel->one_block ? 1 : resident * (uint64_t)gpu->multiprocessors;
-    if (most > INT32_MAX) most = INT32_MAX;
-    if (blocks > most) blocks = most;
+    const uint64_t multiprocessors = (uint64_t)gpu->multiprocessors;
+    uint64_t blocks =
+        ls_image_blocks(kernel, launch->items, tiles, multiprocessors, &launch->threads);
     if (kernel->cooperative && blocks > 1) {
         int together = 0;
         ls_status status = count_together(gpu, kernel, launch->kernel, &together);
         if (status != LS_OK) return status;
-        most = together < 0 ? 0 : (uint64_t)together * (uint64_t)gpu->multiprocessors;
+        const uint64_t most = together < 0 ? 0 : (uint64_t)together * multiprocessors;
         if (blocks > most) blocks = most;
     }
     launch->parts = blocks ? (uint32_t)blocks : 1;

@@ -120,7 +120,8 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
 static void pin_steps(ls_graph *graph) {
     for (size_t i = 0; i < graph->step_count; i++) {
         ls_step *step = graph->steps[i];
-        step->pinned = step->entries.captured = step->pointers.captured = true;
+        step->pinned = true;
+        step_set_captured(step);
     }
 }
 
@@ -192,7 +193,7 @@ static ls_status record_again(const ls_graph *graph, const char *call, Recording
         if (!recording_add(fresh, step, step ? step->launches : &recording->launches[entry->first],
                            step ? step->launch_count : entry->count))
             return error_memory(&graph->context->error, call);
-        if (step) step->entries.captured = step->pointers.captured = true;
+        if (step) step_set_captured(step);
     }
     return LS_OK;
 }

@@ -322,10 +322,13 @@ typedef struct Binding {
     int list_axis;            /* the axis that counts its tensors; -1: it is no list */
     List list;
 } Binding;
-typedef struct Temporary {
+typedef struct Temporaries { /* all in one allocation */
     void *data;
-    uint64_t bytes;
-} Temporary;
+    uint64_t held;             /* its bytes */
+    uint64_t bytes;            /* those that the variant in use needs */
+    uint64_t *sizes, *offsets; /* of each */
+    bool captured;             /* a graph's launches go by these offsets */
+} Temporaries;
 /* 8-byte words that kernels reach through pointers, with the host's copy. */
 typedef struct Words {
     uint64_t *host;
@@ -370,7 +373,7 @@ struct ls_step {
     Lengths *lengths; /* of the axes */
     int64_t *numbers; /* where the bindings' shapes and strides lie */
     char *cells;      /* device memory of the rank-0 parameters, CELL_BYTES each */
-    Temporary *temporaries;
+    Temporaries temporaries;
     Table *tables;
     Words entries;  /* lengths and tables: made when sizes change */
     Words pointers; /* of lists and of the temporaries over lists */
@@ -421,6 +424,8 @@ ls_status step_check_overlap(ls_step *step, const char *call);
 ls_status step_retire(ls_step *step, void *pointer);
 /* Frees what was given up, once no graph but the one that calls uses the step. */
 void step_free_retired(ls_step *step);
+/* A graph has launches that go by the words and temporaries as they are: they stay so. */
+void step_set_captured(ls_step *step);
 /* At least `bytes`; a larger one is empty. Its holder is called "step adamw: KIND NAME". */
 typedef struct Owned {
     const char *kind, *name;
@@ -430,8 +435,10 @@ typedef struct Owned {
 ls_status step_ensure(ls_step *step, const char *call, Owned owned, uint64_t bytes);
 ls_status step_too_large(const ls_step *step, const char *call, const char *what);
 ls_status step_allocate_outputs(ls_step *step, const char *call); /* and filled arrays */
-ls_status step_allocate_temporaries(ls_step *step, const char *call);
 ls_status step_fill(ls_step *step, const char *call, size_t parameter);
+/* step_temporaries.c: what kernels hand on to each other, in one allocation. */
+ls_status step_allocate_temporaries(ls_step *step, const char *call);
+void *step_temporary(const ls_step *step, uint32_t number);
 /* step_words.c: lengths, tables and pointers on the device, for the variant chosen. */
 ls_status step_upload(ls_step *step, const char *call);
 uint64_t words_address(const Words *words, size_t at); /* of a word on the device */

@@ -56,13 +56,14 @@ static bool allocate_host(ls_step *step) {
     step->lengths = calloc(image->axis_count + 1u, sizeof *step->lengths);
     step->tables = calloc(tables + 1, sizeof *step->tables);
     step->numbers = calloc(2 * numbers + 1, sizeof *step->numbers);
-    step->temporaries = calloc(temporaries + 1, sizeof *step->temporaries);
+    step->temporaries.sizes = calloc(2 * temporaries + 1, sizeof *step->temporaries.sizes);
     step->launches = calloc(kernels + 1, sizeof *step->launches);
     step->moved = calloc(kernels + 1, sizeof *step->moved);
     step->arguments = calloc(words + 1, sizeof *step->arguments);
     if (!step->bindings || !step->sizes || !step->lengths || !step->tables || !step->numbers ||
-        !step->temporaries || !step->launches || !step->moved || !step->arguments)
+        !step->temporaries.sizes || !step->launches || !step->moved || !step->arguments)
         return false;
+    step->temporaries.offsets = step->temporaries.sizes + temporaries;
     int64_t *next = step->numbers;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
         step->bindings[i].list_axis = list_axis(image, &image->parameters[i]);
@@ -193,10 +194,8 @@ void step_release(ls_step *step) {
     for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
         list_free(&step->bindings[i].list);
     for (uint32_t i = 0; step->lengths && i < image->axis_count; i++) free(step->lengths[i].of);
-    size_t temporaries = most(image, offsetof(ls_image_variant, temporary_count));
-    for (size_t i = 0; step->temporaries && i < temporaries; i++)
-        memory_free(context, step->temporaries[i].data);
     for (size_t i = 0; i < step->retired_count; i++) memory_free(context, step->retired[i]);
+    memory_free(context, step->temporaries.data);
     memory_free(context, step->entries.device);
     memory_free(context, step->pointers.device);
     memory_free(context, step->cells);
@@ -207,7 +206,7 @@ void step_release(ls_step *step) {
     free(step->launches);
     free(step->moved);
     free(step->range);
-    free(step->temporaries);
+    free(step->temporaries.sizes);
     free(step->tables);
     free(step->numbers);
     free(step->lengths);
@@ -361,7 +360,7 @@ ls_status ls_step_launch(ls_step *step) {
     if (status == LS_OK && !context->capture && !step->pinned)
         status = context_captured(context, &step->pinned);
     if (status != LS_OK) return status;
-    if (context->capture || step->pinned) step->entries.captured = step->pointers.captured = true;
+    if (context->capture || step->pinned) step_set_captured(step);
     if (context->capture)
         return graph_record(context->capture, "ls_step_launch", step, step->launches,
                             step->launch_count);
@@ -391,7 +390,6 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         .threads = threads ? threads : (variant->kernel_count ? variant->kernels[0].threads : 0),
     };
     statistics->table_bytes = step->entries.device_bytes + step->pointers.device_bytes;
-    for (uint32_t i = 0; i < variant->temporary_count; i++)
-        statistics->temporary_bytes += step->temporaries[i].bytes;
+    statistics->temporary_bytes = step->temporaries.bytes;
     return LS_OK;
 }

@@ -1,12 +1,12 @@
-/* step_memory.c: the device memory a step owns: outputs nobody bound, arrays filled with a number,
- * temporaries. Grown when sizes need it, never shrunk, and kept while a graph may use it. */
+/* step_memory.c: the device memory a step owns: outputs nobody bound, arrays filled with a number.
+ * Grown when sizes need it, never shrunk, and kept while a graph may use it. */
 #include "runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMORY_STEP = 256, TENSOR_STEP = 16 };
+enum { TENSOR_STEP = 16 };
 
 static void free_retired(ls_step *step) {
     for (size_t i = 0; i < step->retired_count; i++) memory_free(step->context, step->retired[i]);
@@ -29,6 +29,10 @@ ls_status step_retire(ls_step *step, void *pointer) {
     step->retired = grown;
     grown[step->retired_count++] = pointer;
     return LS_OK;
+}
+
+void step_set_captured(ls_step *step) {
+    step->entries.captured = step->pointers.captured = step->temporaries.captured = true;
 }
 
 ls_status step_ensure(ls_step *step, const char *call, Owned owned, uint64_t bytes) {
@@ -168,46 +172,4 @@ ls_status step_allocate_outputs(ls_step *step, const char *call) {
         if (status == LS_OK && step->bindings[i].has_value) status = step_fill(step, call, i);
     }
     return status;
-}
-
-/* The bytes of a temporary over a list: each tensor's part begins on a boundary. */
-static bool list_bytes(const ls_step *step, const ls_image_extent *extent, uint64_t *bytes) {
-    size_t count = extent->list ? (size_t)step->sizes[extent->list - 1] : 0;
-    uint64_t part;
-    *bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!extent_part(step, extent, i, &part) || !round_up(&part, TENSOR_STEP)) return false;
-        if (__builtin_add_overflow(*bytes, part, bytes)) return false;
-    }
-    return true;
-}
-
-/* Blocks or workers of the largest launch. */
-static uint64_t most_parts(const ls_step *step) {
-    uint64_t most = 1;
-    for (uint32_t i = 0; i < step->launch_count; i++)
-        if (step->launches[i].parts > most) most = step->launches[i].parts;
-    return most;
-}
-
-ls_status step_allocate_temporaries(ls_step *step, const char *call) {
-    const ls_image_variant *variant = &step->image->variants[step->chosen];
-    for (uint32_t i = 0; i < variant->temporary_count; i++) {
-        const ls_image_temporary *row = &variant->temporaries[i];
-        Temporary *temporary = &step->temporaries[i];
-        uint64_t bytes;
-        bool fits = row->pointers ? list_bytes(step, &row->bytes, &bytes)
-                                  : extent_value(step, &row->bytes, &bytes);
-        fits = fits && round_up(&bytes, MEMORY_STEP);
-        if (fits && row->per_block) fits = !__builtin_mul_overflow(bytes, most_parts(step), &bytes);
-        if (!fits) return step_too_large(step, call, row->name);
-        if (bytes == 0) bytes = MEMORY_STEP;
-        const Owned owned = {"temporary", row->name, &temporary->data, &temporary->bytes};
-        ls_status status = step_ensure(step, call, owned, bytes);
-        if (status == LS_OK && row->zeroed)
-            status =
-                step->context->driver->clear(step->context->device, temporary->data, (size_t)bytes);
-        if (status != LS_OK) return status;
-    }
-    return LS_OK;
 }

@@ -184,7 +184,7 @@ static size_t write_arguments(ls_step *step) {
     for (uint32_t i = 0; i < variant->temporary_count; i++) {
         const ls_image_temporary *row = &variant->temporaries[i];
         *word++ = row->pointers ? words_address(&step->pointers, pointers)
-                                : (uint64_t)(uintptr_t)step->temporaries[i].data;
+                                : (uint64_t)(uintptr_t)step_temporary(step, i);
         if (row->pointers) pointers += (size_t)step->sizes[row->bytes.list - 1];
     }
     for (uint32_t i = 0; i < variant->table_count; i++) {
@@ -266,7 +266,7 @@ static void log_launches(const ls_step *step) {
                   (unsigned long long)step->launches[i].items, step->launches[i].parts);
     for (uint32_t i = 0; i < variant->temporary_count; i++)
         log_write(LOG_DEBUG, "  temporary `%s`: %llu bytes", variant->temporaries[i].name,
-                  (unsigned long long)step->temporaries[i].bytes);
+                  (unsigned long long)step->temporaries.sizes[i]);
 }
 
 ls_status step_prepare(ls_step *step, const char *call) {

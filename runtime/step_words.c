@@ -131,7 +131,7 @@ static ls_status make_pointers(ls_step *step, const char *call) {
         const ls_image_temporary *row = &variant->temporaries[i];
         if (!row->pointers) continue;
         size_t tensors = (size_t)step->sizes[row->bytes.list - 1];
-        const char *next = step->temporaries[i].data;
+        const char *next = step_temporary(step, i);
         for (size_t k = 0; k < tensors; k++) {
             uint64_t bytes = 0;
             put(words, &at, next);

@@ -5,14 +5,18 @@
  * each runs to its end before the next. */
 #define LS_PHASE static inline
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
-#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1, 1);
+#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1, 1); LS_DONE
+
+/* A later phase may use the memory of an earlier one for something else, of another type: here the
+ * compiler has all of the earlier one's accesses behind it. */
+#define LS_DONE __asm__ volatile("" ::: "memory");
 
 /* This worker's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)worker * (((i64)(bytes) + 255) / 256 * 256))
 
 /* A tail: whether this worker is the last to come here, and a phase that it runs on its own. */
 #define LS_LAST(counter) ls_arrive(counter, workers)
-#define LS_RUN_ALONE(phase, items) phase(a, 0, (u64)(items), 1, 1);
+#define LS_RUN_ALONE(phase, items) phase(a, 0, (u64)(items), 1, 1); LS_DONE
 /* Before a loop that is not worth unrolling on a GPU. */
 #define LS_ROLLED
 

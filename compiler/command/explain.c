@@ -15,6 +15,7 @@ extern char **environ;
 typedef struct Options {
     StringList sizes, targets;
     double peak;
+    uint64_t processors;
     bool json, dot, svg, plan;
     const char *output;
 } Options;
@@ -209,7 +210,8 @@ static bool explain(const Invocation *invocation, ls_compilation *compilation,
                                   .targets = targets.items,
                                   .target_count = targets.count,
                                   .peak_gb_s = options->peak,
-                                  .plan_only = options->plan};
+                                  .plan_only = options->plan,
+                                  .processors = (uint32_t)options->processors};
     bool good = explain_steps(compilation, name, options, &explain, &out, failure) &&
                 (!options->svg || draw(out.data, &svg, failure));
     const Buffer *result = options->svg ? &svg : &out;
@@ -253,6 +255,9 @@ static const Option explain_options[] = {
      "cpu, sm_90, gfx90a: registers and access widths there; may be given\n"
      "several times; by default that of --device"},
     {0, "peak", "GB/s", OPTION_NUMBER, OFFSET(peak), "memory speed, to predict the time from"},
+    {0, "processors", "N", OPTION_COUNT, OFFSET(processors),
+     "the device's multiprocessors or CPU threads, for temporaries that\neach block has; by "
+     "default those of a usual one"},
     {0, "plan", NULL, OPTION_FLAG, OFFSET(plan),
      "the plan alone: nothing is compiled, so registers and access widths\nare left out"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},

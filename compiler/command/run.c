@@ -461,6 +461,7 @@ static void print_json(const Run *run, const ls_step_statistics *step,
     json_integer(&json, "launches", step->launches);
     json_integer(&json, "repeat", (int64_t)(run->options->repeat ? run->options->repeat : 1));
     json_integer(&json, "peak_bytes", (int64_t)memory_used->peak);
+    json_integer(&json, "temporary_bytes", (int64_t)step->temporary_bytes);
     if (run->options->profile) profile_json(&run->session, &json);
     json_open(&json, "outputs", '{');
     for (size_t i = 0; i < run->output_count; i++) {

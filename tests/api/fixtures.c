@@ -71,7 +71,7 @@ static const ls_image_kernel descend_kernels[] = {
     {"descend_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
 };
 static const ls_image_temporary descend_temporaries[] = {
-    {"parts", {1024, 0, {{0, 0, 0}}, 0}, 1, 0, 0}};
+    {"parts", {1024, 0, {{0, 0, 0}}, 0}, 1, 0, 0, 0}};
 static const Function descend_dense_functions[] = {descend_dense, descend_finish};
 static const Function descend_strided_functions[] = {descend_strided, descend_finish};
 static const ls_image_variant descend_variants[] = {
@@ -205,8 +205,8 @@ static const ls_image_kernel lists_kernels[] = {
     {"lists_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
 };
 static const ls_image_temporary lists_temporaries[] = {
-    {"change", {4, 1, {{2, 0, 1}}, 1}, 0, 1, 0},
-    {"parts", TILES(8), 0, 0, 0},
+    {"change", {4, 1, {{2, 0, 1}}, 1}, 0, 1, 0, 0},
+    {"parts", TILES(8), 0, 0, 0, 0},
 };
 static const ls_image_table lists_tables[] = {{TILES(1)}};
 static const Function lists_functions[] = {lists_run, lists_finish};

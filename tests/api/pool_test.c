@@ -266,7 +266,7 @@ static void of_steps(void **unused) {
     EXPECT_OK(f.context, ls_step_set_number(f.step, "lr", 1));
     EXPECT_OK(f.context, ls_step_output(f.step, "w", &before));
     assert_int_equal(ls_memory_labels(f.context, rows, 8), 3);
-    assert_string_equal(rows[0].label, "step descend: temporary parts");
+    assert_string_equal(rows[0].label, "step descend: all temporaries");
     assert_string_equal(rows[1].label, "step descend: rank-0 values");
     assert_string_equal(rows[2].label, "step descend: output w");
     assert_int_equal(rows[2].in_use, 64);

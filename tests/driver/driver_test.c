@@ -23,7 +23,7 @@ static const ls_image_kernel lone_kernels[] = {
     {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1, 0, 0, NULL, NO_TILES},
     {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
 };
-static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}, 0}, 1, 0, 1}};
+static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}, 0}, 1, 0, 1, 0}};
 static const ls_image_extent work[] = {{1, 1, {{1, 0, 1}}, 0}};
 static const ls_image_extent every_element[] = {{4, 1, {{1, 0, 1}}, 0}};
 static const ls_image_flow flows[] = {

@@ -103,8 +103,9 @@ typedef struct ls_explain_options {
     size_t size_count;
     const char *const *targets;
     size_t target_count;
-    double peak_gb_s; /* 0: unknown */
-    int plan_only;    /* nothing is compiled: no registers and access widths */
+    double peak_gb_s;    /* 0: unknown */
+    int plan_only;       /* nothing is compiled: no registers and access widths */
+    uint32_t processors; /* multiprocessors or CPU threads, for what each block keeps; 0: usual */
 } ls_explain_options;
 ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
                                  const ls_explain_options *options, const char **text);

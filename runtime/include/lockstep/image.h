@@ -116,13 +116,15 @@ typedef struct ls_image_extent {
 /* Device memory the step owns while it is bound. Of a temporary with a `list` the argument is a
  * device array of pointers, one per tensor, into that memory; each tensor's part begins on a
  * 16-byte boundary. One that is `per_block` has these bytes, rounded up to 256, for each block or
- * worker of the largest launch of the variant, one after another. */
+ * worker of the largest launch of the variant, one after another. Those that are never needed at
+ * once share memory: see ls_image_place. */
 typedef struct ls_image_temporary {
     const char *name;
     ls_image_extent bytes; /* rounded up to 256 by the runtime */
     uint32_t zeroed;       /* cleared once at bind (arrival counters, which reset themselves) */
     uint32_t pointers;     /* 1: a pointer per tensor, see above */
     uint32_t per_block;
+    uint32_t share; /* temporaries with the same number may lie in the same place; 0: with none */
 } ls_image_temporary;
 
 /* A list's items of work in device memory: for each item, in order, the tensor and the item's
@@ -262,6 +264,19 @@ typedef struct ls_image {
     uint32_t draws; /* 1: has random numbers */
     uint32_t line;  /* of source_file: where the step stands; 0: not known */
 } ls_image;
+
+/* Where the temporaries of a variant lie in one allocation that begins on a boundary of 256: gives
+ * the offset of each, from the bytes that each has in all, and how many bytes at the beginning are
+ * to be cleared. Returns the size of the allocation, UINT64_MAX where that is more than memory can
+ * be. Those that share lie in the place of the largest of them. */
+uint64_t ls_image_place(const ls_image_variant *variant, const uint64_t *bytes, uint64_t *offsets,
+                        uint64_t *cleared);
+/* How many blocks a launch has on a GPU, and of how many threads; how many workers on a CPU with so
+ * many threads. Of a cooperative kernel the device may hold fewer blocks at once. */
+uint64_t ls_image_blocks(const ls_image_kernel *kernel, uint64_t items, uint64_t tiles,
+                         uint64_t multiprocessors, uint32_t *threads);
+uint64_t ls_image_workers(const ls_image_kernel *kernel, uint64_t items, uint64_t tiles,
+                          uint64_t threads);
 
 #ifdef __cplusplus
 }

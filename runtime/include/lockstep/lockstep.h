@@ -201,9 +201,9 @@ typedef struct ls_step_statistics {
     /* time spent getting the code, from the cache or the toolchain */
     double compile_ms;
     int from_cache;
-    uint64_t temporary_bytes;
-    uint32_t threads;     /* CPU workers available, or threads per block */
-    uint64_t table_bytes; /* lengths, pointers and tables of work of lists, on the device */
+    uint64_t temporary_bytes; /* memory of its own for what its kernels hand on */
+    uint32_t threads;         /* CPU workers available, or threads per block */
+    uint64_t table_bytes;     /* lengths, pointers and tables of work of lists, on the device */
 } ls_step_statistics;
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 

@@ -2,6 +2,9 @@
 share of each kernel; for long axes, and for those of 8 elements, which run in one block. A row says it for
 the CPU, and in further lines for CUDA and for HIP where they differ.
 
+Then, for the steps that need more than a little, the KiB of temporaries with long axes, and what they would be
+if none shared its memory with others.
+
     table.py LOCKSTEP FILE ...             prints the table
     table.py LOCKSTEP --record OUT FILE ... writes it to OUT (ninja record_plans does so for both tables)"""
 import json
@@ -24,8 +27,13 @@ def row(step):
     return f"{step['launches']} x{ratio:.2f} " + "+".join(k["share"] for k in step["kernels"])
 
 
+def temporaries(step):
+    together, apart = step["temporary_bytes"], step["temporary_bytes_apart"]
+    return f"{together // 1024} of {apart // 1024}" if apart >= 1 << 20 else ""
+
+
 def rows(lockstep, file, target):
-    """By step: how it runs with long axes and with short ones."""
+    """By step: how it runs with long axes and with short ones, and what temporaries it has with long ones."""
     large = explain(lockstep, file, target, {})
     free = {}  # the others are fixed in the source, or follow from these
     for step in large:
@@ -36,22 +44,27 @@ def rows(lockstep, file, target):
                           {axis: 8 for axis, size in step["sizes"].items() if size == 1024})[0] for step in large]
     else:
         little = explain(lockstep, file, target, {axis: 8 for axis, kinds in free.items() if kinds == {True}})
-    return {step["name"]: f"{row(step):44} | {row(small)}" for step, small in zip(large, little)}
+    return {step["name"]: (f"{row(step):44} | {row(small)}", temporaries(step)) for step, small in zip(large, little)}
 
 
 def table(lockstep, files):
-    lines = []
+    lines, memory = [], []
     for file in sorted(files, key=os.path.basename):
         if "\nstep " not in "\n" + open(file).read():
             continue  # names another file
         by_target = {name: rows(lockstep, file, target) for name, target in TARGETS.items()}
-        for step, cpu in by_target["cpu"].items():
-            lines.append(f"{os.path.basename(file)[:-5] + ':' + step:32} {cpu}")
-            for name in ("cuda", "hip"):
-                if by_target[name][step] not in (cpu, by_target["cuda"][step] if name == "hip" else None):
-                    both = by_target["hip"][step] == by_target[name][step]
-                    word = "cuda, hip" if name == "cuda" and both else name
-                    lines.append(f"{'    ' + word:32} {by_target[name][step]}")
+        for step in by_target["cpu"]:
+            for number, out in enumerate((lines, memory)):
+                said = {name: by_target[name][step][number] for name in TARGETS}
+                if not any(said.values()):
+                    continue
+                out.append(f"{os.path.basename(file)[:-5] + ':' + step:32} {said['cpu']}")
+                for name in ("cuda", "hip"):
+                    if said[name] not in (said["cpu"], said["cuda"] if name == "hip" else None):
+                        word = "cuda, hip" if name == "cuda" and said["hip"] == said["cuda"] else name
+                        out.append(f"{'    ' + word:32} {said[name]}")
+    if memory:
+        lines += ["", "KiB of temporaries:"] + memory
     return "".join(line.rstrip() + "\n" for line in lines)
 
 

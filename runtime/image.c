@@ -1,0 +1,76 @@
+/* image.c: what follows from an image alone: what the runtime does with it, and what reports say of
+ * it beforehand, are one function each. */
+#include "runtime.h"
+
+enum {
+    PLACE_STEP = 256,
+    BLOCKS_PER_MULTIPROCESSOR = 32, /* what the hardware keeps at most */
+    ELEMENTS_PER_WORKER =
+        8 * 1024 /* less is not worth waking a thread: two workers from 16 Ki on */
+};
+
+/* Adds room for `bytes`, at least one byte, and gives its offset; false: too much. */
+static bool add_place(uint64_t *total, uint64_t bytes, uint64_t *offset) {
+    *offset = *total;
+    if (bytes > INT64_MAX - PLACE_STEP) return false;
+    bytes = bytes ? (bytes + PLACE_STEP - 1) / PLACE_STEP * PLACE_STEP : PLACE_STEP;
+    if (bytes > INT64_MAX - *total) return false;
+    *total += bytes;
+    return true;
+}
+
+uint64_t ls_image_place(const ls_image_variant *variant, const uint64_t *bytes, uint64_t *offsets,
+                        uint64_t *cleared) {
+    const ls_image_temporary *rows = variant->temporaries;
+    const uint32_t count = variant->temporary_count;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (rows[i].zeroed && !add_place(&total, bytes[i], &offsets[i])) return UINT64_MAX;
+    *cleared = total;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = 0;
+        if (rows[i].zeroed) continue;
+        while (first < i &&
+               (!rows[i].share || rows[first].zeroed || rows[first].share != rows[i].share))
+            first++;
+        if (first < i) { /* the first of those that share has made room for all */
+            offsets[i] = offsets[first];
+            continue;
+        }
+        uint64_t most = bytes[i];
+        for (uint32_t k = i + 1; rows[i].share && k < count; k++)
+            if (!rows[k].zeroed && rows[k].share == rows[i].share && bytes[k] > most)
+                most = bytes[k];
+        if (!add_place(&total, most, &offsets[i])) return UINT64_MAX;
+    }
+    return total;
+}
+
+uint64_t ls_image_blocks(const ls_image_kernel *kernel, uint64_t items, uint64_t tiles,
+                         uint64_t multiprocessors, uint32_t *threads) {
+    uint64_t per_block = kernel->items_per_block, resident = kernel->blocks_per_multiprocessor;
+    const uint64_t groups = kernel->threads / 32;
+    *threads = kernel->threads;
+    if (tiles > 1 || per_block == 0) per_block = 1;
+    if (tiles > 1 && tiles < groups) {
+        resident *= groups / tiles;
+        *threads = (uint32_t)(32 * tiles);
+    }
+    if (resident > BLOCKS_PER_MULTIPROCESSOR) resident = BLOCKS_PER_MULTIPROCESSOR;
+    uint64_t most = kernel->one_block ? 1 : resident * multiprocessors;
+    if (most > INT32_MAX) most = INT32_MAX;
+    uint64_t blocks = items / per_block + (items % per_block != 0);
+    if (blocks > most) blocks = most;
+    return blocks ? blocks : 1;
+}
+
+uint64_t ls_image_workers(const ls_image_kernel *kernel, uint64_t items, uint64_t tiles,
+                          uint64_t threads) {
+    uint64_t elements, workers = threads;
+    if (__builtin_mul_overflow(items, tiles, &elements) ||
+        __builtin_mul_overflow(elements, kernel->item_cost, &elements))
+        elements = UINT64_MAX;
+    if (workers > elements / ELEMENTS_PER_WORKER) workers = elements / ELEMENTS_PER_WORKER;
+    if (workers > items) workers = items;
+    return workers ? workers : 1;
+}
