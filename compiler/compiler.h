@@ -124,7 +124,7 @@ typedef struct TypeInfo {
     char class; /* 'F' 'S' 'U' 'B' */
     uint8_t size;
     Type compute; /* what a load gives; a type is a compute type when this is itself */
-    const char *c_name, *npy, *safetensors;
+    const char *c_name;
 } TypeInfo;
 extern const TypeInfo type_info[TYPE_COUNT];
 

@@ -16,8 +16,8 @@ _Static_assert((int)TYPE_COUNT == (int)LS_TYPE_COUNT, "types.def and ls_type dif
 
 enum { CLASS_F = 'F', CLASS_S = 'S', CLASS_U = 'U', CLASS_B = 'B' };
 const TypeInfo type_info[TYPE_COUNT] = {
-#define X(id, name, class, size, compute, c_name, npy, safetensors) \
-    {name, CLASS_##class, size, TYPE_##compute, c_name, npy, safetensors},
+#define X(id, name, class, size, compute, c_name) \
+    {name, CLASS_##class, size, TYPE_##compute, c_name},
 #include "types.def"
 #undef X
 };

@@ -6,9 +6,12 @@
 #include <string.h>
 
 const TypeName type_names[LS_TYPE_COUNT] = {
-#define X(id, spelling, class, bytes, compute, c, npy, safetensors) \
-    [LS_##id] = {spelling, bytes, npy, safetensors},
-#include "../types.def"
+#define X(id, spelling, class, bytes) [LS_##id].name = spelling, [LS_##id].size = bytes,
+    LS_TYPE_LIST(X)
+#undef X
+#define X(id, in_npy, in_safetensors) \
+    [LS_##id].npy = in_npy, [LS_##id].safetensors = in_safetensors,
+        LS_FILE_TYPE_LIST(X)
 #undef X
 };
 

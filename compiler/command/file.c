@@ -4,6 +4,8 @@
  * a failure, a full disk or Ctrl-C leaves the old file. */
 #include "files.h"
 
+#include <lockstep/lockstep.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,36 +24,8 @@ static bool fail_file(Failure *failure, const char *what, const char *path) {
     return fail(failure, STATUS_INPUT, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-bool file_open(const char *path, int *descriptor, uint64_t *size, Failure *failure) {
-    struct stat about;
-    /* not to wait for a writer where the name is a FIFO's */
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (opened < 0) return fail_file(failure, "open", path);
-    if (fstat(opened, &about) != 0) {
-        fail_file(failure, "read", path);
-    } else if (!S_ISREG(about.st_mode)) {
-        fail(failure, STATUS_INPUT, "cannot read %s: it is %s, not a file", path,
-             S_ISDIR(about.st_mode) ? "a folder" : "a device or pipe");
-    } else {
-        *descriptor = opened;
-        *size = (uint64_t)about.st_size;
-        return true;
-    }
-    close(opened);
-    return false;
-}
-
-bool file_read_at(int descriptor, const char *path, void *data, size_t size, uint64_t offset,
-                  Failure *failure) {
-    for (size_t done = 0; done < size;) {
-        ssize_t got = pread(descriptor, (char *)data + done, size - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail_file(failure, "read", path);
-        if (got == 0)
-            return fail(failure, STATUS_INPUT, "cannot read %s: it became shorter meanwhile", path);
-        done += (size_t)got;
-    }
-    return true;
+bool fail_read(Failure *failure) {
+    return fail(failure, STATUS_INPUT, "%s", ls_error_message(NULL));
 }
 
 static bool read_all(int descriptor, const char *path, Buffer *out, Failure *failure) {

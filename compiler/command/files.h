@@ -10,7 +10,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <lockstep/files.h>
 #include <lockstep/image.h>
+
+#include "json_read.h"
 
 #if defined(__GNUC__)
 #define PRINTF_LIKE(format, first) __attribute__((__format__(__printf__, format, first)))
@@ -55,10 +58,8 @@ void size_describe(uint64_t bytes, char *text, size_t capacity); /* "1.5 GiB" */
 /* The shortest decimal that reads back as the same number of the given type. */
 void number_print(ls_type type, const void *element, char *text, size_t capacity);
 void double_print(double number, char *text, size_t capacity);
-bool text_is_utf8(const char *text, size_t size);
 
-/* json.c: a writer that indents and a strict reader that allocates only the strings it is asked
- * for. */
+/* json.c: a writer that indents; the reader is the runtime's, json_read.h. */
 typedef struct JsonWriter {
     Buffer text;
     unsigned depth;
@@ -73,22 +74,6 @@ void json_integer(JsonWriter *json, const char *key, int64_t value);
 void json_boolean(JsonWriter *json, const char *key, bool value);
 void json_raw(JsonWriter *json, const char *key, const char *text); /* already JSON */
 void json_quote(Buffer *out, const char *text);
-
-typedef struct JsonReader {
-    const char *start, *at, *end;
-    const char *error; /* NULL, or what was expected at `at`; everything fails from then on */
-    unsigned depth;
-} JsonReader;
-JsonReader json_reader(const char *text, size_t size);
-bool json_enter(JsonReader *json, char bracket); /* '{' or '[' */
-/* Whether another member follows; consumes the comma or the closing bracket. `index` counts from 0.
- */
-bool json_more(JsonReader *json, char bracket, size_t index);
-bool json_key(JsonReader *json, char **key);          /* with its colon; the caller frees */
-bool json_read_string(JsonReader *json, char **text); /* the caller frees */
-bool json_read_unsigned(JsonReader *json, uint64_t *number);
-bool json_skip(JsonReader *json); /* any one value */
-bool json_end(JsonReader *json);  /* nothing but spaces is left */
 
 /* array.c: one dense array in host memory, in C order, and how types are written in files. */
 typedef struct Array {
@@ -115,11 +100,8 @@ double element_number(ls_type type, const void *element);
 void array_print(const Array *array, Buffer *out);
 
 /* file.c: whole files. */
+bool fail_read(Failure *failure); /* false, with what the last call of lockstep/files.h said */
 bool file_read(const char *path, char **data, size_t *size, Failure *failure);
-bool file_open(const char *path, int *descriptor, uint64_t *size,
-               Failure *failure); /* regular only */
-bool file_read_at(int descriptor, const char *path, void *data, size_t size, uint64_t offset,
-                  Failure *failure);
 /* A file written beside `path` and renamed over it by file_commit: until then, and after any
  * failure, the old one stands. A target that is no regular file (/dev/stdout) is written directly.
  */
@@ -139,18 +121,10 @@ void file_remove_temporary(void); /* for a signal handler: unlinks what is half 
 bool npy_read(const char *path, Array *array, Failure *failure);
 bool npy_write(const char *path, const Array *array, Failure *failure);
 
-typedef struct Tensor {
-    char *name;
-    char *dtype;  /* as the file spells it */
-    ls_type type; /* LS_TYPE_COUNT: one that Lockstep does not know */
-    uint32_t rank;
-    int64_t shape[LS_RANK_MAX];
-    uint64_t begin, end; /* bytes of the file */
-} Tensor;
+/* Reading is the runtime's, lockstep/files.h. */
 typedef struct TensorFile {
     char *path;
-    int descriptor;
-    Tensor *tensors; /* in the order of their data */
+    ls_file *file;
     size_t count;
 } TensorFile;
 bool safetensors_open(const char *path, TensorFile *file, Failure *failure);

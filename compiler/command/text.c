@@ -134,20 +134,3 @@ void number_print(ls_type type, const void *element, char *text, size_t capacity
     default: snprintf(text, capacity, "%lld", (long long)element_number(type, element)); return;
     }
 }
-
-bool text_is_utf8(const char *text, size_t size) {
-    const unsigned char *at = (const unsigned char *)text, *end = at + size;
-    while (at < end) {
-        unsigned char lead = *at++;
-        if (lead < 0x80) continue;
-        unsigned more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-        if (lead < 0xc2 || lead > 0xf4 || (size_t)(end - at) < more) return false;
-        unsigned char next = *at;
-        if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) ||
-            (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next > 0x8f))
-            return false; /* overlong, surrogate, past U+10FFFF */
-        for (; more; more--)
-            if ((*at++ & 0xc0) != 0x80) return false;
-    }
-    return true;
-}

@@ -472,7 +472,7 @@ static bool choose_tensor(const TensorFile *file, const Value *value, const char
     size_t matches = 0;
     Buffer names = {0};
     for (size_t i = 0; i < file->count; i++) {
-        const char *name = file->tensors[i].name;
+        const char *name = ls_file_at(file->file, i)->name;
         if (value->tensor && strcmp(value->tensor, name) == 0) {
             *chosen = i;
             buffer_free(&names);

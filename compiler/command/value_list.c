@@ -40,9 +40,9 @@ static bool open_file(ValueList *list, const Value *value, Failure *failure) {
     size_t number = list->file_count++, found = 0;
     const char *glob = value->tensor;
     for (size_t i = 0; i < file->count && glob; i++) /* a name that is there is no glob */
-        if (strcmp(file->tensors[i].name, glob) == 0) found = i + 1;
+        if (strcmp(ls_file_at(file->file, i)->name, glob) == 0) found = i + 1;
     for (size_t i = 0; i < file->count; i++) {
-        const Tensor *tensor = &file->tensors[i];
+        const ls_file_array *tensor = ls_file_at(file->file, i);
         if (found ? i + 1 != found : glob && fnmatch(glob, tensor->name, 0) != 0) continue;
         ListItem *item = add_item(list);
         item->name = copy_text(tensor->name, strlen(tensor->name));
@@ -57,7 +57,7 @@ static bool open_file(ValueList *list, const Value *value, Failure *failure) {
     fail(failure, STATUS_INPUT, "%s has no tensor '%s'", file->path, glob);
     Buffer names = {0};
     for (size_t i = 0; i < file->count && i < 8; i++)
-        buffer_printf(&names, "%s%.100s", i ? ", " : "", file->tensors[i].name);
+        buffer_printf(&names, "%s%.100s", i ? ", " : "", ls_file_at(file->file, i)->name);
     if (file->count > 8) buffer_printf(&names, " and %zu more", file->count - 8);
     fail_help(failure, file->count ? "it has %s" : "it has none", names.data ? names.data : "");
     buffer_free(&names);

@@ -307,13 +307,13 @@ void matrix_add(Programs *programs) {
             reduction(programs, &reductions[r], types[t].name, types[t].class);
 
     const char *names[] = {
-#define X(id, name, class, size, compute, c_name, npy, safetensors) name,
+#define X(id, name, class, size, compute, c_name) name,
 #include "types.def"
 #undef X
         NULL
     };
     const char classes[] = {
-#define X(id, name, class, size, compute, c_name, npy, safetensors) #class[0],
+#define X(id, name, class, size, compute, c_name) #class[0],
 #include "types.def"
 #undef X
         '\0'

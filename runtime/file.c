@@ -1,0 +1,197 @@
+/* file.c: .npy and .safetensors files: opening, mapping, reading into memory. */
+#include "runtime.h"
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const FileType file_types[LS_TYPE_COUNT] = {
+#define X(id, npy, safetensors) [LS_##id] = {npy, safetensors},
+    LS_FILE_TYPE_LIST(X)
+#undef X
+};
+
+static ls_status failed(const char *what, const char *path) {
+    return error_set(NULL, LS_ERROR_FILE, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+char *file_copy_text(const char *text, size_t size) {
+    char *copy = malloc(size + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    return copy;
+}
+
+bool file_shape_bytes(ls_type type, uint32_t rank, const int64_t *shape, uint64_t *count,
+                      uint64_t *bytes) {
+    uint64_t total = 1;
+    bool empty = false, huge = false;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (shape[i] < 0) return false;
+        empty |= shape[i] == 0;
+        if (shape[i] > 0 && (uint64_t)shape[i] > (uint64_t)INT64_MAX / total) huge = true;
+        if (shape[i] > 0 && !huge) total *= (uint64_t)shape[i];
+    }
+    if (huge && !empty) return false;
+    if (empty) total = 0;
+    if (total > (uint64_t)INT64_MAX / ls_type_size(type)) return false;
+    *count = total;
+    *bytes = total * ls_type_size(type);
+    return true;
+}
+
+static ls_status open_regular(ls_file *file) {
+    struct stat about;
+    /* not to wait for a writer where the name is a FIFO's */
+    file->descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->descriptor < 0) return failed("open", file->path);
+    if (fstat(file->descriptor, &about) != 0) return failed("read", file->path);
+    if (!S_ISREG(about.st_mode))
+        return error_set(NULL, LS_ERROR_FILE, "cannot read %s: it is %s, not a file", file->path,
+                         S_ISDIR(about.st_mode) ? "a folder" : "a device or pipe");
+    file->size = (uint64_t)about.st_size;
+    return LS_OK;
+}
+
+ls_status file_read_at(const ls_file *file, void *data, size_t size, uint64_t offset) {
+    for (size_t done = 0; done < size;) {
+        ssize_t got =
+            pread(file->descriptor, (char *)data + done, size - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return failed("read", file->path);
+        if (got == 0)
+            return error_set(NULL, LS_ERROR_FILE, "cannot read %s: it became shorter meanwhile",
+                             file->path);
+        done += (size_t)got;
+    }
+    return LS_OK;
+}
+
+static bool ends_in(const char *path, const char *end) {
+    size_t size = strlen(path), length = strlen(end);
+    return size >= length && strcmp(path + size - length, end) == 0;
+}
+
+ls_status ls_file_open(const char *path, ls_file_format format, ls_file **file) {
+    static const char call[] = "ls_file_open";
+    if (file) *file = NULL;
+    if (!path || !file)
+        return error_set(NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL", call, path ? "file" : "path");
+    if (format == LS_FILE_BY_NAME)
+        format = ends_in(path, ".npy")           ? LS_FILE_NPY
+                 : ends_in(path, ".safetensors") ? LS_FILE_SAFETENSORS
+                                                 : format;
+    if (format != LS_FILE_NPY && format != LS_FILE_SAFETENSORS)
+        return error_set(NULL, LS_ERROR_FILE,
+                         "cannot read %s: its name ends neither in .npy nor in .safetensors", path);
+    ls_file *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(NULL, call);
+    made->descriptor = -1;
+    made->path = file_copy_text(path, strlen(path));
+    ls_status status = made->path ? open_regular(made) : error_memory(NULL, call);
+    if (status == LS_OK)
+        status = format == LS_FILE_NPY ? file_read_npy(made) : file_read_safetensors(made);
+    if (status == LS_OK)
+        *file = made;
+    else
+        ls_file_close(made);
+    return status;
+}
+
+void ls_file_close(ls_file *file) {
+    if (!file) return;
+    for (size_t i = 0; i < file->count; i++) {
+        union { /* they are ours; the reader's are const */
+            const char *read;
+            char *made;
+        } name = {file->arrays[i].name}, type = {file->arrays[i].type_name};
+        free(name.made);
+        free(type.made);
+    }
+    if (file->map) munmap(file->map, (size_t)file->size);
+    if (file->descriptor >= 0) close(file->descriptor);
+    free(file->arrays);
+    free(file->path);
+    free(file);
+}
+
+size_t ls_file_count(const ls_file *file) {
+    return file ? file->count : 0;
+}
+
+const ls_file_array *ls_file_at(const ls_file *file, size_t index) {
+    return file && index < file->count ? &file->arrays[index] : NULL;
+}
+
+ls_status ls_file_map(ls_file *file, const void **data) {
+    if (data) *data = NULL;
+    if (!file || !data)
+        return error_set(NULL, LS_ERROR_ARGUMENT, "ls_file_map: %s is NULL",
+                         file ? "data" : "file");
+    if (!file->map) {
+        void *map = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, file->descriptor, 0);
+        if (map == MAP_FAILED) return failed("map", file->path);
+        file->map = map;
+    }
+    *data = file->map;
+    return LS_OK;
+}
+
+/* ---- into memory ---- */
+
+/* The array lies first axis fastest; writes it last axis fastest. */
+static void transpose(const ls_file_array *array, const char *from, char *to, uint64_t count) {
+    size_t size = ls_type_size(array->type);
+    int64_t index[LS_RANK_MAX] = {0};
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at = 0;
+        for (uint32_t axis = array->rank; axis-- > 0;)
+            at = at * (uint64_t)array->shape[axis] + (uint64_t)index[axis];
+        memcpy(to + i * size, from + at * size, size);
+        for (uint32_t axis = array->rank; axis-- > 0 && ++index[axis] == array->shape[axis];)
+            index[axis] = 0;
+    }
+}
+
+void file_convert(ls_type type, bool swapped, void *data, size_t bytes) {
+    size_t size = ls_type_size(type);
+    unsigned char *at = data;
+    for (size_t i = 0; swapped && size > 1 && i + size <= bytes; i += size)
+        for (size_t j = 0; j < size / 2; j++) {
+            unsigned char byte = at[i + j];
+            at[i + j] = at[i + size - 1 - j];
+            at[i + size - 1 - j] = byte;
+        }
+    for (size_t i = 0; type == LS_BOOL && i < bytes; i++) /* anything but 0 is true */
+        at[i] = at[i] != 0;
+}
+
+ls_status ls_file_read(const ls_file *file, size_t index, void *data) {
+    static const char call[] = "ls_file_read";
+    const ls_file_array *array = ls_file_at(file, index);
+    if (!file || !data || !array)
+        return error_set(NULL, LS_ERROR_ARGUMENT, "%s: %s", call,
+                         !file   ? "file is NULL"
+                         : !data ? "data is NULL"
+                                 : "the file has no array of that number");
+    if (array->type == LS_TYPE_COUNT)
+        return error_set(NULL, LS_ERROR_FILE,
+                         "%s: tensor '%.200s' is of type %.40s, which Lockstep does not know",
+                         file->path, array->name, array->type_name);
+    bool turned = array->fortran && array->rank > 1;
+    void *raw = turned ? malloc(array->bytes ? (size_t)array->bytes : 1) : data;
+    if (!raw) return error_memory(NULL, call);
+    ls_status status = file_read_at(file, raw, (size_t)array->bytes, array->offset);
+    if (status == LS_OK) {
+        file_convert(array->type, array->swapped, raw, (size_t)array->bytes);
+        if (turned) transpose(array, raw, data, array->bytes / ls_type_size(array->type));
+    }
+    if (turned) free(raw);
+    return status;
+}
