@@ -3,6 +3,7 @@
  * Loading goes through two pieces of page-locked memory: while the device takes one the host fills
  * the other. What the device can read where it lies is not copied. */
 #include "runtime.h"
+#include "file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ void ls_dataset_destroy(ls_dataset *dataset) {
     for (size_t i = 0; dataset->arrays && i < dataset->count; i++) {
         DataArray *array = &dataset->arrays[i];
         if (array->owned) memory_free(dataset->context, array->device);
+        ls_file_close(array->file);
         free(array->name);
     }
     free(dataset->arrays);
@@ -39,9 +41,14 @@ static bool is_contiguous(const ls_tensor *tensor) {
 static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, size_t number) {
     static const char call[] = "ls_dataset_create";
     Error *error = &dataset->context->error;
-    const ls_tensor *tensor = &given->tensor;
+    ls_tensor mapped;
+    const ls_tensor *tensor = given->path ? &mapped : &given->tensor;
     DataArray *array = &dataset->arrays[number];
-    if (!given->name || !tensor->shape)
+    if (given->path && given->name) {
+        ls_status status = dataset_map(dataset, array, given->path, &mapped);
+        if (status != LS_OK) return status;
+    }
+    if (!given->name || (!tensor->shape && tensor->rank > 0))
         return null_argument(dataset->context, call,
                              given->name ? "an array's shape" : "an array's name");
     if (!ls_type_size(tensor->type) || tensor->rank < 1 || tensor->rank > LS_RANK_MAX)
@@ -79,13 +86,15 @@ static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, 
                          call, given->name, (long long)array->shape[0], dataset->arrays[0].name,
                          (long long)dataset->samples);
     dataset->samples = array->shape[0];
-    array->host = given->on_device ? NULL : tensor->data;
-    if (given->on_device) array->device = tensor->data;
+    bool on_device = given->on_device && !given->path;
+    array->host = on_device ? NULL : tensor->data;
+    if (on_device) array->device = tensor->data;
     return LS_OK;
 }
 
-void dataset_read(const DataArray *array, void *to, int64_t first, int64_t rows) {
-    memcpy(to, array->host + (size_t)first * array->row_bytes, (size_t)rows * array->row_bytes);
+void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes) {
+    if (bytes) memcpy(to, array->host + at, bytes);
+    if (array->file) file_convert(array->type, array->swapped, to, bytes);
 }
 
 /* ---- loading ---- */
@@ -179,7 +188,8 @@ static ls_status load_piece(Loading *l, const DataArray *array, size_t at, size_
     ls_status status = LS_OK;
     if (piece->in_flight) status = driver->event_wait(device, piece->event);
     if (status != LS_OK) return status;
-    memcpy(piece->host, array->host + at, bytes);
+    dataset_read(array, piece->host, at, bytes);
+    dataset_forget(array, at, at + bytes);
     status = driver->stream_copy(device, l->stream, array->device + at, piece->host, bytes);
     if (status != LS_OK) return status;
     piece->in_flight = true;
@@ -202,6 +212,7 @@ static ls_status load_array(Loading *l, DataArray *array) {
     const Driver *driver = l->context->driver;
     status = driver->event_record(l->context->device, l->allocated);
     if (status == LS_OK) status = driver->stream_wait(l->context->device, l->stream, l->allocated);
+    dataset_read_along(array, true);
     for (size_t at = 0; at < array->bytes && status == LS_OK;) {
         size_t left = array->bytes - at, bytes = left < l->chunk ? left : l->chunk;
         status = load_piece(l, array, at, bytes);
@@ -213,6 +224,7 @@ static ls_status load_array(Loading *l, DataArray *array) {
 static ls_status load(ls_dataset *dataset, const ls_dataset_options *options, uint64_t total) {
     Loading loading = {.context = dataset->context, .options = options, .total = total};
     loading.chunk = options->chunk_bytes ? options->chunk_bytes : CHUNK_DEFAULT;
+    loading.chunk = (loading.chunk + 7) / 8 * 8; /* no element is cut */
     ls_status status = open_loading(&loading);
     if (status == LS_OK) status = report(&loading);
     for (size_t i = 0; i < dataset->count && status == LS_OK; i++)
@@ -220,9 +232,10 @@ static ls_status load(ls_dataset *dataset, const ls_dataset_options *options, ui
     return close_loading(&loading, status);
 }
 
-/* What the device reads where it lies. */
+/* What the device reads where it lies: as it is there. */
 static bool lies_well(const ls_dataset *dataset, const DataArray *array) {
-    return dataset->context->driver->host_is_device &&
+    bool converted = array->file && (array->swapped || array->type == LS_BOOL);
+    return dataset->context->driver->host_is_device && !converted &&
            (uintptr_t)array->host % DENSE_ALIGNMENT == 0;
 }
 
@@ -251,6 +264,7 @@ static ls_status place(ls_dataset *dataset, const ls_dataset_options *options) {
     if (dataset->resident) return total ? load(dataset, options, total) : LS_OK;
     log_write(LOG_INFO, "data set on %s: %llu bytes do not fit; batches come through a feed",
               dataset->context->device->name, (unsigned long long)total);
+    for (size_t i = 0; i < dataset->count; i++) dataset_read_along(&dataset->arrays[i], false);
     for (size_t i = 0; i < dataset->count; i++)
         if (!dataset->arrays[i].host)
             return error_set(&dataset->context->error, LS_ERROR_MEMORY,

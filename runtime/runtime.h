@@ -591,6 +591,8 @@ typedef struct DataArray {
     const char *host; /* where it lies; NULL: on the device only */
     char *device;     /* what steps read; NULL: it is not resident */
     bool owned;       /* `device` is ours */
+    struct ls_file *file;
+    bool swapped; /* big-endian, as `host` has it */
 } DataArray;
 struct ls_dataset {
     ls_context *context;
@@ -599,8 +601,16 @@ struct ls_dataset {
     int64_t samples;
     bool resident;
 };
-/* Copies rows of an array from where it lies. */
-void dataset_read(const DataArray *array, void *to, int64_t first, int64_t rows);
+/* Copies whole elements of an array from where it lies, to be as the device has them. */
+void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes);
+/* Says that this row of a file is read soon. */
+void dataset_announce(const DataArray *array, int64_t row);
+/* dataset_file.c: the array that `path` names becomes a mapped one of the host's. */
+ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, ls_tensor *tensor);
+/* How it is read next: from its beginning to its end, or here and there. */
+void dataset_read_along(const DataArray *array, bool along);
+/* The bytes before `at` are not read again soon. */
+void dataset_forget(const DataArray *array, size_t from, size_t to);
 /* What a step reads may not be written by it. */
 ls_status dataset_check_role(const ls_dataset *dataset, const ls_step *step, const char *call,
                              size_t parameter);

@@ -106,16 +106,29 @@ int64_t ls_split_sample(const ls_split *split, int64_t place) {
     return split->first + ls_shuffle(number, split->count, split->seed, epoch);
 }
 
+/* What lies in files comes from a disk: all of the batch is asked for before any of it is read. */
+static void announce(const ls_split *split) {
+    const ls_dataset *dataset = split->dataset;
+    bool mapped = false;
+    for (size_t k = 0; k < dataset->count; k++) mapped |= dataset->arrays[k].file != NULL;
+    for (int64_t i = 0; mapped && i < split->batch; i++) {
+        int64_t sample = ls_split_sample(split, split->place + i);
+        for (size_t k = 0; k < dataset->count; k++) dataset_announce(&dataset->arrays[k], sample);
+    }
+}
+
 static ls_status gather(ls_split *split) {
     const ls_dataset *dataset = split->dataset;
     void **slot = malloc(dataset->count * sizeof *slot);
     if (!slot) return error_memory(&dataset->context->error, "ls_split_next");
     ls_status status = ls_feed_acquire(split->feed, slot);
+    if (status == LS_OK) announce(split);
     for (int64_t i = 0; i < split->batch && status == LS_OK; i++) {
-        int64_t sample = ls_split_sample(split, split->place + i);
+        size_t sample = (size_t)ls_split_sample(split, split->place + i);
         for (size_t k = 0; k < dataset->count; k++) {
             const DataArray *array = &dataset->arrays[k];
-            dataset_read(array, (char *)slot[k] + (size_t)i * array->row_bytes, sample, 1);
+            const size_t bytes = array->row_bytes;
+            dataset_read(array, (char *)slot[k] + (size_t)i * bytes, sample * bytes, bytes);
         }
     }
     free(slot);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SAMPLES = 37, WIDTH = 3, BATCH = 8, LAUNCHES = 12 };
 
@@ -21,6 +22,12 @@ static const char text[] =
     "    batch = x[row, k]\n"
     "    label = y[row]\n"
     "}\n"
+    "step pick[s, b = 8](x: u8[s], inout at: i64 = 0, out batch: u8[b], data_count: i64,\n"
+    "                    data_seed: i64, data_streamed: bool) {\n"
+    "    let row = next_batch(at = at, count = data_count, seed = data_seed,\n"
+    "                         streamed = data_streamed)\n"
+    "    batch = x[row]\n"
+    "}\n"
     "step spoil[s, k](inout x: f32[s, k]) { x = 0 }\n";
 
 static _Alignas(64) char memory[(SAMPLES * WIDTH + 4) * sizeof(float)];
@@ -32,8 +39,8 @@ static void fill(ls_dataset_array arrays[2], size_t past) {
     float *x = (float *)(void *)(memory + past);
     for (int i = 0; i < SAMPLES * WIDTH; i++) x[i] = (float)(i + 1);
     for (int i = 0; i < SAMPLES; i++) y[i] = 1000 + i;
-    arrays[0] = (ls_dataset_array){"x", {x, LS_F32, 2, x_shape, NULL}, 0};
-    arrays[1] = (ls_dataset_array){"y", {y, LS_I32, 1, y_shape, NULL}, 0};
+    arrays[0] = (ls_dataset_array){"x", NULL, {x, LS_F32, 2, x_shape, NULL}, 0};
+    arrays[1] = (ls_dataset_array){"y", NULL, {y, LS_I32, 1, y_shape, NULL}, 0};
 }
 
 static Fixture open(const char *step) {
@@ -163,6 +170,183 @@ static void orders(void **state) {
     close_fixture(&f);
 }
 
+/* ---- files ---- */
+
+static char folder[] = "/tmp/lockstep-data-XXXXXX";
+
+static const char *in_folder(const char *name) {
+    static char paths[4][100];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static const char *write_file(const char *name, const void *header, size_t header_size,
+                              const void *data, size_t size) {
+    const char *path = in_folder(name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(header, 1, header_size, file), header_size);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+/* The header is as long as NumPy's, 128 bytes, less `cut`. */
+static const char *write_npy(const char *name, const char *dictionary, const void *data,
+                             size_t size, size_t cut) {
+    char header[129];
+    snprintf(header, sizeof header, "\x93NUMPY\x01%c%c%c%-117s\n", 1, 1, 1, dictionary);
+    header[7] = 0;
+    header[8] = (char)(118 - cut);
+    header[9] = 0;
+    header[127 - cut] = '\n';
+    return write_file(name, header, 128 - cut, data, size);
+}
+
+static const char *write_safetensors(const char *name, const char *json, const void *data,
+                                     size_t size) {
+    char header[300];
+    memset(header, 0, 8);
+    header[0] = (char)strlen(json);
+    snprintf(header + 8, sizeof header - 8, "%s", json);
+    return write_file(name, header, 8 + strlen(json), data, size);
+}
+
+/* Two arrays of the right contents, in files of several kinds. */
+static void from_files(void **state) {
+    (void)state;
+    ls_dataset_array arrays[2], files[2];
+    float big[SAMPLES * WIDTH];
+    char both[sizeof big + sizeof(int32_t) * SAMPLES];
+    fill(arrays, 0);
+    const float *x = arrays[0].tensor.data;
+    for (int i = 0; i < SAMPLES * WIDTH; i++) {
+        uint32_t word;
+        memcpy(&word, &x[i], sizeof word);
+        word = word >> 24 | (word >> 8 & 0xff00) | (word << 8 & 0xff0000) | word << 24;
+        memcpy(&big[i], &word, sizeof word);
+    }
+    memcpy(both, x, sizeof big);
+    memcpy(both + sizeof big, y, sizeof(int32_t) * SAMPLES);
+    const char *f4 = "{'descr': '<f4', 'fortran_order': False, 'shape': (37, 3), }";
+    const char *f4_big = "{'descr': '>f4', 'fortran_order': False, 'shape': (37, 3), }";
+    const char *i4 = "{'descr': '<i4', 'fortran_order': False, 'shape': (37,), }";
+    const char *json = "{\"x\":{\"dtype\":\"F32\",\"shape\":[37,3],\"data_offsets\":[0,444]},"
+                       "\"y\":{\"dtype\":\"I32\",\"shape\":[37],\"data_offsets\":[444,592]}}";
+    write_npy("x.npy", f4, x, sizeof big, 0);
+    write_npy("odd.npy", f4, x, sizeof big, 4);
+    write_npy("big.npy", f4_big, big, sizeof big, 0);
+    write_npy("y.npy", i4, y, sizeof(int32_t) * SAMPLES, 0);
+    write_safetensors("both.safetensors", json, both, sizeof both);
+    static const struct {
+        const char *x, *y;
+        bool in_place; /* of x, on a CPU */
+    } rows[] = {{"x.npy", "y.npy", true},
+                {"odd.npy", "y.npy", false},
+                {"big.npy", "both.safetensors:y", false},
+                {"both.safetensors:x", "y.npy", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char paths[2][100];
+        snprintf(paths[0], sizeof paths[0], "%s", in_folder(rows[i].x));
+        snprintf(paths[1], sizeof paths[1], "%s", in_folder(rows[i].y));
+        files[0] = (ls_dataset_array){.name = "x", .path = paths[0]};
+        files[1] = (ls_dataset_array){.name = "y", .path = paths[1]};
+        expect_epochs(files, NULL, &all, true, false);
+        expect_epochs(files, &nothing_fits, &part, ON_CPU && rows[i].in_place, true);
+    }
+}
+
+/* Anything but 0 is true, and what is no C order is refused. */
+static void odd_files(void **state) {
+    (void)state;
+    ls_context *context;
+    ls_dataset *dataset;
+    ls_tensor tensor;
+    static const uint8_t flags[] = {0, 1, 2, 255}, expected[] = {0, 1, 1, 1};
+    uint8_t back[4];
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    ls_dataset_array array = {.name = "f"};
+    array.path = write_npy("flags.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (4,)}",
+                           flags, 4, 0);
+    EXPECT_OK(context, ls_dataset_create(context, &array, 1, NULL, &dataset));
+    EXPECT_OK(context, ls_dataset_tensor(dataset, "f", &tensor));
+    EXPECT_OK(context, ls_copy_out(context, back, tensor.data, sizeof back));
+    assert_memory_equal(back, expected, sizeof back);
+    ls_dataset_destroy(dataset);
+    array.path =
+        write_npy("f.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2)}", flags, 4, 0);
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
+                   "f.npy has its first axis fastest", "ascontiguousarray");
+    array.path = in_folder("none.npy");
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
+                   "cannot open", "none.npy: No such file");
+    array.path = in_folder("x.bin");
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
+                   "ends neither in .npy nor in .safetensors");
+    array.path = in_folder("both.safetensors");
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
+                   "has 2 tensors; say which");
+    array.path = in_folder("both.safetensors:z");
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
+                   "both.safetensors has no tensor 'z'");
+    array.path = write_safetensors(
+        "new.safetensors", "{\"q\":{\"dtype\":\"F4\",\"shape\":[8],\"data_offsets\":[0,4]}}", flags,
+        4);
+    EXPECT_FAILURE(context, LS_ERROR_FILE, ls_dataset_create(context, &array, 1, NULL, &dataset),
+                   "is of type F4, which Lockstep does not know");
+    ls_context_destroy(context);
+}
+
+/* More than 2^32 samples, in a file of holes: only what the first batches read is there. */
+static void beyond_32_bits(void **state) {
+    (void)state;
+    const int64_t count = ((int64_t)1 << 32) + 5;
+    Fixture f = open("pick");
+    ls_dataset *dataset;
+    ls_split *split;
+    ls_tensor batch;
+    char path[100];
+    snprintf(path, sizeof path, "%s",
+             write_npy("far.npy",
+                       "{'descr': '|u1', 'fortran_order': False, 'shape': (4294967301,)}", "", 0,
+                       0));
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), 128 + count), 0);
+    for (int64_t i = 0; i < 3 * BATCH; i++) {
+        assert_int_equal(fseeko(file, 128 + ls_shuffle(i, count, 7, 0), SEEK_SET), 0);
+        assert_int_equal(fputc((int)i + 1, file), i + 1);
+    }
+    assert_int_equal(fclose(file), 0);
+    const ls_dataset_array array = {.name = "x", .path = path};
+    EXPECT_OK(f.context, ls_dataset_create(f.context, &array, 1, &nothing_fits, &dataset));
+    assert_int_equal(ls_dataset_samples(dataset), count);
+    assert_int_equal(ls_dataset_resident(dataset), ON_CPU);
+    EXPECT_OK(f.context, ls_split_create(dataset, &all, &split));
+    EXPECT_OK(f.context, ls_split_bind(split, f.step));
+    bool high = false;
+    for (int64_t i = 0; i < 3 * BATCH; i++) {
+        if (i % BATCH == 0) {
+            EXPECT_OK(f.context, ls_split_next(split));
+            EXPECT_OK(f.context, ls_step_want(f.step, "batch"));
+            EXPECT_OK(f.context, ls_step_launch(f.step));
+            EXPECT_OK(f.context, ls_step_output(f.step, "batch", &batch));
+        }
+        high |= ls_split_sample(split, i) > INT32_MAX;
+        assert_int_equal(((uint8_t *)batch.data)[i % BATCH], i + 1);
+    }
+    assert_true(high);
+    ls_split_destroy(split);
+    ls_step_destroy(f.step);
+    f.step = NULL;
+    ls_dataset_destroy(dataset);
+    close_fixture(&f);
+}
+
+/* ---- wrong calls, and nothing left ---- */
+
 typedef struct Seen {
     uint64_t done, total;
     int calls, until; /* it gives up at this call */
@@ -182,20 +366,22 @@ static void progress(void **state) {
     ls_dataset_array arrays[2];
     ls_dataset *dataset;
     Seen seen = {0};
-    ls_dataset_options options = {.chunk_bytes = 100, .progress = watch, .argument = &seen};
+    ls_dataset_options options = {.chunk_bytes = 100,
+                                  /* 104: whole elements of any type */ .progress = watch,
+                                  .argument = &seen};
     const uint64_t bytes = SAMPLES * WIDTH * 4;
     fill(arrays, 8);
     EXPECT_OK(f.context, ls_dataset_create(f.context, arrays, 1, &options, &dataset));
     assert_int_equal(seen.done, bytes);
     assert_int_equal(seen.total, bytes);
-    assert_int_equal(seen.calls, 1 + (bytes + 99) / 100);
+    assert_int_equal(seen.calls, 1 + (bytes + 103) / 104);
     ls_dataset_destroy(dataset);
     ls_memory_statistics before, after;
     ls_memory_stats(f.context, &before);
     seen = (Seen){.until = 3};
     EXPECT_FAILURE(f.context, LS_ERROR_STATE,
                    ls_dataset_create(f.context, arrays, 1, &options, &dataset), "given up",
-                   "after 200 of 444 bytes");
+                   "after 208 of 444 bytes");
     assert_null(dataset);
     ls_memory_stats(f.context, &after);
     assert_int_equal(before.in_use, after.in_use);
@@ -250,10 +436,13 @@ static void wrong_calls(void **state) {
 }
 
 static ls_status use(Fixture *f, const ls_dataset_options *options) {
+    char path[100];
     ls_dataset_array arrays[2];
     ls_dataset *dataset = NULL;
     ls_split *split = NULL;
     fill(arrays, 4);
+    snprintf(path, sizeof path, "%s", in_folder("both.safetensors:y"));
+    arrays[1].path = path;
     ls_status status = ls_dataset_create(f->context, arrays, 2, options, &dataset);
     if (status == LS_OK) status = ls_split_create(dataset, &all, &split);
     if (status == LS_OK) status = ls_split_bind(split, f->step);
@@ -285,9 +474,15 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits), cmocka_unit_test(where_it_lies),
-        cmocka_unit_test(orders),        cmocka_unit_test(progress),
-        cmocka_unit_test(wrong_calls),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(the_same_bits),  cmocka_unit_test(where_it_lies),
+        cmocka_unit_test(from_files),     cmocka_unit_test(odd_files),
+        cmocka_unit_test(beyond_32_bits), cmocka_unit_test(orders),
+        cmocka_unit_test(progress),       cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(no_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (!mkdtemp(folder)) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[100];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) != 0 || failed;
 }

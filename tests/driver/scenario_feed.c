@@ -116,7 +116,7 @@ static ls_status use_data(void *session) {
     DataSession *s = session;
     static uint16_t values[1000], back[1000];
     static const int64_t shape[] = {500, 2};
-    const ls_dataset_array array = {"x", {values, LS_U16, 2, shape, NULL}, 0};
+    const ls_dataset_array array = {"x", NULL, {values, LS_U16, 2, shape, NULL}, 0};
     const ls_dataset_options chunks = {.chunk_bytes = 300}, nothing_fits = {.device_bytes = 100};
     const ls_split_options batches = {.batch = 64};
     ls_tensor tensor;

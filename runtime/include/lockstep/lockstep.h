@@ -314,7 +314,11 @@ void ls_feed_stats(const ls_feed *feed, ls_feed_statistics *statistics);
 typedef struct ls_dataset ls_dataset;
 typedef struct ls_dataset_array {
     const char *name; /* of the parameter it is for */
-    /* Contiguous memory of the host; stays the caller's and as it is until ls_dataset_destroy. */
+    /* A file: x.npy, x.safetensors with one tensor, or x.safetensors:NAME. It is mapped, may be
+     * larger than the memory of the host, and must stay as it is until ls_dataset_destroy. */
+    const char *path;
+    /* Where path is NULL, contiguous memory of the host; stays the caller's and as it is until
+     * ls_dataset_destroy. */
     ls_tensor tensor;
     int on_device; /* not 0: it is memory of the context's device already, and is not copied */
 } ls_dataset_array;
