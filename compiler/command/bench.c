@@ -355,7 +355,7 @@ static void write_text(const Bench *bench, Buffer *out) {
             100 * bench->fraction, rate(bench, bench->limit));
     buffer_printf(out, "  launches %u, threads %u\n", bench->statistics.launches,
                   bench->statistics.threads);
-    profile_print(&bench->session, out);
+    if (bench->statistics.launches > 1) profile_print(&bench->session, out);
 }
 
 static void svg_bar(Buffer *out, int y, const char *color, const char *label, double value,
