@@ -90,6 +90,19 @@ static bool bind_list(Run *run, ls_context *context, ls_step *step, const Array 
     return ok;
 }
 
+static bool bind_array(Run *run, ls_context *context, ls_step *step, Layout layout,
+                       const Array *array) {
+    const ls_image_parameter *parameter = array->parameter;
+    if (array->list) return bind_list(run, context, step, array);
+    const ls_tensor tensor = {.data = (uint8_t *)array->device + array->first,
+                              .type = parameter->type,
+                              .rank = parameter->rank,
+                              .shape = array->shape,
+                              .strides = layout == LAYOUT_DENSE ? NULL : array->strides};
+    return runner_check(run->runner, context, ls_step_bind(step, parameter->name, &tensor),
+                        parameter->name);
+}
+
 /* Puts the inputs on the device and binds them. Cells go through the step's own in the dense layout
  * and through memory of ours in the strided one. */
 static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout) {
@@ -112,17 +125,7 @@ static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout
                           ls_copy_in(context, array->device, array->result, array->bytes),
                           "ls_copy_in"))
             return false;
-        if (array->list) {
-            if (!bind_list(run, context, step, array)) return false;
-            continue;
-        }
-        const ls_tensor tensor = {.data = (uint8_t *)array->device + array->first,
-                                  .type = parameter->type,
-                                  .rank = parameter->rank,
-                                  .shape = array->shape,
-                                  .strides = layout == LAYOUT_DENSE ? NULL : array->strides};
-        if (!runner_check(run->runner, context, ls_step_bind(step, name, &tensor), name))
-            return false;
+        if (!bind_array(run, context, step, layout, array)) return false;
     }
     return true;
 }
@@ -134,19 +137,51 @@ static bool set_shard(Run *run, ls_context *context, ls_step *step) {
                         "ls_step_shard");
 }
 
-/* All launches but the last go one by one; the last of several is captured and replayed. */
-static bool launch_all(Run *run, ls_context *context, ls_step *step) {
-    const int launches = run->directives->launches;
-    for (int launch = 0; launch < launches - (launches > 1); launch++)
-        if (!runner_check(run->runner, context, ls_step_launch(step), "ls_step_launch"))
-            return false;
-    if (launches < 2) return true;
-    ls_graph *graph = NULL;
-    bool ok = runner_check(run->runner, context, ls_graph_begin(context), "ls_graph_begin") &&
+/* The arrays from now on are others of the same form, or the first ones again. */
+static bool swap_arrays(Run *run, ls_context *context, ls_step *step, Layout layout,
+                        void **others) {
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < run->image->parameter_count; i++) {
+        Array *array = &run->arrays[i];
+        if (!array->device) continue; /* a cell of the step's */
+        if (!others[i])
+            ok = runner_check(run->runner, context, ls_alloc(context, array->bytes, &others[i]),
+                              "ls_alloc");
+        void *given = array->device;
+        array->device = others[i];
+        others[i] = given;
+        ok = ok && bind_array(run, context, step, layout, array);
+    }
+    return ok;
+}
+
+/* A graph of one launch that is recorded with other arrays and then gets these. */
+static bool record(Run *run, ls_context *context, ls_step *step, Layout layout, ls_graph **graph) {
+    void *others[PARAMETERS] = {NULL};
+    bool ok = swap_arrays(run, context, step, layout, others) &&
+              runner_check(run->runner, context, ls_step_prepare(step), "ls_step_prepare") &&
+              runner_check(run->runner, context, ls_graph_begin(context), "ls_graph_begin") &&
               runner_check(run->runner, context, ls_step_launch(step), "captured ls_step_launch") &&
-              runner_check(run->runner, context, ls_graph_end(context, &graph), "ls_graph_end") &&
-              runner_check(run->runner, context, ls_graph_launch(graph), "ls_graph_launch") &&
-              runner_check(run->runner, context, ls_synchronize(context), "ls_synchronize");
+              runner_check(run->runner, context, ls_graph_end(context, graph), "ls_graph_end");
+    ok = swap_arrays(run, context, step, layout, others) && ok &&
+         runner_check(run->runner, context, ls_graph_update(*graph), "ls_graph_update");
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) ls_free(context, others[i]);
+    return ok;
+}
+
+/* The first launches go one by one; the last of several is replayed from a graph, the last two of
+ * more by one call. */
+static bool launch_all(Run *run, ls_context *context, ls_step *step, Layout layout) {
+    const int launches = run->directives->launches, replays = launches < 3 ? launches - 1 : 2;
+    ls_graph *graph = NULL;
+    bool ok = true;
+    for (int launch = 0; ok && launch < launches - replays; launch++)
+        ok = runner_check(run->runner, context, ls_step_launch(step), "ls_step_launch");
+    if (!ok || replays == 0) return ok;
+    ok = record(run, context, step, layout, &graph) &&
+         runner_check(run->runner, context, ls_graph_repeat(graph, (uint64_t)replays),
+                      "ls_graph_repeat") &&
+         runner_check(run->runner, context, ls_synchronize(context), "ls_synchronize");
     if (graph) ls_graph_destroy(graph);
     return ok;
 }
@@ -210,7 +245,7 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         array_place(&run->arrays[i], layout, state);
     bool ok = bind_all(run, context, step, layout) && set_shard(run, context, step) &&
-              launch_all(run, context, step) && read_back(run, context, step, layout);
+              launch_all(run, context, step, layout) && read_back(run, context, step, layout);
     if (ok) runner_count_variant(run->runner, step);
     char situation[256], sizes[128] = "";
     for (uint32_t i = 0, used = 0; i < run->image->axis_count && used < sizeof sizes - 32; i++)

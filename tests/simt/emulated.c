@@ -721,7 +721,7 @@ static UNUSED int do_graph_nodes(void *graph, void **nodes, size_t *count) {
 static int set_work(Queue *queue, const Node *node, const void *parameters) {
     const GpuNode *given = parameters;
     Work *work = &queue->work[node->index];
-#ifdef EMULATED_CUDA
+#ifdef STAND_IN_CUDA
     Work fresh = {.function = given->cuda.function,
                   .blocks = given->cuda.grid[0],
                   .threads = given->cuda.block[0]};
