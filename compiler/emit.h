@@ -218,7 +218,7 @@ typedef struct StreamText {
 void emit_find_fours(Emitter *e);
 void emit_find_streams(Emitter *e);
 StreamText emit_streams(Emitter *e);
-/* Loads before the element loop and stores after it; in a map every four is whole. */
+/* Loads before the element loop and stores after it. */
 void emit_fours(Emitter *e, Text *loads, Text *stores);
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
 const char *emit_bases(Emitter *e);

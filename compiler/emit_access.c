@@ -108,31 +108,58 @@ StreamText emit_streams(Emitter *e) {
     return text;
 }
 
-/* Loads before the element loop and stores after it; in a map every four is whole. */
-void emit_fours(Emitter *e, Text *loads, Text *stores) {
-    const bool map = e->phase->shape == SHAPE_MAP;
-    const char *form = map ? arena_printf(e->arena, "_%s", span_name(e)) : "4",
-               *live = map ? "" : ", live, whole";
+/* Declares a four, in a map with its load: there it is whole. */
+static void declare_four(Emitter *e, uint32_t array, Text *out) {
+    const char *type = type_info[e->plan->arrays[array].type].c_name;
+    text_printf(out, "ls_%s_%s %s", span_name(e), type, e->four_name[array]);
+    if (e->phase->shape == SHAPE_MAP && plan_value_reads(e->plan, e->phase, array))
+        text_printf(out, " = ls_load_%s_%s(%s, %s)", span_name(e), type, emit_data(e, array),
+                    emit_join_offset(e, emit_outer_offset(e, array, e->outer_count), "first"));
+    text_puts(out, ";\n");
+}
+
+/* Loads or stores all fours, each with one access or, `part`, as far as it is live. */
+static const char *accesses(Emitter *e, bool loads, bool part, const char *indent) {
+    Text text = text_open(e->arena);
+    const char *form = part ? "part" : span_name(e), *live = part ? ", live" : "";
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->four[i]) continue;
-        const char *type = type_info[e->plan->arrays[i].type].c_name;
-        bool stored = false;
-        const char *condition = "";
-        for (size_t s = 0; s < e->phase->store_count; s++)
-            if (e->phase->stores[s].array == i && e->phase->stores[s].level == LEVEL_ELEMENT &&
-                e->phase->stores[s].kind != STORE_ADD)
-                stored = true, condition = emit_condition(e, &e->phase->stores[s]);
+        const char *type = type_info[e->plan->arrays[i].type].c_name, *name = e->four_name[i];
         const char *index = emit_join_offset(e, emit_outer_offset(e, i, e->outer_count), "first");
-        text_printf(loads, "ls_%s_%s %s", span_name(e), type, e->four_name[i]);
-        if (plan_value_reads(e->plan, e->phase, i))
-            text_printf(loads, " = ls_load%s_%s(%s, %s%s)", form, type, emit_data(e, i), index,
-                        live);
-        text_puts(loads, ";\n");
-        if (stored)
-            text_printf(stores, "%s%sls_store%s_%s(%s, %s%s, %s);\n",
-                        e->two_passes ? "if (pass == 1) " : "", condition, form, type,
-                        emit_data(e, i), index, live, e->four_name[i]);
+        if (loads && plan_value_reads(e->plan, e->phase, i))
+            text_printf(&text, "%s%s = ls_load_%s_%s(%s, %s%s);\n", indent, name, form, type,
+                        emit_data(e, i), index, live);
+        for (size_t s = 0; s < e->phase->store_count && !loads; s++) {
+            const PhaseStore *store = &e->phase->stores[s];
+            if (store->array == i && store->level == LEVEL_ELEMENT && store->kind != STORE_ADD)
+                text_printf(&text, "%s%sls_store_%s_%s(%s, %s%s, %s);\n", indent,
+                            emit_condition(e, store), form, type, emit_data(e, i), index, live,
+                            name);
+        }
     }
+    return text.data;
+}
+
+/* Whether fours are whole is asked once for all arrays, so that their loads go out together. */
+static void choose_accesses(Emitter *e, bool loads, Text *out) {
+    const char *whole = accesses(e, loads, false, "    "), *part = accesses(e, loads, true, "    ");
+    const char *if_whole = "if (whole) {", *otherwise = "else {";
+    if (!*whole) return;
+    if (e->two_passes && !loads)
+        if_whole = "if (pass == 1 && whole) {", otherwise = "else if (pass == 1) {";
+    text_printf(out, "%s\n%s} %s\n%s}\n", if_whole, whole, otherwise, part);
+}
+
+/* Loads before the element loop and stores after it. */
+void emit_fours(Emitter *e, Text *loads, Text *stores) {
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (e->four[i]) declare_four(e, i, loads);
+    if (e->phase->shape == SHAPE_MAP) {
+        text_puts(stores, accesses(e, false, false, ""));
+        return;
+    }
+    choose_accesses(e, true, loads);
+    choose_accesses(e, false, stores);
 }
 
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */

@@ -49,7 +49,7 @@ static Break find_break(const char *line, size_t size) {
         if (line[i] == '/' && i + 1 < size && line[i + 1] == '*') break;
         if (strchr("([{", line[i]) && depth < DEPTH_MOST - 1) {
             open[++depth] = i + 1;
-            if (best_rank == RANK_MOST) best = (Break){i + 1, indent + INDENT};
+            if (best_rank == RANK_MOST && line[i] == '(') best = (Break){i + 1, indent + INDENT};
         }
         if (strchr(")]}", line[i]) && depth) depth--;
         if (line[i] != ' ' || i == indent || i + 1 >= size) continue;

@@ -1,8 +1,9 @@
 /* memory_simt.h: four neighbours at once, in one access of 4 * sizeof(storage) bytes (two of 16 for
- * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16,
- * and for the ends of rows ls_load4_bf16 and ls_store4_bf16: the same where `whole` says that all four
- * are live and the address is a multiple of that; element by element otherwise. Dead ones read as 0
- * and are not written. */
+ * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16, for an
+ * address that is a multiple of that, and for the ends of rows, and rows that begin elsewhere,
+ * ls_load_part_bf16 and ls_store_part_bf16: the first `live` of them, element by element. The others
+ * read as 0. The loads are volatile, or LLVM joins the first with that of the whole four's and splits
+ * that. */
 
 /* Items of work go to the groups of the grid in turn. */
 LS_FN i64 ls_first_item(void) { return (i64)ls_block() * ls_groups() + ls_group(); }
@@ -73,35 +74,18 @@ LS_FN int ls_last_block(u32 *counter) {
         for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                        \
         *(ls_raw_##storage *)(data + index) = raw;                                                 \
     }                                                                                              \
-    LS_FN ls_four_##storage ls_load4_##storage(const storage *data, i64 index, int live,           \
-                                               int whole) {                                        \
-        ls_raw_##storage raw;                                                                      \
+    LS_FN ls_four_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {     \
+        const volatile storage *part = data + index;                                               \
         ls_four_##storage four;                                                                    \
-        data += index;                                                                             \
-        if (whole) {                                                                               \
-            raw = *(const ls_raw_##storage *)data;                                                 \
-        } else { /* volatile, or LLVM joins the first load with the whole one's and splits that */ \
-            const volatile storage *tail = data;                                                   \
-            LS_UNROLL                                                                              \
-            for (int e = 0; e < 4; e++) raw.at[e] = e < live ? tail[e] : (storage)0;               \
-        }                                                                                          \
         LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                      \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(e < live ? part[e] : (storage)0);\
         return four;                                                                               \
     }                                                                                              \
-    LS_FN void ls_store4_##storage(storage *data, i64 index, int live, int whole,                  \
-                                   const ls_four_##storage &four) {                                \
-        ls_raw_##storage raw;                                                                      \
+    LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                         \
+                                       const ls_four_##storage &four) {                            \
         LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                        \
-        data += index;                                                                             \
-        if (whole) {                                                                               \
-            *(ls_raw_##storage *)data = raw;                                                       \
-        } else {                                                                                   \
-            LS_UNROLL                                                                              \
-            for (int e = 0; e < 4; e++)                                                            \
-                if (e < live) data[e] = raw.at[e];                                                 \
-        }                                                                                          \
+        for (int e = 0; e < 4; e++)                                                                \
+            if (e < live) data[index + e] = ls_pack_##name(four.at[e]);                            \
     }
 
 /* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 * sizeof(storage). */

@@ -25,7 +25,7 @@ typedef u8 e4m3, e5m2;
 /* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
  * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_WIDE(n) where a block may have
  * all registers of a multiprocessor; LS_SHARED memory of the block; LS_UNROLL
- * before a loop. */
+ * before a loop; LS_ROWS before the loop over a tile's rows. */
 #define LS_FN static __device__ __forceinline__
 #define LS_KERNEL extern "C" __global__ void
 /* LS_BLOCKS: how many blocks of 256 a multiprocessor shall hold at least. Where it is not told, ptxas
@@ -40,6 +40,7 @@ typedef u8 e4m3, e5m2;
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __align__(bytes)
 #define LS_UNROLL _Pragma("unroll")
+#define LS_ROWS
 
 /* 1: a branch that skips rare work is cheap here. */
 #define LS_BRANCH_RARE 1

@@ -22,7 +22,7 @@ typedef u8 e4m3, e5m2;
 
 /* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
  * LS_THREADS(n) after it, the block size it is built for; LS_SHARED memory of the block; LS_UNROLL
- * before a loop. */
+ * before a loop; LS_ROWS before the loop over a tile's rows. */
 #define LS_FN static inline __device__ __attribute__((always_inline))
 #define LS_KERNEL extern "C" __global__ void
 #define LS_THREADS(count) __launch_bounds__(count)
@@ -31,6 +31,9 @@ typedef u8 e4m3, e5m2;
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
 #define LS_UNROLL _Pragma("unroll")
+/* What a row loads is waited for before the next row's branches, so more rows at once would only take
+ * registers. */
+#define LS_ROWS _Pragma("unroll 1")
 
 /* 1: a branch that skips rare work is cheap here. */
 #define LS_BRANCH_RARE 1

@@ -20,6 +20,7 @@
     }                                                                                              \
     LS_FN type ls_gather_##kind(const type *values, i64 count) {                                   \
         type level[4][4] = {};                                                                     \
+        LS_ROLLED                                                                                  \
         for (int row = 0; row < 8; row++) {                                                        \
             LS_UNROLL                                                                              \
             for (int e = 0; e < 4; e++) {                                                          \
