@@ -70,7 +70,6 @@ ls_status device_open(const char *text, void *stream, Error *error, Device **dev
 /* What is missing, in the middle of a sentence. */
 static const char *const capabilities[CAPABILITY_COUNT] = {
     [CAN_COOPERATE] = "kernels whose blocks wait for each other",
-    [CAN_POOL] = "memory pools",
     [CAN_CAPTURE] = "graphs",
     [CAN_UPDATE] = "new parameters for a graph's kernels",
     [CAN_REPEAT] = "graphs that repeat themselves",

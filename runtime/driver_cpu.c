@@ -105,7 +105,6 @@ static ls_status cpu_open(const Driver *driver, int index, void *stream, Error *
     snprintf(cpu->head.name, sizeof cpu->head.name, "%s", driver->name);
     snprintf(cpu->head.target, sizeof cpu->head.target, "cpu");
     snprintf(cpu->head.lacks[CAN_COOPERATE], LACK_BYTES, "the launches of a step are one job");
-    snprintf(cpu->head.lacks[CAN_POOL], LACK_BYTES, "the C library has its own");
     describe(cpu->head.description, sizeof cpu->head.description, cpu->head.threads);
     *device = &cpu->head;
     return LS_OK;

@@ -50,11 +50,9 @@ enum {
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_ATTRIBUTE_COOPERATIVE = 95,
-    CUDA_ATTRIBUTE_POOLS = 115,
     CUDA_OLDEST_TARGET = 60, /* atomics and barriers that the templates use */
     HIP_ATTRIBUTE_MULTIPROCESSORS = 63,
     HIP_ATTRIBUTE_COOPERATIVE = 10,
-    HIP_ATTRIBUTE_POOLS = 88,
     /* hipDeviceProp_t: its size, and where gcnArchName lies in it, up to HIP 5 and from HIP 6 on
      * (whose library keeps the old layout under the old name). */
     HIP_PROPERTIES_BYTES = 4096,

@@ -196,7 +196,6 @@ const Vendor vendor_cuda = {
     .needs =
         {
             [CAN_COOPERATE] = {.attribute = CUDA_ATTRIBUTE_COOPERATIVE},
-            [CAN_POOL] = {.attribute = CUDA_ATTRIBUTE_POOLS},
             [CAN_REPEAT] = {.version = 12040, .older = "they take CUDA 12.4 (NVIDIA driver 550)"},
         },
     .names = cuda_names,
@@ -294,7 +293,6 @@ const Vendor vendor_hip = {
     .needs =
         {
             [CAN_COOPERATE] = {.attribute = HIP_ATTRIBUTE_COOPERATIVE},
-            [CAN_POOL] = {.attribute = HIP_ATTRIBUTE_POOLS},
             [CAN_CAPTURE] = {.version = 50300000,
                              .older = "those of ROCm before 5.3 are not to be relied on"},
         },

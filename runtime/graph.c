@@ -287,8 +287,8 @@ ls_status ls_graph_update(ls_graph *graph) {
     Recording fresh = {0};
     status = record_again(graph, call, &fresh);
     if (status == LS_OK && graph->native) {
-        bool set = same_form(&graph->recording, &fresh) && nodes_known(&graph->recording) &&
-                   !device_lacks(context->device, CAN_UPDATE, "graphs are captured again");
+        bool set = !device_lacks(context->device, CAN_UPDATE, "graphs are captured again") &&
+                   same_form(&graph->recording, &fresh) && nodes_known(&graph->recording);
         status = set ? set_nodes(graph, &fresh) : capture_again(graph, call, &fresh);
     }
     if (status != LS_OK) {

@@ -70,7 +70,6 @@ typedef struct Monitor Monitor; /* monitor.c */
  * bits. */
 typedef enum Capability {
     CAN_COOPERATE, /* launches whose blocks wait for each other */
-    CAN_POOL,      /* memory allocated in the stream's order */
     CAN_CAPTURE,   /* graphs */
     CAN_UPDATE,    /* new parameters for the kernels of a graph */
     CAN_REPEAT,    /* graphs that the device repeats by itself */
@@ -173,7 +172,7 @@ ls_status device_named(const char *call, const char *text, Error *error, const D
 /* Opens what `text` names ("auto", "cpu", "cuda:1", or NULL). */
 ls_status device_open(const char *text, void *stream, Error *error, Device **device);
 /* Whether the device lacks a capability; the first time a line of log says why and what is done
- * instead: "memory is allocated call by call". */
+ * instead: "graphs are captured again". */
 bool device_lacks(Device *device, Capability capability, const char *instead);
 
 /* pool.c: the CPU driver's threads. */

@@ -130,12 +130,23 @@ static ls_status make_image(ls_program *program, size_t index) {
     return error_set(&context->error, status, "%s", message ? message : ls_status_name(status));
 }
 
+/* Code for "sm_90a" is a "sm_90" device's own. */
+static void log_other_target(const ls_program *program, const ls_image *image) {
+    const Device *device = program->context->device;
+    if (strncmp(image->target, device->target, strlen(device->target)) == 0) return;
+    log_write(LOG_INFO, "step `%s`: there is no code for %s, which is %s: that for %s is used",
+              image->step, device->name, device->target, image->target);
+}
+
 static ls_status find_image(ls_program *program, const char *name, size_t *index) {
     Error *error = &program->context->error;
     for (size_t i = 0; i < program->count; i++) {
         if (strcmp(program->names[i], name) != 0) continue;
         *index = i;
-        if (program->images[i]) return LS_OK;
+        if (program->images[i]) {
+            log_other_target(program, program->images[i]);
+            return LS_OK;
+        }
         if (program->make_image) return make_image(program, i);
         return error_set(error, LS_ERROR_UNSUPPORTED,
                          "ls_step_create: step `%s` was built for %s, and %s needs %s; build its "

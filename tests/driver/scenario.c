@@ -47,7 +47,6 @@ void stand_in_reset(StandInHook *hook) {
                          .cooperative = 1,
                          .together = 3,
                          .capability = 90,
-                         .pools = 1,
                          .updates = 1,
                          .hook = hook};
     setenv(VARIABLE, STAND_IN_PATH, 1);

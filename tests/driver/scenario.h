@@ -66,7 +66,7 @@ void assert_every_call_failed(void);
 
 extern const Scenario scenario_everything, scenario_lists; /* driver_test.c */
 extern const Scenario scenario_trainer, scenario_graph, scenario_recapture, scenario_repeat;
-void graph_repeats(void **state);
+void graph_repeats(void **state), fallbacks(void **state), old_devices(void **state);
 void graph_updates(void **state), graph_of_both(void **state), graph_update_fails(void **state);
 void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;

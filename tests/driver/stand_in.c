@@ -23,7 +23,6 @@ static StandIn state = {.version = 1 << 30,
                         .cooperative = 1,
                         .together = 3,
                         .capability = 90,
-                        .pools = 1,
                         .updates = 1};
 
 /* What is current on the thread. */

@@ -41,13 +41,9 @@ static UNUSED int do_device_attribute(int *value, int attribute, int device) {
         int attribute, value;
     } rows[] = {
 #ifdef STAND_IN_CUDA
-        {16, 10},
-        {75, state.capability / 10},
-        {76, state.capability % 10},
-        {95, state.cooperative},
-        {115, state.pools}
+        {16, 10}, {75, state.capability / 10}, {76, state.capability % 10}, {95, state.cooperative}
 #else
-        {63, 10}, {10, state.cooperative}, {88, state.pools}
+        {63, 10}, {10, state.cooperative}
 #endif
     };
     for (size_t i = 0; i < COUNT(rows); i++) {

@@ -40,7 +40,7 @@ static void use(const char *path) {
     driver = get_driver();
     library = get_library();
     *driver = (StandIn){
-        .version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .capability = 90, .pools = 1};
+        .version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .capability = 90};
     *library = (MonitorStandIn){.processes = 2};
     setenv(DRIVER_VARIABLE, DRIVER_PATH, 1);
     setenv(VARIABLE, path, 1);
