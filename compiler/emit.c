@@ -231,6 +231,13 @@ static ls_image_extent phase_work(Emitter *e, uint32_t phase) {
     return emit_extent(e->f, 1, e->plan->phases[phase].outer | e->plan->phases[phase].inner);
 }
 
+/* Of one part: a tensor's, or without a list what one coordinate of the outer axes has. */
+static ls_image_extent part_work(Emitter *e, uint32_t number) {
+    const Phase *phase = &e->plan->phases[number];
+    const bool list = ir_list_axis(e->f, phase->inner) >= 0;
+    return emit_extent(e->f, 1, list ? phase->outer | phase->inner : phase->inner);
+}
+
 static void add_condition(ls_image_variant *variant, ls_image_condition condition) {
     ((ls_image_condition *)(uintptr_t)variant->conditions)[variant->condition_count++] = condition;
 }
@@ -245,22 +252,28 @@ static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way
             emit_strip_conditions(e, way, (ls_image_condition *)(uintptr_t)variant->conditions);
     for (size_t k = 0; way->limited && k < way->count; k++) {
         const uint32_t end = way->kernels[k].first + way->kernels[k].count;
-        for (uint32_t i = end - way->kernels[k].tail; i < end; i++)
-            add_condition(variant,
-                          (ls_image_condition){phase_work(e, i), 0, e->target->tail_limit});
+        const uint32_t tail = end - way->kernels[k].tail;
+        for (uint32_t i = tail; i < end; i++)
+            add_condition(variant, (ls_image_condition){.extent = phase_work(e, i),
+                                                        .at_most = e->target->tail_limit});
+        for (uint32_t i = tail - way->kernels[k].followers; i < tail; i++)
+            add_condition(variant, (ls_image_condition){.extent = part_work(e, i),
+                                                        .largest = 1,
+                                                        .at_most = e->target->part_limit});
         const uint32_t first = way->kernels[k].first;
         for (uint32_t i = first - way->kernels[k].prologue; i < first; i++)
-            add_condition(variant,
-                          (ls_image_condition){phase_work(e, i), 0, e->target->prologue_limit});
+            add_condition(variant, (ls_image_condition){.extent = phase_work(e, i),
+                                                        .at_most = e->target->prologue_limit});
     }
     for (size_t k = 0; way->few && k < plan->kernel_count; k++) {
         const uint32_t first = plan->kernels[k].first;
         if (plan->kernels[k].kind != KERNEL_CHAIN || plan_one_tile(e->f, plan->phases[first].inner))
             continue;
-        add_condition(variant,
-                      (ls_image_condition){phases[first].strip_items, 0, e->target->few_strips});
-        add_condition(variant, (ls_image_condition){phases[first].strip_tiles,
-                                                    e->target->many_tiles, UINT64_MAX});
+        add_condition(variant, (ls_image_condition){.extent = phases[first].strip_items,
+                                                    .at_most = e->target->few_strips});
+        add_condition(variant, (ls_image_condition){.extent = phases[first].strip_tiles,
+                                                    .at_least = e->target->many_tiles,
+                                                    .at_most = UINT64_MAX});
     }
 }
 
@@ -269,15 +282,51 @@ static bool *chained_phases(Emitter *e, const Way *way) {
     bool *chained = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *chained);
     for (size_t k = 0; k < way->count; k++) {
         const Kernel *kernel = &way->kernels[k];
-        for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++)
+        for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
             chained[i] = kernel->kind == KERNEL_CHAIN;
     }
     return chained;
 }
 
+/* By phase: the kernel whose followers come after its rows. */
+static const Kernel **followed_phases(Emitter *e, const Way *way) {
+    const Kernel **followed = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *followed);
+    for (size_t k = 0; k < way->count; k++) {
+        const Kernel *kernel = &way->kernels[k];
+        for (uint32_t i = kernel->first;
+             kernel->followers && i < kernel->first + plan_mains(kernel); i++)
+            followed[i] = kernel;
+    }
+    return followed;
+}
+
+static void add_phase(Emitter *e, const Way *way, uint32_t number, Text *out, PhaseText *phases) {
+    const size_t fields = e->field_count;
+    phases[number] = emit_portions(e, way, number, out);
+    phases[number].fields = fields;
+    phases[number].field_count = e->field_count - fields;
+}
+
+/* What follows others, which call it, stands before them. */
+static void add_phases(Emitter *e, const Way *way, Text *out, PhaseText *phases) {
+    const bool *chained = chained_phases(e, way);
+    e->followed = followed_phases(e, way);
+    e->chained = false;
+    for (size_t k = 0; k < way->count; k++) {
+        const Kernel *kernel = &way->kernels[k];
+        const uint32_t first = kernel->first + plan_mains(kernel);
+        for (uint32_t i = first; i < first + kernel->followers; i++)
+            add_phase(e, way, i, out, phases);
+        if (kernel->followers) emit_followers(e, out, kernel, phases);
+    }
+    for (uint32_t i = 0; i < e->plan->phase_count; i++) {
+        e->chained = chained[i];
+        if (!phases[i].name) add_phase(e, way, i, out, phases);
+    }
+}
+
 static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout, Way way) {
     const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
-    const bool *chained = chained_phases(e, &way);
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
@@ -292,14 +341,8 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     Text phases = text_open(e->arena), kernels = text_open(e->arena);
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
     ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
-    for (uint32_t i = 0; i < phase_count; i++) {
-        e->chained = chained[i];
-        const size_t fields = e->field_count;
-        made[i] = emit_portions(e, &way, i, &phases);
-        made[i].fields = fields;
-        made[i].field_count = e->field_count - fields;
-        work[i] = phase_work(e, i);
-    }
+    add_phases(e, &way, &phases, made);
+    for (uint32_t i = 0; i < phase_count; i++) work[i] = phase_work(e, i);
     ls_image_kernel *table = arena_alloc(e->arena, way.count * sizeof *table);
     for (size_t i = 0; i < way.count; i++)
         table[i] = emit_kernel(e, &kernels, &way.kernels[i],

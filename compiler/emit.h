@@ -1,5 +1,6 @@
 /* emit.h: what the emitter's files share: emit.c (the module and the image), emit_phase.c (a
- * phase), emit_kernel.c (which phases a launch runs), emit_items.c (how its work is cut),
+ * phase), emit_kernel.c and emit_follow.c (which phases a
+ * launch runs), emit_items.c (how its work is cut),
  * emit_axes.c and emit_address.c (its axes, and where its elements are), emit_access.c (fours and
  * streams), emit_reduce.c, emit_scan.c, emit_gather.c (what it makes), emit_value.c (expressions,
  * loads, stores, names). */
@@ -81,6 +82,7 @@ typedef struct Emitter {
     uint32_t *uses;          /* by value: how often the section asks for it, as operand or root */
     uint8_t *ready;          /* by value: Ready, where it stands in a section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
+    const Kernel **followed; /* by phase: the kernel whose followers come after its rows, or NULL */
     bool chained;            /* the phase runs row by row, its strips those of other phases */
     bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
     bool draws_ahead;        /* what is emitted is an element loop with room for them ahead */
@@ -235,6 +237,7 @@ typedef struct PhaseText {
     /* The same as strips of tiles each: rows, or chunks of columns. */
     const char *strips, *tiles;
     ls_image_extent strip_items, strip_tiles;
+    const char *table;          /* a list's items in the argument structure; NULL: is none */
     const char *values;         /* the structure of what it computes once, or NULL */
     bool tail;                  /* has something to do when all are done */
     size_t fields, field_count; /* of e->fields, those that it alone uses */
@@ -257,6 +260,13 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
 /* A kernel's text, and its row in the image. */
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases);
+
+/* emit_follow.c: what runs part by part behind the phases of a kernel. */
+/* Its functions, once the phases that follow have theirs. */
+void emit_followers(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases);
+const char *emit_followed(Emitter *e); /* the call at the end of a row or columns, or "" */
+/* The loop over parts in which nobody finishes anything. */
+void emit_empty_parts(Emitter *e, Text *out, const Kernel *kernel);
 
 /* emit_chain.c: the text of a kernel that is a chain of phases, and then a tail. */
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,

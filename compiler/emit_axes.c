@@ -245,10 +245,11 @@ static void add_size(Emitter *e, Text *sizes, Text *tensor, uint32_t axis) {
 }
 
 /* Whether another phase stores to it. In a kernel of several phases such memory is not constant,
- * and a GPU's compiler may read what is declared `const restrict` through a cache that thinks so.
- */
+ * and a GPU's compiler may read what is declared `const restrict` through a cache that thinks so;
+ * and a phase may be inlined in one that writes what it reads. */
 static bool changes(const Emitter *e, uint32_t array) {
-    for (size_t p = 0; e->target->simt && p < e->plan->phase_count; p++) {
+    const bool matters = e->target->simt || e->followed[e->number - 1];
+    for (size_t p = 0; matters && p < e->plan->phase_count; p++) {
         const Phase *phase = &e->plan->phases[p];
         for (size_t i = 0; phase != e->phase && i < phase->store_count; i++)
             if (phase->stores[i].array == array) return true;

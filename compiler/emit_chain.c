@@ -18,7 +18,7 @@ static const char *leading(Emitter *e, const PhaseText *phase) {
 static void add_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases, Text *calls,
                       Text *tails) {
     const bool simt = e->target->simt;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++) {
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
         const PhaseText *phase = &phases[i];
         const char *name = phase->name, *own = leading(e, phase);
         if (simt && i > kernel->first)
@@ -44,7 +44,7 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                 const PhaseText *phases, const char *sizes, const char *tail) {
     Text once = text_open(e->arena), tiles = text_open(e->arena), alone = text_open(e->arena);
     Text most = text_open(e->arena), calls = text_open(e->arena), tails = text_open(e->arena);
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++) {
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
         const PhaseText *phase = &phases[i];
         const char *join = i > kernel->first ? " + " : "";
         if (phase->values)

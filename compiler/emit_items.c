@@ -185,7 +185,7 @@ void emit_find_items(Emitter *e, PhaseText *text) {
         }
     }
     text->items = e->items;
-    if (e->list >= 0) e->table = table_for(e);
+    if (e->list >= 0) text->table = e->table = table_for(e);
     whole_count(e, text);
     text->item_count = strcmp(text->tiles, "1") == 0
                            ? text->strips

@@ -92,6 +92,17 @@ static const char *prologue_text(Emitter *e, const Kernel *kernel, const PhaseTe
     return text.data;
 }
 
+/* Phases beside each other, or a single one; then what follows them where nothing is finished. */
+static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+    const uint32_t end = kernel->first + plan_mains(kernel);
+    for (uint32_t i = kernel->first; i < end; i++)
+        if (kernel->kind == KERNEL_BESIDE)
+            text_printf(out, "LS_RUN_BESIDE(%s, %s)\n", phases[i].name, phases[i].item_count);
+        else
+            text_printf(out, "LS_RUN(%s)\n", phases[i].name);
+    emit_empty_parts(e, out, kernel);
+}
+
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases) {
     const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->simt;
@@ -99,7 +110,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */
     const char *name = arena_printf(e->arena, "lockstep_%s%s", e->f->name, suffix);
-    const bool chain = kernel->kind == KERNEL_CHAIN;
+    const bool chain = kernel->kind == KERNEL_CHAIN, beside = kernel->kind == KERNEL_BESIDE;
     if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
         ls_image_kernel row = {
             .name = name,
@@ -117,13 +128,14 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     if (all)
         call_all(e, &calls, kernel, phases);
     else if (!chain)
-        text_printf(&calls, "LS_RUN(%s)\n", first->name);
+        call_mains(e, &calls, kernel, phases);
     if (kernel->tail) call_tail(e, &calls, kernel, phases);
-    Hole holes[] = {{"KERNEL", name},
-                    {"ARGUMENTS", e->arguments},
-                    {"THREADS", arena_printf(e->arena, "%u", threads)},
-                    {"SIZES", all || kernel->tail || kernel->prologue ? sizes_text(e) : ""},
-                    {"CALLS", calls.data}};
+    Hole holes[] = {
+        {"KERNEL", name},
+        {"ARGUMENTS", e->arguments},
+        {"THREADS", arena_printf(e->arena, "%u", threads)},
+        {"SIZES", all || beside || kernel->tail || kernel->prologue ? sizes_text(e) : ""},
+        {"CALLS", calls.data}};
     if (chain)
         emit_chain(e, out, name, kernel, phases,
                    arena_printf(e->arena, "%s%s", sizes_text(e), prologue), calls.data);
@@ -131,8 +143,8 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
         emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
                   COUNT(holes));
     ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
-    for (uint32_t i = 0; waits && i < kernel->count; i++)
-        items[i] = phases[kernel->first + i].items;
+    const uint32_t several = waits ? kernel->count : beside ? plan_mains(kernel) : 0;
+    for (uint32_t i = 0; i < several; i++) items[i] = phases[kernel->first + i].items;
     return (ls_image_kernel){
         .name = name,
         .items = all     ? emit_extent(e->f, 1, 0)
@@ -142,9 +154,9 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
         .threads = threads,
         .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
         .one_block = all && !waits,
-        .item_cost = all ? 1 : first->item_cost * (chain ? kernel->count - kernel->tail : 1),
+        .item_cost = all ? 1 : first->item_cost * (chain || beside ? plan_mains(kernel) : 1),
         .cooperative = waits,
-        .phase_count = waits ? kernel->count : 0,
+        .phase_count = several,
         .phases = items,
         .tiles = chain ? first->strip_tiles : (ls_image_extent){0},
     };

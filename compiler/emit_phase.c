@@ -568,6 +568,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
          results && e->phase->reduction_count && !emit_one_tile(e) ? combine_text(e) : ""},
         {"FINISH", s->finish},
         {"EPILOGUE", s->epilogue.data},
+        {"FOLLOWED", results ? emit_followed(e) : ""},
         {"TAIL", results ? tail_text(e) : ""},
         {"TAIL_STORES", scalar ? tail_text(e) : ""},
     };

@@ -38,11 +38,14 @@ uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *c
     const Target *target = e->target;
     const AxisSet rows = strips_of(way)->outer, columns = e->plan->strip_columns;
     const uint64_t bytes = held_bytes(e->plan, 4);
-    conditions[0] =
-        (ls_image_condition){emit_extent(e->f, 1, rows), target->strip_rows, UINT64_MAX};
-    conditions[1] =
-        (ls_image_condition){emit_extent(e->f, 1, columns), target->strip_columns, UINT64_MAX};
-    conditions[2] = (ls_image_condition){emit_extent(e->f, bytes, columns), 0, target->strip_bytes};
+    conditions[0] = (ls_image_condition){.extent = emit_extent(e->f, 1, rows),
+                                         .at_least = target->strip_rows,
+                                         .at_most = UINT64_MAX};
+    conditions[1] = (ls_image_condition){.extent = emit_extent(e->f, 1, columns),
+                                         .at_least = target->strip_columns,
+                                         .at_most = UINT64_MAX};
+    conditions[2] = (ls_image_condition){.extent = emit_extent(e->f, bytes, columns),
+                                         .at_most = target->strip_bytes};
     return STRIP_CONDITIONS;
 }
 

@@ -46,7 +46,8 @@ static uint32_t choose(Report *r) {
 }
 
 /* How a kernel's work is shared out: "rows", or "each rows then tile then columns" where every
- * block does the first for itself and the last block the last. */
+ * block does the first for itself and the last block the last; "rows beside columns then rows by
+ * part" where the first two have nothing to do with each other and the last follows them. */
 static const char *share_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
     if (kernel->kind == KERNEL_ALL) return r->together ? "together" : "everything";
@@ -56,8 +57,12 @@ static const char *share_text(const Report *r, const Kernel *kernel) {
     for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
         text_printf(&text, "each %s then ", report_shares[r->plan->phases[i].shape]);
     text_puts(&text, report_shares[r->plan->phases[kernel->first].shape]); /* of all in a chain */
-    for (uint32_t i = end - kernel->tail; i < end; i++)
-        text_printf(&text, " then %s", report_shares[r->plan->phases[i].shape]);
+    const uint32_t mains = kernel->kind == KERNEL_BESIDE ? plan_mains(kernel) : 1;
+    for (uint32_t i = kernel->first + 1; i < kernel->first + mains; i++)
+        text_printf(&text, " beside %s", report_shares[r->plan->phases[i].shape]);
+    for (uint32_t i = kernel->first + plan_mains(kernel); i < end; i++)
+        text_printf(&text, " then %s%s", report_shares[r->plan->phases[i].shape],
+                    i < end - kernel->tail ? " by part" : "");
     return text.data;
 }
 
@@ -173,7 +178,20 @@ static void print_phase(Report *r, const Phase *phase) {
 /* What a kernel does after its first phase, and why not at once. */
 static void print_later(Report *r, const Kernel *kernel, size_t p) {
     const Phase *phase = &r->plan->phases[p];
-    if (p >= kernel->first + kernel->count - kernel->tail) {
+    const size_t mains = kernel->first + plan_mains(kernel);
+    if (p < mains && kernel->kind == KERNEL_BESIDE) {
+        text_puts(&r->out, "    beside it: ");
+        print_phase(r, phase);
+        text_puts(&r->out, "\n");
+    } else if (p >= mains && p < mains + kernel->followers) {
+        text_puts(&r->out, "    then, for each");
+        for (size_t axis = 0; axis < r->plan->function->axis_count; axis++)
+            if (phase->outer >> axis & 1)
+                text_printf(&r->out, " %s", r->plan->function->axes[axis].name);
+        text_puts(&r->out, ", by whoever finishes it: ");
+        print_phase(r, phase);
+        text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
+    } else if (p >= mains + kernel->followers) {
         text_puts(&r->out, "    then, by the last block: ");
         print_phase(r, phase);
         text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");

@@ -181,33 +181,49 @@ double report_array_bytes(const ReportSizes *s, const Array *array) {
     return report_elements(s, array->axes) * type_info[array->type].size;
 }
 
-double report_extent(const ReportSizes *s, const ls_image_extent *e) {
-    return report_extent_steps(s, e, 1);
+/* Of an image's extent, whose bits are n and q, in one tensor. */
+static double extent_part(const ReportSizes *s, const ls_image_extent *e, size_t tensor) {
+    double count = (double)e->scale;
+    for (uint32_t k = 0; k < e->factor_count; k++) {
+        double divide = (double)(e->factor[k].divide ? e->factor[k].divide : 1);
+        double parts = product(s, e->factor[k].axes, (int)e->list - 1, tensor) / divide;
+        if (parts > (double)(uint64_t)parts) parts = (double)(uint64_t)parts + 1;
+        count *= parts < e->factor[k].minimum ? e->factor[k].minimum : parts;
+    }
+    return count;
 }
 
-/* Of an image's extent, whose bits are n and q. */
 double report_extent_steps(const ReportSizes *s, const ls_image_extent *e, double step) {
     int list = (int)e->list - 1;
     double tensors = list < 0 ? 1 : (double)report_length(s, (size_t)list, 0), total = 0;
     size_t rounds = list >= 0 && s->uneven ? (size_t)tensors : tensors > 0;
     for (size_t i = 0; i < rounds; i++) {
-        double count = (double)e->scale;
-        for (uint32_t k = 0; k < e->factor_count; k++) {
-            double divide = (double)(e->factor[k].divide ? e->factor[k].divide : 1);
-            double parts = product(s, e->factor[k].axes, list, i) / divide;
-            if (parts > (double)(uint64_t)parts) parts = (double)(uint64_t)parts + 1;
-            count *= parts < e->factor[k].minimum ? e->factor[k].minimum : parts;
-        }
-        if (step > 1) count = step * ceil(count / step);
-        total += count;
+        const double part = extent_part(s, e, i);
+        total += step > 1 ? step * ceil(part / step) : part;
     }
     return rounds == 1 && list >= 0 ? total * tensors : total;
+}
+
+double report_extent(const ReportSizes *s, const ls_image_extent *e) {
+    return report_extent_steps(s, e, 1);
+}
+
+static double extent_largest(const ReportSizes *s, const ls_image_extent *e) {
+    const int list = (int)e->list - 1;
+    const size_t rounds = list >= 0 && s->uneven ? (size_t)report_length(s, (size_t)list, 0) : 1;
+    double most = 0;
+    for (size_t i = 0; i < rounds; i++) {
+        const double part = extent_part(s, e, i);
+        if (part > most) most = part;
+    }
+    return most;
 }
 
 bool report_suits(const ReportSizes *s, const ls_image_variant *variant) {
     for (uint32_t i = 0; i < variant->condition_count; i++) {
         const ls_image_condition *condition = &variant->conditions[i];
-        const double value = report_extent(s, &condition->extent);
+        const double value =
+            (condition->largest ? extent_largest : report_extent)(s, &condition->extent);
         if (value < (double)condition->at_least || value > (double)condition->at_most) return false;
     }
     return true;

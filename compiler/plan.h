@@ -85,6 +85,7 @@ typedef struct Phase {
 
 typedef enum KernelKind {
     KERNEL_SINGLE, /* one phase, its items shared out over the grid */
+    KERNEL_BESIDE, /* phases that need nothing of each other: all items shared out over the grid */
     KERNEL_CHAIN,  /* a block, or a group of 32 lanes, owns a row and runs all phases on it */
     KERNEL_ALL,    /* all phases, and between any two all blocks wait for each other */
     KERNEL_STRIPS, /* rows 64 at a time: phases along rows, and the lanes of those down columns */
@@ -98,6 +99,9 @@ typedef struct Kernel {
     uint32_t first, count; /* of plan->phases */
     AxisSet outer;         /* the axes whose coordinates are shared out, where the kind has any */
     uint32_t tail; /* the last so many phases are run by the last block that finishes the others */
+    /* So many before the tail are run for each coordinate of their outer axes, a part, by whoever
+     * finishes the last row or column of that. */
+    uint32_t followers;
     uint32_t prologue; /* so many before the first are run by every block for itself */
 } Kernel;
 
@@ -136,6 +140,9 @@ struct Plan {
     /* and of an element: in arrays that its phases read more than once, and of what is reduced */
     uint32_t strip_bytes, strip_partial;
 };
+
+/* The phases ahead of the followers and the tail. */
+uint32_t plan_mains(const Kernel *kernel);
 
 /* plan_choose.c */
 Plan *plan_build(const Function *function);
@@ -244,8 +251,9 @@ typedef struct Target {
     uint32_t near_tiles, few_strips, many_tiles;
     uint64_t on_chip_bytes; /* of a row, up to which what is read again is still near */
     /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
-     * that wait for each other, if there are such; and of a phase of a tail or a prologue. */
-    uint64_t one_block_limit, together_limit, tail_limit, prologue_limit;
+     * that wait for each other, if there are such; and of a phase of a tail, of one part of a
+     * follower, of a phase of a prologue. */
+    uint64_t one_block_limit, together_limit, tail_limit, part_limit, prologue_limit;
     /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
      * of rows and levels that stay on chip. */
     uint32_t strip_threads, strips_per_multiprocessor;

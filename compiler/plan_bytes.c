@@ -110,7 +110,7 @@ static double row_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel
 /* How often the phases of a chain touch the array. */
 static uint32_t touches(const Plan *plan, const Kernel *kernel, uint32_t array) {
     uint32_t count = 0;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++)
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
         count += plan_reads(plan, &plan->phases[i], array) || plan_writes(&plan->phases[i], array);
     return count;
 }

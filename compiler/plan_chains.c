@@ -50,21 +50,24 @@ static bool meet(const Touch *a, const Touch *b) {
            (b_writes && (a->reads || a->gathers));
 }
 
-/* Whether phase `later` may run before phase `earlier`, which it follows. */
-static bool may_pass(const Plan *plan, uint32_t later, uint32_t earlier) {
+bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later) {
     for (uint32_t array = 0; array < plan->array_count; array++) {
         const Touch a = touch_of(plan, earlier, array), b = touch_of(plan, later, array);
         if (meet(&a, &b)) return false;
     }
+    return true;
+}
+
+/* Whether phase `later` may run before phase `earlier`, which it follows. */
+static bool may_pass(const Plan *plan, uint32_t later, uint32_t earlier) {
+    if (!planner_apart(plan, earlier, later)) return false;
     /* what the earlier one computes for itself it would find made */
     for (ValueId v = 1; v < plan->function->value_count; v++)
         if (plan->home[v] == later + 1 && plan->phases[earlier].needed[v]) return false;
     return true;
 }
 
-/* Whether what the earlier phase and the later one have in common they touch at the same
- * coordinates of the axes `outer`. Tails run when every phase of the kernel is done. */
-static bool row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, AxisSet outer) {
+bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, AxisSet outer) {
     for (uint32_t array = 0; array < plan->array_count; array++) {
         const Touch a = touch_of(plan, earlier, array), b = touch_of(plan, later, array);
         if (!meet(&a, &b)) continue;
@@ -123,7 +126,7 @@ static bool joins(const Plan *plan, const Group *group, uint32_t phase, AxisSet 
     if (!fits(plan, &plan->phases[phase], outer, shape)) return false;
     for (size_t i = 0; i < group->count; i++) {
         if (!fits(plan, &plan->phases[group->phases[i]], outer, shape)) return false;
-        if (!row_by_row(plan, group->phases[i], phase, outer)) return false;
+        if (!planner_row_by_row(plan, group->phases[i], phase, outer)) return false;
     }
     return true;
 }

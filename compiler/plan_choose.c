@@ -50,6 +50,11 @@ typedef struct Search {
     size_t trials, values; /* plans built, and the values of their phases */
 } Search;
 
+/* With all tails and with none but the least: which it is depends on sizes. */
+static double launches_of(const Plan *plan) {
+    return 0.5 * (double)(plan->kernel_count + plan->ways[plan->way_count - 1].count);
+}
+
 static Cost cost_of(const Search *s, const Plan *plan) {
     Cost cost = {.phases = plan->phase_count};
     for (size_t i = 0; i < plan->kernel_count; i++) {
@@ -59,9 +64,10 @@ static Cost cost_of(const Search *s, const Plan *plan) {
         for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
             operations += plan_operations(plan, &s->sizes, &plan->phases[k]);
         const double moved = bytes.read + bytes.written, busy = operations / operations_per_byte;
-        cost.moved += (moved > busy ? moved : busy) / s->unit + launch_bytes;
+        cost.moved += (moved > busy ? moved : busy) / s->unit;
         cost.operations += operations;
     }
+    cost.moved += launch_bytes * launches_of(plan);
     return cost;
 }
 
@@ -245,8 +251,8 @@ Plan *plan_build(const Function *function) {
     s.best.cost = cost_of(&s, s.best.plan);
     const Phase *first = &s.best.plan->phases[0];
     for (bool better = s.best.plan->phase_count > 1 || first->reduction_count; better;) {
-        better = try_delays(&s);
-        better |= try_stored(&s);
+        better = try_stored(&s);
+        better |= try_delays(&s);
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }

@@ -3,6 +3,8 @@
  * A phase that visits a part of the axes of the kernel before it is little work beside it: its
  * *tail*, which the block that finishes last does on its own rather than another launch.
  *
+ * What follows a kernel part by part, and which phases run beside each other, is for plan_beside.c.
+ *
  * A small whole reduction that is made for a kernel alone, such as the count of a mask, is its
  * *prologue*: every block makes it for itself, so that it needs no launch of its own.
  *
@@ -16,6 +18,10 @@
 #include "plan.h"
 #include "planner.h"
 
+uint32_t plan_mains(const Kernel *kernel) {
+    return kernel->count - kernel->followers - kernel->tail;
+}
+
 static AxisSet space(const Phase *phase) {
     return phase->outer | phase->inner;
 }
@@ -23,23 +29,27 @@ static AxisSet space(const Phase *phase) {
 /* Whether the kernel's last block can do the phase, too. */
 static bool is_tail(const Plan *plan, const Kernel *kernel, const Phase *phase, bool none_only) {
     AxisSet main = 0;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count - kernel->tail; i++)
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
         main |= space(&plan->phases[i]);
     if (none_only) return main && !space(phase);
     return (space(phase) & ~main) == 0 && space(phase) != main;
 }
 
-/* Kernels and their tails. With `none_only`, phases that visit nothing are the only tails. */
+/* Kernels, what follows them, and their tails. With `none_only`, phases that visit nothing are the
+ * only tails. */
 static Kernel *group(Planner *p, const Kernel *from, size_t from_count, bool none_only,
                      size_t *count) {
     const Plan *plan = p->plan;
     Kernel *kernels = arena_alloc(p->arena, (plan->phase_count + 1) * sizeof *kernels);
     *count = 0;
     for (size_t k = 0; k < from_count; k++) {
-        if (*count && from[k].count == 1 &&
-            is_tail(plan, &kernels[*count - 1], &plan->phases[from[k].first], none_only)) {
-            kernels[*count - 1].count++;
-            kernels[*count - 1].tail++;
+        Kernel *last = *count ? &kernels[*count - 1] : NULL;
+        const bool single = last && from[k].count == 1;
+        if (single && is_tail(plan, last, &plan->phases[from[k].first], none_only)) {
+            const bool follows = !none_only && planner_follows(plan, last, from[k].first);
+            last->count++;
+            last->followers += follows;
+            last->tail += !follows;
         } else {
             kernels[(*count)++] = from[k];
         }
@@ -76,9 +86,10 @@ static bool made_by(const Plan *plan, ValueId v, uint32_t phase) {
 static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) {
     const Function *f = plan->function;
     const Phase *phase = &plan->phases[index];
-    const uint32_t end = kernel->first + kernel->count;
+    const uint32_t end = kernel->first + kernel->count, mains = plan_mains(kernel);
     AxisSet main = 0;
-    for (uint32_t i = kernel->first; i < end - kernel->tail; i++) main |= space(&plan->phases[i]);
+    for (uint32_t i = kernel->first; i < kernel->first + mains; i++)
+        main |= space(&plan->phases[i]);
     if (!phase->reduction_count || phase->outer || ir_list_axis(f, space(phase)) >= 0) return false;
     if ((space(phase) & ~main) || space(phase) == main) return false;
     for (size_t i = 0; i < phase->store_count; i++)
@@ -117,7 +128,8 @@ static size_t find_prologues(const Plan *plan, Kernel *kernels, size_t count) {
 void planner_group_kernels(Planner *p) {
     Plan *plan = p->plan;
     size_t chain_count, whole_count, single_count;
-    const Kernel *chains = planner_find_chains(p, &chain_count);
+    Kernel *chains = planner_find_chains(p, &chain_count);
+    chain_count = planner_join_beside(plan, chains, chain_count);
     const Kernel *whole = group(p, chains, chain_count, true, &whole_count);
     plan->kernels = group(p, chains, chain_count, false, &plan->kernel_count);
     plan->kernel_count = find_prologues(plan, plan->kernels, plan->kernel_count);

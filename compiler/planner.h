@@ -1,8 +1,8 @@
 /* planner.h: what the planner's files share: plan.c (phases and their levels), plan_hazard.c (when
  * a parameter may be overwritten), plan_order.c (which phase comes before which),
  * plan_guard.c (which work a condition skips), plan_kernels.c (which phases run in one kernel),
- * plan_choose.c (which of several plans), plan_strips.c (which phases take rows and columns at
- * once). */
+ * plan_beside.c (which others), plan_choose.c (which of several plans), plan_strips.c (which phases
+ * take rows and columns at once). */
 #ifndef PLANNER_H
 #define PLANNER_H
 
@@ -54,6 +54,19 @@ void planner_find_strips(Plan *plan);
 /* plan_chains.c: puts the phases in an order in which those that can be run row by row together
  * follow each other; gives the kernels that this makes. */
 Kernel *planner_find_chains(Planner *p, size_t *count);
+
+/* Whether nothing that one of two phases stores is touched by the other. */
+bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later);
+/* Whether what the earlier phase and the later one have in common they touch at the same
+ * coordinates of the axes `outer`. Tails run when every phase of the kernel is done. */
+bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, AxisSet outer);
+
+/* plan_beside.c */
+/* Makes kernels of one phase each that follow each other one, where neither needs the other; gives
+ * how many there are then. */
+size_t planner_join_beside(const Plan *plan, Kernel *kernels, size_t count);
+/* Whether the phase after those of the kernel can follow them part by part. */
+bool planner_follows(const Plan *plan, const Kernel *kernel, uint32_t index);
 
 /* plan_guard.c: finds the conditions without which a phase has nothing to do. */
 void planner_guard_phases(Planner *p);

@@ -27,6 +27,7 @@ const Target target_c = {
     .on_chip_bytes = 1u << 20,
     .one_block_limit = 1u << 16,
     .tail_limit = 1u << 15,
+    .part_limit = 1u << 15,
     .strip_threads = 1,
     .strips_per_multiprocessor = 1,
     .strip_rows = 4096,

@@ -18,7 +18,7 @@ static const char *const hip_libraries[] = LIBRARIES("fast.hip");
     .many_tiles = 33, .on_chip_bytes = 1u << 16, .one_block_limit = 1u << 16,               \
     .together_limit = 1u << 22, .tail_limit = 1u << 15, .strip_threads = 384,               \
     .strips_per_multiprocessor = 1, .strip_rows = 4096, .strip_columns = 1024,              \
-    .prologue_limit = 1u << 13
+    .part_limit = 1u << 13, .prologue_limit = 1u << 13
 
 /* Of strips, a multiprocessor's share of the second cache: of 40 MB and more, and of 8. */
 const Target target_cuda = {.name = "cuda",

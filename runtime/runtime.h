@@ -414,6 +414,8 @@ int64_t step_length(const ls_step *step, size_t axis, size_t tensor);
 bool extent_part(const ls_step *step, const ls_image_extent *extent, size_t tensor,
                  uint64_t *value);
 bool extent_value(const ls_step *step, const ls_image_extent *extent, uint64_t *value);
+/* The most that one of the tensors has. */
+bool extent_largest(const ls_step *step, const ls_image_extent *extent, uint64_t *value);
 
 /* step_overlap.c: memory that is written may not be any other parameter's. */
 ls_status step_check_overlap(ls_step *step, const char *call);

@@ -61,7 +61,9 @@ static bool conditions_hold(const ls_step *step, const ls_image_variant *variant
     for (uint32_t i = 0; i < variant->condition_count; i++) {
         const ls_image_condition *condition = &variant->conditions[i];
         uint64_t value;
-        if (!extent_value(step, &condition->extent, &value)) value = UINT64_MAX;
+        const bool fits = condition->largest ? extent_largest(step, &condition->extent, &value)
+                                             : extent_value(step, &condition->extent, &value);
+        if (!fits) value = UINT64_MAX;
         if (value < condition->at_least || value > condition->at_most) return false;
     }
     return true;
@@ -199,7 +201,7 @@ static size_t write_arguments(ls_step *step) {
     return (size_t)(word - step->arguments);
 }
 
-/* Of a cooperative kernel the most that one of its phases has; in one block the grid is for one. */
+/* Of several phases the most that one has; in one block a cooperative kernel's grid is for one. */
 static bool count_items(const ls_step *step, const ls_image_kernel *kernel, uint64_t *items) {
     uint64_t own;
     if (!extent_value(step, &kernel->items, items)) return false;

@@ -454,3 +454,15 @@ bool extent_value(const ls_step *step, const ls_image_extent *extent, uint64_t *
     *value = total;
     return true;
 }
+
+bool extent_largest(const ls_step *step, const ls_image_extent *extent, uint64_t *value) {
+    if (!extent->list) return extent_part(step, extent, 0, value);
+    size_t count = (size_t)step->sizes[extent->list - 1];
+    uint64_t part;
+    *value = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!extent_part(step, extent, i, &part)) return false;
+        if (part > *value) *value = part;
+    }
+    return true;
+}

@@ -32,6 +32,17 @@ typedef struct LS_ALIGN(16) ls_entry {
     i64 tensor, item;
 } ls_entry;
 
+/* Which of a list's items, in the order of tensors, is the first of a tensor. */
+LS_FN i64 ls_first_of(const ls_entry *items, i64 count, i64 tensor) {
+    i64 first = 0;
+    while (count > 0) {
+        const i64 half = count / 2;
+        if (items[first + half].tensor < tensor) first += half + 1, count -= half + 1;
+        else count = half;
+    }
+    return first;
+}
+
 /* Tiles of a run of n elements: at least one, so that nothing reduces to the identity. */
 LS_FN i64 ls_tiles(i64 n) { return n <= 1024 ? 1 : (n + 1023) / 1024; }
 

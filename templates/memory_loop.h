@@ -11,6 +11,17 @@
  * compiler has all of the earlier one's accesses behind it. */
 #define LS_DONE __asm__ volatile("" ::: "memory");
 
+/* Of phases beside each other a worker takes a share of each. */
+#define LS_RUN_BESIDE(phase, items)                                                                \
+    phase(a, ls_share((u64)(items), worker, workers), ls_share((u64)(items), worker + 1, workers), \
+          workers, workers);
+LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
+    return items / workers * worker + items % workers * worker / workers;
+}
+
+/* Parts of a list, or of leading axes, shared out like items. */
+#define LS_RUN_PARTS(part, parts) for (i64 part = worker; part < (parts); part += workers)
+
 /* This worker's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)worker * (((i64)(bytes) + 255) / 256 * 256))
 

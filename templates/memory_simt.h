@@ -23,6 +23,12 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 #define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
+#define LS_RUN_BESIDE(phase, items) LS_RUN(phase)
+
+/* Parts of a list, or of leading axes, shared out like items. */
+#define LS_RUN_PARTS(part, parts)                                                                  \
+    for (i64 part = ls_first_item(); part < (parts); part += ls_item_step())
+
 /* This block's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)ls_block() * (((i64)(bytes) + 255) / 256 * 256))
 

@@ -140,8 +140,8 @@ typedef struct ls_image_table {
  * `threads` threads and takes `items_per_block` items in turn; the grid is
  * min(ceil(items / items_per_block), one_block ? 1 : blocks per multiprocessor * multiprocessors),
  * at least 1. Of a `cooperative` kernel the blocks wait for each other, so all of the grid is on
- * the device at once; one block alone needs no such launch. Its items are the most that a phase
- * has. On the CPU the items are shared out over the workers in contiguous runs. Any grid and any
+ * the device at once; one block alone needs no such launch. Of several phases in one kernel the
+ * items are the most that one has. On the CPU the items are shared out over the workers in contiguous runs. Any grid and any
  * number of workers gives the same bits. A launch always happens, also with 0 items.
  *
  * The groups of 32 threads of a block may share an item: then `tiles` says in how many parts. Where
@@ -157,7 +157,7 @@ typedef struct ls_image_kernel {
     /* elements an item visits, or a tile of it: the CPU driver uses one worker for small kernels */
     uint64_t item_cost;
     uint32_t cooperative;
-    uint32_t phase_count; /* of a cooperative one: the items of each of its phases */
+    uint32_t phase_count; /* of one with several: the items of each of its phases */
     const ls_image_extent *phases;
     ls_image_extent tiles; /* scale 0: no item is shared */
 } ls_image_kernel;
@@ -165,6 +165,7 @@ typedef struct ls_image_kernel {
 /* What an extent must be for a variant to be chosen. */
 typedef struct ls_image_condition {
     ls_image_extent extent;
+    uint32_t largest; /* 1: of a list's tensors the largest counts, not their sum */
     uint64_t at_least, at_most;
 } ls_image_condition;
 
