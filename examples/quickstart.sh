@@ -10,14 +10,16 @@ have clang || have gcc || need gcc gcc
 need cmake cmake
 have make || need ninja-build ninja
 have apt-get && need libc6-dev /usr/include/stdio.h
+# examples/charlm does without it, only slowly: it comes along where packages come anyhow.
+[ -z "$missing" ] || need libopenblas0 "/usr/lib/$(uname -m)-linux-gnu/libopenblas.so.0"
 # shellcheck disable=SC2086
 [ -z "$missing" ] || install_packages $missing
 
 say "Building Lockstep into build/"
 configure_build
-cmake --build build --parallel "$(nproc)" --target lockstep_command linreg >build/build.log 2>&1 ||
+cmake --build build --parallel "$(nproc)" --target lockstep_command linreg charlm >build/build.log 2>&1 ||
     { tail -n 40 build/build.log; exit 1; }
-echo "done: build/lockstep and build/examples/linreg/linreg"
+echo "done: build/lockstep, build/examples/linreg/linreg and build/examples/charlm/charlm"
 
 say "The devices of this machine (build/lockstep devices)"
 build/lockstep devices || true
@@ -35,6 +37,7 @@ captured once as a graph; training replayed the graphs, and the host only looked
 == Try next (in $PWD)
   build/lockstep explain examples/linreg/linreg.step --size b=256,k=64    the plan, and why it is one kernel
   build/lockstep emit examples/linreg/linreg.step --target cuda           the kernel, for people to read
+  build/examples/charlm/charlm                                            a small GPT on a novel, in a minute or so
   sh examples/adamw/run.sh                                                AdamW on a .safetensors file
   build/lockstep bench examples/adamw/adamw.step --size n=16M             how near to the memory's limit
   sh tests/run.sh                                                         all tests

@@ -29,7 +29,7 @@ jobs=$(nproc 2>/dev/null || echo 2)
 say "Building into $build"
 cmake -S . -B "$build" -G "Unix Makefiles" >"$results/build.log" 2>&1 &&
     cmake --build "$build" --parallel "$jobs" \
-        --target lockstep_command exec_runner linreg >>"$results/build.log" 2>&1 ||
+        --target lockstep_command exec_runner linreg charlm >>"$results/build.log" 2>&1 ||
     { tail -n 40 "$results/build.log"; exit 1; }
 if ! cmake --build "$build" --parallel "$jobs" --target bench_parts >>"$results/build.log" 2>&1; then
     echo "the parts of the benchmark did not build: see $results/build.log"
@@ -70,6 +70,11 @@ tail -q -n 1 "$results"/exec-*.log
 say "A model in training on $device"
 "$build/examples/linreg/linreg" --device "$device" --steps 2000 >"$results/linreg.log" 2>&1 || status=1
 tail -n 3 "$results/linreg.log"
+
+say "A GPT in training on $device, with the products of the vendor's BLAS"
+"$build/examples/charlm/charlm" --device "$device" --curve "$results/charlm.svg" --sample 200 \
+    >"$results/charlm.log" 2>&1 || echo "it did not finish:"
+tail -n 12 "$results/charlm.log"
 
 say "Measurements"
 if ! command -v python3 >/dev/null 2>&1; then

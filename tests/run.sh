@@ -35,6 +35,7 @@ need llvm-14-tools "$lit"
 fuzzer=$(echo /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a)
 need libclang-rt-14-dev "${fuzzer%% *}"
 need libcmocka-dev /usr/include/cmocka.h
+need libopenblas0 "$library/libopenblas.so.0"
 need libamdhip64-dev "$library/libamdhip64.so"
 [ -n "$LOCKSTEP_NVRTC" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 if [ -n "$missing" ]; then

@@ -99,6 +99,7 @@ typedef struct Machine {
     Products *products;
     void **memory; /* what machine_array gave */
     size_t memory_count, memory_capacity;
+    bool graphs; /* the driver's hold the products too */
     bool failed;
 } Machine;
 bool machine_open(Machine *machine, const Options *options);

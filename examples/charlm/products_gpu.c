@@ -2,36 +2,14 @@
  *
  * Both are column-major: a row-major C = A B is their C' = B' A', so the operands change places.
  * Products of a batch go through arrays of pointers, since the heads of attention are columns of
- * one matrix and no single stride leads from one to the next. The declarations are our own. */
+ * one matrix and no single stride leads from one to the next. */
 #include "charlm.h"
+#include "gpu_blas.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef const void *const *Pointers;
-/* What the two have in common, and in which order. */
-#define SIZES int turn_a, int turn_b, int m, int n, int k
-#define OPERAND(name, data) data name, int name##_type, int name##_stride
-typedef int CreateFunction(void **handle);
-typedef int DestroyFunction(void *handle);
-typedef int StreamFunction(void *handle, void *stream);
-typedef int WorkspaceFunction(void *handle, void *memory, size_t bytes);
-typedef int CudaGemm(void *handle, SIZES, const void *alpha, OPERAND(a, const void *),
-                     OPERAND(b, const void *), const void *beta, OPERAND(c, void *), int compute,
-                     int algorithm);
-typedef int CudaBatch(void *handle, SIZES, const void *alpha, OPERAND(a, Pointers),
-                      OPERAND(b, Pointers), const void *beta, OPERAND(c, void *const *), int count,
-                      int compute, int algorithm);
-typedef int RocGemm(void *handle, SIZES, const void *alpha, OPERAND(a, const void *),
-                    OPERAND(b, const void *), const void *beta, OPERAND(c, const void *),
-                    OPERAND(d, void *), int compute, int algorithm, int32_t solution,
-                    uint32_t flags);
-typedef int RocBatch(void *handle, SIZES, const void *alpha, OPERAND(a, const void *),
-                     OPERAND(b, const void *), const void *beta, OPERAND(c, const void *),
-                     OPERAND(d, void *), int count, int compute, int algorithm, int32_t solution,
-                     uint32_t flags);
 
 enum { WORKSPACE_BYTES = 32 << 20, CALLS = 6 };
 
@@ -48,12 +26,12 @@ static const Vendor cuda = {
     .libraries = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"},
     .calls = {"cublasCreate_v2", "cublasDestroy_v2", "cublasSetStream_v2", "cublasSetWorkspace_v2",
               "cublasGemmEx", "cublasGemmBatchedEx"},
-    .as_it_is = 0,
-    .transposed = 1,
-    .f32 = 0,          /* CUDA_R_32F */
-    .bf16 = 14,        /* CUDA_R_16BF */
-    .compute_f32 = 68, /* CUBLAS_COMPUTE_32F */
-    .algorithm = -1,
+    .as_it_is = CUBLAS_AS_IT_IS,
+    .transposed = CUBLAS_TRANSPOSED,
+    .f32 = CUBLAS_F32,
+    .bf16 = CUBLAS_BF16,
+    .compute_f32 = CUBLAS_COMPUTES_F32,
+    .algorithm = CUBLAS_ALGORITHM,
 };
 
 static const Vendor hip = {
@@ -63,12 +41,12 @@ static const Vendor hip = {
                   "librocblas.so"},
     .calls = {"rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream",
               "rocblas_set_workspace", "rocblas_gemm_ex", "rocblas_gemm_batched_ex"},
-    .as_it_is = 111,
-    .transposed = 112,
-    .f32 = 151,
-    .bf16 = 168,
-    .compute_f32 = 151,
-    .algorithm = 0,
+    .as_it_is = ROCBLAS_AS_IT_IS,
+    .transposed = ROCBLAS_TRANSPOSED,
+    .f32 = ROCBLAS_F32,
+    .bf16 = ROCBLAS_BF16,
+    .compute_f32 = ROCBLAS_F32,
+    .algorithm = ROCBLAS_ALGORITHM,
 };
 
 struct GpuProducts {

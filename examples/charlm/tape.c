@@ -58,6 +58,18 @@ static void load_program(Machine *machine, const char *text, double dropout, ls_
         "reading charlm.step");
 }
 
+/* Where a driver has no graphs to rely on, Lockstep replays its own launches, but products would
+ * not be among them. An empty graph tells. */
+static void look_for_graphs(Machine *machine) {
+    ls_graph *graph = NULL;
+    ls_graph_statistics statistics = {0};
+    if (machine_check(machine, ls_graph_begin(machine->context), "beginning a graph") &&
+        machine_check(machine, ls_graph_end(machine->context, &graph), "making a graph"))
+        machine_check(machine, ls_graph_stats(graph, &statistics), "looking at a graph");
+    if (graph) ls_graph_destroy(graph);
+    machine->graphs = statistics.native;
+}
+
 bool machine_open(Machine *machine, const Options *options) {
     *machine = (Machine){0};
     if (!machine_check(machine, ls_context_create(options->device, NULL, &machine->context),
@@ -68,6 +80,7 @@ bool machine_open(Machine *machine, const Options *options) {
     load_program(machine, text, options->dropout, &machine->training);
     load_program(machine, text, 0, &machine->plain);
     free(text);
+    look_for_graphs(machine);
     return !machine->failed && products_open(machine->context, options->blas, &machine->products);
 }
 

@@ -8,13 +8,19 @@
 #include <string.h>
 #include <time.h>
 
+typedef struct Routine {
+    ls_graph *graph;
+    const Tape *tape, *then;
+    long times;
+} Routine;
+
 typedef struct Trainer {
     Model *model;
     Checkpoint *checkpoint;
     Pass training, validation;
     Tape update;
-    ls_graph *step, *evaluation; /* of one training step, of one batch of the validation text */
-    int64_t batches;             /* of validation */
+    Routine step, evaluation; /* a training step, a batch of the validation text */
+    int64_t batches;          /* of validation */
     double began;
 } Trainer;
 
@@ -31,20 +37,32 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Captures `times` runs of a tape, and one of another behind them. */
-static ls_graph *capture(Machine *machine, const Tape *tape, long times, const Tape *then) {
-    ls_graph *graph = NULL;
-    if (machine->failed ||
-        !machine_check(machine, ls_graph_begin(machine->context), "beginning a graph"))
-        return NULL;
+/* `times` runs of a tape, and one of another behind them: a graph where there are such. */
+static void open_routine(Machine *machine, Routine *routine, const Tape *tape, long times,
+                         const Tape *then) {
+    *routine = (Routine){.tape = tape, .times = times, .then = then};
+    if (machine->failed || !machine->graphs) return;
+    if (!machine_check(machine, ls_graph_begin(machine->context), "beginning a graph")) return;
     for (long i = 0; i < times; i++) tape_run(machine, tape);
     if (then) tape_run(machine, then);
-    machine_check(machine, ls_graph_end(machine->context, &graph), "making a graph");
-    return graph;
+    machine_check(machine, ls_graph_end(machine->context, &routine->graph), "making a graph");
 }
 
-static bool launch(Machine *machine, ls_graph *graph) {
-    return !machine->failed && machine_check(machine, ls_graph_launch(graph), "launching a graph");
+/* Runs it again and again. */
+static bool run_routine(Machine *machine, const Routine *routine, int64_t repeats) {
+    if (machine->failed) return false;
+    if (routine->graph)
+        return machine_check(machine, ls_graph_repeat(routine->graph, (uint64_t)repeats),
+                             "launching a graph");
+    for (int64_t k = 0; k < repeats && !machine->failed; k++) {
+        for (long i = 0; i < routine->times; i++) tape_run(machine, routine->tape);
+        if (routine->then) tape_run(machine, routine->then);
+    }
+    return !machine->failed;
+}
+
+static void close_routine(Routine *routine) {
+    if (routine->graph) ls_graph_destroy(routine->graph);
 }
 
 /* The mean loss of the batches since the last call. */
@@ -65,7 +83,7 @@ static double evaluate(Trainer *trainer) {
     if (machine->failed) return NAN;
     machine_check(machine, ls_step_set_number(trainer->validation.windows, "windows", 0),
                   "going back to the first window");
-    for (int64_t i = 0; i < trainer->batches; i++) launch(machine, trainer->evaluation);
+    run_routine(machine, &trainer->evaluation, trainer->batches);
     return take_loss(machine, &trainer->validation);
 }
 
@@ -82,14 +100,15 @@ static bool open_trainer(Trainer *trainer) {
     pass_open(model, PASS_TRAINING, none, none, &trainer->training);
     pass_open(model, PASS_VALIDATION, none, none, &trainer->validation);
     model_update(model, &trainer->update);
-    trainer->step = capture(model->machine, &trainer->training.tape, o->micro, &trainer->update);
-    trainer->evaluation = capture(model->machine, &trainer->validation.tape, 1, NULL);
+    open_routine(model->machine, &trainer->step, &trainer->training.tape, o->micro,
+                 &trainer->update);
+    open_routine(model->machine, &trainer->evaluation, &trainer->validation.tape, 1, NULL);
     return !model->machine->failed;
 }
 
 static void close_trainer(Trainer *trainer) {
-    if (trainer->step) ls_graph_destroy(trainer->step);
-    if (trainer->evaluation) ls_graph_destroy(trainer->evaluation);
+    close_routine(&trainer->step);
+    close_routine(&trainer->evaluation);
     tape_close(&trainer->update);
     pass_close(&trainer->training);
     pass_close(&trainer->validation);
@@ -111,8 +130,9 @@ static void introduce(const Trainer *trainer) {
            model->text->size, model->text->count);
     printf("model    %ld layers, %ld channels, %ld heads, context %ld: %lld parameters\n",
            o->layers, o->channels, o->heads, o->context, (long long)model_size(model));
-    printf("step     one graph: %ld x (%zu steps, %zu products) and the update; %ld characters\n",
-           o->micro, steps, products, o->micro * o->batch * o->context);
+    printf("step     %s: %ld x (%zu steps, %zu products) and the update; %ld characters\n",
+           model->machine->graphs ? "one graph" : "no graphs here", o->micro, steps, products,
+           o->micro * o->batch * o->context);
     printf("unigram entropy of the text: %.3f nats per character\n\n", model->text->entropy);
     printf("   step    loss     val       rate   norm     scale   char/s    time\n");
 }
@@ -188,7 +208,7 @@ static bool run(Trainer *trainer) {
     double since = seconds();
     int64_t steps = 0;
     while (checkpoint->step < end && !interrupted) {
-        if (!launch(machine, trainer->step)) return false;
+        if (!run_routine(machine, &trainer->step, 1)) return false;
         checkpoint->step++;
         steps++;
         if (!look(trainer, checkpoint->step == o->steps, &since, &steps)) return false;
@@ -269,10 +289,11 @@ bool sample(Model *model) {
          BIND("logits", AS(pass.logits, 1, o->context, model->letters)), BIND("text", text),
          BIND("start", start), BIND("end", end), VALUE("seed", (double)(o->seed * 1000)),
          VALUE("temperature", o->temperature));
-    ls_graph *graph = capture(machine, &pass.tape, 1, NULL);
-    for (int64_t i = begun; i < length && launch(machine, graph); i++) continue;
-    const bool ok = !machine->failed && print_sample(model, text, length);
-    if (graph) ls_graph_destroy(graph);
+    Routine routine;
+    open_routine(machine, &routine, &pass.tape, 1, NULL);
+    const bool ok =
+        run_routine(machine, &routine, length - begun) && print_sample(model, text, length);
+    close_routine(&routine);
     pass_close(&pass);
     return ok;
 }

@@ -59,6 +59,8 @@ if glob.glob("/usr/lib/*/libamdhip64.so*") + glob.glob("/usr/lib/*/libhiprtc*.so
     config.available_features.add("hiprtc")
 if os.path.exists(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front")):
     config.available_features.add("fuzzer")
+if glob.glob("/usr/lib/*/libopenblas.so.0"):
+    config.available_features.add("openblas")
 if any(ctypes.util.find_library(f"clang-{version}") or
        os.path.exists(f"/usr/lib/llvm-{version}/lib/libclang.so.1") for version in range(14, 20)):
     config.available_features.add("libclang")
