@@ -163,7 +163,7 @@ bool curve_write(const char *path, const History *history, double entropy, const
             frame.high = fmax(frame.high, losses[k]);
         }
     }
-    frame.low = floor(frame.low * 2) / 2;
+    frame.low = fmax(0, floor(frame.low * 2 - 0.3) / 2);
     frame.high = ceil(frame.high * 2 + 0.1) / 2;
     return file_replace(path, draw, &frame);
 }

@@ -172,28 +172,28 @@ void model_update(Model *model, Tape *tape) {
     Parameters *all = &model->parameters;
     const Options *o = model->options;
     State *state = &model->state;
-    ls_step *step =
-        STEP(model->machine, model->machine->training, tape, "update",
-             LIST("p", all->values, all->count), LIST("m", all->first, all->count),
-             LIST("v", all->second, all->count), LIST("g", all->gradients, all->count),
-             BIND("decay", per_parameter(model, all->decay)), VALUE("ones", 1),
-             BIND("count", state->count), BIND("scale", state->scale), BIND("good", state->good),
-             BIND("skipped", state->skipped), BIND("lr", state->rate), BIND("length", state->norm),
-             VALUE("peak", o->rate), VALUE("last", o->last), VALUE("warm", (double)o->warm),
-             VALUE("total", (double)o->steps), VALUE("limit", o->clip));
-    if (!step || model->type == LS_F32) return; /* nobody wants another copy of f32 */
-    ls_tensor *tensors = calloc(all->count, sizeof *tensors);
-    for (size_t i = 0; tensors && i < all->count; i++)
-        tensors[i] = (ls_tensor){.data = all->working[i].data,
-                                 .type = model->type,
-                                 .rank = all->working[i].rank,
-                                 .shape = all->working[i].shape};
-    machine_check(model->machine,
-                  tensors ? ls_step_bind_list(step, "w", tensors, all->count) : LS_ERROR_MEMORY,
-                  "binding the working copy");
-    if (!model->machine->failed)
-        machine_check(model->machine, ls_step_prepare(step), "preparing the update");
-    free(tensors);
+    const Argument arguments[] = {
+        LIST("p", all->values, all->count),
+        LIST("m", all->first, all->count),
+        LIST("v", all->second, all->count),
+        LIST("g", all->gradients, all->count),
+        BIND("decay", per_parameter(model, all->decay)),
+        VALUE("ones", 1),
+        BIND("count", state->count),
+        BIND("scale", state->scale),
+        BIND("good", state->good),
+        BIND("skipped", state->skipped),
+        BIND("lr", state->rate),
+        BIND("length", state->norm),
+        VALUE("peak", o->rate),
+        VALUE("last", o->last),
+        VALUE("warm", (double)o->warm),
+        VALUE("total", (double)o->steps),
+        VALUE("limit", o->clip),
+        LIST("w", all->working, all->count), /* left out: nobody wants another copy in f32 */
+    };
+    tape_step(model->machine, model->machine->training, tape, "update", arguments,
+              COUNT(arguments) - (model->type == LS_F32));
 }
 
 /* ---- a pass ---- */
@@ -355,12 +355,18 @@ static void forward(Builder *k, Pass *pass) {
 static Array norm_backward(Builder *k, Array h, size_t gain, Array dy, Array dh, Array dbranch,
                            int64_t number) {
     const bool drops = k->model->options->dropout > 0 && number >= 0;
-    STEP(k->machine, k->program, k->tape, "norm_backward", BIND("h", h),
-         BIND("gain", value(k, gain)), BIND("dy", dy), BIND("dh", dh),
-         BIND("dgain", gradient(k, gain)),
-         VALUE("seed", (double)seed_of(k->model, SEED_BRANCHES + number)),
-         BIND("draws", k->model->state.draws),
-         BIND(drops ? "dbranch" : "dh", drops ? dbranch : dh));
+    const Argument arguments[] = {
+        BIND("h", h),
+        BIND("gain", value(k, gain)),
+        BIND("dy", dy),
+        BIND("dh", dh),
+        BIND("dgain", gradient(k, gain)),
+        VALUE("seed", (double)seed_of(k->model, SEED_BRANCHES + number)),
+        BIND("draws", k->model->state.draws),
+        BIND("dbranch", dbranch), /* not always */
+    };
+    tape_step(k->machine, k->program, k->tape, "norm_backward", arguments,
+              COUNT(arguments) - !drops);
     return drops ? dbranch : dh;
 }
 
@@ -424,19 +430,24 @@ static void windows(Builder *k, PassKind kind, Pass *pass) {
 static void finish(Builder *k, PassKind kind, Pass *pass) {
     const Model *model = k->model;
     const Options *o = model->options;
-    const Array logits = AS(pass->logits, k->b, k->t, k->v);
-    if (kind == PASS_SAMPLING) return;
-    Array dlogits = {0};
-    if (kind == PASS_TRAINING) dlogits = activation(k, k->r, k->v);
     const bool training = kind == PASS_TRAINING;
-    const Array one = {0}; /* not given, so the number counts */
+    if (kind == PASS_SAMPLING) return;
     pass->total = training ? model->state.total : machine_array(k->machine, LS_F32, 0, NULL);
     pass->batches = training ? model->state.batches : machine_array(k->machine, LS_I64, 0, NULL);
-    STEP(k->machine, k->program, k->tape, "loss", BIND("text", pass->text),
-         BIND("start", pass->start), BIND("logits", logits), BIND("total", pass->total),
-         BIND("batches", pass->batches), VALUE("parts", (double)o->micro),
-         {.name = "scale", .array = training ? model->state.scale : one, .number = 1},
-         BIND(training ? "dlogits" : "logits", training ? AS(dlogits, k->b, k->t, k->v) : logits));
+    Array dlogits = {0}, scale = {0};
+    if (training) dlogits = activation(k, k->r, k->v);
+    if (training) scale = model->state.scale; /* else the number */
+    const Argument arguments[] = {
+        BIND("text", pass->text),
+        BIND("start", pass->start),
+        BIND("logits", AS(pass->logits, k->b, k->t, k->v)),
+        BIND("total", pass->total),
+        BIND("batches", pass->batches),
+        VALUE("parts", (double)o->micro),
+        {.name = "scale", .array = scale, .number = 1},
+        BIND("dlogits", AS(dlogits, k->b, k->t, k->v)), /* of training */
+    };
+    tape_step(k->machine, k->program, k->tape, "loss", arguments, COUNT(arguments) - !training);
     if (training) backward(k, pass, dlogits);
 }
 
