@@ -51,6 +51,18 @@ ls_status gpu_leave(Gpu *gpu, GpuCurrent before, ls_status status) {
     return gpu_failed(gpu, "putting back the thread's device", verb, error);
 }
 
+/* Failures do not matter: what follows then fails where it must not be called, and says so. */
+int gpu_relax(const Gpu *gpu) {
+    int mode = GPU_CAPTURE_RELAXED;
+    if (gpu->library.calls.capture_mode) gpu->library.calls.capture_mode(&mode);
+    return mode;
+}
+
+ls_status gpu_unrelax(const Gpu *gpu, int mode, ls_status status) {
+    if (gpu->library.calls.capture_mode) gpu->library.calls.capture_mode(&mode);
+    return status;
+}
+
 /* Gives a handle up with the device current, or else without; errors are of no use to anyone. With
  * a lost device everything on it is gone already. */
 void gpu_take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
@@ -59,7 +71,9 @@ void gpu_take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
     GpuVerb verb;
     if (gpu->lost[0]) return;
     bool entered = vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) == 0;
+    const int mode = gpu_relax(gpu);
     release(handle);
+    gpu_unrelax(gpu, mode, LS_OK);
     if (entered) vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);
 }
 

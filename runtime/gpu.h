@@ -187,14 +187,20 @@ ls_status gpu_leave(Gpu *gpu, GpuCurrent before, ls_status status);
     return entered == LS_OK ? gpu_leave((gpu), before, (call)) : entered
 void gpu_take_down(const Gpu *gpu, int (*release)(void *handle), void *handle);
 ls_status gpu_made(Gpu *gpu, ls_status status, int (*release)(void *handle), void **handle);
+/* What makes or gives up things is forbidden to a thread while the trainer captures in the mode
+ * that is its default, and would end the capture; not in the relaxed mode. Gives the mode before.
+ */
+int gpu_relax(const Gpu *gpu);
+ls_status gpu_unrelax(const Gpu *gpu, int mode, ls_status status);
 /* MAKE(gpu, handle, release, TRY(...)): WITH for a call that makes *handle, which is NULL before.
  * What was made is given up again when the thread's device could not be put back. */
-#define MAKE(gpu, handle, release, call)                                        \
-    GpuCurrent before;                                                          \
-    ls_status entered = gpu_enter((gpu), &before);                              \
-    return entered == LS_OK ? gpu_made((gpu), gpu_leave((gpu), before, (call)), \
-                                       (gpu)->library.calls.release, (handle))  \
-                            : entered
+#define MAKE(gpu, handle, release, call)                                               \
+    GpuCurrent before;                                                                 \
+    ls_status entered = gpu_enter((gpu), &before);                                     \
+    if (entered != LS_OK) return entered;                                              \
+    const int mode = gpu_relax(gpu);                                                   \
+    return gpu_made((gpu), gpu_leave((gpu), before, gpu_unrelax((gpu), mode, (call))), \
+                    (gpu)->library.calls.release, (handle))
 
 /* A graph as captured, what was instantiated from it, and a graph that repeats it. */
 typedef struct GpuGraph {

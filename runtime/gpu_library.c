@@ -30,6 +30,7 @@ static const struct {
     {VERB_executable_set, CAN_UPDATE},
     {VERB_graph_condition, CAN_REPEAT},
     {VERB_graph_add, CAN_REPEAT},
+    {VERB_capture_mode, CAPABILITY_COUNT},  /* trainers capture in a mode that allows all */
     {VERB_host_function, CAPABILITY_COUNT}, /* host work is refused */
     {VERB_stream_device, CAPABILITY_COUNT}, /* a trainer's stream is not looked at */
     {VERB_device_bus, CAPABILITY_COUNT},    /* a monitor goes by the other of these two */

@@ -539,6 +539,8 @@ int main(void) {
         cmocka_unit_test(foreign_stream),
         cmocka_unit_test(capture_that_is_spoilt),
         cmocka_unit_test(trainer_captures),
+        cmocka_unit_test(strict_captures),
+        cmocka_unit_test(two_devices),
         cmocka_unit_test(trainers_contexts),
         cmocka_unit_test(device_lost),
         cmocka_unit_test(graph_updates),

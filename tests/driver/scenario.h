@@ -68,6 +68,7 @@ extern const Scenario scenario_everything, scenario_lists; /* driver_test.c */
 extern const Scenario scenario_trainer, scenario_graph, scenario_recapture, scenario_repeat;
 void graph_repeats(void **state), fallbacks(void **state), old_devices(void **state);
 void graph_updates(void **state), graph_of_both(void **state), graph_update_fails(void **state);
+void strict_captures(void **state), two_devices(void **state);
 void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;
 void memory_asks_again(void **state), memory_steady(void **state);

@@ -123,6 +123,63 @@ void trainer_captures(void **state) {
     assert_int_equal(control->strays, 0);
 }
 
+/* Frameworks capture in the strict mode, on streams of their own: what we make and give up
+ * meanwhile does not end the capture. */
+void strict_captures(void **state) {
+    (void)state;
+    Trainer s = {0};
+    void *memory, *recording, *stream = NULL;
+    ls_program *program;
+    ls_step *step;
+    const int64_t length = 100;
+    stand_in_reset(drive_hook);
+    EXPECT_OK(s.context, use_trainer(&s));
+    const ls_tensor tensor = tensor_of(s.p, LS_F32, 1, &length);
+    VENDORS(stream_create, &stream, 0);
+    VENDORS(capture_begin, stream, 0);
+    EXPECT_OK(s.context, ls_alloc(s.context, (size_t)64 << 20, &memory));
+    EXPECT_OK(s.context,
+              ls_program_from_images(s.context, drive_images, 1, NULL, NULL, NULL, &program));
+    EXPECT_OK(s.context, ls_step_create(program, "drive", &step));
+    EXPECT_OK(s.context, ls_step_bind(step, "p", &tensor));
+    EXPECT_OK(s.context, ls_step_set_number(step, "flag", 1));
+    EXPECT_OK(s.context, ls_step_launch(step));
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_free(s.context, memory);
+    assert_int_equal(control->forbidden, 0);
+    VENDORS(capture_end, stream, &recording);
+    VENDORS(graph_destroy, recording);
+    VENDORS(stream_destroy, stream);
+    close_trainer(&s);
+    assert_int_equal(control->forbidden, 0);
+    assert_nothing_left();
+}
+
+/* Two devices in turn, and the thread's own as it was. */
+void two_devices(void **state) {
+    (void)state;
+    ls_context *contexts[2];
+    void *memory[2];
+    stand_in_reset(drive_hook);
+    GpuCurrent before = thread_current();
+    EXPECT_OK(NULL, ls_context_create(DEVICE ":0", NULL, &contexts[0]));
+    EXPECT_OK(NULL, ls_context_create(DEVICE ":1", NULL, &contexts[1]));
+    for (int i = 0; i < 6; i++) {
+        ls_context *context = contexts[i % 2];
+        if (i < 2) EXPECT_OK(context, ls_alloc(context, 64, &memory[i]));
+        EXPECT_OK(context, ls_fill_zero(context, memory[i % 2], 64));
+        EXPECT_OK(context, ls_synchronize(context));
+        GpuCurrent now = thread_current();
+        assert_memory_equal(&now, &before, sizeof now);
+    }
+    ls_context_destroy(contexts[0]);
+    EXPECT_OK(contexts[1], ls_synchronize(contexts[1]));
+    ls_context_destroy(contexts[1]);
+    assert_nothing_left();
+    assert_int_equal(control->strays, 0);
+}
+
 /* The trainer's context is used, whichever it is, and none is made beside it. */
 void trainers_contexts(void **state) {
     (void)state;

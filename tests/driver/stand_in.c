@@ -13,6 +13,7 @@ enum {
     INVALID_HANDLE = 400,
     NOT_READY = 600,
     NOT_SUPPORTED = 801,
+    CAPTURE_FORBIDS = 900,
     UPDATE_FAILED = 910
 };
 enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 96 };
@@ -177,8 +178,18 @@ static UNUSED int do_stream_capturing(void *stream, int *status) {
 
 /* Its size lies ahead of an allocation. */
 enum { AHEAD = 256 };
+/* A capture in the strict mode ends when a thread in that mode allocates, frees or loads. */
+static Object *strict_capture;
+static _Thread_local int thread_mode; /* strict at first */
+static bool is_forbidden(void) {
+    if (!strict_capture || thread_mode == GPU_CAPTURE_RELAXED) return false;
+    state.forbidden++;
+    return true;
+}
+
 static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     if (!is_current()) return INVALID_CONTEXT;
+    if (is_forbidden()) return CAPTURE_FORBIDS;
     if (bytes > state.memory || state.allocated > state.memory - bytes) return OUT_OF_MEMORY;
     char *memory = aligned_alloc(AHEAD, AHEAD + (bytes + AHEAD - 1) / AHEAD * AHEAD);
     if (!memory) return OUT_OF_MEMORY;
@@ -192,6 +203,7 @@ static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
 static UNUSED int do_memory_free(void *pointer) {
     size_t bytes;
     state.strays += !is_current();
+    is_forbidden();
     memcpy(&bytes, (char *)pointer - AHEAD, sizeof bytes);
     free((char *)pointer - AHEAD);
     state.allocated -= bytes;
@@ -271,6 +283,7 @@ static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *strea
 static UNUSED int do_module_load(void **module, const void *code) {
     const bool ptx = strncmp(code, ".version", 8) == 0; /* of ls_repeat */
     if (!ptx && strncmp(code, "stand-in code", 13) != 0) return INVALID_VALUE;
+    if (is_forbidden()) return CAPTURE_FORBIDS;
     int error = create(module, 'm', &state.modules);
     if (!error && strcmp(code, STAND_IN_CODE) == 0) ((Object *)*module)->code = code;
     return error;
@@ -422,6 +435,14 @@ static UNUSED int do_capture_begin(void *stream, int mode) {
     if (!usable(stream) || ((Object *)stream)->capturing) return INVALID_HANDLE;
     ((Object *)stream)->capturing = true;
     state.capture_mode = mode;
+    if (mode != GPU_CAPTURE_RELAXED) strict_capture = stream;
+    return 0;
+}
+
+static UNUSED int do_capture_mode(int *mode) {
+    int before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
     return 0;
 }
 
@@ -434,6 +455,7 @@ static UNUSED int do_capture_end(void *stream, void **graph) {
         queue->launched = NULL;
         queue->launched_count = 0;
         queue->capturing = false;
+        if (strict_capture == queue) strict_capture = NULL;
         return state.fail_with;
     }
     int error = create(graph, 'r', &state.recordings);
@@ -444,6 +466,7 @@ static UNUSED int do_capture_end(void *stream, void **graph) {
     queue->launched = NULL;
     queue->launched_count = 0;
     queue->capturing = false;
+    if (strict_capture == queue) strict_capture = NULL;
     return 0;
 }
 

@@ -51,6 +51,7 @@ typedef struct StandIn {
     long launches, launches_together, graph_launches, copies_in;
     long node_sets, instantiations;
     int capture_mode;
+    long forbidden; /* calls that ended a capture whose mode does not allow them */
     unsigned stream_flags;
     /* What a stream other than the first of a context copies is done as late as it may be: when an
      * event behind it is waited for. */
@@ -86,6 +87,7 @@ static inline bool stand_in_gives_up(GpuVerb verb) {
     case VERB_memory_free:
     case VERB_pinned_free:
     case VERB_module_unload:
+    case VERB_capture_mode:
     case VERB_event_destroy:
     case VERB_graph_release:
     case VERB_graph_destroy: return true;

@@ -670,6 +670,9 @@ static UNUSED int do_event_destroy(void *used) {
     return (void)used, 0;
 }
 
+static UNUSED int do_capture_mode(int *mode) {
+    return *mode = 0, 0;
+}
 static UNUSED int do_capture_begin(void *stream, int mode) {
     (void)mode;
     ((Queue *)stream)->capturing = true;
