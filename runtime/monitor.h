@@ -58,6 +58,13 @@ typedef struct MonitorLibrary {
 /* Fills `count` addresses from `calls` on; NULL with one line in `reason`. dlclose() it. */
 void *monitor_library(const MonitorLibrary *library, void *calls, char *reason, size_t size);
 
+/* monitor_pcie.c: NULL where the system does not tell. It is known from a second on; closing takes
+ * up to one. */
+typedef struct PcieWatch PcieWatch;
+PcieWatch *pcie_open(const Monitor *monitor, const GpuPlace *place);
+void pcie_sample(PcieWatch *watch, ls_sample *sample); /* NULL: nothing is known */
+void pcie_close(PcieWatch *watch);
+
 /* monitor_nvml.c, monitor_rocm.c: `device` is "cuda:0", for messages. */
 typedef ls_status MonitorOpen(const char *device, const GpuPlace *place, Error *error,
                               Monitor **monitor);

@@ -1,7 +1,4 @@
-/* monitor_rocm.c: AMD's devices through ROCm SMI.
- *
- * PCIe throughput is not asked for: the library measures it for a second while everything else
- * waits. */
+/* monitor_rocm.c: AMD's devices through ROCm SMI; PCIe throughput as monitor_pcie.c says. */
 #include "runtime.h"
 #include "gpu.h"
 #include "monitor.h"
@@ -38,6 +35,9 @@ typedef struct Rocm {
     RocmCalls calls;
     void *library;
     uint32_t device, device_count;
+    GpuPlace place;
+    PcieWatch *pcie;
+    bool pcie_tried;
 } Rocm;
 
 /* The frequency that is in use, in Hz; 0: not known. Up to ROCm 5 it is count, current and the
@@ -85,7 +85,7 @@ static void take_power(const Rocm *rocm, ls_sample *sample) {
 }
 
 static void sample_rocm(Monitor *monitor, ls_sample *sample) {
-    const Rocm *rocm = (Rocm *)monitor;
+    Rocm *rocm = (Rocm *)monitor;
     const RocmCalls *c = &rocm->calls;
     uint32_t percent = 0;
     uint64_t value = 0;
@@ -103,6 +103,9 @@ static void sample_rocm(Monitor *monitor, ls_sample *sample) {
     if (c->fan && c->fan_most && c->fan(rocm->device, 0, &speed) == 0 &&
         c->fan_most(rocm->device, 0, &value) == 0 && value > 0)
         monitor_take(sample, LS_READING_FAN, 100 * (double)speed / (double)value);
+    if (!rocm->pcie_tried) rocm->pcie = pcie_open(monitor, &rocm->place);
+    rocm->pcie_tried = true;
+    pcie_sample(rocm->pcie, sample);
 }
 
 /* ---- processes ---- */
@@ -156,6 +159,7 @@ static ls_status processes_rocm(Monitor *monitor) {
 
 static void close_rocm(Monitor *monitor) {
     Rocm *rocm = (Rocm *)monitor;
+    pcie_close(rocm->pcie);
     rocm->calls.shut_down();
     dlclose(rocm->library);
     free(rocm);
@@ -198,6 +202,7 @@ ls_status monitor_open_rocm(const char *device, const GpuPlace *place, Error *er
     if (initialised) code = find_device(rocm, place, &named, &there);
     if (code == 0 && there) {
         rocm->head.source = &source;
+        rocm->place = *place;
         *monitor = &rocm->head;
         return LS_OK;
     }

@@ -1,13 +1,17 @@
 /* monitor_test.c: the monitor of a GPU on stand-ins of the driver and of the monitoring library:
  * the right device, every call failing once, older libraries, nonsense. Built for CUDA with NVML
  * and for HIP with ROCm SMI. */
+#include "failing_memory.h"
 #include "fixtures.h"
 #include "stand_in.h"
 #include "stand_in_monitor.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static StandIn *driver;
@@ -39,8 +43,7 @@ static void use(const char *path) {
     memcpy(&get_library, &address, sizeof address);
     driver = get_driver();
     library = get_library();
-    *driver = (StandIn){
-        .version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .capability = 90};
+    *driver = (StandIn){.version = 1 << 30, .devices = 2, .memory = SIZE_MAX, .capability = 90};
     *library = (MonitorStandIn){.processes = 2};
     setenv(DRIVER_VARIABLE, DRIVER_PATH, 1);
     setenv(VARIABLE, path, 1);
@@ -264,6 +267,75 @@ static void marks(void **state) {
     ls_monitor_destroy(monitor);
 }
 
+#if defined(ON_HIP)
+/* The kernel's file, not the library: which would keep us waiting. */
+static void pcie(void **state) {
+    (void)state;
+    char root[] = "monitor_test.XXXXXX", folder[128], path[160];
+    static const char *const folders[] = {"/sys", "/bus", "/pci", "/devices", "/0000:c1:00.0"};
+    use(NEW_PATH);
+    assert_non_null(mkdtemp(root));
+    snprintf(folder, sizeof folder, "%s", root);
+    for (size_t i = 0; i < COUNT(folders); i++) {
+        strcat(folder, folders[i]);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+    snprintf(path, sizeof path, "%s/pcie_bw", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("1000 2000 256\n", file);
+    fclose(file);
+    for (int i = 0; i < 2; i++) {
+        ls_monitor *monitor;
+        ls_sample sample;
+        EXPECT_OK(NULL, monitor_create(DEVICE, root, &monitor));
+        EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+        for (int wait = 0; i == 0 && wait < 1000; wait++) { /* for the thread that reads it */
+            const struct timespec moment = {0, 10000000};
+            nanosleep(&moment, NULL);
+            EXPECT_OK(NULL, ls_monitor_sample(monitor, &sample));
+            if (sample.known >> LS_READING_PCIE_SENT & 1) break;
+        }
+        if (i == 0) {
+            assert_true(value_of(&sample, LS_READING_PCIE_RECEIVED) == 256000);
+            assert_true(value_of(&sample, LS_READING_PCIE_SENT) == 512000);
+        } else {
+            assert_int_equal(sample.known, ALL_KNOWN);
+        }
+        ls_monitor_destroy(monitor);
+        unlink(path); /* and then there is none */
+    }
+    for (size_t i = COUNT(folders); i-- > 0; *strrchr(folder, '/') = 0)
+        assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rmdir(root), 0);
+}
+#endif
+
+static void no_memory(void **state) {
+    (void)state;
+    bool reached = true;
+    const long before = memory_live;
+    for (long n = 1; reached; n++) {
+        ls_monitor *monitor;
+        ls_sample sample;
+        ls_process rows[4];
+        size_t count;
+        use(NEW_PATH);
+        memory_until_failure = n;
+        ls_status status = ls_monitor_create(DEVICE, &monitor);
+        if (status == LS_OK) status = ls_monitor_sample(monitor, &sample);
+        if (status == LS_OK) status = ls_monitor_processes(monitor, rows, 4, &count);
+        reached = memory_until_failure == 0;
+        memory_until_failure = 0;
+        /* PCIe throughput is known or not, no more */
+        if (!reached) assert_int_equal(status, LS_OK);
+        if (status != LS_OK) assert_int_equal(status, LS_ERROR_MEMORY);
+        ls_monitor_destroy(monitor);
+        assert_int_equal(memory_live, before);
+        assert_int_equal(library->opened, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_right_device),
@@ -273,6 +345,10 @@ int main(void) {
         cmocka_unit_test(nonsense),
         cmocka_unit_test(no_library),
         cmocka_unit_test(marks),
+        cmocka_unit_test(no_memory),
+#if defined(ON_HIP)
+        cmocka_unit_test(pcie),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
