@@ -82,8 +82,11 @@ static void take_from_bin(Reserve *reserve, Range *range) {
 static Range *find(const Reserve *reserve, int kind, uint64_t bytes) {
     Range *best = NULL;
     for (size_t bin = bin_of(bytes); bin < RESERVE_BINS && !best; bin++)
-        for (Range *at = reserve->bins[kind][bin]; at; at = at->next)
-            if (at->bytes >= bytes && (!best || at->bytes < best->bytes)) best = at;
+        for (Range *at = reserve->bins[kind][bin]; at; at = at->next) {
+            if (at->bytes < bytes || (best && at->bytes >= best->bytes)) continue;
+            best = at;
+            if (best->bytes == bytes) return best; /* the steady state */
+        }
     return best;
 }
 

@@ -530,6 +530,7 @@ int main(void) {
         cmocka_unit_test(whole_path),
         cmocka_unit_test(blocks_that_wait),
         cmocka_unit_test(exhausted),
+        cmocka_unit_test(memory_advice),
         cmocka_unit_test(memory_asks_again),
         cmocka_unit_test(memory_steady),
         cmocka_unit_test(lists),

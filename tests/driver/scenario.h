@@ -71,7 +71,7 @@ void graph_updates(void **state), graph_of_both(void **state), graph_update_fail
 void strict_captures(void **state), two_devices(void **state);
 void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;
-void memory_asks_again(void **state), memory_steady(void **state);
+void memory_advice(void **state), memory_asks_again(void **state), memory_steady(void **state);
 extern const Scenario scenario_profile;
 extern const Scenario scenario_monitor;
 extern const Scenario scenario_feed, scenario_feed_fixed, scenario_data;

@@ -62,6 +62,32 @@ void memory_asks_again(void **state) {
     assert_nothing_left();
 }
 
+/* What would help depends on where the memory is. */
+void memory_advice(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    ls_context *context;
+    void *all, *parts[6], *more;
+    stand_in_reset(NULL);
+    EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
+    control->memory = 0;
+    EXPECT_FAILURE(
+        context, LS_ERROR_MEMORY, ls_alloc(context, MIB, &more),
+        "others hold 5.0 MiB of the device: end other processes, or call ls_memory_trim");
+    control->memory = 12 * MIB;
+    EXPECT_OK(context, ls_alloc(context, 12 * MIB, &all));
+    ls_free(context, all);
+    for (int i = 0; i < 6; i++) EXPECT_OK(context, ls_alloc(context, 2 * MIB, &parts[i]));
+    for (int i = 0; i < 6; i += 2) ls_free(context, parts[i]);
+    EXPECT_FAILURE(context, LS_ERROR_MEMORY, ls_alloc(context, 4 * MIB, &more),
+                   "6.0 MiB of its 12.0 MiB are free, in one piece at most 2.0 MiB",
+                   "what is free lies between what is in use: allocate the large arrays first");
+    ls_free(context, parts[1]);
+    EXPECT_OK(context, ls_alloc(context, 4 * MIB, &more));
+    ls_context_destroy(context);
+    assert_nothing_left();
+}
+
 /* Steps that come and go, arrays too: after the first round the driver allocates and frees nothing,
  * and nothing waits for the device. */
 void memory_steady(void **state) {
