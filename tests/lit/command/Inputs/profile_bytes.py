@@ -1,5 +1,5 @@
 """Compares what profiles count, kernel by kernel, with what explain says of the plan: the image's expressions and the
-planner's own count must agree.    profile_bytes.py LOCKSTEP FILE:STEP SIZES ..."""
+planner's own count must agree.    profile_bytes.py LOCKSTEP DEVICE TARGET FILE:STEP SIZES ..."""
 import json
 import subprocess
 import sys
@@ -9,10 +9,10 @@ def output(*words):
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 
-lockstep, cases, wrong = sys.argv[1], sys.argv[2:], 0
+(lockstep, device, target), cases, wrong = sys.argv[1:4], sys.argv[4:], 0
 for file, sizes in zip(cases[::2], cases[1::2]):
-    plan = output(lockstep, "explain", "--json", "--plan", "--target", "cpu", file, "--size", sizes)["steps"][0]
-    bench = output(lockstep, "bench", "--json", "--rounds", "1", "--device", "cpu", file, "--size", sizes)
+    plan = output(lockstep, "explain", "--json", "--plan", "--target", target, file, "--size", sizes)["steps"][0]
+    bench = output(lockstep, "bench", "--json", "--rounds", "1", "--device", device, file, "--size", sizes)
     rows = {row["kernel"]: row for row in bench["profile"]}
     for kernel in plan["kernels"]:
         row = rows.get(kernel["name"])
