@@ -546,6 +546,7 @@ int main(void) {
         cmocka_unit_test(device_lost),
         cmocka_unit_test(graph_updates),
         cmocka_unit_test(graph_repeats),
+        cmocka_unit_test(repeat_code),
         cmocka_unit_test(fallbacks),
         cmocka_unit_test(old_devices),
         cmocka_unit_test(graph_of_both),

@@ -2,6 +2,7 @@
  */
 #include "scenario.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -232,6 +233,25 @@ void graph_updates(void **state) {
     close_graphs(&s);
     assert_nothing_left();
     assert_int_equal(control->strays, 0);
+}
+
+/* The one kernel that the runtime brings itself, through the vendor's assembler. */
+void repeat_code(void **state) {
+    (void)state;
+#ifdef PTXAS
+    static const char *const targets[] = {"sm_75", "sm_90", "sm_120"};
+    if (strcmp(DEVICE, "cuda") != 0) return;
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        char command[512];
+        snprintf(command, sizeof command, PTXAS " -c -arch %s -o /dev/null -", targets[i]);
+        FILE *assembler = popen(command, "w");
+        assert_non_null(assembler);
+        fputs(vendor_cuda.repeat_code, assembler);
+        if (pclose(assembler) != 0) fail_msg("ptxas refuses ls_repeat for %s", targets[i]);
+    }
+#else
+    skip();
+#endif
 }
 
 /* With work of the trainer's in it a graph cannot be captured again. */

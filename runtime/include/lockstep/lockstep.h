@@ -47,7 +47,15 @@ size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
 /* `device`: NULL or "auto" (LOCKSTEP_DEVICE, else the first usable of cuda, hip, cpu), "cpu",
  * "cuda", "cuda:1", "hip:0". `stream`: the trainer's CUstream or hipStream_t, or NULL for one of
  * its own. On failure *context is NULL and ls_error_message(NULL) has this thread's last message.
- */
+ *
+ * No second context is made beside a trainer's: the one of its stream is used, else the calling
+ * thread's where that is on the device, else the device's primary one; it must outlive this one.
+ * Any thread may call, and what is current on it is the same again after each call. A stream given
+ * stays the trainer's.
+ *
+ * After an error that ends the device for the process (a kernel that left its memory, memory that
+ * is damaged) one message says so; every later call then returns LS_ERROR_DEVICE at once, and what
+ * is destroyed asks nothing of the driver. */
 ls_status ls_context_create(const char *device, void *stream, ls_context **context);
 /* NULL is fine; programs, steps and graphs of it must be gone */
 void ls_context_destroy(ls_context *context);
