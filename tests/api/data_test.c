@@ -441,7 +441,10 @@ static ls_status use(Fixture *f, const ls_dataset_options *options) {
     ls_dataset *dataset = NULL;
     ls_split *split = NULL;
     fill(arrays, 4);
+    char x_path[100];
+    snprintf(x_path, sizeof x_path, "%s", in_folder("odd.npy"));
     snprintf(path, sizeof path, "%s", in_folder("both.safetensors:y"));
+    arrays[0].path = x_path;
     arrays[1].path = path;
     ls_status status = ls_dataset_create(f->context, arrays, 2, options, &dataset);
     if (status == LS_OK) status = ls_split_create(dataset, &all, &split);

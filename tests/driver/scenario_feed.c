@@ -180,6 +180,16 @@ void feed_overlaps(void **state) {
     EXPECT_OK(s.context, ls_feed_next(s.feed));
     finish(&s);
     assert_nothing_left();
+    stand_in_reset(hook); /* the same where copies take long */
+    control->unready = 1;
+    s = (Session){0};
+    EXPECT_OK(s.context, use(&s));
+    ls_feed_stats(s.feed, &statistics);
+    assert_int_equal(statistics.waits, BATCHES - 3); /* each batch but the first of every slot */
+    assert_int_equal(control->host_waits, BATCHES - 3);
+    assert_true(statistics.waited_ms >= 0);
+    finish(&s);
+    assert_nothing_left();
     stand_in_reset(hook);
     s = (Session){0};
     EXPECT_OK(s.context, use_fixed(&s));

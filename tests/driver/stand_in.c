@@ -409,6 +409,7 @@ static UNUSED int do_event_synchronize(void *event) {
 static UNUSED int do_event_query(void *event) {
     const Object *made = event;
     if (!is(event, 'e')) return INVALID_HANDLE;
+    if (state.unready) return NOT_READY;
     return made->late_stream && made->late_stream->late_done < made->late_position ? NOT_READY : 0;
 }
 

@@ -36,6 +36,7 @@ typedef struct StandIn {
     int cooperative, together; /* whether blocks can wait, and how many a multiprocessor holds */
     int capability;            /* of a CUDA device: 90 */
     int pinned_fails;          /* there is no page-locked memory */
+    int unready;               /* no event is done when somebody asks */
     int updates;               /* whether what was instantiated takes new parameters */
     void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
     /* What it saw. */
