@@ -247,6 +247,26 @@ static uint64_t allowance(const ls_dataset *dataset, const ls_dataset_options *o
     return free_bytes - free_bytes / 10;
 }
 
+/* What was loaded is given back; every array must lie on the host. */
+static ls_status come_in_batches(ls_dataset *dataset, uint64_t total) {
+    dataset->resident = false;
+    for (size_t i = 0; i < dataset->count; i++) {
+        DataArray *array = &dataset->arrays[i];
+        if (!array->host)
+            return error_set(&dataset->context->error, LS_ERROR_MEMORY,
+                             "ls_dataset_create: array `%s` lies on the device, and %llu bytes of "
+                             "the others do not fit there: make two data sets of them",
+                             array->name, (unsigned long long)total);
+        if (array->owned) memory_free(dataset->context, array->device);
+        if (array->owned) array->device = NULL;
+        array->owned = false;
+        dataset_read_along(array, false);
+    }
+    log_write(LOG_INFO, "data set on %s: %llu bytes do not fit; batches come through a feed",
+              dataset->context->device->name, (unsigned long long)total);
+    return LS_OK;
+}
+
 static ls_status place(ls_dataset *dataset, const ls_dataset_options *options) {
     uint64_t total = 0;
     for (size_t i = 0; i < dataset->count; i++) {
@@ -261,17 +281,11 @@ static ls_status place(ls_dataset *dataset, const ls_dataset_options *options) {
         if (!array->device) total += array->bytes;
     }
     dataset->resident = total == 0 || total <= allowance(dataset, options);
-    if (dataset->resident) return total ? load(dataset, options, total) : LS_OK;
-    log_write(LOG_INFO, "data set on %s: %llu bytes do not fit; batches come through a feed",
-              dataset->context->device->name, (unsigned long long)total);
-    for (size_t i = 0; i < dataset->count; i++) dataset_read_along(&dataset->arrays[i], false);
-    for (size_t i = 0; i < dataset->count; i++)
-        if (!dataset->arrays[i].host)
-            return error_set(&dataset->context->error, LS_ERROR_MEMORY,
-                             "ls_dataset_create: array `%s` lies on the device, and %llu bytes of "
-                             "the others do not fit there: make two data sets of them",
-                             dataset->arrays[i].name, (unsigned long long)total);
-    return LS_OK;
+    if (!dataset->resident) return come_in_batches(dataset, total);
+    ls_status status = total ? load(dataset, options, total) : LS_OK;
+    /* what is free is not always to be had: the context may have a limit */
+    bool full = status == LS_ERROR_MEMORY && !options->device_bytes;
+    return full ? come_in_batches(dataset, total) : status;
 }
 
 ls_status ls_dataset_create(ls_context *context, const ls_dataset_array *arrays, size_t count,

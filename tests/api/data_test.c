@@ -388,6 +388,28 @@ static void progress(void **state) {
     close_fixture(&f);
 }
 
+/* What the context may not have is streamed. */
+static void a_limit(void **state) {
+    (void)state;
+    ls_dataset_array arrays[2];
+    ls_dataset *dataset;
+    ls_context *context;
+    ls_memory_statistics before, after;
+    fill(arrays, 4);
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    EXPECT_OK(context, ls_memory_limit(context, 128));
+    ls_memory_stats(context, &before);
+    EXPECT_OK(context, ls_dataset_create(context, arrays, 2, NULL, &dataset));
+    assert_false(ls_dataset_resident(dataset));
+    ls_memory_stats(context, &after);
+    assert_int_equal(before.in_use, after.in_use);
+    ls_dataset_destroy(dataset);
+    const ls_dataset_options fits = {.device_bytes = 1 << 20};
+    EXPECT_FAILURE(context, LS_ERROR_MEMORY, ls_dataset_create(context, arrays, 2, &fits, &dataset),
+                   "data set: x");
+    ls_context_destroy(context);
+}
+
 static void wrong_calls(void **state) {
     (void)state;
     Fixture f = open("spoil");
@@ -460,7 +482,9 @@ static void no_memory(void **state) {
     for (int streamed = 0; streamed < 2; streamed++) {
         Fixture f = open("read");
         const ls_dataset_options *options = streamed ? &nothing_fits : NULL;
-        EXPECT_OK(f.context, use(&f, options)); /* what the step keeps */
+        /* what step and context keep; where little is to be had, data that fit are streamed */
+        EXPECT_OK(f.context, use(&f, NULL));
+        EXPECT_OK(f.context, use(&f, &nothing_fits));
         long n = 0, live = memory_live;
         for (bool reached = true; reached;) {
             memory_until_failure = ++n;
@@ -479,9 +503,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits),  cmocka_unit_test(where_it_lies),
         cmocka_unit_test(from_files),     cmocka_unit_test(odd_files),
-        cmocka_unit_test(beyond_32_bits), cmocka_unit_test(orders),
-        cmocka_unit_test(progress),       cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(beyond_32_bits), cmocka_unit_test(a_limit),
+        cmocka_unit_test(orders),         cmocka_unit_test(progress),
+        cmocka_unit_test(wrong_calls),    cmocka_unit_test(no_memory),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

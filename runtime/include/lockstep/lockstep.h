@@ -285,7 +285,9 @@ typedef struct ls_feed_array {
  * ls_feed_bind binds. */
 ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_t count,
                          uint32_t slots, int fixed, ls_feed **feed);
-void ls_feed_destroy(ls_feed *feed); /* NULL is fine; waits for its copies */
+/* NULL is fine; waits for its copies. Steps that it was bound to must be bound anew before they run
+ * again. */
+void ls_feed_destroy(ls_feed *feed);
 /* The memory of each array in the next free slot, for `count` arrays, packed with the last axis
  * fastest. Called again before ls_feed_submit it gives the same. LS_ERROR_STATE when every slot
  * holds a batch that no ls_feed_next has taken. */
@@ -358,6 +360,7 @@ typedef struct ls_split_options {
     uint32_t slots; /* of the feed, where there is one; 0 for 3 */
 } ls_split_options;
 ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, ls_split **split);
+/* NULL is fine; steps that it was bound to must be bound anew before they run again */
 void ls_split_destroy(ls_split *split);
 /* Binds every array that the step has a parameter of, and sets those it has of `data_first: i64`,
  * `data_count: i64`, `data_seed: i64`, `data_ordered: bool` and `data_streamed: bool`. Where
