@@ -16,11 +16,19 @@ typedef struct Energy { /* of all packages, in microjoules */
     double used, range, seconds;
     bool known;
 } Energy;
+/* A process that was found to have no mark, by its number: where there are thousands, reading the
+ * maps of each takes long. */
+typedef struct Unmarked {
+    int64_t pid;
+    double until; /* when to look again */
+} Unmarked;
+enum { UNMARKED_KEPT = 4096 };
 typedef struct CpuMonitor {
     Monitor head;
     Times times;
     Energy energy;
     char temperature[96]; /* the file that has it, or "" */
+    Unmarked unmarked[UNMARKED_KEPT];
 } CpuMonitor;
 
 enum { PACKAGES_MOST = 16, SENSORS_MOST = 64, PROCESSORS_MOST = 1024 };
@@ -205,6 +213,16 @@ static bool resident(const Monitor *monitor, int64_t pid, uint64_t *bytes) {
     return true;
 }
 
+static bool is_marked(CpuMonitor *cpu, int64_t pid) {
+    enum { AGAIN = 3 }; /* seconds */
+    Unmarked *row = &cpu->unmarked[pid % UNMARKED_KEPT];
+    const double time = now();
+    if (row->pid == pid && time < row->until) return false;
+    if (monitor_is_marked(&cpu->head, pid, "cpu")) return true;
+    *row = (Unmarked){pid, time + AGAIN};
+    return false;
+}
+
 static ls_status processes_cpu(Monitor *monitor) {
     char path[80];
     snprintf(path, sizeof path, "%s/proc", monitor->root);
@@ -216,7 +234,7 @@ static ls_status processes_cpu(Monitor *monitor) {
         uint64_t bytes = 0;
         if (!isdigit((unsigned char)entry->d_name[0])) continue;
         const long long pid = strtoll(entry->d_name, &end, 10);
-        if (*end || pid <= 0 || !monitor_is_marked(monitor, pid, "cpu")) continue;
+        if (*end || pid <= 0 || !is_marked((CpuMonitor *)monitor, pid)) continue;
         const bool known = resident(monitor, pid, &bytes);
         status = monitor_add_process(monitor, pid, known, bytes);
     }

@@ -118,6 +118,11 @@ static void processes(void **state) {
     assert_int_equal(rows[0].lockstep, 1);
     assert_int_equal(rows[0].memory_bytes, 70 * sysconf(_SC_PAGESIZE));
     assert_string_equal(rows[1].name, "train?[31m"); /* nothing that moves a cursor */
+    put("/proc/16/maps", "7f02-7f03 ---s 00000000 00:01 2 /memfd:lockstep:cpu (deleted)\n");
+    put("/proc/12/maps", "");
+    processes_of(monitor, rows, 2); /* new ones and those that end are noticed at once */
+    put("/proc/14/maps", "7f02-7f03 ---s 00000000 00:01 2 /memfd:lockstep:cpu (deleted)\n");
+    processes_of(monitor, rows, 2); /* what had no mark a moment ago is not looked at again yet */
     ls_monitor_destroy(monitor);
 }
 

@@ -477,7 +477,8 @@ typedef struct ls_process {
     uint64_t memory_bytes; /* of the device; on the CPU resident */
 } ls_process;
 /* The processes on the device, those of Lockstep first, then by memory; on the CPU those of
- * Lockstep only. Fills up to `capacity` of `processes`; *count receives how many there are. */
+ * Lockstep only, of which some are noticed three seconds late. Fills up to `capacity` of
+ * `processes`; *count receives how many there are. */
 ls_status ls_monitor_processes(ls_monitor *monitor, ls_process *processes, size_t capacity,
                                size_t *count);
 
