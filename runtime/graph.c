@@ -143,7 +143,9 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
     graph->statistics.replays += times;
     ProfileSpan span = {0};
     if (!captured) span = profile_open(context);
-    if (!graph->native)
+    /* A capture of the program's takes launches from any driver, graphs perhaps. */
+    const bool ours = graph->statistics.nodes == recording->launch_count;
+    if (!graph->native || (captured && ours))
         status =
             driver->repeat(context->device, recording->launches, recording->launch_count, times);
     else if (!captured)

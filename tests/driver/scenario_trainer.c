@@ -113,7 +113,23 @@ void trainer_captures(void **state) {
     EXPECT_OK(s.context, ls_step_launch(s.step));
     EXPECT_OK(s.context, ls_graph_end(s.context, &graph));
     EXPECT_OK(s.context, ls_graph_launch(graph));
+    EXPECT_OK(s.context, ls_graph_repeat(graph, 3));
+    int64_t count, more;
+    EXPECT_OK(s.context, ls_step_get(s.step, "count", &count));
+    long launches = control->graph_launches;
+    VENDORS(capture_begin, s.stream, GPU_CAPTURE_RELAXED);
+    EXPECT_OK(s.context, ls_graph_repeat(graph, 3)); /* its launches, in the trainer's graph */
+    VENDORS(capture_end, s.stream, &recording);
+    assert_int_equal(control->graph_launches, launches);
     ls_graph_destroy(graph);
+    VENDORS(graph_release, s.executable);
+    VENDORS(graph_instantiate, &s.executable, recording, 0);
+    VENDORS(graph_destroy, recording);
+    EXPECT_OK(s.context, ls_step_get(s.step, "count", &more));
+    assert_int_equal(more, count);
+    VENDORS(graph_launch, s.executable, s.stream);
+    EXPECT_OK(s.context, ls_step_get(s.step, "count", &more));
+    assert_int_equal(more, count + 3);
     ls_context *wrong;
     EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create(DEVICE ":0", s.stream, &wrong),
                    "the stream belongs to " DEVICE ":1, not to " DEVICE ":0");

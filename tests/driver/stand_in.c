@@ -550,6 +550,12 @@ static UNUSED int do_graph_launch(void *executable, void *stream) {
     const Object *graph = executable;
     if (!usable(stream) || !is(executable, 'g')) return INVALID_HANDLE;
     state.graph_launches++;
+    if (((Object *)stream)->capturing) {
+        int error = graph->left ? NOT_SUPPORTED : 0;
+        for (size_t i = 0; !error && i < graph->launched_count; i++)
+            error = submit(stream, graph->launched[i]);
+        return error;
+    }
     unsigned again = graph->left ? graph->initial : 1;
     while (again) {
         for (size_t i = 0; i < graph->launched_count; i++) run(&graph->launched[i]);
