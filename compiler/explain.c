@@ -115,7 +115,7 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
     const ls_image *image;
     const void *code;
     size_t size;
-    *stats = (RtcKernelStats){-1, -1, -1};
+    *stats = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
     /* a shared object tells none of it */
     if (r->options->plan_only || target_for(target) == &target_c) return true;
     /* These set the point to unwind to themselves, so it is kept over them. */

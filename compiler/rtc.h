@@ -42,12 +42,17 @@ extern const char *const rtc_hip_targets[];
 bool rtc_untried_target(const char *target, char *tried, size_t size);
 
 /* What the toolchain made of a kernel, read from the image (ELF notes of a cubin, metadata of a
- * code object) or, for widest_access, from its text. -1 where unknown. */
+ * code object) or, for its accesses to device memory, from its instructions. -1 where unknown. */
+enum { RTC_WIDTHS = 5 };
 typedef struct RtcKernelStats {
     int registers, spill_bytes, widest_access;
+    int accesses[RTC_WIDTHS]; /* loads and stores of 1, 2, 4, 8 and 16 bytes (12 count as 8) */
 } RtcKernelStats;
 bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,
                  RtcKernelStats *stats);
+/* The same for several kernels, which a disassembler reads at once; false if one is not there. */
+bool rtc_inspect_all(const char *target, const void *image, size_t size, const char *const *kernels,
+                     size_t count, RtcKernelStats *stats);
 
 /* sha256.c */
 typedef struct Sha256 {

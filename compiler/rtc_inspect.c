@@ -33,6 +33,14 @@ static bool bytes_read(Bytes whole, uint64_t offset, void *value, size_t size) {
     return true;
 }
 
+static void count_access(RtcKernelStats *stats, int bytes) {
+    int width = 0;
+    if (bytes <= 0) return;
+    while (width + 1 < RTC_WIDTHS && 2 << width <= bytes) width++;
+    stats->accesses[width]++;
+    if (bytes > stats->widest_access) stats->widest_access = bytes;
+}
+
 /* ---- ELF ---- */
 
 static bool elf_section_at(Bytes elf, size_t index, Elf64_Shdr *section, Bytes *content) {
@@ -79,7 +87,9 @@ enum {
     INFO_FRAME_SIZE = 0x11, /* value: symbol, bytes of stack */
     INFO_REGISTERS = 0x2f,  /* value: symbol, registers */
     OPCODE_MASK = 0x1ff,    /* the operation without its operand form */
+    OPCODE_LOAD = 0x180,    /* by an address that may be of any memory */
     OPCODE_LOAD_GLOBAL = 0x181,
+    OPCODE_STORE = 0x185,
     OPCODE_STORE_GLOBAL = 0x186
 };
 
@@ -107,24 +117,23 @@ static void cubin_info(Bytes elf, Bytes info, const char *kernel, RtcKernelStats
 }
 
 /* Since Volta an instruction is 128 bits; the width of an access is in bits 73 to 75. */
-static int cubin_widest(Bytes text) {
+static void cubin_accesses(Bytes text, RtcKernelStats *stats) {
     static const int width[8] = {1, 1, 2, 2, 4, 8, 16, 16};
     uint64_t word[2];
-    int widest = 0;
+    stats->widest_access = 0;
     for (size_t at = 0; bytes_read(text, at, word, sizeof word); at += sizeof word) {
-        uint64_t opcode = word[0] & OPCODE_MASK;
-        if (opcode != OPCODE_LOAD_GLOBAL && opcode != OPCODE_STORE_GLOBAL) continue;
-        int bytes = width[word[1] >> 9 & 7];
-        if (bytes > widest) widest = bytes;
+        const uint64_t opcode = word[0] & OPCODE_MASK;
+        if (opcode == OPCODE_LOAD || opcode == OPCODE_LOAD_GLOBAL || opcode == OPCODE_STORE ||
+            opcode == OPCODE_STORE_GLOBAL)
+            count_access(stats, width[word[1] >> 9 & 7]);
     }
-    return widest;
 }
 
 static bool inspect_cubin(Bytes elf, const char *kernel, RtcKernelStats *stats) {
     Elf64_Shdr section;
     Bytes text, info;
     if (!elf_section(elf, ".text.", kernel, &section, &text)) return false;
-    stats->widest_access = cubin_widest(text);
+    cubin_accesses(text, stats);
     if (elf_section(elf, "", ".nv.info", &section, &info)) cubin_info(elf, info, kernel, stats);
     return true;
 }
@@ -158,8 +167,7 @@ static bool inspect_ptx(Bytes image, const char *kernel, RtcKernelStats *stats) 
         for (char *at = entry; (at = strstr(at, ".global.")); at++) {
             bool access =
                 at - entry >= 2 && (memcmp(at - 2, "ld", 2) == 0 || memcmp(at - 2, "st", 2) == 0);
-            int bytes = access ? ptx_access(at) : 0;
-            if (bytes > stats->widest_access) stats->widest_access = bytes;
+            if (access) count_access(stats, ptx_access(at));
         }
     }
     free(text);
@@ -307,30 +315,30 @@ static int amd_access(const char *line, size_t length) {
     return 0;
 }
 
-static int amd_widest(const char *target, Bytes image, const char *kernel) {
+/* A kernel's instructions come after its name and a colon. */
+static void amd_accesses(const char *target, Bytes image, const char *const *kernels, size_t count,
+                         RtcKernelStats *stats) {
     RtcOutput output = {0};
-    int widest = -1;
-    size_t name = strlen(kernel);
     if (rtc_disassemble(target, image.data, image.size, &output) == LS_OK) {
-        bool inside = false;
+        size_t kernel = count;
         for (const char *line = output.data; *line;) {
             size_t length = strcspn(line, "\n");
             if (length && line[length - 1] == ':' && *line != ' ' && *line != '\t') {
-                inside = length == name + 1 && memcmp(line, kernel, name) == 0;
-                if (inside) widest = 0;
-            } else if (inside) {
-                int bytes = amd_access(line, length);
-                if (bytes > widest) widest = bytes;
+                for (kernel = 0; kernel < count; kernel++)
+                    if (length == strlen(kernels[kernel]) + 1 &&
+                        memcmp(line, kernels[kernel], length - 1) == 0)
+                        break;
+                if (kernel < count) stats[kernel].widest_access = 0;
+            } else if (kernel < count) {
+                count_access(&stats[kernel], amd_access(line, length));
             }
             line += length + (line[length] != 0);
         }
     }
     rtc_output_free(&output);
-    return widest;
 }
 
-static bool inspect_code_object(const char *target, Bytes elf, const char *kernel,
-                                RtcKernelStats *stats) {
+static bool inspect_code_object(Bytes elf, const char *kernel, RtcKernelStats *stats) {
     Elf64_Shdr section;
     Elf64_Nhdr head;
     Bytes notes, note;
@@ -344,16 +352,27 @@ static bool inspect_code_object(const char *target, Bytes elf, const char *kerne
             found = note_kernel(note, kernel, stats);
         at = description + (((uint64_t)head.n_descsz + 3) & ~3ull);
     }
-    if (found) stats->widest_access = amd_widest(target, elf, kernel);
     return found;
+}
+
+bool rtc_inspect_all(const char *target, const void *image, size_t size, const char *const *kernels,
+                     size_t count, RtcKernelStats *stats) {
+    const Bytes bytes = {image, size};
+    const bool amd = strncmp(target, "gfx", 3) == 0;
+    bool found = true;
+    for (size_t i = 0; i < count; i++) {
+        stats[i] = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
+        found =
+            found && (strncmp(target, "sm_", 3) == 0 ? inspect_cubin(bytes, kernels[i], &stats[i])
+                      : strncmp(target, "compute_", 8) == 0
+                          ? inspect_ptx(bytes, kernels[i], &stats[i])
+                          : amd && inspect_code_object(bytes, kernels[i], &stats[i]));
+    }
+    if (found && amd) amd_accesses(target, bytes, kernels, count, stats);
+    return found; /* nothing is recorded in a shared object */
 }
 
 bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,
                  RtcKernelStats *stats) {
-    Bytes bytes = {image, size};
-    *stats = (RtcKernelStats){-1, -1, -1};
-    if (strncmp(target, "sm_", 3) == 0) return inspect_cubin(bytes, kernel, stats);
-    if (strncmp(target, "compute_", 8) == 0) return inspect_ptx(bytes, kernel, stats);
-    if (strncmp(target, "gfx", 3) == 0) return inspect_code_object(target, bytes, kernel, stats);
-    return false; /* nothing is recorded in a shared object */
+    return rtc_inspect_all(target, image, size, &kernel, 1, stats);
 }

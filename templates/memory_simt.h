@@ -2,7 +2,7 @@
  * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16, for an
  * address that is a multiple of that, and for the ends of rows, and rows that begin elsewhere,
  * ls_load_part_bf16 and ls_store_part_bf16: the first `live` of them, element by element. The others
- * read as 0. The loads are volatile, or LLVM joins the first with that of the whole four's and splits
+ * read as 0. These are volatile, or LLVM joins one of them with a part of the whole four's and splits
  * that. */
 
 /* Items of work go to the groups of the grid in turn. */
@@ -89,9 +89,10 @@ LS_FN int ls_last_block(u32 *counter) {
     }                                                                                              \
     LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                         \
                                        const ls_four_##storage &four) {                            \
+        volatile storage *part = data + index;                                                     \
         LS_UNROLL                                                                                  \
         for (int e = 0; e < 4; e++)                                                                \
-            if (e < live) data[index + e] = ls_pack_##name(four.at[e]);                            \
+            if (e < live) part[e] = ls_pack_##name(four.at[e]);                                    \
     }
 
 /* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 * sizeof(storage). */

@@ -47,6 +47,7 @@ config.substitutions += [
     ("%emulated_exec", escaped(built_tool("simt_exec"))),
     ("%exec_runner", escaped(built_tool("exec_runner"))),
     ("%differential", escaped(built_tool("differential"))),
+    ("%library", escaped(built_tool("library"))),
     ("%build", escaped(config.lockstep_build)),
     ("%root", escaped(config.lockstep_source)),
     (r"\bFileCheck\b", llvm_tool("FileCheck")),

@@ -45,6 +45,12 @@ static void inspect_target(const char *target, int limit) {
         assert_int_equal(stats.widest_access, rows[i].widest);
         assert_in_range(stats.registers, 1, limit);
         assert_int_equal(stats.spill_bytes, 0);
+        for (int width = 0, sum = 0; width < RTC_WIDTHS; width++) {
+            sum += stats.accesses[width];
+            assert_true(stats.accesses[width] >= (1 << width == rows[i].widest));
+            assert_true(sum >= (1 << width >= rows[i].widest) &&
+                        (stats.accesses[width] == 0 || 1 << width <= rows[i].widest));
+        }
     }
     assert_true(rtc_inspect(target, output.data, output.size, "spills", &stats));
     assert_in_range(stats.registers, 16, limit);

@@ -1,0 +1,169 @@
+/* library.c: what the real toolchain makes of the kernels of some programs for one target.
+ *
+ *     library [--all] TARGET FILE...
+ *
+ * No kernel may spill a register, and no access by fours or eights may be split: there must be as
+ * many wide loads and stores as the source has. The first variant of every step is made, which for
+ * most runs all phases in one kernel; with --all, every variant. The steps of a file are one module
+ * each in a namespace of its own, since a toolchain takes longer to begin than for most steps. */
+#include "compiler.h"
+#include "rtc.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS_MOST = 8, KERNELS_MOST = 128 }; /* of a module */
+
+typedef struct Module {
+    char *text; /* an open stream's, until it is compiled */
+    size_t size;
+    FILE *stream;
+    const ls_image_variant *variant[STEPS_MOST];
+    const char *step[STEPS_MOST];
+    size_t count;
+} Module;
+
+typedef struct Tally {
+    const char *target, *file;
+    size_t kernels, failures;
+} Tally;
+
+/* The accesses of 2^n bytes that the calls in a source ask for. */
+static void count_calls(const char *source, size_t expected[RTC_WIDTHS]) {
+    static const struct {
+        const char *head;
+        size_t elements;
+    } calls[] = {
+        {"ls_load_four_", 4}, {"ls_store_four_", 4}, {"ls_load_eight_", 8}, {"ls_store_eight_", 8}};
+    for (size_t i = 0; i < COUNT(calls); i++)
+        for (const char *at = source; (at = strstr(at, calls[i].head)) != NULL;) {
+            at += strlen(calls[i].head);
+            const size_t length = strcspn(at, "(");
+            for (int type = 1; type < TYPE_COUNT; type++) {
+                const char *name = type_info[type].c_name;
+                if (!name || strlen(name) != length || strncmp(at, name, length) != 0) continue;
+                const size_t bytes = calls[i].elements * type_info[type].size;
+                size_t width = 0;
+                while (2u << width <= bytes && width + 1 < RTC_WIDTHS) width++;
+                expected[width] += bytes > 16 ? bytes / 16 : 1;
+                break;
+            }
+        }
+}
+
+/* All kernels of a step's variant together: a phase is a part of one of them. */
+static void judge(Tally *tally, const char *step, const ls_image_variant *variant,
+                  const RtcKernelStats *stats) {
+    size_t expected[RTC_WIDTHS] = {0}, wanted = 0, found = 0;
+    count_calls(variant->source, expected);
+    for (uint32_t k = 0; k < variant->kernel_count; k++) {
+        tally->kernels++;
+        if (stats[k].spill_bytes == 0) continue;
+        tally->failures++;
+        printf("%s of %s (%s) spills %d bytes, with %d registers\n", variant->kernels[k].name,
+               tally->file, variant->name, stats[k].spill_bytes, stats[k].registers);
+    }
+    for (int width = RTC_WIDTHS; width-- > 2;) {
+        wanted += expected[width];
+        for (uint32_t k = 0; k < variant->kernel_count; k++)
+            found += (size_t)stats[k].accesses[width];
+        if (found >= wanted) continue;
+        tally->failures++;
+        printf("%s of %s (%s): %zu accesses should move %d bytes or more, %zu do\n", step,
+               tally->file, variant->name, wanted, 1 << width, found);
+        return;
+    }
+}
+
+/* Compiles what the module has and empties it. */
+static bool finish(Tally *tally, Module *module) {
+    const char *kernels[KERNELS_MOST];
+    RtcKernelStats stats[KERNELS_MOST];
+    RtcOutput output = {0};
+    size_t count = 0;
+    bool ok = fclose(module->stream) == 0;
+    module->stream = NULL;
+    for (size_t s = 0; s < module->count; s++)
+        for (uint32_t k = 0; k < module->variant[s]->kernel_count && count < KERNELS_MOST; k++)
+            kernels[count++] = module->variant[s]->kernels[k].name;
+    const Rtc *rtc = rtc_for_target(tally->target);
+    ok = ok && rtc->compile(module->text, module->size, tally->file, tally->target, RTC_IMAGE,
+                            LS_MATH_EXACT, &output) == LS_OK;
+    if (!ok) printf("%s: %s\n", tally->file, output.log ? output.log : "out of memory");
+    ok = ok && rtc_inspect_all(tally->target, output.data, output.size, kernels, count, stats);
+    if (!ok) printf("%s: a kernel is missing in the image\n", tally->file);
+    for (size_t s = 0, first = 0; ok && s < module->count; s++) {
+        judge(tally, module->step[s], module->variant[s], stats + first);
+        first += module->variant[s]->kernel_count;
+    }
+    rtc_output_free(&output);
+    free(module->text);
+    *module = (Module){0};
+    return ok;
+}
+
+/* A preludes' guards would leave the next namespace without it. */
+static void lift_guards(FILE *stream, const char *source) {
+    static const char guard[] = "\n#ifndef LS_";
+    for (const char *at = source; (at = strstr(at, guard)) != NULL;) {
+        at += strlen("\n#ifndef ");
+        fprintf(stream, "#undef %.*s\n", (int)strcspn(at, "\n"), at);
+    }
+}
+
+static bool add(Tally *tally, Module *module, const char *step, const ls_image_variant *variant) {
+    if (!module->stream) module->stream = open_memstream(&module->text, &module->size);
+    if (!module->stream) return false;
+    fprintf(module->stream, "namespace module_%zu {\n%s\n}\n", module->count, variant->source);
+    lift_guards(module->stream, variant->source);
+    module->step[module->count] = step;
+    module->variant[module->count++] = variant;
+    return module->count < STEPS_MOST || finish(tally, module);
+}
+
+/* One variant of every step that has so many; *more when any has one beyond. */
+static bool make_variants(Tally *tally, ls_compilation *compilation, size_t number, bool *more) {
+    const size_t steps = ls_compilation_own_step_count(compilation);
+    Module module = {0};
+    for (size_t s = 0; s < steps; s++) {
+        const ls_image *image = NULL;
+        if (ls_compilation_image(compilation, s, tally->target, &image) != LS_OK) return false;
+        if (number + 1 < image->variant_count) *more = true;
+        if (number >= image->variant_count) continue;
+        if (!add(tally, &module, ls_compilation_step_name(compilation, s),
+                 &image->variants[number]))
+            return false;
+    }
+    return !module.stream || finish(tally, &module);
+}
+
+static bool make_file(Tally *tally, bool all) {
+    ls_compilation *compilation = NULL;
+    bool ok = ls_compile_file(tally->file, NULL, &compilation) == LS_OK, more = true;
+    for (size_t number = 0; ok && more && (all || number == 0); number++) {
+        more = false;
+        ok = make_variants(tally, compilation, number, &more);
+    }
+    if (!ok) printf("%s: %s\n", tally->file, ls_compilation_message(compilation));
+    ls_compilation_destroy(compilation);
+    return ok;
+}
+
+int main(int count, char **words) {
+    const bool all = count > 1 && strcmp(words[1], "--all") == 0;
+    const int first = all ? 2 : 1;
+    if (count <= first + 1 || !rtc_for_target(words[first])) {
+        fprintf(stderr, "usage: library [--all] TARGET FILE...\n");
+        return 2;
+    }
+    Tally tally = {.target = words[first]};
+    bool ok = true;
+    for (int i = first + 1; i < count; i++) {
+        tally.file = words[i];
+        ok = make_file(&tally, all) && ok;
+    }
+    printf("%zu kernels, %zu failures\n", tally.kernels, tally.failures);
+    return ok && !tally.failures ? 0 : 1;
+}
