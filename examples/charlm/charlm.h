@@ -226,6 +226,8 @@ bool checkpoint_options(const char *path, Options *options);
 bool checkpoint_read(const char *path, Model *model, Checkpoint *checkpoint);
 /* Writes a file that is there whole or not at all: beside the target, on the disk, then renamed. */
 bool file_replace(const char *path, bool (*write)(FILE *file, void *what), void *what);
+/* Whether that can begin; prints why not. To know before hours of training. */
+bool file_possible(const char *path);
 
 /* train.c: the loop, validation and samples. */
 bool train(Model *model, Checkpoint *checkpoint);

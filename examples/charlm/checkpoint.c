@@ -30,12 +30,30 @@ static void sync_folder(const char *path) {
     free(copy);
 }
 
+/* Opens the file beside the target. */
+static FILE *open_beside(const char *path, char *beside, size_t size) {
+    if (snprintf(beside, size, "%s.%ld.part", path, (long)getpid()) >= (int)size) {
+        fail("the path %.60s... is too long", path);
+        return NULL;
+    }
+    FILE *file = fopen(beside, "wb");
+    if (!file) fail("%s cannot be written: %s", beside, strerror(errno));
+    return file;
+}
+
+bool file_possible(const char *path) {
+    char beside[4096];
+    FILE *file = open_beside(path, beside, sizeof beside);
+    if (!file) return false;
+    fclose(file);
+    unlink(beside);
+    return true;
+}
+
 bool file_replace(const char *path, bool (*write)(FILE *file, void *what), void *what) {
     char beside[4096];
-    if (snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof beside)
-        return fail("the path %.60s... is too long", path);
-    FILE *file = fopen(beside, "wb");
-    if (!file) return fail("%s cannot be written: %s", beside, strerror(errno));
+    FILE *file = open_beside(path, beside, sizeof beside);
+    if (!file) return false;
     errno = 0;
     bool ok = write(file, what) && fflush(file) == 0 && !ferror(file) && fsync(fileno(file)) == 0;
     int reason = ok ? 0 : errno;

@@ -193,5 +193,7 @@ bool gpu_product_run(GpuProducts *products, const Product *product) {
         status = products->batch.roc(handle, turn_a, turn_b, m, n, k, &one, batch[2], type_a, lda,
                                      batch[1], type_b, ldb, &beta, batch[0], type_c, ldc, batch[0],
                                      type_c, ldc, count, v->compute_f32, v->algorithm, 0, 0);
-    return check(products, status, "a matrix product");
+    return check(products, status,
+                 a->type == LS_BF16 ? "a matrix product of bf16 (--type f32 may do)"
+                                    : "a matrix product");
 }

@@ -81,7 +81,9 @@ bool machine_open(Machine *machine, const Options *options) {
     load_program(machine, text, 0, &machine->plain);
     free(text);
     look_for_graphs(machine);
-    return !machine->failed && products_open(machine->context, options->blas, &machine->products);
+    if (!machine->failed && !products_open(machine->context, options->blas, &machine->products))
+        machine->failed = true;
+    return !machine->failed;
 }
 
 void machine_close(Machine *machine) {

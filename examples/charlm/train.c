@@ -123,9 +123,11 @@ static void introduce(const Trainer *trainer) {
     const Options *o = model->options;
     size_t steps = 0, products = 0;
     count_kinds(&trainer->training.tape, &steps, &products);
-    printf("device   %s, %s; products by %s in %s\n", ls_context_device(model->machine->context),
+    const bool widened =
+        model->type != LS_F32 && ls_context_kind(model->machine->context) == LS_DEVICE_CPU;
+    printf("device   %s, %s; products by %s in %s%s\n", ls_context_device(model->machine->context),
            ls_context_describe(model->machine->context), products_name(model->machine->products),
-           o->type);
+           o->type, widened ? ", widened to f32" : "");
     printf("text     %s: %zu characters, %d different, the last tenth for validation\n", o->text,
            model->text->size, model->text->count);
     printf("model    %ld layers, %ld channels, %ld heads, context %ld: %lld parameters\n",
