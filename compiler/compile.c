@@ -75,7 +75,7 @@ const ls_image *compilation_image(ls_compilation *c, size_t number, const char *
             target_name);
     if (!step->plan) step->plan = plan_build(step->simplified);
     Made *made = arena_alloc(&c->compiler.arena, sizeof *made);
-    made->image = emit_step(step->plan, target, target_name);
+    made->image = emit_step(step->plan, target, target_name, LS_LAYOUT_STRIDED);
     made->math = step->simplified->math;
     made->code = arena_alloc(&c->compiler.arena, made->image->variant_count * sizeof *made->code);
     made->next = step->made;

@@ -325,6 +325,13 @@ static void add_phases(Emitter *e, const Way *way, Text *out, PhaseText *phases)
     }
 }
 
+uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way) {
+    const bool waits = target->simt && plan->kernel_count > 1;
+    if (way->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
+    /* one launch without waiting is better than one with */
+    return waits ? target->together_limit : target->one_block_limit;
+}
+
 static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout, Way way) {
     const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
     const size_t phase_count = e->plan->phase_count;
@@ -372,10 +379,7 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
         .layout = layout,
         .work_count = (uint32_t)phase_count,
         .work = work,
-        /* one launch without waiting is better than one with */
-        .work_limit = !all                                 ? UINT64_MAX
-                      : waits && e->plan->kernel_count > 1 ? e->target->together_limit
-                                                           : e->target->one_block_limit,
+        .work_limit = emit_work_limit(e->plan, e->target, &way),
         .one_block_limit = waits ? e->target->one_block_limit : 0,
         .temporary_count = (uint32_t)e->field_count,
         .temporaries = temporaries,
@@ -415,7 +419,8 @@ static uint32_t step_line(const Function *f) {
     return line;
 }
 
-const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name) {
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last) {
     const Function *f = plan->function;
     Emitter e = {
         .plan = plan, .f = f, .compiler = f->compiler, .arena = f->arena, .target = target};
@@ -436,11 +441,11 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
 
     ls_image_variant *variants = arena_alloc(e.arena, 2 * WAYS * sizeof *variants);
     uint32_t count = 0;
-    for (int layout = LS_LAYOUT_DENSE; layout <= LS_LAYOUT_STRIDED; layout++)
+    for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++)
         for (size_t i = 0; i < plan->way_count; i++)
             /* strips only of contiguous arrays: what has strides is rarely as large */
             if (layout == LS_LAYOUT_DENSE || !plan->ways[i].strips)
-                add_variant(&e, &variants[count++], (ls_image_layout)layout, plan->ways[i]);
+                add_variant(&e, &variants[count++], layout, plan->ways[i]);
     *image = (ls_image){
         .version = LS_IMAGE_VERSION,
         .step = f->name,

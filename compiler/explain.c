@@ -32,16 +32,17 @@ static void count_kernel(Report *r, KernelReport *kernel) {
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
 }
 
-/* The variant for arrays that are contiguous, on a device that can do all. */
-static uint32_t choose(Report *r) {
+/* The variant for arrays that are contiguous, on a device that can do all; its number is that of
+ * the plan's way. */
+uint32_t report_choose(const Report *r, const Plan *plan, const ls_image *image, bool *together) {
     for (uint32_t v = 0;; v++) {
-        const ls_image_variant *variant = &r->image->variants[v];
+        const ls_image_variant *variant = &image->variants[v];
         double work = 0;
         for (uint32_t i = 0; i < variant->work_count; i++)
             work += report_extent(&r->sizes, &variant->work[i]);
-        r->together = variant->kernels[0].cooperative && work > (double)variant->one_block_limit;
+        *together = variant->kernels[0].cooperative && work > (double)variant->one_block_limit;
         const bool fits = report_suits(&r->sizes, variant) && work <= (double)variant->work_limit;
-        if (fits || v + 1 == r->plan->way_count) return v;
+        if (fits || v + 1 == plan->way_count) return v;
     }
 }
 
@@ -69,7 +70,7 @@ static const char *share_text(const Report *r, const Kernel *kernel) {
 static void count_all(Report *r) {
     Arena *arena = &r->c->compiler.arena;
     const ls_image *image = r->image;
-    r->variant = choose(r);
+    r->variant = report_choose(r, r->plan, image, &r->together);
     const Kernel *kernels = r->plan->ways[r->variant].kernels;
     const ls_image_variant *variant = &image->variants[r->variant];
     r->kernel_count = variant->kernel_count;

@@ -19,21 +19,39 @@ typedef struct Other {
     double moved;
 } Other;
 
-/* The other plan's way to run that is chosen where this one is. */
-static const Way *same_way(const Plan *plan, const Way *chosen) {
-    for (size_t i = 0; i < plan->way_count; i++) {
-        const Way *way = &plan->ways[i];
-        const bool both =
-            (way->kernels[0].kind == KERNEL_ALL) == (chosen->kernels[0].kind == KERNEL_ALL);
-        if (both && way->few == chosen->few && way->limited == chosen->limited) return way;
+/* Whether it is all at once, which the work alone says. */
+static bool goes_at_once(const Report *r, const Plan *plan) {
+    const uint64_t limit = emit_work_limit(plan, target_for(r->image->target), &plan->ways[0]);
+    double work = 0;
+    for (size_t i = 0; i < plan->phase_count; i++)
+        work += report_elements(&r->sizes, plan->phases[i].outer | plan->phases[i].inner);
+    return plan->way_count == 1 || (limit < UINT64_MAX && work <= (double)limit);
+}
+
+/* The other plan's way to run at these sizes. Where conditions say, it is emitted, as they are made
+ * then. NULL where it cannot be, as one with too many arguments. */
+static const Way *way_of(const Report *r, const Plan *plan) {
+    Compiler *compiler = &r->c->compiler;
+    const char *target = r->image->target;
+    const Way *volatile way = NULL;
+    bool together;
+    jmp_buf unwind;
+    if (goes_at_once(r, plan)) return &plan->ways[0];
+    memcpy(&unwind, &compiler->unwind, sizeof unwind);
+    if (setjmp(compiler->unwind) == 0) {
+        const ls_image *image = emit_step(plan, target_for(target), target, LS_LAYOUT_DENSE);
+        way = &plan->ways[report_choose(r, plan, image, &together)];
+    } else {
+        compiler->failure = LS_OK;
     }
-    return &plan->ways[plan->way_count - 1];
+    memcpy(&compiler->unwind, &unwind, sizeof unwind);
+    return way;
 }
 
 static Other count_other(const Report *r, const Alternative *alternative, size_t place) {
     const Plan *plan = alternative->plan;
-    const Way *way = same_way(plan, &r->plan->ways[r->variant]);
-    Other other = {alternative->what, way->count, place, 0};
+    const Way *way = way_of(r, plan);
+    Other other = {alternative->what, way ? way->count : 0, place, 0};
     for (size_t i = 0; i < other.launches; i++) {
         const KernelBytes bytes = plan_kernel_bytes(plan, &r->sizes, &way->kernels[i]);
         other.moved += bytes.read + bytes.written;
@@ -61,7 +79,7 @@ static size_t find_others(Report *r, Other **others) {
     *others = arena_alloc(&r->c->compiler.arena, (list.count + 1) * sizeof **others);
     for (size_t i = 0; i < list.count; i++) {
         const Other other = count_other(r, &list.items[i], i);
-        if (!alike(r->moved, other.moved, r->kernel_count, other.launches))
+        if (other.launches && !alike(r->moved, other.moved, r->kernel_count, other.launches))
             (*others)[count++] = other;
     }
     qsort(*others, count, sizeof **others, compare);

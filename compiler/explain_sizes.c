@@ -10,7 +10,9 @@
 #include "compiler.h"
 #include "plan.h"
 
-enum { ASSUMED_SIZE = 1024, TERMS_DEPTH = 16 };
+enum { ASSUMED_SIZE = 1024 };
+
+static int64_t length_of_terms(const ReportSizes *s, size_t axis, size_t tensor);
 
 static _Noreturn void refuse(const ReportSizes *s, const char *message) {
     compiler_fail(s->function->compiler, LS_ERROR_ARGUMENT, "%s", message);
@@ -84,6 +86,65 @@ static bool follows(const ReportSizes *s, size_t axis) {
     return row->whole >= 0 || row->terms || (row->block >= 0 && s->lengths[row->block]);
 }
 
+/* The lengths that an expression names. */
+static void gather_lengths(const ReportSizes *s, const Axis *row, size_t tensor,
+                           int64_t lengths[LS_AXES_MAX]) {
+    for (size_t i = 0; i < row->term_count; i++)
+        if (row->terms[i].operation == LS_TERM_AXIS) {
+            const size_t axis = (size_t)row->terms[i].value;
+            lengths[axis] =
+                s->lengths[axis] || follows(s, axis) ? report_length(s, axis, tensor) : 0;
+        }
+}
+
+/* Whether the expression of `sized`, whose length is given, has no other unknown than `axis`. */
+static bool says(const ReportSizes *s, size_t axis, size_t sized) {
+    const Axis *row = &s->function->axes[sized];
+    bool uses = false;
+    if (!row->terms || !s->lengths[sized]) return false;
+    for (size_t i = 0; i < row->term_count; i++) {
+        if (row->terms[i].operation != LS_TERM_AXIS) continue;
+        const size_t other = (size_t)row->terms[i].value;
+        uses |= other == axis;
+        if (other != axis && !s->lengths[other] && !follows(s, other)) return false;
+    }
+    return uses;
+}
+
+/* Of `w = 2 * h` a length of w says how long h is, as at a bind. */
+static void solve_from(ReportSizes *s, Arena *arena, size_t axis, size_t sized) {
+    const Axis *row = &s->function->axes[sized];
+    const size_t count = s->counts[sized];
+    int64_t *solved = arena_alloc(arena, count * sizeof *solved), lengths[LS_AXES_MAX];
+    for (size_t i = 0; i < count; i++) {
+        gather_lengths(s, row, i, lengths);
+        solved[i] = ls_image_solve(row->terms, (uint32_t)row->term_count, axis, lengths,
+                                   s->lengths[sized][i]);
+        if (solved[i] < 0)
+            refuse(s, arena_printf(arena, "no one length of axis %s makes axis %s %lld",
+                                   s->function->axes[axis].name, row->name,
+                                   (long long)s->lengths[sized][i]));
+    }
+    s->lengths[axis] = solved;
+    s->counts[axis] = count;
+}
+
+static void solve(ReportSizes *s, Arena *arena, size_t axis) {
+    for (size_t sized = 0; sized < s->function->axis_count; sized++)
+        if (!s->lengths[axis] && says(s, axis, sized)) solve_from(s, arena, axis, sized);
+}
+
+/* A length that was given and also follows is what follows. */
+static void check_expression(const ReportSizes *s, Arena *arena, size_t axis) {
+    const Axis *row = &s->function->axes[axis];
+    for (size_t i = 0; row->terms && s->lengths[axis] && i < s->counts[axis]; i++) {
+        const int64_t value = length_of_terms(s, axis, i);
+        if (value != s->lengths[axis][i])
+            refuse(s, arena_printf(arena, "axis %s is %lld by its expression, not %lld", row->name,
+                                   (long long)value, (long long)s->lengths[axis][i]));
+    }
+}
+
 ReportSizes report_sizes(const Function *f, const char *const *words, size_t count) {
     ReportSizes s = {.function = f, .assumed = count == 0, .on_chip = target_cuda.on_chip_bytes};
     Arena *arena = f->arena;
@@ -94,48 +155,31 @@ ReportSizes report_sizes(const Function *f, const char *const *words, size_t cou
                      strchr(words[i], '=') + 1);
     for (size_t i = 0; i < f->axis_count; i++) count_tensors(&s, arena, i);
     for (size_t i = 0; i < f->axis_count; i++) {
+        if (!s.lengths[i] && !follows(&s, i)) solve(&s, arena, i);
         if (s.lengths[i] || follows(&s, i)) continue;
         if (!s.assumed)
             refuse(&s, arena_printf(arena, "no size is given for axis %s of step %s",
                                     f->axes[i].name, f->name));
         set_length(&s, arena, i, ASSUMED_SIZE);
     }
+    for (size_t i = 0; i < f->axis_count; i++) check_expression(&s, arena, i);
     return s;
 }
 
-static int64_t evaluate(const ReportSizes *s, const Axis *axis, size_t tensor) {
-    int64_t stack[TERMS_DEPTH] = {0};
-    size_t depth = 0;
-    for (size_t i = 0; i < axis->term_count; i++) {
-        const ls_image_term *term = &axis->terms[i];
-        bool leaf = term->operation == LS_TERM_NUMBER || term->operation == LS_TERM_AXIS;
-        if (leaf ? depth == TERMS_DEPTH : depth < 2) return 0;
-        if (leaf) {
-            stack[depth++] = term->operation == LS_TERM_NUMBER
-                                 ? term->value
-                                 : report_length(s, (size_t)term->value, tensor);
-            continue;
-        }
-        int64_t b = stack[--depth], *a = &stack[depth - 1];
-        int64_t quotient = b > 0 ? *a / b - (*a % b < 0) : 0; /* lengths: b is not negative */
-        bool overflow = false;
-        switch (term->operation) {
-        case LS_TERM_ADD: overflow = __builtin_add_overflow(*a, b, a); break;
-        case LS_TERM_SUBTRACT: overflow = __builtin_sub_overflow(*a, b, a); break;
-        case LS_TERM_MULTIPLY: overflow = __builtin_mul_overflow(*a, b, a); break;
-        case LS_TERM_DIVIDE: *a = quotient; break;
-        default: *a = b > 0 ? *a - quotient * b : 0; break;
-        }
-        if (overflow) return 0;
-    }
-    return depth == 1 && stack[0] > 0 ? stack[0] : 0;
+/* Of an axis with an expression: 0 where that is no length. */
+static int64_t length_of_terms(const ReportSizes *s, size_t axis, size_t tensor) {
+    const Axis *row = &s->function->axes[axis];
+    int64_t lengths[LS_AXES_MAX], value;
+    gather_lengths(s, row, tensor, lengths);
+    if (!ls_image_length(row->terms, (uint32_t)row->term_count, lengths, &value)) return 0;
+    return value > 0 ? value : 0;
 }
 
 int64_t report_length(const ReportSizes *s, size_t axis, size_t tensor) {
     const Axis *row = &s->function->axes[axis];
     if (s->lengths[axis]) return s->lengths[axis][s->counts[axis] > 1 ? tensor : 0];
     if (is_rest(s->function, axis)) return row->length;
-    if (row->terms) return evaluate(s, row, tensor);
+    if (row->terms) return length_of_terms(s, axis, tensor);
     if (row->whole >= 0) {
         int64_t whole = report_length(s, (size_t)row->whole, tensor);
         return whole / row->length + (whole % row->length != 0);

@@ -264,8 +264,12 @@ const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL
 const Target *target_named(const char *name); /* by dialect */
 
 /* emit.c: a plan as source text and as the tables of an image: a variant for each layout, and where
- * there are several phases one for each way to run them. */
-const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name);
+ * there are several phases one for each way to run them; of the layouts up to the last one wanted.
+ */
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last);
+/* Elements that all phases visit, up to which the way is one. */
+uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way);
 
 /* library.c: adds the paragraphs of the template files that `code` uses. */
 void library_add_used(Compiler *compiler, Text *out, const char *const *files, size_t file_count,

@@ -33,6 +33,7 @@ typedef struct Report {
 /* explain.c */
 extern const char *const report_shares[SHAPE_COUNT]; /* how a phase is shared out */
 const char *report_bytes_text(Report *r, double bytes);
+uint32_t report_choose(const Report *r, const Plan *plan, const ls_image *image, bool *together);
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
 
 /* explain_temporaries.c */

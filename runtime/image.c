@@ -3,11 +3,60 @@
 #include "runtime.h"
 
 enum {
+    TERMS_DEPTH = 16, /* of an axis's expression */
     PLACE_STEP = 256,
     BLOCKS_PER_MULTIPROCESSOR = 32, /* what the hardware keeps at most */
     ELEMENTS_PER_WORKER =
         8 * 1024 /* less is not worth waking a thread: two workers from 16 Ki on */
 };
+
+int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *lengths,
+                    int64_t *value) {
+    int64_t stack[TERMS_DEPTH];
+    size_t depth = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const ls_image_term *term = &terms[i];
+        if (term->operation == LS_TERM_NUMBER || term->operation == LS_TERM_AXIS) {
+            if (depth == TERMS_DEPTH) return 0;
+            stack[depth++] = term->operation == LS_TERM_NUMBER ? term->value : lengths[term->value];
+            continue;
+        }
+        if (depth < 2) return 0;
+        int64_t b = stack[--depth], *a = &stack[depth - 1], quotient = 0, product = 0;
+        if (b && !(b == -1 && *a == INT64_MIN)) {
+            quotient = *a / b - (*a % b != 0 && (*a < 0) != (b < 0));
+            product = quotient * b;
+        }
+        bool fits = true;
+        switch (term->operation) {
+        case LS_TERM_ADD: fits = !__builtin_add_overflow(*a, b, a); break;
+        case LS_TERM_SUBTRACT: fits = !__builtin_sub_overflow(*a, b, a); break;
+        case LS_TERM_MULTIPLY: fits = !__builtin_mul_overflow(*a, b, a); break;
+        case LS_TERM_DIVIDE: *a = quotient; break;
+        default: *a = b ? *a - product : 0; break;
+        }
+        if (!fits) return 0;
+    }
+    *value = depth == 1 ? stack[0] : -1;
+    return depth == 1;
+}
+
+int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknown, int64_t *lengths,
+                       int64_t wanted) {
+    int64_t low = 0, high = INT64_MAX / 2, value, *const trial = &lengths[unknown];
+    while (low < high) { /* the least length that gives as much */
+        *trial = low + (high - low) / 2;
+        if (ls_image_length(terms, count, lengths, &value) && value < wanted)
+            low = *trial + 1;
+        else
+            high = *trial;
+    }
+    *trial = low;
+    if (!ls_image_length(terms, count, lengths, &value) || value != wanted) return -1;
+    *trial = low + 1;
+    if (ls_image_length(terms, count, lengths, &value) && value == wanted) return -1;
+    return low;
+}
 
 /* Adds room for `bytes`, at least one byte, and gives its offset; false: too much. */
 static bool add_place(uint64_t *total, uint64_t bytes, uint64_t *offset) {

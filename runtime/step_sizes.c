@@ -161,38 +161,8 @@ static ls_status take_parameter(Search *s, size_t number) {
 
 /* ---- lengths that follow from others ---- */
 
-/* The value of an axis's expression for one tensor; false: it overflows. */
-static bool evaluate(const ls_step *step, const ls_image_axis *axis, size_t tensor,
-                     int64_t *value) {
-    int64_t stack[TERMS_DEPTH];
-    size_t depth = 0;
-    for (uint32_t i = 0; i < axis->term_count; i++) {
-        const ls_image_term *term = &axis->terms[i];
-        if (term->operation == LS_TERM_NUMBER || term->operation == LS_TERM_AXIS) {
-            if (depth == TERMS_DEPTH) return false;
-            stack[depth++] = term->operation == LS_TERM_NUMBER
-                                 ? term->value
-                                 : step_length(step, (size_t)term->value, tensor);
-            continue;
-        }
-        if (depth < 2) return false;
-        int64_t b = stack[--depth], *a = &stack[depth - 1], quotient = 0, product = 0;
-        if (b && !(b == -1 && *a == INT64_MIN)) {
-            quotient = *a / b - (*a % b != 0 && (*a < 0) != (b < 0));
-            product = quotient * b;
-        }
-        bool fits = true;
-        switch (term->operation) {
-        case LS_TERM_ADD: fits = !__builtin_add_overflow(*a, b, a); break;
-        case LS_TERM_SUBTRACT: fits = !__builtin_sub_overflow(*a, b, a); break;
-        case LS_TERM_MULTIPLY: fits = !__builtin_mul_overflow(*a, b, a); break;
-        case LS_TERM_DIVIDE: *a = quotient; break;
-        default: *a = b ? *a - product : 0; break;
-        }
-        if (!fits) return false;
-    }
-    *value = depth == 1 ? stack[0] : -1;
-    return depth == 1;
+static void lengths_for(const ls_step *step, size_t tensor, int64_t lengths[LS_AXES_MAX]) {
+    for (size_t i = 0; i < step->image->axis_count; i++) lengths[i] = step_length(step, i, tensor);
 }
 
 /* An axis's expression as one would write it: "2 * h". */
@@ -291,7 +261,10 @@ static ls_status settle(Search *s, size_t axis, bool (*value)(Search *, size_t, 
 }
 
 static bool value_of_terms(Search *s, size_t axis, size_t tensor, int64_t *value) {
-    return evaluate(s->step, &s->step->image->axes[axis], tensor, value);
+    const ls_image_axis *row = &s->step->image->axes[axis];
+    int64_t lengths[LS_AXES_MAX];
+    lengths_for(s->step, tensor, lengths);
+    return ls_image_length(row->terms, row->term_count, lengths, value);
 }
 
 static bool value_of_blocks(Search *s, size_t axis, size_t tensor, int64_t *value) {
@@ -325,26 +298,6 @@ static bool uses(const ls_image_axis *axis, size_t other) {
     return false;
 }
 
-/* The one length of `axis` with which the expression of `sized` gives `wanted`, for expressions
- * that grow with it; -1: there is none, or more than one. Uses the axis's own place for trials. */
-static int64_t solve(Search *s, size_t axis, size_t sized, size_t tensor, int64_t wanted) {
-    const ls_image_axis *row = &s->step->image->axes[sized];
-    int64_t low = 0, high = INT64_MAX / 2, value;
-    int64_t *trial = &lengths_of(s, axis)[axis_is_ragged(s->step->image, axis) ? tensor : 0];
-    while (low < high) { /* the least length that gives as much */
-        *trial = low + (high - low) / 2;
-        if (evaluate(s->step, row, tensor, &value) && value < wanted)
-            low = *trial + 1;
-        else
-            high = *trial;
-    }
-    *trial = low;
-    if (!evaluate(s->step, row, tensor, &value) || value != wanted) return -1;
-    *trial = low + 1;
-    if (evaluate(s->step, row, tensor, &value) && value == wanted) return -1;
-    return *trial = low;
-}
-
 /* Whether the expression of `sized`, which an array gives, has no other unknown than `axis`. */
 static bool says(const Search *s, size_t axis, size_t sized) {
     const ls_image *image = s->step->image;
@@ -360,8 +313,15 @@ static bool says(const Search *s, size_t axis, size_t sized) {
 /* Of `w = 2 * h` an array over w says how long h is. */
 static bool settle_backwards(Search *s, size_t axis, size_t sized) {
     if (!says(s, axis, sized)) return false;
-    for (size_t i = 0; i < tensors_of(s, axis); i++)
-        if (solve(s, axis, sized, i, lengths_of(s, sized)[i]) < 0) return false;
+    const ls_image_axis *row = &s->step->image->axes[sized];
+    for (size_t i = 0; i < tensors_of(s, axis); i++) {
+        int64_t lengths[LS_AXES_MAX];
+        lengths_for(s->step, i, lengths);
+        const int64_t length =
+            ls_image_solve(row->terms, row->term_count, axis, lengths, lengths_of(s, sized)[i]);
+        if (length < 0) return false;
+        lengths_of(s, axis)[i] = length;
+    }
     return true;
 }
 

@@ -266,6 +266,15 @@ typedef struct ls_image {
     uint32_t line;  /* of source_file: where the step stands; 0: not known */
 } ls_image;
 
+/* The length that an axis's expression gives for those of the axes; 0: it overflows. */
+int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *lengths,
+                    int64_t *value);
+/* The other way round, of `w = 2 * h`: the one length of axis `unknown` that makes it `wanted`, for
+ * expressions that grow with it; -1: there is none, or more than one. Its place in `lengths` is
+ * used for trials. */
+int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknown,
+                       int64_t *lengths, int64_t wanted);
+
 /* Where the temporaries of a variant lie in one allocation that begins on a boundary of 256: gives
  * the offset of each, from the bytes that each has in all, and how many bytes at the beginning are
  * to be cleared. Returns the size of the allocation, UINT64_MAX where that is more than memory can
