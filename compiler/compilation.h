@@ -41,6 +41,9 @@ struct ls_compilation {
 /* compile.c: the image of a step, made when first asked for; unwinds when it cannot be. */
 const ls_image *compilation_image(ls_compilation *c, size_t step, const char *target);
 
+/* ahead.c: the C file, and the header that belongs to it; unwinds when it cannot be made. */
+const char *ahead_text(ls_compilation *c, const ls_ahead_options *options, const char **header);
+
 /* explain.c */
 const char *explain_step(ls_compilation *c, size_t step, const ls_explain_options *options);
 

@@ -75,7 +75,7 @@ const ls_image *compilation_image(ls_compilation *c, size_t number, const char *
             target_name);
     if (!step->plan) step->plan = plan_build(step->simplified);
     Made *made = arena_alloc(&c->compiler.arena, sizeof *made);
-    made->image = emit_step(step->plan, target, target_name, LS_LAYOUT_STRIDED);
+    made->image = emit_step(step->plan, target, target_name, LS_LAYOUT_STRIDED, NULL);
     made->math = step->simplified->math;
     made->code = arena_alloc(&c->compiler.arena, made->image->variant_count * sizeof *made->code);
     made->next = step->made;
@@ -516,6 +516,34 @@ ls_status ls_compilation_explain(ls_compilation *c, size_t step, const ls_explai
     ls_status status = run_on_step(c, explain, &job);
     *text = job.data;
     return status;
+}
+
+/* ---- ahead of time ---- */
+
+typedef struct AheadJob {
+    const ls_ahead_options *options;
+    const char *header, *source;
+} AheadJob;
+
+static ls_status build_ahead(ls_compilation *c, void *job) {
+    AheadJob *j = job;
+    j->source = ahead_text(c, j->options, &j->header);
+    return LS_OK;
+}
+
+ls_status ls_compilation_ahead(ls_compilation *c, const ls_ahead_options *options,
+                               const char **header, const char **source) {
+    AheadJob job = {.options = options};
+    *header = *source = NULL;
+    c->message[0] = 0;
+    ls_status status = LS_OK;
+    for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
+        status = check_step(c, options->steps[i]);
+    if (status == LS_OK) status = run(c, build_ahead, &job);
+    if (status != LS_OK) return status;
+    *header = job.header;
+    *source = job.source;
+    return LS_OK;
 }
 
 /* ---- layout of source text, versions ---- */

@@ -98,7 +98,7 @@ static void name_arguments(Emitter *e) {
     e->field_name = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *e->field_name);
     e->stride_name =
         arena_alloc(e->arena, (e->plan->array_count + 1) * LS_AXES_MAX * sizeof *e->stride_name);
-    e->arguments = arena_printf(e->arena, "%s_arguments", f->name);
+    e->arguments = arena_printf(e->arena, "%s_arguments", e->label);
     for (size_t i = 0; i < f->axis_count; i++)
         e->size_name[i] = emit_unique(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
     for (size_t i = 0; i < e->plan->array_count; i++)
@@ -191,15 +191,34 @@ static const char *accesses_text(Emitter *e) {
     return text.data;
 }
 
+/* The lines that are not there yet: several texts of one file use the same macros. */
+static void add_new_lines(Text *out, const char *lines) {
+    while (*lines) {
+        const char *end = strchr(lines, '\n');
+        const size_t size = end ? (size_t)(end - lines) + 1 : strlen(lines);
+        bool there = false;
+        for (const char *at = out->data; *at && !there; at = strchr(at, '\n') + 1)
+            there = strncmp(at, lines, size) == 0;
+        if (!there) text_add(out, lines, size);
+        lines += size;
+    }
+}
+
 static const char *module_text(Emitter *e, const Way *way, const char *phases, const char *kernels,
                                const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
     emit_reduction_library(e, &code);
     emit_octet_library(e, way, &code);
+    const char *own = arena_printf(e->arena, "%s\n%s%s", structure_text(e), emit_wrap(e, phases),
+                                   emit_wrap(e, kernels));
+    if (e->shared) { /* the file's maker puts the prelude and the library before it all */
+        add_new_lines(&e->shared[0], code.data);
+        emit_c_functions(e, &e->shared[1]);
+        return arena_printf(e->arena, "/* Step %s, %s. */\n%s", e->f->name, how, own);
+    }
     emit_c_functions(e, &code);
-    text_printf(&code, "\n%s\n%s%s", structure_text(e), emit_wrap(e, phases),
-                emit_wrap(e, kernels));
+    text_printf(&code, "\n%s", own);
     const char *file = e->f->range.file && e->f->range.file < e->compiler->source_count
                            ? e->compiler->sources[e->f->range.file].path
                            : "";
@@ -332,7 +351,8 @@ uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way)
     return waits ? target->together_limit : target->one_block_limit;
 }
 
-static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout layout, Way way) {
+static void add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
+                        ls_image_layout layout, Way way) {
     const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
     const size_t phase_count = e->plan->phase_count;
     e->layout = layout;
@@ -340,6 +360,9 @@ static void add_variant(Emitter *e, ls_image_variant *variant, ls_image_layout l
     e->fields = NULL;
     e->eights = false;
     e->field_count = e->field_capacity = 0;
+    e->label =
+        e->shared ? arena_printf(e->arena, "%s_%td", e->f->name, variant - first) : e->f->name;
+    e->prefix = e->shared ? arena_printf(e->arena, "%s_", e->label) : "";
     e->tables = NULL;
     e->table_count = e->table_capacity = 0;
     name_arguments(e);
@@ -420,10 +443,14 @@ static uint32_t step_line(const Function *f) {
 }
 
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
-                          ls_image_layout last) {
+                          ls_image_layout last, Text *shared) {
     const Function *f = plan->function;
-    Emitter e = {
-        .plan = plan, .f = f, .compiler = f->compiler, .arena = f->arena, .target = target};
+    Emitter e = {.plan = plan,
+                 .f = f,
+                 .compiler = f->compiler,
+                 .arena = f->arena,
+                 .target = target,
+                 .shared = shared};
     ls_image *image = arena_alloc(e.arena, sizeof *image);
     ls_image_axis *axes = arena_alloc(e.arena, (f->axis_count + 1) * sizeof *axes);
     ls_image_parameter *parameters =
@@ -445,7 +472,7 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
         for (size_t i = 0; i < plan->way_count; i++)
             /* strips only of contiguous arrays: what has strides is rarely as large */
             if (layout == LS_LAYOUT_DENSE || !plan->ways[i].strips)
-                add_variant(&e, &variants[count++], layout, plan->ways[i]);
+                add_variant(&e, variants, &variants[count++], layout, plan->ways[i]);
     *image = (ls_image){
         .version = LS_IMAGE_VERSION,
         .step = f->name,

@@ -47,9 +47,12 @@ typedef struct Emitter {
     Arena *arena;
     const Target *target;
     ls_image_layout layout;
-    const char *arguments;    /* the argument structure's name */
-    const char **size_name;   /* by axis */
-    const char **field_name;  /* by array: in the argument structure */
+    Text *shared;            /* ahead of time: what the texts of one file share; else NULL */
+    const char *label;       /* what the names at file scope are made of: the step's */
+    const char *prefix;      /* of the phases' names: none, or the label where texts share a file */
+    const char *arguments;   /* the argument structure's name */
+    const char **size_name;  /* by axis */
+    const char **field_name; /* by array: in the argument structure */
     const char **stride_name; /* by array and axis: in it too, where the layout has strides */
     Field *fields;            /* the plan's temporaries, then those of the phases */
     size_t field_count, field_capacity;

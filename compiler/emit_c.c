@@ -1,4 +1,6 @@
 /* emit_c.c: imported C functions in generated code: their definitions, callees first, and calls. */
+#include <string.h>
+
 #include "compiler.h"
 #include "plan.h"
 #include "emit.h"
@@ -22,5 +24,6 @@ void emit_c_functions(Emitter *e, Text *out) {
         for (size_t k = 0; needed[i] && k < f->functions[i].call_count; k++)
             needed[f->functions[i].calls[k]] = true;
     for (size_t i = 0; i < f->function_count; i++)
-        if (needed[i]) text_printf(out, "\n%s", f->functions[i].source);
+        if (needed[i] && !strstr(out->data, f->functions[i].source))
+            text_printf(out, "\n%s", f->functions[i].source);
 }

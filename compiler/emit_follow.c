@@ -10,7 +10,7 @@
 #include "emit.h"
 
 static const char *stem(Emitter *e, const Kernel *kernel) {
-    return arena_printf(e->arena, "kernel_of_phase_%u", kernel->first + 1);
+    return arena_printf(e->arena, "%skernel_of_phase_%u", e->prefix, kernel->first + 1);
 }
 
 static const Phase *follower(const Emitter *e, const Kernel *kernel) {

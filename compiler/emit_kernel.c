@@ -109,7 +109,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */
-    const char *name = arena_printf(e->arena, "lockstep_%s%s", e->f->name, suffix);
+    const char *name = arena_printf(e->arena, "lockstep_%s%s", e->label, suffix);
     const bool chain = kernel->kind == KERNEL_CHAIN, beside = kernel->kind == KERNEL_BESIDE;
     if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
         ls_image_kernel row = {

@@ -602,8 +602,8 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
 
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     open_phase(e, number, portion);
-    PhaseText result = {.name =
-                            arena_printf(e->arena, "phase_%u%s", e->number, portions[portion].name),
+    PhaseText result = {.name = arena_printf(e->arena, "%sphase_%u%s", e->prefix, e->number,
+                                             portions[portion].name),
                         .tail = has_stores(e, LEVEL_TAIL)};
     emit_find_items(e, &result);
     Sections sections = open_sections(e);

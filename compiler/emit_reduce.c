@@ -373,8 +373,8 @@ static void columns_simt(Emitter *e, const Lines *r, Part part, Text *out) {
                     r->s);
         break;
     case PART_PUSH_OCTET:
-        text_printf(out, "ls_push_octet_%s(%s, wide, part, 64 / span, %s_row_level[3], %s);\n", r->kind,
-                    r->octet_level, r->s, r->octet);
+        text_printf(out, "ls_push_octet_%s(%s, wide, part, 64 / span, %s_row_level[3], %s);\n",
+                    r->kind, r->octet_level, r->s, r->octet);
         break;
     case PART_OCTETS:
         text_printf(out, "%s %s_part = ls_octets_%s(%s, wide, octets);\n", r->type, r->s, r->kind,

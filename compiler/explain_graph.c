@@ -163,8 +163,8 @@ static void find_reads(const Report *r, const KernelReport *kernel, uint32_t a, 
             const Value *value = &plan->function->values[v];
             const bool gathers = plan_is_gather_of(plan, phase, v, a);
             const ValueId read = gathers ? value->arg[0] : v;
-            if (!gathers &&
-                (!phase->needed[v] || !plan_is_read(plan, phase, v) || plan_source(plan, phase, v) != a + 1))
+            if (!gathers && (!phase->needed[v] || !plan_is_read(plan, phase, v) ||
+                             plan_source(plan, phase, v) != a + 1))
                 continue;
             if (plan->function->values[read].op == OP_PARAMETER)
                 *old = true;

@@ -39,7 +39,7 @@ static const Way *way_of(const Report *r, const Plan *plan) {
     if (goes_at_once(r, plan)) return &plan->ways[0];
     memcpy(&unwind, &compiler->unwind, sizeof unwind);
     if (setjmp(compiler->unwind) == 0) {
-        const ls_image *image = emit_step(plan, target_for(target), target, LS_LAYOUT_DENSE);
+        const ls_image *image = emit_step(plan, target_for(target), target, LS_LAYOUT_DENSE, NULL);
         way = &plan->ways[report_choose(r, plan, image, &together)];
     } else {
         compiler->failure = LS_OK;

@@ -265,9 +265,11 @@ const Target *target_named(const char *name); /* by dialect */
 
 /* emit.c: a plan as source text and as the tables of an image: a variant for each layout, and where
  * there are several phases one for each way to run them; of the layouts up to the last one wanted.
- */
+ * With `shared`, two texts, those of the variants have names of their own and no prelude, so that
+ * they can stand in one file: before them come the prelude, the library that all of it uses,
+ * shared[0] (a line for each macro) and shared[1] (imported C functions). */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
-                          ls_image_layout last);
+                          ls_image_layout last, Text *shared);
 /* Elements that all phases visit, up to which the way is one. */
 uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way);
 

@@ -32,6 +32,7 @@ void ls_context_destroy(ls_context *context) {
         ls_graph_destroy(context->capture);
     }
     profile_free(context);
+    ahead_close(context);
     memory_close(context);
     mark_close(context);
     context->driver->close(context->device);

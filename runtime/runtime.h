@@ -252,6 +252,10 @@ typedef struct Moved { /* bytes of device memory; 0 and 0: not known */
 } Moved;
 
 /* context.c */
+typedef struct Built { /* the program of a set of images that were built ahead of time */
+    const ls_image *const *images;
+    ls_program *program;
+} Built;
 struct ls_context {
     Device *device;
     const Driver *driver; /* device->driver */
@@ -259,6 +263,8 @@ struct ls_context {
     Profile *profile;     /* since the first ls_profile_begin, or NULL */
     void *mark;           /* by which monitors know the process, or NULL; see mark.c */
     size_t mark_bytes;
+    Built *built;
+    size_t built_count;
     Memory memory;
     Error error;
 };
@@ -267,6 +273,7 @@ ls_status context_captured(ls_context *context, bool *captured);
 /* LS_OK, or the refusal of a call that may not come while a graph is captured, ours or the
  * program's. */
 ls_status context_not_capturing(ls_context *context, const char *call);
+void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
 
 /* program.c */
 typedef struct Variant { /* what is loaded of an image's variant; the program's steps share it */

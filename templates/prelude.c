@@ -11,7 +11,7 @@
 #endif
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
-#elif defined(__GNUC__) && !defined(__STRICT_ANSI__)
+#elif defined(__GNUC__) && (defined(__cplusplus) || !defined(__STRICT_ANSI__))
 #pragma GCC optimize("fp-contract=off")
 #endif
 

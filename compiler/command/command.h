@@ -202,7 +202,7 @@ HostTraffic *host_traffic_open(const TrafficArray *arrays, size_t count, uint32_
 void host_traffic_run(HostTraffic *traffic, uint64_t times);
 void host_traffic_close(HostTraffic *traffic);
 
-extern const Command command_check, command_explain, command_emit, command_run, command_bench,
-    command_devices, command_cache, command_fmt, command_top;
+extern const Command command_check, command_explain, command_emit, command_build, command_run,
+    command_bench, command_devices, command_cache, command_fmt, command_top;
 
 #endif

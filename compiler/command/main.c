@@ -11,8 +11,8 @@
 #include <string.h>
 
 static const Command *const commands[] = {
-    &command_check, &command_explain, &command_emit,  &command_run, &command_bench,
-    &command_fmt,   &command_devices, &command_cache, &command_top,
+    &command_check, &command_explain, &command_emit,    &command_build, &command_run,
+    &command_bench, &command_fmt,     &command_devices, &command_cache, &command_top,
 };
 
 /* Asked for, or because there is nothing else on the command line. */

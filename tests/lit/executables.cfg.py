@@ -17,7 +17,7 @@ config.environment.update(test_environment(config.lockstep_build))
 config.test_format = Programs(
     root=tests,
     source=config.lockstep_source,
-    folders=["api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt"],
+    folders=["ahead", "api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt"],
     helpers=["ir_tool"],
     listed=[os.path.join(tests, "exec", "exec_runner"), os.path.join(tests, "simt", "simt_exec")],
 )

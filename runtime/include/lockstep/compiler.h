@@ -110,6 +110,22 @@ typedef struct ls_explain_options {
 ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
                                  const ls_explain_options *options, const char **text);
 
+/* Ahead of time: a C header and a C file that need the runtime only, with the kernels of the steps
+ * for every target: machine code of GPUs (PTX for "compute_90"), C for "cpu". The same input gives
+ * the same bytes. */
+typedef struct ls_ahead_options {
+    const char *name; /* of the files: "adamw" for adamw.h and adamw.c */
+    const size_t *steps;
+    size_t step_count;
+    const char *const *targets;
+    size_t target_count;
+    /* called before each piece of code is made, as `done` of `total`; may be NULL */
+    void (*progress)(void *user, size_t done, size_t total, const char *what);
+    void *user;
+} ls_ahead_options;
+ls_status ls_compilation_ahead(ls_compilation *compilation, const ls_ahead_options *options,
+                               const char **header, const char **source);
+
 /* The one layout of a source text; *formatted is freed with ls_text_free. On LS_ERROR_PROGRAM
  * *formatted holds the diagnostics instead. */
 ls_status ls_format_text(const char *name, const char *text, size_t size, char **formatted);

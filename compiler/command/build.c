@@ -1,0 +1,174 @@
+/* build.c: `lockstep build`: steps ahead of time, as a C header and a C file for the runtime. */
+#include "files.h"
+#include "command.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct Options {
+    StringList targets;
+    const char *folder, *name;
+} Options;
+
+/* "sm_90,cpu" as two; every entry is the caller's to free. */
+static StringList split_targets(const StringList *given) {
+    StringList targets = {0};
+    for (size_t i = 0; i < given->count; i++)
+        for (const char *at = given->items[i]; *at;) {
+            const size_t size = strcspn(at, ",");
+            targets.items = memory_grow((void *)(uintptr_t)targets.items, targets.count + 1,
+                                        sizeof *targets.items);
+            targets.items[targets.count++] = copy_text(at, size);
+            at += size + (at[size] == ',');
+        }
+    return targets;
+}
+
+static void free_targets(StringList *targets) {
+    for (size_t i = 0; i < targets->count; i++) free((void *)(uintptr_t)targets->items[i]);
+    free((void *)(uintptr_t)targets->items);
+}
+
+/* "templates/std/optim.step" gives "optim". */
+static char *stem_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *begin = slash ? slash + 1 : path;
+    const char *dot = strrchr(begin, '.');
+    return copy_text(begin, dot && dot > begin ? (size_t)(dot - begin) : strlen(begin));
+}
+
+/* With the folders it lies in, as far as they are not there. */
+static bool make_folder(const char *path, Failure *failure) {
+    char *part = copy_text(path, strlen(path));
+    for (char *at = part + 1; *part && *at; at++)
+        if (*at == '/') {
+            *at = '\0';
+            mkdir(part, 0777); /* what could not be made is missed below */
+            *at = '/';
+        }
+    free(part);
+    struct stat status;
+    if (mkdir(path, 0777) == 0) return true;
+    const int why = errno;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
+    return fail(failure, STATUS_INPUT, "cannot make the folder %s: %s", path, strerror(why));
+}
+
+static void show(void *user, size_t done, size_t total, const char *what) {
+    (void)what;
+    progress_show(user, done, total);
+}
+
+/* The steps asked for; false when there are none. */
+static bool choose_steps(const ls_compilation *compilation, const SourceName *name, size_t **steps,
+                         size_t *count, Failure *failure) {
+    size_t step;
+    *count = name->step ? 1 : ls_compilation_own_step_count(compilation);
+    *steps = memory((*count + 1) * sizeof **steps);
+    for (size_t i = 0; i < *count; i++) (*steps)[i] = i;
+    if (name->step || *count == 0) {
+        if (!name->step && ls_compilation_step_count(compilation)) {
+            fail(failure, STATUS_USAGE, "%s has no step of its own", name->path);
+            fail_help(failure, "name one that it imports, as in %s:%s", name->path,
+                      ls_compilation_step_name(compilation, 0));
+            return false;
+        }
+        if (!source_choose_step(compilation, name, &step, failure)) return false;
+        (*steps)[0] = step;
+        *count = 1;
+    }
+    return true;
+}
+
+static bool write_file(const char *folder, const char *name, char kind, const char *text,
+                       Failure *failure) {
+    Buffer path = {0};
+    buffer_printf(&path, "%s/%s.%c", folder, name, kind);
+    bool good = file_write_whole(path.data, text, strlen(text), failure);
+    if (good) printf("%s\n", path.data);
+    buffer_free(&path);
+    return good;
+}
+
+static bool build(const Invocation *invocation, ls_compilation *compilation,
+                  const SourceName *source, Failure *failure) {
+    const Options *options = invocation->options;
+    const char *header = NULL, *code = NULL;
+    char *stem = options->name  ? copy_text(options->name, strlen(options->name))
+                 : source->step ? copy_text(source->step, strlen(source->step))
+                                : stem_of(source->path);
+    const char *folder = options->folder ? options->folder : ".";
+    StringList targets = split_targets(&options->targets);
+    ls_ahead_options ahead = {.name = stem, .progress = show};
+    size_t *steps = NULL;
+    bool good = choose_steps(compilation, source, &steps, &ahead.step_count, failure);
+    if (good && strspn(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") !=
+                    strlen(stem))
+        good = fail(failure, STATUS_USAGE,
+                    "'%s' is no name for files of C: take --name with letters, digits and _", stem);
+    if (good) {
+        Progress progress = progress_begin("building");
+        ahead.steps = steps;
+        ahead.targets = targets.items;
+        ahead.target_count = targets.count;
+        ahead.user = &progress;
+        ls_status status = ls_compilation_ahead(compilation, &ahead, &header, &code);
+        progress_end(&progress);
+        good = status == LS_OK ||
+               fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
+    }
+    good = good && make_folder(folder, failure) && write_file(folder, stem, 'c', code, failure) &&
+           write_file(folder, stem, 'h', header, failure);
+    free(steps);
+    free(stem);
+    free_targets(&targets);
+    return good;
+}
+
+static int run(const Invocation *invocation) {
+    const Options *options = invocation->options;
+    Failure failure = {0};
+    ls_compilation *compilation;
+    if (invocation->argument_count != 1)
+        return usage_error(invocation->command, "build takes one file, %zu given",
+                           invocation->argument_count);
+    if (!options->targets.count)
+        return usage_error(invocation->command,
+                           "say what to build for, as in --targets sm_80,sm_90,gfx90a,cpu");
+    SourceName name = source_split(invocation->arguments[0]);
+    int status = source_compile(invocation, name.path, &compilation);
+    if (status == STATUS_DONE) {
+        if (!build(invocation, compilation, &name, &failure)) status = report(&failure);
+        ls_compilation_destroy(compilation);
+    }
+    free(name.path);
+    return status;
+}
+
+static const Option build_options[] = {
+    {'t', "targets", "T,...", OPTION_LIST, offsetof(Options, targets),
+     "cpu, sm_NN (machine code), compute_NN (PTX, for that GPU and newer),\n"
+     "gfxNNN; the runtime takes the one that suits the device best"},
+    {'o', "output", "DIR", OPTION_TEXT, offsetof(Options, folder),
+     "the folder for both files, made when it is not there (default: .)"},
+    {0, "name", "NAME", OPTION_TEXT, offsetof(Options, name),
+     "of the files: NAME.h and NAME.c (default: the file's, or the step's)"},
+};
+
+const Command command_build = {
+    .name = "build",
+    .summary = "compiles steps ahead of time into a C header and a C file",
+    .arguments = "FILE[:STEP] --targets T,... [-o DIR]",
+    .details = "The files hold the kernels for every target and need the runtime only\n"
+               "(liblockstep_rt), no compiler. The header has a structure of arguments for\n"
+               "each step, and STEP_bind and STEP_launch. Results have the bits that the same\n"
+               "step has when it is compiled at run time. Prints the names of the files.",
+    .examples = "  lockstep build adamw.step -o gen --targets sm_90,compute_90,cpu\n"
+                "  cc -O3 -march=native -fno-math-errno -fno-trapping-math -c gen/adamw.c",
+    .options = build_options,
+    .option_count = COUNT(build_options),
+    .options_size = sizeof(Options),
+    .compiles = true,
+    .run = run,
+};

@@ -1,0 +1,215 @@
+/* ahead_test.c: steps built ahead of time give the bits of the same steps compiled at run time, on
+ * every target the files hold: the CPU, and emulated GPUs in place of CUDA's and HIP's libraries
+ * (ahead_test_on_cuda, ahead_test_on_hip). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "adamw.h"
+#include "dropout_forward.h"
+#include "fixtures.h"
+#include "layer_norm_backward.h"
+#include "linreg.h"
+
+typedef struct Run {
+    ls_context *context;
+    ls_program *program; /* compiled now */
+    ls_step *ahead, *now;
+} Run;
+
+static Run open_run(void) {
+    Run run = {0};
+    if (ls_context_create("cpu", NULL, &run.context) != LS_OK)
+        fail_msg("%s", ls_error_message(NULL));
+    return run;
+}
+
+static void load(Run *run, const char *file, const char *step) {
+    EXPECT_OK(run->context, ls_program_load(run->context, file, NULL, &run->program));
+    EXPECT_OK(run->context, ls_step_create(run->program, step, &run->now));
+}
+
+static void close_run(Run *run) {
+    ls_step_destroy(run->ahead);
+    ls_step_destroy(run->now);
+    ls_program_destroy(run->program);
+    ls_context_destroy(run->context);
+}
+
+/* `count` numbers on the device, the same for the same seed. */
+static void *numbers(const Run *run, size_t count, uint32_t seed) {
+    float *host = malloc((count + 1) * sizeof *host);
+    void *made;
+    assert_non_null(host);
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        host[i] = (float)(int32_t)seed * 0x1p-31f;
+    }
+    EXPECT_OK(run->context, ls_alloc(run->context, (count + 1) * sizeof *host, &made));
+    EXPECT_OK(run->context, ls_copy_in(run->context, made, host, count * sizeof *host));
+    free(host);
+    return made;
+}
+
+static void expect_same(const Run *run, const void *a, const void *b, size_t bytes) {
+    char *x = malloc(bytes + 1), *y = malloc(bytes + 1);
+    assert_non_null(x);
+    assert_non_null(y);
+    EXPECT_OK(run->context, ls_copy_out(run->context, x, a, bytes));
+    EXPECT_OK(run->context, ls_copy_out(run->context, y, b, bytes));
+    assert_memory_equal(x, y, bytes);
+    free(x);
+    free(y);
+}
+
+static void bind(const Run *run, const char *name, void *data, uint32_t rank,
+                 const int64_t *shape) {
+    const ls_tensor tensor = {.data = data, .type = LS_F32, .rank = rank, .shape = shape};
+    EXPECT_OK(run->context, ls_step_bind(run->now, name, &tensor));
+}
+
+static void test_arrays_and_cells(void **state) {
+    enum { B = 37, K = 5 };
+    const int64_t shape[] = {B, K};
+    Run run = open_run();
+    (void)state;
+    load(&run, LINREG, "linreg");
+    void *x = numbers(&run, B * K, 1), *y = numbers(&run, B, 2);
+    void *w[2] = {numbers(&run, K, 3), numbers(&run, K, 3)};
+    const struct linreg_args args = {.b = B, .k = K, .x = x, .y = y, .w = w[0]};
+    EXPECT_OK(run.context, linreg_bind(run.context, &args, &run.ahead));
+    EXPECT_FAILURE(run.context, ls_step_launch(run.ahead), LS_ERROR_BIND, "bias", "seen");
+    static const char *const cells[] = {"bias", "loss_sum", "seen", "nan_seen"};
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        EXPECT_OK(run.context, ls_step_set_number(run.ahead, cells[i], 0));
+        EXPECT_OK(run.context, ls_step_set_number(run.now, cells[i], 0));
+    }
+    bind(&run, "x", x, 2, shape);
+    bind(&run, "y", y, 1, shape);
+    bind(&run, "w", w[1], 1, shape + 1);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(run.context, ls_step_launch(run.ahead));
+        EXPECT_OK(run.context, ls_step_launch(run.now));
+    }
+    expect_same(&run, w[0], w[1], K * sizeof(float));
+    float losses[2];
+    int64_t seen;
+    EXPECT_OK(run.context, ls_step_get(run.ahead, "loss_sum", &losses[0]));
+    EXPECT_OK(run.context, ls_step_get(run.now, "loss_sum", &losses[1]));
+    EXPECT_OK(run.context, ls_step_get(run.ahead, "seen", &seen));
+    assert_memory_equal(&losses[0], &losses[1], sizeof losses[0]);
+    assert_int_equal(seen, 3 * B);
+    close_run(&run);
+}
+
+static void test_lists(void **state) {
+    enum { T = 4 };
+    static const int64_t lengths[T] = {1025, 0, 1, 300};
+    const char *const names[] = {"p", "m", "v", "g"};
+    void *lists[2][4][T];
+    float *p[2][T], *m[2][T], *v[2][T];
+    const float *g[2][T];
+    Run run = open_run();
+    (void)state;
+    load(&run, "std/optim", "adamw");
+    for (int side = 0; side < 2; side++)
+        for (uint32_t t = 0; t < T; t++) {
+            for (uint32_t i = 0; i < 4; i++)
+                lists[side][i][t] = numbers(&run, (size_t)lengths[t], i == 2 ? 7 : 10 * t + i);
+            p[side][t] = lists[side][0][t];
+            m[side][t] = lists[side][1][t];
+            v[side][t] = lists[side][2][t];
+            g[side][t] = lists[side][3][t];
+        }
+    const struct adamw_args args = {
+        .t = T, .n = lengths, .p = p[0], .m = m[0], .v = v[0], .g = g[0]};
+    EXPECT_OK(run.context, adamw_bind(run.context, &args, &run.ahead));
+    for (int i = 0; i < 4; i++) {
+        ls_tensor tensors[T];
+        for (int t = 0; t < T; t++) tensors[t] = tensor_of(lists[1][i][t], LS_F32, 1, &lengths[t]);
+        EXPECT_OK(run.context, ls_step_bind_list(run.now, names[i], tensors, T));
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(run.context, ls_step_launch(run.ahead));
+        EXPECT_OK(run.context, ls_step_launch(run.now));
+    }
+    for (int i = 0; i < 3; i++)
+        for (int t = 0; t < T; t++)
+            expect_same(&run, lists[0][i][t], lists[1][i][t], (size_t)lengths[t] * sizeof(float));
+    close_run(&run);
+}
+
+static void test_rows_and_columns(void **state) {
+    enum { B = 70, C = 1100 };
+    const int64_t shape[] = {B, C};
+    Run run = open_run();
+    (void)state;
+    load(&run, "std/norms", "layer_norm_backward");
+    void *x = numbers(&run, B * C, 1), *gain = numbers(&run, C, 2), *dy = numbers(&run, B * C, 3);
+    void *shift = numbers(&run, C, 7);
+    void *dx[2], *dgain[2], *dshift[2];
+    for (int side = 0; side < 2; side++) {
+        dx[side] = numbers(&run, B * C, 4);
+        dgain[side] = numbers(&run, C, 5);
+        dshift[side] = numbers(&run, C, 6);
+    }
+    struct layer_norm_backward_args args = {.b = B, .c = C, .x = x, .gain = gain, .dy = dy};
+    args.shift = shift;
+    args.dx = dx[0];
+    args.dgain = dgain[0];
+    args.dshift = dshift[0];
+    EXPECT_OK(run.context, layer_norm_backward_launch(run.context, &args));
+    bind(&run, "x", x, 2, shape);
+    bind(&run, "gain", gain, 1, shape + 1);
+    bind(&run, "shift", shift, 1, shape + 1);
+    bind(&run, "dy", dy, 2, shape);
+    bind(&run, "dx", dx[1], 2, shape);
+    bind(&run, "dgain", dgain[1], 1, shape + 1);
+    bind(&run, "dshift", dshift[1], 1, shape + 1);
+    EXPECT_OK(run.context, ls_step_launch(run.now));
+    expect_same(&run, dx[0], dx[1], B * C * sizeof(float));
+    expect_same(&run, dgain[0], dgain[1], C * sizeof(float));
+    expect_same(&run, dshift[0], dshift[1], C * sizeof(float));
+    close_run(&run);
+}
+
+static void test_random_numbers_and_own_outputs(void **state) {
+    enum { N = 5000 };
+    const int64_t shape[] = {N};
+    ls_tensor given[2];
+    Run run = open_run();
+    (void)state;
+    load(&run, "std/activations", "dropout_forward");
+    void *x = numbers(&run, N, 1);
+    const struct dropout_forward_args args = {.n = N, .x = x};
+    EXPECT_OK(run.context, dropout_forward_bind(run.context, &args, &run.ahead));
+    bind(&run, "x", x, 1, shape);
+    ls_step *steps[2] = {run.ahead, run.now};
+    for (int side = 0; side < 2; side++) {
+        EXPECT_OK(run.context, ls_step_want(steps[side], "y"));
+        EXPECT_OK(run.context, ls_step_set_number(steps[side], "seed", 11));
+        EXPECT_OK(run.context, ls_step_launch(steps[side]));
+        EXPECT_OK(run.context, ls_step_output(steps[side], "y", &given[side]));
+    }
+    expect_same(&run, given[0].data, given[1].data, N * sizeof(float));
+    close_run(&run);
+}
+
+static void test_mistakes(void **state) {
+    Run run = open_run();
+    (void)state;
+    const struct dropout_forward_args args = {.n = 3};
+    EXPECT_FAILURE(run.context, dropout_forward_bind(run.context, &args, &run.ahead), LS_ERROR_BIND,
+                   "`x`");
+    assert_null(run.ahead);
+    EXPECT_FAILURE(run.context, dropout_forward_bind(run.context, NULL, &run.ahead),
+                   LS_ERROR_ARGUMENT, "dropout_forward_bind", "arguments");
+    ls_context_destroy(run.context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arrays_and_cells), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_rows_and_columns),
+        cmocka_unit_test(test_random_numbers_and_own_outputs), cmocka_unit_test(test_mistakes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
