@@ -44,43 +44,25 @@ static bool is_optional(GpuVerb verb) {
 }
 
 static const struct {
-    int error;
+    short error;
+    bool final;
     const char *help;
-} hints[] = {
-    {34, "this is the toolkit's stub library: take its folder out of LD_LIBRARY_PATH"},
-    {46, "another process holds the device exclusively"},
-    {200, "the code is damaged or of another vendor: `lockstep cache clear`"},
-    {209, "the code is for another architecture: build it for this device's"},
-    {214, "the device's memory is damaged"},
-    {218, "the driver does not understand this PTX: install a newer driver"},
-    {222, "the runtime compiler is newer than the driver: install a newer driver, or set "
-          "LOCKSTEP_NVRTC to an older one"},
-    {700, "a kernel left its memory: were arrays freed or moved after they were bound?"},
-    {702, "a kernel took longer than this system allows"},
-    {716, "an array is misaligned: was it moved after it was bound?"},
-    {719, "a kernel failed"},
-    {803, "the kernel module and the library have different versions: reboot"},
-    {804, "the driver is too old for this library's compatibility mode"},
-    {900, "this stream cannot be captured: give ls_context_create one of its own"},
-    {901, "a call during the capture broke it; only launches are allowed there"},
-    {906, "another stream used the legacy default stream during the capture"},
+} errors[] = {
+#define X(number, cuda, hip, final, help) {number, final, help},
+#include "gpu_errors.def"
 };
 
-/* The driver goes down, the context with it, or the memory is damaged: from then on each call of
- * the process gives the same error, or hangs. */
 bool gpu_error_is_final(int error) {
-    static const short finals[] = {4,   214, 220, 700, 702, 709, 710, 714,
-                                   715, 716, 717, 718, 719, 810, 811};
-    for (size_t i = 0; i < COUNT(finals); i++)
-        if (finals[i] == error) return true;
+    for (size_t i = 0; i < COUNT(errors); i++)
+        if (errors[i].error == error) return errors[i].final;
     return false;
 }
 
 void gpu_describe_error(const GpuLibrary *library, GpuVerb verb, int error, char *text,
                         size_t size) {
     const char *help = NULL;
-    for (size_t i = 0; i < COUNT(hints); i++)
-        if (hints[i].error == error) help = hints[i].help;
+    for (size_t i = 0; i < COUNT(errors); i++)
+        if (errors[i].error == error) help = errors[i].help;
     snprintf(text, size, "%s failed with %s (%d)%s%s", library->vendor->names[verb],
              library->vendor->error_name(&library->calls, error), error, help ? ": " : "",
              help ? help : "");

@@ -1,10 +1,11 @@
 /* declarations_cuda.c: gpu.def and the constants of gpu.h against NVIDIA's cuda.h. It only has to
- * compile. */
+ * compile. Older toolkits lack some of the names: against these nothing is held. */
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cuda.h>
 
+#if CUDA_VERSION >= 13000
 #include "runtime.h"
 #include "gpu.h"
 
@@ -20,6 +21,8 @@ _Static_assert(CUDA_ATTRIBUTE_MULTIPROCESSORS == CU_DEVICE_ATTRIBUTE_MULTIPROCES
                "attribute");
 _Static_assert(CUDA_ATTRIBUTE_MAJOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, "attribute");
 _Static_assert(CUDA_ATTRIBUTE_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, "attribute");
+#define X(number, cuda, hip, final, help) _Static_assert(number == CUDA_ERROR_##cuda, #cuda);
+#include "gpu_errors.def"
 _Static_assert(GPU_INVALID_VALUE == CUDA_ERROR_INVALID_VALUE, "invalid value");
 _Static_assert(GPU_NOT_CAPTURING == CU_STREAM_CAPTURE_STATUS_NONE, "capture status");
 _Static_assert(CUDA_ATTRIBUTE_COOPERATIVE == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, "attribute");
@@ -79,3 +82,6 @@ _Static_assert(CUDA_CONDITION_ASSIGN == CU_GRAPH_COND_ASSIGN_DEFAULT, "a while n
 #define HIP(result, verb, hip, parameters, arguments)
 #include "declarations.h"
 #include "gpu.def"
+#else
+typedef int NothingToCompare;
+#endif

@@ -20,6 +20,8 @@ _Static_assert(GPU_INVALID_DEVICE == hipErrorInvalidDevice, "invalid device");
 _Static_assert(GPU_CAPTURE_RELAXED == hipStreamCaptureModeRelaxed, "relaxed capture");
 _Static_assert(HIP_ATTRIBUTE_MULTIPROCESSORS == hipDeviceAttributeMultiprocessorCount, "attribute");
 _Static_assert(HIP_ATTRIBUTE_COOPERATIVE == hipDeviceAttributeCooperativeLaunch, "attribute");
+#define X(number, cuda, hip, final, help) _Static_assert(number == hip, #hip);
+#include "gpu_errors.def"
 _Static_assert(GPU_INVALID_VALUE == hipErrorInvalidValue, "invalid value");
 _Static_assert(GPU_NOT_CAPTURING == hipStreamCaptureStatusNone, "capture status");
 _Static_assert(HIP_PROPERTIES_BYTES >= sizeof(hipDeviceProp_t), "room for the properties");
