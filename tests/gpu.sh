@@ -3,24 +3,34 @@
 # interpreter, then measures. Needs a C compiler, CMake with make, the CUDA toolkit (for NVRTC) and, for
 # the measurements, python3; PyTorch is a peer where it is importable. No network, no lit, no cmocka.
 #
-#   sh tests/gpu.sh [--device cuda|hip|cpu] [--build DIR] [--quick] [RESULTS]
+#   sh tests/gpu.sh [--device cuda|hip|cpu] [--part tests|bench|all] [--build DIR] [--quick] [RESULTS]
 #
-# RESULTS (default build-gpu/results) receives exec-*.json, bench.json, result.json and the logs. The exit
-# status is 0 when every bit was right.
+# RESULTS (default build-gpu/results) receives exec-*.json, bench.json, result.json, the table and the chart
+# (table.md, chart.svg) and the logs. The exit status is 0 when every bit was right.
 set -eu
 cd "$(dirname "$0")/.."
 
-device=cuda build=build-gpu results="" quick=""
+device=cuda part=all build=build-gpu results="" quick=""
+usage() {
+    echo "usage: sh tests/gpu.sh [--device cuda|hip|cpu] [--part tests|bench|all] [--build DIR] [--quick]" \
+        "[RESULTS]" >&2
+    exit 2
+}
 while [ $# -gt 0 ]; do
     case $1 in
     --device) device=$2; shift ;;
+    --part) part=$2; shift ;;
     --build) build=$2; shift ;;
     --quick) quick=--quick ;;
-    -*) echo "usage: sh tests/gpu.sh [--device cuda|hip|cpu] [--build DIR] [--quick] [RESULTS]" >&2; exit 2 ;;
+    -*) usage ;;
     *) results=$1 ;;
     esac
     shift
 done
+case $device/$part in
+cuda/tests | cuda/bench | cuda/all | hip/tests | hip/bench | hip/all | cpu/tests | cpu/bench | cpu/all) ;;
+*) usage ;;
+esac
 results=${results:-$build/results}
 mkdir -p "$build" "$results"
 say() { printf '\n== %s\n' "$*"; }
@@ -47,29 +57,31 @@ export LOCKSTEP_CACHE_DIR
 say "Devices"
 "$build/lockstep" devices | tee "$results/devices.txt" || true
 
-say "Execution tests on $device, every bit against the interpreter"
-# Compiling takes most of the time, so several runners share the programs and the device.
 status=0
-shards=4
-[ "$jobs" -ge 4 ] || shards=$jobs
-rm -f "$results"/exec-*
-shard=0 runners=""
-while [ "$shard" -lt "$shards" ]; do
-    # shellcheck disable=SC2086
-    "$build/tests/exec/exec_runner" --device "$device" $quick --shard "$shard/$shards" \
-        --json "$results/exec-$shard.json" >"$results/exec-$shard.log" 2>&1 &
-    runners="$runners $!"
-    shard=$((shard + 1))
-done
-for runner in $runners; do
-    wait "$runner" || status=1
-done
-cat "$results"/exec-*.log | grep -E '^(FAILED|  FAILED|  MISMATCH|exec_runner:)' | head -n 40 || true
-tail -q -n 1 "$results"/exec-*.log
+if [ "$part" != bench ]; then
+    say "Execution tests on $device, every bit against the interpreter"
+    # Compiling takes most of the time, so several runners share the programs and the device.
+    shards=12
+    [ "$jobs" -ge "$shards" ] || shards=$jobs
+    rm -f "$results"/exec-*
+    shard=0 runners=""
+    while [ "$shard" -lt "$shards" ]; do
+        # shellcheck disable=SC2086
+        "$build/tests/exec/exec_runner" --device "$device" $quick --shard "$shard/$shards" \
+            --json "$results/exec-$shard.json" >"$results/exec-$shard.log" 2>&1 &
+        runners="$runners $!"
+        shard=$((shard + 1))
+    done
+    for runner in $runners; do
+        wait "$runner" || status=1
+    done
+    cat "$results"/exec-*.log | grep -E '^(FAILED|  FAILED|  MISMATCH|exec_runner:)' | head -n 40 || true
+    tail -q -n 1 "$results"/exec-*.log
 
-say "A model in training on $device"
-"$build/examples/linreg/linreg" --device "$device" --steps 2000 >"$results/linreg.log" 2>&1 || status=1
-tail -n 3 "$results/linreg.log"
+    say "A model in training on $device"
+    "$build/examples/linreg/linreg" --device "$device" --steps 2000 >"$results/linreg.log" 2>&1 || status=1
+    tail -n 3 "$results/linreg.log"
+fi
 
 say "A GPT in training on $device, with the products of the vendor's BLAS"
 "$build/examples/charlm/charlm" --device "$device" --curve "$results/charlm.svg" --sample 200 \
@@ -77,20 +89,23 @@ say "A GPT in training on $device, with the products of the vendor's BLAS"
 tail -n 12 "$results/charlm.log"
 
 say "Measurements"
-if ! command -v python3 >/dev/null 2>&1; then
+if [ "$part" = tests ]; then
+    echo "not asked for"
+elif ! command -v python3 >/dev/null 2>&1; then
     echo "no python3: not measured"
 elif [ "$device" = hip ]; then
     echo "no peers to measure against on $device: not measured"
 else
     PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/gpu.py --build "$build" --device "$device" --json "$results/bench.json" ||
         { echo "measuring failed"; status=1; }
+    python3 tests/bench/report.py "$results/bench.json" --svg "$results/chart.svg" >"$results/table.md" || true
 fi
 
 {
     printf '{"device": "%s", "status": %d, "exec": [' "$device" "$status"
     comma=""
-    for part in "$results"/exec-*.json; do
-        [ -s "$part" ] && printf '%s' "$comma" && cat "$part" && comma=", "
+    for file in "$results"/exec-*.json; do
+        [ -s "$file" ] && printf '%s' "$comma" && cat "$file" && comma=", "
     done
     printf ']'
     [ -s "$results/bench.json" ] && printf ', "bench": ' && cat "$results/bench.json"

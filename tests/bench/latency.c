@@ -1,6 +1,8 @@
 /* latency.c: how long a user waits, in milliseconds, as one JSON object on stdout.
- *   latency first FILE STEP LENGTH [DEVICE]   a fresh process: context, file, bind, first launch
- * done latency compile FILE TARGET REPEATS       the toolchain alone, kernel after kernel, no cache
+ *   latency first FILE STEP LENGTHS [DEVICE]  a fresh process: context, file, bind, first launch
+ *   latency compile FILE TARGET REPEATS       the toolchain alone, kernel after kernel, no cache
+ *   latency steps FILE STEP LENGTHS COUNT [DEVICE]   steps a second once all is warm: COUNT
+ * launches, COUNT replays, COUNT replays with one call; LENGTHS as b=256,k=64
  */
 #include <lockstep/lockstep.h>
 
@@ -28,8 +30,17 @@ static size_t element_size(ls_type type) {
     return sizes[type];
 }
 
-/* Every axis has the same length; every cell without a default is 1. */
-static ls_status bind_all(ls_context *context, ls_step *step, int64_t length) {
+/* The length of an axis in "b=256,k=64"; a number alone is that of every axis. */
+static int64_t length_of(const char *lengths, const char *axis) {
+    const size_t size = strlen(axis);
+    for (const char *at = lengths; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, axis, size) == 0 && at[size] == '=')
+            return strtoll(at + size + 1, NULL, 10);
+    return strtoll(lengths, NULL, 10);
+}
+
+/* Every cell without a default is 1, every array zeros. */
+static ls_status bind_all(ls_context *context, ls_step *step, const char *lengths) {
     const ls_image *image = ls_step_image(step);
     ls_status status = LS_OK;
     for (uint32_t i = 0; i < image->parameter_count && status == LS_OK; i++) {
@@ -37,8 +48,8 @@ static ls_status bind_all(ls_context *context, ls_step *step, int64_t length) {
         int64_t shape[LS_RANK_MAX];
         size_t bytes = element_size(parameter->type);
         for (uint32_t a = 0; a < parameter->rank; a++) {
-            shape[a] = length;
-            bytes *= (size_t)length;
+            shape[a] = length_of(lengths, image->axes[parameter->axes[a]].name);
+            bytes *= (size_t)shape[a];
         }
         if (parameter->rank == 0) {
             if (!parameter->has_default && parameter->role != LS_OUT)
@@ -53,7 +64,8 @@ static ls_status bind_all(ls_context *context, ls_step *step, int64_t length) {
     return status;
 }
 
-static int first_launch(const char *file, const char *name, int64_t length, const char *device) {
+static int first_launch(const char *file, const char *name, const char *lengths,
+                        const char *device) {
     const double start = milliseconds();
     ls_context *context = NULL;
     ls_program *program = NULL;
@@ -61,7 +73,7 @@ static int first_launch(const char *file, const char *name, int64_t length, cons
     if (ls_context_create(device, NULL, &context) != LS_OK) return fail(ls_error_message(NULL));
     const double opened = milliseconds();
     if (ls_program_load(context, file, NULL, &program) != LS_OK ||
-        ls_step_create(program, name, &step) != LS_OK || bind_all(context, step, length) != LS_OK)
+        ls_step_create(program, name, &step) != LS_OK || bind_all(context, step, lengths) != LS_OK)
         return fail(ls_error_message(context));
     const double bound = milliseconds();
     if (ls_step_launch(step) != LS_OK || ls_synchronize(context) != LS_OK)
@@ -73,6 +85,62 @@ static int first_launch(const char *file, const char *name, int64_t length, cons
            "\"compile_ms\": %.3f, \"cache\": \"%s\"}\n",
            opened - start, bound - opened, launched - bound, launched - start,
            statistics.compile_ms, statistics.from_cache ? "hit" : "miss");
+    return 0;
+}
+
+typedef struct Loop {
+    ls_context *context;
+    ls_step *step;
+    ls_graph *graph;
+    uint64_t count;
+} Loop;
+
+static ls_status launch_each(const Loop *loop) {
+    ls_status status = LS_OK;
+    for (uint64_t i = 0; i < loop->count && status == LS_OK; i++)
+        status = ls_step_launch(loop->step);
+    return status;
+}
+
+static ls_status replay_each(const Loop *loop) {
+    ls_status status = LS_OK;
+    for (uint64_t i = 0; i < loop->count && status == LS_OK; i++)
+        status = ls_graph_launch(loop->graph);
+    return status;
+}
+
+static ls_status repeat_all(const Loop *loop) {
+    return ls_graph_repeat(loop->graph, loop->count);
+}
+
+static int steps_a_second(const char *file, const char *name, const char *lengths, uint64_t count,
+                          const char *device) {
+    static const struct {
+        const char *name;
+        ls_status (*run)(const Loop *loop);
+    } ways[] = {{"launches", launch_each}, {"replays", replay_each}, {"repeat", repeat_all}};
+    Loop loop = {.count = count};
+    ls_program *program = NULL;
+    if (ls_context_create(device, NULL, &loop.context) != LS_OK)
+        return fail(ls_error_message(NULL));
+    if (ls_program_load(loop.context, file, NULL, &program) != LS_OK ||
+        ls_step_create(program, name, &loop.step) != LS_OK ||
+        bind_all(loop.context, loop.step, lengths) != LS_OK ||
+        ls_step_prepare(loop.step) != LS_OK || ls_graph_begin(loop.context) != LS_OK ||
+        ls_step_launch(loop.step) != LS_OK || ls_graph_end(loop.context, &loop.graph) != LS_OK)
+        return fail(ls_error_message(loop.context));
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        double best = 0;
+        for (int round = 0; round < 5; round++) {
+            const double start = milliseconds();
+            if (ways[way].run(&loop) != LS_OK || ls_synchronize(loop.context) != LS_OK)
+                return fail(ls_error_message(loop.context));
+            const double rate = (double)count / (milliseconds() - start) * 1e3;
+            if (rate > best) best = rate;
+        }
+        printf("%s\"%s\": %.1f", way ? ", " : "{", ways[way].name, best);
+    }
+    puts("}");
     return 0;
 }
 
@@ -103,11 +171,15 @@ static int compile_times(const char *file, const char *target, int repeats) {
 
 int main(int count, char **arguments) {
     if (count >= 5 && strcmp(arguments[1], "first") == 0)
-        return first_launch(arguments[2], arguments[3], strtoll(arguments[4], NULL, 10),
+        return first_launch(arguments[2], arguments[3], arguments[4],
                             count > 5 ? arguments[5] : "cpu");
+    if (count >= 6 && strcmp(arguments[1], "steps") == 0)
+        return steps_a_second(arguments[2], arguments[3], arguments[4],
+                              strtoull(arguments[5], NULL, 10), count > 6 ? arguments[6] : "cpu");
     if (count == 5 && strcmp(arguments[1], "compile") == 0)
         return compile_times(arguments[2], arguments[3], atoi(arguments[4]));
     fprintf(stderr,
-            "usage: latency first FILE STEP LENGTH [DEVICE] | compile FILE TARGET REPEATS\n");
+            "usage: latency first FILE STEP LENGTHS [DEVICE] | compile FILE TARGET REPEATS |\n"
+            "       steps FILE STEP LENGTHS COUNT [DEVICE]\n");
     return 2;
 }

@@ -1,0 +1,141 @@
+"""PyTorch as people write it (eager), with its fused and foreach optimizers, and under torch.compile."""
+import torch
+from torch.nn import functional as F
+
+aten = torch.ops.aten
+EPS, BETAS, DECAY, RATE = 1e-8, (0.9, 0.999), 0.01, 1e-3
+
+
+def optimizer(tensors, device, step=10.0, **how):
+    parameters, states = [], {}
+    for p, m, v, g in zip(*(tensors[key] for key in "pmvg")):
+        parameter = torch.nn.Parameter(p)
+        parameter.grad = g
+        parameters.append(parameter)
+        states[parameter] = {"step": torch.tensor(step, device=device), "exp_avg": m, "exp_avg_sq": v}
+    made = torch.optim.AdamW(parameters, lr=RATE, betas=BETAS, eps=EPS, weight_decay=DECAY, **how)
+    made.state.update(states)
+    return made
+
+
+def listed(tensors):
+    return {key: value if isinstance(value, list) else [value] for key, value in tensors.items()}
+
+
+def amp_phase(tensors, device, **how):
+    """As torch.amp.GradScaler, clip_grad_norm_ and an averaged model do it, without their host reads."""
+    wide = [g.float() for g in tensors["g"]]
+    made = optimizer({**tensors, "g": wide}, device, **how)
+    scale = torch.full((), 1024.0, device=device)
+    growth = torch.zeros((), dtype=torch.int32, device=device)
+    found = torch.zeros((), device=device)
+    made.grad_scale, made.found_inf = None, found
+
+    @torch.no_grad()
+    def run():
+        torch._foreach_copy_(wide, tensors["g"])
+        found.zero_()
+        torch._amp_foreach_non_finite_check_and_unscale_(wide, found, 1 / scale)
+        torch.nn.utils.clip_grad_norm_([p for group in made.param_groups for p in group["params"]], 1.0,
+                                       foreach=True)
+        made.step()
+        torch._foreach_lerp_(tensors["average"], tensors["p"], 0.01)
+        torch._foreach_copy_(tensors["w"], tensors["p"])
+        torch._amp_update_scale_(scale, growth, found, 2.0, 0.5, 2000)
+    return run
+
+
+def swiglu_backward(gate, up, dy):
+    return aten.silu_backward(dy * up, gate), dy * F.silu(gate)
+
+
+def rms_norm_backward(x, gain, dy):
+    wide, slope = x.float(), dy.float()
+    rate = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+    unit = wide * rate
+    scaled = slope * gain
+    dx = rate * (scaled - unit * (scaled * unit).mean(-1, keepdim=True))
+    return dx.to(x.dtype), (slope * unit).sum(0)
+
+
+def layer_norm_backward(x, gain, dy):
+    wide, slope = x.float(), dy.float()
+    centred = wide - wide.mean(-1, keepdim=True)
+    rate = torch.rsqrt(centred.square().mean(-1, keepdim=True) + 1e-5)
+    unit, scaled = centred * rate, slope * gain
+    dx = rate * (scaled - scaled.mean(-1, keepdim=True) - unit * (scaled * unit).mean(-1, keepdim=True))
+    return dx.to(x.dtype), (slope * unit).sum(0), slope.sum(0)
+
+
+def cross_entropy(logits, target):
+    return F.cross_entropy(logits.float(), target)
+
+
+def with_gradient(loss, logits, target):
+    logits = logits.detach().requires_grad_()
+
+    def run():
+        return torch.autograd.grad(loss(logits, target), logits)
+    return run
+
+
+# work -> (function, the parameters it takes)
+FORMULAS = {
+    "gelu": (F.gelu, ("x",)),
+    "gelu_backward": (lambda x, dy: aten.gelu_backward(dy, x), ("x", "dy")),
+    "swiglu": (lambda gate, up: F.silu(gate) * up, ("gate", "up")),
+    "swiglu_backward": (swiglu_backward, ("gate", "up", "dy")),
+    "softmax": (lambda x: torch.softmax(x, -1), ("x",)),
+    "rms_norm": (lambda x, gain: F.rms_norm(x, gain.shape, gain.to(x.dtype), 1e-6), ("x", "gain")),
+    "layer_norm": (lambda x, gain, shift: F.layer_norm(x, gain.shape, gain.to(x.dtype), shift.to(x.dtype)),
+                   ("x", "gain", "shift")),
+    "rms_norm_backward": (rms_norm_backward, ("x", "gain", "dy")),
+    "layer_norm_backward": (layer_norm_backward, ("x", "gain", "dy")),
+    "sum": (lambda x: x.sum(), ("x",)),
+}
+
+
+def saved_layer_norm_backward(x, gain, dy):
+    """Eager PyTorch has saved the mean and the rate in the forward pass."""
+    gain = gain.to(x.dtype)
+    _, mean, rate = aten.native_layer_norm(x, list(gain.shape), gain, None, 1e-5)
+    return lambda: aten.native_layer_norm_backward(dy, x, list(gain.shape), mean, rate, gain, gain, [True] * 3)
+
+
+class Peer:
+    name = "torch"
+
+    def __init__(self, device):
+        self.device, self.version = device, torch.__version__
+
+    def candidates(self, case, tensors):
+        on_gpu = self.device != "cpu"
+        if case.work in ("adamw", "amp_phase"):
+            tensors = listed(tensors)
+        if case.work == "adamw":
+            compiled = optimizer(tensors, self.device, foreach=True, capturable=on_gpu)
+            return {"torch fused": optimizer(tensors, self.device, fused=True).step,
+                    "torch foreach": optimizer(tensors, self.device, foreach=True, capturable=on_gpu).step,
+                    "torch compiled": torch.compile(lambda: compiled.step(), dynamic=False)}
+        if case.work == "amp_phase":
+            return {"torch, fused AdamW": amp_phase(tensors, self.device, fused=True)}
+        if case.work == "cross_entropy":
+            values = tensors["logits"], tensors["target"]
+            return {"torch eager": with_gradient(cross_entropy, *values),
+                    "torch compiled": with_gradient(torch.compile(cross_entropy, dynamic=False), *values)}
+        if case.work not in FORMULAS:
+            return {}
+        formula, names = FORMULAS[case.work]
+        values = [tensors[name] for name in names]
+        compiled = torch.compile(formula, dynamic=False)
+        eager = lambda: formula(*values)
+        if case.work == "layer_norm_backward":
+            eager = saved_layer_norm_backward(*values)
+        return {"torch eager": torch.no_grad()(eager),
+                "torch compiled": torch.no_grad()(lambda: compiled(*values))}
+
+
+def open(device):
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ImportError("PyTorch sees no CUDA device")
+    return Peer(device)
