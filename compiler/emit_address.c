@@ -73,7 +73,7 @@ const char *emit_data(Emitter *e, uint32_t array) {
     e->touched[(e->number - 1) * e->plan->array_count + array] = true;
     if (emit_is_list(e, array) && (e->list < 0 || e->tensor_at)) {
         uint32_t list = (uint32_t)ir_list_axis(e->f, e->plan->arrays[array].axes);
-        return arena_printf(e->arena, "a->%s[%s]", e->field_name[array],
+        return arena_printf(e->arena, "LS_TENSOR(a->%s, %s)", e->field_name[array],
                             e->tensor_at ? e->tensor_at : emit_coordinate(e, list));
     }
     if (!e->data_name[array])

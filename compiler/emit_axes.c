@@ -269,9 +269,12 @@ void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text 
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->data_name[i]) continue;
         const bool list = emit_is_list(e, i);
-        text_printf(list ? tensor : sizes, "%s%s *%sconst %s = a->%s",
-                    written(e, i) ? "" : "const ", type_info[e->plan->arrays[i].type].c_name,
-                    changes(e, i) ? "" : "LS_RESTRICT ", e->data_name[i], e->field_name[i]);
-        text_printf(list ? tensor : sizes, list ? "[%s];\n" : ";\n", e->tensor.name);
+        text_printf(list ? tensor : sizes, "%s%s *%sconst %s = ", written(e, i) ? "" : "const ",
+                    type_info[e->plan->arrays[i].type].c_name, changes(e, i) ? "" : "LS_RESTRICT ",
+                    e->data_name[i]);
+        if (list)
+            text_printf(tensor, "LS_TENSOR(a->%s, %s);\n", e->field_name[i], e->tensor.name);
+        else
+            text_printf(sizes, "a->%s;\n", e->field_name[i]);
     }
 }

@@ -87,9 +87,7 @@ enum {
     INFO_FRAME_SIZE = 0x11, /* value: symbol, bytes of stack */
     INFO_REGISTERS = 0x2f,  /* value: symbol, registers */
     OPCODE_MASK = 0x1ff,    /* the operation without its operand form */
-    OPCODE_LOAD = 0x180,    /* by an address that may be of any memory */
     OPCODE_LOAD_GLOBAL = 0x181,
-    OPCODE_STORE = 0x185,
     OPCODE_STORE_GLOBAL = 0x186
 };
 
@@ -123,8 +121,7 @@ static void cubin_accesses(Bytes text, RtcKernelStats *stats) {
     stats->widest_access = 0;
     for (size_t at = 0; bytes_read(text, at, word, sizeof word); at += sizeof word) {
         const uint64_t opcode = word[0] & OPCODE_MASK;
-        if (opcode == OPCODE_LOAD || opcode == OPCODE_LOAD_GLOBAL || opcode == OPCODE_STORE ||
-            opcode == OPCODE_STORE_GLOBAL)
+        if (opcode == OPCODE_LOAD_GLOBAL || opcode == OPCODE_STORE_GLOBAL)
             count_access(stats, width[word[1] >> 9 & 7]);
     }
 }
@@ -292,8 +289,8 @@ static bool note_kernel(Bytes note, const char *kernel, RtcKernelStats *stats) {
     return false;
 }
 
-/* The access a line of disassembly makes, or 0: global_load_dwordx4, flat_store_short,
- * buffer_load_b128. */
+/* The access to device memory that a line of disassembly makes, or 0: global_load_dwordx4,
+ * buffer_load_b128. What may be to any memory, flat_load_dwordx4, costs more and is none. */
 static int amd_access(const char *line, size_t length) {
     static const struct {
         const char *name;
@@ -301,8 +298,8 @@ static int amd_access(const char *line, size_t length) {
     } widths[] = {{"dwordx4", 16}, {"dwordx3", 12}, {"dwordx2", 8}, {"dword", 4},
                   {"b128", 16},    {"b96", 12},     {"b64", 8},     {"b32", 4},
                   {"short", 2},    {"16", 2},       {"byte", 1},    {"8", 1}};
-    static const char *const kinds[] = {"global_load_", "global_store_", "flat_load_",
-                                        "flat_store_",  "buffer_load_",  "buffer_store_"};
+    static const char *const kinds[] = {"global_load_", "global_store_", "buffer_load_",
+                                        "buffer_store_"};
     while (length && (*line == ' ' || *line == '\t')) line++, length--;
     for (size_t i = 0; i < COUNT(kinds); i++) {
         size_t kind = strlen(kinds[i]);

@@ -43,6 +43,10 @@ typedef u8 e4m3, e5m2;
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
 #define LS_UNROLL
 
+/* The array of tensor `at` of a list; says of it what compilers should know: on a GPU, that it is in
+ * device memory. */
+#define LS_TENSOR(all, at) ((all)[at])
+
 /* 1 where rare work is skipped by a branch; 0 where it is done for all, because a branch would keep
  * a loop from becoming vector code. The bits are the same. gcc makes no vector code of such work
  * anyhow. */

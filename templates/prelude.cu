@@ -42,6 +42,15 @@ typedef u8 e4m3, e5m2;
 #define LS_UNROLL _Pragma("unroll")
 #define LS_ROWS
 
+#define LS_TENSOR(all, at) ls_tensor(all, at)
+template <class Element> LS_FN Element *ls_tensor(Element *const *all, i64 at) {
+    Element *tensor = all[at];
+#ifdef __CUDA_ARCH__
+    __builtin_assume(__isGlobal(tensor));
+#endif
+    return tensor;
+}
+
 /* 1: a branch that skips rare work is cheap here. */
 #define LS_BRANCH_RARE 1
 

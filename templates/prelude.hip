@@ -35,6 +35,15 @@ typedef u8 e4m3, e5m2;
  * registers. */
 #define LS_ROWS _Pragma("unroll 1")
 
+#define LS_TENSOR(all, at) ls_tensor(all, at)
+template <class Element> LS_FN Element *ls_tensor(Element *const *all, i64 at) {
+#ifdef __AMDGCN__ /* address space 1 is device memory */
+    return (Element *)((__attribute__((address_space(1))) Element *const *)all)[at];
+#else
+    return all[at];
+#endif
+}
+
 /* 1: a branch that skips rare work is cheap here. */
 #define LS_BRANCH_RARE 1
 
