@@ -205,12 +205,13 @@ ls_status gpu_unrelax(const Gpu *gpu, int mode, ls_status status);
 /* A graph as captured, what was instantiated from it, and a graph that repeats it. */
 typedef struct GpuGraph {
     void *recording, *executable;
+    size_t nodes; /* 0: not known */
     void *loop_recording, *loop;
     bool cannot_loop; /* it was tried */
 } GpuGraph;
-/* gpu_repeat.c: launches it so many times by one launch each 2^32 - 1; *done false: it cannot. With
- * the device current. */
-ls_status gpu_repeat_graph(Gpu *gpu, GpuGraph *graph, uint64_t times, bool *done);
+/* gpu_repeat.c: launches it so many times by a loop on the device, where that can be done, and
+ * leaves in *times what is to be launched one by one. With the device current. */
+ls_status gpu_repeat_graph(Gpu *gpu, GpuGraph *graph, uint64_t *times, bool *looped);
 void gpu_repeat_drop(Gpu *gpu, GpuGraph *graph); /* it changed, or goes */
 /* gpu_graph.c: entries of the driver table. */
 ls_status gpu_capture_begin(Device *device);

@@ -71,6 +71,7 @@ static ls_status end_capture(Gpu *gpu, GpuGraph *graph, size_t *node_count) {
     if (status == LS_OK && node_count && gpu->library.calls.graph_nodes)
         status =
             TRY(gpu, "counting a graph's nodes", graph_nodes, graph->recording, NULL, node_count);
+    if (node_count) graph->nodes = *node_count;
     if (status == LS_OK && node_count)
         status = instantiate(gpu, graph->recording, &graph->executable);
     return status;
@@ -102,8 +103,7 @@ ls_status gpu_capture_end(Device *device, void **graph, size_t *node_count) {
 
 static ls_status launch_times(Gpu *gpu, GpuGraph *graph, uint64_t times, bool *looped) {
     ls_status status = LS_OK;
-    if (times > 1) status = gpu_repeat_graph(gpu, graph, times, looped);
-    if (*looped) return status;
+    if (times > 1) status = gpu_repeat_graph(gpu, graph, &times, looped);
     for (; times > 0 && status == LS_OK; times--)
         status = TRY(gpu, "launching a graph", graph_launch, graph->executable, gpu->stream);
     return status;

@@ -1,15 +1,25 @@
 /* gpu_repeat.c: a graph that the device repeats by itself.
  *
- *   while (condition) { the graph; ls_repeat: left = left - 1, condition = left != 0 }
+ *   while (condition) { the graph, several times; ls_repeat: left = left - 1, condition = left != 0
+ * }
  *
- * is a graph of one conditional node, whose condition is 1 at each launch. `left` is a cell of the
- * context's: its launches run one after another, so one cell serves all graphs. What cannot be put
+ * is a graph of one conditional node, whose condition is 1 at each launch. A small graph stands in
+ * the body more than once, so that going round costs little of it; what then remains is launched.
+ * `left` is a cell of the context's: its launches run one after another, so one cell serves all
+ * graphs. What cannot be put
  * into such a body (host functions, events) makes the driver refuse; the graph is then launched as
  * often as it is to be repeated, which gives the same bits. */
 #include "runtime.h"
 #include "gpu.h"
 
 #include <string.h>
+
+enum { BODY_NODES = 64, COPIES_MOST = 16 };
+
+static uint64_t copies_of(const GpuGraph *graph) {
+    uint64_t copies = graph->nodes ? BODY_NODES / graph->nodes : 1;
+    return copies < 1 ? 1 : (copies > COPIES_MOST ? COPIES_MOST : copies);
+}
 
 /* What a step of the construction gave. */
 typedef struct Attempt {
@@ -34,7 +44,7 @@ static Attempt load_kernel(Gpu *gpu) {
 
 static Attempt build(Gpu *gpu, GpuGraph *graph) {
     Attempt attempt = load_kernel(gpu);
-    void *context = gpu->hold.own.context, *node, *child;
+    void *context = gpu->hold.own.context, *node, *child = NULL;
     GpuWhile loop = {
         .type = CUDA_NODE_CONDITIONAL, .kind = CUDA_CONDITION_WHILE, .size = 1, .context = context};
     void *parameters[] = {&gpu->repeat.left, &loop.handle};
@@ -43,7 +53,10 @@ static Attempt build(Gpu *gpu, GpuGraph *graph) {
     DO(graph_create, &graph->loop_recording, 0);
     DO(graph_condition, &loop.handle, graph->loop_recording, context, 1, CUDA_CONDITION_ASSIGN);
     DO(graph_add, &node, graph->loop_recording, NULL, NULL, 0, &loop);
-    DO(graph_child, &child, loop.bodies[0], NULL, 0, graph->recording);
+    for (uint64_t i = 0; i < copies_of(graph); i++) {
+        void *before = child;
+        DO(graph_child, &child, loop.bodies[0], i ? &before : NULL, i > 0, graph->recording);
+    }
     DO(graph_kernel, &node, loop.bodies[0], &child, 1, &block);
     DO(graph_instantiate, &graph->loop, graph->loop_recording, 0);
     return attempt;
@@ -76,19 +89,23 @@ static ls_status prepare(Gpu *gpu, GpuGraph *graph) {
     return LS_OK;
 }
 
-ls_status gpu_repeat_graph(Gpu *gpu, GpuGraph *graph, uint64_t times, bool *done) {
-    *done = false;
-    if (device_lacks(&gpu->head, CAN_REPEAT, "one is launched as often as it is repeated"))
+ls_status gpu_repeat_graph(Gpu *gpu, GpuGraph *graph, uint64_t *times, bool *looped) {
+    const uint64_t copies = copies_of(graph);
+    uint64_t rounds = *times / copies;
+    *looped = false;
+    if (device_lacks(&gpu->head, CAN_REPEAT, "one is launched as often as it is repeated") ||
+        rounds == 0)
         return LS_OK;
     ls_status status = prepare(gpu, graph);
-    *done = status == LS_OK && graph->loop;
-    while (*done && times > 0 && status == LS_OK) {
-        uint32_t part = times < UINT32_MAX ? (uint32_t)times : UINT32_MAX;
+    *looped = status == LS_OK && graph->loop;
+    while (*looped && rounds > 0 && status == LS_OK) {
+        uint32_t part = rounds < UINT32_MAX ? (uint32_t)rounds : UINT32_MAX;
         status = TRY(gpu, "setting how often a graph is repeated", fill_32, gpu->repeat.left, part,
                      1, gpu->stream);
         if (status == LS_OK)
             status = TRY(gpu, "launching a graph", graph_launch, graph->loop, gpu->stream);
-        times -= part;
+        rounds -= part;
+        *times -= part * copies;
     }
     return status;
 }

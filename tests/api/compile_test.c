@@ -92,6 +92,56 @@ static void same_bits_however_run(void **state) {
     for (int i = 0; i < ELEMENTS; i++) assert_true(wide[2 * i] == first[i]);
 }
 
+/* Many replays with one call, on a GPU a loop of its own, whose bindings then change. */
+static void repeated(void **state) {
+    (void)state;
+    enum { LENGTH = 1000, TIMES = 70 };
+    static _Alignas(16) float p[2][LENGTH], twin[2][LENGTH], g[LENGTH];
+    const int64_t shape[2] = {1, LENGTH};
+    ls_context *context = open_context("2");
+    ls_program *program;
+    ls_step *steps[2];
+    ls_graph *graph;
+    for (int i = 0; i < LENGTH; i++) {
+        g[i] = (float)(i % 17 - 8);
+        for (int k = 0; k < 2; k++) p[k][i] = twin[k][i] = (float)(i * (k + 1) % 101);
+    }
+    EXPECT_OK(context, ls_program_load_text(context, "descend.step", source, sizeof source - 1,
+                                            NULL, &program));
+    for (int i = 0; i < 2; i++) {
+        ls_tensor tp = tensor_of(i ? twin[0] : p[0], LS_F32, 2, shape);
+        ls_tensor tg = tensor_of(g, LS_F32, 2, shape);
+        EXPECT_OK(context, ls_step_create(program, "descend", &steps[i]));
+        EXPECT_OK(context, ls_step_bind(steps[i], "p", &tp));
+        EXPECT_OK(context, ls_step_bind(steps[i], "g", &tg));
+        EXPECT_OK(context, ls_step_set_number(steps[i], "count", 0));
+        EXPECT_OK(context, ls_step_prepare(steps[i]));
+    }
+    EXPECT_OK(context, ls_graph_begin(context));
+    EXPECT_OK(context, ls_step_launch(steps[0]));
+    EXPECT_OK(context, ls_graph_end(context, &graph));
+    for (int k = 0; k < 2; k++) {
+        ls_tensor tp = tensor_of(p[k], LS_F32, 2, shape);
+        ls_tensor other = tensor_of(twin[k], LS_F32, 2, shape);
+        EXPECT_OK(context, ls_step_bind(steps[0], "p", &tp));
+        EXPECT_OK(context, ls_graph_update(graph));
+        EXPECT_OK(context, ls_graph_repeat(graph, TIMES));
+        EXPECT_OK(context, ls_step_bind(steps[1], "p", &other));
+        for (int i = 0; i < TIMES; i++) EXPECT_OK(context, ls_step_launch(steps[1]));
+        EXPECT_OK(context, ls_synchronize(context));
+        assert_memory_equal(p, twin, sizeof p);
+        assert_true(p[k][0] != 0);
+    }
+    ls_graph_statistics statistics;
+    EXPECT_OK(context, ls_graph_stats(graph, &statistics));
+    assert_int_equal(statistics.loops, ls_context_kind(context) == LS_DEVICE_CUDA);
+    assert_int_equal(statistics.reinstantiations, 0);
+    ls_graph_destroy(graph);
+    for (int i = 0; i < 2; i++) ls_step_destroy(steps[i]);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+}
+
 static void refusals(void **state) {
     (void)state;
     ls_context *context = open_context("1");
@@ -267,6 +317,7 @@ static void ends_are_watched(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_run),
+        cmocka_unit_test(repeated),
         cmocka_unit_test(refusals),
         cmocka_unit_test(a_compiler_that_fails),
         cmocka_unit_test(imports_from_memory),

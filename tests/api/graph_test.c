@@ -70,8 +70,8 @@ static void repeats(void **state) {
         for (int round = 0; round < 4; round++) {
             EXPECT_OK(f.context, ls_step_set_number(f.step, "lr", 1.0 / (round + 3)));
             EXPECT_OK(f.context, ls_step_set_number(plain.step, "lr", 1.0 / (round + 3)));
-            EXPECT_OK(f.context, ls_graph_repeat(graph, (uint64_t)round * 5));
-            for (int i = 0; i < round * 10; i++) EXPECT_OK(f.context, ls_step_launch(plain.step));
+            EXPECT_OK(f.context, ls_graph_repeat(graph, (uint64_t)round * 15));
+            for (int i = 0; i < round * 30; i++) EXPECT_OK(f.context, ls_step_launch(plain.step));
             EXPECT_OK(f.context, ls_synchronize(f.context));
             assert_memory_equal(p[0], twin[0], sizeof p[0]);
         }
@@ -79,10 +79,10 @@ static void repeats(void **state) {
         double totals[2] = {total_of(&f, f.step), total_of(&f, plain.step)};
         assert_memory_equal(&totals[0], &totals[1], sizeof totals[0]);
         EXPECT_OK(f.context, ls_step_get(f.step, "count", &count));
-        assert_int_equal(count, 3 + 60);
+        assert_int_equal(count, 3 + 180);
         const ls_graph_statistics statistics = stats_of(&f, graph);
         assert_true(statistics.native == 1 && statistics.launches == 4 && statistics.nodes == 4);
-        assert_int_equal(statistics.replays, 30);
+        assert_int_equal(statistics.replays, 90);
         assert_int_equal(statistics.loops, strcmp(ls_context_device(f.context), "cuda:0") == 0);
         ls_graph_destroy(graph);
         ls_step_destroy(plain.step);

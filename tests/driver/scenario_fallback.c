@@ -92,7 +92,7 @@ static void do_work(Results *results, ls_graph_statistics *statistics) {
     for (int i = 0; i < 3; i++) EXPECT_OK(context, ls_step_launch(steps[i % 2]));
     EXPECT_OK(context, ls_graph_end(context, &graph));
     EXPECT_OK(context, ls_graph_launch(graph));
-    EXPECT_OK(context, ls_graph_repeat(graph, 5));
+    EXPECT_OK(context, ls_graph_repeat(graph, 25));
     bind(context, steps[0], arrays[1], LENGTH);
     bind(context, steps[1], arrays[0], LENGTH);
     EXPECT_OK(context, ls_graph_update(graph));
@@ -181,7 +181,7 @@ void fallbacks(void **state) {
     ls_graph_statistics statistics;
     stand_in_reset(work_hook);
     do_work(&expected, &statistics);
-    assert_true(expected.counts[0] == 5 + 1 + 2 * 10 && expected.counts[1] == 40 + 1);
+    assert_true(expected.counts[0] == 5 + 1 + 2 * 30 && expected.counts[1] == 40 + 1);
     assert_int_equal(statistics.native, 1);
     assert_int_equal(statistics.loops, CUDA);
     for (size_t i = 0; i < COUNT(both); i++) expect_same(&expected, &both[i]);

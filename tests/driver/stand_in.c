@@ -598,15 +598,19 @@ static UNUSED int do_graph_child(void **node, void *graph, void *const *before, 
                                  void *child) {
     Object *body = graph;
     const Object *given = child;
-    if (!is(graph, 'b') || before || count || !is(child, 'r') || body->launched)
+    const bool first = !body->launched;
+    if (!is(graph, 'b') || !is(child, 'r') || count != !first ||
+        (count && before[0] != body->launched))
         return INVALID_VALUE;
+    if (body->launched_count + given->launched_count > RECORDED_MOST) return OUT_OF_MEMORY;
     for (size_t i = 0; i < given->launched_count; i++)
         if (given->launched[i].function) return NOT_SUPPORTED; /* of the host */
-    body->launched = calloc(RECORDED_MOST, sizeof *body->launched);
+    if (first) body->launched = calloc(RECORDED_MOST, sizeof *body->launched);
     if (!body->launched) return OUT_OF_MEMORY;
     if (given->launched_count)
-        memcpy(body->launched, given->launched, given->launched_count * sizeof *body->launched);
-    body->launched_count = given->launched_count;
+        memcpy(&body->launched[body->launched_count], given->launched,
+               given->launched_count * sizeof *body->launched);
+    body->launched_count += given->launched_count;
     *node = body->launched;
     return 0;
 }

@@ -786,17 +786,17 @@ static UNUSED int do_graph_child(void **node, void *graph, void *const *before, 
                                  void *child) {
     Queue *body = graph;
     const Queue *given = child;
-    int error = before || count || body->count ? INVALID_VALUE : 0;
+    int error = count != (body->count > 0) || (count && before[0] != body) ? INVALID_VALUE : 0;
     for (size_t i = 0; !error && i < given->count; i++)
         error = given->work[i].kind == WORK_HOST ? NOT_SUPPORTED : record(body, given->work[i]);
-    *node = body->nodes;
+    *node = body;
     return error;
 }
 static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before, size_t count,
                                   const void *parameters) {
     const GpuNode *given = parameters;
     Queue *body = graph;
-    if (count != 1 || before[0] != body->nodes || given->cuda.grid[0] != 1 ||
+    if (count != 1 || before[0] != body || given->cuda.grid[0] != 1 ||
         strcmp(((Function *)given->cuda.function)->name, "ls_repeat") != 0)
         return fail(INVALID_VALUE, "a kernel that is not ls_repeat");
     memcpy(&body->left, given->cuda.parameters[0], sizeof body->left);
