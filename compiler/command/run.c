@@ -30,6 +30,7 @@ typedef struct Run {
     Output *outputs;
     size_t output_count;
     double first_launch_ms, median_launch_us;
+    ls_graph_statistics graph;
 } Run;
 
 /* ---- what to put out ---- */
@@ -325,7 +326,10 @@ static bool execute(Run *run, Failure *failure) {
     bool good = status == LS_OK || fail_status(failure, run->session.context, status);
     if (launcher.end) ls_event_destroy(launcher.end);
     if (launcher.start) ls_event_destroy(launcher.start);
-    if (launcher.graph) ls_graph_destroy(launcher.graph);
+    if (launcher.graph) {
+        ls_graph_stats(launcher.graph, &run->graph);
+        ls_graph_destroy(launcher.graph);
+    }
     return good;
 }
 
@@ -444,6 +448,11 @@ static void print_stats(const Run *run, const ls_step_statistics *step,
     printf("median launch  %.3f us of %llu\n", run->median_launch_us,
            (unsigned long long)(run->options->repeat ? run->options->repeat : 1));
     printf("kernels        %u a launch\n", step->launches);
+    if (run->options->graph)
+        printf("graph          of %llu launch%s, %s\n", (unsigned long long)run->graph.launches,
+               run->graph.launches == 1 ? "" : "es",
+               run->graph.native ? "replayed whole"
+                                 : "replayed one by one: LOCKSTEP_LOG=info says why");
     printf("peak memory    %s\n", bytes);
 }
 
@@ -462,6 +471,14 @@ static void print_json(const Run *run, const ls_step_statistics *step,
     json_integer(&json, "repeat", (int64_t)(run->options->repeat ? run->options->repeat : 1));
     json_integer(&json, "peak_bytes", (int64_t)memory_used->peak);
     json_integer(&json, "temporary_bytes", (int64_t)step->temporary_bytes);
+    if (run->options->graph) {
+        json_open(&json, "graph", '{');
+        json_integer(&json, "native", run->graph.native);
+        json_integer(&json, "launches", (int64_t)run->graph.launches);
+        json_integer(&json, "nodes", (int64_t)run->graph.nodes);
+        json_integer(&json, "replays", (int64_t)run->graph.replays);
+        json_close(&json, '}');
+    }
     if (run->options->profile) profile_json(&run->session, &json);
     json_open(&json, "outputs", '{');
     for (size_t i = 0; i < run->output_count; i++) {
