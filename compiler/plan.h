@@ -119,7 +119,7 @@ typedef struct Way {
     bool strips;  /* only where rows are many and long: one of its kernels goes by strips */
     bool few;     /* only where the rows of all chains of the plan are few and long */
 } Way;
-enum { WAYS = 5 };
+enum { WAYS = 7 };
 
 struct Plan {
     const Function *function;

@@ -10,8 +10,8 @@
  *
  * Needs a plan's phases with their stores; gives plan->kernels, runs of phases in order, and
  * plan->ways: all in one launch; where there are chains, which plan_chains.c finds, all phases on
- * their own, for few long rows; those kernels; where that differs, those without the tails that may
- * be too much for one block. */
+ * their own, for few long rows; those kernels; where that differs, those without the tails, without
+ * the prologues and without both, which may be too much for one block. */
 #include <string.h>
 
 #include "compiler.h"
@@ -145,5 +145,15 @@ void planner_group_kernels(Planner *p) {
     }
     const bool limited = plan->kernel_count < whole_count;
     add_way(plan, (Way){.kernels = plan->kernels, .count = plan->kernel_count, .limited = limited});
-    if (limited) add_way(plan, (Way){.kernels = whole, .count = whole_count});
+    if (!limited) return;
+    /* where the one are little work and the other not */
+    size_t tails_count, prologues_count;
+    const Kernel *tails = group(p, chains, chain_count, false, &tails_count);
+    Kernel *prologues = group(p, chains, chain_count, true, &prologues_count);
+    prologues_count = find_prologues(plan, prologues, prologues_count);
+    if (plan->kernel_count < tails_count && tails_count < whole_count)
+        add_way(plan, (Way){.kernels = tails, .count = tails_count, .limited = true});
+    if (plan->kernel_count < prologues_count && prologues_count < whole_count)
+        add_way(plan, (Way){.kernels = prologues, .count = prologues_count, .limited = true});
+    add_way(plan, (Way){.kernels = whole, .count = whole_count});
 }
