@@ -17,6 +17,8 @@
 
 enum { SAMPLES = 10000, FEATURES = 64, BATCH = 256, STEPS = 1000 };
 enum { BATCHES = (SAMPLES + BATCH - 1) / BATCH };
+enum { REPEATED = 5 }; /* epochs, the last ones */
+_Static_assert(STEPS % BATCHES == 0, "the last epochs are whole");
 
 /* FNV-1a. */
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
@@ -51,7 +53,21 @@ static bool bind_batch(Runner *runner, ls_context *context, ls_step *step, size_
                 NULL);
 }
 
-/* Trains on one context; even batches are launched, odd ones are replayed from a graph. */
+/* An epoch as one graph, several times with one call. */
+static bool repeat_epochs(Runner *runner, ls_context *context, ls_step *const *steps) {
+    ls_graph *graph = NULL;
+    bool ok = runner_check(runner, context, ls_graph_begin(context), "ls_graph_begin");
+    for (size_t b = 0; ok && b < BATCHES; b++)
+        ok = runner_check(runner, context, ls_step_launch(steps[b]), "ls_step_launch");
+    ok = ok && runner_check(runner, context, ls_graph_end(context, &graph), "ls_graph_end") &&
+         runner_check(runner, context, ls_graph_repeat(graph, REPEATED), "ls_graph_repeat") &&
+         runner_check(runner, context, ls_synchronize(context), "ls_synchronize");
+    if (graph) ls_graph_destroy(graph);
+    return ok;
+}
+
+/* Trains on one context; even batches are launched, odd ones are replayed from a graph, and the
+ * last epochs are one call. */
 static bool train(Runner *runner, ls_context *context, const float *x, const float *y,
                   Cells *cells) {
     ls_program *program = NULL;
@@ -78,14 +94,15 @@ static bool train(Runner *runner, ls_context *context, const float *x, const flo
                  runner_check(runner, context, ls_step_launch(steps[b]), "ls_step_launch") &&
                  runner_check(runner, context, ls_graph_end(context, &graphs[b]), "ls_graph_end");
     }
-    for (size_t step = 0; ok && step < STEPS; step++) {
+    for (size_t step = 0; ok && step < STEPS - REPEATED * BATCHES; step++) {
         const size_t b = step % BATCHES;
         ok = graphs[b]
                  ? runner_check(runner, context, ls_graph_launch(graphs[b]), "ls_graph_launch")
                  : runner_check(runner, context, ls_step_launch(steps[b]), "ls_step_launch");
     }
-    ok = ok && runner_check(runner, context, ls_copy_out(context, cells, device[2], sizeof *cells),
-                            "ls_copy_out");
+    ok = ok && repeat_epochs(runner, context, steps) &&
+         runner_check(runner, context, ls_copy_out(context, cells, device[2], sizeof *cells),
+                      "ls_copy_out");
     for (size_t b = 0; b < BATCHES; b++) {
         if (graphs[b]) ls_graph_destroy(graphs[b]);
         if (steps[b]) ls_step_destroy(steps[b]);
