@@ -75,7 +75,9 @@ void gpu_repeat_drop(Gpu *gpu, GpuGraph *graph) {
 static ls_status prepare(Gpu *gpu, GpuGraph *graph) {
     char text[384];
     if (graph->loop || graph->cannot_loop) return LS_OK;
+    const int mode = gpu_relax(gpu);
     Attempt attempt = build(gpu, graph);
+    gpu_unrelax(gpu, mode, LS_OK);
     if (!attempt.error) return LS_OK;
     gpu_repeat_drop(gpu, graph);
     if (gpu_error_is_final(attempt.error))

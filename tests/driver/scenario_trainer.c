@@ -160,6 +160,12 @@ void strict_captures(void **state) {
     EXPECT_OK(s.context, ls_step_bind(step, "p", &tensor));
     EXPECT_OK(s.context, ls_step_set_number(step, "flag", 1));
     EXPECT_OK(s.context, ls_step_launch(step));
+    ls_graph *graph;
+    EXPECT_OK(s.context, ls_graph_begin(s.context));
+    EXPECT_OK(s.context, ls_step_launch(step));
+    EXPECT_OK(s.context, ls_graph_end(s.context, &graph));
+    EXPECT_OK(s.context, ls_graph_repeat(graph, 100));
+    ls_graph_destroy(graph);
     ls_step_destroy(step);
     ls_program_destroy(program);
     ls_free(s.context, memory);
