@@ -368,10 +368,13 @@ ls_status ls_step_launch(ls_step *step) {
     ls_context *context = step->context;
     ls_status status = LS_OK;
     if (!step->ready) status = step_prepare(step, "ls_step_launch");
-    if (status == LS_OK && !context->capture && !step->pinned)
-        status = context_captured(context, &step->pinned);
+    bool captured = context->capture != NULL;
+    if (status == LS_OK && !captured) {
+        status = context_captured(context, &captured);
+        step->pinned = step->pinned || captured;
+    }
     if (status != LS_OK) return status;
-    if (context->capture || step->pinned) step_set_captured(step);
+    if (captured) step_set_captured(step);
     if (context->capture)
         return graph_record(context->capture, "ls_step_launch", step, step->launches,
                             step->launch_count);

@@ -76,6 +76,11 @@ static void make_list_image(void) {
     list_image.variants = &list_variant;
 }
 
+const ls_image *const *list_images_of_device(void) {
+    make_list_image();
+    return list_images;
+}
+
 static unsigned grids[2], blocks[2];
 static _Alignas(64) float memory_of_p[20500];
 
@@ -540,6 +545,7 @@ int main(void) {
         cmocka_unit_test(foreign_stream),
         cmocka_unit_test(capture_that_is_spoilt),
         cmocka_unit_test(trainer_captures),
+        cmocka_unit_test(trainer_lists),
         cmocka_unit_test(strict_captures),
         cmocka_unit_test(two_devices),
         cmocka_unit_test(trainers_contexts),

@@ -14,6 +14,7 @@ extern StandIn *control;
 /* driver_test.c: step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool), and what its two
  * kernels do: the second adds 1 to count. */
 extern const ls_image *const drive_images[1];
+const ls_image *const *list_images_of_device(void); /* image_lists in code for this device */
 void drive_hook(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
 /* What is current on this thread. */
 GpuCurrent thread_current(void);
@@ -69,7 +70,7 @@ extern const Scenario scenario_trainer, scenario_graph, scenario_recapture, scen
 void repeat_code(void **state);
 void graph_repeats(void **state), fallbacks(void **state), old_devices(void **state);
 void graph_updates(void **state), graph_of_both(void **state), graph_update_fails(void **state);
-void strict_captures(void **state), two_devices(void **state);
+void trainer_lists(void **state), strict_captures(void **state), two_devices(void **state);
 void trainer_captures(void **state), trainers_contexts(void **state), device_lost(void **state);
 extern const Scenario scenario_memory;
 void memory_advice(void **state), memory_asks_again(void **state), memory_steady(void **state);

@@ -202,6 +202,42 @@ void two_devices(void **state) {
     assert_int_equal(control->strays, 0);
 }
 
+/* Lists bound anew after the trainer captured a launch of theirs: what its graph reads stays, once.
+ */
+void trainer_lists(void **state) {
+    (void)state;
+    static const int64_t length = 8;
+    static _Alignas(64) float p[2][8], g[8];
+    Trainer s = {0};
+    void *recording;
+    stand_in_reset(drive_hook);
+    s.p = calloc(1, sizeof *s.p);
+    begin(&s);
+    EXPECT_OK(NULL, ls_context_create(DEVICE ":1", s.stream, &s.context));
+    EXPECT_OK(s.context, ls_program_from_images(s.context, list_images_of_device(), 1, NULL, NULL,
+                                                NULL, &s.program));
+    EXPECT_OK(s.context, ls_step_create(s.program, "lists", &s.step));
+    EXPECT_OK(s.context, ls_step_set_number(s.step, "decay", 0));
+    EXPECT_OK(s.context, ls_step_set_number(s.step, "lr", 1));
+    const ls_tensor changes = tensor_of(g, LS_F32, 1, &length);
+    EXPECT_OK(s.context, ls_step_bind_list(s.step, "g", &changes, 1));
+    ls_memory_statistics before = {0}, after;
+    for (int i = 0; i < 20; i++) {
+        const ls_tensor tensor = tensor_of(p[i % 2], LS_F32, 1, &length);
+        EXPECT_OK(s.context, ls_step_bind_list(s.step, "p", &tensor, 1));
+        EXPECT_OK(s.context, ls_step_prepare(s.step));
+        if (i == 3) VENDORS(capture_begin, s.stream, GPU_CAPTURE_RELAXED);
+        EXPECT_OK(s.context, ls_step_launch(s.step));
+        if (i == 3) VENDORS(capture_end, s.stream, &recording);
+        if (i == 5) ls_memory_stats(s.context, &before);
+    }
+    ls_memory_stats(s.context, &after);
+    assert_int_equal(after.allocations, before.allocations);
+    VENDORS(graph_destroy, recording);
+    close_trainer(&s);
+    assert_nothing_left();
+}
+
 /* The trainer's context is used, whichever it is, and none is made beside it. */
 void trainers_contexts(void **state) {
     (void)state;
