@@ -262,6 +262,7 @@ typedef struct Sections {
     unsigned before; /* the levels computed ahead of the element loop */
     Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
     const char *guard, *by_fours, *push, *tile, *finish, *inner;
+    Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
 } Sections;
 
@@ -275,11 +276,12 @@ static Sections open_sections(Emitter *e) {
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.draws,     &s.scalars,  &s.tensor,   &s.column_decoded,
-                           &s.rest,      &s.length,   &s.outer,    &s.running,
-                           &s.start,     &s.row,      &s.loads,    &s.body,
-                           &s.stores,    &s.fours,    &s.epilogue, &s.decoded,
-                           &s.leaf_push, &s.pass_end, &s.bases,    &s.outer_decoded};
+    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,   &s.column_decoded,
+                           &s.rest,         &s.length,     &s.outer,    &s.running,
+                           &s.start,        &s.row,        &s.loads,    &s.body,
+                           &s.stores,       &s.fours,      &s.epilogue, &s.decoded,
+                           &s.leaf_push,    &s.pass_end,   &s.bases,    &s.outer_decoded,
+                           &s.row_declared, &s.row_values, &s.row_kept};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -352,6 +354,43 @@ static bool draws_ahead(const Emitter *e) {
     return shape == SHAPE_MAP || shape == SHAPE_ROWS || emit_in_loop_columns(e);
 }
 
+/* What differs between the rows of a strip only, a lane computes for a row of its own ahead of all
+ * columns; the loop over the rows has it from there. */
+static void keep_rows(Emitter *e, Sections *s, const Roots *body) {
+    Roots all = {0}, rows = {0};
+    add_rows(e, &all, body, s->before);
+    for (size_t i = 0; i < all.count; i++) {
+        const Value *value = &e->f->values[all.values[i]];
+        const bool leaf = op_info[value->op].flags & OP_LEAF;
+        if ((!leaf || plan_is_read(e->plan, e->phase, all.values[i])) && value->op != OP_LIST &&
+            value->axes && !(value->axes & ~e->phase->inner))
+            add_root(e, &rows, all.values[i]);
+    }
+    emit_section(e, &s->row_values, rows.values, rows.count, s->before, PLACE_ROW);
+    for (size_t v = 0; v < e->f->value_count; v++) e->ready[v] &= READY_TENSOR;
+    for (size_t i = 0; i < rows.count; i++) {
+        const ValueId v = rows.values[i];
+        const char *name = e->text_of[v], *type = emit_type((Type)e->f->values[v].type);
+        const char *own = emit_unique(e, arena_printf(e->arena, "%s_of_row", name));
+        text_printf(&s->row_declared, "%s %s = 0;\n", type, own);
+        text_printf(&s->row_kept, "%s = %s;\n", own, name);
+        text_printf(&s->body, "const %s %s = ls_shuffle_xor(%s, ls_lane() ^ (u32)row);\n", type,
+                    name, own);
+        e->ready[v] = READY_ROW;
+    }
+}
+
+/* The lines before the columns of a strip that do so. */
+static const char *kept_text(Emitter *e, const Sections *s) {
+    Text text = text_open(e->arena);
+    Hole holes[] = {{"DECLARED", s->row_declared.data},
+                    {"DECODE", s->decoded.data},
+                    {"VALUES", s->row_values.data},
+                    {"KEPT", s->row_kept.data}};
+    if (s->row_declared.size) emit_fill(e, &text, "strip_rows.simt.k", holes, COUNT(holes));
+    return text.data;
+}
+
 static void element_loop(Emitter *e, Sections *s) {
     Roots roots = {0};
     for (size_t i = 0; i < e->phase->reduction_count; i++)
@@ -363,6 +402,7 @@ static void element_loop(Emitter *e, Sections *s) {
         add_rows(e, &rows, &roots, s->before);
         emit_section(e, &s->row, rows.values, rows.count, s->before, PLACE_ROW);
     }
+    if (s->simt && e->portion == PORTION_STRIP && e->list < 0) keep_rows(e, s, &roots);
     s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
     e->draws_ahead = draws_ahead(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
@@ -529,6 +569,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"OUTER_DECODE", s->outer_decoded.data},
         {"COLUMN_DECODE", s->column_decoded.data},
         {"LENGTH", s->length.data},
+        {"KEPT", kept_text(e, s)},
         {"REST", s->rest.data},
         {"OUTER", s->outer.data},
         {"DECODE", s->decoded.data},
