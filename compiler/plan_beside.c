@@ -1,7 +1,7 @@
 /* plan_beside.c: phases that share a launch though neither is along the rows of the other.
  *
- * Phases over one space that need nothing of each other run *beside* each other: in one launch,
- * nobody waits between them.
+ * Phases that need nothing of each other run *beside* each other: in one launch, nobody waits
+ * between them.
  *
  * A phase that goes along what the phases of a kernel leave of each coordinate of its outer axes, a
  * tensor of a list, say, *follows* them part by part: the rows and columns of a part are counted as
@@ -24,8 +24,7 @@ static bool goes_beside(const Plan *plan, const Kernel *kernel, const Kernel *ne
     if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_BESIDE) return false;
     if (next->kind != KERNEL_SINGLE || phase->shape == SHAPE_SCALAR) return false;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
-        if (space(&plan->phases[i]) != space(phase) || !planner_apart(plan, i, next->first))
-            return false;
+        if (!planner_apart(plan, i, next->first)) return false;
     return true;
 }
 

@@ -26,13 +26,31 @@ static AxisSet space(const Phase *phase) {
     return phase->outer | phase->inner;
 }
 
+/* Whether one of the phases beside each other visits more than these axes. */
+static bool is_part_of_main(const Plan *plan, const Kernel *kernel, AxisSet axes) {
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
+        const AxisSet own = space(&plan->phases[i]);
+        if ((axes & ~own) == 0 && axes != own) return true;
+    }
+    return false;
+}
+
 /* Whether the kernel's last block can do the phase, too. */
 static bool is_tail(const Plan *plan, const Kernel *kernel, const Phase *phase, bool none_only) {
     AxisSet main = 0;
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
         main |= space(&plan->phases[i]);
     if (none_only) return main && !space(phase);
+    if (kernel->kind == KERNEL_BESIDE) return is_part_of_main(plan, kernel, space(phase));
     return (space(phase) & ~main) == 0 && space(phase) != main;
+}
+
+/* Whether all phases of a kernel are tails of the one before. */
+static bool are_tails(const Plan *plan, const Kernel *kernel, const Kernel *next, bool none_only) {
+    if (next->kind != KERNEL_SINGLE && next->kind != KERNEL_BESIDE) return false;
+    for (uint32_t i = next->first; i < next->first + next->count; i++)
+        if (!is_tail(plan, kernel, &plan->phases[i], none_only)) return false;
+    return true;
 }
 
 /* Kernels, what follows them, and their tails. With `none_only`, phases that visit nothing are the
@@ -44,14 +62,15 @@ static Kernel *group(Planner *p, const Kernel *from, size_t from_count, bool non
     *count = 0;
     for (size_t k = 0; k < from_count; k++) {
         Kernel *last = *count ? &kernels[*count - 1] : NULL;
-        const bool single = last && from[k].count == 1;
-        if (single && is_tail(plan, last, &plan->phases[from[k].first], none_only)) {
-            const bool follows = !none_only && planner_follows(plan, last, from[k].first);
+        if (!last || !are_tails(plan, last, &from[k], none_only)) {
+            kernels[(*count)++] = from[k];
+            continue;
+        }
+        for (uint32_t i = from[k].first; i < from[k].first + from[k].count; i++) {
+            const bool follows = !none_only && planner_follows(plan, last, i);
             last->count++;
             last->followers += follows;
             last->tail += !follows;
-        } else {
-            kernels[(*count)++] = from[k];
         }
     }
     return kernels;
