@@ -134,6 +134,15 @@ static bool draws_numbers(const Function *f) {
     return false;
 }
 
+/* Says of a temporary which earlier one's place it may have. */
+static const char *place_comment(Emitter *e, size_t number) {
+    const uint32_t share = e->fields[number].temporary.share;
+    for (size_t i = 0; share && i < number; i++)
+        if (e->fields[i].temporary.share == share)
+            return arena_printf(e->arena, " /* in the place of %s */", e->fields[i].temporary.name);
+    return "";
+}
+
 /* Every member has 8 bytes, in the order image.h gives. */
 static const char *structure_text(Emitter *e) {
     static const char *const roles[] = {[LS_IN] = "in", [LS_INOUT] = "inout", [LS_OUT] = "out"};
@@ -154,8 +163,9 @@ static const char *structure_text(Emitter *e) {
         text_puts(&text, " */\n");
     }
     for (size_t i = 0; i < e->field_count; i++)
-        text_printf(&text, "    %s *%s%s;\n", e->fields[i].type,
-                    e->fields[i].temporary.pointers ? "const *" : "", e->fields[i].temporary.name);
+        text_printf(&text, "    %s *%s%s;%s\n", e->fields[i].type,
+                    e->fields[i].temporary.pointers ? "const *" : "", e->fields[i].temporary.name,
+                    place_comment(e, i));
     for (size_t i = 0; i < e->table_count; i++)
         text_printf(&text, "    const ls_entry *%s;\n    i64 %s_count;\n", e->tables[i].name,
                     e->tables[i].name);

@@ -79,6 +79,12 @@ static void print_size(Report *r, uint32_t number) {
     if (row->per_block)
         text_printf(&r->out, " in %llu part%s", (unsigned long long)r->parts,
                     r->parts == 1 ? "" : "s");
+    const ls_image_temporary *rows = r->image->variants[r->variant].temporaries;
+    for (uint32_t i = 0; row->share && i < number; i++)
+        if (rows[i].share == row->share) {
+            text_printf(&r->out, " in the place of %s", rows[i].name);
+            return;
+        }
 }
 
 /* Those that carry values between phases by name, and how many there are for the kernels' own use:
@@ -98,7 +104,7 @@ void report_temporaries(Report *r) {
         text_printf(&r->out, ", and %zu for partial results and counters %s", others,
                     report_bytes_text(r, rest));
     if (carried && r->temporary < r->temporary_apart)
-        text_printf(&r->out, "; not all are needed at once: %s of memory rather than %s",
+        text_printf(&r->out, "; %s in all, %s if each had a place of its own",
                     report_bytes_text(r, r->temporary), report_bytes_text(r, r->temporary_apart));
     if (carried) text_puts(&r->out, "\n");
 }
