@@ -91,6 +91,7 @@ typedef struct Emitter {
     bool draws_ahead;        /* what is emitted is an element loop with room for them ahead */
     const char **draw_name;  /* by value: the draws made ahead, or NULL */
     size_t draw_count;
+    const char **near_name; /* by value: of a gather, the four that may stand ahead, or NULL */
     const char **scan_name; /* by value: the stem of a scan of the phase, also by its RUNNING */
 } Emitter;
 
@@ -153,6 +154,9 @@ const char *emit_base(Emitter *e, uint32_t array);
 
 /* emit_gather.c */
 const char *emit_gather(Emitter *e, const Value *value);
+/* For ahead of a map's element loop by fours: the gathers of neighbours of one row, by fours too where
+ * they turn out to be aligned. */
+void emit_near(Emitter *e, Text *out, unsigned available);
 void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
 
 /* emit_draw.c */

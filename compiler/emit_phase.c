@@ -215,6 +215,7 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->two_passes = false;
     e->draw_name = arena_alloc(e->arena, values * sizeof *e->draw_name);
     e->draw_count = 0;
+    e->near_name = arena_alloc(e->arena, values * sizeof *e->near_name);
     e->draws_ahead = false;
     e->scan_name = arena_alloc(e->arena, values * sizeof *e->scan_name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
@@ -236,6 +237,7 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
     Text stores = text_open(e->arena), decoded = text_open(e->arena), text = text_open(e->arena);
     emit_fours(e, &loads, &fours);
     if (!loads.size) return "";
+    emit_near(e, &loads, available);
     e->draws_ahead = true;
     emit_section(e, &body, roots->values, roots->count, available, PLACE_ELEMENT);
     emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
@@ -252,6 +254,7 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
                     {"FOUR_STORES", fours.data}};
     emit_fill(e, &text, "map_fours.simt.k", holes, COUNT(holes));
     memset(e->four, 0, e->plan->array_count * sizeof *e->four);
+    memset(e->near_name, 0, e->f->value_count * sizeof *e->near_name);
     return text.data;
 }
 
