@@ -19,12 +19,25 @@ static AxisSet space(const Phase *phase) {
 
 /* ---- beside ---- */
 
+/* Whether the phase replaces what every group reads when it begins with it, while others may still
+ * do so: they have no work then, and must have none after it. */
+static bool replaces_scalar(const Plan *plan, const Phase *phase) {
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        if (store->level != LEVEL_TAIL && !plan->arrays[store->array].axes &&
+            plan_reads(plan, phase, store->array))
+            return true;
+    }
+    return false;
+}
+
 static bool goes_beside(const Plan *plan, const Kernel *kernel, const Kernel *next) {
     const Phase *phase = &plan->phases[next->first];
     if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_BESIDE) return false;
     if (next->kind != KERNEL_SINGLE || phase->shape == SHAPE_SCALAR) return false;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
-        if (!planner_apart(plan, i, next->first)) return false;
+        if (!planner_apart(plan, i, next->first) || replaces_scalar(plan, &plan->phases[i]))
+            return false;
     return true;
 }
 

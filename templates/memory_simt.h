@@ -23,7 +23,10 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 #define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
-#define LS_RUN_BESIDE(phase, items) LS_RUN(phase)
+/* Of phases beside each other a group begins with one when all its lanes are done with the last. */
+#define LS_RUN_BESIDE(phase, items)                                                                \
+    ls_group_sync();                                                                               \
+    LS_RUN(phase)
 
 /* Parts of a list, or of leading axes, shared out like items. */
 #define LS_RUN_PARTS(part, parts)                                                                  \
