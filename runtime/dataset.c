@@ -224,6 +224,7 @@ static ls_status load_array(Loading *l, DataArray *array) {
 static ls_status load(ls_dataset *dataset, const ls_dataset_options *options, uint64_t total) {
     Loading loading = {.context = dataset->context, .options = options, .total = total};
     loading.chunk = options->chunk_bytes ? options->chunk_bytes : CHUNK_DEFAULT;
+    if (loading.chunk > total) loading.chunk = (size_t)total;
     loading.chunk = (loading.chunk + 7) / 8 * 8; /* no element is cut */
     ls_status status = open_loading(&loading);
     if (status == LS_OK) status = report(&loading);

@@ -457,5 +457,6 @@ ls_status ls_feed_bind(ls_feed *feed, ls_step *step) {
 }
 
 void ls_feed_stats(const ls_feed *feed, ls_feed_statistics *statistics) {
-    *statistics = feed->statistics;
+    if (!statistics) return;
+    *statistics = feed ? feed->statistics : (ls_feed_statistics){0};
 }

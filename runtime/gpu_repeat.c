@@ -1,14 +1,12 @@
 /* gpu_repeat.c: a graph that the device repeats by itself.
  *
- *   while (condition) { the graph, several times; ls_repeat: left = left - 1, condition = left != 0
- * }
+ *   while (condition) { the graph, several times; ls_repeat: condition = --left != 0 }
  *
  * is a graph of one conditional node, whose condition is 1 at each launch. A small graph stands in
  * the body more than once, so that going round costs little of it; what then remains is launched.
  * `left` is a cell of the context's: its launches run one after another, so one cell serves all
- * graphs. What cannot be put
- * into such a body (host functions, events) makes the driver refuse; the graph is then launched as
- * often as it is to be repeated, which gives the same bits. */
+ * graphs. What cannot be put into such a body (host functions, events) makes the driver refuse; the
+ * graph is then launched as often as it is to be repeated, which gives the same bits. */
 #include "runtime.h"
 #include "gpu.h"
 

@@ -45,6 +45,7 @@ static bool keep_step(ls_graph *graph, ls_step *step) {
         graph->step_capacity = capacity;
     }
     step->references++;
+    step->graphs++;
     graph->steps[graph->step_count++] = step;
     return true;
 }
@@ -322,7 +323,10 @@ ls_status ls_graph_stats(const ls_graph *graph, ls_graph_statistics *statistics)
 void ls_graph_destroy(ls_graph *graph) {
     if (!graph) return;
     if (graph->handle) graph->context->driver->graph_destroy(graph->context->device, graph->handle);
-    for (size_t i = 0; i < graph->step_count; i++) step_release(graph->steps[i]);
+    for (size_t i = 0; i < graph->step_count; i++) {
+        graph->steps[i]->graphs--;
+        step_release(graph->steps[i]);
+    }
     recording_free(&graph->recording);
     free(graph->steps);
     free(graph);

@@ -195,6 +195,9 @@ ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes) {
 }
 
 void ls_memory_stats(const ls_context *context, ls_memory_statistics *statistics) {
+    if (!statistics) return;
+    *statistics = (ls_memory_statistics){0};
+    if (!context) return;
     *statistics = context->memory.statistics;
     reserve_statistics(&context->memory.reserve, statistics);
 }

@@ -39,6 +39,8 @@ static bool is_before(const ls_memory_label *a, const ls_memory_label *b) {
 
 size_t ls_memory_labels(const ls_context *context, ls_memory_label *labels, size_t capacity) {
     size_t count = 0, filled = 0;
+    if (!context) return 0;
+    if (!labels) capacity = 0;
     for (const Label *at = context->memory.labels; at; at = at->next, count++) {
         const ls_memory_label row = {at->name, at->in_use, at->peak, at->allocations};
         size_t place = filled;
@@ -64,6 +66,7 @@ static const Label *next_label(const Memory *memory, const Label *last) {
 }
 
 size_t ls_memory_report(ls_context *context, char *text, size_t size) {
+    if (!text) size = 0;
     Text out = {text, size, 0};
     ls_memory_statistics held;
     uint64_t free_bytes, total_bytes;

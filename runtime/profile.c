@@ -76,6 +76,7 @@ static void free_row(ProfileRow *row) {
 /* The number of the row, made where there is none; SIZE_MAX: out of memory. */
 static size_t find_row(Profile *profile, const char *step, const char *kernel, const char *file,
                        uint32_t line) {
+    if (!file) file = "";
     for (size_t i = 0; i < profile->row_count; i++) {
         const ProfileRow *row = &profile->rows[i];
         if (row->line == line && same(row->kernel, kernel) && same(row->step, step) &&
@@ -363,7 +364,7 @@ size_t ls_profile_rows(ls_context *context, ls_profile_row *rows, size_t capacit
             const double middle = median(row);
             const double bytes = (double)row->moved.read + (double)row->moved.written;
             rows[count] = (ls_profile_row){
-                row->step,       row->kernel,        row->file ? row->file : "",
+                row->step,       row->kernel,        row->file,
                 row->line,       row->count,         row->least,
                 middle,          row->most,          row->total,
                 row->moved.read, row->moved.written, middle > 0 ? bytes / middle * 1e-3 : 0};

@@ -121,8 +121,8 @@ const Ranges *ranges_find(void) {
 
 char *ranges_name(const ls_image *image) {
     if (!ranges_find()) return NULL;
-    const char *slash = strrchr(image->source_file, '/');
-    const char *file = slash ? slash + 1 : image->source_file;
+    const char *path = image->source_file ? image->source_file : "";
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     const size_t size = strlen(file) + strlen(image->step) + 16;
     char *name = malloc(size);
     if (name && *file)

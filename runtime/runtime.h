@@ -357,7 +357,8 @@ struct ls_step {
     ls_program *program;
     ls_context *context;
     const ls_image *image;
-    uint32_t references; /* the caller's and one per graph */
+    uint32_t references; /* the caller's, and one for each graph and feed */
+    uint32_t graphs;     /* that launch it */
     bool pinned;         /* a graph of the program's own launches it too, who knows how long */
     bool ready;          /* launches are filled for the bindings as they are */
     bool sized;          /* sizes and lengths are those of the bindings */

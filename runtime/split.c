@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const int64_t PLACE_MOST = INT64_C(1) << 62; /* more than one will ever read */
+
 struct ls_split {
     ls_dataset *dataset;
     int64_t first, count, batch, seed, place; /* `place`: of the next batch to be gathered */
@@ -151,9 +153,10 @@ ls_status ls_split_next(ls_split *split) {
 ls_status ls_split_seek(ls_split *split, int64_t place) {
     static const char call[] = "ls_split_seek";
     if (!split) return null_argument(NULL, call, "split");
-    if (place < 0)
+    if (place < 0 || place > PLACE_MOST)
         return error_set(&split->dataset->context->error, LS_ERROR_ARGUMENT,
-                         "%s: places count from 0, %lld was given", call, (long long)place);
+                         "%s: places count from 0 and end at 2^62, %lld was given", call,
+                         (long long)place);
     ls_feed_statistics statistics;
     ls_status status = LS_OK;
     if (split->feed) {

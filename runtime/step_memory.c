@@ -14,11 +14,11 @@ static void free_retired(ls_step *step) {
 }
 
 void step_free_retired(ls_step *step) {
-    if (step->references <= 2 && !step->pinned) free_retired(step);
+    if (step->graphs <= 1 && !step->pinned) free_retired(step);
 }
 
 ls_status step_retire(ls_step *step, void *pointer) {
-    if (step->references == 1 && !step->pinned) { /* no graph is left */
+    if (step->graphs == 0 && !step->pinned) {
         free_retired(step);
         memory_free(step->context, pointer);
         return LS_OK;

@@ -376,6 +376,12 @@ static void progress(void **state) {
     assert_int_equal(seen.total, bytes);
     assert_int_equal(seen.calls, 1 + (bytes + 103) / 104);
     ls_dataset_destroy(dataset);
+    seen = (Seen){0};
+    options.chunk_bytes = SIZE_MAX; /* no more than there is to load */
+    EXPECT_OK(f.context, ls_dataset_create(f.context, arrays, 1, &options, &dataset));
+    assert_int_equal(seen.calls, 2);
+    ls_dataset_destroy(dataset);
+    options.chunk_bytes = 100;
     ls_memory_statistics before, after;
     ls_memory_stats(f.context, &before);
     seen = (Seen){.until = 3};
@@ -443,6 +449,7 @@ static void wrong_calls(void **state) {
     EXPECT_OK(c, ls_split_create(dataset, &all, &split));
     EXPECT_FAILURE(c, LS_ERROR_BIND, ls_split_bind(split, f.step), "writes `x`");
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_seek(split, -1), "count from 0");
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_seek(split, INT64_MAX), "end at 2^62");
     ls_split_destroy(split);
     ls_dataset_destroy(dataset);
     fill(arrays, 4);

@@ -193,6 +193,41 @@ static void lists(void **state) {
     close_fixture(&f);
 }
 
+/* A table that an update replaces stays for another graph, also when the caller has let the step
+ * go.
+ */
+static void shared_lists(void **state) {
+    (void)state;
+    enum { TAKEN = 64 };
+    Fixture f = open_fixture(&image_lists, 2);
+    void *taken[TAKEN];
+    fill_arrays();
+    for (int set = 0; set < 2; set++)
+        for (int i = 0; i < 64; i++) p[set][i] = (float)(100 * set), g[set][i] = 1;
+    bind_lists(&f, 0);
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "decay", 0));
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "lr", 1));
+    EXPECT_OK(f.context, ls_step_prepare(f.step));
+    ls_graph *updated = record(&f, 1), *kept = record(&f, 1);
+    bind_lists(&f, 1);
+    ls_step_destroy(f.step);
+    f.step = NULL;
+    EXPECT_OK(f.context, ls_graph_update(updated));
+    for (int i = 0; i < TAKEN; i++) {
+        EXPECT_OK(f.context, ls_alloc(f.context, 40, &taken[i]));
+        EXPECT_OK(f.context, ls_fill_zero(f.context, taken[i], 40));
+    }
+    EXPECT_OK(f.context, ls_graph_launch(kept));
+    EXPECT_OK(f.context, ls_graph_launch(updated));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
+    assert_true(p[0][0] == -1.0f && p[0][4] == -1.0f && p[0][32] == -1.0f);
+    assert_true(p[1][0] == 99.0f && p[1][4] == 99.0f && p[1][32] == 99.0f);
+    for (int i = 0; i < TAKEN; i++) ls_free(f.context, taken[i]);
+    ls_graph_destroy(updated);
+    ls_graph_destroy(kept);
+    close_fixture(&f);
+}
+
 /* Replays allocate nothing; an update without memory leaves the graph as it was. */
 static void without_memory(void **state) {
     (void)state;
@@ -227,8 +262,8 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(repeats), cmocka_unit_test(updates),        cmocka_unit_test(variants),
-        cmocka_unit_test(lists),   cmocka_unit_test(without_memory),
+        cmocka_unit_test(repeats), cmocka_unit_test(updates),      cmocka_unit_test(variants),
+        cmocka_unit_test(lists),   cmocka_unit_test(shared_lists), cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

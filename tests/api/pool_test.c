@@ -214,6 +214,11 @@ static void labels(void **unused) {
     assert_int_equal(strlen(small), sizeof small - 1);
     assert_memory_equal(small, text, sizeof small - 1);
     assert_int_equal(ls_memory_report(context, NULL, 0), length);
+    assert_int_equal(ls_memory_report(context, NULL, 9), length);
+    assert_int_equal(ls_memory_labels(context, NULL, 9), ls_memory_labels(context, NULL, 0));
+    assert_int_equal(ls_memory_report(NULL, small, sizeof small), 0);
+    assert_int_equal(ls_memory_labels(NULL, NULL, 0), 0);
+    ls_memory_stats(NULL, NULL);
     EXPECT_OK(context, ls_memory_limit(context, 10 << 20));
     EXPECT_FAILURE(context, LS_ERROR_MEMORY,
                    ls_alloc_labeled(context, 1 << 30, "activations", &other), "no 1.0 GiB more",
