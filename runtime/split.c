@@ -53,13 +53,15 @@ static ls_status check_options(const ls_dataset *dataset, const ls_split_options
     if (options->first < 0 || options->count < 0 || options->first > dataset->samples ||
         options->count > dataset->samples - options->first)
         return error_set(error, LS_ERROR_ARGUMENT,
-                         "%s: samples %lld to %lld were asked for, the data set has %lld", call,
-                         (long long)options->first,
-                         (long long)options->first + (long long)options->count,
+                         "%s: %lld samples from %lld on were asked for, the data set has %lld",
+                         call, (long long)options->count, (long long)options->first,
                          (long long)dataset->samples);
     if (options->first == dataset->samples)
         return error_set(error, LS_ERROR_ARGUMENT, "%s: no sample takes part", call);
-    if (options->batch < 0 || (options->batch == 0 && !dataset->resident))
+    if (options->batch < 0)
+        return error_set(error, LS_ERROR_ARGUMENT, "%s: a batch cannot have %lld samples", call,
+                         (long long)options->batch);
+    if (options->batch == 0 && !dataset->resident)
         return error_set(error, LS_ERROR_ARGUMENT,
                          "%s: the data set is not resident, so the samples of a batch must be "
                          "given",

@@ -444,8 +444,13 @@ static void wrong_calls(void **state) {
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_dataset_tensor(dataset, "z", &tensor), "no array `z`");
     const ls_split_options beyond = {.first = 30, .count = 8, .batch = 1}, none = {.first = 37};
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &beyond, &split),
-                   "samples 30 to 38 were asked for, the data set has 37");
+                   "8 samples from 30 on were asked for, the data set has 37");
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &none, &split), "no sample");
+    const ls_split_options endless = {.first = 5, .count = INT64_MAX}, less = {.batch = -1};
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &endless, &split),
+                   "9223372036854775807 samples from 5 on");
+    EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_create(dataset, &less, &split),
+                   "a batch cannot have -1 samples");
     EXPECT_OK(c, ls_split_create(dataset, &all, &split));
     EXPECT_FAILURE(c, LS_ERROR_BIND, ls_split_bind(split, f.step), "writes `x`");
     EXPECT_FAILURE(c, LS_ERROR_ARGUMENT, ls_split_seek(split, -1), "count from 0");
