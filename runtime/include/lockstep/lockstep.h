@@ -8,9 +8,10 @@
  *
  * Every function that can fail returns an ls_status; ls_error_message(context) then says what
  * happened, to what, and what to do. No function aborts, prints or leaves a half-made object; on
- * failure an output handle is NULL. A handle may be used from one thread at a time, different
- * contexts from different threads. `const char *` arguments are copied. All lengths are in elements
- * unless called bytes. */
+ * failure an output handle is NULL. A context, with all that was made from it, may be used from one
+ * thread at a time, different contexts from different threads; a monitor is for itself. Every
+ * ..._destroy takes NULL. `const char *` arguments are copied. All lengths are in elements unless
+ * called bytes. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
@@ -57,7 +58,7 @@ size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
  * is damaged) one message says so; every later call then returns LS_ERROR_DEVICE at once, and what
  * is destroyed asks nothing of the driver. */
 ls_status ls_context_create(const char *device, void *stream, ls_context **context);
-/* NULL is fine; programs, steps and graphs of it must be gone */
+/* All that was made from it must be gone before; its memory and its profile go with it. */
 void ls_context_destroy(ls_context *context);
 ls_device_kind ls_context_kind(const ls_context *context);
 const char *ls_context_device(const ls_context *context); /* "cuda:0" */
@@ -146,14 +147,15 @@ typedef ls_status (*ls_code_maker)(void *maker, const ls_image *image, size_t va
 ls_status ls_program_from_images(ls_context *context, const ls_image *const *images, size_t count,
                                  ls_code_maker make, void *maker, void (*release)(void *maker),
                                  ls_program **program);
-void ls_program_destroy(ls_program *program); /* its steps must be gone */
+/* Its steps must be destroyed; graphs may still hold them. */
+void ls_program_destroy(ls_program *program);
 size_t ls_program_step_count(const ls_program *program);
 const char *ls_program_step_name(const ls_program *program, size_t index);
 
 /* ---- step ---- */
 
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
-void ls_step_destroy(ls_step *step);
+void ls_step_destroy(ls_step *step);                /* a graph or feed that holds it keeps it */
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
 /* Binds an array (or, rank 0, the caller's own device cell). Checked at once: type, rank, memory;
  * agreement of lengths with what else is bound is checked at the launch, with overlap of written
@@ -255,7 +257,7 @@ typedef struct ls_graph_statistics {
     uint64_t reinstantiations;
 } ls_graph_statistics;
 ls_status ls_graph_stats(const ls_graph *graph, ls_graph_statistics *statistics);
-void ls_graph_destroy(ls_graph *graph);
+void ls_graph_destroy(ls_graph *graph); /* its replays must be done: ls_synchronize */
 
 /* ---- feed: batches from the host, copied while the device computes ---- */
 
@@ -285,8 +287,7 @@ typedef struct ls_feed_array {
  * ls_feed_bind binds. */
 ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_t count,
                          uint32_t slots, int fixed, ls_feed **feed);
-/* NULL is fine; waits for its copies. Steps that it was bound to must be bound anew before they run
- * again. */
+/* Waits for its copies. Steps that it was bound to must be bound anew before they run again. */
 void ls_feed_destroy(ls_feed *feed);
 /* The memory of each array in the next free slot, for `count` arrays, packed with the last axis
  * fastest. Called again before ls_feed_submit it gives the same. LS_ERROR_STATE when every slot
@@ -334,7 +335,7 @@ typedef struct ls_dataset_array {
 } ls_dataset_array;
 typedef struct ls_dataset_options {
     uint64_t device_bytes; /* what it may take of the device; 0: nine tenths of what is free */
-    size_t chunk_bytes;    /* of host memory, twice, while it is loaded; 0: 8 MiB */
+    size_t chunk_bytes;    /* of host memory, at most, twice, while it is loaded; 0: 8 MiB */
     /* Called now and then while it is loaded; anything but 0 gives it up. */
     int (*progress)(void *argument, uint64_t bytes_done, uint64_t bytes_total);
     void *argument;
@@ -360,7 +361,7 @@ typedef struct ls_split_options {
     uint32_t slots; /* of the feed, where there is one; 0 for 3 */
 } ls_split_options;
 ls_status ls_split_create(ls_dataset *dataset, const ls_split_options *options, ls_split **split);
-/* NULL is fine; steps that it was bound to must be bound anew before they run again */
+/* Steps that it was bound to must be bound anew before they run again. */
 void ls_split_destroy(ls_split *split);
 /* Binds every array that the step has a parameter of, and sets those it has of `data_first: i64`,
  * `data_count: i64`, `data_seed: i64`, `data_ordered: bool` and `data_streamed: bool`. Where
@@ -368,12 +369,12 @@ void ls_split_destroy(ls_split *split);
 ls_status ls_split_bind(ls_split *split, ls_step *step);
 /* Ahead of every launch or replay: brings the batch, where the data set is not resident. */
 ls_status ls_split_next(ls_split *split);
-/* The next batch begins at this place: when a training goes on from a checkpoint, or a validation
- * begins anew. The step's own counter is to be set to the same. */
+/* The next batch begins at this place, 0 to 2^62: when a training goes on from a checkpoint, or a
+ * validation begins anew. The step's own counter is to be set to the same. */
 ls_status ls_split_seek(ls_split *split, int64_t place);
-/* The sample at a place, counted from the first of the first epoch on. */
+/* The sample at a place, counted from the first of the first epoch on; -1: there is none. */
 int64_t ls_split_sample(const ls_split *split, int64_t place);
-/* The language's shuffle(place, count, seed, epoch), on the host. */
+/* The language's shuffle(place, count, seed, epoch), on the host; -1: no such place. */
 int64_t ls_shuffle(int64_t place, int64_t count, int64_t seed, int64_t epoch);
 
 /* ---- host work: the trainer's functions between the launches ---- */
