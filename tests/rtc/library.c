@@ -104,12 +104,16 @@ static bool finish(Tally *tally, Module *module) {
     return ok;
 }
 
-/* A preludes' guards would leave the next namespace without it. */
+/* A prelude's guard, a name defined as nothing, would leave the next namespace without it. */
 static void lift_guards(FILE *stream, const char *source) {
-    static const char guard[] = "\n#ifndef LS_";
+    static const char guard[] = "\n#ifndef LS_", define[] = "\n#define ";
     for (const char *at = source; (at = strstr(at, guard)) != NULL;) {
         at += strlen("\n#ifndef ");
-        fprintf(stream, "#undef %.*s\n", (int)strcspn(at, "\n"), at);
+        const size_t size = strcspn(at, "\n");
+        const char *next = at + size;
+        if (strncmp(next, define, strlen(define)) == 0 &&
+            strncmp(next + strlen(define), at, size) == 0 && next[strlen(define) + size] == '\n')
+            fprintf(stream, "#undef %.*s\n", (int)size, at);
     }
 }
 
