@@ -56,9 +56,8 @@ static ls_status take_array(ls_dataset *dataset, const ls_dataset_array *given, 
                          "%s: array `%s` must have a type and 1 to %d axes, of which the first "
                          "counts the samples",
                          call, given->name, LS_RANK_MAX);
-    array->name = malloc(strlen(given->name) + 1);
+    array->name = text_copy(given->name, strlen(given->name));
     if (!array->name) return error_memory(error, call);
-    memcpy(array->name, given->name, strlen(given->name) + 1);
     array->type = tensor->type;
     array->rank = tensor->rank;
     array->row_bytes = ls_type_size(tensor->type);

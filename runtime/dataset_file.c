@@ -20,7 +20,7 @@ static char *split_path(const char *path, const char **name) {
         size = (size_t)(colon - path) + sizeof end - 2;
         *name = path + size + 1;
     }
-    return file_copy_text(path, size);
+    return text_copy(path, size);
 }
 
 static const ls_file_array *choose(const ls_file *file, const char *name) {

@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SLOTS_DEFAULT = 3, SLOTS_MOST = 64, ALIGNMENT = 256 };
 static const char samples_name[] = "feed_samples";
@@ -109,9 +108,8 @@ static ls_status take_array(ls_feed *feed, const ls_feed_array *given, size_t nu
                          "ls_feed_create: array `%s` must have a type and 1 to %d axes, of which "
                          "the first counts the samples",
                          given->name, LS_RANK_MAX);
-    array->name = malloc(strlen(given->name) + 1);
+    array->name = text_copy(given->name, strlen(given->name));
     if (!array->name) return error_memory(error, "ls_feed_create");
-    memcpy(array->name, given->name, strlen(given->name) + 1);
     array->type = given->type;
     array->rank = given->rank;
     array->row_bytes = ls_type_size(given->type);
@@ -246,16 +244,13 @@ ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_
 /* Waits for the copy out of the slot's memory, where it is still under way. */
 static ls_status wait_for_copy(ls_feed *feed, Slot *slot) {
     ls_context *context = feed->context;
-    struct timespec from, to;
     if (!slot->in_flight) return LS_OK;
     if (!context->driver->event_done(context->device, slot->copied)) {
-        clock_gettime(CLOCK_MONOTONIC, &from);
+        const double began = time_us();
         ls_status status = context->driver->event_wait(context->device, slot->copied);
         if (status != LS_OK) return status;
-        clock_gettime(CLOCK_MONOTONIC, &to);
         feed->statistics.waits++;
-        feed->statistics.waited_ms +=
-            (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) * 1e-6;
+        feed->statistics.waited_ms += (time_us() - began) * 1e-3;
     }
     slot->in_flight = false;
     return LS_OK;
@@ -444,13 +439,8 @@ ls_status ls_feed_bind(ls_feed *feed, ls_step *step) {
                          call, step->image->step, feed->arrays[0].name);
     for (size_t i = 0; i < feed->step_count; i++)
         if (feed->steps[i] == step) return LS_OK;
-    if (feed->step_count == feed->step_capacity) {
-        size_t capacity = feed->step_capacity ? 2 * feed->step_capacity : 4;
-        ls_step **grown = realloc(feed->steps, capacity * sizeof(ls_step *));
-        if (!grown) return error_memory(error, call);
-        feed->steps = grown;
-        feed->step_capacity = capacity;
-    }
+    if (!array_grow(&feed->steps, &feed->step_capacity, feed->step_count + 1, sizeof(ls_step *)))
+        return error_memory(error, call);
     step->references++;
     feed->steps[feed->step_count++] = step;
     return LS_OK;

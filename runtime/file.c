@@ -20,14 +20,6 @@ static ls_status failed(const char *what, const char *path) {
     return error_set(NULL, LS_ERROR_FILE, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-char *file_copy_text(const char *text, size_t size) {
-    char *copy = malloc(size + 1);
-    if (!copy) return NULL;
-    memcpy(copy, text, size);
-    copy[size] = '\0';
-    return copy;
-}
-
 bool file_shape_bytes(ls_type type, uint32_t rank, const int64_t *shape, uint64_t *count,
                       uint64_t *bytes) {
     uint64_t total = 1;
@@ -93,7 +85,7 @@ ls_status ls_file_open(const char *path, ls_file_format format, ls_file **file) 
     ls_file *made = calloc(1, sizeof *made);
     if (!made) return error_memory(NULL, call);
     made->descriptor = -1;
-    made->path = file_copy_text(path, strlen(path));
+    made->path = text_copy(path, strlen(path));
     ls_status status = made->path ? open_regular(made) : error_memory(NULL, call);
     if (status == LS_OK)
         status = format == LS_FILE_NPY ? file_read_npy(made) : file_read_safetensors(made);

@@ -25,7 +25,6 @@ bool file_shape_bytes(ls_type type, uint32_t rank, const int64_t *shape, uint64_
                       uint64_t *bytes);
 /* As the types are in memory: little-endian, bools 0 or 1. */
 void file_convert(ls_type type, bool swapped, void *data, size_t bytes);
-char *file_copy_text(const char *text, size_t size); /* NULL: out of memory */
 
 /* file_npy.c, file_safetensors.c: fill the arrays of a file that is open. */
 ls_status file_read_npy(ls_file *file);

@@ -192,8 +192,8 @@ ls_status file_read_npy(ls_file *file) {
         refuse_size(&h, held);
         return LS_ERROR_FILE;
     }
-    h.array.name = file_copy_text("", 0);
-    h.array.type_name = file_copy_text(h.type_name, strlen(h.type_name));
+    h.array.name = text_copy("", 0);
+    h.array.type_name = text_copy(h.type_name, strlen(h.type_name));
     file->arrays = calloc(1, sizeof *file->arrays);
     if (file->arrays) {
         file->arrays[0] = h.array;

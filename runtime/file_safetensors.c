@@ -119,16 +119,11 @@ static bool read_metadata(JsonReader *json) {
 
 /* Takes the name. */
 static Tensor *add_tensor(Header *header, char *name) {
-    if (header->count == header->capacity) {
-        size_t capacity = header->capacity ? 2 * header->capacity : 64;
-        Tensor *grown = realloc(header->tensors, capacity * sizeof *grown);
-        header->no_memory = !grown;
-        if (!grown) {
-            free(name);
-            return NULL;
-        }
-        header->tensors = grown;
-        header->capacity = capacity;
+    header->no_memory = !array_grow(&header->tensors, &header->capacity, header->count + 1,
+                                    sizeof *header->tensors);
+    if (header->no_memory) {
+        free(name);
+        return NULL;
     }
     Tensor *tensor = &header->tensors[header->count++];
     *tensor = (Tensor){.name = name, .array.type = LS_TYPE_COUNT};

@@ -37,13 +37,8 @@ ls_status ls_graph_begin(ls_context *context) {
 static bool keep_step(ls_graph *graph, ls_step *step) {
     for (size_t i = 0; i < graph->step_count; i++)
         if (graph->steps[i] == step) return true;
-    if (graph->step_count == graph->step_capacity) {
-        size_t capacity = graph->step_capacity ? graph->step_capacity * 2 : 8;
-        ls_step **grown = realloc(graph->steps, capacity * sizeof(ls_step *));
-        if (!grown) return false;
-        graph->steps = grown;
-        graph->step_capacity = capacity;
-    }
+    if (!array_grow(&graph->steps, &graph->step_capacity, graph->step_count + 1, sizeof(ls_step *)))
+        return false;
     step->references++;
     step->graphs++;
     graph->steps[graph->step_count++] = step;

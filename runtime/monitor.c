@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const struct {
     const char *name, *unit;
@@ -57,13 +56,9 @@ bool monitor_read(const Monitor *monitor, char *text, size_t size, const char *f
 ls_status monitor_add_process(Monitor *monitor, int64_t pid, bool memory_known, uint64_t memory) {
     for (size_t i = 0; i < monitor->process_count; i++)
         if (monitor->processes[i].pid == pid) return LS_OK; /* of several instances: the first */
-    if (monitor->process_count == monitor->process_capacity) {
-        size_t capacity = monitor->process_capacity ? 2 * monitor->process_capacity : 16;
-        ls_process *grown = realloc(monitor->processes, capacity * sizeof *grown);
-        if (!grown) return error_memory(NULL, "ls_monitor_processes");
-        monitor->processes = grown;
-        monitor->process_capacity = capacity;
-    }
+    if (!array_grow(&monitor->processes, &monitor->process_capacity, monitor->process_count + 1,
+                    sizeof *monitor->processes))
+        return error_memory(NULL, "ls_monitor_processes");
     ls_process *row = &monitor->processes[monitor->process_count++];
     *row = (ls_process){.pid = pid, .memory_known = memory_known, .memory_bytes = memory};
     return LS_OK;
@@ -164,9 +159,7 @@ ls_status ls_monitor_sample(ls_monitor *monitor, ls_sample *sample) {
     if (!monitor || !sample)
         return error_set(NULL, LS_ERROR_ARGUMENT, "ls_monitor_sample: %s is NULL",
                          monitor ? "sample" : "monitor");
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    *sample = (ls_sample){.seconds = (double)now.tv_sec + (double)now.tv_nsec * 1e-9};
+    *sample = (ls_sample){.seconds = time_us() * 1e-6};
     monitor->source->source->sample(monitor->source, sample);
     /* used memory beyond the total is as absurd as any */
     const uint32_t both = 1u << LS_READING_MEMORY_USED | 1u << LS_READING_MEMORY_TOTAL;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct Times { /* of all processors, in ticks */
@@ -32,12 +31,6 @@ typedef struct CpuMonitor {
 } CpuMonitor;
 
 enum { PACKAGES_MOST = 16, SENSORS_MOST = 64, PROCESSORS_MOST = 1024 };
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 static bool number_of(const char *text, double *value) {
     char *end;
@@ -154,7 +147,7 @@ static void take_clock(const Monitor *monitor, ls_sample *sample) {
 }
 
 static Energy read_energy(const Monitor *monitor) {
-    Energy energy = {.seconds = now()};
+    Energy energy = {.seconds = time_us() * 1e-6};
     for (int i = 0; i < PACKAGES_MOST; i++) {
         static const char folder[] = "/sys/class/powercap/intel-rapl:";
         char text[64];
@@ -216,7 +209,7 @@ static bool resident(const Monitor *monitor, int64_t pid, uint64_t *bytes) {
 static bool is_marked(CpuMonitor *cpu, int64_t pid) {
     enum { AGAIN = 3 }; /* seconds */
     Unmarked *row = &cpu->unmarked[pid % UNMARKED_KEPT];
-    const double time = now();
+    const double time = time_us() * 1e-6;
     if (row->pid == pid && time < row->until) return false;
     if (monitor_is_marked(&cpu->head, pid, "cpu")) return true;
     *row = (Unmarked){pid, time + AGAIN};

@@ -27,12 +27,6 @@ struct PcieWatch {
     double received, sent, seconds; /* bytes in a second, and when that was */
 };
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Packets received, packets sent, and the most bytes that one carries. */
 static bool read_traffic(const PcieWatch *watch, double *received, double *sent) {
     char text[128];
@@ -61,7 +55,7 @@ static void *watch_traffic(void *argument) {
         watch->known = known;
         watch->received = received;
         watch->sent = sent;
-        watch->seconds = now();
+        watch->seconds = time_us() * 1e-6;
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += PAUSE;
@@ -114,7 +108,7 @@ void pcie_sample(PcieWatch *watch, ls_sample *sample) {
     enum { OLD = 5 }; /* seconds */
     if (!watch) return;
     pthread_mutex_lock(&watch->lock);
-    if (watch->known && now() - watch->seconds < OLD) {
+    if (watch->known && time_us() * 1e-6 - watch->seconds < OLD) {
         monitor_take(sample, LS_READING_PCIE_RECEIVED, watch->received);
         monitor_take(sample, LS_READING_PCIE_SENT, watch->sent);
     }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SAMPLES_MOST = 4096,
@@ -22,29 +21,8 @@ typedef struct Pending { /* between two marks; `row` knows whose */
     Moved moved;
 } Pending;
 
-static double now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-/* Room for one more element; false: out of memory. */
-static bool grow(void *array, size_t count, size_t *capacity, size_t size) {
-    if (count < *capacity) return true;
-    size_t larger = *capacity ? *capacity * 2 : 16;
-    void *old, *grown;
-    memcpy(&old, array, sizeof old);
-    grown = realloc(old, larger * size);
-    if (!grown) return false;
-    memcpy(array, &grown, sizeof grown);
-    *capacity = larger;
-    return true;
-}
-
 static bool copy(char **to, const char *text) {
-    const size_t size = text ? strlen(text) + 1 : 0;
-    *to = text ? malloc(size) : NULL;
-    if (*to) memcpy(*to, text, size);
+    *to = text ? text_copy(text, strlen(text)) : NULL;
     return !text || *to;
 }
 
@@ -83,7 +61,8 @@ static size_t find_row(Profile *profile, const char *step, const char *kernel, c
             same(row->file, file))
             return i;
     }
-    if (!grow(&profile->rows, profile->row_count, &profile->row_capacity, sizeof *profile->rows))
+    if (!array_grow(&profile->rows, &profile->row_capacity, profile->row_count + 1,
+                    sizeof *profile->rows))
         return SIZE_MAX;
     ProfileRow row = {.line = line};
     if (!copy(&row.step, step) || !copy(&row.kernel, kernel) || !copy(&row.file, file)) {
@@ -97,7 +76,7 @@ static size_t find_row(Profile *profile, const char *step, const char *kernel, c
 static bool add_sample(ProfileRow *row, double us, Moved moved) {
     const size_t at = (size_t)(row->count % SAMPLES_MOST);
     if (row->count < SAMPLES_MOST &&
-        !grow(&row->samples, at, &row->sample_capacity, sizeof *row->samples))
+        !array_grow(&row->samples, &row->sample_capacity, at + 1, sizeof *row->samples))
         return false;
     row->samples[at] = (float)us;
     if (row->count == 0 || us < row->least) row->least = us;
@@ -110,8 +89,8 @@ static bool add_sample(ProfileRow *row, double us, Moved moved) {
 
 static bool add_event(Profile *profile, ProfileEvent event) {
     if (profile->event_count < EVENTS_MOST) {
-        if (!grow(&profile->events, profile->event_count, &profile->event_capacity,
-                  sizeof *profile->events))
+        if (!array_grow(&profile->events, &profile->event_capacity, profile->event_count + 1,
+                        sizeof *profile->events))
             return false;
         profile->event_count++;
     }
@@ -127,8 +106,8 @@ static size_t mark(ls_context *context) {
     const Driver *driver = context->driver;
     if (profile->used == profile->mark_count) {
         void *event;
-        if (!grow(&profile->marks, profile->mark_count, &profile->mark_capacity,
-                  sizeof *profile->marks)) {
+        if (!array_grow(&profile->marks, &profile->mark_capacity, profile->mark_count + 1,
+                        sizeof *profile->marks)) {
             fail_memory(context);
             return SIZE_MAX;
         }
@@ -181,8 +160,8 @@ static void drain(ls_context *context) {
 static void add_pending(ls_context *context, size_t row, size_t start, size_t end, Moved moved) {
     Profile *profile = context->profile;
     if (start == SIZE_MAX || end == SIZE_MAX) return;
-    if (row == SIZE_MAX || !grow(&profile->pending, profile->pending_count,
-                                 &profile->pending_capacity, sizeof *profile->pending)) {
+    if (row == SIZE_MAX || !array_grow(&profile->pending, &profile->pending_capacity,
+                                       profile->pending_count + 1, sizeof *profile->pending)) {
         fail_memory(context);
         return;
     }
@@ -191,7 +170,7 @@ static void add_pending(ls_context *context, size_t row, size_t start, size_t en
 
 static void add_call(ls_context *context, size_t row, double began_us) {
     Profile *profile = context->profile;
-    const double now = now_us();
+    const double now = time_us();
     if (row == SIZE_MAX) return;
     if (!add_event(profile,
                    (ProfileEvent){
@@ -212,7 +191,7 @@ static ls_status launch_timed(ls_step *step) {
     Profile *profile = context->profile;
     const ls_image *image = step->image;
     const Moved *moved = step_moved(step);
-    const double began = now_us();
+    const double began = time_us();
     if (profile->used + step->launch_count + 1 > BATCH) drain(context);
     size_t row = find_row(profile, image->step, NULL, image->source_file, image->line);
     Moved all = {0, 0};
@@ -252,7 +231,7 @@ ProfileSpan profile_open(ls_context *context) {
     if (!timed(context)) return span;
     if (context->profile->used + 2 > BATCH) drain(context);
     span.profile = context->profile;
-    span.host_us = now_us();
+    span.host_us = time_us();
     span.start = mark(context);
     return span;
 }
@@ -316,7 +295,7 @@ ls_status ls_profile_begin(ls_context *context) {
         profile_free(context);
         return status;
     }
-    profile->began_us = now_us();
+    profile->began_us = time_us();
     profile->active = true;
     return LS_OK;
 }

@@ -5,28 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 8 };
-
-static bool grow(void *array, size_t *capacity, size_t count, size_t element) {
-    void *held;
-    memcpy(&held, array, sizeof held);
-    if (count <= *capacity) return true;
-    size_t wanted = *capacity ? *capacity : FIRST_CAPACITY;
-    while (wanted < count) wanted *= 2;
-    void *grown = realloc(held, wanted * element);
-    if (!grown) return false;
-    memcpy(array, &grown, sizeof grown);
-    *capacity = wanted;
-    return true;
-}
-
 static bool reserve(Recording *recording, size_t launches) {
     size_t count = recording->launch_count + launches, capacity = recording->launch_capacity;
-    if (!grow(&recording->nodes, &capacity, count, sizeof *recording->nodes)) return false;
-    return grow(&recording->launches, &recording->launch_capacity, count,
-                sizeof *recording->launches) &&
-           grow(&recording->entries, &recording->entry_capacity, recording->entry_count + 1,
-                sizeof *recording->entries);
+    if (!array_grow(&recording->nodes, &capacity, count, sizeof *recording->nodes)) return false;
+    return array_grow(&recording->launches, &recording->launch_capacity, count,
+                      sizeof *recording->launches) &&
+           array_grow(&recording->entries, &recording->entry_capacity, recording->entry_count + 1,
+                      sizeof *recording->entries);
 }
 
 bool recording_add(Recording *recording, ls_step *step, const Launch *launches, size_t count) {

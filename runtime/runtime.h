@@ -21,6 +21,12 @@
 #endif
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
+/* common.c: makes room for `count` elements in an array, whose pointer `array` points to; false:
+ * out of memory, and it is as it was. */
+bool array_grow(void *array, size_t *capacity, size_t count, size_t element);
+char *text_copy(const char *text, size_t size); /* NULL: out of memory */
+double time_us(void);                           /* of a clock that only goes forward */
+
 /* error.c: one message per context, and one per thread for calls without a context. */
 typedef struct Error {
     uint32_t count; /* failures so far: a capture compares it */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Adds "`a`, `b` and `c`" piece by piece: `left` names are still to come. */
 static void add_name(char *text, size_t size, const char *name, size_t left) {
@@ -113,12 +112,6 @@ static ls_status choose_variant(ls_step *step, const char *call) {
         image->step);
 }
 
-static double milliseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
 static ls_status make_code(ls_step *step, const char *call, const void **code, size_t *size,
                            int *from_cache) {
     const ls_program *program = step->program;
@@ -144,12 +137,12 @@ static ls_status load_variant(ls_step *step, const char *call) {
     const void *code = variant->code;
     size_t size = variant->code_size;
     int from_cache = 0;
-    double start = milliseconds();
+    double start = time_us() * 1e-3;
     if (!code && !variant->functions) {
         ls_status status = make_code(step, call, &code, &size, &from_cache);
         if (status != LS_OK) return status;
     }
-    double end = milliseconds();
+    double end = time_us() * 1e-3;
     ls_status status = step->context->driver->load(step->context->device, step->image, variant,
                                                    code, size, loaded->kernels, &loaded->module);
     if (status != LS_OK) return status;

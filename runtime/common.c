@@ -1,0 +1,35 @@
+/* common.c: what many files of the runtime need: arrays that grow, copies of texts, the time. */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { FIRST_CAPACITY = 8 };
+
+bool array_grow(void *array, size_t *capacity, size_t count, size_t element) {
+    void *held;
+    if (count <= *capacity) return true;
+    size_t wanted = *capacity ? *capacity : FIRST_CAPACITY;
+    while (wanted < count) wanted *= 2;
+    memcpy(&held, array, sizeof held); /* of whatever pointer it is */
+    void *grown = realloc(held, wanted * element);
+    if (!grown) return false;
+    memcpy(array, &grown, sizeof grown);
+    *capacity = wanted;
+    return true;
+}
+
+char *text_copy(const char *text, size_t size) {
+    char *copy = malloc(size + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    return copy;
+}
+
+double time_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
