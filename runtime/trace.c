@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TRACK_HOST = 1, TRACK_DEVICE = 2 };
@@ -109,24 +108,31 @@ static ls_status failed(ls_context *context, const char *path, int error) {
                      "ls_profile_trace: %s could not be written: %s", path, strerror(error));
 }
 
+/* A file of that name and a number that no other has. Its permissions are the process's usual ones:
+ * the mask is not to be asked for, as other threads create files too. */
+static int create_beside(const char *path, char *name, size_t size) {
+    enum { TRIES = 1000 };
+    int descriptor = -1;
+    for (int i = 0; i < TRIES; i++) {
+        snprintf(name, size, "%s.%ld-%d", path, (long)getpid(), i);
+        descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor >= 0 || errno != EEXIST) break;
+    }
+    return descriptor;
+}
+
 ls_status trace_write(ls_context *context, const char *path) {
-    static const char ending[] = ".XXXXXX";
-    const size_t size = strlen(path);
-    char *name = malloc(size + sizeof ending);
+    const size_t size = strlen(path) + 40;
+    char *name = malloc(size);
     if (!name) return error_memory(&context->error, "ls_profile_trace");
-    memcpy(name, path, size);
-    memcpy(name + size, ending, sizeof ending);
-    int error = 0, descriptor = mkostemp(name, O_CLOEXEC);
+    int error = 0, descriptor = create_beside(path, name, size);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     if (!file) {
         error = errno;
         if (descriptor >= 0) close(descriptor);
     } else {
-        const mode_t mask = umask(0);
-        umask(mask);
         put_all(file, context);
-        if (fflush(file) != 0 || ferror(file) || fchmod(descriptor, 0666 & ~mask) != 0)
-            error = errno ? errno : EIO;
+        if (fflush(file) != 0 || ferror(file)) error = errno ? errno : EIO;
         if (fclose(file) != 0 && !error) error = errno;
         if (!error && rename(name, path) != 0) error = errno;
     }
