@@ -36,12 +36,13 @@ ls_status ls_graph_begin(ls_context *context) {
 
 static bool keep_step(ls_graph *graph, ls_step *step) {
     for (size_t i = 0; i < graph->step_count; i++)
-        if (graph->steps[i] == step) return true;
-    if (!array_grow(&graph->steps, &graph->step_capacity, graph->step_count + 1, sizeof(ls_step *)))
+        if (graph->steps[i].step == step) return true;
+    if (!array_grow(&graph->steps, &graph->step_capacity, graph->step_count + 1,
+                    sizeof *graph->steps))
         return false;
     step->references++;
     step->graphs++;
-    graph->steps[graph->step_count++] = step;
+    graph->steps[graph->step_count++] = (struct Kept){step, step->retirements};
     return true;
 }
 
@@ -115,7 +116,7 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
 /* What goes into a graph of the program's own may be launched from there at any time. */
 static void pin_steps(ls_graph *graph) {
     for (size_t i = 0; i < graph->step_count; i++) {
-        ls_step *step = graph->steps[i];
+        ls_step *step = graph->steps[i].step;
         step->pinned = true;
         step_set_captured(step);
     }
@@ -163,6 +164,12 @@ ls_status ls_graph_repeat(ls_graph *graph, uint64_t times) {
 }
 
 /* ---- updates ---- */
+
+/* The graph no longer uses what the step has replaced. */
+static void leave_retired(struct Kept *kept) {
+    step_drop_retired(kept->step, kept->since);
+    kept->since = kept->step->retirements;
+}
 
 static bool entry_unchanged(const Recording *recording, const Recorded *entry) {
     const ls_step *step = entry->step;
@@ -303,7 +310,7 @@ ls_status ls_graph_update(ls_graph *graph) {
     graph->launches = 0;
     for (size_t i = 0; i < fresh.entry_count; i++)
         if (fresh.entries[i].step) add_moved(graph, fresh.entries[i].step);
-    for (size_t i = 0; i < graph->step_count; i++) step_free_retired(graph->steps[i]);
+    for (size_t i = 0; i < graph->step_count; i++) leave_retired(&graph->steps[i]);
     return LS_OK;
 }
 
@@ -319,8 +326,9 @@ void ls_graph_destroy(ls_graph *graph) {
     if (!graph) return;
     if (graph->handle) graph->context->driver->graph_destroy(graph->context->device, graph->handle);
     for (size_t i = 0; i < graph->step_count; i++) {
-        graph->steps[i]->graphs--;
-        step_release(graph->steps[i]);
+        leave_retired(&graph->steps[i]);
+        graph->steps[i].step->graphs--;
+        step_release(graph->steps[i].step);
     }
     recording_free(&graph->recording);
     free(graph->steps);

@@ -242,7 +242,7 @@ void profile_close(ls_context *context, ProfileSpan span, const ls_graph *graph,
     const Moved moved = {times * graph->moved.read, times * graph->moved.written};
     if (!span.profile || status != LS_OK) return;
     if (graph->launches == 1)
-        snprintf(name, sizeof name, "graph of %.140s", graph->steps[0]->image->step);
+        snprintf(name, sizeof name, "graph of %.140s", graph->steps[0].step->image->step);
     else
         snprintf(name, sizeof name, "graph of %u launches", graph->launches);
     const size_t used = strlen(name);

@@ -359,6 +359,12 @@ typedef struct Lengths { /* of a ragged axis: one per tensor */
     size_t capacity;
     size_t at; /* where they begin in the words */
 } Lengths;
+/* Memory that has been replaced, and how many graphs of before still use it. */
+typedef struct Retired {
+    void *pointer;
+    uint64_t number; /* of the retirement */
+    uint32_t users;
+} Retired;
 struct ls_step {
     ls_program *program;
     ls_context *context;
@@ -388,10 +394,11 @@ struct ls_step {
     char *cells;      /* device memory of the rank-0 parameters, CELL_BYTES each */
     Temporaries temporaries;
     Table *tables;
-    Words entries;  /* lengths and tables: made when sizes change */
-    Words pointers; /* of lists and of the temporaries over lists */
-    void **retired; /* memory that graphs still use */
+    Words entries;    /* lengths and tables: made when sizes change */
+    Words pointers;   /* of lists and of the temporaries over lists */
+    Retired *retired; /* memory that graphs still use */
     size_t retired_count;
+    uint64_t retirements; /* so far */
 };
 enum { CELL_BYTES = 16 };
 
@@ -437,8 +444,9 @@ ls_status step_check_overlap(ls_step *step, const char *call);
 /* step_memory.c: the device memory a step owns. */
 /* Gives up memory that a captured graph may still use. */
 ls_status step_retire(ls_step *step, void *pointer);
-/* Frees what was given up, once no graph but the one that calls uses the step. */
-void step_free_retired(ls_step *step);
+/* A graph uses nothing more that was given up from retirement `since` on; what no graph uses is
+ * freed. */
+void step_drop_retired(ls_step *step, uint64_t since);
 /* A graph has launches that go by the words and temporaries as they are: they stay so. */
 void step_set_captured(ls_step *step);
 /* At least `bytes`; a larger one is empty. Its holder is called "step adamw: KIND NAME". */
@@ -637,7 +645,10 @@ struct ls_graph {
     bool native;         /* it is, or is being captured as, the driver's own */
     bool broken;         /* an update failed half way */
     Recording recording; /* of the driver's graph too, for updates */
-    ls_step **steps;     /* each once; the graph holds a reference */
+    struct Kept {        /* each once; the graph holds a reference */
+        ls_step *step;
+        uint64_t since; /* retirements of the step that came before the recording or its update */
+    } * steps;
     size_t step_count, step_capacity;
     uint32_t errors_before;
     uint32_t launches; /* of steps, */

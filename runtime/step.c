@@ -205,7 +205,7 @@ void step_release(ls_step *step) {
     for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
         list_free(&step->bindings[i].list);
     for (uint32_t i = 0; step->lengths && i < image->axis_count; i++) free(step->lengths[i].of);
-    for (size_t i = 0; i < step->retired_count; i++) memory_free(context, step->retired[i]);
+    for (size_t i = 0; i < step->retired_count; i++) memory_free(context, step->retired[i].pointer);
     memory_free(context, step->temporaries.data);
     memory_free(context, step->entries.device);
     memory_free(context, step->pointers.device);

@@ -8,26 +8,29 @@
 
 enum { TENSOR_STEP = 16 };
 
-static void free_retired(ls_step *step) {
-    for (size_t i = 0; i < step->retired_count; i++) memory_free(step->context, step->retired[i]);
-    step->retired_count = 0;
-}
-
-void step_free_retired(ls_step *step) {
-    if (step->graphs <= 1 && !step->pinned) free_retired(step);
+void step_drop_retired(ls_step *step, uint64_t since) {
+    size_t kept = 0;
+    for (size_t i = 0; i < step->retired_count; i++) {
+        Retired row = step->retired[i];
+        if (row.number >= since) row.users--;
+        if (row.users > 0 || step->pinned)
+            step->retired[kept++] = row;
+        else
+            memory_free(step->context, row.pointer);
+    }
+    step->retired_count = kept;
 }
 
 ls_status step_retire(ls_step *step, void *pointer) {
+    if (!pointer) return LS_OK;
     if (step->graphs == 0 && !step->pinned) {
-        free_retired(step);
         memory_free(step->context, pointer);
         return LS_OK;
     }
-    if (!pointer) return LS_OK;
-    void **grown = realloc(step->retired, (step->retired_count + 1) * sizeof *grown);
+    Retired *grown = realloc(step->retired, (step->retired_count + 1) * sizeof *grown);
     if (!grown) return error_memory(&step->context->error, "ls_step_prepare");
     step->retired = grown;
-    grown[step->retired_count++] = pointer;
+    grown[step->retired_count++] = (Retired){pointer, step->retirements++, step->graphs};
     return LS_OK;
 }
 

@@ -193,6 +193,32 @@ static void lists(void **state) {
     close_fixture(&f);
 }
 
+/* Nor do they where several graphs share the step. */
+static void many_updates(void **state) {
+    (void)state;
+    enum { GRAPHS = 3 };
+    Fixture f = open_fixture(&image_lists, 2);
+    ls_memory_statistics before = {0}, after;
+    ls_graph *graphs[GRAPHS];
+    fill_arrays();
+    bind_lists(&f, 0);
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "decay", 0));
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "lr", 1));
+    EXPECT_OK(f.context, ls_step_prepare(f.step));
+    for (int i = 0; i < GRAPHS; i++) graphs[i] = record(&f, 1);
+    for (int i = 0; i < 60; i++) {
+        bind_lists(&f, (i + 1) % SETS);
+        EXPECT_OK(f.context, ls_graph_update(graphs[i % GRAPHS]));
+        for (int k = 0; k < GRAPHS; k++) EXPECT_OK(f.context, ls_graph_launch(graphs[k]));
+        if (i == 5) ls_memory_stats(f.context, &before);
+    }
+    ls_memory_stats(f.context, &after);
+    assert_int_equal(before.allocations, after.allocations);
+    assert_int_equal(before.in_use, after.in_use);
+    for (int i = 0; i < GRAPHS; i++) ls_graph_destroy(graphs[i]);
+    close_fixture(&f);
+}
+
 /* A table that an update replaces stays for another graph, also when the caller has let the step
  * go.
  */
@@ -262,8 +288,10 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(repeats), cmocka_unit_test(updates),      cmocka_unit_test(variants),
-        cmocka_unit_test(lists),   cmocka_unit_test(shared_lists), cmocka_unit_test(without_memory),
+        cmocka_unit_test(repeats),        cmocka_unit_test(updates),
+        cmocka_unit_test(variants),       cmocka_unit_test(lists),
+        cmocka_unit_test(many_updates),   cmocka_unit_test(shared_lists),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
