@@ -39,6 +39,8 @@ struct Watch {
     uint32_t sequence;              /* accesses so far */
     uint32_t *effects;              /* by group: when it last did what others can see */
     bool *doubtful;                 /* by group: it has read what another wrote meanwhile */
+    uint32_t *met;                  /* by group: when its block last met */
+    uint32_t *added, *added_behind; /* by group: its last addition, and what `met` was then */
     size_t *shared_bytes;           /* by block */
     uint32_t round;
     Counter counters[COUNTERS];
@@ -101,10 +103,13 @@ Watch *watch_open(uint32_t blocks, uint32_t groups) {
     watch->shared_bytes = calloc(blocks, sizeof *watch->shared_bytes);
     watch->effects = calloc(count, sizeof *watch->effects);
     watch->doubtful = calloc(count, sizeof *watch->doubtful);
+    watch->met = calloc(count, sizeof *watch->met);
+    watch->added = calloc(count, sizeof *watch->added);
+    watch->added_behind = calloc(count, sizeof *watch->added_behind);
     watch->round = ++last_round;
     if (!watch->clocks || !watch->fenced || !watch->taken || !watch->meetings ||
         !watch->exchanges || !watch->rounds || !watch->shared_bytes || !watch->effects ||
-        !watch->doubtful) {
+        !watch->doubtful || !watch->met || !watch->added || !watch->added_behind) {
         watch_close(watch);
         return NULL;
     }
@@ -124,6 +129,9 @@ void watch_close(Watch *watch) {
     free(watch->shared_bytes);
     free(watch->effects);
     free(watch->doubtful);
+    free(watch->met);
+    free(watch->added);
+    free(watch->added_behind);
     free(watch);
 }
 
@@ -159,6 +167,7 @@ void watch_block_meets(Watch *watch, uint32_t block) {
         watch->meetings[g]++;
         watch->exchanges[g]++;
         watch->doubtful[g] = false;
+        watch->met[g] = watch->sequence;
     }
 }
 
@@ -184,7 +193,10 @@ void watch_atomic(Watch *watch, uint32_t block, uint32_t group, const void *coun
         return;
     }
     found->address = counter;
-    if (adds) watch->effects[g] = ++watch->sequence;
+    if (adds) {
+        watch->added[g] = ++watch->sequence;
+        watch->added_behind[g] = watch->met[g];
+    }
     join(row(watch->taken, watch, g), found->clocks, watch->count);
     if (adds) join(found->clocks, row(watch->fenced, watch, g), watch->count);
 }
@@ -209,6 +221,14 @@ static const char *complain(Watch *watch, const WatchAccess *access, const Mark 
     return watch->message;
 }
 
+/* Whether the group has done since what others can see, and might have done otherwise had it read
+ * something else. All blocks add to a counter behind their barriers, whatever they have read. */
+static bool has_acted(const Watch *watch, const Mark *reader) {
+    const uint16_t g = reader->group;
+    return watch->effects[g] > reader->sequence ||
+           (watch->added[g] > reader->sequence && watch->added_behind[g] <= reader->sequence);
+}
+
 /* Device memory that one thread reads while another writes it may be a number that the first will
  * not use: its group has no work, or its lane is beyond the last column. Of groups what they write
  * next, up to a barrier, tells; of lanes of one group nothing here does, but the bits of the
@@ -217,7 +237,7 @@ static const char *complain(Watch *watch, const WatchAccess *access, const Mark 
 static const char *doubt(Watch *watch, const WatchAccess *access, const Mark *writer,
                          const Mark *reader, bool shared) {
     if (!shared && writer->group == reader->group) return NULL;
-    if (!shared && watch->effects[reader->group] <= reader->sequence) {
+    if (!shared && !has_acted(watch, reader)) {
         watch->doubtful[reader->group] = true;
         return NULL;
     }
