@@ -9,22 +9,25 @@ static uint64_t combine(Op op, Type type, uint64_t a, uint64_t b) {
     return number_apply(op, type, (Type[3]){type, type}, 0, (uint64_t[3]){a, b});
 }
 
+/* Of `count` values the pairs, in place; what is missing is padding, and two paddings make one. */
+static int pair_up(Op op, Type type, uint64_t *x, int count, uint64_t padding) {
+    if (count & 1) x[count] = padding;
+    for (int i = 0; i < count; i += 2) x[i / 2] = combine(op, type, x[i], x[i + 1]);
+    return (count + 1) / 2;
+}
+
 /* The value of one tile: pairs of pairs of pairs down the rows of each lane, then neighbours. */
 static uint64_t tile(Op op, Type type, const uint64_t *x, int64_t n, uint64_t padding) {
-    uint64_t all[TILE], lane[LANES];
-    for (int i = 0; i < TILE; i++) all[i] = i < n ? x[i] : padding;
-    for (int l = 0; l < LANES; l++) {
-        uint64_t row[ROWS];
-        for (int r = 0; r < ROWS; r++) row[r] = all[LANES * r + l];
-        uint64_t low =
-            combine(op, type, combine(op, type, row[0], row[1]), combine(op, type, row[2], row[3]));
-        uint64_t high =
-            combine(op, type, combine(op, type, row[4], row[5]), combine(op, type, row[6], row[7]));
-        lane[l] = combine(op, type, low, high);
+    uint64_t lane[LANES], row[ROWS];
+    int lanes = n < LANES ? (int)n : LANES;
+    if (n == 0) return padding;
+    for (int l = 0; l < lanes; l++) {
+        int rows = 0;
+        for (int64_t i = l; i < n; i += LANES) row[rows++] = x[i];
+        for (int left = ROWS; left > 1; left /= 2) rows = pair_up(op, type, row, rows, padding);
+        lane[l] = row[0];
     }
-    for (int left = LANES; left > 1; left /= 2)
-        for (int l = 0; l < left / 2; l++)
-            lane[l] = combine(op, type, lane[2 * l], lane[2 * l + 1]);
+    for (int left = LANES; left > 1; left /= 2) lanes = pair_up(op, type, lane, lanes, padding);
     return lane[0];
 }
 
