@@ -5,7 +5,7 @@
  *   simt_exec --only NAME           runs one of them
  *
  * Programs of tests/exec/programs run on CUDA and on one of the HIP machines, mostly that with 64
- * lanes; of the rest, which are many and alike, each runs on one, as the five longest do. */
+ * lanes; of the rest, which are many and alike, each runs on one. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,14 +23,6 @@ static const struct Machine {
 };
 enum { WAVE64 = 1, WAVE32, MACHINES };
 
-/* Those that take longest run on one machine too. */
-static bool is_long(const char *name) {
-    static const char *const names[] = {"strips", "prologue", "followers", "temporaries", "blocks"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
-}
-
 static int list(void) {
     char name[NAME_SIZE];
     size_t number = 0;
@@ -44,7 +36,7 @@ static int list(void) {
         const bool alike = strchr(name, '-') != NULL;
         const size_t left_out = number % MACHINES == 0 ? WAVE64 : WAVE32;
         for (size_t i = 0; i < MACHINES; i++)
-            if (alike || is_long(name) ? i == number % MACHINES : i != left_out)
+            if (alike ? i == number % MACHINES : i != left_out)
                 printf("%s@%s\n", name, machines[i].name);
         number++;
     }
