@@ -56,7 +56,7 @@ def amp_phase(name, lengths):
     return Case(name, "amp_phase", f"{bench('amp_phase.step')}:amp_phase",
                 f"t={len(lengths)},n={'+'.join(map(str, lengths))}",
                 {key: Array(dtype, shapes, fill, True) for key, (dtype, fill) in kinds.items()},
-                cells={"scale": 1024, "interval": 2000})
+                cells={"count": 10, "scale": 1024, "good": 0, "skipped": 0})
 
 
 def maps(kind, n):
