@@ -460,7 +460,10 @@ static void open_header(Ahead *a, const char *guard) {
         " * array of them, read during the call. NULL: a cell, or an output, of the step's own "
         "(see\n"
         " * ls_step_set, ls_step_want). bf16, f16 and 8-bit floats are their bits. Arrays are\n"
-        " * contiguous, last axis fastest; for others, bind again with ls_step_bind. */\n"
+        " * contiguous, last axis fastest; for others, bind again with ls_step_bind.\n"
+        " *\n"
+        " * What a step's own cell holds, such as a count of the steps taken, goes with it: for\n"
+        " * STEP_launch, give those that must last memory. */\n"
         "#ifndef %s\n#define %s\n\n#include <lockstep/ahead.h>\n\n"
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
         guard, guard);

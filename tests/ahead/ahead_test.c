@@ -194,6 +194,27 @@ static void test_random_numbers_and_own_outputs(void **state) {
     close_run(&run);
 }
 
+/* A cell of the step's own begins anew with every launch that lets go; one given goes on. */
+static void test_cells_last_where_they_are_given(void **state) {
+    static const int64_t lengths[1] = {0};
+    Run run = open_run();
+    (void)state;
+    void *count;
+    int32_t counted = 5;
+    EXPECT_OK(run.context, ls_alloc(run.context, sizeof counted, &count));
+    EXPECT_OK(run.context, ls_copy_in(run.context, count, &counted, sizeof counted));
+    float *none[1] = {NULL};
+    const float *no_gradient[1] = {NULL};
+    const struct adamw_args args = {
+        .t = 1, .n = lengths, .p = none, .m = none, .v = none, .g = no_gradient, .count = count};
+    EXPECT_OK(run.context, adamw_launch(run.context, &args));
+    EXPECT_OK(run.context, adamw_launch(run.context, &args));
+    EXPECT_OK(run.context, ls_copy_out(run.context, &counted, count, sizeof counted));
+    assert_int_equal(counted, 7);
+    ls_free(run.context, count);
+    ls_context_destroy(run.context);
+}
+
 static void test_mistakes(void **state) {
     Run run = open_run();
     (void)state;
@@ -207,9 +228,11 @@ static void test_mistakes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays_and_cells), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_rows_and_columns),
-        cmocka_unit_test(test_random_numbers_and_own_outputs), cmocka_unit_test(test_mistakes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_arrays_and_cells),
+                                       cmocka_unit_test(test_lists),
+                                       cmocka_unit_test(test_rows_and_columns),
+                                       cmocka_unit_test(test_random_numbers_and_own_outputs),
+                                       cmocka_unit_test(test_cells_last_where_they_are_given),
+                                       cmocka_unit_test(test_mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
