@@ -125,8 +125,9 @@ Made write_leaf(Generator *g, Kind kind, unsigned allowed) {
         }
     }
     unsigned candidates[NAMES_MOST], count = 0;
+    const bool latest = g->layered && g->name_count > 4 && chance(g, 50);
     for (int any = 0; count == 0; any++)
-        for (unsigned i = 0; i < g->name_count; i++)
+        for (unsigned i = latest && any < 2 ? g->name_count - 4 : 0; i < g->name_count; i++)
             if (g->names[i].readable && !(g->names[i].axes & ~allowed) &&
                 (any || g->names[i].kind == kind || chance(g, 25)))
                 candidates[count++] = i;

@@ -60,6 +60,35 @@ static void write_let(Generator *g) {
                        .readable = true});
 }
 
+/* let m = mean[k](x * y): of an array of many axes over some of them. Several in a row, each made
+ * of those before, are what norms, losses and their gradients are. */
+static void write_layer(Generator *g) {
+    static const char *const floats[] = {"sum", "mean", "max", "min", "norm", "logsumexp"};
+    const Name *of = NULL;
+    for (int tries = 0; tries < 6; tries++) {
+        const Name *name = &g->names[below(g, g->name_count)];
+        if (name->kind != F32 || !name->readable || !name->axes) continue;
+        if (!of || (name->axes & ~of->axes)) of = name;
+    }
+    const char *text = of ? new_name(g) : NULL;
+    if (!text) return;
+    unsigned over = of->axes & (unsigned)random_bits(&g->state), axes;
+    if (!over) over = of->axes;
+    /* nothing is left that hangs on what is reduced */
+    if (g->ragged && over >> g->list & 1) over |= of->axes & g->ragged;
+    if (g->whole && over >> g->block & 1) over |= of->axes & 2u << g->block;
+    axes = of->axes & ~over;
+    const bool several = chance(g, 20); /* how many are, not what they come to */
+    fprintf(g->out, "    let %s = %s%s", text, several ? "f32(count" : "",
+            several ? "" : floats[below(g, 6)]);
+    write_axes(g, over);
+    fprintf(g->out, "(%s %s ", of->text, several ? ">" : chance(g, 50) ? "*" : "-");
+    g->operations = 2;
+    write_value(g, F32, of->axes, 2);
+    fputs(several ? "))\n" : ")\n", g->out);
+    add_name(g, (Name){.text = text, .kind = F32, .axes = axes, .role = LET, .readable = true});
+}
+
 /* let d = grad(mean(e * x), x) or grad(e * x, x, from = y): of a float nobody has assigned. */
 static void write_grad(Generator *g) {
     Name *target = &g->names[below(g, g->name_count)];
@@ -219,6 +248,7 @@ static void write_parameters(Generator *g) {
         name.axes = i == 0 ? g->all : i == 2 ? 0 : random_axes(g, g->all);
         if (i == 1 && g->ragged) name.axes = g->all & ~g->ragged;
         name.role = i == 0 ? IN : i == 1 ? INOUT : i == 2 ? below(g, 2) : below(g, 3);
+        if (g->layered && chance(g, 60)) name.type = floats[below(g, 8)];
         if (g->floats) {
             name.type = floats[below(g, 8)];
             name.role = i == 1 || (i > 2 && chance(g, 30)) ? OUT : IN;
@@ -251,13 +281,16 @@ static void write_step(Generator *g, unsigned number) {
     write_parameters(g);
     const unsigned parameters = g->name_count;
     fprintf(g->out, ")%s {\n", grades[below(g, 4)]);
-    const unsigned statements = g->small ? below(g, 5) : 3 + below(g, 9);
+    const unsigned most = g->layered ? 9 : 5;
+    const unsigned statements = g->small ? below(g, most) : 3 + below(g, 9);
     const unsigned call = statements && g->late ? below(g, statements) : 0;
     for (unsigned i = 0; i < statements; i++) {
         if (i == call) write_call(g);
         Name *name = &g->names[below(g, g->name_count)];
         const unsigned which = below(g, 100);
-        if (which < 25)
+        if (g->layered && chance(g, 50))
+            write_layer(g);
+        else if (which < 25)
             write_let(g);
         else if (which < 35)
             write_grad(g);
@@ -293,7 +326,7 @@ static void write_sizes(Generator *g) {
     fputs("# sizes:", g->out);
     for (unsigned set = 0; set < sets; set++) {
         int64_t elements = 1, most = 12000, before = 1;
-        if (g->small) most = chance(g, 70) ? 300 : chance(g, 80) ? 2500 : 10000;
+        if (g->small) most = chance(g, g->layered ? 30 : 70) ? 300 : chance(g, 80) ? 2500 : 10000;
         const unsigned longest = chance(g, 4) && g->axis_count ? below(g, g->axis_count) : 99;
         if (longest < 99) most = g->small ? 5000 : 1100000;
         for (unsigned i = 0; i < g->axis_count; i++) {
@@ -381,6 +414,8 @@ char *random_program(uint64_t number, uint64_t seed, bool small) {
     if (!g->out) exit(3);
     g->axis_count = below(g, 5);
     if (chance(g, small ? 1 : 5)) g->axis_count = AXES_MOST - 1;
+    g->layered = chance(g, 35);
+    if (g->layered && g->axis_count < 2) g->axis_count += 2;
     g->all = (1u << g->axis_count) - 1;
     for (unsigned i = 0; i < g->axis_count; i++) {
         g->axis[i] = new_name(g);
