@@ -2,8 +2,10 @@
  * between two launches a barrier.
  *
  * A job is announced to each worker that takes part by a new serial number in the worker's own
- * cache line; the others sleep on. Both sides spin for a few microseconds and then sleep, and so do
- * those who wait at the barrier. A serial and the flag of a sleeper are sequentially consistent:
+ * cache line; the others sleep on. Both sides spin for longer than it takes to wake a thread, 50
+ * microseconds where the processor is a virtual one, and then sleep, and so do those who wait at the
+ * barrier. A shorter spin never ends where launches follow each other: the caller would be asleep
+ * when the worker it woke is done, and the worker again when the caller is back. A serial and the flag of a sleeper are sequentially consistent:
  * either the caller sees the flag or the sleeper the serial. The job is read only by workers that
  * take part and until they have finished.
  *
@@ -48,7 +50,7 @@ static void relax(void) {
 #error "pool.c does not know this processor's floating-point control register"
 #endif
 
-enum { SPIN_NANOSECONDS = 20000, RELAX_PER_LOOK = 16, CACHE_LINE = 64 };
+enum { SPIN_NANOSECONDS = 200000, RELAX_PER_LOOK = 16, CACHE_LINE = 64 };
 
 typedef struct Worker {
     _Alignas(CACHE_LINE) atomic_uint serial; /* of the last job for this worker */
