@@ -167,6 +167,22 @@ void ls_free(ls_context *context, void *pointer) {
     if (context) memory_free(context, pointer);
 }
 
+ls_status ls_alloc_host(ls_context *context, size_t bytes, void **pointer) {
+    static const char call[] = "ls_alloc_host";
+    if (pointer) *pointer = NULL;
+    ls_status status = check(context, call, pointer ? NULL : "pointer");
+    if (status == LS_OK) status = context_not_capturing(context, call);
+    if (status != LS_OK) return status;
+    status = context->driver->pinned_allocate(context->device, bytes ? bytes : 1, pointer);
+    if (status != LS_ERROR_MEMORY) return status;
+    return error_set(&context->error, status,
+                     "%s: the host has no %zu bytes of page-locked memory left", call, bytes);
+}
+
+void ls_free_host(ls_context *context, void *pointer) {
+    if (context && pointer) context->driver->pinned_release(context->device, pointer);
+}
+
 static ls_status check_copy(ls_context *context, const char *call, const void *device,
                             const void *host, size_t bytes) {
     const char *missing = !device ? "device" : (!host ? "host" : NULL);

@@ -1,7 +1,7 @@
 # The text tests: a file's RUN lines say what to run, its CHECK lines what must come out.
 #   %lockstep   the command          %ir_tool   reads, transforms and prints IR text
 #   %root       the source tree      FileCheck, not: LLVM's
-#   %charlm, %linreg_shuffled   examples    %devices  the emulated devices' folder
+#   %charlm, %linreg_shuffled, %embed_c   examples    %devices  the emulated devices' folder
 import ctypes.util
 import glob
 import os
@@ -41,6 +41,7 @@ config.substitutions += [
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
     ("%linreg_shuffled", escaped(os.path.join(config.lockstep_build, "examples", "linreg", "shuffled"))),
     ("%charlm", escaped(os.path.join(config.lockstep_build, "examples", "charlm", "charlm"))),
+    ("%embed_c", escaped(os.path.join(config.lockstep_build, "examples", "embed_c", "embed_c"))),
     ("%devices", escaped(os.path.join(config.lockstep_build, "tests", "simt"))),
     ("%ir_tool", escaped(built_tool("ir_tool"))),
     ("%fuzz_front", escaped(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front"))),

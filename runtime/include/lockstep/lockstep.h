@@ -97,6 +97,10 @@ ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t
 ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes);
 /* queued on the stream */
 ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
+/* Page-locked memory of the host, which copies to and from the device need to go on beside other work:
+ * what ls_step_get_async writes to best lies there. Not part of the reserve and its statistics. */
+ls_status ls_alloc_host(ls_context *context, size_t bytes, void **pointer);
+void ls_free_host(ls_context *context, void *pointer); /* NULL: ignored; its copies must be done */
 /* Exact at any moment: reserved = in_use + rounding + free_bytes. All in bytes unless it counts. */
 typedef struct ls_memory_statistics {
     uint64_t in_use, peak; /* what live allocations asked for; the most that was at once */
@@ -198,8 +202,9 @@ ls_status ls_step_set(ls_step *step, const char *parameter, const void *value);
 /* converted, checked */
 ls_status ls_step_set_number(ls_step *step, const char *parameter, double value);
 ls_status ls_step_get(ls_step *step, const char *parameter, void *value);
-/* Queues a copy of the cell to `value` (page-locked where possible); complete after ls_synchronize.
- */
+/* Queues a copy of the cell to `value`, which is complete after ls_synchronize, or when an event
+ * recorded behind it has come (ls_event_elapsed). From a GPU the call returns at once only where
+ * `value` lies in page-locked memory (ls_alloc_host). */
 ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value);
 /* Checks the bindings if they changed, picks the variant, makes its code if need be. ls_step_launch
  * does this itself; calling it first keeps the compile out of the first launch. */
