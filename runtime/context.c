@@ -74,6 +74,18 @@ ls_status context_not_capturing(ls_context *context, const char *call) {
                      call);
 }
 
+ls_status ls_context_use_stream(ls_context *context, void *stream) {
+    static const char call[] = "ls_context_use_stream";
+    if (!context) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: context is NULL", call);
+    if (!context->driver->use_stream) return LS_OK;
+    if (context->capture)
+        return error_set(&context->error, LS_ERROR_STATE,
+                         "%s: not allowed between ls_graph_begin and ls_graph_end, which record "
+                         "one stream",
+                         call);
+    return context->driver->use_stream(context->device, stream);
+}
+
 ls_status ls_synchronize(ls_context *context) {
     if (!context) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_synchronize: context is NULL");
     ls_status status = context_not_capturing(context, "ls_synchronize");

@@ -147,8 +147,8 @@ static ls_status attach(Gpu *gpu, int index, void *stream) {
 }
 
 static ls_status create_stream(Gpu *gpu) {
-    MAKE(gpu, &gpu->stream, stream_destroy,
-         TRY(gpu, "creating the stream", stream_create, &gpu->stream, 0));
+    MAKE(gpu, &gpu->own_stream, stream_destroy,
+         TRY(gpu, "creating the stream", stream_create, &gpu->own_stream, 0));
 }
 
 static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *error,
@@ -162,9 +162,8 @@ static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *
     if (status != LS_OK) goto close_library;
     status = attach(gpu, index, stream);
     if (status != LS_OK) goto close_library;
-    gpu->stream = stream;
-    gpu->owns_stream = stream == NULL;
-    if (gpu->owns_stream) status = create_stream(gpu);
+    if (!stream) status = create_stream(gpu);
+    gpu->stream = stream ? stream : gpu->own_stream;
     if (status == LS_OK) {
         *device = &gpu->head;
         return LS_OK;
@@ -180,7 +179,7 @@ static void gpu_close(Device *device) {
     Gpu *gpu = (Gpu *)device;
     const GpuCalls *calls = &gpu->library.calls;
     gpu_repeat_close(gpu);
-    if (gpu->owns_stream) gpu_take_down(gpu, calls->stream_destroy, gpu->stream);
+    if (gpu->own_stream) gpu_take_down(gpu, calls->stream_destroy, gpu->own_stream);
     if (!gpu->lost[0]) gpu->library.vendor->detach(calls, gpu->device, &gpu->hold);
     gpu_library_close(&gpu->library);
     free(gpu);
@@ -191,7 +190,7 @@ static ls_status gpu_captured(Device *device, bool *captured) {
     Gpu *gpu = (Gpu *)device;
     int state = GPU_NOT_CAPTURING;
     *captured = false;
-    if (gpu->owns_stream) return LS_OK;
+    if (gpu->stream == gpu->own_stream) return LS_OK;
     GpuCurrent before;
     ls_status status = gpu_enter(gpu, &before);
     if (status != LS_OK) return status;
@@ -392,6 +391,33 @@ static ls_status gpu_host_launch(Device *device, const ls_host_work *work, uint6
     return LS_OK;
 }
 
+/* A trainer's stream must be of the device, and on CUDA of the context that we work in. */
+static ls_status gpu_use_stream(Device *device, void *stream) {
+    Gpu *gpu = (Gpu *)device;
+    if (stream == (gpu->stream == gpu->own_stream ? NULL : gpu->stream)) return LS_OK;
+    if (!stream) {
+        ls_status status = gpu->own_stream ? LS_OK : create_stream(gpu);
+        if (status == LS_OK) gpu->stream = gpu->own_stream;
+        return status;
+    }
+    GpuCurrent before;
+    GpuVerb verb;
+    bool ours = false;
+    ls_status status = gpu_enter(gpu, &before);
+    if (status != LS_OK) return status;
+    const int error =
+        gpu->library.vendor->of_stream(&gpu->library.calls, gpu->hold.own, stream, &ours, &verb);
+    if (error) status = gpu_failed(gpu, "taking another stream", verb, error);
+    status = gpu_leave(gpu, before, status);
+    if (status == LS_OK && !ours)
+        status = error_set(device->error, LS_ERROR_ARGUMENT,
+                           "ls_context_use_stream: the stream is not one of %s, or was made in "
+                           "another of the driver's contexts",
+                           device->name);
+    if (status == LS_OK) gpu->stream = stream;
+    return status;
+}
+
 static void *gpu_stream(const Device *device) {
     return ((const Gpu *)device)->stream;
 }
@@ -458,6 +484,7 @@ static void gpu_event_destroy(Device *device, void *event) {
         .repeat = gpu_repeat, \
         .host_launch = gpu_host_launch, \
         .stream = gpu_stream, \
+        .use_stream = gpu_use_stream, \
         .event_create = gpu_event_create, \
         .event_record = gpu_event_record, \
         .event_elapsed = gpu_event_elapsed, \

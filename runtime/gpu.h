@@ -126,6 +126,9 @@ typedef struct Vendor {
     /* Takes hold of the device, for a stream of the trainer's or NULL, and says what current must
      * be to use it; and lets go. */
     int (*attach)(const GpuCalls *calls, int device, void *stream, GpuHold *hold, GpuVerb *verb);
+    /* Whether a stream of the trainer's is of the device, and of the context that is current. */
+    int (*of_stream)(const GpuCalls *calls, GpuCurrent own, void *stream, bool *ours,
+                     GpuVerb *verb);
     void (*detach)(const GpuCalls *calls, int device, const GpuHold *hold);
     /* Makes `own` current and gives what was before, or the other way round. */
     int (*enter)(const GpuCalls *calls, GpuCurrent own, GpuCurrent *before, GpuVerb *verb);
@@ -165,9 +168,9 @@ typedef struct Gpu {
     GpuLibrary library;
     int device, multiprocessors;
     GpuHold hold;
-    void *stream;
-    bool owns_stream;
-    struct { /* gpu_repeat.c: made when first needed */
+    void *stream;     /* in use */
+    void *own_stream; /* NULL: it was never needed */
+    struct {                   /* gpu_repeat.c: made when first needed */
         void *module, *kernel, *left;
     } repeat;
     char lost[512]; /* what ended the device for this process, or "" */

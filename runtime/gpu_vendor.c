@@ -166,6 +166,15 @@ static int cuda_attach(const GpuCalls *calls, int device, void *stream, GpuHold 
     return 0;
 }
 
+static int cuda_of_stream(const GpuCalls *calls, GpuCurrent own, void *stream, bool *ours,
+                          GpuVerb *verb) {
+    void *context = NULL;
+    *verb = VERB_stream_context;
+    const int error = calls->stream_context(stream, &context);
+    *ours = context == own.context;
+    return error;
+}
+
 static void cuda_detach(const GpuCalls *calls, int device, const GpuHold *hold) {
     if (hold->retained) calls->context_release(device);
 }
@@ -206,6 +215,7 @@ const Vendor vendor_cuda = {
     .too_old = cuda_too_old,
     .repeat_code = cuda_repeat_code,
     .attach = cuda_attach,
+    .of_stream = cuda_of_stream,
     .detach = cuda_detach,
     .enter = cuda_enter,
     .leave = cuda_leave,
@@ -261,6 +271,15 @@ static int hip_attach(const GpuCalls *calls, int device, void *stream, GpuHold *
     return error;
 }
 
+static int hip_of_stream(const GpuCalls *calls, GpuCurrent own, void *stream, bool *ours,
+                         GpuVerb *verb) {
+    int where = own.device;
+    *verb = VERB_stream_device;
+    const int error = calls->stream_device ? calls->stream_device(stream, &where) : 0;
+    *ours = where == own.device;
+    return error;
+}
+
 static void hip_detach(const GpuCalls *calls, int device, const GpuHold *hold) {
     (void)calls, (void)device, (void)hold;
 }
@@ -303,6 +322,7 @@ const Vendor vendor_hip = {
     .node = hip_node,
     .too_old = hip_too_old,
     .attach = hip_attach,
+    .of_stream = hip_of_stream,
     .detach = hip_detach,
     .enter = hip_enter,
     .leave = hip_leave,

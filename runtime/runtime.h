@@ -128,6 +128,8 @@ struct Driver {
     ls_status (*host_launch)(Device *device, const ls_host_work *work, uint64_t *argument,
                              Launch *launch);
     void *(*stream)(const Device *device); /* NULL on the CPU */
+    /* Another stream of the trainer's instead of the one it was opened with; NULL: has none. */
+    ls_status (*use_stream)(Device *device, void *stream);
     ls_status (*event_create)(Device *device, void **event);
     ls_status (*event_record)(Device *device, void *event);
     ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);

@@ -188,6 +188,20 @@ static void statistics(void **state) {
                    "host is NULL");
     EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_alloc(context, 4, NULL), "pointer is NULL");
     EXPECT_OK(context, ls_copy_in(context, NULL, NULL, 0));
+    void *host;
+    EXPECT_OK(context, ls_alloc_host(context, 0, &host));
+    ls_free_host(context, host);
+    EXPECT_OK(context, ls_alloc_host(context, 1000, &host));
+    memset(host, 1, 1000);
+    EXPECT_OK(context, ls_copy_in(context, pointer, host, 1));
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_alloc_host(context, 4, NULL), "pointer is NULL");
+    void *none = &stranger;
+    EXPECT_FAILURE(context, LS_ERROR_MEMORY, ls_alloc_host(context, (size_t)1 << 60, &none),
+                   "the host has no 1152921504606846976 bytes of page-locked memory left");
+    assert_null(none);
+    ls_free_host(context, host);
+    ls_free_host(context, NULL);
+    EXPECT_OK(context, ls_context_use_stream(context, ls_context_stream(context)));
     ls_context_destroy(context);
 }
 

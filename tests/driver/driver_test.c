@@ -545,6 +545,7 @@ int main(void) {
         cmocka_unit_test(foreign_stream),
         cmocka_unit_test(capture_that_is_spoilt),
         cmocka_unit_test(trainer_captures),
+        cmocka_unit_test(other_streams),
         cmocka_unit_test(trainer_lists),
         cmocka_unit_test(strict_captures),
         cmocka_unit_test(two_devices),

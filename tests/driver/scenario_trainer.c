@@ -17,6 +17,7 @@ typedef struct Trainer {
     void *primary; /* CUDA: the trainer's hold of device 1 */
     GpuCurrent before;
     float *p;
+    void *host; /* page-locked */
 } Trainer;
 
 static void make_current(int device, void *context) {
@@ -60,13 +61,18 @@ static ls_status use_trainer(void *session) {
     VENDORS(graph_launch, s->executable, s->stream);
     DO(ls_step_get(s->step, "count", &count));
     assert_int_equal(count, 7);
-    return LS_OK;
+    DO(ls_context_use_stream(s->context, NULL)); /* its own, and back */
+    DO(ls_context_use_stream(s->context, s->stream));
+    DO(ls_alloc_host(s->context, sizeof count, &s->host));
+    DO(ls_step_get_async(s->step, "count", s->host));
+    return ls_synchronize(s->context);
 }
 
 static void close_trainer(void *session) {
     Trainer *s = session;
     if (s->executable) VENDORS(graph_release, s->executable);
     if (s->recording) VENDORS(graph_destroy, s->recording);
+    ls_free_host(s->context, s->host);
     ls_step_destroy(s->step);
     ls_program_destroy(s->program);
     ls_context_destroy(s->context);
@@ -134,6 +140,69 @@ void trainer_captures(void **state) {
     EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_create(DEVICE ":0", s.stream, &wrong),
                    "the stream belongs to " DEVICE ":1, not to " DEVICE ":0");
     assert_int_equal(control->streams, streams);
+    close_trainer(&s);
+    assert_nothing_left();
+    assert_int_equal(control->strays, 0);
+}
+
+/* The current stream changes, as a framework's does: work goes to the new one, into the graph that
+ * is captured there too, and back to one of the context's own. */
+void other_streams(void **state) {
+    (void)state;
+    Trainer s = {0};
+    void *other = NULL, *elsewhere = NULL, *recording;
+    int64_t count, more;
+    stand_in_reset(drive_hook);
+    EXPECT_OK(s.context, use_trainer(&s));
+    long streams = control->streams;
+    VENDORS(stream_create, &other, 0);
+    EXPECT_OK(s.context, ls_step_get(s.step, "count", &count));
+    long calls = control->calls;
+    EXPECT_OK(s.context, ls_context_use_stream(s.context, s.stream));
+    assert_int_equal(control->calls, calls); /* it is the one in use */
+    VENDORS(capture_begin, other, 0);
+    EXPECT_OK(s.context, ls_context_use_stream(s.context, other));
+    assert_ptr_equal(ls_context_stream(s.context), other);
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_synchronize(s.context), "capturing");
+    VENDORS(capture_end, other, &recording);
+    VENDORS(graph_destroy, recording);
+    EXPECT_OK(s.context, ls_step_get(s.step, "count", &more));
+    assert_int_equal(more, count); /* recorded, not run */
+    ls_graph *graph;
+    EXPECT_OK(s.context, ls_graph_begin(s.context));
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_context_use_stream(s.context, s.stream),
+                   "not allowed between ls_graph_begin and ls_graph_end");
+    EXPECT_FAILURE(s.context, LS_ERROR_STATE, ls_graph_end(s.context, &graph),
+                   "not allowed between");
+    assert_ptr_equal(ls_context_stream(s.context), other);
+
+    make_current(0, NULL);
+    if (strcmp(DEVICE, "cuda") == 0) make_current(0, s.before.context);
+    void *first = NULL;
+    CUDA_CALL(context_retain, &first, 0);
+    make_current(0, first);
+    VENDORS(stream_create, &elsewhere, 0);
+    EXPECT_FAILURE(s.context, LS_ERROR_ARGUMENT, ls_context_use_stream(s.context, elsewhere),
+                   "the stream is not one of " DEVICE ":1");
+    VENDORS(stream_destroy, elsewhere);
+    CUDA_CALL(context_release, 0);
+    make_current(1, s.primary);
+    assert_ptr_equal(ls_context_stream(s.context), other);
+
+    EXPECT_OK(s.context, ls_context_use_stream(s.context, NULL));
+    void *own = ls_context_stream(s.context);
+    assert_true(own && own != other && own != s.stream);
+    EXPECT_OK(s.context, ls_context_use_stream(s.context, NULL));
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    EXPECT_OK(s.context, ls_context_use_stream(s.context, s.stream));
+    EXPECT_OK(s.context, ls_context_use_stream(s.context, NULL));
+    assert_ptr_equal(ls_context_stream(s.context), own);
+    EXPECT_OK(s.context, ls_step_get(s.step, "count", &more));
+    assert_int_equal(more, count + 1);
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_context_use_stream(NULL, other), "context is NULL");
+    VENDORS(stream_destroy, other);
+    assert_int_equal(control->streams, streams); /* one of its own is enough */
     close_trainer(&s);
     assert_nothing_left();
     assert_int_equal(control->strays, 0);

@@ -67,6 +67,13 @@ const char *ls_context_describe(const ls_context *context);
 const char *ls_context_target(const ls_context *context); /* "sm_90", "gfx90a", "cpu" */
 /* CUstream or hipStream_t, for the trainer's other libraries; NULL on the CPU, which has none */
 void *ls_context_stream(const ls_context *context);
+/* From here on the context's work goes to another stream of the trainer's, of the same device
+ * (NULL: to one of its own), as the current stream of a framework changes; a graph that the trainer
+ * captures there takes it in. What the context queued on the stream before is not waited for: where
+ * both streams work at once, let the new one wait for it with an event. Memory that was freed
+ * before is handed out again in the order of the new one. Costs nothing where it is the same
+ * stream; does nothing on a CPU. LS_ERROR_STATE between ls_graph_begin and ls_graph_end. */
+ls_status ls_context_use_stream(ls_context *context, void *stream);
 ls_status ls_synchronize(ls_context *context); /* waits for everything queued so far */
 /* until the next call on the context */
 const char *ls_error_message(const ls_context *context);
@@ -97,8 +104,9 @@ ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t
 ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_t bytes);
 /* queued on the stream */
 ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
-/* Page-locked memory of the host, which copies to and from the device need to go on beside other work:
- * what ls_step_get_async writes to best lies there. Not part of the reserve and its statistics. */
+/* Page-locked memory of the host, which copies to and from the device need to go on beside other
+ * work: what ls_step_get_async writes to best lies there. Not part of the reserve and its
+ * statistics. */
 ls_status ls_alloc_host(ls_context *context, size_t bytes, void **pointer);
 void ls_free_host(ls_context *context, void *pointer); /* NULL: ignored; its copies must be done */
 /* Exact at any moment: reserved = in_use + rounding + free_bytes. All in bytes unless it counts. */
