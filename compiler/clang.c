@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compiler.h"
 #include "syntax.h"
@@ -118,4 +119,33 @@ Range clang_range(Checker *c, ClangUnit *u, CXCursor cursor) {
     Range end = clang_place(c, u, u->clang.clang_getRangeEnd(extent));
     if (begin.file == end.file && end.end > begin.begin) begin.end = end.end;
     return begin;
+}
+
+/* As with children, no unwinding through libclang. */
+static void keep_inclusion(void *file, CXSourceLocation *from, unsigned count, void *data) {
+    ClangUnit *u = data;
+    (void)from, (void)count;
+    if (u->file_count == u->file_capacity) {
+        size_t capacity = u->file_capacity ? 2 * u->file_capacity : 16;
+        void **larger = realloc(u->files, capacity * sizeof *larger);
+        if (!larger) {
+            u->out_of_memory = true;
+            return;
+        }
+        u->files = larger;
+        u->file_capacity = capacity;
+    }
+    u->files[u->file_count++] = file;
+}
+
+void clang_list_files(Checker *c, ClangUnit *u) {
+    u->file_count = 0;
+    u->clang.clang_getInclusions(u->unit, keep_inclusion, u);
+    if (u->out_of_memory)
+        compiler_fail(c->compiler, LS_ERROR_MEMORY, "out of memory while a C header was read");
+    for (size_t i = 0; i < u->file_count; i++) {
+        const char *path = clang_text(c, u, u->clang.clang_getFileName(u->files[i]));
+        const bool own = strncmp(path, C_HEADERS, strlen(C_HEADERS)) == 0;
+        if (!own && access(path, F_OK) == 0) file_was_read(c->compiler, path);
+    }
 }

@@ -31,6 +31,7 @@ struct CXUnsavedFile {
     unsigned long size;
 };
 typedef int (*CXVisitor)(CXCursor cursor, CXCursor parent, void *data);
+typedef void (*CXInclusion)(void *file, CXSourceLocation *from, unsigned count, void *data);
 
 enum { VISIT_BREAK, VISIT_CONTINUE };
 enum { SEVERITY_ERROR = 3, STORAGE_NONE = 1, STORAGE_AUTO = 6, STORAGE_REGISTER = 7 };
@@ -117,12 +118,16 @@ typedef struct ClangUnit {
     CXUnit unit;
     CXCursor *children;
     size_t child_count, child_capacity;
+    void **files;
+    size_t file_count, file_capacity;
     bool out_of_memory;
 } ClangUnit;
 
 /* clang.c. NULL when a libclang was found, else why not. */
 const char *clang_load(Compiler *compiler, Clang *clang);
 CXCursor *clang_children(Checker *c, ClangUnit *u, CXCursor cursor, size_t *count);
+/* Tells the compiler which files the unit was read from. */
+void clang_list_files(Checker *c, ClangUnit *u);
 const char *clang_text(Checker *c, ClangUnit *u, CXString string); /* lets go of the string */
 Range clang_range(Checker *c, ClangUnit *u, CXCursor cursor);
 Range clang_place(Checker *c, ClangUnit *u, CXSourceLocation location);

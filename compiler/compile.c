@@ -299,6 +299,12 @@ size_t ls_compilation_own_step_count(const ls_compilation *c) {
 const char *ls_compilation_step_name(const ls_compilation *c, size_t step) {
     return step < c->step_count ? module_step_name(c->module, step) : NULL;
 }
+size_t ls_compilation_file_count(const ls_compilation *c) {
+    return c->compiler.file_count;
+}
+const char *ls_compilation_file(const ls_compilation *c, size_t index) {
+    return index < c->compiler.file_count ? c->compiler.files[index] : NULL;
+}
 
 static ls_status check_step(ls_compilation *c, size_t step) {
     if (c->compiler.error_count) return LS_ERROR_PROGRAM;

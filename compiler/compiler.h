@@ -87,6 +87,7 @@ void diagnostics_sort(Compiler *compiler); /* by place, within each file */
  * notes, help. */
 void diagnostics_render(const Compiler *compiler, Text *out, bool color);
 uint32_t source_add(Compiler *compiler, const char *path, const char *text, size_t size);
+void file_was_read(Compiler *compiler, const char *path); /* from disk: the result depends on it */
 void source_position(const Source *source, uint32_t offset, uint32_t *line, uint32_t *column);
 
 /* The compiler object: one compilation of one file. */
@@ -97,6 +98,8 @@ struct Compiler {
     size_t source_count, source_capacity;
     ls_diagnostic *diagnostics;
     size_t diagnostic_count, diagnostic_capacity, error_count;
+    const char **files; /* on disk, that were read */
+    size_t file_count, file_capacity;
     bool from_library;         /* the main file is the standard library's */
     void *clang;               /* import_c.c: of the header being read */
     struct Library *libraries; /* library.c: the device functions, read */

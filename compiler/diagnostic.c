@@ -50,6 +50,14 @@ uint32_t source_add(Compiler *compiler, const char *path, const char *text, size
     return (uint32_t)compiler->source_count++;
 }
 
+void file_was_read(Compiler *compiler, const char *path) {
+    for (size_t i = 0; i < compiler->file_count; i++)
+        if (strcmp(compiler->files[i], path) == 0) return;
+    compiler->files = arena_grow(&compiler->arena, compiler->files, compiler->file_count,
+                                 &compiler->file_capacity, sizeof *compiler->files);
+    compiler->files[compiler->file_count++] = arena_copy(&compiler->arena, path, strlen(path));
+}
+
 /* The line that holds `offset`, counted from 0. */
 static size_t line_of(const Source *source, uint32_t offset) {
     size_t low = 0, high = source->line_count;

@@ -175,6 +175,7 @@ static void read_header(Checker *c, ClangUnit *u, Unit *unit, Range import) {
     u->index = u->clang.clang_createIndex(0, 0);
     if (!u->index) compiler_fail(c->compiler, LS_ERROR_MEMORY, "libclang cannot begin to read");
     parse_c(c, u, unit->path, &in);
+    clang_list_files(c, u);
     if (!report_errors(c, u, import)) {
         unit->incomplete = true;
         return;
@@ -209,6 +210,7 @@ void import_c_close(Compiler *compiler) {
     if (u->unit) u->clang.clang_disposeTranslationUnit(u->unit);
     if (u->index) u->clang.clang_disposeIndex(u->index);
     free(u->children);
+    free(u->files);
     free(u);
     compiler->clang = NULL;
 }

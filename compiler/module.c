@@ -305,6 +305,7 @@ static Unit *read_unit(Checker *c, Unit *importer, Item *import, const Found *fo
     scope_open(&unit->functions, c->arena, &unit->imported_functions);
     scope_open(&unit->qualifiers, c->arena, NULL);
     unit->file = source_add(c->compiler, found->path, found->text, found->size);
+    if (found->inode) file_was_read(c->compiler, found->path);
     if (unit->is_c)
         import_c_read(c, unit,
                       (Range){import->path.file, import->path.begin - 1, import->path.end + 1});

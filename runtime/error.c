@@ -23,6 +23,12 @@ ls_status error_memory(Error *error, const char *call) {
     return error_set(error, LS_ERROR_MEMORY, "%s: the host ran out of memory", call);
 }
 
+ls_status ls_inner_error(ls_context *context, ls_status status, const char *call,
+                         const char *message) {
+    return error_set(context ? &context->error : NULL, status, "%s%s%s", call ? call : "",
+                     call ? ": " : "", message);
+}
+
 const char *ls_error_message(const ls_context *context) {
     const Error *error = context ? &context->error : &thread_error;
     return error->count ? error->text : "no call has failed";

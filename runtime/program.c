@@ -63,9 +63,9 @@ static ls_program *new_program(ls_context *context, size_t count) {
     return NULL;
 }
 
-ls_status program_open(ls_context *context, const char *call, const char *const *names,
-                       size_t count, ImageMaker make_image, ls_code_maker make, void *maker,
-                       void (*release)(void *maker), ls_program **program) {
+ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
+                           size_t count, ImageMaker make_image, ls_code_maker make, void *maker,
+                           void (*release)(void *maker), ls_program **program) {
     ls_program *made = new_program(context, count);
     if (!made) return error_memory(&context->error, call);
     for (; made->count < count; made->count++) made->names[made->count] = names[made->count];

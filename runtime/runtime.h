@@ -306,11 +306,15 @@ struct ls_program {
     void *maker;
     void (*release)(void *maker);
 };
-/* A program of `count` steps whose images are made when a step is first created. As in
- * ls_program_from_images, `maker` stays the caller's when this fails. */
-ls_status program_open(ls_context *context, const char *call, const char *const *names,
-                       size_t count, ImageMaker make_image, ls_code_maker make, void *maker,
-                       void (*release)(void *maker), ls_program **program);
+/* For program_compile.c, which is part of the other library and sees nothing but ls_ names: a
+ * program of `count` steps whose images are made when a step is first created (as in
+ * ls_program_from_images, `maker` stays the caller's when this fails), and a failure of `call`
+ * (NULL: the message names it) put down as the context's or, without one, the thread's. */
+ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
+                           size_t count, ImageMaker make_image, ls_code_maker make, void *maker,
+                           void (*release)(void *maker), ls_program **program);
+ls_status ls_inner_error(ls_context *context, ls_status status, const char *call,
+                         const char *message);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */
 Variant *program_variants(ls_program *program, size_t index);
 void program_release(ls_program *program); /* drops one reference */

@@ -31,6 +31,7 @@ need libc6-dev /usr/include/stdio.h
 need cmake cmake
 need ninja-build ninja
 need python3 python3
+need pkg-config pkg-config
 need llvm-14-tools "$lit"
 fuzzer=$(echo /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a)
 need libclang-rt-14-dev "${fuzzer%% *}"

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct Options {
     StringList targets;
-    const char *folder, *name;
+    const char *folder, *name, *depfile;
 } Options;
 
 /* "sm_90,cpu" as two; every entry is the caller's to free. */
@@ -81,13 +82,49 @@ static bool choose_steps(const ls_compilation *compilation, const SourceName *na
     return true;
 }
 
-static bool write_file(const char *folder, const char *name, char kind, const char *text,
+static bool write_file(const char *folder, const char *name, char kind, const char *text, bool tell,
                        Failure *failure) {
     Buffer path = {0};
     buffer_printf(&path, "%s/%s.%c", folder, name, kind);
     bool good = file_write_whole(path.data, text, strlen(text), failure);
-    if (good) printf("%s\n", path.data);
+    if (good && tell) printf("%s\n", path.data);
     buffer_free(&path);
+    return good;
+}
+
+/* A path as make reads it, whatever folder it runs in. */
+static void add_path(Buffer *out, const char *path) {
+    char folder[4096];
+    if (*path != '/' && getcwd(folder, sizeof folder)) {
+        add_path(out, folder);
+        buffer_printf(out, "/");
+    }
+    for (; *path; path++) {
+        if (*path == ' ' || *path == '#' || *path == '\\') buffer_printf(out, "\\");
+        if (*path == '$') buffer_printf(out, "$");
+        buffer_printf(out, "%c", *path);
+    }
+}
+
+/* Which files the two were made of, as a rule for make and ninja. */
+static bool write_depfile(const char *depfile, const char *folder, const char *stem,
+                          const ls_compilation *compilation, Failure *failure) {
+    Buffer text = {0};
+    for (const char *kind = "ch"; *kind; kind++) {
+        Buffer file = {0};
+        if (text.size) buffer_printf(&text, " ");
+        buffer_printf(&file, "%s/%s.%c", folder, stem, *kind);
+        add_path(&text, file.data);
+        buffer_free(&file);
+    }
+    buffer_printf(&text, ":");
+    for (size_t i = 0; i < ls_compilation_file_count(compilation); i++) {
+        buffer_printf(&text, " \\\n  ");
+        add_path(&text, ls_compilation_file(compilation, i));
+    }
+    buffer_printf(&text, "\n");
+    bool good = file_write_whole(depfile, text.data, text.size, failure);
+    buffer_free(&text);
     return good;
 }
 
@@ -118,8 +155,11 @@ static bool build(const Invocation *invocation, ls_compilation *compilation,
         good = status == LS_OK ||
                fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
     }
-    good = good && make_folder(folder, failure) && write_file(folder, stem, 'c', code, failure) &&
-           write_file(folder, stem, 'h', header, failure);
+    const bool tell = !options->depfile;
+    good = good && make_folder(folder, failure) &&
+           write_file(folder, stem, 'c', code, tell, failure) &&
+           write_file(folder, stem, 'h', header, tell, failure) &&
+           (tell || write_depfile(options->depfile, folder, stem, compilation, failure));
     free(steps);
     free(stem);
     free_targets(&targets);
@@ -154,6 +194,9 @@ static const Option build_options[] = {
      "the folder for both files, made when it is not there (default: .)"},
     {0, "name", "NAME", OPTION_TEXT, offsetof(Options, name),
      "of the files: NAME.h and NAME.c (default: the file's, or the step's)"},
+    {0, "depfile", "FILE", OPTION_TEXT, offsetof(Options, depfile),
+     "write which files they were made of, as a rule for make or ninja,\n"
+     "and print nothing"},
 };
 
 const Command command_build = {

@@ -12,7 +12,7 @@ class Tensor(C.Structure):
 
 
 def load(build):
-    library = C.CDLL(os.path.join(build, "tests", "bench", "liblockstep_shared.so"))
+    library = C.CDLL(os.path.join(build, "liblockstep.so"))
     pointer, text = C.c_void_p, C.c_char_p
     for name, arguments in {
             "ls_context_create": [text, pointer, C.POINTER(pointer)],

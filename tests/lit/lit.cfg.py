@@ -68,5 +68,7 @@ if any(ctypes.util.find_library(f"clang-{version}") or
     config.available_features.add("libclang")
 if shutil.which("dot"):
     config.available_features.add("graphviz")
+if os.path.exists(os.path.join(config.lockstep_build, "sealed", "liblockstep.a")):
+    config.available_features.add("archives")  # the libraries as they are installed
 if os.uname().machine == "x86_64":
     config.available_features.add("x86")

@@ -80,6 +80,12 @@ size_t ls_compilation_step_count(const ls_compilation *compilation);
 size_t ls_compilation_own_step_count(const ls_compilation *compilation);
 const char *ls_compilation_step_name(const ls_compilation *compilation, size_t step);
 
+/* The files on disk that were read: the program's own, what it imports, and what the C headers
+ * among these include, as far as it was found. For build systems: the result changes only with
+ * them. */
+size_t ls_compilation_file_count(const ls_compilation *compilation);
+const char *ls_compilation_file(const ls_compilation *compilation, size_t index);
+
 /* The generated text or what the toolchain makes of it. `form` is "ir", "cuda", "hip", "c", "ptx",
  * "cubin", "hsaco" or "asm", with a target after a colon where one is needed ("ptx:sm_90",
  * "hsaco:gfx90a") and the number of an image's variant after a # ("cuda:sm_90#1"), 0 without. */
