@@ -498,9 +498,7 @@ static const char *source_text(Ahead *a, bool cpu) {
         quiet(&text);
         text_puts(&text, embedded_text(target_c.prelude));
         text_puts(&text, "#undef LS_KERNEL\n#define LS_KERNEL static void\n\n");
-        size_t files = 0;
-        while (target_c.libraries[files]) files++;
-        library_add_used(&a->c->compiler, &text, target_c.libraries, files, code.data);
+        library_add_used(&a->c->compiler, &text, &target_c, code.data);
         text_add(&text, code.data, code.size);
         text_puts(&text, "\ntypedef void (*ls_ahead_kernel)(const void *, uint64_t, uint64_t, "
                          "uint32_t, uint32_t);\n");

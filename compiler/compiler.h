@@ -102,7 +102,6 @@ struct Compiler {
     size_t file_count, file_capacity;
     bool from_library;         /* the main file is the standard library's */
     void *clang;               /* import_c.c: of the header being read */
-    struct Library *libraries; /* library.c: the device functions, read */
     bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
     jmp_buf unwind; /* set at every API entry */
     ls_status failure;

@@ -47,7 +47,8 @@ int main(int count, char **words) {
           "<string.h>\n",
           out);
     for (int i = 3; i < count; i++) {
-        fprintf(out, "static const unsigned char file_%d[] = {\n", i);
+        fprintf(out, "extern const unsigned char embedded_file_%d[];\n", i - 3);
+        fprintf(out, "const unsigned char embedded_file_%d[] = {\n", i - 3);
         if (!copy_bytes(out, words[2], words[i])) {
             fclose(out);
             return 1;
@@ -56,7 +57,8 @@ int main(int count, char **words) {
     }
     fputs("const EmbeddedFile embedded_files[] = {\n", out);
     for (int i = 3; i < count; i++)
-        fprintf(out, "    {\"%s\", (const char *)file_%d, sizeof file_%d - 1},\n", words[i], i, i);
+        fprintf(out, "    {\"%s\", (const char *)embedded_file_%d, sizeof embedded_file_%d - 1},\n",
+                words[i], i - 3, i - 3);
     fputs("    {0}};\n", out);
     fprintf(out, "const size_t embedded_file_count = %d;\n", count - 3);
     fputs("const char *embedded_text(const char *path) {\n"

@@ -273,8 +273,7 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
 /* Elements that all phases visit, up to which the way is one. */
 uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way);
 
-/* library.c: adds the paragraphs of the template files that `code` uses. */
-void library_add_used(Compiler *compiler, Text *out, const char *const *files, size_t file_count,
-                      const char *code);
+/* library.c: adds the paragraphs of the target's template files that `code` uses. */
+void library_add_used(Compiler *compiler, Text *out, const Target *target, const char *code);
 
 #endif

@@ -45,13 +45,18 @@ void text_printf(Text *text, const char *format, ...) {
 void text_vprintf(Text *text, const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
-    int size = vsnprintf(NULL, 0, format, arguments);
+    const size_t room = text->capacity - text->size;
+    int size = vsnprintf(text->data + text->size, room, format, arguments);
     if (size < 0) {
         va_end(again);
+        text->data[text->size] = 0;
         bug(text->arena->compiler, "a message could not be printed: '%s'", format);
     }
-    reserve(text, (size_t)size);
-    vsnprintf(text->data + text->size, (size_t)size + 1, format, again);
+    if ((size_t)size >= room) { /* what was cut off, once more */
+        text->data[text->size] = 0;
+        reserve(text, (size_t)size);
+        vsnprintf(text->data + text->size, (size_t)size + 1, format, again);
+    }
     va_end(again);
     text->size += (size_t)size;
 }

@@ -234,10 +234,6 @@ int main(void) {
             check_narrow_integer(storage);
     }
     arena_close(&compiler.arena);
-    if (numeric_version() == 0) {
-        printf("numeric.c names a file that is not in templates/\n");
-        failures++;
-    }
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }
