@@ -64,9 +64,16 @@ char *arena_copy(Arena *arena, const char *text, size_t size) {
     return copy;
 }
 
+/* Printed where the next allocation begins, if there is room: then nothing is copied. */
 char *arena_printf(Arena *arena, const char *format, ...) {
-    Text text = text_open(arena);
+    const size_t room = (size_t)(arena->end - arena->next);
     va_list arguments;
+    va_start(arguments, format);
+    const int size = room ? vsnprintf(arena->next, room, format, arguments) : -1;
+    va_end(arguments);
+    if (size >= 0 && (size_t)size < room) return arena_alloc(arena, (size_t)size + 1);
+    if (room) memset(arena->next, 0, room); /* what an arena hands out is zeros */
+    Text text = text_open(arena);
     va_start(arguments, format);
     text_vprintf(&text, format, arguments);
     va_end(arguments);

@@ -18,7 +18,10 @@ typedef struct Group {
 } Group;
 
 typedef struct Names {
-    const char **table; /* open addressing */
+    struct NameEntry { /* open addressing */
+        const char *name;
+        unsigned next; /* NAME_2 and so on are taken below this number */
+    } * table;
     size_t capacity, count;
 } Names;
 
@@ -154,8 +157,8 @@ const char *emit_base(Emitter *e, uint32_t array);
 
 /* emit_gather.c */
 const char *emit_gather(Emitter *e, const Value *value);
-/* For ahead of a map's element loop by fours: the gathers of neighbours of one row, by fours too where
- * they turn out to be aligned. */
+/* For ahead of a map's element loop by fours: the gathers of neighbours of one row, by fours too
+ * where they turn out to be aligned. */
 void emit_near(Emitter *e, Text *out, unsigned available);
 void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
 

@@ -35,13 +35,13 @@ static const char reserved[] =
     "threadIdx blockIdx blockDim "
     "gridDim NULL INFINITY NAN EOF";
 
-static size_t names_slot(const Names *names, const char *name) {
+static struct NameEntry *names_slot(const Names *names, const char *name) {
     size_t hash = 5381;
     for (const char *c = name; *c; c++) hash = hash * 33 ^ (unsigned char)*c;
     hash &= names->capacity - 1;
-    while (names->table[hash] && strcmp(names->table[hash], name) != 0)
+    while (names->table[hash].name && strcmp(names->table[hash].name, name) != 0)
         hash = (hash + 1) & (names->capacity - 1);
-    return hash;
+    return &names->table[hash];
 }
 
 static void names_add(Emitter *e, const char *name) {
@@ -50,8 +50,8 @@ static void names_add(Emitter *e, const char *name) {
         Names larger = {.capacity = names->capacity ? 2 * names->capacity : 512};
         larger.table = arena_alloc(e->arena, larger.capacity * sizeof *larger.table);
         for (size_t i = 0; i < names->capacity; i++)
-            if (names->table[i]) {
-                larger.table[names_slot(&larger, names->table[i])] = names->table[i];
+            if (names->table[i].name) {
+                *names_slot(&larger, names->table[i].name) = names->table[i];
                 larger.count++;
             }
         *names = larger;
@@ -62,7 +62,7 @@ static void names_add(Emitter *e, const char *name) {
                 word += size;
             }
     }
-    names->table[names_slot(names, name)] = name;
+    *names_slot(names, name) = (struct NameEntry){.name = name, .next = 2};
     names->count++;
 }
 
@@ -72,8 +72,9 @@ const char *emit_unique(Emitter *e, const char *wish) {
     if (strncmp(wish, "ls_", 3) == 0 || strncmp(wish, "LS_", 3) == 0 || wish[0] == '_' || phases)
         wish = arena_printf(e->arena, "n%s%s", wish[0] == '_' ? "" : "_", wish);
     const char *name = wish;
-    for (unsigned k = 2; e->names.table[names_slot(&e->names, name)]; k++)
-        name = arena_printf(e->arena, "%s_%u", wish, k);
+    struct NameEntry *taken = names_slot(&e->names, wish);
+    while (names_slot(&e->names, name)->name)
+        name = arena_printf(e->arena, "%s_%u", wish, taken->next++);
     names_add(e, name);
     return name;
 }
