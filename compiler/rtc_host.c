@@ -40,10 +40,13 @@ static const char *const options[] = {
     "-fno-trapping-math",
     "-fno-unroll-loops", /* vector loops are interleaved already; half of clang's compile time */
 };
-/* Kernels call nothing but what memcpy-like idioms become, which the program has: no start files,
- * no libraries, 5 to 9 ms less. */
-static const char *const image_options[] = {"-shared", "-nostdlib", NULL};
-static const char *const assembly_options[] = {"-S", NULL};
+/* An object file that the linker makes the image of: asked for both at once, clang starts itself a
+ * second time, which is a third of all. */
+static const char *const object_options[] = {"-c", NULL}, *const assembly_options[] = {"-S", NULL};
+static const char linker[] = "ld";
+/* Where there is no such linker, or it does not take what the compiler gives. Kernels call nothing
+ * but what memcpy-like idioms become, which the program has: no start files, no libraries. */
+static const char *const link_options[] = {"-shared", "-nostdlib", NULL};
 static const char exact_option[] = "-ffp-contract=off", fast_option[] = "-ffp-contract=fast";
 /* Compilers choose 256 bits by themselves on most CPUs that have 512. */
 static const char wide_option[] = "-mprefer-vector-width=512";
@@ -148,8 +151,10 @@ static bool describe(char *text, size_t size) {
     }
     for (size_t i = 0; i < COUNT(options); i++)
         sha256_add(&hash, options[i], strlen(options[i]) + 1);
-    for (size_t i = 0; image_options[i]; i++)
-        sha256_add(&hash, image_options[i], strlen(image_options[i]) + 1);
+    for (size_t i = 0; link_options[i]; i++)
+        sha256_add(&hash, link_options[i], strlen(link_options[i]) + 1);
+    char path[PATH_SIZE];
+    if (find_program(linker, path, sizeof path)) rtc_hash_file(&hash, path);
     sha256_add(&hash, wide_option, sizeof wide_option);
     cpu_read(&hash);
     rtc_identity(text, size, rtc_host.name, hash, command.path);
@@ -282,61 +287,111 @@ static char **environment_make(char *own) {
 }
 
 typedef struct Folder {
-    char path[PATH_SIZE], source[PATH_SIZE + 32], result[PATH_SIZE + 32], tmpdir[PATH_SIZE + 32];
+    char path[PATH_SIZE], source[PATH_SIZE + 32], object[PATH_SIZE + 32], result[PATH_SIZE + 32],
+        tmpdir[PATH_SIZE + 32];
 } Folder;
+
+/* Runs a compiler, whose words end the output's log where it fails; else they are in run->log. */
+static ls_status run_compiler(const char *path, char *const words[], char *const environment[],
+                              Run *run, RtcOutput *output) {
+    char reason[PATH_SIZE + 256];
+    if (!run_program(path, words, environment, run, reason, sizeof reason))
+        return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
+    const char *log = run->log ? run->log : "";
+    ls_status status = LS_OK;
+    if (!run->in_time) {
+        status = rtc_fail(output, LS_ERROR_TOOLCHAIN,
+                          "%s was not done after %g seconds and was ended; a slow machine may be "
+                          "given more time with LOCKSTEP_COMPILE_TIMEOUT\n%s",
+                          path, rtc_timeout() / 1e3, log);
+    } else if (run->status != 0 && run->status != -1) {
+        rtc_explain_exit(run->status, reason, sizeof reason);
+        status = rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s %s\n%s", path, reason, log);
+    }
+    if (status == LS_OK) return status;
+    free(run->log);
+    run->log = NULL;
+    return status;
+}
+
+/* posix_spawn takes char *const *; it does not write to the words. */
+static size_t add_words(char **words, size_t count, const char *const *more) {
+    while (*more) words[count++] = (char *)(uintptr_t)*more++;
+    return count;
+}
+
+/* The object file as a shared object. False: the compiler has to do it. */
+static bool link_object(const Folder *folder, char *const environment[]) {
+    const char *const parts[] = {linker, "-shared", "-o", folder->result, folder->object, NULL};
+    char path[PATH_SIZE], *words[COUNT(parts) + 1];
+    Run run;
+    RtcOutput output = {0};
+    words[add_words(words, 0, parts)] = NULL;
+    const bool linked = find_program(linker, path, sizeof path) &&
+                        run_compiler(path, words, environment, &run, &output) == LS_OK;
+    if (linked) free(run.log);
+    rtc_output_free(&output);
+    return linked;
+}
+
+/* From the source to folder->result; what the compiler says goes to *log. */
+static ls_status make_result(const Folder *folder, char *const environment[], Command *command,
+                             RtcForm form, ls_math math, char **log, RtcOutput *output) {
+    const bool image = form == RTC_IMAGE;
+    const Cpu cpu = cpu_read(NULL);
+    const char *const end[] = {math == LS_MATH_FAST ? fast_option : exact_option,
+                               "-o",
+                               image ? folder->object : folder->result,
+                               folder->source,
+                               cpu.wide ? wide_option : NULL,
+                               NULL};
+    char *words[WORDS_MAX];
+    Run run;
+    memcpy(words, command->word, command->count * sizeof *words);
+    size_t count = command->count;
+    for (size_t i = 0; i < COUNT(options); i++) words[count++] = (char *)(uintptr_t)options[i];
+    count = add_words(words, count, image ? object_options : assembly_options);
+    words[add_words(words, count, end)] = NULL;
+    ls_status status = run_compiler(command->path, words, environment, &run, output);
+    if (status != LS_OK) return status;
+    *log = run.log;
+    if (!image || (cpu.fma && link_object(folder, environment))) return LS_OK;
+    const char *const last[] = {"-o", folder->result, folder->object, cpu.fma ? NULL : fma_library,
+                                NULL};
+    count = add_words(words, command->count, link_options);
+    words[add_words(words, count, last)] = NULL;
+    status = run_compiler(command->path, words, environment, &run, output);
+    if (status == LS_OK) free(run.log);
+    return status;
+}
 
 /* The compiler itself, the folder and its files being there. */
 static ls_status compile_in(const Folder *folder, char *own_tmpdir, Command *command, RtcForm form,
                             ls_math math, RtcOutput *output) {
-    char *words[WORDS_MAX], reason[PATH_SIZE + 256];
-    size_t count = 0;
-    Run run;
-    const char *const *more = form == RTC_IMAGE ? image_options : assembly_options;
-    memcpy(words, command->word, command->count * sizeof *words);
-    count = command->count;
-    /* posix_spawn takes char *const *; it does not write to the words. */
-    for (size_t i = 0; i < COUNT(options); i++) words[count++] = (char *)options[i];
-    words[count++] = (char *)(math == LS_MATH_FAST ? fast_option : exact_option);
-    Cpu cpu = cpu_read(NULL);
-    if (cpu.wide) words[count++] = (char *)wide_option;
-    while (*more) words[count++] = (char *)*more++;
-    words[count++] = (char[]){"-o"};
-    words[count++] = (char *)folder->result;
-    words[count++] = (char *)folder->source;
-    if (!cpu.fma && form == RTC_IMAGE) words[count++] = (char *)fma_library;
-    words[count] = NULL;
-    char **environment = environment_make(own_tmpdir);
+    char **environment = environment_make(own_tmpdir), *log = NULL, *data = NULL;
+    size_t size = 0;
     if (!environment) return rtc_fail(output, LS_ERROR_MEMORY, "out of memory");
     double start = rtc_now();
-    bool started = run_program(command->path, words, environment, &run, reason, sizeof reason);
+    ls_status status = make_result(folder, environment, command, form, math, &log, output);
     output->milliseconds = rtc_now() - start;
     free(environment);
-    if (!started) return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
-    char *data = NULL;
-    size_t size = 0;
-    const char *log = run.log ? run.log : "";
-    ls_status status = LS_ERROR_TOOLCHAIN;
-    if (!run.in_time) {
-        rtc_fail(output, status,
-                 "%s was not done after %g seconds and was ended; a slow machine may be given more "
-                 "time with LOCKSTEP_COMPILE_TIMEOUT\n%s",
-                 command->path, rtc_timeout() / 1e3, log);
-    } else if (run.status != 0 && run.status != -1) {
-        rtc_explain_exit(run.status, reason, sizeof reason);
-        rtc_fail(output, status, "%s %s\n%s", command->path, reason, log);
-    } else if (!rtc_read_file(folder->result, IMAGE_LIMIT, &data, &size) || size == 0) {
+    if (status == LS_OK &&
+        (!rtc_read_file(folder->result, IMAGE_LIMIT, &data, &size) || size == 0)) {
         free(data);
-        rtc_fail(output, status, "%s left no result\n%s", command->path, log);
-    } else if (form == RTC_IMAGE && (size < 4 || memcmp(data, "\177ELF", 4) != 0)) {
+        status = rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s left no result\n%s", command->path,
+                          log ? log : "");
+    } else if (status == LS_OK && form == RTC_IMAGE &&
+               (size < 4 || memcmp(data, "\177ELF", 4) != 0)) {
         free(data);
-        rtc_fail(output, status, "%s left something that is no shared object\n%s", command->path,
-                 log);
-    } else {
-        status = rtc_fail(output, LS_OK, "%s", log);
+        status =
+            rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s left something that is no shared object\n%s",
+                     command->path, log ? log : "");
+    } else if (status == LS_OK) {
+        status = rtc_fail(output, LS_OK, "%s", log ? log : "");
         output->data = data;
         output->size = size;
     }
-    free(run.log);
+    free(log);
     return status;
 }
 
@@ -360,6 +415,7 @@ static ls_status compile(const char *source, size_t size, const char *label, con
         return status;
     }
     snprintf(folder->source, sizeof folder->source, "%s/kernel.c", folder->path);
+    snprintf(folder->object, sizeof folder->object, "%s/kernel.o", folder->path);
     snprintf(folder->result, sizeof folder->result, "%s/kernel.out", folder->path);
     snprintf(folder->tmpdir, sizeof folder->tmpdir, "TMPDIR=%s", folder->path);
     if (!write_source(folder->source, source, size, label))

@@ -195,6 +195,28 @@ static void crash_and_silence_are_errors(void **state) {
                  "xxxx");
 }
 
+/* Then the compiler links, which knows how. */
+static void linker_that_fails_is_done_without(void **state) {
+    (void)state;
+    char folder[160], linker[170], command[4200], path[4096];
+    snprintf(folder, sizeof folder, "%s.bin", test_folder);
+    snprintf(linker, sizeof linker, "%s/ld", folder);
+    snprintf(path, sizeof path, "%s", getenv("PATH"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    script("exit 1");
+    assert_int_equal(rename(script_path, linker), 0);
+    snprintf(command, sizeof command, "PATH=%.4000s\nexport PATH\nexec cc \"$@\"", path);
+    script(command);
+    assert_int_equal(setenv("PATH", folder, 1), 0);
+    RtcOutput output = compile_c(RTC_IMAGE, "int x;", LS_OK);
+    setenv("PATH", path, 1);
+    assert_true(output.size > 4 && memcmp(output.data, "\177ELF", 4) == 0);
+    rtc_output_free(&output);
+    unlink(script_path);
+    unlink(linker);
+    rmdir(folder);
+}
+
 static void hang_is_ended_with_its_children(void **state) {
     (void)state;
     char pid_path[128];
@@ -309,17 +331,12 @@ static void targets_have_their_toolchain(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(targets_have_their_toolchain),
-        TEST(numbers_are_kept),
-        TEST(assembly_is_vectorised),
-        TEST(memory_idioms_link),
-        TEST(errors_name_the_label),
-        TEST(missing_compiler_is_said),
-        TEST(crash_and_silence_are_errors),
-        TEST(hang_is_ended_with_its_children),
-        TEST(key_knows_the_compiler),
-        TEST(program_that_reaps_everything),
-        TEST(threads_at_once),
+        TEST(targets_have_their_toolchain),    TEST(numbers_are_kept),
+        TEST(assembly_is_vectorised),          TEST(memory_idioms_link),
+        TEST(errors_name_the_label),           TEST(missing_compiler_is_said),
+        TEST(crash_and_silence_are_errors),    TEST(linker_that_fails_is_done_without),
+        TEST(hang_is_ended_with_its_children), TEST(key_knows_the_compiler),
+        TEST(program_that_reaps_everything),   TEST(threads_at_once),
     };
     char text[1024];
     if (!rtc_host.describe(text, sizeof text)) {
