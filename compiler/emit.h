@@ -177,6 +177,10 @@ typedef enum Part {
     PART_LEAVES,
     PART_PUSH,
     PART_PAD,
+    PART_LANES,
+    PART_EIGHT,
+    PART_PUSH_EIGHT,
+    PART_WHOLE,
     PART_PARTS,
     PART_PUSH_ROW,
     PART_PUSH_LANE,
@@ -186,10 +190,14 @@ typedef enum Part {
     PART_TILE,
     PART_PUBLISH,
     PART_GATHER,
+    PART_KEEP, /* the same of one thread that has all tiles */
+    PART_OWN,
     PART_FINISH,
     PART_COUNT
 } Part;
 void emit_reduction(Emitter *e, ValueId reduction, Part part, Text *out);
+const char *emit_part(Emitter *e, Part part); /* of all reductions of the phase */
+const char *emit_combine(Emitter *e);         /* what is done with several tiles */
 void emit_reduction_fields(Emitter *e, ValueId reduction);
 void emit_strip_fields(Emitter *e, ValueId reduction);
 void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */

@@ -146,38 +146,10 @@ static const char *comment_text(Emitter *e) {
     return text.data;
 }
 
-static const char *part_text(Emitter *e, Part part) {
-    Text text = text_open(e->arena);
-    for (size_t i = 0; i < e->phase->reduction_count; i++)
-        emit_reduction(e, e->phase->reductions[i], part, &text);
-    return text.data;
-}
-
 static const char *push_octet_text(Emitter *e) {
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         emit_strip_fields(e, e->phase->reductions[i]);
-    return part_text(e, PART_PUSH_OCTET);
-}
-
-static const char *combine_text(Emitter *e) {
-    const bool batched = e->phase->shape == SHAPE_ROWS && !e->target->simt;
-    const char *strip_item = e->list < 0       ? (batched ? "item + row - tile" : "item - tile")
-                             : e->target->simt ? "place - tile"
-                             : batched         ? "place + (item - start) + row - tile"
-                                               : "place + (item - start) - tile";
-    ls_image_extent arrivals = e->items;
-    arrivals.scale *= sizeof(uint32_t);
-    const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number),
-                                         "u32", arrivals, true);
-    for (size_t i = 0; i < e->phase->reduction_count; i++)
-        emit_reduction_fields(e, e->phase->reductions[i]);
-    Text text = text_open(e->arena);
-    Hole holes[] = {{"PUBLISH", part_text(e, PART_PUBLISH)},
-                    {"GATHER", part_text(e, PART_GATHER)},
-                    {"ARRIVED", arena_printf(e->arena, "a->%s", arrived)},
-                    {"STRIP_ITEM", strip_item}};
-    emit_fill(e, &text, emit_is_flat(e) ? "combine_flat.k" : "combine_tree.k", holes, COUNT(holes));
-    return text.data;
+    return emit_part(e, PART_PUSH_OCTET);
 }
 
 static bool has_stores(const Emitter *e, Level level) {
@@ -264,7 +236,7 @@ typedef struct Sections {
     bool simt, columns, map;
     unsigned before; /* the levels computed ahead of the element loop */
     Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
-    const char *guard, *by_fours, *push, *tile, *finish, *inner;
+    const char *guard, *by_fours, *push, *eights, *tile, *finish, *inner;
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
 } Sections;
@@ -276,6 +248,7 @@ static Sections open_sections(Emitter *e) {
                   .map = simt && e->phase->shape == SHAPE_MAP,
                   .by_fours = "",
                   .push = "",
+                  .eights = "",
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
@@ -414,7 +387,8 @@ static void element_loop(Emitter *e, Sections *s) {
     if (e->draws_ahead) emit_draws(e, s->simt ? &s->loads : s->columns ? &s->row : &s->draws);
     e->draws_ahead = false;
     emit_scans_advance(e, &s->stores);
-    s->push = part_text(e, PART_PUSH); /* while the operands' names are those of the loop */
+    s->push = emit_part(e, PART_PUSH); /* while the operands' names are those of the loop */
+    s->eights = emit_part(e, PART_PUSH_EIGHT);
 }
 
 /* What becomes of the reductions' results. One lane's rows are finished in a loop of their own,
@@ -422,8 +396,8 @@ static void element_loop(Emitter *e, Sections *s) {
 static void values_after_loop(Emitter *e, Sections *s) {
     const bool batched = e->phase->shape == SHAPE_ROWS && !s->simt;
     Roots roots = {0};
-    s->tile = part_text(e, PART_TILE);
-    s->finish = part_text(e, PART_FINISH);
+    s->tile = emit_part(e, PART_TILE);
+    s->finish = emit_part(e, PART_FINISH);
     for (size_t v = 0; v < e->f->value_count; v++) e->ready[v] &= READY_TENSOR;
     add_stored(e, &roots, LEVEL_EPILOGUE);
     emit_section(e, &s->epilogue, roots.values, roots.count,
@@ -539,6 +513,36 @@ static const char *other_text(Emitter *e, const Hole *holes, size_t count, const
     return text.data;
 }
 
+/* One lane's loop over whole tiles, where what is done with an element is short enough to stand
+ * there eight times; else "". */
+static const char *whole_text(Emitter *e, const Sections *s) {
+    enum { COST_MOST = 16 };
+    unsigned cost = 0;
+    Text text = text_open(e->arena);
+    const Group *fast = e->inner_count == 1 ? &e->inner[0] : NULL;
+    if (s->simt || e->phase->shape != SHAPE_ROWS || e->portion != PORTION_WHOLE) return "";
+    if (!e->phase->reduction_count || !fast || fast->whole || s->length.size) return "";
+    for (size_t i = 0; i < e->phase->reduction_count; i++) {
+        const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
+        if (op == OP_LOGSUMEXP || op == OP_ARGMIN || op == OP_ARGMAX) return "";
+    }
+    for (ValueId v = 1; v < e->f->value_count; v++)
+        if (e->phase->needed[v] && e->phase->level[v] == LEVEL_ELEMENT)
+            cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[e->f->values[v].op].cost;
+    if (cost > COST_MOST || s->draws.size || emit_has_word(s->body.data, "at")) return "";
+    Hole holes[] = {{"BASES", s->bases.data},
+                    {"LANES", emit_part(e, PART_LANES)},
+                    {"EIGHT", emit_part(e, PART_EIGHT)},
+                    {"FAST", fast->name},
+                    {"BODY", s->body.data},
+                    {"PUSH", s->eights},
+                    {"STORES", s->stores.data},
+                    {"PUSH_LANE", emit_part(e, PART_PUSH_LANE)},
+                    {"WHOLE", emit_part(e, PART_WHOLE)}};
+    emit_fill(e, &text, "rows_whole.loop.k", holes, COUNT(holes));
+    return text.data;
+}
+
 static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *streams,
                           PhaseText *phase, Text *out) {
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
@@ -572,6 +576,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"OUTER_DECODE", s->outer_decoded.data},
         {"COLUMN_DECODE", s->column_decoded.data},
         {"LENGTH", s->length.data},
+        {"WHOLE", whole_text(e, s)},
         {"KEPT", kept_text(e, s)},
         {"REST", s->rest.data},
         {"OUTER", s->outer.data},
@@ -596,20 +601,20 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"PUSH", s->leaf_push.data},
         {"STORES", s->stores.data},
         {"FOUR_STORES", s->fours.data},
-        {"LEVELS", part_text(e, PART_LEVELS)},
-        {"LEAVES", part_text(e, PART_LEAVES)},
-        {"PAD", part_text(e, PART_PAD)},
-        {"PARTS", part_text(e, PART_PARTS)},
-        {"PUSH_ROW", part_text(e, PART_PUSH_ROW)},
-        {"PUSH_LANE", part_text(e, PART_PUSH_LANE)},
+        {"LEVELS", emit_part(e, PART_LEVELS)},
+        {"LEAVES", emit_part(e, PART_LEAVES)},
+        {"PAD", emit_part(e, PART_PAD)},
+        {"PARTS", emit_part(e, PART_PARTS)},
+        {"PUSH_ROW", emit_part(e, PART_PUSH_ROW)},
+        {"PUSH_LANE", emit_part(e, PART_PUSH_LANE)},
         {"PUSH_OCTET", e->portion == PORTION_STRIP ? push_octet_text(e) : ""},
-        {"OCTETS", e->portion == PORTION_FINISH ? part_text(e, PART_OCTETS) : ""},
+        {"OCTETS", e->portion == PORTION_FINISH ? emit_part(e, PART_OCTETS) : ""},
         {"CHUNKS", column ? emit_chunk_count(e) : ""},
         {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},
         {"PASS_END", s->pass_end.data},
         {"TILE", s->tile},
         {"COMBINE",
-         results && e->phase->reduction_count && !emit_one_tile(e) ? combine_text(e) : ""},
+         results && e->phase->reduction_count && !emit_one_tile(e) ? emit_combine(e) : ""},
         {"FINISH", s->finish},
         {"EPILOGUE", s->epilogue.data},
         {"FOLLOWED", results ? emit_followed(e) : ""},
@@ -656,7 +661,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     if (portions[portion].elements) element_loop(e, &sections);
     if (portions[portion].results) values_after_loop(e, &sections);
     coordinates(e, &sections);
-    if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", part_text(e, PART_PASS_END));
+    if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", emit_part(e, PART_PASS_END));
     const StreamText streams = emit_streams(e);
     text_printf(&sections.bases, "%s%s%s", emit_bases(e), streams.bases.data, sections.draws.data);
     fill_skeleton(e, &sections, &streams, &result, out);

@@ -2,8 +2,8 @@
  *
  * A reduction adds lines to each part of its phase's skeleton: buffers or registers, what an
  * element pushes, the tile's value, and how tiles combine. The variables of reduction `s` are
- * s_leaf, s_level, s_row_level, s_part; a logsumexp has s_most and s_base besides. The tree itself
- * is templates/reduce.h. */
+ * s_leaf, s_lane, s_eight, s_level, s_row_level, s_part; a logsumexp has s_most and s_base besides.
+ * The tree itself is templates/reduce.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,8 +87,8 @@ bool emit_is_flat(const Emitter *e) {
 
 /* The variable stem of a reduction, and the name of its result. */
 static const char *stem_of(Emitter *e, ValueId r) {
-    static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most",
-                                           "base", "top",   "to",        "sum",  NULL};
+    static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most",  "base",
+                                           "top",  "to",    "sum",       "lane", "eight", NULL};
     const Value *value = &e->f->values[r];
     if (!e->name_of[r])
         e->name_of[r] = emit_stem(e, value->name ? value->name : op_info[value->op].name, suffixes);
@@ -143,7 +143,6 @@ typedef struct Lines {
     const char *s, *kind, *type, *value, *part, *most_part, *max;
     const char *most;                /* the variable of a row's maximum */
     const char *real;                /* f32 or f64, of a logsumexp */
-    const char *live;                /* statement: how many elements the row has in the tile */
     const char *octet, *octet_level; /* what strips leave, and their levels */
     bool arg, lse, strip;
 } Lines;
@@ -161,40 +160,34 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         else
             text_printf(out, "%s_leaf[leaf] = %s;\n", r->s, r->value);
         break;
-    case PART_PAD:
-        text_printf(out,
-                    "for (i64 i = last - first; i < wide; i++) %s_leaf[row * wide + i] = "
-                    "ls_identity_%s();\n",
-                    r->s, r->kind);
+    case PART_PAD: /* a tile of its own is done here, short rows side by side when all are there */
         if (r->lse)
             text_printf(out,
-                        "for (i64 i = 0; i < wide; i++)\n"
-                        "    %s_most[row * wide + i] = i < last - first ? %s_leaf[row * wide + i] "
-                        ": ls_identity_%s();\n",
-                        r->s, r->s, r->max);
+                        "%s_most[row] = ls_exp_row_%s(%s_leaf + row * wide, last - first, wide);\n",
+                        r->s, r->real, r->s);
+        text_printf(out,
+                    "if (wide == 1024) %s_leaf[0] = ls_tile_%s(%s_leaf, %s);\n"
+                    "else for (i64 i = last - first; i < wide; i++)\n"
+                    "    %s_leaf[row * wide + i] = ls_identity_%s();\n",
+                    r->s, r->kind, r->s, r->lse ? "1024" : "last - first", r->s, r->kind);
+        break;
+    case PART_LANES: text_printf(out, "%s %s_lane[128];\n", r->type, r->s); break;
+    case PART_EIGHT: text_printf(out, "%s %s_eight[8];\n", r->type, r->s); break;
+    case PART_PUSH_EIGHT: text_printf(out, "%s_eight[part] = %s;\n", r->s, r->value); break;
+    case PART_PUSH_LANE:
+        text_printf(out, "%s_lane[lane] = ls_eight_%s(%s_eight);\n", r->s, r->kind, r->s);
+        break;
+    case PART_WHOLE:
+        text_printf(out, "%s_leaf[0] = ls_lane_tree_%s(%s_lane);\n", r->s, r->kind, r->s);
         break;
     case PART_TILE:
-        if (r->lse)
-            text_printf(out,
-                        "if (wide == 1024) %s_most[0] = ls_tile_%s(%s_most, 1024);\n"
-                        "else ls_rows_%s(%s_most, batch, wide);\n"
-                        "for (i64 row = 0; row < batch; row++) {\n"
-                        "    const i64 begin = row * wide;\n"
-                        "%s"
-                        "    const %s %s_base = ls_base_%s(%s_most[row]);\n"
-                        "    for (i64 i = begin; i < begin + live; i++)\n"
-                        "        %s_leaf[i] = ls_exp_%s(%s_leaf[i] - %s_base);\n"
-                        "}\n",
-                        r->s, r->max, r->s, r->max, r->s, r->live, r->type, r->s, r->real, r->s,
-                        r->s, r->real, r->s, r->s);
-        text_printf(out,
-                    "if (wide == 1024) %s_leaf[0] = ls_tile_%s(%s_leaf, 1024);\n"
-                    "else ls_rows_%s(%s_leaf, batch, wide);\n",
-                    r->s, r->kind, r->s, r->kind, r->s);
+        text_printf(out, "if (wide < 1024) ls_rows_%s(%s_leaf, batch, wide);\n", r->kind, r->s);
         break;
     case PART_PARTS:
         text_printf(out, "%s %s_part = %s_leaf[row];\n", r->type, r->s, r->s);
-        if (r->lse) text_printf(out, "%s %s_top = %s_most[row];\n", r->type, r->s, r->s);
+        if (r->lse) /* a NaN is in the sum */
+            text_printf(out, "%s %s_top = %s_part == %s_part ? %s_most[row] : %s_part;\n", r->type,
+                        r->s, r->s, r->s, r->s, r->s);
         break;
     default: break;
     }
@@ -410,7 +403,11 @@ static void columns_simt(Emitter *e, const Lines *r, Part part, Text *out) {
 
 /* How the tiles of rows combine is one text for both dialects: a single thread is lane 0. */
 static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
-    if (part == PART_PUBLISH && !flat) {
+    if (part == PART_KEEP && !flat) {
+        text_printf(out, "a->%s[run + tile] = %s_part;\n", r->part, r->s);
+    } else if (part == PART_OWN && !flat) {
+        text_printf(out, "%s_part = ls_tree_%s(a->%s + run, tiles);\n", r->s, r->kind, r->part);
+    } else if (part == PART_PUBLISH && !flat) {
         text_printf(out, "a->%s[level + part] = %s_part;\n", r->part, r->s);
     } else if (part == PART_GATHER && !flat) {
         text_printf(out, "%s_part = ls_gather_%s(a->%s + run, brothers);\n", r->s, r->kind,
@@ -431,22 +428,6 @@ static void rows_combine(const Lines *r, bool flat, Part part, Text *out) {
                         r->most);
         text_printf(out, "%s_part = ls_tree_%s(a->%s + run, tiles);\n", r->s, r->kind, r->part);
     }
-}
-
-/* A row is as long as the space says, or as its block. */
-static const char *live_text(Emitter *e) {
-    Text text = text_open(e->arena), sizes = text_open(e->arena);
-    emit_split_sizes(e, &sizes);
-    if (!sizes.size) return "    const i64 live = ls_live(item + row, inner, tiles);\n";
-    text_puts(&text, "const i64 outer = ls_divide(item + row, tiles), tile = item + row - outer * "
-                     "tiles;\n");
-    emit_decode(e, &text, e->outer, e->outer_count, "outer", false);
-    text_printf(&text, "%sconst i64 live = ls_within(%s - 1024 * tile);\n", sizes.data,
-                emit_product(e, e->inner, e->inner_count));
-    Text indented = text_open(e->arena);
-    for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
-        text_printf(&indented, "    %.*s\n", (int)strcspn(line, "\n"), line);
-    return indented.data;
 }
 
 static void finish(Emitter *e, ValueId v, const Lines *r, bool loop_columns, Text *out) {
@@ -483,20 +464,53 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
                            r.strip ? "strip" : "16 * tile");
     r.octet_level =
         arena_printf(e->arena, "a->%s + 4 * owner * wide + own_at", octet_field(e, v, "_level"));
-    if (r.lse && part == PART_TILE) r.live = live_text(e);
     r.max = arena_printf(e->arena, "max_%s", r.real);
     bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->simt;
     r.most = arena_printf(e->arena, rows && !simt ? "%s_top" : "%s_most", r.s);
     if (part == PART_FINISH) {
         e->text_of[v] = r.s;
         finish(e, v, &r, !rows && !simt, out);
-    } else if (rows && (part == PART_PUBLISH || part == PART_GATHER)) {
+    } else if (rows && part >= PART_PUBLISH) {
         rows_combine(&r, emit_is_flat(e), part, out);
     } else if (rows) {
         (simt ? rows_simt : rows_loop)(&r, part, out);
     } else {
         (simt ? columns_simt : columns_loop)(e, &r, part, out);
     }
+}
+
+const char *emit_part(Emitter *e, Part part) {
+    Text text = text_open(e->arena);
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        emit_reduction(e, e->phase->reductions[i], part, &text);
+    return text.data;
+}
+
+const char *emit_combine(Emitter *e) {
+    const bool batched = e->phase->shape == SHAPE_ROWS && !e->target->simt;
+    const char *strip_item = e->list < 0       ? (batched ? "item + row - tile" : "item - tile")
+                             : e->target->simt ? "place - tile"
+                             : batched         ? "place + (item - start) + row - tile"
+                                               : "place + (item - start) - tile";
+    ls_image_extent arrivals = e->items;
+    arrivals.scale *= sizeof(uint32_t);
+    const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number),
+                                         "u32", arrivals, true);
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        emit_reduction_fields(e, e->phase->reductions[i]);
+    Text text = text_open(e->arena);
+    Hole holes[] = {{"PUBLISH", emit_part(e, PART_PUBLISH)},
+                    {"GATHER", emit_part(e, PART_GATHER)},
+                    {"KEEP", emit_part(e, PART_KEEP)},
+                    {"FINISH", emit_part(e, PART_OWN)},
+                    {"ARRIVED", arena_printf(e->arena, "a->%s", arrived)},
+                    {"FIRST_ITEM", batched ? "item + row - tile" : "item - tile"},
+                    {"STRIP_ITEM", strip_item}};
+    emit_fill(e, &text,
+              arena_printf(e->arena, emit_is_flat(e) ? "combine_flat.%s.k" : "combine_tree.%s.k",
+                           e->target->lanes),
+              holes, COUNT(holes));
+    return text.data;
 }
 
 /* ---- the library's macros for every kind and access the plan uses ---- */
@@ -548,6 +562,10 @@ void emit_reduction_library(Emitter *e, Text *out) {
                 const char *line =
                     arena_printf(e->arena, "LS_LOGSUMEXP(%s)\n", type_info[type].name);
                 if (!strstr(out->data, line)) text_puts(out, line);
+                line = arena_printf(e->arena, "LS_EXP_ROWS(%s)\n", type_info[type].name);
+                if (!e->target->simt && e->plan->phases[p].shape == SHAPE_ROWS &&
+                    !strstr(out->data, line))
+                    text_puts(out, line);
             }
         }
 }

@@ -30,7 +30,8 @@ static const char reserved[] =
     "stream wide together batch begin columns width lane lanes row rows live count leaf part "
     "parts parent parents level mark run brothers complete pass own_column first_column "
     "step first_tensor first_element first_item last_item item_step item_stop parties values start "
-    "stop near place entry strip_item owner octets own_at own_row rows alone member members next "
+    "stop near place entry strip_item owner octets own own_at own_row rows alone member members "
+    "next "
     "tensor workers worker arguments piece span min max abs "
     "threadIdx blockIdx blockDim "
     "gridDim NULL INFINITY NAN EOF";

@@ -57,7 +57,7 @@
             if (lanes >> bit & 1) value = ls_combine_##kind(level[bit], value);                    \
         return value;                                                                              \
     }                                                                                              \
-    LS_GROUP_REDUCTION(kind, type)                                                                 \
+    LS_GROUP_REDUCTION(kind, type, combine, ordered)                                               \
     LS_TREE_ALONE(kind, type)
 
 /* Sums down columns by strips of 64 rows, see kernel_strips: the values of 8 lanes, an octet, and of the

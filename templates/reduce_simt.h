@@ -7,7 +7,7 @@
 /* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
  * columns of rows; gather: the same from memory; tree: R of any count of values in memory, the higher
  * levels written behind them. tile_alone is one thread's, of values[0], values[stride], ... */
-#define LS_GROUP_REDUCTION(kind, type)                                                             \
+#define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                           \
     LS_FN type ls_group_##kind(type value) {                                                       \
         LS_UNROLL                                                                                  \
         for (int mask = 1; mask < 32; mask *= 2)                                                   \
