@@ -1,6 +1,6 @@
 /* command.h: what the subcommands of `lockstep` share: options from tables, messages, the way from
  * a FILE[:STEP] to a compiled step on a device. Include files.h first. Each subcommand is a file
- * with one Command in it; main.c lists them. */
+ * with one Command in it; commands.c lists them. */
 #ifndef COMMAND_H
 #define COMMAND_H
 
@@ -56,6 +56,9 @@ struct Invocation {
  * no option, whose number it gives). */
 bool options_parse(const Command *command, const char *const *words, size_t count, Common *common,
                    void *options, StringList *arguments, size_t *used, Failure *failure);
+/* The options of a command as its help shows them, those of every command last (without a command:
+ * those alone); NULL behind the last. */
+const Option *option_at(const Command *command, size_t index);
 void options_print_help(const Command *command);
 void options_print_common(void);
 
@@ -201,6 +204,9 @@ typedef struct HostTraffic HostTraffic; /* threads in plain C, for the CPU */
 HostTraffic *host_traffic_open(const TrafficArray *arrays, size_t count, uint32_t threads);
 void host_traffic_run(HostTraffic *traffic, uint64_t times);
 void host_traffic_close(HostTraffic *traffic);
+
+/* commands.c: in the order of the help; NULL behind the last. */
+const Command *command_at(size_t index);
 
 extern const Command command_check, command_explain, command_emit, command_build, command_run,
     command_bench, command_devices, command_cache, command_fmt, command_top;

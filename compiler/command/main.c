@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Command *const commands[] = {
-    &command_check, &command_explain, &command_emit,    &command_build, &command_run,
-    &command_bench, &command_fmt,     &command_devices, &command_cache, &command_top,
-};
-
 /* Asked for, or because there is nothing else on the command line. */
 static int print_help(bool asked) {
     if (!asked) {
@@ -25,8 +20,8 @@ static int print_help(bool asked) {
     }
     printf("lockstep: a compiler for training steps\n\n"
            "Usage: lockstep COMMAND ...\n\nCommands:\n");
-    for (size_t i = 0; i < COUNT(commands); i++)
-        printf("  %-10s%s\n", commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; command_at(i); i++)
+        printf("  %-10s%s\n", command_at(i)->name, command_at(i)->summary);
     options_print_common();
     printf("\nlockstep COMMAND --help says more about each.\n"
            "Exit status: 0 done, 1 the input was wrong, 2 the command line was wrong,\n"
@@ -41,18 +36,22 @@ static int print_version(void) {
 }
 
 static const Command *find_command(const char *name, Failure *failure) {
-    const char *names[COUNT(commands)];
-    for (size_t i = 0; i < COUNT(commands); i++) {
-        names[i] = commands[i]->name;
-        if (strcmp(name, names[i]) == 0) return commands[i];
+    StringList names = {0};
+    const Command *found = NULL;
+    for (size_t i = 0; !found && command_at(i); i++) {
+        list_add(&names, command_at(i)->name);
+        if (strcmp(name, command_at(i)->name) == 0) found = command_at(i);
     }
-    const char *near = nearest(name, names, COUNT(names));
-    fail(failure, STATUS_USAGE, "unknown command '%.200s'", name);
-    if (near)
-        fail_help(failure, "did you mean lockstep %s?", near);
-    else
-        fail_help(failure, "lockstep --help lists the commands");
-    return NULL;
+    if (!found) {
+        const char *near = nearest(name, names.items, names.count);
+        fail(failure, STATUS_USAGE, "unknown command '%.200s'", name);
+        if (near)
+            fail_help(failure, "did you mean lockstep %s?", near);
+        else
+            fail_help(failure, "lockstep --help lists the commands");
+    }
+    free(names.items);
+    return found;
 }
 
 static void free_common(Common *common) {

@@ -186,9 +186,31 @@ static void print_option(const Option *option) {
     }
 }
 
+/* Whether the help of a command shows an option that every command takes. */
+static bool shown(const Command *command, const Option *option) {
+    const bool compile = option->offset == COMMON(defines) || option->offset == COMMON(math_text) ||
+                         option->offset == COMMON(import_paths);
+    return option->offset == COMMON(device) ? command->device
+           : compile                        ? command->compiles
+                                            : option->offset != COMMON(version);
+}
+
+const Option *option_at(const Command *command, size_t index) {
+    if (command && index < command->option_count) return &command->options[index];
+    if (command) index -= command->option_count;
+    for (size_t i = 0; i < COUNT(common_options); i++)
+        if ((!command || shown(command, &common_options[i])) && index-- == 0)
+            return &common_options[i];
+    return NULL;
+}
+
+static void print_options(const Command *command) {
+    for (size_t i = 0; option_at(command, i); i++) print_option(option_at(command, i));
+}
+
 void options_print_common(void) {
     printf("\nOptions of every command:\n");
-    for (size_t i = 0; i < COUNT(common_options); i++) print_option(&common_options[i]);
+    print_options(NULL);
 }
 
 void options_print_help(const Command *command) {
@@ -196,15 +218,6 @@ void options_print_help(const Command *command) {
            command->name, *command->arguments ? " " : "", command->arguments);
     if (command->details) printf("\n%s\n", command->details);
     printf("\nOptions:\n");
-    for (size_t i = 0; i < command->option_count; i++) print_option(&command->options[i]);
-    for (size_t i = 0; i < COUNT(common_options); i++) {
-        const Option *option = &common_options[i];
-        bool compile = option->offset == COMMON(defines) || option->offset == COMMON(math_text) ||
-                       option->offset == COMMON(import_paths);
-        bool shown = option->offset == COMMON(device) ? command->device
-                     : compile                        ? command->compiles
-                                                      : option->offset != COMMON(version);
-        if (shown) print_option(option);
-    }
+    print_options(command);
     printf("\nExamples:\n%s\n", command->examples);
 }

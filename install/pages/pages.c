@@ -1,0 +1,92 @@
+/* pages.c: build tool: pages SKELETONS OUT. Writes the manual pages (OUT/man1) and the completions
+ * of bash, zsh and fish from the tables that the command itself reads its command line by. The
+ * texts around what is written are the files of SKELETONS, where @name@ is a hole; pages_man.c and
+ * pages_shells.c fill them. */
+#include "files.h"
+#include "command.h"
+#include "pages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const Hole *const hole_lists[] = {man_holes, shell_holes};
+
+static void version(FILE *out, const Command *command) {
+    (void)command;
+    fputs(ls_version(), out);
+}
+static const Hole version_hole = {"version", version};
+
+static const Hole *find_hole(const char *name, size_t size) {
+    if (size == strlen(version_hole.name) && memcmp(name, version_hole.name, size) == 0)
+        return &version_hole;
+    for (size_t i = 0; i < COUNT(hole_lists); i++)
+        for (const Hole *hole = hole_lists[i]; hole->name; hole++)
+            if (strlen(hole->name) == size && memcmp(hole->name, name, size) == 0) return hole;
+    return NULL;
+}
+
+/* The skeleton with every @name@ filled; a @ that begins no name stays. */
+static bool fill(const char *text, FILE *out, const Command *command) {
+    for (const char *at = text; *at;) {
+        const size_t size = *at == '@' ? strspn(at + 1, "abcdefghijklmnopqrstuvwxyzNAME_") : 0;
+        if (!size || at[size + 1] != '@') {
+            putc(*at++, out);
+            continue;
+        }
+        const Hole *hole = find_hole(at + 1, size);
+        if (!hole) {
+            fprintf(stderr, "pages: nothing fills the hole @%.*s@\n", (int)size, at + 1);
+            return false;
+        }
+        hole->fill(out, command);
+        at += size + 2;
+    }
+    return true;
+}
+
+static bool page(const char *skeletons, const char *skeleton, const char *folder, const char *name,
+                 const Command *command) {
+    Failure failure = {0};
+    Buffer from = {0}, to = {0};
+    char *text = NULL;
+    size_t size;
+    buffer_printf(&from, "%s/%s", skeletons, skeleton);
+    buffer_printf(&to, "%s/%s", folder, name);
+    bool good = file_read(from.data, &text, &size, &failure);
+    if (!good) report(&failure);
+    FILE *out = good ? fopen(to.data, "wb") : NULL;
+    if (good && !out) fprintf(stderr, "pages: cannot write %s: %s\n", to.data, strerror(errno));
+    good = out && fill(text, out, command);
+    if (out && fclose(out) != 0) good = false;
+    free(text);
+    buffer_free(&from);
+    buffer_free(&to);
+    return good;
+}
+
+int main(int count, char **words) {
+    if (count != 3) {
+        fprintf(stderr, "usage: pages SKELETONS OUT\n");
+        return 2;
+    }
+    const char *in = words[1], *out = words[2];
+    Buffer manual = {0};
+    buffer_printf(&manual, "%s/man1", out);
+    mkdir(out, 0777); /* where it cannot be made, no file in it can */
+    mkdir(manual.data, 0777);
+    bool good = page(in, "lockstep.1.in", manual.data, "lockstep.1", NULL) &&
+                page(in, "lockstep.bash.in", out, "lockstep.bash", NULL) &&
+                page(in, "_lockstep.in", out, "_lockstep", NULL) &&
+                page(in, "lockstep.fish.in", out, "lockstep.fish", NULL);
+    for (size_t i = 0; good && command_at(i); i++) {
+        Buffer name = {0};
+        buffer_printf(&name, "lockstep-%s.1", command_at(i)->name);
+        good = page(in, "lockstep-command.1.in", manual.data, name.data, command_at(i));
+        buffer_free(&name);
+    }
+    buffer_free(&manual);
+    return good ? 0 : 1;
+}
