@@ -4,6 +4,7 @@ import dataclasses
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+BYTES = {"f32": 4, "bf16": 2, "i64": 8}
 
 
 def bench(name):
@@ -12,11 +13,28 @@ def bench(name):
 
 @dataclasses.dataclass
 class Array:
-    """One array, or one for each shape. `fill`: normal, positive, small, zeros, ("classes", n), or out."""
+    """One array, or one for each shape. `fill`: normal, positive, small, zeros, ("classes", n), or out.
+    `changed`: read and written in place. `twice`: has to be read whole before the rest can begin."""
     dtype: str
     shapes: list
     fill: str = "normal"
     listed: bool = False
+    changed: bool = False
+    twice: bool = False
+
+    @property
+    def counts(self):
+        found = []
+        for shape in self.shapes:
+            count = 1
+            for length in shape:
+                count *= length
+            found.append(count)
+        return found
+
+    @property
+    def bytes(self):
+        return sum(self.counts) * BYTES[self.dtype]
 
 
 @dataclasses.dataclass
@@ -26,9 +44,13 @@ class Case:
     step: str     # FILE:STEP, for the command
     sizes: str    # for --size
     arrays: dict  # parameter -> Array
+    results: tuple = ()  # parameters, in the order in which peers give them
     wanted: tuple = ()
     cells: dict = dataclasses.field(default_factory=dict)
-    passes: int = 1  # GPUs: how often the least bytes go over before the clock is read, at least
+
+    @property
+    def dtype(self):
+        return "bf16" if any(a.dtype == "bf16" for a in self.arrays.values()) else "f32"
 
 
 def gpt2_sizes(vocabulary=50257, context=1024, layers=12, width=768):
@@ -45,17 +67,19 @@ def adamw(name, lengths, listed):
     fills = {"p": "normal", "m": "small", "v": "positive", "g": "small"}
     sizes = f"t={len(lengths)},n={'+'.join(map(str, lengths))}" if listed else f"n={lengths[0]}"
     return Case(name, "adamw", f"{step}:adamw", sizes,
-                {key: Array("f32", shapes, fill, listed) for key, fill in fills.items()})
+                {key: Array("f32", shapes, fill, listed, key != "g") for key, fill in fills.items()},
+                ("p", "m", "v"), cells={"count": 10})
 
 
 def amp_phase(name, lengths):
     """Unscale, overflow check, global norm, clip, AdamW, average of the weights, bf16 copy, next scale."""
     shapes = [(n,) for n in lengths]
     kinds = {"p": ("f32", "normal"), "m": ("f32", "small"), "v": ("f32", "positive"),
-             "average": ("f32", "normal"), "w": ("bf16", "normal"), "g": ("bf16", "small")}
+             "average": ("f32", "normal"), "w": ("bf16", "out"), "g": ("bf16", "small")}
+    arrays = {key: Array(dtype, shapes, fill, True, key in ("p", "m", "v", "average"), key == "g")
+              for key, (dtype, fill) in kinds.items()}
     return Case(name, "amp_phase", f"{bench('amp_phase.step')}:amp_phase",
-                f"t={len(lengths)},n={'+'.join(map(str, lengths))}",
-                {key: Array(dtype, shapes, fill, True) for key, (dtype, fill) in kinds.items()},
+                f"t={len(lengths)},n={'+'.join(map(str, lengths))}", arrays, ("p", "m", "v", "average", "w"),
                 cells={"count": 10, "scale": 1024, "good": 0, "skipped": 0})
 
 
@@ -65,7 +89,7 @@ def maps(kind, n):
         for key in names[-1]:
             arrays[key] = Array(kind, [(n,)], "out")
         suffix = "" if kind == "f32" else "_" + kind
-        return Case(f"{name} {kind}", work, f"std/activations:{step}{suffix}", f"n={n}", arrays)
+        return Case(f"{name} {kind}", work, f"std/activations:{step}{suffix}", f"n={n}", arrays, names[-1])
 
     return [case("GELU forward", "gelu", "gelu_forward", "x", ("y",)),
             case("GELU backward", "gelu_backward", "gelu_backward", "x", "dy", ("dx",)),
@@ -73,49 +97,78 @@ def maps(kind, n):
             case("SwiGLU backward", "swiglu_backward", "swiglu_backward", "gate", "up", "dy", ("dgate", "dup"))]
 
 
-def rows(kind, b, c, classes_b, classes_c):
+def rows(kind, b, c, classes_b, classes_c, forward_alone):
     suffix = "" if kind == "f32" else "_" + kind
     x = lambda fill="normal": Array(kind, [(b, c)], fill)
     vector = lambda fill="normal": Array("f32", [(c,)], fill)
     logits = lambda fill="normal": Array(kind, [(classes_b, classes_c)], fill)
+    target = Array("i64", [(classes_b,)], ("classes", classes_c))
     size, label = f"b={b},c={c}", f"{kind} {b} × {c}"
-    return [
+    losses, of_classes = f"std/losses:cross_entropy{suffix}", f"{kind} {classes_b} × {classes_c}"
+    found = [
         Case(f"softmax {label}", "softmax", f"{bench('softmax.step')}:softmax{suffix}", size,
-             {"x": x(), "y": x("out")}),
+             {"x": x(), "y": x("out")}, ("y",)),
         Case(f"LayerNorm forward {label}", "layer_norm", f"std/norms:layer_norm_forward{suffix}", size,
-             {"x": x(), "gain": vector(), "shift": vector(), "y": x("out")}),
+             {"x": x(), "gain": vector(), "shift": vector(), "y": x("out")}, ("y",)),
         Case(f"LayerNorm backward {label}", "layer_norm_backward", f"std/norms:layer_norm_backward{suffix}", size,
              {"x": x(), "gain": vector(), "shift": vector(), "dy": x(), "dx": x("out"),
-              "dgain": vector("out"), "dshift": vector("out")}),
+              "dgain": vector("out"), "dshift": vector("out")}, ("dx", "dgain", "dshift")),
         Case(f"RMSNorm forward {label}", "rms_norm", f"std/norms:rms_norm_forward{suffix}", size,
-             {"x": x(), "gain": vector(), "y": x("out")}),
+             {"x": x(), "gain": vector(), "y": x("out")}, ("y",)),
         Case(f"RMSNorm backward {label}", "rms_norm_backward", f"std/norms:rms_norm_backward{suffix}", size,
-             {"x": x(), "gain": vector(), "dy": x(), "dx": x("out"), "dgain": vector("out")}),
-        Case(f"cross entropy and gradient {kind} {classes_b} × {classes_c}", "cross_entropy",
-             f"std/losses:cross_entropy{suffix}", f"b={classes_b},c={classes_c}",
-             {"logits": logits(), "target": Array("i64", [(classes_b,)], ("classes", classes_c)),
-              "dlogits": logits("out")}, wanted=("loss",)),
+             {"x": x(), "gain": vector(), "dy": x(), "dx": x("out"), "dgain": vector("out")}, ("dx", "dgain")),
+        Case(f"cross entropy and gradient {of_classes}", "cross_entropy", losses,
+             f"b={classes_b},c={classes_c}", {"logits": logits(), "target": target, "dlogits": logits("out")},
+             ("loss", "dlogits"), wanted=("loss",)),
     ]
+    if forward_alone:
+        found.append(Case(f"cross entropy {of_classes}", "cross_entropy_forward", losses,
+                          f"b={classes_b},c={classes_c}", {"logits": logits(), "target": target},
+                          ("loss",), wanted=("loss",)))
+    return found
 
 
-def total(kind, n):
-    return Case(f"sum {kind}", "sum", f"{bench('elementwise.step')}:total", f"n={n}",
-                {"x": Array(kind, [(n,)])}, wanted=("s",))
+def reductions(kind, n, *which):
+    names = {"sum": ("sum", "total"), "any_nan": ("any NaN", "any_nan"), "norm": ("norm", "length")}
+    return [Case(f"{names[work][0]} {kind}", work, f"{bench('elementwise.step')}:{names[work][1]}", f"n={n}",
+                 {"x": Array(kind, [(n,)])}, ("s",), wanted=("s",)) for work in which]
 
 
-def all_cases(small):
-    """Every row; `small`: sizes that a processor does in a moment, to see that the script works."""
-    shift = 6 if small else 0
+def optimizers(shift, smallest):
     lengths = [max(1, n >> shift) for n in gpt2_sizes()]
-    b = 8192 >> shift
+    tiny = [adamw("AdamW f32, 4 Ki elements", [4 << 10], False),
+            adamw("AdamW f32, 16 elements: what a launch costs", [16], False)] if smallest else []
     return [
         adamw("AdamW f32, 64 Mi elements", [64 << 20 >> shift], False),
         adamw("AdamW f32, 1 Mi elements", [1 << 20 >> shift], False),
+        *tiny,
         adamw("AdamW f32, the 148 tensors of GPT-2", lengths, True),
         adamw("AdamW f32, 1000 tensors of 1024", 1000 * [1024], True),
         amp_phase("mixed-precision optimizer phase, GPT-2", lengths),
+    ]
+
+
+def gpu_cases(shift=0):
+    """The rows of gpu.py; `shift` makes them smaller, to see that they work."""
+    b = 8192 >> shift
+    return [
+        *optimizers(shift, False),
         *maps("bf16", 64 << 20 >> shift),
-        *rows("f32", b, 4096, b // 2, 50257 >> shift),
-        *rows("bf16", b, 4096, b // 2, 50257 >> shift),
-        total("f32", 64 << 20 >> shift),
+        *rows("f32", b, 4096, b // 2, 50257 >> shift, False),
+        *rows("bf16", b, 4096, b // 2, 50257 >> shift, False),
+        *reductions("f32", 64 << 20 >> shift, "sum"),
+    ]
+
+
+def cpu_cases(shift=0):
+    """The rows of cpu.py: arrays several times the size of the last cache, and not larger."""
+    b, n = 8192 >> shift, 32 << 20 >> shift
+    classes = 50257 >> shift
+    return [
+        *optimizers(shift, True),
+        *maps("f32", n),
+        *maps("bf16", 2 * n),
+        *rows("f32", b, 4096, max(2, b // 8), classes, True),
+        *rows("bf16", b, 4096, max(2, b // 4), classes, True),
+        *reductions("f32", 2 * n, "sum", "any_nan", "norm"),
     ]

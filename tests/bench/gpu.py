@@ -19,7 +19,7 @@ import sys
 import time
 
 os.environ.setdefault("LOCKSTEP_CACHE", "off")  # a first call compiles, as a peer's does
-from cases import all_cases
+from cases import gpu_cases
 from lockstep import ROOT, Context
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -232,7 +232,7 @@ def main():
     parser.add_argument("--only", default="", help="rows whose name matches this regular expression")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    cases = [case for case in all_cases(options.device == "cpu") if re.search(options.only, case.name)]
+    cases = [case for case in gpu_cases(6 if options.device == "cpu" else 0) if re.search(options.only, case.name)]
     torch = import_torch(options.device)
     results = {"device": options.device, "rows": {}}
     if not torch:

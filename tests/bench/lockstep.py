@@ -23,6 +23,9 @@ def load(build):
             "ls_step_set_number": [pointer, text, C.c_double],
             "ls_step_want": [pointer, text],
             "ls_step_prepare": [pointer], "ls_step_launch": [pointer],
+            "ls_step_get": [pointer, text, pointer],
+            "ls_graph_begin": [pointer], "ls_graph_end": [pointer, C.POINTER(pointer)],
+            "ls_graph_repeat": [pointer, C.c_uint64],
             "ls_synchronize": [pointer]}.items():
         getattr(library, name).argtypes = arguments
     for name in ("ls_error_message", "ls_context_describe"):
@@ -65,5 +68,30 @@ class Context:
         for parameter, value in cells.items():
             self.check(self.library.ls_step_set_number(step, parameter.encode(), value))
         self.check(self.library.ls_step_prepare(step))
-        launch, check = self.library.ls_step_launch, self.check
-        return lambda: check(launch(step))
+        return Step(self, step)
+
+
+class Step:
+    """A bound step: called, it is launched once. `in_a_row(launch, step, times)`, set from outside, launches it
+    from C, as a trainer does; `many` uses that where it is there."""
+    in_a_row = None
+
+    def __init__(self, context, handle):
+        self.context, self.handle = context, handle
+        self.launch = context.library.ls_step_launch
+
+    def __call__(self):
+        self.context.check(self.launch(self.handle))
+
+    def many(self, times):
+        if self.in_a_row:
+            self.context.check(self.in_a_row(self.launch, self.handle, times))
+        else:
+            for _ in range(times):
+                self()
+
+    def get(self, parameter, kind):
+        """The value of a cell; kind: the C type of it."""
+        value = kind()
+        self.context.check(self.context.library.ls_step_get(self.handle, parameter.encode(), C.byref(value)))
+        return value.value

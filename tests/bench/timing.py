@@ -43,11 +43,8 @@ def stopwatch(function):
 
 
 def compare(candidates, reference, rounds, patience=60):
-    """candidates: name -> function. Returns name -> {median_s, min_s, max_s, fraction, rounds}, where
-    fraction is the reference's time over the candidate's."""
-    reference()
-    for function in candidates.values():
-        function()
+    """candidates: name -> function, all warm. Returns name -> {median_s, min_s, max_s, fraction, rounds}, where
+    fraction is the reference's time over the candidate's. At most `patience` rounds are dropped."""
     times = {name: [] for name in candidates}
     ratios = {name: [] for name in candidates}
     limits, kept, dropped, rest = [], 0, 0, []
@@ -71,4 +68,4 @@ def compare(candidates, reference, rounds, patience=60):
                      "max_s": max(times[name]), "fraction": statistics.median(ratios[name])}
               for name in candidates}
     return result, {"median_s": statistics.median(limits), "min_s": min(limits), "rounds": kept,
-                    "dropped_rounds": dropped, "disturbed": dropped >= patience}
+                    "dropped_rounds": dropped, "disturbed": patience > 0 and dropped >= patience}

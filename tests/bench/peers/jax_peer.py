@@ -77,11 +77,13 @@ def backward(function):
     return run
 
 
+def cross_entropy_forward(logits, target):
+    picked = jnp.take_along_axis(logits, target[:, None], -1)[:, 0].astype(jnp.float32)
+    return jnp.mean(jax.nn.logsumexp(logits.astype(jnp.float32), -1) - picked)
+
+
 def cross_entropy(logits, target):
-    def loss(x):
-        picked = jnp.take_along_axis(x, target[:, None], -1)[:, 0]
-        return jnp.mean(jax.nn.logsumexp(x, -1) - picked)
-    value, slope = jax.value_and_grad(loss)(logits.astype(jnp.float32))
+    value, slope = jax.value_and_grad(cross_entropy_forward)(logits.astype(jnp.float32), target)
     return value, slope.astype(logits.dtype)
 
 
@@ -99,7 +101,10 @@ FORMULAS = {
     "layer_norm_backward": (widened(backward(lambda x, gain: layer_norm(x, gain, 0 * gain))),
                             ("x", "gain", "dy")),
     "cross_entropy": (cross_entropy, ("logits", "target")),
+    "cross_entropy_forward": (cross_entropy_forward, ("logits", "target")),
     "sum": (jnp.sum, ("x",)),
+    "any_nan": (lambda x: jnp.isnan(x).any(), ("x",)),
+    "norm": (lambda x: jnp.sqrt(jnp.vdot(x, x)), ("x",)),
 }
 
 
@@ -111,6 +116,8 @@ class Peer:
         self.place = jax.devices("gpu" if device == "cuda" else "cpu")[0]
 
     def array(self, tensor):
+        if type(tensor).__module__ == "numpy" and tensor.dtype.name == "bfloat16":
+            return jnp.asarray(tensor)  # NumPy's own views have no such type
         return jax.dlpack.from_dlpack(tensor)
 
     def own(self, tensors):
@@ -130,6 +137,58 @@ class Peer:
         formula, names = FORMULAS[case.work]
         compiled, values = jax.jit(formula), [self.array(tensors[name]) for name in names]
         return {"jax": lambda: compiled(*values)}
+
+    def linreg(self, x, y, batches):
+        data = self.array(view(x)).reshape(batches, -1, x.shape[1]), self.array(view(y)).reshape(batches, -1)
+        epoch, held = jax.jit(linreg_epoch), [(jnp.zeros(x.shape[1]), jnp.float32(0))]
+
+        def epochs(count):
+            for _ in range(count):
+                held[0] = epoch(held[0], *data)
+            jax.block_until_ready(held[0])
+        return {"jax, an epoch's loop compiled": (epochs, lambda: [*held[0][0].tolist(), float(held[0][1])])}
+
+
+def linreg_epoch(weights, x, y):
+    """An epoch of SGD; x, y: batch by batch."""
+    def loss(weights, x, y):
+        w, bias = weights
+        return jnp.mean((x @ w + bias - y) ** 2)
+
+    def step(state, batch):
+        weights, losses, bad = state
+        value, slope = jax.value_and_grad(loss)(weights, *batch)
+        weights = jax.tree.map(lambda w, d: w - 0.01 * d, weights, slope)
+        return (weights, losses + value, bad | jnp.isnan(value)), None
+    start = weights, jnp.float32(0), jnp.bool_(False)
+    return jax.lax.scan(step, start, (x, y))[0][0]
+
+
+def view(memory):
+    """NumPy's view of memory that stays."""
+    import numpy
+    kind = {"f32": "float32", "bf16": jnp.bfloat16, "i64": "int64"}[memory.dtype]
+    return numpy.frombuffer(memory.buffer(), dtype=kind).reshape(memory.shape)
+
+
+def results(case, value):
+    """In the order of case.results."""
+    if case.work == "adamw":
+        return list(value[1:4])
+    if case.work == "amp_phase":
+        return list(value[1:6])
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def raw(array):
+    """(address, type, elements, what keeps it) of a result."""
+    import numpy
+    array = numpy.asarray(array)
+    if array.dtype == numpy.bool_:
+        array = array.astype(numpy.float32)
+    kind = {"float32": "f32", "bfloat16": "bf16", "int64": "i64"}[array.dtype.name]
+    array = numpy.ascontiguousarray(array)
+    return array.ctypes.data, kind, array.size, array
 
 
 def wait(result):

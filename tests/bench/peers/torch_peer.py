@@ -75,7 +75,8 @@ def with_gradient(loss, logits, target):
     logits = logits.detach().requires_grad_()
 
     def run():
-        return torch.autograd.grad(loss(logits, target), logits)
+        value = loss(logits, target)
+        return value.detach(), torch.autograd.grad(value, logits)[0]
     return run
 
 
@@ -92,6 +93,9 @@ FORMULAS = {
     "rms_norm_backward": (rms_norm_backward, ("x", "gain", "dy")),
     "layer_norm_backward": (layer_norm_backward, ("x", "gain", "dy")),
     "sum": (lambda x: x.sum(), ("x",)),
+    "any_nan": (lambda x: torch.isnan(x).any(), ("x",)),
+    "norm": (torch.linalg.vector_norm, ("x",)),
+    "cross_entropy_forward": (cross_entropy, ("logits", "target")),
 }
 
 
@@ -100,6 +104,52 @@ def saved_layer_norm_backward(x, gain, dy):
     gain = gain.to(x.dtype)
     _, mean, rate = aten.native_layer_norm(x, list(gain.shape), gain, None, 1e-5)
     return lambda: aten.native_layer_norm_backward(dy, x, list(gain.shape), mean, rate, gain, gain, [True] * 3)
+
+
+def linreg_classic(x, y, batches):
+    """As people write it."""
+    model = torch.nn.Linear(x.shape[1], 1)
+    optimizer, criterion = torch.optim.SGD(model.parameters(), lr=0.01), torch.nn.MSELoss()
+    torch.nn.init.zeros_(model.weight), torch.nn.init.zeros_(model.bias)
+    xs, ys = x.chunk(batches), y[:, None].chunk(batches)
+
+    def epochs(count):
+        for step in range(count * batches):
+            optimizer.zero_grad()
+            loss = criterion(model(xs[step % batches]), ys[step % batches])
+            loss.backward()
+            optimizer.step()
+            if torch.isnan(loss):
+                raise ValueError("NaN")
+    return epochs, lambda: [*model.weight[0].tolist(), model.bias.item()]
+
+
+def linreg_by_hand(x, y, batches, compiled):
+    """The gradient written out, in place, without autograd; a look for NaN every 50 steps."""
+    w, bias = torch.zeros(x.shape[1], 1), torch.zeros(1)
+    total, bad = torch.zeros(()), torch.zeros((), dtype=torch.bool)
+    xs, ys = x.chunk(batches), y[:, None].chunk(batches)
+
+    def step(xb, yb):
+        error = torch.addmm(bias, xb, w) - yb
+        loss = error.square().mean()
+        error = error * (2 / xb.shape[0])
+        w.addmm_(xb.t(), error, alpha=-0.01)
+        bias.sub_(error.sum(0), alpha=0.01)
+        total.add_(loss, alpha=xb.shape[0])
+        bad.logical_or_(torch.isnan(loss))
+    step = torch.compile(step, dynamic=False) if compiled else step
+
+    @torch.no_grad()
+    def epochs(count):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # faster than two for matrices this small
+        for i in range(count * batches):
+            step(xs[i % batches], ys[i % batches])
+            if i % 50 == 49 and bad.item():
+                raise ValueError("NaN")
+        torch.set_num_threads(threads)
+    return epochs, lambda: [*w[:, 0].tolist(), bias.item()]
 
 
 class Peer:
@@ -133,6 +183,34 @@ class Peer:
             eager = saved_layer_norm_backward(*values)
         return {"torch eager": torch.no_grad()(eager),
                 "torch compiled": torch.no_grad()(lambda: compiled(*values))}
+
+    def linreg(self, x, y, batches):
+        x, y = view(x), view(y)
+        return {"torch, nn.Linear + SGD + isnan": linreg_classic(x, y, batches),
+                "torch, gradients by hand, no autograd": linreg_by_hand(x, y, batches, False),
+                "torch, gradients by hand, compiled": linreg_by_hand(x, y, batches, True)}
+
+
+def view(memory):
+    """A tensor over memory that stays."""
+    kind = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64}[memory.dtype]
+    return torch.frombuffer(memory.buffer(), dtype=kind).view(memory.shape)
+
+
+def results(case, value):
+    """In the order of case.results: tensors; None: in the row's own arrays."""
+    if case.work in ("adamw", "amp_phase"):
+        return [None] * len(case.results)
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def raw(tensor):
+    """(address, type, elements, what keeps it) of a result."""
+    kind = {torch.float32: "f32", torch.bfloat16: "bf16", torch.int64: "i64"}
+    tensor = tensor.detach().contiguous()
+    if tensor.dtype not in kind:
+        tensor = tensor.float()
+    return tensor.data_ptr(), kind[tensor.dtype], tensor.numel(), tensor
 
 
 def open(device):

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""The benchmark scripts' own test, without any peer but C: every file parses, rows of small arrays run and give the
+JSON that report.py reads, results that differ are found, and the table and the chart come out.
+
+    python3 tests/bench/check.py BUILD"""
+import ast
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ONLY = "1 Mi|1000 tensors|phase|GELU forward bf16|SwiGLU backward f32|softmax f32|Norm backward bf16|f32 .* × 12$|sum"
+ROW = {"bytes": int, "copy_gb_s": float, "limit_s": float, "rounds": int, "dropped_rounds": int, "disturbed": bool,
+       "candidates": dict, "failed": dict}
+CANDIDATE = {"median_s", "min_s", "max_s", "gb_s", "fraction_of_copy", "first_call_s", "difference"}
+
+
+def expect(truth, what):
+    if not truth:
+        raise SystemExit(f"check.py: {what}")
+
+
+def sources():
+    files = glob.glob(os.path.join(HERE, "*.py")) + glob.glob(os.path.join(HERE, "peers", "*.py"))
+    expect(len(files) > 10, f"only {len(files)} files were found in {HERE}")
+    for path in files:
+        with open(path) as file:
+            tree = ast.parse(file.read(), path)
+        names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        if path.endswith("_peer.py"):
+            expect({"Peer", "open"} <= names, f"{path} has no Peer or no open")
+
+
+def cases():
+    from cases import cpu_cases, gpu_cases
+    for found in (cpu_cases(), cpu_cases(8), gpu_cases(), gpu_cases(6)):
+        names = [case.name for case in found]
+        expect(len(names) == len(set(names)), "two rows have one name")
+        for case in found:
+            lacking = [r for r in case.results if r not in case.arrays and r not in case.wanted]
+            expect(case.results and not lacking, f"{case.name}: no array {lacking}")
+
+
+def differences(build):
+    from arrays import distance, native, sample
+    library = native(build)
+    expect(distance(library, sample(library, 2.0), sample(library, 2.0)) == 0, "equal results differ")
+    expect(distance(library, sample(library, 2.1), sample(library, 2.0)) > 0.02, "2.1 is taken for 2")
+    expect(distance(library, sample(library, float("nan")), sample(library, 2.0)) > 1e9, "NaN is taken for 2")
+
+
+def rows(build, folder):
+    path = os.path.join(folder, "cpu.json")
+    command = [sys.executable, os.path.join(HERE, "cpu.py"), "--build", build, "--shift", "12", "--rounds", "1", "--strict",
+               "--patience", "0", "--sample", "0.0005", "--peers", "c,none_such", "--json", path, "--only", ONLY]
+    done = subprocess.run(command, env={**os.environ, "OMP_WAIT_POLICY": "passive"}, stdout=subprocess.PIPE, text=True)
+    expect(done.returncode == 0, f"cpu.py ended with {done.returncode}\n{done.stdout}")
+    expect("without none_such: " in done.stdout, "a peer that is not there is not named")
+    with open(path) as file:
+        results = json.load(file)
+    expect(results["versions"].keys() == {"c"} and "none_such" in results["missing"], "versions or missing are wrong")
+    expect(len(results["rows"]) >= 9, f"rows: {list(results['rows'])}")
+    for name, row in results["rows"].items():
+        for key, kind in ROW.items():
+            expect(isinstance(row[key], kind), f"{name}: {key} is {row.get(key)!r}")
+        expect(row["candidates"].keys() == {"lockstep", "C"}, f"{name}: {row['candidates'].keys()}, {row['failed']}")
+        for label, of in row["candidates"].items():
+            expect(of.keys() == CANDIDATE and 0 < of["min_s"] <= of["median_s"] <= of["max_s"], f"{name}: {label}: {of}")
+            expect(of["gb_s"] > 0 and of["fraction_of_copy"] > 0, f"{name}: {label}: {of}")
+    return path, results
+
+
+def report(folder, path, results):
+    chart = os.path.join(folder, "chart.svg")
+    table = subprocess.run([sys.executable, os.path.join(HERE, "report.py"), path, "--svg", chart], check=True,
+                           stdout=subprocess.PIPE, text=True).stdout
+    for name in results["rows"]:
+        expect(f"| {name} |" in table, f"{name} is not in the table\n{table}")
+    with open(chart) as file:
+        expect("</svg>" in file.read(), "the chart has no end")
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    sources()
+    cases()
+    differences(build)
+    with tempfile.TemporaryDirectory() as folder:
+        path, results = rows(build, folder)
+        report(folder, path, results)
+    print(f"ok: {len(results['rows'])} rows")
+
+
+main()

@@ -1,0 +1,167 @@
+/* memory.c: memory for the arrays of a row, their values, and samples of results; and the kernels that
+ * only move bytes, the machine's limit in the moment in which they run. */
+#include "native.h"
+
+#include <omp.h>
+#include <sys/mman.h>
+
+/* Pages of 2 MiB where the system gives them, so that no candidate pays for page faults after the
+ * first touch. */
+void *native_alloc(size_t bytes) {
+    const size_t page = (size_t)2 << 20, size = (bytes + page - 1) / page * page + page;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    memory = (char *)(((uintptr_t)memory + page - 1) / page * page);
+    madvise(memory, size - page, MADV_HUGEPAGE);
+    return memory;
+}
+
+static uint32_t mixed(uint64_t at) {
+    at = (at + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    at = (at ^ (at >> 29)) * 0x94d049bb133111ebu;
+    return (uint32_t)(at >> 32);
+}
+
+/* About normal: the sum of four uniform parts of two words. */
+static float bell(uint64_t at) {
+    const uint32_t a = mixed(2 * at), b = mixed(2 * at + 1);
+    const uint32_t whole = (a & 0xffff) + (a >> 16) + (b & 0xffff) + (b >> 16);
+    return ((float)whole * 0x1p-16f - 2.0f) * 1.7320508f;
+}
+
+enum { F32, BF16, I64 };                                 /* types as arrays.py numbers them */
+enum { ZEROS, NORMAL, POSITIVE, SMALL, CLASSES };        /* fills */
+
+void native_fill(void *data, int type, int fill, size_t count, uint64_t seed, int64_t classes) {
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t at = (seed << 40) + i;
+        if (type == I64) {
+            ((int64_t *)data)[i] = fill == CLASSES ? mixed(at) % classes : 0;
+            continue;
+        }
+        float value = fill == ZEROS ? 0.0f : bell(at);
+        if (fill == POSITIVE) value = value * value * 1e-4f;
+        if (fill == SMALL) value *= 0.01f;
+        if (type == F32) ((float *)data)[i] = value;
+        else ((uint16_t *)data)[i] = to_bf16(value);
+    }
+}
+
+/* `want` of `count` elements, first and last among them, spread by an odd way through blocks. */
+void native_sample(const void *data, int type, size_t count, size_t want, double *out) {
+    for (size_t i = 0; i < want; i++) {
+        size_t at = want >= count ? i : (size_t)((double)(count - 1) * (double)i / (double)(want - 1));
+        if (want < count && i > 0 && i + 1 < want) at = at - at % 32 + mixed(i) % 32;
+        if (at >= count) at = count - 1;
+        out[i] = type == F32    ? (double)((const float *)data)[at]
+                 : type == BF16 ? (double)from_bf16(((const uint16_t *)data)[at])
+                                : (double)((const int64_t *)data)[at];
+    }
+}
+
+/* The largest |a - b| / (|b| + the root of b's mean square); infinity where one alone is not finite. */
+double native_distance(const double *a, const double *b, size_t count) {
+    double square = 0, worst = 0;
+    for (size_t i = 0; i < count; i++) square += isfinite(b[i]) ? b[i] * b[i] : 0;
+    const double typical = sqrt(square / (double)(count ? count : 1));
+    for (size_t i = 0; i < count; i++) {
+        if (a[i] == b[i] || (isnan(a[i]) && isnan(b[i]))) continue;
+        if (!isfinite(a[i]) || !isfinite(b[i])) return INFINITY;
+        const double distance = fabs(a[i] - b[i]) / (fabs(b[i]) + typical);
+        if (distance > worst) worst = distance;
+    }
+    return worst;
+}
+
+void native_run(void (*kernel)(Work *), Work *work, size_t times) {
+    for (size_t i = 0; i < times; i++) kernel(work);
+}
+
+/* Launches in a row, so that a script's own calls are not what is timed: 0 or the first failure. */
+int native_launches(int (*launch)(void *), void *step, uint64_t times) {
+    int status = 0;
+    for (uint64_t i = 0; i < times && status == 0; i++) status = launch(step);
+    return status;
+}
+
+typedef long long Line __attribute__((vector_size(LINE), may_alias));
+
+static inline void put(char *at, Line value, int stream) {
+#ifdef __AVX512F__
+    if (stream) {
+        _mm512_stream_si512((void *)at, (__m512i)value);
+        return;
+    }
+#else
+    (void)stream;
+#endif
+    *(Line *)at = value;
+}
+
+/* One unit is two lines of every wide array and one of every narrow: reads r, writes w, updates u. */
+static inline __attribute__((always_inline)) void units(
+    char *const *wide, char *const *narrow, size_t from, size_t to, int r, int w, int u, int narrow_r,
+    int narrow_w, int stream) {
+    Line sum[2] = {{0}, {0}};
+    for (size_t i = from; i < to; i++) {
+        for (int half = 0; half < 2; half++) {
+            const size_t at = (2 * i + (size_t)half) * LINE;
+            for (int a = 0; a < r + u; a++) {
+                char *const array = wide[a < r ? a : a + w];
+                __builtin_prefetch(array + at + 1024, 0, 0);
+                const Line value = *(const Line *)(array + at);
+                if (a < r) sum[half] ^= value;
+                else *(Line *)(array + at) = value ^ sum[half];
+            }
+            for (int a = 0; a < w; a++) put(wide[r + a] + at, sum[half], stream);
+        }
+        for (int a = 0; a < narrow_r; a++) {
+            __builtin_prefetch(narrow[a] + i * LINE + 1024, 0, 0);
+            sum[0] ^= *(const Line *)(narrow[a] + i * LINE);
+        }
+        for (int a = 0; a < narrow_w; a++) put(narrow[narrow_r + a] + i * LINE, sum[0], stream);
+    }
+    *(volatile char *)wide[7] = (char)(sum[0] ^ sum[1])[0];
+}
+
+/* Every pattern of the rows, with its counts as constants. */
+#define PATTERNS(X)                                                                                  \
+    X(1, 0, 0, 0, 0) X(2, 0, 0, 0, 0) X(1, 1, 0, 0, 0) X(2, 1, 0, 0, 0) X(3, 2, 0, 0, 0)              \
+    X(1, 0, 3, 0, 0) X(0, 0, 1, 0, 0) X(0, 0, 0, 1, 0) X(0, 0, 4, 1, 1)
+
+/* bytes: of a wide array; a pattern that is not in the list is refused with 1. */
+int native_traffic(char *memory, size_t bytes, int reads, int writes, int updates, int narrow_reads,
+                   int narrow_writes, int stream, int threads, size_t times) {
+    const int wides = reads + writes + updates;
+    const size_t gap = (bytes + 2 * LINE - 1) / (2 * LINE) * (2 * LINE) + 4096 + 17 * LINE;
+    const size_t count = (bytes + 2 * LINE - 1) / (2 * LINE);
+    char *wide[8], *narrow[8], sink[16][LINE];
+    for (int a = 0; a < 7; a++) wide[a] = memory + gap * (size_t)a;
+    for (int a = 0; a < 7; a++) narrow[a] = memory + gap * (size_t)(wides + a);
+    int known = 0;
+    for (size_t time = 0; time < times; time++) {
+#pragma omp parallel num_threads(threads)
+        {
+            const size_t thread = (size_t)omp_get_thread_num();
+            const Share share = share_of(count, 1, thread, (size_t)omp_get_num_threads());
+            char *mine[8];
+            memcpy(mine, wide, sizeof mine);
+            mine[7] = sink[thread % 16];
+#define TRY(r, w, u, nr, nw)                                                                         \
+    if (reads == r && writes == w && updates == u && narrow_reads == nr && narrow_writes == nw) {     \
+        if (stream) units(mine, narrow, share.from, share.to, r, w, u, nr, nw, 1);                    \
+        else units(mine, narrow, share.from, share.to, r, w, u, nr, nw, 0);                           \
+        if (thread == 0) known = 1;                                                                  \
+    }
+            PATTERNS(TRY)
+        }
+    }
+    return known ? 0 : 1;
+}
+
+/* The bytes of `memory` that native_traffic goes over. */
+size_t native_traffic_memory(size_t bytes, int arrays) {
+    return ((bytes + 2 * LINE - 1) / (2 * LINE) * (2 * LINE) + 4096 + 17 * LINE) * (size_t)arrays + 4096;
+}

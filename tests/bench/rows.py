@@ -1,0 +1,176 @@
+"""One row of cpu.py: Lockstep and the peers do the same work on the same arrays; what a peer computes is
+compared with Lockstep's results before anybody is timed, and whoever differs is left out and named."""
+import ctypes as C
+import gc
+import importlib
+import math
+import time
+
+import arrays
+from arrays import Memory, Traffic, distance, listed, sample
+from timing import compare
+
+PEERS = ("c", "torch", "numba", "jax")
+MOST = 20000               # calls in a sample
+TOLERANCES = {"f32": 2e-4, "bf16": 0.03}  # of an element and the root mean square of its array
+CELLS = {"any_nan": C.c_bool}
+
+
+def open_peers(names):
+    """The peers that can be used here, and why the others cannot."""
+    opened, missing = {}, {}
+    for name in names:
+        try:
+            module = importlib.import_module(f"peers.{name}_peer")
+            opened[name] = module, module.open("cpu")
+        except Exception as why:  # a peer's import may fail in any way
+            missing[name] = word(why)
+    return opened, missing
+
+
+def word(error):
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+
+
+class Candidate:
+    def __init__(self, function, finish):
+        self.function, self.finish = function, finish  # finish: waits for what it was given
+        self.many = getattr(function, "many", None)
+        self.first_s = self.worst = 0.0
+        self.repeat = 1
+
+    def run(self, times):
+        if self.many:
+            self.many(times)
+            result = None
+        else:
+            function, result = self.function, None
+            for _ in range(times):
+                result = function()
+        self.finish(result)
+
+    def settle(self, sample_s):
+        """Warms it and finds how many calls make a sample."""
+        self.run(1)
+        start = time.perf_counter()
+        self.run(1)
+        once = time.perf_counter() - start
+        if once < sample_s / 4:
+            start = time.perf_counter()
+            self.run(4)
+            once = (time.perf_counter() - start) / 4
+        self.repeat = max(1, min(MOST, math.ceil(sample_s / max(once, 1e-7))))
+
+
+class Bench:
+    """What all rows share."""
+
+    def __init__(self, context, library, peers, options, threads):
+        self.context, self.library, self.peers, self.options = context, library, peers, options
+        self.threads = threads
+        self.arena = arrays.Arena(library, 6 << 30)
+        self.traffic_memory = library.native_alloc(2 * arrays.TRAFFIC_MOST)
+
+    def lockstep(self, case, memory):
+        def one(m):
+            return m.address, m.dtype, m.shape
+        bound = {name: [one(m) for m in value] if isinstance(value, list) else one(value)
+                 for name, value in memory.items()}
+        step = self.context.step(*case.step.rsplit(":", 1), bound, case.wanted, **case.cells)
+        step.in_a_row = self.library.native_launches
+        return Candidate(step, lambda _: self.context.synchronize())
+
+    def expected(self, case, memory, own):
+        """Samples of what Lockstep computes."""
+        own.finish(own.function())
+        found = [own.function.get(name, CELLS.get(case.work, C.c_float)) if name in case.wanted
+                 else memory[name] for name in case.results]
+        return [sample(self.library, value) for value in found]
+
+    def difference(self, case, memory, module, result, expected):
+        """The largest of the row's results; what the peer leaves in the row's arrays is read from there."""
+        worst = 0.0
+        for name, value, want in zip(case.results, module.results(case, result), expected):
+            keep = []
+            if value is None:
+                value = memory[name]
+            elif hasattr(module, "raw"):
+                raws = [module.raw(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
+                keep.append(raws)
+                value = [Memory(at, kind, (), count) for at, kind, count, _ in raws]
+            worst = max(worst, distance(self.library, sample(self.library, value), want))
+        return worst
+
+    def peers_of(self, case, memory, expected, failed):
+        """label -> Candidate whose results agree."""
+        found = {}
+        for name, (module, peer) in self.peers.items():
+            tensors = {key: [module.view(m) for m in value] if isinstance(value, list) else module.view(value)
+                       for key, value in memory.items()}
+            wait = getattr(module, "wait", lambda result: None)
+            self.arena.fill(case, memory, False)  # a peer may begin with copies
+            try:
+                given = peer.candidates(case, tensors)
+            except Exception as error:  # whatever a peer cannot do is its row's news, not the end
+                failed[name] = word(error)
+                continue
+            for label, function in given.items():
+                self.options.progress(label)
+                self.arena.fill(case, memory, False)
+                candidate = Candidate(function, wait)
+                try:
+                    start = time.perf_counter()
+                    result = function()
+                    wait(result)
+                    candidate.first_s = time.perf_counter() - start
+                    candidate.worst = self.difference(case, memory, module, result, expected)
+                    result = None
+                    if not candidate.worst <= TOLERANCES[case.dtype]:
+                        raise ValueError(f"its results differ from Lockstep's by {candidate.worst:.2g}")
+                    found[label] = candidate
+                except Exception as error:
+                    failed[label] = word(error)
+        return found
+
+    def measure(self, case):
+        memory, failed = self.arena.arrays(case), {}
+        self.arena.fill(case, memory, True)
+        self.options.progress("lockstep")
+        own = self.lockstep(case, memory)
+        expected = self.expected(case, memory, own)
+        candidates = {"lockstep": own, **self.peers_of(case, memory, expected, failed)}
+        for label, candidate in candidates.items():
+            self.options.progress(f"{label}: warming")
+            candidate.settle(self.options.sample)
+        one_thread = max(sum(a.counts) for a in case.arrays.values()) < 16 << 10
+        traffic = Traffic(self.library, case, 1 if one_thread else self.threads)
+        limit = Candidate(lambda: traffic.run(self.traffic_memory, 1), lambda _: None)
+        limit.many = lambda times: traffic.run(self.traffic_memory, times)
+        limit.settle(self.options.sample)
+        self.options.progress("timing")
+        times, reference = compare({label: lambda c=c: c.run(c.repeat) for label, c in candidates.items()},
+                                   lambda: limit.run(limit.repeat), self.options.rounds, self.options.patience)
+        least = sum(a.bytes * (2 if a.changed else 1) for a in case.arrays.values())
+        row = {"bytes": least, "copy_gb_s": least / (reference["median_s"] / limit.repeat) / 1e9,
+               "limit_s": reference["median_s"] / limit.repeat, "rounds": reference["rounds"],
+               "dropped_rounds": reference["dropped_rounds"], "disturbed": reference["disturbed"],
+               "candidates": {}, "failed": failed}
+        for label, of in times.items():
+            c = candidates[label]
+            seconds = of["median_s"] / c.repeat
+            row["candidates"][label] = {
+                "median_s": seconds, "min_s": of["min_s"] / c.repeat, "max_s": of["max_s"] / c.repeat,
+                "gb_s": least / seconds / 1e9, "fraction_of_copy": of["fraction"] * c.repeat / limit.repeat,
+                "first_call_s": c.first_s, "difference": c.worst}
+        return row
+
+    def row(self, case):
+        try:
+            found = self.measure(case)
+        except Exception as error:  # one row must not cost the others
+            if self.options.strict:
+                raise
+            found = {"bytes": 0, "copy_gb_s": 0, "candidates": {}, "failed": {"row": word(error)}}
+        gc.collect()
+        return found
