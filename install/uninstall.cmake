@@ -1,13 +1,12 @@
-# cmake -P uninstall.cmake MANIFEST: removes the files that an install listed, and the folders of
-# Lockstep's own that are empty then.
-set(manifest "${CMAKE_ARGV3}")
-if(NOT EXISTS "${manifest}")
-  message(FATAL_ERROR "nothing to uninstall: ${manifest} is not there, which `cmake --install` writes")
+# cmake -P uninstall.cmake LIST: removes the files that an install listed, and the folders of Lockstep's
+# own that are empty then.
+set(list "${CMAKE_ARGV3}")
+if(NOT EXISTS "${list}")
+  message(FATAL_ERROR "nothing to uninstall: ${list} is not there, which `cmake --install` writes")
 endif()
-file(STRINGS "${manifest}" files)
+file(STRINGS "${list}" files)
 set(folders)
-foreach(file ${files})
-  set(path "$ENV{DESTDIR}${file}")
+foreach(path ${files})
   if(EXISTS "${path}" OR IS_SYMLINK "${path}")
     file(REMOVE "${path}")
     message(STATUS "Removed ${path}")
@@ -30,3 +29,4 @@ foreach(folder ${folders})
     file(REMOVE_RECURSE "${folder}")
   endif()
 endforeach()
+file(REMOVE "${list}")

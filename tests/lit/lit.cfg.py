@@ -70,5 +70,7 @@ if shutil.which("dot"):
     config.available_features.add("graphviz")
 if os.path.exists(os.path.join(config.lockstep_build, "sealed", "liblockstep.a")):
     config.available_features.add("archives")  # the libraries as they are installed
+if shutil.which("dpkg-deb"):
+    config.available_features.add("dpkg")
 if os.uname().machine == "x86_64":
     config.available_features.add("x86")
