@@ -200,9 +200,7 @@ static void make_text(Batch *batch) {
     text_puts(&text, embedded_text(batch->target->prelude));
     if (batch->called && batch->target == &target_c)
         text_puts(&text, "#undef LS_FN\n#define LS_FN static __attribute__((unused))\n");
-    size_t files = 0;
-    while (batch->target->libraries[files]) files++;
-    library_add_used(&batch->compiler, &text, batch->target->libraries, files, code.data);
+    library_add_used(&batch->compiler, &text, batch->target, code.data);
     text_puts(&text, code.data);
     batch->text = text.data;
 }
