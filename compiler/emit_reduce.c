@@ -87,8 +87,8 @@ bool emit_is_flat(const Emitter *e) {
 
 /* The variable stem of a reduction, and the name of its result. */
 static const char *stem_of(Emitter *e, ValueId r) {
-    static const char *const suffixes[] = {"leaf", "level", "row_level", "part", "most",  "base",
-                                           "top",  "to",    "sum",       "lane", "eight", NULL};
+    static const char *const suffixes[] = {"leaf", "level", "row_level", "part",  "most",  "base",
+                                           "top",  "sum",   "lane",      "eight", "total", NULL};
     const Value *value = &e->f->values[r];
     if (!e->name_of[r])
         e->name_of[r] = emit_stem(e, value->name ? value->name : op_info[value->op].name, suffixes);
@@ -246,9 +246,8 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
     switch (part) {
     case PART_LEVELS:
         text_printf(out,
-                    "%s %s%s_row_level[4][64], %s_leaf[64];\n"
-                    "for (int c = 0; c < 64; c++) %s_row_level[0][c] = %s_leaf[c] = "
-                    "ls_identity_%s();\n",
+                    "%s %s%s_row_level[4][64], %s_total[64], %s_leaf[64];\n"
+                    "for (int c = 0; c < 64; c++) %s_leaf[c] = ls_identity_%s();\n",
                     r->type, levels, r->s, r->s, r->s, r->s, r->kind);
         if (r->lse)
             text_printf(
@@ -257,44 +256,39 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
                 "for (int c = 0; c < 64; c++) %s_most[c] = ls_identity_%s(), %s_base[c] = 0;\n",
                 r->type, r->s, r->s, r->s, r->max, r->s);
         break;
-    case PART_LEAVES: /* even rows are where the counter wants them */
-        text_printf(out, "%s *const %s_to = row & 1 ? %s_leaf : %s_row_level[0];\n", r->type, r->s,
-                    r->s, r->s);
-        break;
     case PART_PUSH:
         if (r->lse)
             text_printf(out,
                         "%s_most[c] = ls_max_%s(%s_most[c], %s);\n"
-                        "%s_to[c] = ls_exp_%s(%s - %s_base[c]);\n",
+                        "%s_leaf[c] = ls_exp_%s(%s - %s_base[c]);\n",
                         r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
         else if (r->arg)
-            text_printf(out, "%s_to[c] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
+            text_printf(out, "%s_leaf[c] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
         else
-            text_printf(out, "%s_to[c] = %s;\n", r->s, r->value);
+            text_printf(out, "%s_leaf[c] = %s;\n", r->s, r->value);
         break;
     case PART_PUSH_ROW:
         text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf);\n", r->kind, r->s, r->s);
         break;
     case PART_PUSH_LANE:
         text_printf(out,
-                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_leaf);\n"
-                    "if (lane & 1) ls_push_columns_%s(%s_level, lane, %s_sum);\n"
-                    "else for (i64 c = 0; c < 64; c++) %s_level[0][c] = %s_sum[c];\n",
-                    r->type, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s, r->s, r->s);
+                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_total);\n"
+                    "ls_push_columns_%s(%s_level, lane, %s_sum);\n",
+                    r->type, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s);
         break;
     case PART_PUSH_OCTET:
         text_printf(out,
-                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_leaf);\n"
+                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_total);\n"
                     "for (i64 c = 0; c < width; c++)\n"
                     "    ls_push_octet_%s(%s + c, wide, part, 64 / span, %s_sum[c], %s + c);\n",
                     r->type, r->s, r->kind, r->s, r->s, r->kind, r->octet_level, r->s, r->octet);
         break;
     case PART_OCTETS:
         text_printf(out,
-                    "%s %s_leaf[64];\n"
+                    "%s %s_total[64];\n"
                     "for (i64 c = 0; c < width; c++)\n"
-                    "    %s_leaf[c] = ls_octets_%s(%s + c, wide, octets);\n"
-                    "const %s *%s_sum = %s_leaf;\n",
+                    "    %s_total[c] = ls_octets_%s(%s + c, wide, octets);\n"
+                    "const %s *%s_sum = %s_total;\n",
                     r->type, r->s, r->s, r->kind, r->octet, r->type, r->s, r->s);
         break;
     case PART_PASS_END:
@@ -304,7 +298,7 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
                         r->s, r->real, r->s);
         break;
     case PART_TILE:
-        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_leaf);\n", r->type,
+        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_total);\n", r->type,
                     r->s, r->kind, r->s, r->s);
         break;
     case PART_PUBLISH:
@@ -327,8 +321,8 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
                 "        sums[64 * i] = sums[64 * i] * ls_exp_%s(most[64 * i] - %s_most[c]);\n",
                 r->type, r->part, r->most_part, r->s, r->max, r->real, r->s);
         text_printf(out,
-                    "    %s_leaf[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, "
-                    "64);\n}\n%s_sum = %s_leaf;\n",
+                    "    %s_total[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, "
+                    "64);\n}\n%s_sum = %s_total;\n",
                     r->s, r->kind, r->part, r->s, r->s);
         break;
     default: break;

@@ -98,8 +98,7 @@ LS_FN i64 ls_wide(i64 inner) {
 /* eight: of a lane's rows. tile: of one row; values[count .. 1024) is overwritten with the identity.
  * gather: of values that stay; tile_alone: of values[0], values[stride], ...; tree: R of any count, the
  * higher levels written behind them. push_columns: the binary counter of reduce.h for 64 columns side by
- * side; an even number is written to level[0] by the caller; all 64 are added, also those past the last
- * column. columns: where the value of `count` numbers stands, level or scratch. */
+ * side; all 64 are added, also those past the last column. columns: where the value of `count` numbers stands, level or scratch. */
 #define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                           \
     LS_TREE_##ordered(kind, type, combine)                                                         \
     LS_FN type ls_eight_##kind(const type *value) {                                                \
@@ -158,7 +157,10 @@ LS_FN i64 ls_wide(i64 inner) {
     LS_FN void ls_push_columns_##kind(type (*level)[64], int number, const type *value) {          \
         type sum[64];                                                                              \
         int bit = 1;                                                                               \
-        if (!(number & 1)) return;                                                                 \
+        if (!(number & 1)) {                                                                       \
+            for (int c = 0; c < 64; c++) level[0][c] = value[c];                                   \
+            return;                                                                                \
+        }                                                                                          \
         if (!(number & 2)) {                                                                       \
             ls_add_columns_##kind(level[1], level[0], value);                                      \
             return;                                                                                \
