@@ -57,6 +57,7 @@ def native(build):
             ("native_fill", None, [pointer, integer, integer, size, C.c_uint64, C.c_int64]),
             ("native_sample", None, [pointer, integer, size, size, pointer]),
             ("native_distance", C.c_double, [pointer, pointer, size]),
+            ("native_touch", None, [pointer, size]),
             ("native_launches", integer, [pointer, pointer, C.c_uint64]),
             ("native_run", None, [pointer, pointer, size]),
             ("native_traffic_memory", size, [size, integer]),
@@ -166,7 +167,8 @@ class Traffic:
         self.library = library
 
     def memory(self):
-        return self.library.native_traffic_memory(self.bytes, max(sum(p) for p in self.passes) + 1)
+        """The bytes that it goes over."""
+        return self.library.native_traffic_memory(self.bytes, max(sum(p) for p in self.passes))
 
     def run(self, memory, times):
         for pattern in self.passes:

@@ -12,7 +12,7 @@ from timing import compare
 
 PEERS = ("c", "torch", "numba", "jax")
 MOST = 20000               # calls in a sample
-TOLERANCES = {"f32": 2e-4, "bf16": 0.03}  # of an element and the root mean square of its array
+TOLERANCES = {"f32": 2e-4, "bf16": 0.06}  # of an element and the root mean square of its array
 CELLS = {"any_nan": C.c_bool}
 
 
@@ -70,7 +70,7 @@ class Bench:
         self.context, self.library, self.peers, self.options = context, library, peers, options
         self.threads = threads
         self.arena = arrays.Arena(library, 6 << 30)
-        self.traffic_memory = library.native_alloc(2 * arrays.TRAFFIC_MOST)
+        self.traffic_memory, self.touched = library.native_alloc(2 * arrays.TRAFFIC_MOST), 0
 
     def lockstep(self, case, memory):
         def one(m):
@@ -145,6 +145,9 @@ class Bench:
             candidate.settle(self.options.sample)
         one_thread = max(sum(a.counts) for a in case.arrays.values()) < 16 << 10
         traffic = Traffic(self.library, case, 1 if one_thread else self.threads)
+        if traffic.memory() > self.touched:
+            self.touched = traffic.memory()
+            self.library.native_touch(self.traffic_memory, self.touched)
         limit = Candidate(lambda: traffic.run(self.traffic_memory, 1), lambda _: None)
         limit.many = lambda times: traffic.run(self.traffic_memory, times)
         limit.settle(self.options.sample)

@@ -277,31 +277,4 @@ void NAME(native_cross_entropy_forward)(Work *work);
 void NAME(native_cross_entropy_forward)(Work *work) { NAME(cross_entropy)(work, 0); }
 void NAME(native_cross_entropy)(Work *work);
 void NAME(native_cross_entropy)(Work *work) { NAME(cross_entropy)(work, 1); }
-
-/* A whole reduction: `part` of each block of 4096 elements, added up in double. */
-#define REDUCTION(name, first, each, finish)                                                         \
-    void NAME(name)(Work * work);                                                                    \
-    void NAME(name)(Work * work) {                                                                   \
-        enum { PART = 4096 };                                                                        \
-        double total = 0;                                                                            \
-        _Pragma("omp parallel num_threads(work->threads) if (work->threads > 1) reduction(+ : total)") { \
-            const Share share = share_of(work->n, PART, (size_t)omp_get_thread_num(),                \
-                                         (size_t)omp_get_num_threads());                             \
-            const T *restrict x = work->at[0];                                                       \
-            for (size_t i = share.from; i < share.to; i += PART) {                                   \
-                const size_t to = share.to - i < PART ? share.to : i + PART;                         \
-                once_ahead(x + i + PART, PART * sizeof *x);                                          \
-                first;                                                                               \
-                for (size_t j = i; j < to; j++) { each; }                                            \
-                total += (double)part;                                                               \
-            }                                                                                        \
-        }                                                                                            \
-        work->result = finish;                                                                       \
-    }
-
-REDUCTION(native_sum, float part = 0, part += GET(x[j]), total)
-REDUCTION(native_any_nan, uint32_t part = 0,
-          part |= (float_bits(GET(x[j])) & 0x7fffffff) > 0x7f800000, total > 0)
-REDUCTION(native_norm, float part = 0, part += GET(x[j]) * GET(x[j]), sqrt(total))
-#undef REDUCTION
 #undef ROWS

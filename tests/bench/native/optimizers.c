@@ -19,11 +19,11 @@ static Share pieces_of(const Work *work) {
 
 static void adamw_piece(float *restrict p, float *restrict m, float *restrict v,
                         const float *restrict g, size_t n, float step, float scale) {
-    enum { PART = 256 };
+    enum { PART = 64, FAR = 256 };
     for (size_t i = 0; i < n; i += PART) {
         const size_t count = n - i < PART ? n - i : PART;
-        once_ahead(p + i + PART, PART * sizeof *p), once_ahead(m + i + PART, PART * sizeof *m);
-        once_ahead(v + i + PART, PART * sizeof *v), once_ahead(g + i + PART, PART * sizeof *g);
+        once_ahead(p + i + FAR, PART * sizeof *p), once_ahead(m + i + FAR, PART * sizeof *m);
+        once_ahead(v + i + FAR, PART * sizeof *v), once_ahead(g + i + FAR, PART * sizeof *g);
         for (size_t j = i; j < i + count; j++) {
             const float first = beta1 * m[j] + (1 - beta1) * g[j];
             const float second = beta2 * v[j] + (1 - beta2) * g[j] * g[j];
@@ -53,27 +53,30 @@ static double square_of(const uint16_t *g, size_t n, float inverse) {
     for (size_t i = 0; i < n; i += BLOCK) {
         const size_t count = n - i < BLOCK ? n - i : BLOCK;
         once_ahead(g + i + BLOCK, BLOCK * sizeof *g);
-        float sum = 0;
-        for (size_t j = i; j < i + count; j++) {
-            const float value = inverse * from_bf16(g[j]);
-            sum += value * value;
-        }
-        total += (double)sum;
+        float lane[64] = {0};
+        size_t j = i;
+        for (; j + 64 <= i + count; j += 64)
+            for (size_t k = 0; k < 64; k++) {
+                const float value = inverse * from_bf16(g[j + k]);
+                lane[k] += value * value;
+            }
+        for (; j < i + count; j++) lane[0] += inverse * from_bf16(g[j]) * inverse * from_bf16(g[j]);
+        for (int k = 0; k < 64; k++) total += (double)lane[k];
     }
     return total;
 }
 
 static void phase_piece(const Piece *piece, size_t n, float factor, float step, float scale) {
-    enum { PART = 256 };
+    enum { PART = 64, FAR = 256 };
     float *restrict p = piece->at[0], *restrict m = piece->at[1], *restrict v = piece->at[2];
     float *restrict average = piece->at[4];
     const uint16_t *restrict g = piece->at[3];
     uint16_t *restrict w = piece->at[5];
     for (size_t i = 0; i < n; i += PART) {
         const size_t count = n - i < PART ? n - i : PART;
-        once_ahead(p + i + PART, PART * sizeof *p), once_ahead(m + i + PART, PART * sizeof *m);
-        once_ahead(v + i + PART, PART * sizeof *v), once_ahead(g + i + PART, PART * sizeof *g);
-        once_ahead(average + i + PART, PART * sizeof *average);
+        once_ahead(p + i + FAR, PART * sizeof *p), once_ahead(m + i + FAR, PART * sizeof *m);
+        once_ahead(v + i + FAR, PART * sizeof *v), once_ahead(g + i + FAR, PART * sizeof *g);
+        once_ahead(average + i + FAR, PART * sizeof *average);
         for (size_t j = i; j < i + count; j++) {
             const float d = factor * from_bf16(g[j]);
             const float first = beta1 * m[j] + (1 - beta1) * d;

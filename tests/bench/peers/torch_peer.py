@@ -3,6 +3,7 @@ import torch
 from torch.nn import functional as F
 
 aten = torch.ops.aten
+TENSORS_COMPILED = 200  # more compile for many minutes
 EPS, BETAS, DECAY, RATE = 1e-8, (0.9, 0.999), 0.01, 1e-3
 
 
@@ -16,6 +17,12 @@ def optimizer(tensors, device, step=10.0, **how):
     made = torch.optim.AdamW(parameters, lr=RATE, betas=BETAS, eps=EPS, weight_decay=DECAY, **how)
     made.state.update(states)
     return made
+
+
+def compiled_step(made, tensors):
+    def refused():
+        raise RuntimeError(f"the compiled step of {tensors} tensors takes many minutes to compile")
+    return torch.compile(lambda: made.step(), dynamic=False) if tensors <= TENSORS_COMPILED else refused
 
 
 def listed(tensors):
@@ -163,10 +170,10 @@ class Peer:
         if case.work in ("adamw", "amp_phase"):
             tensors = listed(tensors)
         if case.work == "adamw":
-            compiled = optimizer(tensors, self.device, foreach=True, capturable=on_gpu)
             return {"torch fused": optimizer(tensors, self.device, fused=True).step,
                     "torch foreach": optimizer(tensors, self.device, foreach=True, capturable=on_gpu).step,
-                    "torch compiled": torch.compile(lambda: compiled.step(), dynamic=False)}
+                    "torch compiled": compiled_step(optimizer(tensors, self.device, foreach=True,
+                                                              capturable=on_gpu), len(tensors["p"]))}
         if case.work == "amp_phase":
             return {"torch, fused AdamW": amp_phase(tensors, self.device, fused=True)}
         if case.work == "cross_entropy":
