@@ -32,7 +32,7 @@ typedef struct Ahead {
     Text functions; /* its last part */
     Text header;
     Table *written;
-    size_t table_count, done, total;
+    size_t table_count, total; /* `total`: pieces of code that toolchains make */
 } Ahead;
 
 static const char *const role_names[] = {"LS_IN", "LS_INOUT", "LS_OUT"};
@@ -245,11 +245,28 @@ typedef struct EmbeddedCode {
     size_t size;
 } EmbeddedCode;
 
-static void report(Ahead *a, const char *step, const char *target) {
+static void report(void *user, size_t done) {
+    Ahead *a = user;
     const ls_ahead_options *options = a->options;
-    if (options->progress)
-        options->progress(options->user, a->done, a->total,
-                          arena_printf(a->arena, "%s for %s", step, target));
+    if (options->progress) options->progress(options->user, done, a->total, "kernels");
+}
+
+/* The code of all variants for GPUs, side by side; that for CPUs is text. */
+static void make_codes(Ahead *a) {
+    const ls_ahead_options *options = a->options;
+    ls_code_request *requests = NULL;
+    size_t capacity = 0;
+    for (size_t i = 0; i < options->step_count; i++)
+        for (size_t t = 0; t < options->target_count; t++) {
+            const ls_image *image = compilation_image(a->c, options->steps[i], options->targets[t]);
+            const bool text = target_for(options->targets[t]) == &target_c;
+            for (uint32_t v = 0; v < image->variant_count && !text; v++) {
+                requests = arena_grow(a->arena, requests, a->total, &capacity, sizeof *requests);
+                requests[a->total++] = (ls_code_request){image, v};
+            }
+        }
+    report(a, 0);
+    code_make_all(a->c, requests, a->total, report, a);
 }
 
 /* The message is the compilation's already. */
@@ -279,9 +296,7 @@ static const char *variants(Ahead *a, const ls_image *image, bool cpu) {
     Text text = text_open(a->arena);
     for (size_t v = 0; v < image->variant_count; v++) {
         const ls_image_variant *variant = &image->variants[v];
-        report(a, image->step, image->target);
         const EmbeddedCode code = cpu ? cpu_code(a, variant) : gpu_code(a, image, v);
-        a->done++;
         const char *work = extents(a, variant->work, variant->work_count);
         const char *temporary = temporaries(a, variant), *kernel = kernels(a, variant);
         const char *items = work_tables(a, variant), *condition = conditions(a, variant);
@@ -545,9 +560,7 @@ const char *ahead_text(ls_compilation *c, const ls_ahead_options *options, const
     check_targets(&a);
     const char *guard = guard_of(&a);
     open_header(&a, guard);
-    for (size_t i = 0; i < options->step_count; i++)
-        for (size_t t = 0; t < options->target_count; t++)
-            a.total += compilation_image(c, options->steps[i], options->targets[t])->variant_count;
+    make_codes(&a);
     for (size_t i = 0; i < options->step_count; i++) {
         const char **images = arena_alloc(arena, options->target_count * sizeof *images);
         for (size_t t = 0; t < options->target_count; t++) {

@@ -4,8 +4,11 @@
 
 /* Code of one variant, malloc'ed. */
 typedef struct Code {
-    void *data;
+    void *data; /* NULL: nobody asked for it yet */
     size_t size;
+    bool from_cache; /* what it is said to be from */
+    bool fresh;      /* nobody was told yet */
+    bool asked;      /* by a request for several */
 } Code;
 
 /* The image of a step for one target, and its code as far as somebody asked for it. */
@@ -40,6 +43,15 @@ struct ls_compilation {
 
 /* compile.c: the image of a step, made when first asked for; unwinds when it cannot be. */
 const ls_image *compilation_image(ls_compilation *c, size_t step, const char *target);
+
+/* The image of this compilation that `image` is, or NULL. */
+Made *compilation_made(ls_compilation *c, const ls_image *image);
+
+/* code.c */
+/* Makes several at once, each once, as many side by side as there are processors; `done`, which may
+ * be NULL, is called by the calling thread. What could not be made is not there afterwards. */
+void code_make_all(ls_compilation *c, const ls_code_request *requests, size_t count,
+                   void (*done)(void *user, size_t done), void *user);
 
 /* ahead.c: the C file, and the header that belongs to it; unwinds when it cannot be made. */
 const char *ahead_text(ls_compilation *c, const ls_ahead_options *options, const char **header);

@@ -1,7 +1,7 @@
 /* compile.c: the pipeline, and the public functions of lockstep/compiler.h.
  *
- * step_ir is the whole order of the passes; compilation_image goes on to source text, and
- * ls_compilation_code to machine code through the cache. Every public function sets the point that
+ * step_ir is the whole order of the passes; compilation_image goes on to source text, and code.c to
+ * machine code through the cache. Every public function sets the point that
  * compiler_fail unwinds to, so a broken invariant or a lack of memory comes back as a status.
  * Stages are written to the dump directory as STEP.N-NAME.EXT when one is given. */
 #include <errno.h>
@@ -353,61 +353,6 @@ ls_status ls_compilation_image(ls_compilation *c, size_t step, const char *targe
     return status;
 }
 
-static Made *made_of(ls_compilation *c, const ls_image *image) {
-    for (size_t i = 0; i < c->step_count; i++)
-        for (Made *made = c->steps[i].made; made; made = made->next)
-            if (made->image == image) return made;
-    return NULL;
-}
-
-/* Runs the toolchain, or says in c->message why it could not. */
-static ls_status run_toolchain(ls_compilation *c, const Rtc *rtc, const char *source,
-                               const char *label, const char *target, RtcForm form, ls_math math,
-                               RtcOutput *output) {
-    ls_status status = rtc->compile(source, strlen(source), label, target, form, math, output);
-    if (status == LS_OK) return LS_OK;
-    snprintf(c->message, sizeof c->message, "%s could not compile step %s for %s: %.3500s",
-             rtc->name, label, target, output->log ? output->log : "out of memory");
-    rtc_output_free(output);
-    return status;
-}
-
-ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t variant,
-                              const void **code, size_t *size, int *from_cache) {
-    *code = NULL;
-    *size = 0;
-    c->message[0] = 0;
-    Made *made = made_of(c, image);
-    if (!made || variant >= image->variant_count)
-        return keep_message(c, LS_ERROR_ARGUMENT, "the image is not one of this compilation");
-    Code *kept = &made->code[variant];
-    bool hit = kept->data != NULL;
-    if (!hit) {
-        const Rtc *rtc = rtc_for_target(image->target);
-        const char *source = image->variants[variant].source;
-        char toolchain[1024];
-        if (!rtc->describe(toolchain, sizeof toolchain))
-            return keep_message(c, LS_ERROR_TOOLCHAIN, toolchain);
-        CacheKey key = cache_key(source, strlen(source), image->target, image->math, toolchain);
-        hit = !c->options.no_cache && cache_load(&key, &kept->data, &kept->size);
-        if (!hit) {
-            RtcOutput output = {0};
-            ls_status status = run_toolchain(c, rtc, source, image->step, image->target, RTC_IMAGE,
-                                             made->math, &output);
-            if (status != LS_OK) return status;
-            kept->data = output.data;
-            kept->size = output.size;
-            output.data = NULL;
-            rtc_output_free(&output);
-            if (!c->options.no_cache) cache_store(&key, kept->data, kept->size);
-        }
-    }
-    *code = kept->data;
-    *size = kept->size;
-    if (from_cache) *from_cache = hit;
-    return LS_OK;
-}
-
 /* ---- emission for people ---- */
 
 /* What `emit` can give: the text of a dialect, or what a toolchain makes of it. */
@@ -489,8 +434,9 @@ static ls_status emit_form(ls_compilation *c, void *job) {
         }
         RtcOutput output = {0};
         expect_output(c);
-        ls_status status = run_toolchain(c, rtc, source, image->step, name, forms[i].made,
-                                         made_of(c, image)->math, &output);
+        ls_status status =
+            code_make(rtc, source, image->step, name, forms[i].made,
+                      compilation_made(c, image)->math, &output, c->message, sizeof c->message);
         return status == LS_OK ? keep_output(c, &output, &j->data, &j->size) : status;
     }
     compiler_fail(

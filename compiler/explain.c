@@ -111,20 +111,38 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
     }
 }
 
+/* ls_compilation_image, which sets the point to unwind to itself, so it is kept over that. */
+static ls_status image_for(Report *r, const char *target, const ls_image **image) {
+    jmp_buf unwind;
+    memcpy(&unwind, &r->c->compiler.unwind, sizeof unwind);
+    ls_status status = ls_compilation_image(r->c, r->number, target, image);
+    memcpy(&r->c->compiler.unwind, &unwind, sizeof unwind);
+    return status;
+}
+
+/* The code that inspect will ask for, for all targets at once; a shared object tells nothing. */
+static void make_codes(Report *r) {
+    const size_t count = r->options->plan_only ? 0 : r->options->target_count;
+    ls_code_request *requests = arena_alloc(&r->c->compiler.arena, (count + 1) * sizeof *requests);
+    size_t found = 0;
+    for (size_t t = 0; t < count; t++) {
+        const char *target = r->options->targets[t];
+        const ls_image *image;
+        if (target_for(target) == &target_c || image_for(r, target, &image) != LS_OK) continue;
+        requests[found++] = (ls_code_request){image, r->variant};
+    }
+    if (found > 1) code_make_all(r->c, requests, found, NULL, NULL);
+}
+
 /* Code and figures of a kernel on a target; false with the reason in the compilation's message. */
 static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats *stats) {
     const ls_image *image;
     const void *code;
     size_t size;
     *stats = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
-    /* a shared object tells none of it */
     if (r->options->plan_only || target_for(target) == &target_c) return true;
-    /* These set the point to unwind to themselves, so it is kept over them. */
-    jmp_buf unwind;
-    memcpy(&unwind, &r->c->compiler.unwind, sizeof unwind);
-    ls_status status = ls_compilation_image(r->c, r->number, target, &image);
+    ls_status status = image_for(r, target, &image);
     if (status == LS_OK) status = ls_compilation_code(r->c, image, r->variant, &code, &size, NULL);
-    memcpy(&r->c->compiler.unwind, &unwind, sizeof unwind);
     if (status != LS_OK) return false;
     rtc_inspect(target, code, size, image->variants[r->variant].kernels[kernel].name, stats);
     return true;
@@ -331,6 +349,7 @@ const char *explain_step(ls_compilation *c, size_t number, const ls_explain_opti
     r.image = compilation_image(c, number, options->target_count ? options->targets[0] : "cpu");
     r.sizes.on_chip = target_for(r.image->target)->on_chip_bytes;
     count_all(&r);
+    if (options->report != LS_REPORT_DOT) make_codes(&r);
     if (options->report == LS_REPORT_JSON)
         print_json(&r);
     else if (options->report == LS_REPORT_DOT)

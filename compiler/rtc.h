@@ -35,6 +35,11 @@ const Rtc *rtc_for_target(const char *target); /* NULL: no such target */
 const Rtc *rtc_named(const char *name);
 void rtc_output_free(RtcOutput *output);
 
+/* code.c: runs the toolchain for a step, or says in `message` why it could not. Threads may do so at
+ * once. */
+ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
+                    RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size);
+
 /* Every target the product promises, NULL-terminated: the suite compiles every kernel for each. */
 extern const char *const rtc_cuda_targets[];
 extern const char *const rtc_hip_targets[];

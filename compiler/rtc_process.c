@@ -1,4 +1,4 @@
-/* rtc_process.c: the one helper process that GPU toolchains run in.
+/* rtc_process.c: the helper processes that GPU toolchains run in.
  *
  * How a library finds its helper: it carries it. The helper (rtc_helper.c) is built first and its
  * bytes are compiled into the library, which puts them in a memory file and runs that: nothing to
@@ -6,10 +6,12 @@
  * files may not be run (vm.memfd_noexec, no /proc), a file in a temporary folder serves, and is
  * gone once it runs.
  *
- * The helper is spawned at the first GPU compile of a process and kept, since loading NVRTC takes
- * longer than compiling. It is replaced after a crash or a timeout. This is the library's one piece
- * of global state: a child process belongs to the process, not to a context; a lock guards it. A
- * process that forked gets a helper of its own. */
+ * A helper is spawned at the first GPU compile of a process and kept, since loading NVRTC takes
+ * longer than compiling. It is replaced after a crash or a timeout. Threads that compile at once
+ * share as many as there are processors; another is spawned only where none has become free for as
+ * long as loading takes. They are the library's one piece of global state: a child process belongs
+ * to the process, not to a context; a lock guards them. A process that forked gets helpers of its
+ * own. */
 #include "compiler.h"
 #include "rtc.h"
 #include "rtc_parts.h"
@@ -25,24 +27,31 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WORDS_KEPT 2000 /* of what a toolchain printed before it crashed */
+#define HELPERS_MOST 8
+#define PATIENCE 150 /* milliseconds to wait for a helper rather than spawn another */
 
 typedef struct Helper {
     pid_t pid, owner; /* owner: the process whose child it is; 0: there is none */
     int channel;      /* our end of its standard input */
     int words;        /* a memory file: its standard output and error */
+    bool taken;       /* by a thread, which alone looks at the rest meanwhile */
     char scratch[4096];
 } Helper;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static Helper kept;
+static Helper helpers[HELPERS_MOST];
 
-/* A fork while another thread compiles: the child's copy of the lock has no owner that could open
- * it. */
+/* A fork while other threads compile: in the child nobody is left who could open the lock or give
+ * a helper back. */
 static void forget_lock(void) {
     pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&given_back, NULL);
+    for (size_t i = 0; i < COUNT(helpers); i++) helpers[i].taken = false;
 }
 static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget_lock);
@@ -173,6 +182,49 @@ static void helper_words_read(const Helper *helper, char text[WORDS_KEPT + 1]) {
     for (size_t n = strlen(text); n && strchr(" \r\n", text[n - 1]); n--) text[n - 1] = 0;
 }
 
+/* ---- sharing ---- */
+
+/* One that is free and runs, else, with `another`, one that is to be spawned. */
+static Helper *find_free(size_t most, bool another) {
+    Helper *found = NULL;
+    for (size_t i = 0; i < most; i++) {
+        if (helpers[i].taken) continue;
+        if (helpers[i].owner == getpid()) return &helpers[i];
+        if (another && !found) found = &helpers[i];
+    }
+    return found;
+}
+
+static Helper *helper_take(void) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t most = processors < 1              ? 1
+                        : processors > HELPERS_MOST ? HELPERS_MOST
+                                                    : (size_t)processors;
+    const double patient = rtc_now() + PATIENCE;
+    pthread_mutex_lock(&lock);
+    bool none = true; /* is at work: there is nothing to wait for */
+    for (size_t i = 0; i < most; i++) none = none && !helpers[i].taken;
+    Helper *helper;
+    while (!(helper = find_free(most, none || rtc_now() >= patient))) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += PATIENCE * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000L;
+        until.tv_nsec %= 1000000000L;
+        pthread_cond_timedwait(&given_back, &lock, &until);
+    }
+    helper->taken = true;
+    pthread_mutex_unlock(&lock);
+    return helper;
+}
+
+static void helper_give_back(Helper *helper) {
+    pthread_mutex_lock(&lock);
+    helper->taken = false;
+    pthread_cond_signal(&given_back);
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- talking ---- */
 
 typedef enum Talk { TALK_DONE, TALK_DEAD, TALK_LATE } Talk;
@@ -245,24 +297,24 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
                           .target_size = strlen(job->target) + 1,
                           .source_size = job->size + 1};
     pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&lock);
-    if (kept.owner && kept.owner != getpid()) helper_end(&kept, 0);
+    Helper *helper = helper_take();
+    if (helper->owner && helper->owner != getpid()) helper_end(helper, 0);
     /* A helper that dies on a request may have died of an earlier one, or been killed while idle: a
      * fresh one gets a second chance. A fresh one that dies died of this request. */
     for (bool fresh = false; !fresh && state == TALK_DEAD;) {
-        fresh = kept.owner == 0;
-        if (fresh && !helper_start(&kept, reason, sizeof reason)) break;
-        if (ftruncate(kept.words, 0) != 0) { /* old words then precede the new ones */
+        fresh = helper->owner == 0;
+        if (fresh && !helper_start(helper, reason, sizeof reason)) break;
+        if (ftruncate(helper->words, 0) != 0) { /* old words then precede the new ones */
         }
         double deadline = rtc_now() + timeout;
         rtc_output_free(output);
-        state = talk(&kept, &request, path, job, &reply, output, deadline);
+        state = talk(helper, &request, path, job, &reply, output, deadline);
         if (state == TALK_DONE) continue;
-        helper_words_read(&kept, words);
+        helper_words_read(helper, words);
         /* One that closed the channel is about to exit, and how tells why. */
-        status = helper_end(&kept, state == TALK_DEAD ? rtc_now() + 1000 : 0);
+        status = helper_end(helper, state == TALK_DEAD ? rtc_now() + 1000 : 0);
     }
-    pthread_mutex_unlock(&lock);
+    helper_give_back(helper);
     output->milliseconds = state == TALK_DONE ? reply.milliseconds : rtc_now() - start;
     if (state == TALK_DONE) {
         if (reply.status == LS_OK) return LS_OK;

@@ -13,6 +13,17 @@ static ls_status make_code(void *maker, const ls_image *image, size_t variant, c
     return status;
 }
 
+/* What cannot be made is made again, and said, when it is asked for by itself. */
+static void make_codes(void *maker, const ls_image *const *images, const uint32_t *variants,
+                       size_t count) {
+    ls_code_request *requests = calloc(count + 1, sizeof *requests);
+    if (!requests) return;
+    for (size_t i = 0; i < count; i++)
+        requests[i] = (ls_code_request){.image = images[i], .variant = variants[i]};
+    (void)ls_compilation_codes(maker, requests, count);
+    free(requests);
+}
+
 static void release_maker(void *maker) {
     ls_compilation_destroy(maker);
 }
@@ -37,7 +48,7 @@ static ls_status collect(ls_context *context, const char *call, ls_compilation *
     if (!names) return out_of_memory(context, call);
     for (size_t i = 0; i < count; i++) names[i] = ls_compilation_step_name(compilation, i);
     ls_status status = ls_inner_program(context, call, names, count, make_image, make_code,
-                                        compilation, release_maker, program);
+                                        make_codes, compilation, release_maker, program);
     free(names);
     return status;
 }

@@ -293,6 +293,9 @@ typedef struct Variant { /* what is loaded of an image's variant; the program's 
 /* Makes the image of a program's step; when it fails *message says why. */
 typedef ls_status (*ImageMaker)(void *maker, size_t index, const char *target,
                                 const ls_image **image, const char **message);
+/* Makes the code of several variants at the same time, for `make` to find it. */
+typedef void (*CodesMaker)(void *maker, const ls_image *const *images, const uint32_t *variants,
+                           size_t count);
 struct ls_program {
     ls_context *context;
     uint32_t references; /* the caller's and one per step */
@@ -303,6 +306,7 @@ struct ls_program {
     size_t count;
     ImageMaker make_image; /* NULL: all images are there */
     ls_code_maker make;
+    CodesMaker make_all; /* NULL: they are made one by one */
     void *maker;
     void (*release)(void *maker);
 };
@@ -311,8 +315,9 @@ struct ls_program {
  * ls_program_from_images, `maker` stays the caller's when this fails), and a failure of `call`
  * (NULL: the message names it) put down as the context's or, without one, the thread's. */
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
-                           size_t count, ImageMaker make_image, ls_code_maker make, void *maker,
-                           void (*release)(void *maker), ls_program **program);
+                           size_t count, ImageMaker make_image, ls_code_maker make,
+                           CodesMaker make_all, void *maker, void (*release)(void *maker),
+                           ls_program **program);
 ls_status ls_inner_error(ls_context *context, ls_status status, const char *call,
                          const char *message);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */

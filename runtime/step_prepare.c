@@ -264,8 +264,8 @@ static void log_launches(const ls_step *step) {
                   (unsigned long long)step->temporaries.sizes[i]);
 }
 
-ls_status step_prepare(ls_step *step, const char *call) {
-    if (step->ready) return LS_OK;
+/* All that comes before the code. */
+static ls_status choose(ls_step *step, const char *call) {
     bool captured;
     ls_status status = context_captured(step->context, &captured);
     if (status == LS_OK && (captured || step->context->capture))
@@ -281,7 +281,12 @@ ls_status step_prepare(ls_step *step, const char *call) {
     }
     if (status == LS_OK) status = step_allocate_outputs(step, call);
     if (status == LS_OK) status = step_check_overlap(step, call);
-    if (status == LS_OK) status = choose_variant(step, call);
+    return status == LS_OK ? choose_variant(step, call) : status;
+}
+
+ls_status step_prepare(ls_step *step, const char *call) {
+    if (step->ready) return LS_OK;
+    ls_status status = choose(step, call);
     if (status == LS_OK) status = load_variant(step, call);
     if (step->planned_variant != step->chosen) step->planned = false;
     if (status == LS_OK && !step->planned) status = plan_launches(step, call);
@@ -291,5 +296,41 @@ ls_status step_prepare(ls_step *step, const char *call) {
     step->ready = step->planned = status == LS_OK;
     step->planned_variant = step->chosen;
     if (step->ready) log_launches(step);
+    return status;
+}
+
+/* The program's own compiler makes what several of its steps lack at the same time. */
+static void make_codes(ls_step *const *steps, size_t count, const ls_program *program) {
+    const ls_image **images = calloc(count, sizeof *images);
+    uint32_t *variants = calloc(count, sizeof *variants);
+    size_t lacking = 0;
+    for (size_t i = 0; images && variants && i < count; i++) {
+        const ls_step *step = steps[i];
+        const ls_image_variant *variant = &step->image->variants[step->chosen];
+        if (step->program != program || step->ready || step->variants[step->chosen].loaded ||
+            variant->code || variant->functions)
+            continue;
+        images[lacking] = step->image;
+        variants[lacking++] = step->chosen;
+    }
+    if (lacking > 1) program->make_all(program->maker, images, variants, lacking);
+    free(images);
+    free(variants);
+}
+
+ls_status ls_steps_prepare(ls_step *const *steps, size_t count) {
+    static const char call[] = "ls_steps_prepare";
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < count; i++)
+        if (!steps || !steps[i])
+            return error_set(NULL, LS_ERROR_ARGUMENT, "%s: step %zu is NULL", call, i);
+    for (size_t i = 0; i < count && status == LS_OK; i++)
+        if (!steps[i]->ready) status = choose(steps[i], call);
+    for (size_t i = 0; i < count && status == LS_OK; i++) {
+        size_t first = 0; /* of the program */
+        while (steps[first]->program != steps[i]->program) first++;
+        if (first == i && steps[i]->program->make_all) make_codes(steps, count, steps[i]->program);
+    }
+    for (size_t i = 0; i < count && status == LS_OK; i++) status = step_prepare(steps[i], call);
     return status;
 }

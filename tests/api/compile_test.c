@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char source[] =
     "step descend[r, n](inout p: f32[r, n], g: f32[r, n], out w: bf16[r, n],\n"
@@ -302,6 +304,64 @@ static void memory_runs_out(void **state) {
     }
 }
 
+/* A compiler that goes on only when another runs beside it. */
+static const char meeting[] = "#!/bin/sh\n"
+                              "case \"$*\" in *-c*) ;; *) exec cc \"$@\" ;; esac\n"
+                              ": >$MEETING/$$\n"
+                              "for i in $(seq 500); do\n"
+                              "    [ $(ls $MEETING | wc -l) -ge 2 ] && exec cc \"$@\"\n"
+                              "    sleep 0.01\n"
+                              "done\n"
+                              "echo nobody came >&2\nexit 1\n";
+
+static void steps_compile_at_once(void **state) {
+    (void)state;
+    CPU_ONLY();
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2) skip();
+    char folder[] = "/tmp/lockstep-meeting-XXXXXX", compiler[64], command[80];
+    assert_non_null(mkdtemp(folder));
+    snprintf(compiler, sizeof compiler, "%s.cc", folder);
+    FILE *file = fopen(compiler, "w");
+    assert_non_null(file);
+    fputs(meeting, file);
+    assert_int_equal(fchmod(fileno(file), 0700), 0);
+    fclose(file);
+    setenv("MEETING", folder, 1);
+    setenv("LOCKSTEP_CC", compiler, 1);
+    static float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const int64_t shape[1] = {8};
+    const ls_compile_options options = {.no_cache = 1};
+    ls_context *context = open_context("1");
+    ls_program *program;
+    ls_step *steps[2];
+    const char *names[] = {"double", "total"};
+    EXPECT_OK(context, ls_program_load_text(context, "descend.step", source, sizeof source - 1,
+                                            &options, &program));
+    ls_tensor tx = tensor_of(x, LS_F32, 1, shape);
+    for (size_t i = 0; i < 2; i++) {
+        EXPECT_OK(context, ls_step_create(program, names[i], &steps[i]));
+        EXPECT_OK(context, ls_step_bind(steps[i], "x", &tx));
+    }
+    EXPECT_OK(context, ls_steps_prepare(steps, 2));
+    EXPECT_OK(context, ls_steps_prepare(steps, 2)); /* which has nothing to do */
+    float all;
+    for (size_t i = 0; i < 2; i++) {
+        ls_step_statistics statistics;
+        EXPECT_OK(context, ls_step_launch(steps[i]));
+        EXPECT_OK(context, ls_step_stats(steps[i], &statistics));
+        assert_false(statistics.from_cache);
+    }
+    EXPECT_OK(context, ls_step_get(steps[1], "all", &all));
+    assert_true(all == 36);
+    for (size_t i = 0; i < 2; i++) ls_step_destroy(steps[i]);
+    ls_program_destroy(program);
+    unsetenv("LOCKSTEP_CC");
+    snprintf(command, sizeof command, "rm -r %s %s", folder, compiler);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(ls_steps_prepare((ls_step *[]){NULL}, 1), LS_ERROR_ARGUMENT);
+    ls_context_destroy(context);
+}
+
 /* On an emulated device every array ends at a page that nobody may touch: the pool is off there. */
 static void ends_are_watched(void **state) {
     (void)state;
@@ -323,6 +383,7 @@ int main(void) {
         cmocka_unit_test(imports_from_memory),
         cmocka_unit_test(graphs_keep_their_temporaries),
         cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(steps_compile_at_once),
         cmocka_unit_test(ends_are_watched),
     };
     char version[256];

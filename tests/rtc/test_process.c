@@ -248,6 +248,26 @@ static void many_threads_at_once(void **state) {
     }
 }
 
+/* A compile that takes long holds nobody up. */
+static void another_helper_where_one_is_busy(void **state) {
+    (void)state;
+    pthread_t thread;
+    ls_status status = LS_OK;
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2) skip();
+    const long first = ask("a").pid;
+    setenv("LOCKSTEP_COMPILE_TIMEOUT", "2", 1);
+    assert_int_equal(pthread_create(&thread, NULL, compile_for_two_seconds, &status), 0);
+    usleep(100000);
+    double start = rtc_now();
+    const long second = ask("b").pid;
+    assert_int_not_equal(first, second);
+    assert_true(rtc_now() - start < 1500);
+    pthread_join(thread, NULL);
+    assert_int_equal(status, LS_ERROR_TOOLCHAIN);
+    assert_int_equal(ask("c").pid, second); /* the other is gone */
+    unsetenv("LOCKSTEP_COMPILE_TIMEOUT");
+}
+
 static void what_is_missing_is_said(void **state) {
     (void)state;
     char text[1024];
@@ -328,6 +348,7 @@ int main(void) {
         TEST(program_that_reaps_everything),
         TEST(leaves_no_files),
         TEST(many_threads_at_once),
+        TEST(another_helper_where_one_is_busy),
         TEST(what_is_missing_is_said),
         TEST(a_toolchain_that_is_not_here),
         TEST(the_key_knows_the_file),

@@ -100,6 +100,16 @@ ls_status ls_compilation_image(ls_compilation *compilation, size_t step, const c
 ls_status ls_compilation_code(ls_compilation *compilation, const ls_image *image, size_t variant,
                               const void **code, size_t *size, int *from_cache);
 
+/* The code of several variants, made at the same time, as many as there are processors: what
+ * ls_compilation_code then gives is there already. The first of those that fail is what the message
+ * is about. */
+typedef struct ls_code_request {
+    const ls_image *image;
+    size_t variant;
+} ls_code_request;
+ls_status ls_compilation_codes(ls_compilation *compilation, const ls_code_request *requests,
+                               size_t count);
+
 /* What `lockstep explain` prints. `sizes` gives axis lengths by name ("n=1024"); `targets` names
  * those whose registers and access widths are wanted. */
 typedef enum ls_report { LS_REPORT_TEXT, LS_REPORT_JSON, LS_REPORT_DOT } ls_report;
@@ -125,7 +135,7 @@ typedef struct ls_ahead_options {
     size_t step_count;
     const char *const *targets;
     size_t target_count;
-    /* called before each piece of code is made, as `done` of `total`; may be NULL */
+    /* called as pieces of code are made, `done` of `total`; may be NULL */
     void (*progress)(void *user, size_t done, size_t total, const char *what);
     void *user;
 } ls_ahead_options;

@@ -217,6 +217,9 @@ ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value);
 /* Checks the bindings if they changed, picks the variant, makes its code if need be. ls_step_launch
  * does this itself; calling it first keeps the compile out of the first launch. */
 ls_status ls_step_prepare(ls_step *step);
+/* The same for several steps, whose code is compiled at the same time, as many as there are
+ * processors. */
+ls_status ls_steps_prepare(ls_step *const *steps, size_t count);
 ls_status ls_step_launch(ls_step *step);
 typedef struct ls_step_statistics {
     const char *variant; /* the plan in use */
