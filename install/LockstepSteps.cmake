@@ -19,14 +19,18 @@
 # Call it in the directory that made TARGET. LOCKSTEP_COMMAND names the command to run when
 # cross-compiling.
 
-function(_lockstep_default_options variable)
-  set(options)
+# What the C file is compiled with: `given`, or the default.
+function(_lockstep_options variable is_given given)
+  set(options "${given}")
   if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang" OR CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
-    # -fno-fast-math: for projects that have it on; the generated text refuses it
-    set(options -O3 -fno-fast-math -fno-math-errno -fno-trapping-math)
-    if(NOT CMAKE_CROSSCOMPILING)
-      list(APPEND options -march=native)
+    if(NOT is_given)
+      set(options -O3 -fno-math-errno -fno-trapping-math)
+      if(NOT CMAKE_CROSSCOMPILING)
+        list(APPEND options -march=native)
+      endif()
     endif()
+    # for projects that have warnings as errors, or fast maths, which the text refuses
+    list(PREPEND options -w -fno-fast-math)
   endif()
   set(${variable} "${options}" PARENT_SCOPE)
 endfunction()
@@ -66,13 +70,14 @@ function(lockstep_add_steps target)
   if(NOT "C" IN_LIST languages AND NOT "CXX" IN_LIST languages)
     message(FATAL_ERROR "lockstep_add_steps: enable C or C++, as in project(... LANGUAGES C)")
   endif()
-  if(NOT DEFINED ARG_COMPILE_OPTIONS AND NOT "COMPILE_OPTIONS" IN_LIST ARG_KEYWORDS_MISSING_VALUES)
-    if(DEFINED LOCKSTEP_COMPILE_OPTIONS)
-      set(ARG_COMPILE_OPTIONS ${LOCKSTEP_COMPILE_OPTIONS})
-    else()
-      _lockstep_default_options(ARG_COMPILE_OPTIONS)
-    endif()
+  set(is_given OFF)
+  if(DEFINED ARG_COMPILE_OPTIONS OR "COMPILE_OPTIONS" IN_LIST ARG_KEYWORDS_MISSING_VALUES)
+    set(is_given ON)
+  elseif(DEFINED LOCKSTEP_COMPILE_OPTIONS)
+    set(is_given ON)
+    set(ARG_COMPILE_OPTIONS "${LOCKSTEP_COMPILE_OPTIONS}")
   endif()
+  _lockstep_options(compile_options ${is_given} "${ARG_COMPILE_OPTIONS}")
   set(command Lockstep::command)
   if(LOCKSTEP_COMMAND)
     set(command "${LOCKSTEP_COMMAND}")
@@ -84,6 +89,7 @@ function(lockstep_add_steps target)
     _lockstep_split("${word}" path name)
     set(input "${word}")
     set(depends "")
+    set(depfile "") # a file of the library stands in the command
     if(NOT path MATCHES "^std/" OR EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${path}")
       set(full "${path}") # of a source, else of what is generated
       if(NOT IS_ABSOLUTE "${path}")
@@ -101,15 +107,16 @@ function(lockstep_add_steps target)
         string(REPLACE "${path}" "${full}" input "${word}")
       endif()
       set(depends "${full}")
+      set(depfile DEPFILE "${folder}/${name}.d")
     endif()
     add_custom_command(OUTPUT "${folder}/${name}.c" "${folder}/${name}.h"
       COMMAND ${command} build "${input}" --name "${name}" --targets "${targets}" -o "${folder}"
               --depfile "${folder}/${name}.d" ${ARG_OPTIONS}
       DEPENDS ${depends} ${command}
-      DEPFILE "${folder}/${name}.d" WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
+      ${depfile} WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
       COMMENT "Building ${word} ahead of time for ${targets}" VERBATIM)
     target_sources(${target} PRIVATE "${folder}/${name}.c" "${folder}/${name}.h")
-    set_source_files_properties("${folder}/${name}.c" PROPERTIES COMPILE_OPTIONS "${ARG_COMPILE_OPTIONS}"
+    set_source_files_properties("${folder}/${name}.c" PROPERTIES COMPILE_OPTIONS "${compile_options}"
                                 SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
     if(NOT "C" IN_LIST languages)
       set_source_files_properties("${folder}/${name}.c" PROPERTIES LANGUAGE CXX)
