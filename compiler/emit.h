@@ -180,6 +180,7 @@ typedef enum Part {
     PART_LANES,
     PART_EIGHT,
     PART_PUSH_EIGHT,
+    PART_PUSH_EIGHTS,
     PART_WHOLE,
     PART_PARTS,
     PART_PUSH_ROW,
@@ -244,6 +245,24 @@ void emit_fours(Emitter *e, Text *loads, Text *stores);
 const char *emit_bases(Emitter *e);
 
 /* emit_phase.c, emit_scan.c */
+typedef struct Roots {
+    ValueId *values;
+    size_t count, capacity;
+} Roots;
+
+/* The texts of a phase's holes that make names or use them, in the order in which they are written:
+ * a name stands for its value only after the statement that gives it. */
+typedef struct Sections {
+    bool simt, columns, map;
+    unsigned before; /* the levels computed ahead of the element loop */
+    Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
+    const char *guard, *by_fours, *push, *eights, *tile, *finish, *inner;
+    Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
+    /* one lane's columns: what rows have of their own, computed for all of them first */
+    Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
+    Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
+} Sections;
+
 typedef struct PhaseText {
     const char *name;
     ls_image_extent items;
@@ -265,6 +284,16 @@ void emit_name_scans(Emitter *e);
 const char *emit_scan_text(Emitter *e, const Value *value); /* of a scan or its RUNNING */
 void emit_scans_start(Emitter *e, Text *running, Text *start);
 void emit_scans_advance(Emitter *e, Text *out);
+
+/* emit_loops.c: of the dialect with one lane */
+void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows);
+void emit_share_bases(Emitter *e, Sections *s);
+const char *emit_ahead(Emitter *e, const Sections *s);
+const char *emit_whole(Emitter *e, const Sections *s);
+const char *emit_eights(Emitter *e, const Sections *s);
+const char *emit_apart(const Emitter *e);
+/* Declarations, those whose name the text uses. */
+const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
 
 /* emit_strips.c */
 PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out);

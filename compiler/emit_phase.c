@@ -23,11 +23,6 @@ static const struct {
 
 /* ---- sections ---- */
 
-typedef struct Roots {
-    ValueId *values;
-    size_t count, capacity;
-} Roots;
-
 /* A list stands for its values. */
 static void add_root(Emitter *e, Roots *roots, ValueId v) {
     if (!v) return;
@@ -230,17 +225,6 @@ static const char *map_fours(Emitter *e, const Roots *roots, unsigned available)
     return text.data;
 }
 
-/* The texts of a phase's holes that make names or use them, in the order in which they are written:
- * a name stands for its value only after the statement that gives it. */
-typedef struct Sections {
-    bool simt, columns, map;
-    unsigned before; /* the levels computed ahead of the element loop */
-    Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
-    const char *guard, *by_fours, *push, *eights, *tile, *finish, *inner;
-    Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
-    Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
-} Sections;
-
 static Sections open_sections(Emitter *e) {
     const bool simt = e->target->simt, columns = emit_walks_columns(e);
     Sections s = {.simt = simt,
@@ -252,12 +236,13 @@ static Sections open_sections(Emitter *e) {
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,   &s.column_decoded,
-                           &s.rest,         &s.length,     &s.outer,    &s.running,
-                           &s.start,        &s.row,        &s.loads,    &s.body,
-                           &s.stores,       &s.fours,      &s.epilogue, &s.decoded,
-                           &s.leaf_push,    &s.pass_end,   &s.bases,    &s.outer_decoded,
-                           &s.row_declared, &s.row_values, &s.row_kept};
+    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,     &s.column_decoded,
+                           &s.rest,         &s.length,     &s.outer,      &s.running,
+                           &s.start,        &s.row,        &s.loads,      &s.body,
+                           &s.stores,       &s.fours,      &s.epilogue,   &s.decoded,
+                           &s.leaf_push,    &s.pass_end,   &s.bases,      &s.outer_decoded,
+                           &s.row_declared, &s.row_values, &s.row_kept,   &s.ahead_declared,
+                           &s.ahead_values, &s.ahead_kept, &s.ahead_bases};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -377,6 +362,7 @@ static void element_loop(Emitter *e, Sections *s) {
         Roots rows = {0};
         add_rows(e, &rows, &roots, s->before);
         emit_section(e, &s->row, rows.values, rows.count, s->before, PLACE_ROW);
+        emit_rows_ahead(e, s, &rows);
     }
     if (s->simt && e->portion == PORTION_STRIP && e->list < 0) keep_rows(e, s, &roots);
     s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
@@ -456,20 +442,6 @@ static void coordinates(Emitter *e, Sections *s) {
     text_puts(&s->leaf_push, s->push);
 }
 
-/* Declarations, those whose name the text uses. */
-static const char *used_lines(Emitter *e, const char *lines, const char *text) {
-    Text kept = text_open(e->arena);
-    for (const char *line = lines; *line;) {
-        const size_t size = strcspn(line, "\n");
-        const char *end = memmem(line, size, " = ", 3), *name = end;
-        while (name && name > line && name[-1] != ' ') name--;
-        if (!name || emit_has_word(text, arena_copy(e->arena, name, (size_t)(end - name))))
-            text_printf(&kept, "%.*s\n", (int)size, line);
-        line += size + (line[size] != 0);
-    }
-    return kept.data;
-}
-
 /* What a phase of a chain computes once becomes a function of its own, which the kernel calls
  * before the first row; the phase takes it from there. Gives the lines that do. */
 static const char *open_values(Emitter *e, const char *phase_name, const char *scalars,
@@ -494,7 +466,7 @@ static const char *open_values(Emitter *e, const char *phase_name, const char *s
     Hole holes[] = {{"SIZES", NULL},           {"PHASE", phase_name}, {"ARGUMENTS", e->arguments},
                     {"MEMBERS", members.data}, {"SCALARS", scalars},  {"KEEP", keep.data}};
     emit_locals(e, holes, COUNT(holes), &sizes, &tensor);
-    holes[0].text = used_lines(e, sizes.data, scalars);
+    holes[0].text = emit_used_lines(e, sizes.data, scalars);
     emit_fill(e, out, "phase_open.k", holes, COUNT(holes));
     return take.data;
 }
@@ -510,36 +482,6 @@ static const char *other_text(Emitter *e, const Hole *holes, size_t count, const
     Text text = text_open(e->arena);
     for (size_t i = 0; i < count; i++)
         if (&holes[i] != but && holes[i].text) text_printf(&text, "%s\n", holes[i].text);
-    return text.data;
-}
-
-/* One lane's loop over whole tiles, where what is done with an element is short enough to stand
- * there eight times; else "". */
-static const char *whole_text(Emitter *e, const Sections *s) {
-    enum { COST_MOST = 16 };
-    unsigned cost = 0;
-    Text text = text_open(e->arena);
-    const Group *fast = e->inner_count == 1 ? &e->inner[0] : NULL;
-    if (s->simt || e->phase->shape != SHAPE_ROWS || e->portion != PORTION_WHOLE) return "";
-    if (!e->phase->reduction_count || !fast || fast->whole || s->length.size) return "";
-    for (size_t i = 0; i < e->phase->reduction_count; i++) {
-        const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
-        if (op == OP_LOGSUMEXP || op == OP_ARGMIN || op == OP_ARGMAX) return "";
-    }
-    for (ValueId v = 1; v < e->f->value_count; v++)
-        if (e->phase->needed[v] && e->phase->level[v] == LEVEL_ELEMENT)
-            cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[e->f->values[v].op].cost;
-    if (cost > COST_MOST || s->draws.size || emit_has_word(s->body.data, "at")) return "";
-    Hole holes[] = {{"BASES", s->bases.data},
-                    {"LANES", emit_part(e, PART_LANES)},
-                    {"EIGHT", emit_part(e, PART_EIGHT)},
-                    {"FAST", fast->name},
-                    {"BODY", s->body.data},
-                    {"PUSH", s->eights},
-                    {"STORES", s->stores.data},
-                    {"PUSH_LANE", emit_part(e, PART_PUSH_LANE)},
-                    {"WHOLE", emit_part(e, PART_WHOLE)}};
-    emit_fill(e, &text, "rows_whole.loop.k", holes, COUNT(holes));
     return text.data;
 }
 
@@ -576,7 +518,10 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"OUTER_DECODE", s->outer_decoded.data},
         {"COLUMN_DECODE", s->column_decoded.data},
         {"LENGTH", s->length.data},
-        {"WHOLE", whole_text(e, s)},
+        {"WHOLE", emit_whole(e, s)},
+        {"AHEAD", emit_ahead(e, s)},
+        {"EIGHTS", emit_eights(e, s)},
+        {"APART", emit_apart(e)},
         {"KEPT", kept_text(e, s)},
         {"REST", s->rest.data},
         {"OUTER", s->outer.data},
@@ -639,7 +584,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     const char *take = e->chained ? open_values(e, phase->name, scalars->text, others, out) : NULL;
     if (e->chained) scalars->text = take ? take : "";
     emit_locals(e, holes, COUNT(holes), &sizes, &tensor);
-    holes[0].text = e->chained ? used_lines(e, sizes.data, others) : sizes.data;
+    holes[0].text = e->chained ? emit_used_lines(e, sizes.data, others) : sizes.data;
     find_hole(holes, COUNT(holes), "TENSOR_SIZES")->text = tensor.data;
     if (take) {
         phase->values = arena_printf(e->arena, "%s_values", phase->name);
@@ -664,6 +609,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", emit_part(e, PART_PASS_END));
     const StreamText streams = emit_streams(e);
     text_printf(&sections.bases, "%s%s%s", emit_bases(e), streams.bases.data, sections.draws.data);
+    if (sections.ahead_declared.size) emit_share_bases(e, &sections);
     fill_skeleton(e, &sections, &streams, &result, out);
     return result;
 }

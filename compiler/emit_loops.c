@@ -1,0 +1,159 @@
+/* emit_loops.c: what the loops of the dialect with one lane have besides: forms that compilers make
+ * better vector code of.
+ *
+ * A tile's lanes are added up over eight rows. Where all eight are there and what is done with an
+ * element is short, it stands in the loop over lanes, or columns, eight times, and their values
+ * stay in registers. What the rows of a phase down columns have of their own is computed for all
+ * rows first, and not again for every 64 columns. */
+#include <string.h>
+
+#include "compiler.h"
+#include "plan.h"
+#include "emit.h"
+
+const char *emit_used_lines(Emitter *e, const char *lines, const char *text) {
+    Text kept = text_open(e->arena);
+    for (const char *line = lines; *line;) {
+        const size_t size = strcspn(line, "\n");
+        const char *end = memmem(line, size, " = ", 3), *name = end;
+        while (name && name > line && name[-1] != ' ') name--;
+        if (!name || emit_has_word(text, arena_copy(e->arena, name, (size_t)(end - name))))
+            text_printf(&kept, "%.*s\n", (int)size, line);
+        line += size + (line[size] != 0);
+    }
+    return kept.data;
+}
+
+static bool has_draws(const Emitter *e) {
+    static const uint8_t draws[] = {OP_RANDOM_BITS, OP_RANDOM_UNIFORM, OP_RANDOM_NORMAL};
+    for (ValueId v = 1; v < e->f->value_count; v++)
+        for (size_t i = 0; i < COUNT(draws); i++)
+            if (e->phase->needed[v] && e->f->values[v].op == draws[i]) return true;
+    return false;
+}
+
+/* Whether what is done with an element may stand there eight times. */
+static bool is_short(const Emitter *e) {
+    enum { COST_MOST = 24 };
+    unsigned cost = 0;
+    const Group *columns = emit_walks_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
+    if (e->target->simt || !e->phase->reduction_count || has_draws(e)) return false;
+    for (size_t i = 0; i < e->phase->reduction_count; i++) {
+        const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
+        if (op == OP_LOGSUMEXP || op == OP_ARGMIN || op == OP_ARGMAX) return false;
+    }
+    for (ValueId v = 1; v < e->f->value_count; v++) {
+        const Value *value = &e->f->values[v];
+        if (!e->phase->needed[v] || e->phase->level[v] != LEVEL_ELEMENT) continue;
+        if (columns && !(value->axes & columns->axes)) continue; /* a row's */
+        cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[value->op].cost;
+    }
+    return cost <= COST_MOST;
+}
+
+/* The loop over the lanes of a whole tile of a row, or "". */
+const char *emit_whole(Emitter *e, const Sections *s) {
+    const Group *fast = e->inner_count == 1 ? &e->inner[0] : NULL;
+    if (e->phase->shape != SHAPE_ROWS || !fast || fast->whole || s->length.size) return "";
+    if (!is_short(e) || emit_has_word(s->body.data, "at")) return "";
+    Text text = text_open(e->arena);
+    Hole holes[] = {{"BASES", s->bases.data},
+                    {"LANES", emit_part(e, PART_LANES)},
+                    {"EIGHT", emit_part(e, PART_EIGHT)},
+                    {"FAST", fast->name},
+                    {"BODY", s->body.data},
+                    {"PUSH", s->eights},
+                    {"STORES", s->stores.data},
+                    {"PUSH_LANE", emit_part(e, PART_PUSH_LANE)},
+                    {"WHOLE", emit_part(e, PART_WHOLE)}};
+    emit_fill(e, &text, "rows_whole.loop.k", holes, COUNT(holes));
+    return text.data;
+}
+
+/* Before a loop over columns: that its elements are apart, where nothing is read or added to at
+ * other coordinates. Compilers would compare all arrays' addresses, or give up. */
+const char *emit_apart(const Emitter *e) {
+    static const uint8_t others[] = {OP_GATHER, OP_SCATTER, OP_CALL, OP_SCAN};
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].kind == STORE_ADD) return "";
+    for (ValueId v = 1; v < e->f->value_count; v++)
+        for (size_t i = 0; i < COUNT(others); i++)
+            if (e->phase->needed[v] && e->f->values[v].op == others[i]) return "";
+    return "LS_APART";
+}
+
+/* The loop over columns that takes the eight rows of a lane at once; whether `all` are there. */
+const char *emit_eights(Emitter *e, const Sections *s) {
+    if (e->phase->shape != SHAPE_COLUMNS || e->target->simt || e->portion == PORTION_FINISH)
+        return "";
+    if (!is_short(e) || !*emit_apart(e)) return "const int all = 0;\n";
+    Text text = text_open(e->arena);
+    const bool strip = e->portion == PORTION_STRIP;
+    Hole holes[] = {{"AT", strip ? "first + 128 * row" : "first + 128 * row + lane"},
+                    {"COLUMN", e->outer[e->outer_count - 1].name},
+                    {"COLUMN_DECODE", s->column_decoded.data},
+                    {"EIGHT", emit_part(e, PART_EIGHT)},
+                    {"DECODE", s->decoded.data},
+                    {"BASES", s->bases.data},
+                    {"ROW", s->row.data},
+                    {"BODY", s->body.data},
+                    {"PUSH", s->eights},
+                    {"STORES", s->stores.data},
+                    {"PUSH_LANE", emit_part(e, PART_PUSH_EIGHTS)}};
+    emit_fill(e, &text, "columns_eights.loop.k", holes, COUNT(holes));
+    return text.data;
+}
+
+/* What a phase down columns has of its rows, where that is some work: the lines that compute it, in
+ * s->row, go into a loop of their own, and from there on it is taken from arrays. */
+void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
+    enum { COST_LEAST = 4 };
+    unsigned cost = 0;
+    if (e->phase->shape != SHAPE_COLUMNS || e->outer_count != 1 || e->inner_count != 1) return;
+    if (has_draws(e) || e->list >= 0 || s->length.size) return;
+    /* by value: whether it stands in the row's lines */
+    for (ValueId v = 1; v < e->f->value_count; v++)
+        if (e->ready[v] == READY_ROW && !plan_is_read(e->plan, e->phase, v))
+            cost += op_info[e->f->values[v].op].cost;
+    if (cost < COST_LEAST) return;
+    Text taken = text_open(e->arena);
+    const bool strip = e->portion == PORTION_STRIP;
+    const char *place = strip ? "row" : "at - first";
+    for (size_t i = 0; i < rows->count; i++) {
+        const ValueId v = rows->values[i];
+        const bool leaf = op_info[e->f->values[v].op].flags & OP_LEAF;
+        if (leaf && !plan_is_read(e->plan, e->phase, v)) continue;
+        const char *name = e->text_of[v], *type = emit_type((Type)e->f->values[v].type);
+        const char *own = emit_unique(e, arena_printf(e->arena, "%s_of_row", name));
+        text_printf(&s->ahead_declared, "%s %s[%d];\n", type, own, strip ? 8 : 1024);
+        text_printf(&s->ahead_kept, "%s[%s] = %s;\n", own, place, name);
+        text_printf(&taken, "const %s %s = %s[%s];\n", type, name, own, place);
+    }
+    s->ahead_values = s->row;
+    s->row = taken;
+}
+
+/* Of the offsets each of the two loops has those that it uses. */
+void emit_share_bases(Emitter *e, Sections *s) {
+    Text body = text_open(e->arena), bases = text_open(e->arena);
+    text_printf(&body, "%s%s%s%s", s->row.data, s->body.data, s->stores.data, s->push);
+    text_puts(&bases, emit_used_lines(e, s->bases.data, body.data));
+    text_puts(&s->ahead_bases, emit_used_lines(e, s->bases.data, s->ahead_values.data));
+    s->bases = bases;
+}
+
+const char *emit_ahead(Emitter *e, const Sections *s) {
+    if (!s->ahead_declared.size) return "";
+    Text text = text_open(e->arena);
+    const bool strip = e->portion == PORTION_STRIP;
+    Hole holes[] = {{"DECLARED", s->ahead_declared.data},
+                    {"ROW", strip ? "int row = 0; row < rows; row++"
+                                  : "i64 at = first; at < first + count; at++"},
+                    {"AT", strip ? "const i64 at = first + 128 * row;\n" : ""},
+                    {"DECODE", s->decoded.data},
+                    {"BASES", s->ahead_bases.data},
+                    {"VALUES", s->ahead_values.data},
+                    {"KEPT", s->ahead_kept.data}};
+    emit_fill(e, &text, "columns_ahead.loop.k", holes, COUNT(holes));
+    return text.data;
+}
