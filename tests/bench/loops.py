@@ -135,6 +135,45 @@ def linreg(bench, options):
     return found
 
 
+def charlm(bench, options):
+    """examples/charlm beside the same model in PyTorch, from the same weights, whose validation losses agree."""
+    program = os.path.join(options.build, "examples", "charlm", "charlm")
+    book = os.path.join(ROOT, "examples", "charlm", "pride-and-prejudice.txt")
+    steps = max(2, int(1000 * options.sample))
+    with tempfile.TemporaryDirectory() as folder:
+        text, checkpoint = os.path.join(folder, "text.txt"), os.path.join(folder, "start.safetensors")
+        with open(book, "rb") as source, open(text, "wb") as target:
+            target.write(source.read(100000))  # less to validate
+
+        def run(*arguments):
+            return subprocess.run([program, "--device", "cpu", "--text", text, "--sample", "0", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+        def own():
+            out = run("--report", str(steps), "--stop", str(2 * steps), "--evaluate", "1000000")
+            speeds = [float(line.split()[-3]) for line in out.splitlines() if re.match(r" *[1-9]\d* .* s$", line)]
+            return speeds[-1] / (16 * 64)
+        first = run("--stop", "1", "--evaluate", "1", "--save", checkpoint)
+        wanted = float(re.search(r"validation loss ([0-9.]+)", first).group(1))
+        runs, failed = {"lockstep (examples/charlm)": own}, {}
+        if "torch" in bench.peers:
+            from peers.torch_charlm import trainers
+
+            def trained(trainer):
+                start = time.perf_counter()
+                trainer.train(steps)
+                return steps / (time.perf_counter() - start)
+            for label, (trainer, loss) in trainers(checkpoint, text).items():
+                options.progress(label)
+                if abs(loss - wanted) > 2e-3:
+                    failed[label] = f"its validation loss is {loss:.4f}, Lockstep's {wanted:.3f}"
+                    continue
+                trainer.train(2)
+                runs[label] = lambda trainer=trainer: trained(trainer)
+        found = {**rates(runs, min(options.rounds, 5), options.patience), "failed": failed}
+    show_rates("charlm, 831,360 parameters, 1024 characters a step", found)
+    return found
+
+
 def sample_list(library, values):
     return (C.c_double * len(values))(*values)
 
@@ -193,6 +232,7 @@ def compile_times(_, options):
 # name, for --only -> (key of the JSON, function)
 LOOPS = {
     "linreg steps a second": ("linreg", linreg),
+    "charlm steps a second": ("charlm", charlm),
     "launch overhead": ("launches", launches),
     "first launch": ("first", first),
     "compile": ("compile", compile_times),
