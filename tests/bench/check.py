@@ -15,7 +15,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ONLY = "1 Mi|1000 tensors|phase|GELU forward bf16|SwiGLU backward f32|softmax f32|Norm backward bf16|f32 .* × 12$|sum"
 ROW = {"bytes": int, "copy_gb_s": float, "limit_s": float, "rounds": int, "dropped_rounds": int, "disturbed": bool,
        "candidates": dict, "failed": dict}
-CANDIDATE = {"median_s", "min_s", "max_s", "gb_s", "fraction_of_copy", "first_call_s", "difference"}
+CANDIDATE = {"median_s", "min_s", "max_s", "gb_s", "fraction_of_copy", "first_call_s", "difference",
+             "page_faults"}
 
 
 def expect(truth, what):

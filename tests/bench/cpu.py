@@ -82,7 +82,8 @@ def show(name, row):
     for label, of in row["candidates"].items():
         print(f"  {label:20s} {scaled(of['median_s'])} {of['gb_s']:8.1f} GB/s "
               f"{100 * of['fraction_of_copy']:6.1f} % of the limit  differs by {of['difference']:.0e}"
-              f"{'' if label == 'lockstep' else '  first call ' + scaled(of['first_call_s']).strip()}")
+              f"{'' if label == 'lockstep' else '  first call ' + scaled(of['first_call_s']).strip()}"
+              f"{', %.0f page faults a call' % of['page_faults'] if of['page_faults'] >= 20 else ''}")
     for label, why in row["failed"].items():
         print(f"  {label:20s} LEFT OUT: {why}")
     sys.stdout.flush()

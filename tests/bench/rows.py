@@ -4,6 +4,7 @@ import ctypes as C
 import gc
 import importlib
 import math
+import resource
 import time
 
 import arrays
@@ -13,6 +14,7 @@ from timing import compare
 PEERS = ("c", "torch", "numba", "jax")
 MOST = 20000               # calls in a sample
 TOLERANCES = {"f32": 2e-4, "bf16": 0.06}  # of an element and the root mean square of its array
+LOOSE = {"norm": 5e-3}  # PyTorch's, which adds up in f32, is off by 0.25 % for 64 Mi elements
 CELLS = {"any_nan": C.c_bool}
 
 
@@ -37,7 +39,7 @@ class Candidate:
     def __init__(self, function, finish):
         self.function, self.finish = function, finish  # finish: waits for what it was given
         self.many = getattr(function, "many", None)
-        self.first_s = self.worst = 0.0
+        self.first_s = self.worst = self.faults = 0.0
         self.repeat = 1
 
     def run(self, times):
@@ -56,10 +58,12 @@ class Candidate:
         start = time.perf_counter()
         self.run(1)
         once = time.perf_counter() - start
-        if once < sample_s / 4:
-            start = time.perf_counter()
-            self.run(4)
-            once = (time.perf_counter() - start) / 4
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        count = 4 if once < sample_s / 4 else 1
+        start = time.perf_counter()
+        self.run(count)
+        once = (time.perf_counter() - start) / count
+        self.faults = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults) / count
         self.repeat = max(1, min(MOST, math.ceil(sample_s / max(once, 1e-7))))
 
 
@@ -126,7 +130,7 @@ class Bench:
                     candidate.first_s = time.perf_counter() - start
                     candidate.worst = self.difference(case, memory, module, result, expected)
                     result = None
-                    if not candidate.worst <= TOLERANCES[case.dtype]:
+                    if not candidate.worst <= LOOSE.get(case.work, TOLERANCES[case.dtype]):
                         raise ValueError(f"its results differ from Lockstep's by {candidate.worst:.2g}")
                     found[label] = candidate
                 except Exception as error:
@@ -165,7 +169,8 @@ class Bench:
             row["candidates"][label] = {
                 "median_s": seconds, "min_s": of["min_s"] / c.repeat, "max_s": of["max_s"] / c.repeat,
                 "gb_s": least / seconds / 1e9, "fraction_of_copy": of["fraction"] * c.repeat / limit.repeat,
-                "first_call_s": c.first_s, "difference": c.worst}
+                "first_call_s": c.first_s, "difference": c.worst,
+                "page_faults": c.faults}
         return row
 
     def row(self, case):

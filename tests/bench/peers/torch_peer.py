@@ -56,6 +56,11 @@ def swiglu_backward(gate, up, dy):
     return aten.silu_backward(dy * up, gate), dy * F.silu(gate)
 
 
+def matched(gain, x):
+    """On the CPU its norms take f32 gains beside bf16, and sum the columns in f32 only then."""
+    return gain if x.device.type == "cpu" else gain.to(x.dtype)
+
+
 def rms_norm_backward(x, gain, dy):
     wide, slope = x.float(), dy.float()
     rate = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
@@ -94,9 +99,9 @@ FORMULAS = {
     "swiglu": (lambda gate, up: F.silu(gate) * up, ("gate", "up")),
     "swiglu_backward": (swiglu_backward, ("gate", "up", "dy")),
     "softmax": (lambda x: torch.softmax(x, -1), ("x",)),
-    "rms_norm": (lambda x, gain: F.rms_norm(x, gain.shape, gain.to(x.dtype), 1e-6), ("x", "gain")),
-    "layer_norm": (lambda x, gain, shift: F.layer_norm(x, gain.shape, gain.to(x.dtype), shift.to(x.dtype)),
+    "layer_norm": (lambda x, gain, shift: F.layer_norm(x, gain.shape, matched(gain, x), matched(shift, x)),
                    ("x", "gain", "shift")),
+    "rms_norm": (lambda x, gain: F.rms_norm(x, gain.shape, gain.to(x.dtype), 1e-6), ("x", "gain")),
     "rms_norm_backward": (rms_norm_backward, ("x", "gain", "dy")),
     "layer_norm_backward": (layer_norm_backward, ("x", "gain", "dy")),
     "sum": (lambda x: x.sum(), ("x",)),
@@ -108,7 +113,7 @@ FORMULAS = {
 
 def saved_layer_norm_backward(x, gain, dy):
     """Eager PyTorch has saved the mean and the rate in the forward pass."""
-    gain = gain.to(x.dtype)
+    gain = matched(gain, x)
     _, mean, rate = aten.native_layer_norm(x, list(gain.shape), gain, None, 1e-5)
     return lambda: aten.native_layer_norm_backward(dy, x, list(gain.shape), mean, rate, gain, gain, [True] * 3)
 
