@@ -2,12 +2,12 @@
 # plain.sh CONSUMER OUT PREFIX: the consumer's program with cc and pkg-config alone, three ways.
 set -e
 mkdir -p "$2"
-"$3/bin/lockstep" build "$1/decay.step" --targets cpu -o "$2" >/dev/null
+# what pkg-config prints may have spaces, escaped for a shell
+eval "$(pkg-config --variable=command lockstep_rt) build $1/decay.step --targets cpu -o $2" >/dev/null
 sources="$1/main.c $2/decay.c"
 flags="-O3 -march=native -fno-math-errno -fno-trapping-math -I$2"
 
 echo shared
-# what pkg-config prints may have spaces, escaped for a shell
 eval "cc -DWITH_COMPILER $flags $sources $(pkg-config --cflags --libs lockstep) -o $2/shared"
 env LD_LIBRARY_PATH="$3/lib" "$2/shared"
 
