@@ -14,7 +14,9 @@ from timing import compare
 PEERS = ("c", "torch", "numba", "jax")
 MOST = 20000               # calls in a sample
 TOLERANCES = {"f32": 2e-4, "bf16": 0.06}  # of an element and the root mean square of its array
-LOOSE = {"norm": 5e-3}  # PyTorch's, which adds up in f32, is off by 0.25 % for 64 Mi elements
+# What PyTorch computes less exactly: the norm of 64 Mi elements is off by 0.25 %, and its column sums of bf16 rows
+# are added up in bf16, so that they are off by a third in places. The row of f32 proves that the work is the same.
+LOOSE = {("norm", "f32"): 5e-3, ("layer_norm_backward", "bf16"): 0.5}
 CELLS = {"any_nan": C.c_bool}
 
 
@@ -119,6 +121,8 @@ class Bench:
             except Exception as error:  # whatever a peer cannot do is its row's news, not the end
                 failed[name] = word(error)
                 continue
+            if not given:
+                failed[name] = "does no such work here"
             for label, function in given.items():
                 self.options.progress(label)
                 self.arena.fill(case, memory, False)
@@ -130,7 +134,7 @@ class Bench:
                     candidate.first_s = time.perf_counter() - start
                     candidate.worst = self.difference(case, memory, module, result, expected)
                     result = None
-                    if not candidate.worst <= LOOSE.get(case.work, TOLERANCES[case.dtype]):
+                    if not candidate.worst <= LOOSE.get((case.work, case.dtype), TOLERANCES[case.dtype]):
                         raise ValueError(f"its results differ from Lockstep's by {candidate.worst:.2g}")
                     found[label] = candidate
                 except Exception as error:

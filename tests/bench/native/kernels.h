@@ -1,6 +1,7 @@
 /* kernels.h: included by kernels.c once per element type T, with GET and PUT between T and float.
- * Blocks of 1024 elements whose loops the compiler vectorises, results streamed past the caches where
- * they are large, the next row or block asked for while the present one is in the near cache. */
+ * Blocks of 1024 elements whose loops the compiler vectorises, results streamed past the caches
+ * where they are large, the next row or block asked for while the present one is in the near cache.
+ */
 
 static inline void NAME(flush)(T *target, const float *block, size_t n, int64_t stream) {
     T out[BLOCK] __attribute__((aligned(LINE)));
@@ -16,26 +17,29 @@ static inline void NAME(flush)(T *target, const float *block, size_t n, int64_t 
 #define A GET(a[i + j])
 #define B GET(b[i + j])
 #define C GET(c[i + j])
-#define MAP(name, inputs, outputs, ...)                                                              \
-    void NAME(name)(Work * work);                                                                    \
-    void NAME(name)(Work * work) {                                                                   \
-        _Pragma("omp parallel num_threads(work->threads) if (work->threads > 1)") {                  \
-            const Share share = share_of(work->n, BLOCK, (size_t)omp_get_thread_num(),               \
-                                         (size_t)omp_get_num_threads());                             \
-            const T *const restrict a = work->at[0], *const restrict b = work->at[1],                \
-                    *const restrict c = work->at[2];                                                 \
-            float y[BLOCK] __attribute__((aligned(LINE))), z[BLOCK] __attribute__((aligned(LINE)));  \
-            (void)b, (void)c, (void)z;                                                               \
-            for (size_t i = share.from; i < share.to; i += BLOCK) {                                  \
-                const size_t n = share.to - i < BLOCK ? share.to - i : BLOCK;                        \
-                if (inputs > 0) once_ahead(a + i + BLOCK, BLOCK * sizeof *a);                        \
-                if (inputs > 1) once_ahead(b + i + BLOCK, BLOCK * sizeof *b);                        \
-                if (inputs > 2) once_ahead(c + i + BLOCK, BLOCK * sizeof *c);                        \
-                for (size_t j = 0; j < n; j++) { __VA_ARGS__ }                                       \
-                NAME(flush)((T *)work->at[inputs] + i, y, n, work->stream);                          \
-                if (outputs > 1) NAME(flush)((T *)work->at[inputs + 1] + i, z, n, work->stream);     \
-            }                                                                                        \
-        }                                                                                            \
+#define MAP(name, inputs, outputs, ...)                                                          \
+    void NAME(name)(Work * work);                                                                \
+    void NAME(name)(Work * work) {                                                               \
+        PRAGMA(omp parallel num_threads(work->threads) if (work->threads > 1)) {                 \
+            const Share share = share_of(work->n, BLOCK, (size_t)omp_get_thread_num(),           \
+                                         (size_t)omp_get_num_threads());                         \
+            const T *const restrict a = work->at[0], *const restrict b = work->at[1],            \
+                                    *const restrict c = work->at[2];                             \
+            float y[BLOCK] __attribute__((aligned(LINE))),                                       \
+                z[BLOCK] __attribute__((aligned(LINE)));                                         \
+            (void)b, (void)c, (void)z;                                                           \
+            for (size_t i = share.from; i < share.to; i += BLOCK) {                              \
+                const size_t n = share.to - i < BLOCK ? share.to - i : BLOCK;                    \
+                if (inputs > 0) once_ahead(a + i + BLOCK, BLOCK * sizeof *a);                    \
+                if (inputs > 1) once_ahead(b + i + BLOCK, BLOCK * sizeof *b);                    \
+                if (inputs > 2) once_ahead(c + i + BLOCK, BLOCK * sizeof *c);                    \
+                for (size_t j = 0; j < n; j++) {                                                 \
+                    __VA_ARGS__                                                                  \
+                }                                                                                \
+                NAME(flush)((T *)work->at[inputs] + i, y, n, work->stream);                      \
+                if (outputs > 1) NAME(flush)((T *)work->at[inputs + 1] + i, z, n, work->stream); \
+            }                                                                                    \
+        }                                                                                        \
     }
 
 MAP(native_gelu, 1, 1, {
@@ -83,17 +87,18 @@ static inline void NAME(rest)(T *y, const float *row, size_t n, int64_t stream) 
         NAME(flush)(y + i, row + i, n - i < BLOCK ? n - i : BLOCK, stream);
 }
 
-#define ROWS(name)                                                                                   \
-    static void NAME(name##_rows)(const Work *work, Share share, float *row, float *other);          \
-    void NAME(name)(Work * work);                                                                    \
-    void NAME(name)(Work * work) {                                                                   \
-        _Pragma("omp parallel num_threads(work->threads) if (work->threads > 1)") {                  \
-            float *const row = aligned_alloc(LINE, (work->columns + 31) / 16 * LINE * 4);            \
-            if (row) NAME(name##_rows)(work, NAME(rows_of)(work), row, row + (work->columns + 31) / 16 * 16);  \
-            free(row);                                                                               \
-        }                                                                                            \
-    }                                                                                                \
-    static void NAME(name##_rows)(const Work *work, Share share, float *restrict row,                \
+#define ROWS(name)                                                                          \
+    static void NAME(name##_rows)(const Work *work, Share share, float *row, float *other); \
+    void NAME(name)(Work * work);                                                           \
+    void NAME(name)(Work * work) {                                                          \
+        PRAGMA(omp parallel num_threads(work->threads) if (work->threads > 1)) {            \
+            float *const row = aligned_alloc(LINE, (work->columns + 31) / 16 * LINE * 4);   \
+            if (row) NAME(name##_rows)                                                      \
+            (work, NAME(rows_of)(work), row, row + (work->columns + 31) / 16 * 16);         \
+            free(row);                                                                      \
+        }                                                                                   \
+    }                                                                                       \
+    static void NAME(name##_rows)(const Work *work, Share share, float *restrict row,       \
                                   float *restrict other)
 
 ROWS(native_softmax) {
@@ -155,8 +160,8 @@ ROWS(native_rms_norm) {
     }
 }
 
-/* Both backward passes: x, gain, dy, then dx, dgain and (centred) dshift. The columns' sums are kept by
- * each thread and added once. */
+/* Both backward passes: x, gain, dy, then dx, dgain and (centred) dshift. The columns' sums are
+ * kept by each thread and added once. */
 static void NAME(norm_backward)(Work *work, int centred) {
     const size_t n = work->columns;
     const float *restrict gain = work->at[1];
@@ -172,7 +177,9 @@ static void NAME(norm_backward)(Work *work, int centred) {
         float *restrict sum_gain = memory + 2 * gap, *restrict sum_shift = memory + 3 * gap;
         memset(sum_gain, 0, 2 * gap * sizeof *memory);
         for (size_t r = share.from; r < share.to; r++) {
-            const T *restrict x = (const T *)work->at[0] + r * n, *restrict dy = (const T *)work->at[2] + r * n;
+            const T *restrict x = (const T *)work->at[0] + r * n, *restrict dy =
+                                                                      (const T *)work->at[2] +
+                                                                      r * n;
             float mean = 0, square = 0, along = 0, total = 0;
             if (centred) {
                 for (size_t i = 0; i < n; i++) mean += GET(x[i]);
@@ -202,7 +209,8 @@ static void NAME(norm_backward)(Work *work, int centred) {
             for (size_t i = 0; i < n; i += BLOCK) {
                 const size_t to = n - i < BLOCK ? n : i + BLOCK;
                 ahead(dy + n + i, BLOCK * sizeof *dy);
-                for (size_t j = i; j < to; j++) slope[j] = scale * (slope[j] - total - unit[j] * along);
+                for (size_t j = i; j < to; j++)
+                    slope[j] = scale * (slope[j] - total - unit[j] * along);
             }
             NAME(rest)((T *)work->at[3] + r * n, slope, n, work->stream);
         }
@@ -216,12 +224,16 @@ static void NAME(norm_backward)(Work *work, int centred) {
 }
 
 void NAME(native_rms_norm_backward)(Work *work);
-void NAME(native_rms_norm_backward)(Work *work) { NAME(norm_backward)(work, 0); }
+void NAME(native_rms_norm_backward)(Work *work) {
+    NAME(norm_backward)(work, 0);
+}
 void NAME(native_layer_norm_backward)(Work *work);
-void NAME(native_layer_norm_backward)(Work *work) { NAME(norm_backward)(work, 1); }
+void NAME(native_layer_norm_backward)(Work *work) {
+    NAME(norm_backward)(work, 1);
+}
 
-/* The greatest element of a row and the sum of e^(x - greatest), block by block: a block is in the near
- * cache when its exponentials are taken, and blocks ahead are asked for. */
+/* The greatest element of a row and the sum of e^(x - greatest), block by block: a block is in the
+ * near cache when its exponentials are taken, and blocks ahead are asked for. */
 static inline void NAME(row_power)(const T *restrict x, size_t n, float *greatest, float *power) {
     float top = -INFINITY, sum = 0;
     for (size_t i = 0; i < n; i += BLOCK) {
@@ -263,9 +275,11 @@ static void NAME(cross_entropy)(Work *work, int slope) {
             for (size_t i = 0; i < n; i += BLOCK) {
                 const size_t count = n - i < BLOCK ? n - i : BLOCK;
                 __builtin_prefetch(x + n + i, 0, 2);
-                for (size_t j = 0; j < BLOCK; j += LINE / sizeof *x) __builtin_prefetch(x + n + i + j, 0, 2);
+                for (size_t j = 0; j < BLOCK; j += LINE / sizeof *x)
+                    __builtin_prefetch(x + n + i + j, 0, 2);
                 for (size_t j = 0; j < count; j++) y[j] = scale * exponential(GET(x[i + j]) - top);
-                if ((size_t)target[r] >= i && (size_t)target[r] < i + count) y[(size_t)target[r] - i] -= part;
+                if ((size_t)target[r] >= i && (size_t)target[r] < i + count)
+                    y[(size_t)target[r] - i] -= part;
                 NAME(flush)(out + i, y, count, work->stream);
             }
         }
@@ -274,7 +288,11 @@ static void NAME(cross_entropy)(Work *work, int slope) {
 }
 
 void NAME(native_cross_entropy_forward)(Work *work);
-void NAME(native_cross_entropy_forward)(Work *work) { NAME(cross_entropy)(work, 0); }
+void NAME(native_cross_entropy_forward)(Work *work) {
+    NAME(cross_entropy)(work, 0);
+}
 void NAME(native_cross_entropy)(Work *work);
-void NAME(native_cross_entropy)(Work *work) { NAME(cross_entropy)(work, 1); }
+void NAME(native_cross_entropy)(Work *work) {
+    NAME(cross_entropy)(work, 1);
+}
 #undef ROWS

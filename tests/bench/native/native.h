@@ -1,5 +1,6 @@
-/* native.h: what the hand-written rivals and the traffic-only kernels share. A kernel is a function of
- * one struct Work; OpenMP's threads each take one contiguous share, so a step is one fork and join. */
+/* native.h: what the hand-written rivals and the traffic-only kernels share. A kernel is a function
+ * of one struct Work; OpenMP's threads each take one contiguous share, so a step is one fork and
+ * join. */
 #pragma once
 #define _GNU_SOURCE
 #include <math.h>
@@ -10,6 +11,8 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
+
+#define PRAGMA(...) _Pragma(#__VA_ARGS__)
 
 enum { BLOCK = 1024, LINE = 64 }; /* elements worked on at a time; bytes */
 
@@ -53,7 +56,9 @@ static inline uint32_t float_bits(float value) {
     return bits;
 }
 
-static inline float from_bf16(uint16_t x) { return bits_float((uint32_t)x << 16); }
+static inline float from_bf16(uint16_t x) {
+    return bits_float((uint32_t)x << 16);
+}
 
 /* To nearest even; a NaN stays one. */
 static inline uint16_t to_bf16(float x) {
@@ -62,8 +67,12 @@ static inline uint16_t to_bf16(float x) {
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
 }
 
-static inline float least(float a, float b) { return a < b ? a : b; }
-static inline float most(float a, float b) { return a > b ? a : b; }
+static inline float least(float a, float b) {
+    return a < b ? a : b;
+}
+static inline float most(float a, float b) {
+    return a > b ? a : b;
+}
 
 /* e^x to about 1e-7, without a branch: 2^k times a polynomial on [-ln 2 / 2, ln 2 / 2]. */
 static inline float exponential(float x) {

@@ -1,5 +1,6 @@
-/* optimizers.c: AdamW, alone and as the whole phase after a backward pass in mixed precision, over the
- * pieces of a list of tensors with one fork and join a pass; and the loop of a small linear model. */
+/* optimizers.c: AdamW, alone and as the whole phase after a backward pass in mixed precision, over
+ * the pieces of a list of tensors with one fork and join a pass; and the loop of a small linear
+ * model. */
 #include "native.h"
 
 #include <omp.h>
@@ -66,12 +67,10 @@ static double square_of(const uint16_t *g, size_t n, float inverse) {
     return total;
 }
 
-static void phase_piece(const Piece *piece, size_t n, float factor, float step, float scale) {
+static void phase_piece(float *restrict p, float *restrict m, float *restrict v,
+                        const uint16_t *restrict g, float *restrict average, uint16_t *restrict w,
+                        size_t n, float factor, float step, float scale) {
     enum { PART = 64, FAR = 256 };
-    float *restrict p = piece->at[0], *restrict m = piece->at[1], *restrict v = piece->at[2];
-    float *restrict average = piece->at[4];
-    const uint16_t *restrict g = piece->at[3];
-    uint16_t *restrict w = piece->at[5];
     for (size_t i = 0; i < n; i += PART) {
         const size_t count = n - i < PART ? n - i : PART;
         once_ahead(p + i + FAR, PART * sizeof *p), once_ahead(m + i + FAR, PART * sizeof *m);
@@ -83,7 +82,8 @@ static void phase_piece(const Piece *piece, size_t n, float factor, float step, 
             const float second = beta2 * v[j] + (1 - beta2) * d * d;
             m[j] = first;
             v[j] = second;
-            const float weight = p[j] * (1 - rate * decay) - step * first / (sqrtf(second) * scale + eps);
+            const float weight =
+                p[j] * (1 - rate * decay) - step * first / (sqrtf(second) * scale + eps);
             p[j] = weight;
             average[j] = 0.99f * average[j] + 0.01f * weight;
             w[j] = to_bf16(weight);
@@ -115,8 +115,11 @@ void native_amp_phase(Work *work) {
 #pragma omp parallel num_threads(work->threads)
     {
         const Share share = pieces_of(work);
-        for (size_t i = share.from; i < share.to; i++)
-            phase_piece(&work->pieces[i], work->pieces[i].n, factor, step, scale);
+        for (size_t i = share.from; i < share.to; i++) {
+            const Piece *at = &work->pieces[i];
+            phase_piece(at->at[0], at->at[1], at->at[2], at->at[3], at->at[4], at->at[5], at->n,
+                        factor, step, scale);
+        }
     }
     if (++work->state[0] == 2000) work->scale *= 2, work->state[0] = 0;
 }
