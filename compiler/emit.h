@@ -181,6 +181,7 @@ typedef enum Part {
     PART_EIGHT,
     PART_PUSH_EIGHT,
     PART_PUSH_EIGHTS,
+    PART_PUSH_LANES,
     PART_WHOLE,
     PART_PARTS,
     PART_PUSH_ROW,

@@ -82,14 +82,23 @@ const char *emit_apart(const Emitter *e) {
     return "LS_APART";
 }
 
-/* The loop over columns that takes the eight rows of a lane at once; whether `all` are there. */
+/* The loop over columns that takes eight rows at once, where `all` are there. */
 const char *emit_eights(Emitter *e, const Sections *s) {
     if (e->phase->shape != SHAPE_COLUMNS || e->target->simt || e->portion == PORTION_FINISH)
         return "";
-    if (!is_short(e) || !*emit_apart(e)) return "const int all = 0;\n";
-    Text text = text_open(e->arena);
     const bool strip = e->portion == PORTION_STRIP;
-    Hole holes[] = {{"AT", strip ? "first + 128 * row" : "first + 128 * row + lane"},
+    if (!is_short(e) || !*emit_apart(e)) return strip ? "const int all = 0;\n" : "";
+    Text text = text_open(e->arena);
+    const char *all = strip ? "const int all = rows == 8;"
+                            : "/* Eight rows at once, of as many lanes as make them. */\n"
+                              "const int all = ls_lanes_of_eight(count, lane, rows), bits = "
+                              "__builtin_ctz((unsigned)rows);";
+    const char *push = strip ? "" : emit_part(e, PART_PUSH_LANES);
+    const char *next = arena_printf(e->arena, "%slane += all - 1;\ncontinue;\n", push);
+    Hole holes[] = {{"ALL", all},
+                    {"NEXT", strip ? "" : next},
+                    {"AT", strip ? "first + 128 * row"
+                                 : "first + 128 * (row & (rows - 1)) + lane + (row >> bits)"},
                     {"COLUMN", e->outer[e->outer_count - 1].name},
                     {"COLUMN_DECODE", s->column_decoded.data},
                     {"EIGHT", emit_part(e, PART_EIGHT)},

@@ -272,15 +272,19 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
         break;
     case PART_PUSH_LANE:
         text_printf(out,
-                    "const %s *const %s_sum =\n"
-                    "    all ? %s_total : ls_columns_%s(%s_row_level, rows, %s_total);\n"
+                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_total);\n"
                     "ls_push_columns_%s(%s_level, lane, %s_sum);\n",
-                    r->type, r->s, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s);
+                    r->type, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s);
         break;
     case PART_EIGHT: text_printf(out, "%s %s_eight[8];\n", r->type, r->s); break;
     case PART_PUSH_EIGHT: text_printf(out, "%s_eight[row] = %s;\n", r->s, r->value); break;
     case PART_PUSH_EIGHTS:
         text_printf(out, "%s_total[c] = ls_eight_%s(%s_eight);\n", r->s, r->kind, r->s);
+        break;
+    case PART_PUSH_LANES:
+        text_printf(out,
+                    "ls_push_columns_%s(%s_level + (3 - bits), lane >> (3 - bits), %s_total);\n",
+                    r->kind, r->s, r->s);
         break;
     case PART_PUSH_OCTET:
         text_printf(out,

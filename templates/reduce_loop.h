@@ -37,6 +37,15 @@ LS_FN i64 ls_wide(i64 inner) {
     return wide;
 }
 
+/* Down columns: the rows that a lane has of `count`. Where it and its neighbours have a power of two of them
+ * each, so many lanes make eight rows, the tree's next eight; else 0. */
+LS_FN int ls_rows_of(i64 count, int lane) { return (int)((count - lane + 127) / 128); }
+LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
+    const int lanes = 8 >> __builtin_ctz((unsigned)rows);
+    if ((rows & (rows - 1)) || lane % lanes || lane + lanes > 128 || lane + lanes > count) return 0;
+    return ls_rows_of(count, lane + lanes - 1) == rows ? lanes : 0;
+}
+
 /* Of lanes and short rows, by the kind.
  * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide` apart, each
  * padded with the identity, end up in values[0 .. count); where a row is of several 128, these are combined
@@ -114,6 +123,7 @@ LS_FN i64 ls_wide(i64 inner) {
         for (; wide > 128; wide /= 2, left /= 2) {                                                 \
             for (i64 i = 0; i < left / 256; i++) {                                                 \
                 const type *const two = values + 256 * i;                                          \
+                LS_APART                                                                           \
                 for (int l = 0; l < 128; l++)                                                      \
                     values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);                 \
             }                                                                                      \
