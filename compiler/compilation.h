@@ -13,8 +13,7 @@ typedef struct Code {
 
 /* The image of a step for one target, and its code as far as somebody asked for it. */
 typedef struct Made {
-    ls_image *image;
-    ls_image_tuning *tunings; /* its own, malloc'ed; NULL: none */
+    const ls_image *image;
     ls_math math;
     Code *code; /* by variant */
     struct Made *next;

@@ -268,7 +268,6 @@ static void print_text(Report *r) {
     }
     report_temporaries(r);
     report_others(r);
-    report_tuned(r);
 }
 
 /* ---- JSON ---- */
@@ -340,8 +339,6 @@ static void print_json(Report *r) {
     }
     text_puts(&r->out, "],\n     ");
     report_others_json(r);
-    text_puts(&r->out, ",\n     ");
-    report_tuned_json(r);
     text_puts(&r->out, "}\n]}\n");
 }
 

@@ -6,6 +6,7 @@ import ctypes.util
 import glob
 import os
 import shutil
+import subprocess
 import sys
 
 config.name = "text"
@@ -37,6 +38,11 @@ def built_tool(name):
     return found[0] if found else os.path.join(config.lockstep_build, name)
 
 
+# A Python with PyTorch, for the tests of examples/pytorch; elsewhere these are skipped.
+python = os.environ.get("LOCKSTEP_PYTHON", "python3")
+if subprocess.run([python, "-c", "import importlib.util as u; exit(not u.find_spec('torch'))"]).returncode == 0:
+    config.available_features.add("torch")
+
 config.substitutions += [
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
     ("%linreg_shuffled", escaped(os.path.join(config.lockstep_build, "examples", "linreg", "shuffled"))),
@@ -48,6 +54,7 @@ config.substitutions += [
     ("%emulated_exec", escaped(built_tool("simt_exec"))),
     ("%exec_runner", escaped(built_tool("exec_runner"))),
     ("%differential", escaped(built_tool("differential"))),
+    ("%python", escaped(python)),
     ("%library", escaped(built_tool("library"))),
     ("%build", escaped(config.lockstep_build)),
     ("%root", escaped(config.lockstep_source)),

@@ -1,0 +1,81 @@
+/* layouts.c: where the C compiler puts what lockstep_torch.py declares, a line for each. */
+#include <lockstep/lockstep.h>
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define FIELD(type, field) \
+    printf(#type "." #field " %zu %zu\n", offsetof(type, field), sizeof(((type *)0)->field))
+#define NUMBER(name) printf(#name " %d\n", (int)(name))
+
+int main(void) {
+    FIELD(ls_tensor, data);
+    FIELD(ls_tensor, type);
+    FIELD(ls_tensor, rank);
+    FIELD(ls_tensor, shape);
+    FIELD(ls_tensor, strides);
+    FIELD(ls_image_term, operation);
+    FIELD(ls_image_term, value);
+    FIELD(ls_image_axis, name);
+    FIELD(ls_image_axis, fixed);
+    FIELD(ls_image_axis, parent);
+    FIELD(ls_image_axis, whole);
+    FIELD(ls_image_axis, length);
+    FIELD(ls_image_axis, terms);
+    FIELD(ls_image_axis, term_count);
+    FIELD(ls_image_parameter, name);
+    FIELD(ls_image_parameter, role);
+    FIELD(ls_image_parameter, type);
+    FIELD(ls_image_parameter, rank);
+    FIELD(ls_image_parameter, axes);
+    FIELD(ls_image_parameter, has_default);
+    FIELD(ls_image_parameter, initial);
+    FIELD(ls_image_parameter, line);
+    FIELD(ls_image_parameter, optional);
+    FIELD(ls_image, version);
+    FIELD(ls_image, step);
+    FIELD(ls_image, target);
+    FIELD(ls_image, source_file);
+    FIELD(ls_image, numeric_version);
+    FIELD(ls_image, math);
+    FIELD(ls_image, axis_count);
+    FIELD(ls_image, axes);
+    FIELD(ls_image, parameter_count);
+    FIELD(ls_image, parameters);
+    FIELD(ls_image, variant_count);
+    FIELD(ls_image, variants);
+    FIELD(ls_image, draws);
+    FIELD(ls_image, line);
+    FIELD(ls_compile_options, defines);
+    FIELD(ls_compile_options, define_count);
+    FIELD(ls_compile_options, math);
+    FIELD(ls_compile_options, dump);
+    FIELD(ls_compile_options, no_cache);
+    FIELD(ls_compile_options, import_paths);
+    FIELD(ls_compile_options, import_path_count);
+    FIELD(ls_compile_options, sources);
+    FIELD(ls_compile_options, source_count);
+    printf("ls_tensor %zu\n", sizeof(ls_tensor));
+    printf("ls_image_term %zu\n", sizeof(ls_image_term));
+    printf("ls_image_axis %zu\n", sizeof(ls_image_axis));
+    printf("ls_image_parameter %zu\n", sizeof(ls_image_parameter));
+    printf("ls_image %zu\n", sizeof(ls_image));
+    printf("ls_compile_options %zu\n", sizeof(ls_compile_options));
+    NUMBER(LS_OK);
+    NUMBER(LS_ERROR_ARGUMENT);
+    NUMBER(LS_ERROR_PROGRAM);
+    NUMBER(LS_IN);
+    NUMBER(LS_INOUT);
+    NUMBER(LS_OUT);
+    NUMBER(LS_TERM_NUMBER);
+    NUMBER(LS_TERM_AXIS);
+    NUMBER(LS_TERM_ADD);
+    NUMBER(LS_TERM_SUBTRACT);
+    NUMBER(LS_TERM_MULTIPLY);
+    NUMBER(LS_TERM_DIVIDE);
+    NUMBER(LS_TERM_REMAINDER);
+    NUMBER(LS_TYPE_COUNT);
+    for (int type = 0; type < LS_TYPE_COUNT; type++)
+        printf("type %d %s %zu\n", type, ls_type_name((ls_type)type), ls_type_size((ls_type)type));
+    return 0;
+}
