@@ -332,9 +332,9 @@ static const char *image_of(Ahead *a, size_t step, const char *target) {
     quote(&a->tables, image->source_file);
     text_printf(&a->tables, ",\n    0x%llxu, ", (unsigned long long)image->numeric_version);
     quote(&a->tables, image->math);
-    text_printf(&a->tables, ", %u, %s, %u, %s, %u, %s, %u, %u};\n", image->axis_count, axis,
-                image->parameter_count, parameter, image->variant_count, variant, image->draws,
-                image->line);
+    text_printf(&a->tables, ", %u, %s, %u, %s, %u, %s, %u, %u, 0, NULL};\n", image->axis_count,
+                axis, image->parameter_count, parameter, image->variant_count, variant,
+                image->draws, image->line);
     return name;
 }
 

@@ -21,8 +21,9 @@
 #define CACHE_LIMIT ((uint64_t)1 << 30)
 #define CACHE_PATH_SIZE 4096
 #define TEMPORARY_PREFIX "unfinished-"
-#define TEMPORARY_LIFE 3600 /* seconds after which its writer is surely gone */
-#define TOUCH_AFTER 86400   /* seconds; an entry in use is marked young once a day */
+#define RECORD_PREFIX "tuned-" /* see tune.c */
+#define TEMPORARY_LIFE 3600    /* seconds after which its writer is surely gone */
+#define TOUCH_AFTER 86400      /* seconds; an entry in use is marked young once a day */
 
 /* An entry: these 56 bytes, then the image. */
 typedef struct Header {
@@ -153,6 +154,10 @@ static bool is_key(const char *name) {
     return strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
 }
 
+static bool is_record(const char *name) {
+    return strncmp(name, RECORD_PREFIX, strlen(RECORD_PREFIX)) == 0;
+}
+
 static bool is_temporary(const char *name) {
     return strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0;
 }
@@ -223,23 +228,30 @@ static int temporary_open(const Directory *directory, char *name, size_t size) {
     return -1;
 }
 
+/* A whole file under its name, or none. */
+static bool file_store(const Directory *directory, const char *to, const void *head,
+                       size_t head_size, const void *data, size_t size) {
+    char name[80];
+    int file = temporary_open(directory, name, sizeof name);
+    if (file < 0) return false;
+    bool written = rtc_write(file, head, head_size) && rtc_write(file, data, size);
+    written = close(file) == 0 && written;
+    if (written && renameat(directory->descriptor, name, directory->descriptor, to) == 0)
+        return true;
+    unlinkat(directory->descriptor, name, 0);
+    return false;
+}
+
 void cache_store(const CacheKey *key, const void *data, size_t size) {
     Directory directory;
-    char name[80];
     Header header;
     if (size > CACHE_LIMIT - sizeof header || !directory_open(&directory, true)) return;
-    int file = temporary_open(&directory, name, sizeof name);
-    if (file < 0) goto done;
     memcpy(header.magic, magic, 16);
     for (unsigned i = 0; i < 8; i++) header.size[i] = (uint8_t)((uint64_t)size >> (8 * i));
     entry_checksum(key, &header, data, size, header.checksum);
-    bool written = rtc_write(file, &header, sizeof header) && rtc_write(file, data, size);
-    written = close(file) == 0 && written;
-    if (!written || renameat(directory.descriptor, name, directory.descriptor, key->text) != 0)
-        unlinkat(directory.descriptor, name, 0);
-    else if (key->text[0] == '0') /* one store in sixteen looks at the whole directory */
+    if (file_store(&directory, key->text, &header, sizeof header, data, size) &&
+        key->text[0] == '0') /* one store in sixteen looks at the whole directory */
         cache_trim(CACHE_LIMIT);
-done:
     directory_close(&directory);
 }
 
@@ -260,7 +272,8 @@ static bool each_file(const Directory *directory, void (*visit)(void *, const Fo
     }
     for (struct dirent *entry; (entry = readdir(stream));) {
         Found found;
-        if (!is_key(entry->d_name) && !is_temporary(entry->d_name)) continue;
+        if (!is_key(entry->d_name) && !is_temporary(entry->d_name) && !is_record(entry->d_name))
+            continue;
         if (strlen(entry->d_name) >= sizeof found.name) continue;
         strcpy(found.name, entry->d_name);
         if (fstatat(directory->descriptor, found.name, &found.status, AT_SYMLINK_NOFOLLOW) == 0)
@@ -278,6 +291,7 @@ typedef struct FoundList {
 
 static void collect(void *data, const Found *found) {
     FoundList *list = data;
+    if (is_record(found->name)) return; /* small, and dear to make */
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 64;
         Found *grown = realloc(list->found, capacity * sizeof *grown);
@@ -323,6 +337,10 @@ typedef struct Survey {
 static void survey_one(void *data, const Found *found) {
     Survey *survey = data;
     if (is_temporary(found->name)) return;
+    if (is_record(found->name)) {
+        survey->stats->tuned++;
+        return;
+    }
     if (survey->verify) {
         CacheKey key;
         size_t size;
@@ -366,7 +384,7 @@ typedef struct Removal {
 static void remove_one(void *data, const Found *found) {
     Removal *removal = data;
     if (unlinkat(removal->directory->descriptor, found->name, 0) == 0)
-        removal->removed += is_key(found->name);
+        removal->removed += is_key(found->name) || is_record(found->name);
     else if (errno != ENOENT) /* another process may be clearing too */
         removal->kept++;
 }
@@ -380,4 +398,63 @@ ls_status ls_cache_clear(uint64_t *removed) {
     directory_close(&directory);
     if (removed) *removed = removal.removed;
     return read && removal.kept == 0 ? LS_OK : LS_ERROR_FILE;
+}
+
+/* ---- records: small files that are read whole; what they say is judged by who reads them ---- */
+
+static bool record_read(const Directory *directory, const char *name, char *text, size_t size) {
+    struct stat status;
+    int file = openat(directory->descriptor, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) return false;
+    bool good = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && ours_alone(&status) &&
+                (uint64_t)status.st_size < size && read_all(file, text, (size_t)status.st_size);
+    close(file);
+    text[good ? status.st_size : 0] = 0;
+    return good;
+}
+
+bool cache_record_load(const char *name, char *text, size_t size) {
+    Directory directory;
+    if (!directory_open(&directory, false)) return false;
+    bool good = record_read(&directory, name, text, size);
+    directory_close(&directory);
+    return good;
+}
+
+bool cache_record_store(const char *name, const char *text, char *reason, size_t size) {
+    Directory directory;
+    bool good = directory_open(&directory, true);
+    if (good && text)
+        good = file_store(&directory, name, "", 0, text, strlen(text)) ||
+               refuse(&directory, "it cannot be written: %s", strerror(errno));
+    else if (good)
+        unlinkat(directory.descriptor, name, 0);
+    snprintf(reason, size, "%s", directory.reason);
+    directory_close(&directory);
+    return good;
+}
+
+typedef struct RecordVisit {
+    const Directory *directory;
+    const char *begin;
+    char *text;
+    size_t size;
+    void (*visit)(void *user, const char *text);
+    void *user;
+} RecordVisit;
+
+static void visit_record(void *data, const Found *found) {
+    const RecordVisit *v = data;
+    if (strncmp(found->name, v->begin, strlen(v->begin)) == 0 &&
+        record_read(v->directory, found->name, v->text, v->size))
+        v->visit(v->user, v->text);
+}
+
+void cache_record_each(const char *begin, char *text, size_t size,
+                       void (*visit)(void *user, const char *text), void *user) {
+    Directory directory;
+    if (!directory_open(&directory, false)) return;
+    RecordVisit v = {&directory, begin, text, size, visit, user};
+    each_file(&directory, visit_record, &v);
+    directory_close(&directory);
 }

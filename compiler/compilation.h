@@ -13,7 +13,8 @@ typedef struct Code {
 
 /* The image of a step for one target, and its code as far as somebody asked for it. */
 typedef struct Made {
-    const ls_image *image;
+    ls_image *image;
+    ls_image_tuning *tunings; /* its own, malloc'ed; NULL: none */
     ls_math math;
     Code *code; /* by variant */
     struct Made *next;

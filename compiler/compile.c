@@ -75,7 +75,8 @@ const ls_image *compilation_image(ls_compilation *c, size_t number, const char *
             target_name);
     if (!step->plan) step->plan = plan_build(step->simplified);
     Made *made = arena_alloc(&c->compiler.arena, sizeof *made);
-    made->image = emit_step(step->plan, target, target_name, LS_LAYOUT_STRIDED, NULL);
+    made->image =
+        (ls_image *)(uintptr_t)emit_step(step->plan, target, target_name, LS_LAYOUT_STRIDED, NULL);
     made->math = step->simplified->math;
     made->code = arena_alloc(&c->compiler.arena, made->image->variant_count * sizeof *made->code);
     made->next = step->made;
@@ -250,8 +251,10 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
 void ls_compilation_destroy(ls_compilation *c) {
     if (!c) return;
     for (size_t i = 0; i < c->step_count; i++)
-        for (Made *made = c->steps[i].made; made; made = made->next)
+        for (Made *made = c->steps[i].made; made; made = made->next) {
             for (uint32_t v = 0; v < made->image->variant_count; v++) free(made->code[v].data);
+            free(made->tunings);
+        }
     for (Output *output = c->outputs; output; output = output->next) free(output->data);
     import_c_close(&c->compiler);
     arena_close(&c->compiler.arena);

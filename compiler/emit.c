@@ -308,13 +308,13 @@ static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way
     }
 }
 
-/* By phase: whether the way runs it row by row. */
-static bool *chained_phases(Emitter *e, const Way *way) {
-    bool *chained = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *chained);
+/* By phase: the kernel that runs it row by row, or NULL. */
+static const Kernel **chained_phases(Emitter *e, const Way *way) {
+    const Kernel **chained = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *chained);
     for (size_t k = 0; k < way->count; k++) {
         const Kernel *kernel = &way->kernels[k];
         for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
-            chained[i] = kernel->kind == KERNEL_CHAIN;
+            chained[i] = kernel->kind == KERNEL_CHAIN ? kernel : NULL;
     }
     return chained;
 }
@@ -340,9 +340,9 @@ static void add_phase(Emitter *e, const Way *way, uint32_t number, Text *out, Ph
 
 /* What follows others, which call it, stands before them. */
 static void add_phases(Emitter *e, const Way *way, Text *out, PhaseText *phases) {
-    const bool *chained = chained_phases(e, way);
+    const Kernel **chained = chained_phases(e, way);
     e->followed = followed_phases(e, way);
-    e->chained = false;
+    e->chained = NULL;
     for (size_t k = 0; k < way->count; k++) {
         const Kernel *kernel = &way->kernels[k];
         const uint32_t first = kernel->first + plan_mains(kernel);

@@ -89,10 +89,10 @@ typedef struct Emitter {
     uint8_t *ready;          /* by value: Ready, where it stands in a section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     const Kernel **followed; /* by phase: the kernel whose followers come after its rows, or NULL */
-    bool chained;            /* the phase runs row by row, its strips those of other phases */
-    bool two_passes;         /* a logsumexp walks its tile twice when it has no buffer */
-    bool draws_ahead;        /* what is emitted is an element loop with room for them ahead */
-    const char **draw_name;  /* by value: the draws made ahead, or NULL */
+    const Kernel *chained;  /* the phase runs row by row, its strips those of the kernel's others */
+    bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
+    bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
+    const char **draw_name; /* by value: the draws made ahead, or NULL */
     size_t draw_count;
     const char **near_name; /* by value: of a gather, the four that may stand ahead, or NULL */
     const char **scan_name; /* by value: the stem of a scan of the phase, also by its RUNNING */
@@ -293,6 +293,7 @@ const char *emit_ahead(Emitter *e, const Sections *s);
 const char *emit_whole(Emitter *e, const Sections *s);
 const char *emit_eights(Emitter *e, const Sections *s);
 const char *emit_apart(const Emitter *e);
+const char *emit_asked(Emitter *e);
 /* Declarations, those whose name the text uses. */
 const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
 

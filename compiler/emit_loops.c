@@ -166,3 +166,42 @@ const char *emit_ahead(Emitter *e, const Sections *s) {
     emit_fill(e, &text, "columns_ahead.loop.k", holes, COUNT(holes));
     return text.data;
 }
+
+/* Whether the phase reads the array along rows that lie one behind the other. */
+static bool reads_rows(const Emitter *e, const Phase *phase, uint32_t array) {
+    const AxisSet all = e->phase->outer | e->phase->inner;
+    return phase->shape == SHAPE_ROWS && phase->inner == e->phase->inner &&
+           e->plan->arrays[array].axes == all && plan_value_reads(e->plan, phase, array);
+}
+
+/* A chain's rows come from memory in its first phase and stay near for the others. The last one to
+ * read an array asks for the rows that the first will want next, while it has other work. */
+const char *emit_asked(Emitter *e) {
+    Text text = text_open(e->arena);
+    if (e->target->simt || !e->chained || e->phase->shape != SHAPE_ROWS || e->list >= 0) return "";
+    if (e->layout != LS_LAYOUT_DENSE || e->inner_count != 1) return "";
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (emit_is_rest(e, axis)) return "";
+    const uint32_t own = e->number - 1, end = e->chained->first + plan_mains(e->chained);
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        bool before = false, after = false;
+        if (!reads_rows(e, e->phase, i)) continue;
+        for (uint32_t p = e->chained->first; p < end; p++) {
+            const bool reads = reads_rows(e, &e->plan->phases[p], i);
+            before |= reads && p < own;
+            after |= reads && p > own;
+        }
+        if (!before || after) continue;
+        const char *type = type_info[e->plan->arrays[i].type].c_name;
+        text_printf(&text,
+                    "    ls_ask(&%s[(outer + (stop - start) / tiles) * inner + first],\n"
+                    "           (last - first) * (i64)sizeof(%s));\n",
+                    emit_data(e, i), type);
+    }
+    if (!text.size) return "";
+    const char *outers = emit_product(e, e->outer, e->outer_count);
+    return arena_printf(e->arena,
+                        "/* The rows that come next. */\n"
+                        "if (%s * inner >= LS_FAR && outer + (stop - start) / tiles < %s) {\n%s}\n",
+                        outers, outers, text.data);
+}

@@ -518,6 +518,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"OUTER_DECODE", s->outer_decoded.data},
         {"COLUMN_DECODE", s->column_decoded.data},
         {"LENGTH", s->length.data},
+        {"ASKED", emit_asked(e)},
         {"WHOLE", emit_whole(e, s)},
         {"AHEAD", emit_ahead(e, s)},
         {"EIGHTS", emit_eights(e, s)},

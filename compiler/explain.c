@@ -268,6 +268,7 @@ static void print_text(Report *r) {
     }
     report_temporaries(r);
     report_others(r);
+    report_tuned(r);
 }
 
 /* ---- JSON ---- */
@@ -339,6 +340,8 @@ static void print_json(Report *r) {
     }
     text_puts(&r->out, "],\n     ");
     report_others_json(r);
+    text_puts(&r->out, ",\n     ");
+    report_tuned_json(r);
     text_puts(&r->out, "}\n]}\n");
 }
 

@@ -47,4 +47,8 @@ void report_graph(Report *r);
 void report_others(Report *r);
 void report_others_json(Report *r);
 
+/* explain_tuned.c: what lockstep tune keeps for it */
+void report_tuned(Report *r);
+void report_tuned_json(Report *r);
+
 #endif

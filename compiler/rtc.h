@@ -35,8 +35,8 @@ const Rtc *rtc_for_target(const char *target); /* NULL: no such target */
 const Rtc *rtc_named(const char *name);
 void rtc_output_free(RtcOutput *output);
 
-/* code.c: runs the toolchain for a step, or says in `message` why it could not. Threads may do so at
- * once. */
+/* code.c: runs the toolchain for a step, or says in `message` why it could not. Threads may do so
+ * at once. */
 ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
                     RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size);
 
@@ -86,5 +86,12 @@ void cache_store(const CacheKey *key, const void *data, size_t size); /* best ef
 /* Removes the oldest entries until at most `limit` bytes are left; cache_store does so now and
  * then. */
 void cache_trim(uint64_t limit);
+/* Small text files beside the entries, whose names begin with "tuned-": loaded whole into `size`
+ * bytes; stored (NULL: removed), with the reason where that fails; all those whose names begin with
+ * `begin`, one after the other. */
+bool cache_record_load(const char *name, char *text, size_t size);
+bool cache_record_store(const char *name, const char *text, char *reason, size_t size);
+void cache_record_each(const char *begin, char *text, size_t size,
+                       void (*visit)(void *user, const char *text), void *user);
 
 #endif

@@ -291,7 +291,7 @@ typedef struct Variant { /* what is loaded of an image's variant; the program's 
     Kernel *kernels;
 } Variant;
 /* Makes the image of a program's step; when it fails *message says why. */
-typedef ls_status (*ImageMaker)(void *maker, size_t index, const char *target,
+typedef ls_status (*ImageMaker)(void *maker, size_t index, const char *target, const char *device,
                                 const ls_image **image, const char **message);
 /* Makes the code of several variants at the same time, for `make` to find it. */
 typedef void (*CodesMaker)(void *maker, const ls_image *const *images, const uint32_t *variants,
@@ -388,8 +388,11 @@ struct ls_step {
     bool tabled;         /* tables are those of the lengths and of `tabled_variant` */
     bool planned;        /* temporaries and launches too: only pointers may differ */
     uint32_t tabled_variant, planned_variant;
-    uint32_t chosen; /* the variant in use */
-    bool one_block;  /* its cooperative kernels run in one block each */
+    uint32_t chosen;               /* the variant in use */
+    const ls_image_tuning *tuning; /* how it is launched; NULL: as its kernels say */
+    ls_image_tuning trial;         /* instead of those of the image, */
+    bool tried;                    /* if there is one */
+    bool one_block;                /* its cooperative kernels run in one block each */
     uint32_t launch_count;
     Launch *launches;
     Binding *bindings;
@@ -477,6 +480,7 @@ void *step_temporary(const ls_step *step, uint32_t number);
 ls_status step_upload(ls_step *step, const char *call);
 uint64_t words_address(const Words *words, size_t at); /* of a word on the device */
 /* step_prepare.c: from bindings to launches. */
+uint64_t step_work(const ls_step *step, const ls_image_variant *variant); /* for its sizes */
 ls_status step_prepare(ls_step *step, const char *call);
 
 /* layout.c: what strides mean. */

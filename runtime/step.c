@@ -124,8 +124,9 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
 static ls_status make_image(ls_program *program, size_t index) {
     ls_context *context = program->context;
     const char *message = NULL;
-    ls_status status = program->make_image(program->maker, index, context->device->target,
-                                           &program->images[index], &message);
+    ls_status status =
+        program->make_image(program->maker, index, context->device->target,
+                            context->device->description, &program->images[index], &message);
     if (status == LS_OK) return LS_OK;
     return error_set(&context->error, status, "%s", message ? message : ls_status_name(status));
 }
@@ -401,8 +402,13 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         .launches = step->launch_count,
         .compile_ms = step->variants[step->chosen].compile_ms,
         .from_cache = step->variants[step->chosen].from_cache,
-        .threads = threads ? threads : (variant->kernel_count ? variant->kernels[0].threads : 0),
+        .threads = threads ? threads : (variant->kernel_count ? step->launches[0].threads : 0),
+        .tuned = step->tuning != NULL,
+        .work = step_work(step, variant),
     };
+    for (uint32_t i = 0; i < step->launch_count; i++)
+        if (step->launches[i].parts > statistics->parts)
+            statistics->parts = step->launches[i].parts;
     statistics->table_bytes = step->entries.device_bytes + step->pointers.device_bytes;
     statistics->temporary_bytes = step->temporaries.bytes;
     return LS_OK;

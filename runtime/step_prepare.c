@@ -39,8 +39,8 @@ static ls_status check_missing(const ls_step *step, const char *call) {
                      call, image->step, count > 1 ? "s" : "", names, count > 1 ? "are" : "is");
 }
 
-/* The work of a variant; what overflows is surely above any limit but "none". */
-static uint64_t variant_work(const ls_step *step, const ls_image_variant *variant) {
+/* What overflows is surely above any limit but "none". */
+uint64_t step_work(const ls_step *step, const ls_image_variant *variant) {
     uint64_t work = 0, part;
     for (uint32_t i = 0; i < variant->work_count; i++)
         if (!extent_value(step, &variant->work[i], &part) ||
@@ -68,22 +68,66 @@ static bool conditions_hold(const ls_step *step, const ls_image_variant *variant
     return true;
 }
 
+/* Why a variant is not taken. */
+typedef enum Misfit { FITS, NOT_DENSE, TOO_LARGE, NO_GRID_BARRIER } Misfit;
+
+static Misfit misfit(const ls_step *step, const ls_image_variant *variant, bool strided,
+                     bool *one_block) {
+    const uint64_t work = step_work(step, variant);
+    *one_block = work <= variant->one_block_limit;
+    if (variant->layout == LS_LAYOUT_DENSE && strided) return NOT_DENSE;
+    if (work > variant->work_limit || !conditions_hold(step, variant)) return TOO_LARGE;
+    if (is_cooperative(variant) && !*one_block && step->context->device->lacks[CAN_COOPERATE][0])
+        return NO_GRID_BARRIER;
+    return FITS;
+}
+
+static void take_variant(ls_step *step, uint32_t variant, bool one_block,
+                         const ls_image_tuning *tuning) {
+    if (step->one_block != one_block || step->tuning != tuning) step->planned = false;
+    step->chosen = variant;
+    step->one_block = one_block;
+    step->tuning = tuning;
+}
+
+/* The first tuning for this size whose variant suits. */
+static bool take_tuned(ls_step *step, bool strided) {
+    const ls_image *image = step->image;
+    const uint32_t count = step->tried ? 1 : image->tuning_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const ls_image_tuning *tuning = step->tried ? &step->trial : &image->tunings[i];
+        if (tuning->variant >= image->variant_count) continue;
+        const ls_image_variant *variant = &image->variants[tuning->variant];
+        const uint64_t work = step_work(step, variant);
+        bool one_block;
+        if (!step->tried && (work < tuning->at_least || work > tuning->at_most)) continue;
+        if (misfit(step, variant, strided, &one_block) != FITS) continue;
+        if (!step->tried && step->tuning != tuning)
+            log_write(LOG_INFO, "step `%s`: launched as lockstep tune found best (%s)", image->step,
+                      variant->name);
+        take_variant(step, tuning->variant, one_block, tuning);
+        return true;
+    }
+    return false;
+}
+
 static ls_status choose_variant(ls_step *step, const char *call) {
     const ls_image *image = step->image;
     const char *strided = NULL, *alone = NULL;
     for (uint32_t i = 0; i < image->parameter_count && !strided; i++)
         if (!step->bindings[i].dense) strided = image->parameters[i].name;
+    if (take_tuned(step, strided != NULL)) return LS_OK;
+    if (step->tried)
+        return error_set(&step->context->error, LS_ERROR_UNSUPPORTED,
+                         "%s: variant %u of step `%s`, which ls_step_tune asked for, does not suit "
+                         "what is bound",
+                         call, step->trial.variant, image->step);
     for (uint32_t i = 0; i < image->variant_count; i++) {
         const ls_image_variant *variant = &image->variants[i];
-        if (variant->layout == LS_LAYOUT_DENSE && strided) continue;
-        const uint64_t work = variant_work(step, variant);
-        const bool one_block = work <= variant->one_block_limit;
-        if (work > variant->work_limit || !conditions_hold(step, variant)) continue;
-        if (is_cooperative(variant) && !one_block &&
-            step->context->device->lacks[CAN_COOPERATE][0]) {
-            alone = variant->name;
-            continue;
-        }
+        bool one_block;
+        const Misfit why = misfit(step, variant, strided != NULL, &one_block);
+        if (why == NO_GRID_BARRIER) alone = variant->name;
+        if (why != FITS) continue;
         if (strided && i != step->chosen)
             log_write(LOG_INFO,
                       "step `%s`: `%s` is not contiguous on a 16-byte boundary, so the kernels for "
@@ -95,9 +139,7 @@ static ls_status choose_variant(ls_step *step, const char *call) {
                       "is not used",
                       image->step, step->context->device->name,
                       step->context->device->lacks[CAN_COOPERATE], alone);
-        step->chosen = i;
-        if (step->one_block != one_block) step->planned = false;
-        step->one_block = one_block;
+        take_variant(step, i, one_block, NULL);
         return LS_OK;
     }
     if (strided)
@@ -206,12 +248,29 @@ static bool count_items(const ls_step *step, const ls_image_kernel *kernel, uint
     return true;
 }
 
+/* The kernel as it is launched. Only where every group of a block has items of its own may there be
+ * fewer groups, and more blocks in turn. */
+static ls_image_kernel tuned_kernel(const ls_step *step, const ls_image_kernel *kernel) {
+    const ls_image_tuning *tuning = step->tuning;
+    ls_image_kernel own = *kernel;
+    if (!tuning || kernel->one_block || (kernel->cooperative && step->one_block)) return own;
+    if (tuning->blocks_per_multiprocessor)
+        own.blocks_per_multiprocessor = tuning->blocks_per_multiprocessor;
+    const uint32_t threads = tuning->threads / 32 * 32;
+    if (threads && threads < kernel->threads && kernel->items_per_block * 32 == kernel->threads) {
+        own.threads = threads;
+        own.items_per_block = threads / 32;
+    }
+    return own;
+}
+
 static ls_status plan_launches(ls_step *step, const char *call) {
     const Driver *driver = step->context->driver;
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     step->counted = false;
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
-        const ls_image_kernel *kernel = &variant->kernels[i];
+        const ls_image_kernel own = tuned_kernel(step, &variant->kernels[i]), *kernel = &own;
+        const uint64_t most = step->context->device->threads; /* of a CPU's workers */
         Launch *launch = &step->launches[i];
         uint64_t items, tiles = 1;
         if (!count_items(step, kernel, &items) ||
@@ -227,6 +286,10 @@ static ls_status plan_launches(ls_step *step, const char *call) {
         };
         ls_status status = driver->geometry(step->context->device, kernel, tiles, launch);
         if (status != LS_OK) return status;
+        if (most && step->tuning && step->tuning->workers) {
+            const uint64_t workers = step->tuning->workers < most ? step->tuning->workers : most;
+            launch->parts = (uint32_t)(workers < items ? workers : items ? items : 1);
+        }
         launch->together = kernel->cooperative && launch->parts > 1;
     }
     step->launch_count = variant->kernel_count;
@@ -333,4 +396,16 @@ ls_status ls_steps_prepare(ls_step *const *steps, size_t count) {
     }
     for (size_t i = 0; i < count && status == LS_OK; i++) status = step_prepare(steps[i], call);
     return status;
+}
+
+ls_status ls_step_tune(ls_step *step, const ls_image_tuning *tuning) {
+    static const char call[] = "ls_step_tune";
+    if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "%s: step is NULL", call);
+    ls_status status = context_not_capturing(step->context, call);
+    if (status != LS_OK) return status;
+    step->tried = tuning != NULL;
+    if (tuning) step->trial = *tuning;
+    step->tuning = NULL;
+    step->ready = step->planned = false;
+    return LS_OK;
 }

@@ -38,6 +38,12 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
         phase(a, (u64)(row * (parts)), (u64)((row + 1) * (parts)), workers, 0);
 #define LS_RUN_STRIP(phase) phase(a, strip, first, part, span, worker);
 
+/* Asks for memory that is wanted soon. Arrays of this many elements on are not all near. */
+#define LS_FAR ((i64)256 << 10)
+LS_FN void ls_ask(const void *from, i64 bytes) {
+    for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i);
+}
+
 /* Adds to a sum that other workers add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_add_to((u64 *)&(sums)[at], (u64)(value), workers)
 LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {

@@ -36,104 +36,6 @@ typedef struct Bench {
     double median, least, most, limit, fraction;
 } Bench;
 
-/* ---- the step on random data ---- */
-
-/* Numbers from 0 to 1, small integers, flags: nothing that makes arithmetic slow. */
-static void random_elements(ls_type type, void *data, size_t count) {
-    static const bool floats[LS_TYPE_COUNT] = {
-        [LS_F64] = true,  [LS_F32] = true,  [LS_F16] = true,
-        [LS_BF16] = true, [LS_E4M3] = true, [LS_E5M2] = true};
-    Value value;
-    Array array;
-    Failure failure = {0};
-    char text[60];
-    size_t size = type_names[type].size;
-    if (floats[type]) {
-        snprintf(text, sizeof text, "uniform(%zu; 1)", count);
-        bool good = value_parse(text, &value, &failure) &&
-                    value_load(&value, "", type, 1, NULL, &array, &failure);
-        if (good) memcpy(data, array.data, count * size);
-        if (good) array_free(&array);
-        value_free(&value);
-        return;
-    }
-    uint64_t state = 1;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t bits = random_next(&state) >> 57;
-        if (type == LS_BOOL) bits &= 1;
-        memcpy((char *)data + i * size, &bits, size);
-    }
-}
-
-/* A block of random elements, repeated: memory does not know. */
-static bool fill(Bench *bench, const Binding *binding, Failure *failure) {
-    enum { BLOCK = 1 << 20 };
-    ls_context *context = bench->session.context;
-    size_t size = type_names[binding->parameter->type].size;
-    size_t count = binding->held / size < BLOCK ? binding->held / size : BLOCK;
-    void *block = memory(count * size);
-    random_elements(binding->parameter->type, block, count);
-    ls_status status = LS_OK;
-    for (size_t done = 0; done < binding->held && status == LS_OK;) {
-        size_t piece = binding->held - done < count * size ? binding->held - done : count * size;
-        status = ls_copy_in(context, (char *)binding->device + done, block, piece);
-        done += piece;
-    }
-    free(block);
-    return status == LS_OK || fail_status(failure, context, status);
-}
-
-/* A rank-0 parameter without a value: 1, or false. */
-static bool set_cell(Bench *bench, const Binding *binding, Failure *failure) {
-    const ls_image_parameter *parameter = binding->parameter;
-    unsigned char element[8];
-    char reason[100];
-    number_parse(parameter->type == LS_BOOL ? "false" : "1", parameter->type, element, reason,
-                 sizeof reason);
-    ls_status status = ls_step_set(bench->session.step, parameter->name, element);
-    return status == LS_OK || fail_status(failure, bench->session.context, status);
-}
-
-static bool check_sizes(const Bench *bench, Failure *failure) {
-    const ls_image *image = bench->session.image;
-    Buffer missing = {0}, example = {0};
-    for (size_t i = 0; i < image->axis_count; i++) {
-        if (sizes_known(&bench->bindings.sizes, i)) continue;
-        if (image->axes[i].whole || image->axes[i].terms) continue; /* follows from another */
-        buffer_printf(&missing, "%s%s", missing.size ? ", " : "", image->axes[i].name);
-        buffer_printf(&example, "%s%s=%s", example.size ? "," : "", image->axes[i].name,
-                      example.size ? "1K" : "1M");
-    }
-    bool good = missing.size == 0;
-    if (!good) {
-        fail(failure, STATUS_USAGE, "step '%s' needs the length of axis %s", image->step,
-             missing.data);
-        fail_help(failure, "--size %s", example.data);
-    }
-    buffer_free(&missing);
-    buffer_free(&example);
-    return good;
-}
-
-static bool bind_all(Bench *bench, Failure *failure) {
-    const ls_image *image = bench->session.image;
-    if (!bindings_load(&bench->bindings, failure) || !check_sizes(bench, failure)) return false;
-    for (size_t i = 0; i < image->parameter_count; i++) {
-        Binding *binding = &bench->bindings.items[i];
-        const ls_image_parameter *parameter = binding->parameter;
-        if (!bindings_allocate(&bench->bindings, i, failure)) return false;
-        bool array = parameter->rank > 0;
-        bool given = binding->text || parameter->has_default || parameter->role == LS_OUT;
-        if (array) bench->bytes += binding->bytes * (parameter->role == LS_INOUT ? 2 : 1);
-        if (!array && !given && !set_cell(bench, binding, failure)) return false;
-        if (array && !binding->text && binding->bytes && !fill(bench, binding, failure))
-            return false;
-    }
-    ls_status status = ls_step_prepare(bench->session.step);
-    if (status == LS_OK) status = ls_step_stats(bench->session.step, &bench->statistics);
-    return status == LS_OK || fail_status(failure, bench->session.context, status);
-}
-
 /* A limit that cannot be measured is a note, not a failure: the step's own time is still worth
  * having. */
 static void open_traffic(Bench *bench) {
@@ -172,34 +74,11 @@ static double others_seconds(void) {
            1e-6 * (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec);
 }
 
-static bool time_step(Bench *bench, uint64_t times, double *time, Failure *failure) {
-    ls_status status = LS_OK;
-    double began = seconds();
-    for (uint64_t i = 0; i < times && status == LS_OK; i++)
-        status = ls_step_launch(bench->session.step);
-    if (status == LS_OK) status = ls_synchronize(bench->session.context);
-    *time = (seconds() - began) / (double)times;
-    return status == LS_OK || fail_status(failure, bench->session.context, status);
-}
-
-/* How many launches make a timing long enough for the clocks, 30 ms. */
-static bool calibrate(Bench *bench, Failure *failure) {
-    double time;
-    uint64_t times = 1;
-    for (;;) {
-        if (!time_step(bench, times, &time, failure)) return false;
-        if (time * (double)times > 0.03 || times >= (uint64_t)1 << 24) break;
-        times *= 2;
-    }
-    bench->launches_per_round = times;
-    return true;
-}
-
 static bool measure_round(Bench *bench, Round *round, Failure *failure) {
     double before = 0, after = 0, others = others_seconds(), began = seconds();
     uint64_t times = bench->launches_per_round;
     if (bench->traffic && !traffic_time(bench->traffic, times, &before, failure)) return false;
-    if (!time_step(bench, times, &round->time, failure)) return false;
+    if (!time_launches(&bench->session, times, &round->time, failure)) return false;
     if (bench->traffic && !traffic_time(bench->traffic, times, &after, failure)) return false;
     round->limit = (before + after) / 2;
     /* the system counts in ticks of 10 ms: up to two are rounding */
@@ -217,7 +96,7 @@ static bool take_profile(Bench *bench, Failure *failure) {
     ls_context *context = bench->session.context;
     ls_status status = ls_profile_begin(context);
     if (status != LS_OK) return fail_status(failure, context, status);
-    if (!time_step(bench, times, &time, failure)) return false;
+    if (!time_launches(&bench->session, times, &time, failure)) return false;
     status = ls_profile_end(context);
     return status == LS_OK || fail_status(failure, context, status);
 }
@@ -250,16 +129,6 @@ static bool measure(Bench *bench, Failure *failure) {
     return true;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *values, size_t count) {
-    qsort(values, count, sizeof *values, by_value);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 static void evaluate(Bench *bench) {
     size_t n = bench->kept;
     double *values = memory_grow(NULL, n, sizeof *values);
@@ -280,30 +149,6 @@ static double rate(const Bench *bench, double time) {
     return time > 0 ? (double)bench->bytes / time * 1e-9 : 0;
 }
 
-/* One number, or one per tensor where they differ. */
-static void write_size(const Bench *bench, size_t axis, JsonWriter *json) {
-    const Sizes *sizes = &bench->bindings.sizes;
-    const char *name = bench->session.image->axes[axis].name;
-    size_t count = sizes_tensors(sizes, axis), differing = 0;
-    for (size_t i = 1; i < count; i++)
-        differing += sizes_at(sizes, axis, i) != sizes_at(sizes, axis, 0);
-    if (!differing) {
-        json_integer(json, name, count ? sizes_at(sizes, axis, 0) : 0);
-        return;
-    }
-    json_open(json, name, '[');
-    for (size_t i = 0; i < count; i++) json_integer(json, NULL, sizes_at(sizes, axis, i));
-    json_close(json, ']');
-}
-
-static void write_sizes(const Bench *bench, Buffer *out) {
-    const ls_image *image = bench->session.image;
-    for (size_t i = 0; i < image->axis_count; i++) {
-        buffer_printf(out, ", %s=", image->axes[i].name);
-        sizes_describe(&bench->bindings.sizes, i, out);
-    }
-}
-
 static void write_json(const Bench *bench, Buffer *out) {
     const ls_image *image = bench->session.image;
     JsonWriter json = {0};
@@ -311,9 +156,7 @@ static void write_json(const Bench *bench, Buffer *out) {
     json_string(&json, "step", image->step);
     json_string(&json, "device", ls_context_device(bench->session.context));
     json_string(&json, "description", ls_context_describe(bench->session.context));
-    json_open(&json, "sizes", '{');
-    for (size_t i = 0; i < image->axis_count; i++) write_size(bench, i, &json);
-    json_close(&json, '}');
+    sizes_json(&bench->bindings.sizes, &json);
     json_number(&json, "median_s", bench->median);
     json_number(&json, "min_s", bench->least);
     json_number(&json, "max_s", bench->most);
@@ -344,7 +187,7 @@ static void write_text(const Bench *bench, Buffer *out) {
     time_describe(bench->most, most, sizeof most);
     size_describe(bench->bytes, bytes, sizeof bytes);
     buffer_printf(out, "%s on %s", image->step, ls_context_device(bench->session.context));
-    write_sizes(bench, out);
+    sizes_text(&bench->bindings.sizes, ", ", out);
     buffer_printf(out, "\n  median   %s  (%s to %s, %zu runs of %llu", median, least, most,
                   bench->kept, (unsigned long long)bench->launches_per_round);
     if (bench->dropped) buffer_printf(out, ", %zu disturbed dropped", bench->dropped);
@@ -379,7 +222,7 @@ static void write_svg(const Bench *bench, Buffer *out) {
                   "  <rect width=\"600\" height=\"140\" fill=\"white\"/>\n"
                   "  <text x=\"16\" y=\"28\" font-size=\"15\">%s on %s",
                   image->step, ls_context_device(bench->session.context));
-    write_sizes(bench, out);
+    sizes_text(&bench->bindings.sizes, ", ", out);
     if (bench->traffic) buffer_printf(out, ": %.1f %% of the limit", 100 * bench->fraction);
     buffer_puts(out, "</text>\n");
     svg_bar(out, 48, "#3b6ea8", image->step, own, most);
@@ -394,12 +237,15 @@ static bool bench_step(Bench *bench, const Invocation *invocation, Failure *fail
     for (size_t i = 1; i < invocation->argument_count; i++)
         if (!bindings_parse(&bench->bindings, invocation->arguments[i], failure)) return false;
     if (!sizes_option(&bench->bindings.sizes, &options->sizes, failure) ||
-        !bind_all(bench, failure))
+        !bind_random(&bench->bindings, &bench->bytes, failure))
         return false;
+    ls_status status = ls_step_stats(bench->session.step, &bench->statistics);
+    if (status != LS_OK) return fail_status(failure, bench->session.context, status);
     session_announce(invocation, &bench->session);
-    if (!time_step(bench, 2, &warm, failure)) return false;
+    if (!time_launches(&bench->session, 2, &warm, failure)) return false;
     open_traffic(bench);
-    if (!calibrate(bench, failure) || !measure(bench, failure) || !take_profile(bench, failure))
+    if (!time_enough(&bench->session, 0.03, &bench->launches_per_round, failure) ||
+        !measure(bench, failure) || !take_profile(bench, failure))
         return false;
     evaluate(bench);
     Buffer out = {0};

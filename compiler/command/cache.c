@@ -17,6 +17,7 @@ static void print_json(const ls_cache_stats *stats) {
     json_integer(&json, "entries", (int64_t)stats->entries);
     json_integer(&json, "bytes", (int64_t)stats->bytes);
     json_integer(&json, "damaged", (int64_t)stats->damaged);
+    json_integer(&json, "tuned", (int64_t)stats->tuned);
     json_close(&json, '}');
     fputs(json.text.data, stdout);
     buffer_free(&json.text);
@@ -41,6 +42,9 @@ static int show(const Options *options, int verify) {
     if (!stats.usable) printf("not in use: %s\n", stats.reason);
     printf("%llu %s, %s\n", (unsigned long long)stats.entries,
            stats.entries == 1 ? "entry" : "entries", bytes);
+    if (stats.tuned)
+        printf("%llu tuned %s (lockstep explain shows how)\n", (unsigned long long)stats.tuned,
+               stats.tuned == 1 ? "program" : "programs");
     if (verify)
         printf(stats.damaged ? "%llu damaged, removed\n" : "all sound\n",
                (unsigned long long)stats.damaged);
@@ -100,8 +104,8 @@ const Command command_cache = {
     .arguments = "[stats|clear|verify]",
     .details =
         "stats (the default) says where the cache is and what it holds; clear removes every\n"
-        "entry; verify reads every entry and removes damaged ones. LOCKSTEP_CACHE_DIR names the\n"
-        "folder, LOCKSTEP_CACHE=off switches the cache off.",
+        "entry, and what lockstep tune kept; verify reads every entry and removes damaged ones.\n"
+        "LOCKSTEP_CACHE_DIR names the folder, LOCKSTEP_CACHE=off switches the cache off.",
     .examples = "  lockstep cache\n"
                 "  lockstep cache verify",
     .options = cache_options,

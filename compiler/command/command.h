@@ -186,6 +186,17 @@ bool list_fetch(const Bindings *bindings, const Binding *binding, size_t tensor,
                 Failure *failure);
 void list_close(Binding *binding);
 
+/* measure.c: for bench and tune. */
+/* Binds what was not given to random data, and says what all arrays of the step move. */
+bool bind_random(Bindings *bindings, uint64_t *bytes, Failure *failure);
+/* The seconds of one of so many launches in a row. */
+bool time_launches(const Session *session, uint64_t times, double *time, Failure *failure);
+/* How many launches make a timing of `enough` seconds. */
+bool time_enough(const Session *session, double enough, uint64_t *launches, Failure *failure);
+double median_of(double *values, size_t count); /* sorts them */
+void sizes_json(const Sizes *sizes, JsonWriter *json);
+void sizes_text(const Sizes *sizes, const char *separator, Buffer *out); /* before each axis */
+
 /* traffic.c, traffic_host.c: the traffic-only kernel of `bench`: what the memory can do for the
  * same reads and writes. Contents of arrays that are read stay as they are. */
 typedef struct TrafficArray {
@@ -209,6 +220,6 @@ void host_traffic_close(HostTraffic *traffic);
 const Command *command_at(size_t index);
 
 extern const Command command_check, command_explain, command_emit, command_build, command_run,
-    command_bench, command_devices, command_cache, command_fmt, command_top;
+    command_bench, command_tune, command_devices, command_cache, command_fmt, command_top;
 
 #endif

@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 
@@ -31,10 +32,18 @@ def processor():
     return f"{models[0] if models else platform.machine()}, {os.cpu_count()} threads"
 
 
+def commit():
+    """Of the source tree, with a + where files were changed; None where that cannot be known."""
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False)
+    return done.stdout.strip() or None
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where bench_parts were built")
     parser.add_argument("--json", metavar="FILE", help="write the results to this file, after every row")
+    parser.add_argument("--add", action="store_true", help="keep the other rows that this file has already")
     parser.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches")
     parser.add_argument("--rounds", type=int, default=7, help="of each row (7)")
     parser.add_argument("--patience", type=int, default=7, help="disturbed rounds a row drops at most (7)")
@@ -111,7 +120,10 @@ def main():
     peers, missing = open_peers([] if options.peers == "none" else options.peers.split(","))
     results = {"device": processor(), "limit": "the same traffic alone", "rounds": options.rounds,
                "versions": {name: peer.version for name, (_, peer) in peers.items()}, "missing": missing,
-               "rows": {}}
+               "commit": commit(), "rows": {}}
+    if options.add and options.json and os.path.exists(options.json):
+        with open(options.json) as file:
+            results = {**json.load(file), **{key: value for key, value in results.items() if key != "rows"}}
     print(f"{results['device']}; beside", ", ".join(f"{k} {v}" for k, v in results["versions"].items()) or "nobody")
     for name, why in missing.items():
         print(f"without {name}: {why}")

@@ -1,24 +1,33 @@
 #!/usr/bin/env python3
-"""Turns what tests/bench/gpu.py measured into the README's table and chart.
+"""Turns what tests/bench/gpu.py or cpu.py measured into the README's tables and a chart.
 
-    python3 tests/bench/report.py RESULT.json [--svg FILE]
+    python3 tests/bench/report.py RESULT.json [--svg FILE] [--readme README.md]
 
-Prints a Markdown table: each candidate's share of the device's own copy rate, in percent. The chart has the
-same figures: a line for each row of the table, a mark for each candidate."""
+Prints Markdown. Of a GPU: each candidate's share of the device's own copy rate, in percent. Of a CPU: times,
+Lockstep's share of what the same traffic alone reaches, and how many times as fast as the best peer it is; then
+the training loops and waits. --readme puts it between that file's two marks instead. The chart has a line for each
+row of the table, a mark for each candidate's share."""
 import argparse
 import html
 import json
+import sys
 
 # label -> (column of the table, colour); labels of one column never meet in one row
 COLUMNS = (
     ("Lockstep", ("lockstep",), "#c0392b"),
+    ("C", ("C",), "#e67e22"),
     ("torch eager", ("torch eager", "torch foreach"), "#b0b7bf"),
     ("torch fused", ("torch fused", "torch, fused AdamW"), "#6c7a89"),
     ("torch compiled", ("torch compiled",), "#2c3e50"),
     ("Triton", ("triton",), "#2980b9"),
     ("CuPy", ("cupy",), "#27ae60"),
+    ("numba", ("numba",), "#a2d9a1"),
+    ("numba fastmath", ("numba fastmath",), "#1e8449"),
     ("JAX", ("jax",), "#8e44ad"),
 )
+
+
+BEGIN, END = "<!-- made by tests/bench/report.py -->", "<!-- as far as here -->"
 
 
 def share(row, labels):
@@ -47,13 +56,82 @@ def table(results):
     return "\n".join(lines)
 
 
+def digits(value):
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+def cpu_table(results):
+    rows = results["rows"]
+    columns = [column for column in used_columns(rows) if column[0] != "Lockstep"]
+    lines = [f"| | Lockstep | of the limit | {' | '.join(name for name, _, _ in columns)} | Lockstep against the best |",
+             "| --- |" + " --- |" * (len(columns) + 3)]
+    for name, row in rows.items():
+        found = row["candidates"]
+        if "lockstep" not in found:
+            continue
+        own = found["lockstep"]["median_s"]
+        unit, factor = ("µs", 1e6) if own < 1e-3 else ("ms", 1e3)
+        cells = [f"**{digits(own * factor)} {unit}**", f"{share(row, ('lockstep',)):.0f} %"]
+        times = {label: found[label]["median_s"] for _, labels, _ in columns for label in labels if label in found}
+        for _, labels, _ in columns:
+            here = [times[label] for label in labels if label in times]
+            cells.append(digits(min(here) * factor) if here else "–")
+        best = min(times.values(), default=None)
+        cells.append("–" if best is None else f"{digits(best / own)} ×")
+        mark = " (disturbed)" if row.get("disturbed") else ""
+        lines.append(f"| {name}{mark} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def loops_table(results):
+    """Steps a second of training loops, and what a user waits for."""
+    lines = []
+    for key, title in (("linreg", "linreg, 64 features, batches of 256"),
+                       ("charlm", "charlm, 831,360 parameters, 1024 characters a step")):
+        found = results.get(key, {}).get("candidates", {})
+        if found:
+            cells = [f"{label} {digits(of['median'])}" for label, of in found.items()]
+            lines.append(f"| {title}, steps/s | {'; '.join(cells)} |")
+    if "launches" in results:
+        cells = [f"{name} {of['median_us']:.2f} µs" for name, of in results["launches"].items()]
+        lines.append(f"| a launch of AdamW on 16 elements, from C | {', '.join(cells)} |")
+    if "first" in results:
+        first = results["first"]
+        lines.append(f"| AdamW, from the file to the end of the first launch | {first['cold']['total_ms']:.0f} ms cold, "
+                     f"{first['cached']['total_ms']:.1f} ms with the kernel in the cache |")
+    compiled = {name: of for name, of in results.get("compile", {}).items() if of}
+    if compiled:
+        cells = [f"{name} ({of['target']}) {of['median_ms']:.0f} ms" for name, of in compiled.items()]
+        lines.append(f"| compiling AdamW after the first compile of a process | {', '.join(cells)} |")
+    return "\n".join(["| | |", "| --- | --- |", *lines]) if lines else ""
+
+
+def text_of(results):
+    if "limit" not in results:
+        return table(results)
+    beside = ", ".join(f"{name} {version}" for name, version in results["versions"].items() if name != "c")
+    note = f"{results['device']}, medians of {results['rounds']} rounds" + (f"; beside {beside}." if beside else ".")
+    return "\n\n".join(part for part in (note, cpu_table(results), loops_table(results)) if part)
+
+
+def put_into(path, text):
+    with open(path) as file:
+        whole = file.read()
+    if whole.count(BEGIN) != 1 or whole.count(END) != 1:
+        sys.exit(f"report.py: {path} needs one line `{BEGIN}` and, behind it, one `{END}`")
+    before, rest = whole.split(BEGIN)
+    with open(path, "w") as file:
+        file.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+
+
 def chart(results):
-    rows, columns = results["rows"], used_columns(results["rows"])
+    rows = {name: row for name, row in results["rows"].items() if row.get("limit_s", 1) > 2e-6}
+    columns = used_columns(rows)
     left, width, step, top = 300, 520, 22, 70
     largest = max([100.0] + [share(row, labels) or 0 for row in rows.values() for _, labels, _ in columns])
-    full = 20 * (int(largest) // 20 + 1)
+    full = min(160, 20 * (int(largest) // 20 + 1))
     height = top + step * len(rows) + 40
-    at = lambda value: left + width * value / full
+    at = lambda value: left + width * min(value, full) / full
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 30} {height}" '
            'font-family="Helvetica, Arial, sans-serif" font-size="12">',
            f'<rect width="{left + width + 30}" height="{height}" fill="#ffffff"/>',
@@ -76,19 +154,23 @@ def chart(results):
             if value is not None:
                 out.append(f'<circle cx="{at(value):.1f}" cy="{y}" r="5" fill="{colour}" fill-opacity="0.85"/>')
     out.append(f'<text x="{left}" y="{height}" fill="#555555" font-size="11" dy="-2">speed as a share of the '
-               'device copying as many bytes</text></svg>')
+               f'{"same traffic alone" if "limit" in results else "device copying as many bytes"}</text></svg>')
     return "\n".join(out) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("results")
-    parser.add_argument("--svg", help="write the chart to this file")
+    parser.add_argument("--svg", metavar="FILE", help="write the chart to this file")
+    parser.add_argument("--readme", metavar="FILE", help="put the tables into this file instead of printing them")
     options = parser.parse_args()
     with open(options.results) as file:
         results = json.load(file)
     results = results.get("bench", results)  # gpu.sh puts it among the rest
-    print(table(results))
+    if options.readme:
+        put_into(options.readme, text_of(results))
+    else:
+        print(text_of(results))
     if options.svg:
         with open(options.svg, "w") as file:
             file.write(chart(results))

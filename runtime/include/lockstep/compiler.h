@@ -29,7 +29,8 @@ typedef struct ls_compile_options {
     ls_math math;
     /* a directory for every stage of every compile, or NULL (LOCKSTEP_DUMP) */
     const char *dump;
-    int no_cache; /* compile afresh and keep nothing */
+    int no_cache;  /* compile afresh and keep nothing */
+    int no_tuning; /* as if lockstep tune had kept nothing */
     /* folders in which imports are looked for after that of the importing file; behind them come
      * those of LOCKSTEP_PATH, separated by colons */
     const char *const *import_paths;
@@ -100,6 +101,28 @@ ls_status ls_compilation_image(ls_compilation *compilation, size_t step, const c
 ls_status ls_compilation_code(ls_compilation *compilation, const ls_image *image, size_t variant,
                               const void **code, size_t *size, int *from_cache);
 
+/* The same with what `lockstep tune` kept for the device, as ls_context_describe names it. */
+ls_status ls_compilation_image_tuned(ls_compilation *compilation, size_t step, const char *target,
+                                     const char *device, const ls_image **image);
+
+/* How a step is best launched on a device at one size, kept in a small file beside the kernels in
+ * the cache. A file is of one device and one program (its kernels' text); ranges of work that
+ * overlap replace each other. */
+typedef struct ls_tuning_record {
+    ls_image_tuning tuning;
+    char device[160], variant[64];
+    char sizes[160]; /* as measured: "n=16777216" */
+    double usual_us, best_us;
+} ls_tuning_record;
+/* tuning.at_least and at_most are the range; with `best_us` 0 what was kept for it is dropped. On
+ * LS_ERROR_FILE `reason` says why nothing could be written. */
+ls_status ls_tuning_keep(const ls_image *image, const ls_tuning_record *record, char *reason,
+                         size_t size);
+/* Up to `capacity` of those kept for the image on a device (NULL: on any); gives how many there
+ * are. */
+size_t ls_tuning_list(const ls_image *image, const char *device, ls_tuning_record *records,
+                      size_t capacity);
+
 /* The code of several variants, made at the same time, as many as there are processors: what
  * ls_compilation_code then gives is there already. The first of those that fail is what the message
  * is about. */
@@ -155,6 +178,7 @@ int ls_toolchain_describe(const char *toolchain, char *text, size_t size);
 typedef struct ls_cache_stats {
     const char *directory; /* valid until the next call on this thread */
     uint64_t entries, bytes, damaged;
+    uint64_t tuned; /* files of lockstep tune */
     int usable;
     char reason[256]; /* why not usable */
 } ls_cache_stats;

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 3
+#define LS_IMAGE_VERSION 4
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -141,8 +141,9 @@ typedef struct ls_image_table {
  * min(ceil(items / items_per_block), one_block ? 1 : blocks per multiprocessor * multiprocessors),
  * at least 1. Of a `cooperative` kernel the blocks wait for each other, so all of the grid is on
  * the device at once; one block alone needs no such launch. Of several phases in one kernel the
- * items are the most that one has. On the CPU the items are shared out over the workers in contiguous runs. Any grid and any
- * number of workers gives the same bits. A launch always happens, also with 0 items.
+ * items are the most that one has. On the CPU the items are shared out over the workers in
+ * contiguous runs. Any grid and any number of workers gives the same bits. A launch always happens,
+ * also with 0 items.
  *
  * The groups of 32 threads of a block may share an item: then `tiles` says in how many parts. Where
  * that is more than 1, a block takes one item in turn and has as many groups as there are tiles,
@@ -249,6 +250,16 @@ typedef struct ls_image_variant {
     const ls_image_traffic *traffic; /* one per kernel, in their order; NULL: not known */
 } ls_image_variant;
 
+/* What `lockstep tune` found best for launches of about one size: where the work of variant
+ * `variant` is in the range and it suits, it is taken, and launched so; 0: as its kernels say. */
+typedef struct ls_image_tuning {
+    uint32_t variant;
+    uint64_t at_least, at_most;
+    uint32_t threads; /* of a block at most, where each group of 32 has items of its own */
+    uint32_t blocks_per_multiprocessor;
+    uint32_t workers; /* on a CPU */
+} ls_image_tuning;
+
 typedef struct ls_image {
     uint32_t version; /* LS_IMAGE_VERSION */
     const char *step;
@@ -264,6 +275,8 @@ typedef struct ls_image {
     const ls_image_variant *variants;
     uint32_t draws; /* 1: has random numbers */
     uint32_t line;  /* of source_file: where the step stands; 0: not known */
+    uint32_t tuning_count;
+    const ls_image_tuning *tunings; /* for the device; the first that applies counts */
 } ls_image;
 
 /* The length that an axis's expression gives for those of the axes; 0: it overflows. */
@@ -272,8 +285,8 @@ int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *l
 /* The other way round, of `w = 2 * h`: the one length of axis `unknown` that makes it `wanted`, for
  * expressions that grow with it; -1: there is none, or more than one. Its place in `lengths` is
  * used for trials. */
-int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknown,
-                       int64_t *lengths, int64_t wanted);
+int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknown, int64_t *lengths,
+                       int64_t wanted);
 
 /* Where the temporaries of a variant lie in one allocation that begins on a boundary of 256: gives
  * the offset of each, from the bytes that each has in all, and how many bytes at the beginning are

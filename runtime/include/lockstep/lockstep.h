@@ -221,6 +221,11 @@ ls_status ls_step_prepare(ls_step *step);
  * processors. */
 ls_status ls_steps_prepare(ls_step *const *steps, size_t count);
 ls_status ls_step_launch(ls_step *step);
+/* Launches the step so, whatever its size, until the next call; NULL: as its image says. For
+ * programs that measure, as `lockstep tune` does, which keeps what is best for later programs; no
+ * result changes by a bit. LS_ERROR_UNSUPPORTED, from the next prepare or launch, where the variant
+ * does not suit what is bound. */
+ls_status ls_step_tune(ls_step *step, const ls_image_tuning *tuning);
 typedef struct ls_step_statistics {
     const char *variant; /* the plan in use */
     uint32_t launches;   /* kernels per launch of the step */
@@ -230,6 +235,9 @@ typedef struct ls_step_statistics {
     uint64_t temporary_bytes; /* memory of its own for what its kernels hand on */
     uint32_t threads;         /* CPU workers available, or threads per block */
     uint64_t table_bytes;     /* lengths, pointers and tables of work of lists, on the device */
+    int tuned;                /* launched as `lockstep tune` or ls_step_tune said */
+    uint64_t parts;           /* blocks, or workers on a CPU, of its largest launch */
+    uint64_t work;            /* elements that its phases visit: ls_image_tuning goes by it */
 } ls_step_statistics;
 ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 
