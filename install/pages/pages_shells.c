@@ -193,9 +193,11 @@ static void zsh_options(FILE *out, const Command *command) {
             fputs("'1:file:_lockstep_steps' '*:argument:_lockstep_assign' ;;", out);
         else if (strcmp(kind, "sources") == 0)
             fputs("'*:file:_lockstep_sources' ;;", out);
-        else if (*kind)
-            fputs("'1:argument:(", out), put_words(out, each), fputs(")' ;;", out);
-        else
+        else if (*kind) {
+            fputs("'1:argument:(", out);
+            put_words(out, each);
+            fputs(")' ;;", out);
+        } else
             fputs("&& return ;;", out);
     }
 }
@@ -234,10 +236,11 @@ static void fish_arguments(FILE *out, const char *when, const Command *command) 
                 strstr(command->arguments, "NAME=VALUE") ? 'F' : 'f'); /* files, too */
     else if (strcmp(kind, "sources") == 0)
         fprintf(out, "complete -c lockstep -n '%s' -f -a '(__lockstep_sources)'\n", when);
-    else if (*kind)
-        fprintf(out, "complete -c lockstep -n '%s' -f -a '", when), put_words(out, command),
-            fputs("'\n", out);
-    else
+    else if (*kind) {
+        fprintf(out, "complete -c lockstep -n '%s' -f -a '", when);
+        put_words(out, command);
+        fputs("'\n", out);
+    } else
         fprintf(out, "complete -c lockstep -n '%s' -f\n", when);
 }
 

@@ -1,11 +1,13 @@
 # Run by CPack between installing into its folder and packing that: what Debian has otherwise.
 set(share "${CPACK_TEMPORARY_INSTALL_DIRECTORY}${CPACK_PACKAGING_INSTALL_PREFIX}/share")
+set(changes "${share}/doc/lockstep/changelog")
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+file(WRITE "${changes}" "lockstep (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
+     "  * Packed from the source tree.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${date}\n")
 file(GLOB pages "${share}/man/man1/*.1")
-if(pages)
-  execute_process(COMMAND gzip -9 -n ${pages} RESULT_VARIABLE failed)
-  if(failed)
-    message(FATAL_ERROR "gzip of the manual pages: ${failed}")
-  endif()
+execute_process(COMMAND gzip -9 -n "${changes}" ${pages} RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "gzip of the manual pages and the changelog: ${failed}")
 endif()
 if(EXISTS "${share}/zsh/site-functions/_lockstep")
   file(MAKE_DIRECTORY "${share}/zsh/vendor-completions")
