@@ -7,6 +7,7 @@ import glob
 import math
 import os
 import subprocess
+import time
 
 from cases import BYTES
 
@@ -61,7 +62,7 @@ def native(build):
             ("native_launches", integer, [pointer, pointer, C.c_uint64]),
             ("native_run", None, [pointer, pointer, size]),
             ("native_traffic_memory", size, [size, integer]),
-            ("native_traffic", integer, [pointer, size] + 7 * [integer] + [size])):
+            ("native_traffic", integer, [pointer, size] + 6 * [integer] + [size, integer, size])):
         getattr(library, name).restype = result
         getattr(library, name).argtypes = arguments
     return library
@@ -163,7 +164,8 @@ class Traffic:
         self.times = -(-total // TRAFFIC_MOST)
         self.bytes = -(-widest // self.times)
         self.passes, self.threads = passes, threads
-        self.stream = int(total > FAR_CACHE)
+        self.large = total > FAR_CACHE
+        self.stream, self.far = int(self.large), 1024
         self.library = library
 
     def memory(self):
@@ -172,6 +174,19 @@ class Traffic:
 
     def run(self, memory, times):
         for pattern in self.passes:
-            if self.library.native_traffic(memory, self.bytes, *pattern, self.stream, self.threads,
-                                           times * self.times):
+            if self.library.native_traffic(memory, self.bytes, *pattern, self.stream, self.far,
+                                           self.threads, times * self.times):
                 raise ValueError(f"native/memory.c has no pattern {pattern}: add it to PATTERNS")
+
+    def tune(self, memory, times):
+        """Keeps the way of storing and of asking ahead that is the fastest here."""
+        found = []
+        for self.stream in (0, 1) if self.large else (0,):
+            for self.far in (0, 1024, 4096):
+                took = []
+                for _ in range(4):
+                    start = time.perf_counter()
+                    self.run(memory, times)
+                    took.append(time.perf_counter() - start)
+                found.append((min(took), self.stream, self.far))
+        _, self.stream, self.far = min(found)

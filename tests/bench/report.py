@@ -17,7 +17,7 @@ COLUMNS = (
     ("Lockstep", ("lockstep",), "#c0392b"),
     ("C", ("C",), "#e67e22"),
     ("torch eager", ("torch eager", "torch foreach"), "#b0b7bf"),
-    ("torch fused", ("torch fused", "torch, fused AdamW"), "#6c7a89"),
+    ("torch fused", ("torch fused", "torch, folded by hand", "torch, fused AdamW"), "#6c7a89"),
     ("torch compiled", ("torch compiled",), "#2c3e50"),
     ("Triton", ("triton",), "#2980b9"),
     ("CuPy", ("cupy",), "#27ae60"),

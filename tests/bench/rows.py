@@ -159,6 +159,8 @@ class Bench:
         limit = Candidate(lambda: traffic.run(self.traffic_memory, 1), lambda _: None)
         limit.many = lambda times: traffic.run(self.traffic_memory, times)
         limit.settle(self.options.sample)
+        traffic.tune(self.traffic_memory, max(1, limit.repeat // 4))
+        limit.settle(self.options.sample)
         self.options.progress("timing")
         times, reference = compare({label: lambda c=c: c.run(c.repeat) for label, c in candidates.items()},
                                    lambda: limit.run(limit.repeat), self.options.rounds, self.options.patience)
@@ -166,6 +168,7 @@ class Bench:
         row = {"bytes": least, "copy_gb_s": least / (reference["median_s"] / limit.repeat) / 1e9,
                "limit_s": reference["median_s"] / limit.repeat, "rounds": reference["rounds"],
                "dropped_rounds": reference["dropped_rounds"], "disturbed": reference["disturbed"],
+               "limit_way": {"streamed": bool(traffic.stream), "ahead": traffic.far},
                "candidates": {}, "failed": failed}
         for label, of in times.items():
             c = candidates[label]
@@ -178,6 +181,7 @@ class Bench:
         return row
 
     def row(self, case):
+        start = time.perf_counter()
         try:
             found = self.measure(case)
         except Exception as error:  # one row must not cost the others
@@ -185,4 +189,5 @@ class Bench:
                 raise
             found = {"bytes": 0, "copy_gb_s": 0, "candidates": {}, "failed": {"row": word(error)}}
         gc.collect()
+        found["took_s"] = time.perf_counter() - start
         return found

@@ -120,14 +120,15 @@ static inline void put(char *at, Line value, int stream) {
  */
 static inline __attribute__((always_inline)) void units(char *const *wide, char *const *narrow,
                                                         size_t from, size_t to, int r, int w, int u,
-                                                        int narrow_r, int narrow_w, int stream) {
+                                                        int narrow_r, int narrow_w, int stream,
+                                                        size_t far) {
     Line sum[2] = {{0}, {0}};
     for (size_t i = from; i < to; i++) {
         for (int half = 0; half < 2; half++) {
             const size_t at = (2 * i + (size_t)half) * LINE;
             for (int a = 0; a < r + u; a++) {
                 char *const array = wide[a < r ? a : a + w];
-                __builtin_prefetch(array + at + 1024, 0, 0);
+                __builtin_prefetch(array + at + far, 0, 0);
                 const Line value = *(const Line *)(array + at);
                 if (a < r)
                     sum[half] ^= value;
@@ -137,7 +138,7 @@ static inline __attribute__((always_inline)) void units(char *const *wide, char 
             for (int a = 0; a < w; a++) put(wide[r + a] + at, sum[half], stream);
         }
         for (int a = 0; a < narrow_r; a++) {
-            __builtin_prefetch(narrow[a] + i * LINE + 1024, 0, 0);
+            __builtin_prefetch(narrow[a] + i * LINE + far, 0, 0);
             sum[0] ^= *(const Line *)(narrow[a] + i * LINE);
         }
         for (int a = 0; a < narrow_w; a++) put(narrow[narrow_r + a] + i * LINE, sum[0], stream);
@@ -157,9 +158,10 @@ static inline __attribute__((always_inline)) void units(char *const *wide, char 
     X(0, 0, 0, 1, 0) \
     X(0, 0, 4, 1, 1)
 
-/* bytes: of a wide array; a pattern that is not in the list is refused with 1. */
+/* bytes: of a wide array; stream: writes go past the caches; far: bytes that are asked for ahead; a
+ * pattern that is not in the list is refused with 1. */
 int native_traffic(char *memory, size_t bytes, int reads, int writes, int updates, int narrow_reads,
-                   int narrow_writes, int stream, int threads, size_t times) {
+                   int narrow_writes, int stream, size_t far, int threads, size_t times) {
     const int wides = reads + writes + updates;
     const size_t gap = (bytes + 2 * LINE - 1) / (2 * LINE) * (2 * LINE) + 4096 + 17 * LINE;
     const size_t count = (bytes + 2 * LINE - 1) / (2 * LINE);
@@ -178,9 +180,9 @@ int native_traffic(char *memory, size_t bytes, int reads, int writes, int update
 #define TRY(r, w, u, nr, nw)                                                                      \
     if (reads == r && writes == w && updates == u && narrow_reads == nr && narrow_writes == nw) { \
         if (stream)                                                                               \
-            units(mine, narrow, share.from, share.to, r, w, u, nr, nw, 1);                        \
+            units(mine, narrow, share.from, share.to, r, w, u, nr, nw, 1, far);                   \
         else                                                                                      \
-            units(mine, narrow, share.from, share.to, r, w, u, nr, nw, 0);                        \
+            units(mine, narrow, share.from, share.to, r, w, u, nr, nw, 0, far);                   \
         if (thread == 0) known = 1;                                                               \
     }
             PATTERNS(TRY)
