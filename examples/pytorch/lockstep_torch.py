@@ -35,6 +35,7 @@ TYPES = ("f64", "f32", "i64", "i32", "u64", "u32", "bool", "f16", "bf16", "e4m3"
 BYTES = (8, 4, 8, 4, 8, 4, 1, 2, 2, 1, 1, 2, 1, 2, 1)
 BUFFER_FORMATS = {"d": 0, "f": 1, "q": 2, "l": 2, "i": 3, "Q": 4, "L": 4, "I": 5, "?": 6, "e": 7,
                   "h": 11, "b": 12, "H": 13, "B": 14}
+IMAGE_VERSION = 4
 IN, INOUT, OUT = range(3)
 TERMS = ("NUMBER", "AXIS", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "REMAINDER")
 OK, ERROR_ARGUMENT, ERROR_PROGRAM = range(3)
@@ -67,12 +68,12 @@ class Image(C.Structure):
                 ("axis_count", C.c_uint32), ("axes", C.POINTER(ImageAxis)),
                 ("parameter_count", C.c_uint32), ("parameters", C.POINTER(ImageParameter)),
                 ("variant_count", C.c_uint32), ("variants", C.c_void_p), ("draws", C.c_uint32),
-                ("line", C.c_uint32)]
+                ("line", C.c_uint32), ("tuning_count", C.c_uint32), ("tunings", C.c_void_p)]
 
 
 class CompileOptions(C.Structure):
     _fields_ = [("defines", C.POINTER(C.c_char_p)), ("define_count", C.c_size_t), ("math", C.c_int),
-                ("dump", C.c_char_p), ("no_cache", C.c_int),
+                ("dump", C.c_char_p), ("no_cache", C.c_int), ("no_tuning", C.c_int),
                 ("import_paths", C.POINTER(C.c_char_p)), ("import_path_count", C.c_size_t),
                 ("sources", C.c_void_p), ("source_count", C.c_size_t)]
 
@@ -300,6 +301,10 @@ class Source:
         status = api.ls_compilation_image(compilation, names.index(name), b"cpu", C.byref(image))
         if status != OK:
             _raise(status, api.ls_compilation_message(compilation))
+        if image.contents.version != IMAGE_VERSION:
+            raise LockstepError(f"liblockstep.so {version()} has images of format {image.contents.version}, "
+                                f"this lockstep_torch.py reads {IMAGE_VERSION}: take the one that came "
+                                "with the library")
         self.signature = Signature(image.contents)
 
     def options(self):

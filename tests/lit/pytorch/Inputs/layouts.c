@@ -46,11 +46,14 @@ int main(void) {
     FIELD(ls_image, variants);
     FIELD(ls_image, draws);
     FIELD(ls_image, line);
+    FIELD(ls_image, tuning_count);
+    FIELD(ls_image, tunings);
     FIELD(ls_compile_options, defines);
     FIELD(ls_compile_options, define_count);
     FIELD(ls_compile_options, math);
     FIELD(ls_compile_options, dump);
     FIELD(ls_compile_options, no_cache);
+    FIELD(ls_compile_options, no_tuning);
     FIELD(ls_compile_options, import_paths);
     FIELD(ls_compile_options, import_path_count);
     FIELD(ls_compile_options, sources);
@@ -61,6 +64,7 @@ int main(void) {
     printf("ls_image_parameter %zu\n", sizeof(ls_image_parameter));
     printf("ls_image %zu\n", sizeof(ls_image));
     printf("ls_compile_options %zu\n", sizeof(ls_compile_options));
+    NUMBER(LS_IMAGE_VERSION);
     NUMBER(LS_OK);
     NUMBER(LS_ERROR_ARGUMENT);
     NUMBER(LS_ERROR_PROGRAM);

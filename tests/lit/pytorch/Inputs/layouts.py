@@ -14,7 +14,7 @@ for name, structure in STRUCTURES:
         print(f"{name}.{field} {place.offset} {place.size}")
 for name, structure in STRUCTURES:
     print(name, ctypes.sizeof(structure))
-for name, number in [("OK", lt.OK), ("ERROR_ARGUMENT", lt.ERROR_ARGUMENT),
+for name, number in [("IMAGE_VERSION", lt.IMAGE_VERSION), ("OK", lt.OK), ("ERROR_ARGUMENT", lt.ERROR_ARGUMENT),
                      ("ERROR_PROGRAM", lt.ERROR_PROGRAM), ("IN", lt.IN), ("INOUT", lt.INOUT), ("OUT", lt.OUT),
                      *((f"TERM_{term}", i) for i, term in enumerate(lt.TERMS))]:
     print(f"LS_{name} {number}")
