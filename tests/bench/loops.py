@@ -11,7 +11,7 @@ import time
 
 from arrays import Memory, distance
 from lockstep import ROOT
-from timing import Foreign
+from timing import Foreign, rest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ADAMW = os.path.join(HERE, "steps", "adamw_f32.step")
@@ -99,7 +99,7 @@ def timed(epochs, seconds):
     count = max(1, min(100000, round(seconds / (time.perf_counter() - start))))
 
     def run():
-        time.sleep(0.002)
+        rest()
         begin = time.perf_counter()
         epochs(count)
         return count * BATCHES / (time.perf_counter() - begin)
@@ -159,6 +159,7 @@ def charlm(bench, options):
             from peers.torch_charlm import trainers
 
             def trained(trainer):
+                rest()
                 start = time.perf_counter()
                 trainer.train(steps)
                 return steps / (time.perf_counter() - start)

@@ -9,7 +9,7 @@ import time
 
 import arrays
 from arrays import Memory, Traffic, distance, listed, sample
-from timing import compare
+from timing import compare, rest
 
 PEERS = ("c", "torch", "numba", "jax")
 MOST = 20000               # calls in a sample
