@@ -116,34 +116,41 @@ static inline void put(char *at, Line value, int stream) {
     *(Line *)at = value;
 }
 
-/* One unit is two lines of every wide array and one of every narrow: reads r, writes w, updates u.
+/* Lines that are moved of a wide array and of a narrow one, whose elements have half the bytes,
+ * before the next array's turn. */
+enum { WIDE = 4, NARROW = WIDE / 2 };
+
+static inline __attribute__((always_inline)) void take(const char *at, Line *sum, int lines,
+                                                       size_t far) {
+    for (int k = 0; k < lines; k++) {
+        __builtin_prefetch(at + k * LINE + far, 0, 0);
+        sum[k] ^= *(const Line *)(at + k * LINE);
+    }
+}
+
+/* From unit to unit: reads r, writes w, updates u of wide arrays; reads and writes of narrow ones.
  */
 static inline __attribute__((always_inline)) void units(char *const *wide, char *const *narrow,
                                                         size_t from, size_t to, int r, int w, int u,
                                                         int narrow_r, int narrow_w, int stream,
                                                         size_t far) {
-    Line sum[2] = {{0}, {0}};
+    Line sum[WIDE] = {{0}, {0}, {0}, {0}};
     for (size_t i = from; i < to; i++) {
-        for (int half = 0; half < 2; half++) {
-            const size_t at = (2 * i + (size_t)half) * LINE;
-            for (int a = 0; a < r + u; a++) {
-                char *const array = wide[a < r ? a : a + w];
-                __builtin_prefetch(array + at + far, 0, 0);
-                const Line value = *(const Line *)(array + at);
-                if (a < r)
-                    sum[half] ^= value;
-                else
-                    *(Line *)(array + at) = value ^ sum[half];
+        const size_t at = i * WIDE * LINE, narrow_at = i * NARROW * LINE;
+        for (int a = 0; a < r; a++) take(wide[a] + at, sum, WIDE, far);
+        for (int a = 0; a < narrow_r; a++) take(narrow[a] + narrow_at, sum, NARROW, far);
+        for (int a = r + w; a < r + w + u; a++)
+            for (int k = 0; k < WIDE; k++) {
+                Line *const line = (Line *)(wide[a] + at + k * LINE);
+                __builtin_prefetch((const char *)line + far, 0, 0);
+                *line ^= sum[k];
             }
-            for (int a = 0; a < w; a++) put(wide[r + a] + at, sum[half], stream);
-        }
-        for (int a = 0; a < narrow_r; a++) {
-            __builtin_prefetch(narrow[a] + i * LINE + far, 0, 0);
-            sum[0] ^= *(const Line *)(narrow[a] + i * LINE);
-        }
-        for (int a = 0; a < narrow_w; a++) put(narrow[narrow_r + a] + i * LINE, sum[0], stream);
+        for (int a = r; a < r + w; a++)
+            for (int k = 0; k < WIDE; k++) put(wide[a] + at + k * LINE, sum[k], stream);
+        for (int a = narrow_r; a < narrow_r + narrow_w; a++)
+            for (int k = 0; k < NARROW; k++) put(narrow[a] + narrow_at + k * LINE, sum[k], stream);
     }
-    *(volatile char *)wide[7] = (char)(sum[0] ^ sum[1])[0];
+    *(volatile char *)wide[7] = (char)(sum[0] ^ sum[1] ^ sum[2] ^ sum[3])[0];
 }
 
 /* Every pattern of the rows, with its counts as constants. */
@@ -158,13 +165,17 @@ static inline __attribute__((always_inline)) void units(char *const *wide, char 
     X(0, 0, 0, 1, 0) \
     X(0, 0, 4, 1, 1)
 
+static size_t units_of(size_t bytes) {
+    return (bytes + WIDE * LINE - 1) / (WIDE * LINE);
+}
+
 /* bytes: of a wide array; stream: writes go past the caches; far: bytes that are asked for ahead; a
  * pattern that is not in the list is refused with 1. */
 int native_traffic(char *memory, size_t bytes, int reads, int writes, int updates, int narrow_reads,
                    int narrow_writes, int stream, size_t far, int threads, size_t times) {
     const int wides = reads + writes + updates;
-    const size_t gap = (bytes + 2 * LINE - 1) / (2 * LINE) * (2 * LINE) + 4096 + 17 * LINE;
-    const size_t count = (bytes + 2 * LINE - 1) / (2 * LINE);
+    const size_t gap = units_of(bytes) * WIDE * LINE + 4096 + 17 * LINE;
+    const size_t count = units_of(bytes);
     char *wide[8], *narrow[8], sink[16][LINE];
     for (int a = 0; a < 7; a++) wide[a] = memory + gap * (size_t)a;
     for (int a = 0; a < 7; a++) narrow[a] = memory + gap * (size_t)(wides + a);
@@ -193,6 +204,5 @@ int native_traffic(char *memory, size_t bytes, int reads, int writes, int update
 
 /* The bytes of `memory` that native_traffic goes over. */
 size_t native_traffic_memory(size_t bytes, int arrays) {
-    return ((bytes + 2 * LINE - 1) / (2 * LINE) * (2 * LINE) + 4096 + 17 * LINE) * (size_t)arrays +
-           4096;
+    return (units_of(bytes) * WIDE * LINE + 4096 + 17 * LINE) * (size_t)arrays + 4096;
 }
