@@ -115,6 +115,8 @@ def main():
     if options.list:
         print("\n".join([case.name for case in cases] + list(loops)))
         return
+    if not cases and not loops:
+        sys.exit(f"cpu.py: no row's name matches {options.only!r}; --list prints them")
     os.environ["LOCKSTEP_BENCH_BUILD"] = options.build
     context, library = Context(options.build, "cpu"), arrays.native(options.build)
     peers, missing = open_peers([] if options.peers == "none" else options.peers.split(","))
@@ -156,3 +158,5 @@ if __name__ == "__main__":
             **os.environ, "GLIBC_TUNABLES": TUNABLES, "NUMBA_THREADING_LAYER": "omp",
             "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", os.path.join(folder, "numba"))})
     main()
+    sys.stdout.flush()
+    os._exit(0)  # all is written; PyTorch, JAX and numba in one process do not always end well together

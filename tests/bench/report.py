@@ -10,6 +10,7 @@ row of the table, a mark for each candidate's share."""
 import argparse
 import html
 import json
+import os
 import sys
 
 # label -> (column of the table, colour); labels of one column never meet in one row
@@ -167,13 +168,16 @@ def main():
     with open(options.results) as file:
         results = json.load(file)
     results = results.get("bench", results)  # gpu.sh puts it among the rest
-    if options.readme:
-        put_into(options.readme, text_of(results))
-    else:
-        print(text_of(results))
+    text = text_of(results)
     if options.svg:
         with open(options.svg, "w") as file:
             file.write(chart(results))
+        beside = os.path.relpath(options.svg, os.path.dirname(os.path.abspath(options.readme or ".")))
+        text += f"\n\n![each candidate's speed as a share of the limit]({beside})" if options.readme else ""
+    if options.readme:
+        put_into(options.readme, text)
+    else:
+        print(text)
 
 
 if __name__ == "__main__":
