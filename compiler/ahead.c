@@ -305,7 +305,7 @@ static const char *variants(Ahead *a, const ls_image *image, bool cpu) {
         quote(&text, variant->name);
         text_printf(&text,
                     ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, %s, %zuu, %s, %u, %s, "
-                    "%u, %s, %s},\n",
+                    "%u, %s, %s, 0},\n",
                     layout_names[variant->layout], variant->work_count, work,
                     (unsigned long long)variant->work_limit,
                     (unsigned long long)variant->one_block_limit, variant->temporary_count,

@@ -45,6 +45,10 @@ struct ls_compilation {
 /* compile.c: the image of a step, made when first asked for; unwinds when it cannot be. */
 const ls_image *compilation_image(ls_compilation *c, size_t step, const char *target);
 
+/* Runs a task to its end or to where a pass unwinds. */
+ls_status compilation_run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
+                          void *job);
+
 /* The image of this compilation that `image` is, or NULL. */
 Made *compilation_made(ls_compilation *c, const ls_image *image);
 

@@ -97,8 +97,8 @@ static ls_status keep_message(ls_compilation *c, ls_status status, const char *m
 
 /* Runs a task to its end or to where a pass unwinds, with numbers read and written as in the C
  * locale, whatever the program has set. */
-static ls_status run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
-                     void *job) {
+ls_status compilation_run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
+                          void *job) {
     locale_t before = c->locale ? uselocale(c->locale) : (locale_t)0;
     ls_status status;
     if (setjmp(c->compiler.unwind))
@@ -177,7 +177,7 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
                           const ls_compile_options *options, ls_compilation **compilation) {
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    return run(*compilation, read_source, &(SourceJob){name, text, size, false});
+    return compilation_run(*compilation, read_source, &(SourceJob){name, text, size, false});
 }
 
 /* "std/optim": a file of the library that the compiler carries; NULL: it has none of that name. */
@@ -241,8 +241,8 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     if (!*compilation) return LS_ERROR_MEMORY;
     const EmbeddedFile *library = error == ENOENT || error == EISDIR ? library_file(path) : NULL;
     if (library)
-        return run(*compilation, read_source,
-                   &(SourceJob){library->path, library->text, library->size, true});
+        return compilation_run(*compilation, read_source,
+                               &(SourceJob){library->path, library->text, library->size, true});
     snprintf((*compilation)->message, sizeof(*compilation)->message, "cannot read %s: %s", path,
              strerror(error));
     return LS_ERROR_FILE;
@@ -277,7 +277,7 @@ static ls_status render(ls_compilation *c, void *job) {
 
 static const char *message(ls_compilation *c, bool color) {
     RenderJob job = {color, NULL};
-    if (c->message[0] || run(c, render, &job) != LS_OK) return c->message;
+    if (c->message[0] || compilation_run(c, render, &job) != LS_OK) return c->message;
     return job.text;
 }
 
@@ -339,7 +339,7 @@ static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation
                              StepJob *job) {
     c->message[0] = 0;
     ls_status status = check_step(c, job->step);
-    return status == LS_OK ? run(c, task, job) : status;
+    return status == LS_OK ? compilation_run(c, task, job) : status;
 }
 
 static ls_status make_image(ls_compilation *c, void *job) {
@@ -494,7 +494,7 @@ ls_status ls_compilation_ahead(ls_compilation *c, const ls_ahead_options *option
     ls_status status = LS_OK;
     for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
         status = check_step(c, options->steps[i]);
-    if (status == LS_OK) status = run(c, build_ahead, &job);
+    if (status == LS_OK) status = compilation_run(c, build_ahead, &job);
     if (status != LS_OK) return status;
     *header = job.header;
     *source = job.source;
@@ -527,7 +527,7 @@ ls_status ls_format_text(const char *name, const char *text, size_t size, char *
     ls_compilation *c = compilation_new(NULL);
     if (!c) return LS_ERROR_MEMORY;
     FormatJob job = {{.name = name, .text = text, .size = size}, NULL};
-    ls_status status = run(c, format, &job);
+    ls_status status = compilation_run(c, format, &job);
     *formatted = job.formatted;
     ls_compilation_destroy(c);
     return status;

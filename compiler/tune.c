@@ -34,7 +34,7 @@ static void program_name(const ls_image *image, char name[NAME_BYTES]) {
     uint64_t hash[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x2545f4914f6cdd1d)};
     for (size_t i = 0; i < COUNT(hash); i++) {
         hash[i] = add_text(hash[i], image->target);
-        for (uint32_t v = 0; v < image->variant_count; v++)
+        for (uint32_t v = 0; v < image->variant_count && !image->variants[v].rows; v++)
             hash[i] = add_text(hash[i], image->variants[v].source ? image->variants[v].source : "");
     }
     snprintf(name, NAME_BYTES, "tuned-%016llx%016llx-", (unsigned long long)hash[0],
@@ -45,6 +45,57 @@ static void file_name(const ls_image *image, const char *device, char name[NAME_
     program_name(image, name);
     const size_t used = strlen(name);
     snprintf(name + used, NAME_BYTES - used, "%016llx", (unsigned long long)add_text(1, device));
+}
+
+/* ---- forms: the same kernels with more loads in flight ---- */
+
+/* Rows of a tile at once. Those of all variants with the first number stand behind the variants,
+ * then those with the next: so a file's numbers mean the same whether an image has forms or not. */
+static const uint32_t forms[] = {2, 4};
+static const char form_name[] = "%s, %u rows at once";
+/* In templates/memory_simt.h, and what a kernel has where its form matters. */
+static const char defines_rows[] = "\n#define LS_MAP_ROWS\n";
+
+static uint32_t usual_count(const ls_image *image) {
+    uint32_t count = 0;
+    while (count < image->variant_count && !image->variants[count].rows) count++;
+    return count;
+}
+
+static uint32_t form_count(const ls_image *image) {
+    return usual_count(image) * (1 + (uint32_t)COUNT(forms));
+}
+
+static bool has_forms(const ls_image *image) {
+    for (uint32_t v = 0; v < image->variant_count; v++)
+        if (strstr(image->variants[v].source, defines_rows)) return true;
+    return false;
+}
+
+static ls_status add_forms(ls_compilation *c, void *job) {
+    Made *made = job;
+    Arena *arena = &c->compiler.arena;
+    const uint32_t usual = made->image->variant_count;
+    ls_image_variant *all = arena_alloc(arena, form_count(made->image) * sizeof *all);
+    Code *code = arena_alloc(arena, form_count(made->image) * sizeof *code);
+    memcpy(all, made->image->variants, usual * sizeof *all);
+    memcpy(code, made->code, usual * sizeof *code);
+    for (uint32_t i = 0; i < COUNT(forms) * usual; i++) {
+        const uint32_t rows = forms[i / usual];
+        ls_image_variant *form = &all[usual + i];
+        *form = all[i % usual];
+        const char *at = strstr(form->source, defines_rows);
+        if (at) at += strlen(defines_rows) - 1;
+        if (at) /* else it is the variant once more, to keep its number */
+            form->source = arena_printf(arena, "%.*s _Pragma(\"unroll %u\")%s",
+                                        (int)(at - form->source), form->source, rows, at);
+        form->name = arena_printf(arena, form_name, form->name, rows);
+        form->rows = rows;
+    }
+    made->code = code;
+    made->image->variants = all;
+    made->image->variant_count = form_count(made->image);
+    return LS_OK;
 }
 
 /* ---- reading ---- */
@@ -65,10 +116,16 @@ static bool read_line(const char *line, const ls_image *image, ls_tuning_record 
         return false;
     t->at_least = least;
     t->at_most = most;
-    if (t->variant >= image->variant_count || least > most || t->threads > THREADS_MOST ||
+    if (t->variant >= form_count(image) || least > most || t->threads > THREADS_MOST ||
         t->blocks_per_multiprocessor > THREADS_MOST || t->workers > THREADS_MOST)
         return false;
-    snprintf(record->variant, sizeof record->variant, "%s", image->variants[t->variant].name);
+    const uint32_t usual = usual_count(image);
+    const char *name = image->variants[t->variant % usual].name;
+    if (t->variant < usual)
+        snprintf(record->variant, sizeof record->variant, "%s", name);
+    else
+        snprintf(record->variant, sizeof record->variant, form_name, name,
+                 forms[t->variant / usual - 1]);
     return true;
 }
 
@@ -161,18 +218,24 @@ ls_status ls_tuning_keep(const ls_image *image, const ls_tuning_record *record, 
 ls_status ls_compilation_image_tuned(ls_compilation *c, size_t step, const char *target,
                                      const char *device, const ls_image **image) {
     ls_status status = ls_compilation_image(c, step, target, image);
-    if (status != LS_OK || !device || c->options.no_cache || c->options.no_tuning ||
-        (*image)->tunings)
-        return status;
+    Made *made = status == LS_OK ? compilation_made(c, *image) : NULL;
+    if (!made) return status;
+    const bool forms_there = usual_count(*image) < (*image)->variant_count;
+    if (c->options.all_forms && !forms_there && has_forms(*image))
+        return compilation_run(c, add_forms, made);
+    if (!device || c->options.no_cache || c->options.no_tuning || made->tunings) return status;
     ls_tuning_record *records = calloc(RECORDS_MOST, sizeof *records);
     if (!records) return LS_OK; /* it is only for speed */
-    Made *made = compilation_made(c, *image);
     const size_t count = ls_tuning_list(*image, device, records, RECORDS_MOST);
+    bool wanted = false;
+    for (size_t i = 0; i < count; i++)
+        wanted |= records[i].tuning.variant >= (*image)->variant_count;
+    if (wanted && has_forms(*image)) status = compilation_run(c, add_forms, made);
     if (count) made->tunings = calloc(count, sizeof *made->tunings);
     for (size_t i = 0; made->tunings && i < count; i++) made->tunings[i] = records[i].tuning;
     free(records);
-    if (!made->tunings) return LS_OK;
+    if (!made->tunings) return status;
     made->image->tunings = made->tunings;
     made->image->tuning_count = (uint32_t)count;
-    return LS_OK;
+    return status;
 }

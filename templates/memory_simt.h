@@ -12,6 +12,9 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 /* Adds to a sum that other lanes add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
 
+/* Before the loop over the rows of a map's tile; lockstep tune tries other text here. */
+#define LS_MAP_ROWS
+
 /* Before a loop that is not worth unrolling. */
 #define LS_ROLLED _Pragma("unroll 1")
 

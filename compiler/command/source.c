@@ -111,7 +111,8 @@ bool device_target(const Common *common, char *target, size_t capacity, Failure 
 
 static ls_status load_program(const Invocation *invocation, const char *path, Session *session) {
     ls_compile_options options = compile_options(&invocation->common);
-    options.no_tuning = invocation->command == &command_tune; /* it compares with that */
+    /* tune compares all there are with what is usual */
+    options.no_tuning = options.all_forms = invocation->command == &command_tune;
     return ls_program_load(session->context, path, &options, &session->program);
 }
 

@@ -31,6 +31,7 @@ typedef struct ls_compile_options {
     const char *dump;
     int no_cache;  /* compile afresh and keep nothing */
     int no_tuning; /* as if lockstep tune had kept nothing */
+    int all_forms; /* ls_compilation_image_tuned adds the forms that only a tuning chooses */
     /* folders in which imports are looked for after that of the importing file; behind them come
      * those of LOCKSTEP_PATH, separated by colons */
     const char *const *import_paths;
