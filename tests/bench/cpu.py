@@ -23,7 +23,8 @@ import arrays
 from cases import cpu_cases
 from lockstep import ROOT, Context
 
-TUNABLES = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736:glibc.malloc.hugetlb=1"
+TUNABLES = ("glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736:glibc.malloc.hugetlb=1"
+            ":glibc.malloc.arena_max=1")  # JAX's threads would give their memory back at every call
 
 
 def processor():
@@ -152,7 +153,7 @@ def main():
 
 
 if __name__ == "__main__":
-    if "GLIBC_TUNABLES" not in os.environ:  # PyTorch's best case; must be set before the process starts
+    if "GLIBC_TUNABLES" not in os.environ:  # the peers' best case; must be set before the process starts
         folder = os.path.join(ROOT, "build", "tests", "bench")
         os.execve(sys.executable, [sys.executable, *sys.argv], {
             **os.environ, "GLIBC_TUNABLES": TUNABLES, "NUMBA_THREADING_LAYER": "omp",

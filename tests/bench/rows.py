@@ -32,6 +32,10 @@ def open_peers(names):
     return opened, missing
 
 
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def word(error):
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
@@ -42,7 +46,7 @@ class Candidate:
         self.function, self.finish = function, finish  # finish: waits for what it was given
         self.many = getattr(function, "many", None)
         self.first_s = self.worst = self.faults = 0.0
-        self.repeat = 1
+        self.repeat, self.calls = 1, 0
 
     def run(self, times):
         if self.many:
@@ -55,18 +59,30 @@ class Candidate:
         self.finish(result)
 
     def settle(self, sample_s):
-        """Warms it and finds how many calls make a sample."""
-        self.run(1)
+        """Warms it until it touches no new memory (what it allocates may take a dozen calls to find its place) and
+        finds how many calls make a sample."""
+        start, calm, calls = time.perf_counter(), 0, 0
+        while calm < 2 and calls < 24 and (calls < 3 or time.perf_counter() - start < 2):
+            before = faults()
+            self.run(1)
+            calls += 1
+            calm = calm + 1 if faults() - before < 8 else 0
+        rest()
         start = time.perf_counter()
         self.run(1)
         once = time.perf_counter() - start
-        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        count = 4 if once < sample_s / 4 else 1
-        start = time.perf_counter()
-        self.run(count)
-        once = (time.perf_counter() - start) / count
-        self.faults = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults) / count
+        if once < sample_s / 4:
+            start = time.perf_counter()
+            self.run(4)
+            once = (time.perf_counter() - start) / 4
         self.repeat = max(1, min(MOST, math.ceil(sample_s / max(once, 1e-7))))
+        self.faults = self.calls = 0
+
+    def timed(self):
+        before = faults()
+        self.run(self.repeat)
+        self.faults += faults() - before
+        self.calls += self.repeat
 
 
 class Bench:
@@ -162,7 +178,7 @@ class Bench:
         traffic.tune(self.traffic_memory, max(1, limit.repeat // 4))
         limit.settle(self.options.sample)
         self.options.progress("timing")
-        times, reference = compare({label: lambda c=c: c.run(c.repeat) for label, c in candidates.items()},
+        times, reference = compare({label: c.timed for label, c in candidates.items()},
                                    lambda: limit.run(limit.repeat), self.options.rounds, self.options.patience)
         least = sum(a.bytes * (2 if a.changed else 1) for a in case.arrays.values())
         row = {"bytes": least, "copy_gb_s": least / (reference["median_s"] / limit.repeat) / 1e9,
@@ -177,7 +193,7 @@ class Bench:
                 "median_s": seconds, "min_s": of["min_s"] / c.repeat, "max_s": of["max_s"] / c.repeat,
                 "gb_s": least / seconds / 1e9, "fraction_of_copy": of["fraction"] * c.repeat / limit.repeat,
                 "first_call_s": c.first_s, "difference": c.worst,
-                "page_faults": c.faults}
+                "page_faults": c.faults / c.calls}
         return row
 
     def row(self, case):
