@@ -16,6 +16,7 @@ import collections
 import ctypes as C
 import ctypes.util
 import math
+import operator
 import os
 import struct
 import threading
@@ -446,6 +447,9 @@ if torch:
               torch.bool, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
               torch.int16, torch.int8, torch.uint16, torch.uint8)
     NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
+    # With map() the least that Python does for each of many tensors.
+    GRADIENT, ADDRESS = operator.attrgetter("grad"), torch.Tensor.data_ptr
+    IS_CONTIGUOUS = torch.Tensor.is_contiguous
 
 
 def _is_tensor(value):
@@ -797,10 +801,9 @@ class _Lot:
 
     def bind(self, parameter, addresses):
         """The list as it was, at other addresses."""
-        tensors = self.lists[parameter.name]
-        for tensor, address in zip(tensors, addresses):
-            tensor.data = address
-        bound = self.bound
+        tensors, bound = self.lists[parameter.name], self.bound
+        words = C.sizeof(Tensor) // 8  # the first of each is its address
+        (C.c_uint64 * (words * len(tensors))).from_buffer(tensors)[:words * len(addresses):words] = addresses
         bound.context.check(bound.api.ls_step_bind_list(bound.pointer, parameter.key, tensors,
                                                         len(self.members)))
         self.addresses[parameter.name] = addresses
@@ -1074,10 +1077,10 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                 self._rebuild()
             work, partial = [], None
             for lot in self._lots:
-                gradients = [p.grad for p in lot.members]
+                gradients = list(map(GRADIENT, lot.members))
                 try:
-                    addresses = [g.data_ptr() for g in gradients]
-                except (AttributeError, RuntimeError):
+                    addresses = list(map(ADDRESS, gradients))
+                except (TypeError, RuntimeError):
                     present = [g is not None for g in gradients]
                     if all(present):
                         addresses = self._gradients(lot, gradients)
@@ -1086,7 +1089,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                         break
                     else:
                         continue
-                if False in [g.is_contiguous() for g in gradients] or not lot.plain:
+                if not (lot.plain and all(map(IS_CONTIGUOUS, gradients))):
                     addresses = self._gradients(lot, gradients)
                 work.append((lot, gradients, addresses))
             fresh = [(index, p) for index, p in self._idle if p.grad is not None]
@@ -1127,7 +1130,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         return loss
 
     def _bind(self, lot, gradients, addresses):
-        own = [p.data_ptr() for p in lot.members]
+        own = list(map(ADDRESS, lot.members))
         if own != lot.addresses[self._model.name]:
             self._moved(lot, own)
         if addresses != lot.addresses[self._gradient.name]:
