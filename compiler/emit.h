@@ -278,6 +278,7 @@ typedef struct PhaseText {
     const char *table;          /* a list's items in the argument structure; NULL: is none */
     const char *values;         /* the structure of what it computes once, or NULL */
     bool tail;                  /* has something to do when all are done */
+    bool streams;               /* may store past the caches; in a chain its kernel ends that */
     size_t fields, field_count; /* of e->fields, those that it alone uses */
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
@@ -292,8 +293,11 @@ void emit_share_bases(Emitter *e, Sections *s);
 const char *emit_ahead(Emitter *e, const Sections *s);
 const char *emit_whole(Emitter *e, const Sections *s);
 const char *emit_eights(Emitter *e, const Sections *s);
+/* f32 instructions for an element of the phase, about. */
+unsigned emit_element_cost(const Emitter *e);
 const char *emit_apart(const Emitter *e);
-const char *emit_asked(Emitter *e);
+/* Prefetches `count` elements of the rows that come next, from `from` on, or "". */
+const char *emit_asked(Emitter *e, const char *from, const char *count);
 /* Declarations, those whose name the text uses. */
 const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
 

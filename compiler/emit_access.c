@@ -65,12 +65,15 @@ void emit_find_fours(Emitter *e) {
                 emit_unique(e, arena_printf(e->arena, "%s_%s", e->field_name[i], span_name(e)));
 }
 
-/* Arrays of one thread's map that nothing in the step reads: their results may go past the caches,
- * whole blocks at a time, so not where a condition may keep what is there. */
+/* Arrays of one thread's map, or of rows that are only written, that nothing in the step reads:
+ * their results may go past the caches, whole blocks at a time, so not where a condition may keep
+ * what is there. */
 void emit_find_streams(Emitter *e) {
-    enum { STREAMS_MAX = 8 }; /* blocks on the stack */
+    enum { STREAMS_MAX = 8, COST_MOST = 12 }; /* blocks on the stack; where memory is the limit */
     size_t count = 0;
-    if (e->target->simt || e->layout != LS_LAYOUT_DENSE || e->phase->shape != SHAPE_MAP) return;
+    const bool rows = e->phase->shape == SHAPE_ROWS && !e->phase->reduction_count && e->list < 0;
+    if (e->target->simt || e->layout != LS_LAYOUT_DENSE) return;
+    if (e->phase->shape != SHAPE_MAP && !(rows && emit_element_cost(e) <= COST_MOST)) return;
     for (size_t i = 0; i < e->phase->store_count && count < STREAMS_MAX; i++) {
         const PhaseStore *store = &e->phase->stores[i];
         bool read = false;
@@ -86,7 +89,10 @@ void emit_find_streams(Emitter *e) {
 
 StreamText emit_streams(Emitter *e) {
     StreamText text = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
-    const char *separator = "const int stream = count * (i64)(";
+    const bool rows = e->phase->shape == SHAPE_ROWS;
+    const char *outers = rows ? emit_product(e, e->outer, e->outer_count) : "";
+    const char *separator = arena_printf(e->arena, "const int stream = %s%s * (i64)(", outers,
+                                         rows ? " * inner" : "count");
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->block_name[i]) continue;
         const char *type = type_info[e->plan->arrays[i].type].c_name, *name = e->block_name[i];
@@ -104,7 +110,8 @@ StreamText emit_streams(Emitter *e) {
             emit_data(e, i), begin, name, fast, type);
         separator = " + ";
     }
-    if (text.decide.size) text_puts(&text.decide, ") >= LS_STREAMED;\n");
+    if (text.decide.size)
+        text_puts(&text.decide, rows ? ") >= LS_STREAMED_ROWS;\n" : ") >= LS_STREAMED;\n");
     return text;
 }
 

@@ -55,6 +55,10 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
         text_printf(&most, "%s%s_tiles", join, phase->name);
     }
     add_calls(e, kernel, phases, &calls, &tails);
+    bool streams = false;
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+        streams |= phases[i].streams;
+    if (streams) text_puts(&tails, "ls_stream_end();\n");
     const char *strips = phases[kernel->first].strips;
     text_puts(&tails, tail);
     Hole holes[] = {{"KERNEL", name},

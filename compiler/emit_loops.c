@@ -32,23 +32,27 @@ static bool has_draws(const Emitter *e) {
     return false;
 }
 
-/* Whether what is done with an element may stand there eight times. */
-static bool is_short(const Emitter *e) {
-    enum { COST_MOST = 24 };
+unsigned emit_element_cost(const Emitter *e) {
     unsigned cost = 0;
     const Group *columns = emit_walks_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
-    if (e->target->simt || !e->phase->reduction_count || has_draws(e)) return false;
-    for (size_t i = 0; i < e->phase->reduction_count; i++) {
-        const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
-        if (op == OP_LOGSUMEXP || op == OP_ARGMIN || op == OP_ARGMAX) return false;
-    }
     for (ValueId v = 1; v < e->f->value_count; v++) {
         const Value *value = &e->f->values[v];
         if (!e->phase->needed[v] || e->phase->level[v] != LEVEL_ELEMENT) continue;
         if (columns && !(value->axes & columns->axes)) continue; /* a row's */
         cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[value->op].cost;
     }
-    return cost <= COST_MOST;
+    return cost;
+}
+
+/* Whether what is done with an element may stand there eight times. */
+static bool is_short(const Emitter *e) {
+    enum { COST_MOST = 24 };
+    if (e->target->simt || !e->phase->reduction_count || has_draws(e)) return false;
+    for (size_t i = 0; i < e->phase->reduction_count; i++) {
+        const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
+        if (op == OP_LOGSUMEXP || op == OP_ARGMIN || op == OP_ARGMAX) return false;
+    }
+    return emit_element_cost(e) <= COST_MOST;
 }
 
 /* The loop over the lanes of a whole tile of a row, or "". */
@@ -61,6 +65,7 @@ const char *emit_whole(Emitter *e, const Sections *s) {
                     {"LANES", emit_part(e, PART_LANES)},
                     {"EIGHT", emit_part(e, PART_EIGHT)},
                     {"FAST", fast->name},
+                    {"ASKED", emit_asked(e, "first", "1024")},
                     {"BODY", s->body.data},
                     {"PUSH", s->eights},
                     {"STORES", s->stores.data},
@@ -176,7 +181,7 @@ static bool reads_rows(const Emitter *e, const Phase *phase, uint32_t array) {
 
 /* A chain's rows come from memory in its first phase and stay near for the others. The last one to
  * read an array asks for the rows that the first will want next, while it has other work. */
-const char *emit_asked(Emitter *e) {
+const char *emit_asked(Emitter *e, const char *from, const char *count) {
     Text text = text_open(e->arena);
     if (e->target->simt || !e->chained || e->phase->shape != SHAPE_ROWS || e->list >= 0) return "";
     if (e->layout != LS_LAYOUT_DENSE || e->inner_count != 1) return "";
@@ -194,9 +199,9 @@ const char *emit_asked(Emitter *e) {
         if (!before || after) continue;
         const char *type = type_info[e->plan->arrays[i].type].c_name;
         text_printf(&text,
-                    "    ls_ask(&%s[(outer + (stop - start) / tiles) * inner + first],\n"
-                    "           (last - first) * (i64)sizeof(%s));\n",
-                    emit_data(e, i), type);
+                    "    ls_ask(&%s[(outer + (stop - start) / tiles) * inner + %s], "
+                    "%s * (i64)sizeof(%s));\n",
+                    emit_data(e, i), from, count, type);
     }
     if (!text.size) return "";
     const char *outers = emit_product(e, e->outer, e->outer_count);

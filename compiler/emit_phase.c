@@ -490,6 +490,8 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
     const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
     const bool results = portions[e->portion].results;
+    const char *fast_name = fast ? fast->name : "";
+    const char *asked = emit_asked(e, "at", arena_printf(e->arena, "(end - %s_first)", fast_name));
     const bool streamed = streams->decide.size, split = s->length.size,
                scalar = e->phase->shape == SHAPE_SCALAR;
     Hole holes[] = {
@@ -518,7 +520,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"OUTER_DECODE", s->outer_decoded.data},
         {"COLUMN_DECODE", s->column_decoded.data},
         {"LENGTH", s->length.data},
-        {"ASKED", emit_asked(e)},
+        {"ASKED", asked},
         {"WHOLE", emit_whole(e, s)},
         {"AHEAD", emit_ahead(e, s)},
         {"EIGHTS", emit_eights(e, s)},
@@ -536,10 +538,11 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"START", s->start.data},
         {"STREAM", streams->decide.data},
         {"BLOCK", s->draws.size ? "ls_least(last - at, 1024)"
+                  : *asked      ? "ls_least(last - at, 256)"
                   : streamed    ? "ls_least(last - at, stream ? 1024 : last - at)"
                                 : "(last - at)"},
         {"STREAM_BLOCKS", streams->blocks.data},
-        {"STREAM_END", streamed ? "if (stream) ls_stream_end();\n" : ""},
+        {"STREAM_END", streamed && !e->chained ? "if (stream) ls_stream_end();\n" : ""},
         {"FOURS", s->by_fours},
         {"FROM", *s->by_fours ? "whole" : "begin"},
         {"LOADS", s->loads.data},
@@ -609,6 +612,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     coordinates(e, &sections);
     if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", emit_part(e, PART_PASS_END));
     const StreamText streams = emit_streams(e);
+    result.streams = streams.decide.size > 0;
     text_printf(&sections.bases, "%s%s%s", emit_bases(e), streams.bases.data, sections.draws.data);
     if (sections.ahead_declared.size) emit_share_bases(e, &sections);
     fill_skeleton(e, &sections, &streams, &result, out);

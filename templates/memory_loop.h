@@ -57,6 +57,7 @@ LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {
  * plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the nearest
  * cache and sent off whole. */
 #define LS_STREAMED ((i64)256 << 20)
+#define LS_STREAMED_ROWS ((i64)64 << 20) /* rows that were read a moment ago leave room for nothing */
 #if defined(__SSE2__)
 typedef long long ls_line __attribute__((vector_size(16)));
 #ifdef __clang__
@@ -65,16 +66,18 @@ typedef long long ls_line __attribute__((vector_size(16)));
 #define LS_STORE_PAST(to, line) __builtin_ia32_movntdq(to, line)
 #endif
 LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
-    ls_line *lines = (ls_line *)to;
-    if (((u64)to & 15) == 0)
-        for (; bytes >= 64; bytes -= 64, from = (const char *)from + 64, lines += 4) {
-            ls_line line[4]; /* one cache line at a time */
-            __builtin_memcpy(line, from, 64);
-            LS_STORE_PAST(&lines[0], line[0]);
-            LS_STORE_PAST(&lines[1], line[1]);
-            LS_STORE_PAST(&lines[2], line[2]);
-            LS_STORE_PAST(&lines[3], line[3]);
-        }
+    const i64 head = ls_least((i64)(0 - (u64)to & 63), bytes);
+    __builtin_memcpy(to, from, (u64)head);
+    ls_line *lines = (ls_line *)((char *)to + head);
+    from = (const char *)from + head;
+    for (bytes -= head; bytes >= 64; bytes -= 64, from = (const char *)from + 64, lines += 4) {
+        ls_line line[4]; /* one cache line at a time */
+        __builtin_memcpy(line, from, 64);
+        LS_STORE_PAST(&lines[0], line[0]);
+        LS_STORE_PAST(&lines[1], line[1]);
+        LS_STORE_PAST(&lines[2], line[2]);
+        LS_STORE_PAST(&lines[3], line[3]);
+    }
     __builtin_memcpy(lines, from, (u64)bytes);
 }
 LS_FN void ls_stream_end(void) { __builtin_ia32_sfence(); }
