@@ -895,7 +895,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                 self._defaults[key] = required if default is None else default
         self._lots, self._lots_before, self._idle, self._shape = None, (), [], None
         self._scale, self._pid = None, os.getpid()
-        self._unscaled, self._check = False, {}
+        self._unscaled, self._check, self._parted = False, {}, {}
 
     @staticmethod
     def _first_dtype(params):
@@ -997,9 +997,9 @@ class Optimizer(torch.optim.Optimizer if torch else object):
 
     def _outside_capture(self, what):
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            raise LockstepError(f"Optimizer.step in a graph capture: {what}; take a few steps before, on "
-                                "the stream that is captured, with capturable=True and gradients that "
-                                "stay (zero_grad(set_to_none=False))")
+            raise LockstepError(f"Optimizer.step in a graph capture: {what}; take a few before the "
+                                "capture, with capturable=True and gradients that stay where they are "
+                                "(zero_grad(set_to_none=False))")
 
     def _begin(self, fresh):
         """State for parameters that have a gradient for the first time; all of a group and device share
@@ -1020,15 +1020,17 @@ class Optimizer(torch.optim.Optimizer if torch else object):
     def _split(self, lot, present):
         """Some had no gradient: the others go on with rank-0 values of their own."""
         self._outside_capture("some gradients are None")
-        cells = {c.name: cell.clone() for c, cell in zip(self._cells, lot.cells)}
+        cells, together = {c.name: cell.clone() for c, cell in zip(self._cells, lot.cells)}, object()
         for p, here in zip(lot.members, present):
             if here:
                 self.state[p].update(cells)
+                self._parted[p] = together  # where there are none
         self._lots = None
 
     def _rebuild(self):
         """Lots are the parameters that share rank-0 values; kept where they are the same as before."""
-        self._outside_capture("what is optimized has changed")
+        self._outside_capture("no step was taken yet" if self._shape is None else
+                              "the parameters or their state have changed")
         before = {lot.key: lot for lot in self._lots_before} if self._pid == os.getpid() else {}
         sorted_in, self._idle, self._pid = {}, [], os.getpid()
         for index, group in enumerate(self.param_groups):
@@ -1036,7 +1038,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                 if p not in self.state:
                     self._idle.append((index, p))
                     continue
-                own = tuple(id(self.state[p][c.name]) for c in self._cells)
+                own = tuple(id(self.state[p][c.name]) for c in self._cells) or (self._parted.get(p),)
                 sorted_in.setdefault((index, p.device, own), []).append(p)
         self._lots = []
         for (index, device, own), members in sorted_in.items():

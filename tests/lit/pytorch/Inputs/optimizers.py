@@ -203,6 +203,13 @@ class Optimizers(unittest.TestCase):
         self.near(a, b)
         self.assertEqual([int(ours.state[p]["count"]) for p in b.parameters()],
                          [int(reference.state[p]["step"]) for p in a.parameters()])
+        for name, make, options in (("sgd", T.SGD, {}), ("sgd_momentum", T.SGD, {"momentum": 0.9}),
+                                    ("rmsprop", T.RMSprop, {})):  # with other or no rank-0 state
+            c, d = network(), network()
+            train(make(c.parameters(), lr=1e-3, **options), c, 9, skip=lambda number, i: (number + i) % 3 == 0)
+            train(lt.Optimizer(d.parameters(), f"std/optim:{name}", lr=1e-3, **options), d, 9,
+                  skip=lambda number, i: (number + i) % 3 == 0)
+            self.near(c, d, 2e-6)
         ours.zero_grad()
         ours.step()  # nobody has one
         c = copy.deepcopy(b)
@@ -480,4 +487,4 @@ class Functions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=1)
+    unittest.main(verbosity=1)

@@ -1,0 +1,132 @@
+"""Optimizers on the emulated CUDA device, whose memory is the host's: CPU tensors stand for those of a
+device. Streams, the order between them, and a capture as torch.cuda.graph makes it."""
+import copy
+import ctypes as C
+import os
+import sys
+import unittest
+
+sys.path.insert(0, sys.argv.pop(1))
+driver = C.CDLL(os.environ["LOCKSTEP_CUDA"])
+import torch  # noqa: E402
+import lockstep_torch as lt  # noqa: E402
+
+
+class Stream:
+    """Of the driver; notes which streams it was made to wait for."""
+
+    def __init__(self):
+        self.pointer, self.waited = C.c_void_p(), []
+        assert driver.cuStreamCreate(C.byref(self.pointer), 0) == 0
+        self.cuda_stream = self.pointer.value
+
+    def wait_stream(self, other):
+        self.waited.append(other)
+
+
+class Emulated(lt.Context):
+    def __init__(self, device):
+        assert device is None
+        super().__init__(torch.device("cuda", 0))
+
+
+class State:
+    stream, capturing = None, False
+
+
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(10, 33), torch.nn.Tanh(), torch.nn.Linear(33, 3))
+
+
+def backward(model, number, scale=lambda loss: loss):
+    x = torch.randn(16, 10, generator=torch.Generator().manual_seed(number))
+    scale((model(x) ** 2).mean()).backward()
+
+
+def captured(work):
+    """The driver's graph of what `work` does on the current stream."""
+    graph, executable = C.c_void_p(), C.c_void_p()
+    assert driver.cuStreamBeginCapture_v2(State.stream.pointer, 0) == 0
+    State.capturing = True
+    try:
+        work()
+    finally:
+        State.capturing = False
+        assert driver.cuStreamEndCapture(State.stream.pointer, C.byref(graph)) == 0
+    assert driver.cuGraphInstantiateWithFlags(C.byref(executable), graph, C.c_uint64(0)) == 0
+    return lambda: driver.cuGraphLaunch(executable, State.stream.pointer)
+
+
+class Devices(unittest.TestCase):
+    def setUp(self):
+        State.stream = Stream()
+
+    def test_capture(self):
+        """Steps, a capture on another stream, replays; beside it the same on the CPU."""
+        for options in ({}, {"loss_scale": {"init_scale": 64.0, "growth_interval": 3}}):
+            a = network()
+            b = copy.deepcopy(a)
+            ours = lt.Optimizer(a.parameters(), "std/optim:adamw", lr=1e-2, capturable=True, **options)
+            reference = torch.optim.AdamW(b.parameters(), lr=1e-2)
+            scale = ours.scale if options else lambda loss: loss
+            for number in range(3):
+                for model, optimizer, times in ((a, ours, scale), (b, reference, lambda loss: loss)):
+                    optimizer.zero_grad()
+                    backward(model, number, times)
+                    optimizer.step()
+            before, State.stream = State.stream, Stream()
+            replay = captured(ours.step)
+            self.assertEqual(State.stream.waited, [])  # the capture came after what was queued
+            for number in range(3, 8):
+                if number == 6:  # read by the graph as it lies
+                    ours.param_groups[0]["lr"] = reference.param_groups[0]["lr"] = 1e-3
+                    ours.write_hyperparameters()
+                ours.zero_grad()
+                backward(a, number, scale)
+                self.assertEqual(replay(), 0)
+                reference.zero_grad()
+                backward(b, number)
+                reference.step()
+            for p, q in zip(a.parameters(), b.parameters()):
+                torch.testing.assert_close(p, q, atol=1e-6, rtol=1e-5)
+            other, State.stream = State.stream, before  # and without a graph, on another stream
+            ours.step()
+            self.assertIs(before.waited[-1], other)
+
+    def test_not_ready(self):
+        """What a capture cannot take is refused, and said."""
+        a = network()
+        ours = lt.Optimizer(a.parameters(), "std/optim:adamw")
+        backward(a, 0)
+        for prepare, text in [
+                (lambda: None, "no step was taken yet; take a few before"),
+                (lambda: (ours.step(), [setattr(p, "grad", p.grad.clone()) for p in a.parameters()]),
+                 "gradients are not where they were"),
+                (lambda: (ours.step(), [setattr(p, "data", p.data.clone()) for p in a.parameters()]),
+                 "parameters are not where they were"),
+                (lambda: (ours.step(), setattr(a[0].bias, "grad", None)), "some gradients are None"),
+                (lambda: (ours.zero_grad(), backward(a, 0), ours.step(), ours.param_groups[0].update(lr=3e-4)),
+                 "`lr` has changed: call write_hyperparameters")]:
+            prepare()
+            with self.subTest(text), self.assertRaisesRegex(lt.LockstepError, text):
+                captured(ours.step)
+        ours.write_hyperparameters()
+        captured(ours.step)()
+
+    def test_steps(self):
+        step = lt.Step("std/losses:mse_loss")
+        x, y = torch.randn(50), torch.randn(50)
+        first = State.stream
+        torch.testing.assert_close(step(x, y).loss, torch.nn.functional.mse_loss(x, y))
+        State.stream = Stream()
+        torch.testing.assert_close(step(x, y).dx, 2 * (x - y) / 50)
+        self.assertEqual(State.stream.waited, [first])
+
+
+if __name__ == "__main__":
+    lt.Context = Emulated
+    torch.cuda.current_stream = lambda index: State.stream
+    torch.cuda.is_current_stream_capturing = lambda: State.capturing
+    torch.cuda.is_available = lambda: State.capturing  # torch.optim asks too
+    unittest.main(argv=sys.argv[:1], verbosity=1)
