@@ -75,8 +75,8 @@ class Image(C.Structure):
 class CompileOptions(C.Structure):
     _fields_ = [("defines", C.POINTER(C.c_char_p)), ("define_count", C.c_size_t), ("math", C.c_int),
                 ("dump", C.c_char_p), ("no_cache", C.c_int), ("no_tuning", C.c_int),
-                ("import_paths", C.POINTER(C.c_char_p)), ("import_path_count", C.c_size_t),
-                ("sources", C.c_void_p), ("source_count", C.c_size_t)]
+                ("all_forms", C.c_int), ("import_paths", C.POINTER(C.c_char_p)),
+                ("import_path_count", C.c_size_t), ("sources", C.c_void_p), ("source_count", C.c_size_t)]
 
 
 HANDLE, TEXT, SIZE, OUT_HANDLE = C.c_void_p, C.c_char_p, C.c_size_t, C.POINTER(C.c_void_p)
@@ -274,7 +274,7 @@ class Source:
             return str(value).lower() if isinstance(value, bool) else repr(value)
         self.defines = tuple(f"{key}={literal(value)}" for key, value in (constants or {}).items())
         api, compilation = library(), C.c_void_p()
-        options, data = self.options(), (self.text or "").encode()
+        options, data, self.made = self.options(), (self.text or "").encode(), {}
         if self.text is None:
             status = api.ls_compile_file(self.file.encode(), C.byref(options), C.byref(compilation))
         else:
@@ -312,9 +312,11 @@ class Source:
         lines = (C.c_char_p * len(self.defines))(*(line.encode() for line in self.defines))
         return CompileOptions(defines=lines, define_count=len(self.defines))
 
-    @property
-    def key(self):
-        return self.file, self.text, self.defines
+    def programs(self, context):
+        """Where the program made of it on a context is kept: files may change, the library does not."""
+        if self.text is None and self.file.startswith("std/"):
+            return context.programs, (self.file, self.defines)
+        return self.made, context
 
 
 def _raise(status, message):
@@ -401,8 +403,8 @@ class Context:
 
     def step(self, source):
         """A new step of the source, whose program is made once."""
-        made = self.programs.get(source.key)
-        options, pointer = source.options(), C.c_void_p()
+        programs, key = source.programs(self)
+        made, options, pointer = programs.get(key), source.options(), C.c_void_p()
         if made is None:
             if source.text is None:
                 status = self.api.ls_program_load(self.pointer, source.file.encode(), C.byref(options),
@@ -412,11 +414,11 @@ class Context:
                 status = self.api.ls_program_load_text(self.pointer, source.file.encode(), data,
                                                        len(data), C.byref(options), C.byref(pointer))
             self.check(status)
-            made = Handle(self, pointer, self.api.ls_program_destroy, None)
-            self.programs[source.key] = made
+            made = programs[key] = Owner(Handle(self, pointer, self.api.ls_program_destroy, None))
             pointer = C.c_void_p()
-        self.check(self.api.ls_step_create(made.pointer, source.name.encode(), C.byref(pointer)))
-        return Owner(Handle(self, pointer, self.api.ls_step_destroy, made))
+        program = made.handle
+        self.check(self.api.ls_step_create(program.pointer, source.name.encode(), C.byref(pointer)))
+        return Owner(Handle(self, pointer, self.api.ls_step_destroy, program))
 
 
 _contexts, _contexts_lock = {}, threading.Lock()
@@ -996,7 +998,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         return torch.zeros(self._state_shape(parameter, p), dtype=dtype, device=p.device)
 
     def _outside_capture(self, what):
-        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
             raise LockstepError(f"Optimizer.step in a graph capture: {what}; take a few before the "
                                 "capture, with capturable=True and gradients that stay where they are "
                                 "(zero_grad(set_to_none=False))")

@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -103,6 +104,14 @@ class Steps(unittest.TestCase):
                 step(*arguments, **values)
         y, total = step(floats(1, 2))  # usable as before
         self.assertEqual(list(y), [2, 4])
+
+    def test_changed_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "scale it.step")
+            for gain in (2, 3):
+                with open(path, "w") as file:
+                    file.write(SCALE.replace("2.0", f"{gain}.0"))
+                self.assertEqual(list(lt.Step(path)(floats(2), total=False)), [2 * gain])
 
     def test_copies(self):
         step = lt.Step(SCALE, gain=3.0)

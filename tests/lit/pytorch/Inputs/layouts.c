@@ -54,6 +54,7 @@ int main(void) {
     FIELD(ls_compile_options, dump);
     FIELD(ls_compile_options, no_cache);
     FIELD(ls_compile_options, no_tuning);
+    FIELD(ls_compile_options, all_forms);
     FIELD(ls_compile_options, import_paths);
     FIELD(ls_compile_options, import_path_count);
     FIELD(ls_compile_options, sources);
