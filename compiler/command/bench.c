@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 typedef struct Options {
     StringList sizes;
@@ -58,21 +56,6 @@ static void open_traffic(Bench *bench) {
 }
 
 /* ---- measuring ---- */
-
-/* Processor seconds that other processes have had, or -1 where the system does not tell. */
-static double others_seconds(void) {
-    unsigned long long user, nice, system, idle, wait, interrupt, soft, steal;
-    struct rusage own;
-    FILE *file = fopen("/proc/stat", "r");
-    if (!file) return -1;
-    int fields = fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system,
-                        &idle, &wait, &interrupt, &soft, &steal);
-    fclose(file);
-    if (fields != 8 || user + system == 0 || getrusage(RUSAGE_SELF, &own) != 0) return -1;
-    double busy = (double)(user + nice + system + steal) / (double)sysconf(_SC_CLK_TCK);
-    return busy - (double)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) -
-           1e-6 * (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec);
-}
 
 static bool measure_round(Bench *bench, Round *round, Failure *failure) {
     double before = 0, after = 0, others = others_seconds(), began = seconds();

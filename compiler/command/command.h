@@ -193,6 +193,8 @@ bool bind_random(Bindings *bindings, uint64_t *bytes, Failure *failure);
 bool time_launches(const Session *session, uint64_t times, double *time, Failure *failure);
 /* How many launches make a timing of `enough` seconds. */
 bool time_enough(const Session *session, double enough, uint64_t *launches, Failure *failure);
+/* Processor seconds that other processes have had, or -1 where the system does not tell. */
+double others_seconds(void);
 double median_of(double *values, size_t count); /* sorts them */
 void sizes_json(const Sizes *sizes, JsonWriter *json);
 void sizes_text(const Sizes *sizes, const char *separator, Buffer *out); /* before each axis */

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* Numbers from 0 to 1, small integers, flags: nothing that makes arithmetic slow. */
 static void random_elements(ls_type type, void *data, size_t count) {
@@ -121,6 +123,20 @@ bool time_enough(const Session *session, double enough, uint64_t *launches, Fail
     }
     *launches = times;
     return true;
+}
+
+double others_seconds(void) {
+    unsigned long long user, nice, system, idle, wait, interrupt, soft, steal;
+    struct rusage own;
+    FILE *file = fopen("/proc/stat", "r");
+    if (!file) return -1;
+    int fields = fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system,
+                        &idle, &wait, &interrupt, &soft, &steal);
+    fclose(file);
+    if (fields != 8 || user + system == 0 || getrusage(RUSAGE_SELF, &own) != 0) return -1;
+    double busy = (double)(user + nice + system + steal) / (double)sysconf(_SC_CLK_TCK);
+    return busy - (double)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) -
+           1e-6 * (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec);
 }
 
 static int by_value(const void *a, const void *b) {

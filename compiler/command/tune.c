@@ -369,6 +369,7 @@ static bool tune_step(Tune *tune, const Invocation *invocation, Failure *failure
         !bind_random(&tune->bindings, &bytes, failure))
         return false;
     session_announce(invocation, &tune->session);
+    const double others = others_seconds(), began = seconds();
     if (!save(tune, failure) || !add(tune, NULL, failure) || !add_variants(tune, failure) ||
         !compare(tune, "comparing plans", 1, failure))
         return false;
@@ -377,6 +378,8 @@ static bool tune_step(Tune *tune, const Invocation *invocation, Failure *failure
         !confirm(tune, failure))
         return false;
     if (tune->count == 1 && !measure(tune, "measuring", (size_t[]){0}, 1, 3, failure)) return false;
+    if (others >= 0 && others_seconds() - others > 0.1 * (seconds() - began))
+        note("other processes were running; on an idle machine the choice is a better one");
     if (!keep(tune, &record, failure)) return false;
     if (tune->options->json)
         print_json(tune, &record);
@@ -426,14 +429,12 @@ const Command command_tune = {
     .details =
         "Tries the plans that suit the sizes (on a GPU also with more loads in flight), then\n"
         "threads (on a GPU block sizes and blocks for each multiprocessor) on random data, in\n"
-        "turn so that drift decides nothing. What is 3 %\n"
-        "faster than the usual launch in 4 of 5 rounds is kept in the cache, for this program, "
-        "this\n"
-        "device and sizes near these, and used by every later run; else the usual launch stays.\n"
-        "No result changes by a bit. lockstep explain shows what is kept, lockstep cache clear\n"
-        "drops it.",
+        "turn so that drift decides nothing. What is 3 % faster than the usual launch in 4 of 5\n"
+        "rounds is kept in the cache, for this program, this device and sizes near these, and\n"
+        "used by every later run; else the usual launch stays. No result changes by a bit.\n"
+        "lockstep explain shows what is kept, lockstep cache clear drops it.",
     .examples = "  lockstep tune adamw.step --size n=1M\n"
-                "  lockstep tune std/norms:layer_norm_backward --size r=2048,c=1024 --device cuda\n"
+                "  lockstep tune std/norms:layer_norm_backward --size b=2048,c=1024 --device cuda\n"
                 "  lockstep tune adamw.step --size n=64K --dry-run --json",
     .options = tune_options,
     .option_count = COUNT(tune_options),
