@@ -1,13 +1,19 @@
-/* pool.c: the CPU driver's threads: one fork and one join per step, graph or series of replays, and
- * between two launches a barrier.
+/* pool.c: the CPU driver's threads. A job is the launches of a step, a graph or a series of
+ * replays, in order; a launch has parts, at most one per thread.
  *
- * A job is announced to each worker that takes part by a new serial number in the worker's own
- * cache line; the others sleep on. Both sides spin for longer than it takes to wake a thread, 50
- * microseconds where the processor is a virtual one, and then sleep, and so do those who wait at the
- * barrier. A shorter spin never ends where launches follow each other: the caller would be asleep
- * when the worker it woke is done, and the worker again when the caller is back. A serial and the flag of a sleeper are sequentially consistent:
- * either the caller sees the flag or the sleeper the serial. The job is read only by workers that
- * take part and until they have finished.
+ * A part is taken, not given: every thread takes its own first, so that it meets what lies in its
+ * caches, and then what the others have not begun. So a launch ends as soon as those who run can
+ * end it, also where a thread sleeps or other code of the process (an OpenMP team that spins on
+ * after its loop) holds its core. Whoever ends a launch's last part announces the next launch.
+ *
+ * `now` is the launch under way: a serial number that no other launch has, and its parts, 0 between
+ * jobs. A part is taken by writing the serial into its `taken`. That cannot succeed once the launch
+ * is over, since then each part is taken with this serial or a later one; so the job is read, and
+ * changed, only by threads that have a part of it. A thread without work spins for longer than it
+ * takes to wake one, 50 microseconds where the processor is a virtual one, and then sleeps. `now`
+ * and the flag of a sleeper are sequentially consistent: either the announcer sees the flag or the
+ * sleeper the launch. What has one part is the caller's: host functions run on the thread that
+ * launched them.
  *
  * NUMERICS.md: kernels run with the default floating-point environment, whatever the program around
  * them (or a library built with -ffast-math) has set. */
@@ -53,35 +59,32 @@ static void relax(void) {
 enum { SPIN_NANOSECONDS = 200000, RELAX_PER_LOOK = 16, CACHE_LINE = 64 };
 
 typedef struct Worker {
-    _Alignas(CACHE_LINE) atomic_uint serial; /* of the last job for this worker */
+    /* Of part `index`: the serial of the launch it was last taken of. */
+    _Alignas(CACHE_LINE) _Atomic uint64_t taken;
     atomic_bool sleeps;
-    uint32_t index;
+    uint32_t index; /* 0: whoever called pool_run */
     Pool *pool;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t announced;
+    pthread_cond_t wake;
 } Worker;
 
-/* Launches, some of which need several workers, and how often they are done. */
-typedef struct Job {
-    const Launch *launches;
-    size_t count; /* 0: stop */
-    uint64_t times;
-    uint32_t workers;
-} Job;
+/* In one word: 48 bits of serial, which last for years, and 16 of parts. */
+typedef struct Now {
+    uint64_t serial;
+    uint32_t parts;
+} Now;
+enum { PART_BITS = 16, NOTHING = 0, STOP = (1 << PART_BITS) - 1, THREADS_MOST = STOP - 1 };
 
 struct Pool {
-    Job job;
-    uint32_t threads; /* the caller is worker 0 */
+    uint32_t threads;
     Worker *workers;
-    _Alignas(CACHE_LINE) atomic_uint pending;
-    atomic_bool caller_sleeps;
-    pthread_mutex_t lock;
-    pthread_cond_t finished;
-    _Alignas(CACHE_LINE) atomic_uint arrived; /* at the barrier */
-    atomic_uint turn;                         /* barriers that all have passed */
-    atomic_uint sleepers;
-    pthread_cond_t passed;
+    /* The job: its launches, that many times, and which is under way. */
+    const Launch *launches;
+    size_t count, at;
+    uint64_t times;
+    _Alignas(CACHE_LINE) _Atomic uint64_t now; /* a Now */
+    _Alignas(CACHE_LINE) atomic_uint done;     /* parts of it that have ended */
 };
 
 static uint64_t nanoseconds(void) {
@@ -102,110 +105,108 @@ static void run_share(const Launch *launch, uint32_t worker, uint32_t workers) {
     launch->kernel.cpu(launch->arguments, first, last, worker, workers);
 }
 
-static void wait_announcement(Worker *worker, unsigned seen) {
+static Now now_of(uint64_t word) {
+    return (Now){.serial = word >> PART_BITS, .parts = (uint32_t)word & STOP};
+}
+
+/* What is under way from here on, and wakes those who are wanted for it. */
+static void announce(Pool *pool, uint64_t serial, uint32_t parts) {
+    atomic_store(&pool->now, serial << PART_BITS | parts);
+    const uint32_t wanted = parts == NOTHING ? 1 : parts < pool->threads ? parts : pool->threads;
+    for (uint32_t i = 0; i < wanted; i++) {
+        Worker *worker = &pool->workers[i];
+        if (!atomic_load(&worker->sleeps)) continue;
+        pthread_mutex_lock(&worker->lock);
+        pthread_cond_signal(&worker->wake);
+        pthread_mutex_unlock(&worker->lock);
+    }
+}
+
+/* Whether the part is this thread's now. */
+static bool take(Worker *part, uint64_t serial) {
+    uint64_t taken = atomic_load_explicit(&part->taken, memory_order_relaxed);
+    return taken < serial &&
+           atomic_compare_exchange_strong_explicit(&part->taken, &taken, serial,
+                                                   memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* After a launch of the job: the next one, or nothing. `caller`: what has one part is run here. */
+static void go_on(Pool *pool, uint64_t serial, bool caller) {
+    for (;;) {
+        if (++pool->at == pool->count) {
+            pool->at = 0;
+            if (--pool->times == 0) break;
+        }
+        const Launch *launch = &pool->launches[pool->at];
+        if (launch->parts > 1 || !caller) {
+            atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
+            announce(pool, serial + 1, launch->parts > 1 ? launch->parts : 1);
+            return;
+        }
+        run_share(launch, 0, 1);
+    }
+    if (now_of(atomic_load_explicit(&pool->now, memory_order_relaxed)).parts != NOTHING)
+        announce(pool, serial + 1, NOTHING);
+}
+
+/* Runs a part that was taken. */
+static void run_part(Pool *pool, Now now, uint32_t part, bool caller) {
+    run_share(&pool->launches[pool->at], part, now.parts);
+    if (atomic_fetch_add_explicit(&pool->done, 1, memory_order_acq_rel) + 1 == now.parts)
+        go_on(pool, now.serial, caller);
+}
+
+/* Takes and runs one part of the launch, the worker's own first; false when none is left. */
+static bool help(Worker *worker, Now now) {
+    Pool *pool = worker->pool;
+    const bool caller = worker->index == 0;
+    if (now.parts == 1 && !caller) return false;
+    for (uint32_t i = 0, part = worker->index; i < pool->threads; i++, part++) {
+        if (part >= pool->threads) part = 0;
+        if (part >= now.parts || !take(&pool->workers[part], now.serial)) continue;
+        run_part(pool, now, part, caller);
+        return true;
+    }
+    return false;
+}
+
+/* Waits until something else is under way than `seen`. */
+static void wait_change(Worker *worker, uint64_t seen) {
+    Pool *pool = worker->pool;
     uint64_t limit = nanoseconds() + SPIN_NANOSECONDS;
     do {
         for (int i = 0; i < RELAX_PER_LOOK; i++) {
-            if (atomic_load_explicit(&worker->serial, memory_order_acquire) != seen) return;
+            if (atomic_load_explicit(&pool->now, memory_order_relaxed) != seen) return;
             relax();
         }
     } while (nanoseconds() < limit);
     pthread_mutex_lock(&worker->lock);
     atomic_store(&worker->sleeps, true);
-    while (atomic_load(&worker->serial) == seen)
-        pthread_cond_wait(&worker->announced, &worker->lock);
+    while (atomic_load(&pool->now) == seen) pthread_cond_wait(&worker->wake, &worker->lock);
     atomic_store(&worker->sleeps, false);
     pthread_mutex_unlock(&worker->lock);
 }
 
-/* Waits until all workers of the job have come here. */
-static void meet(Pool *pool, uint32_t workers) {
-    unsigned turn = atomic_load_explicit(&pool->turn, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) + 1 == workers) {
-        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
-        atomic_store(&pool->turn, turn + 1);
-        if (!atomic_load(&pool->sleepers)) return;
-        pthread_mutex_lock(&pool->lock);
-        pthread_cond_broadcast(&pool->passed);
-        pthread_mutex_unlock(&pool->lock);
-        return;
-    }
-    uint64_t limit = nanoseconds() + SPIN_NANOSECONDS;
-    do {
-        for (int i = 0; i < RELAX_PER_LOOK; i++) {
-            if (atomic_load_explicit(&pool->turn, memory_order_acquire) != turn) return;
-            relax();
-        }
-    } while (nanoseconds() < limit);
-    pthread_mutex_lock(&pool->lock);
-    atomic_fetch_add(&pool->sleepers, 1);
-    while (atomic_load(&pool->turn) == turn) pthread_cond_wait(&pool->passed, &pool->lock);
-    atomic_fetch_sub(&pool->sleepers, 1);
-    pthread_mutex_unlock(&pool->lock);
-}
-
-/* A worker's part of a job. Between launches that are worker 0's alone nobody waits. */
-static void run_job(Pool *pool, const Job *job, uint32_t worker) {
-    const Launch *before = NULL;
-    for (uint64_t done = 0; done < job->times; done++)
-        for (size_t i = 0; i < job->count; i++) {
-            const Launch *launch = &job->launches[i];
-            if (before && (launch->parts > 1 || before->parts > 1)) meet(pool, job->workers);
-            if (worker < launch->parts) run_share(launch, worker, launch->parts);
-            before = launch;
-        }
-}
-
-static void announce(Pool *pool, Job job) {
-    pool->job = job;
-    atomic_store_explicit(&pool->pending, job.workers - 1, memory_order_relaxed);
-    for (uint32_t i = 1; i < job.workers; i++) {
-        Worker *worker = &pool->workers[i];
-        unsigned serial = atomic_load_explicit(&worker->serial, memory_order_relaxed);
-        atomic_store(&worker->serial, serial + 1);
-        if (!atomic_load(&worker->sleeps)) continue;
-        pthread_mutex_lock(&worker->lock);
-        pthread_cond_signal(&worker->announced);
-        pthread_mutex_unlock(&worker->lock);
-    }
-}
-
-static void finish(Pool *pool) {
-    if (atomic_fetch_sub(&pool->pending, 1) != 1 || !atomic_load(&pool->caller_sleeps)) return;
-    pthread_mutex_lock(&pool->lock);
-    pthread_cond_signal(&pool->finished);
-    pthread_mutex_unlock(&pool->lock);
-}
-
-static void wait_finished(Pool *pool) {
-    uint64_t limit = nanoseconds() + SPIN_NANOSECONDS;
-    do {
-        for (int i = 0; i < RELAX_PER_LOOK; i++) {
-            if (atomic_load_explicit(&pool->pending, memory_order_acquire) == 0) return;
-            relax();
-        }
-    } while (nanoseconds() < limit);
-    pthread_mutex_lock(&pool->lock);
-    atomic_store(&pool->caller_sleeps, true);
-    while (atomic_load(&pool->pending) > 0) pthread_cond_wait(&pool->finished, &pool->lock);
-    atomic_store(&pool->caller_sleeps, false);
-    pthread_mutex_unlock(&pool->lock);
-}
-
 static void *work(void *argument) {
     Worker *worker = argument;
-    Pool *pool = worker->pool;
     float_write(FLOAT_DEFAULT);
-    for (unsigned serial = 0;; serial++) {
-        wait_announcement(worker, serial);
-        if (!pool->job.count) return NULL;
-        run_job(pool, &pool->job, worker->index);
-        finish(pool);
+    for (;;) {
+        const uint64_t word = atomic_load_explicit(&worker->pool->now, memory_order_acquire);
+        const Now now = now_of(word);
+        if (now.parts == STOP) return NULL;
+        if (now.parts == NOTHING || !help(worker, now)) wait_change(worker, word);
     }
+}
+
+static void open_worker(Pool *pool, uint32_t index) {
+    Worker *worker = &pool->workers[index];
+    *worker = (Worker){.pool = pool, .index = index};
+    pthread_mutex_init(&worker->lock, NULL);
+    pthread_cond_init(&worker->wake, NULL);
 }
 
 static void close_worker(Worker *worker) {
-    pthread_cond_destroy(&worker->announced);
+    pthread_cond_destroy(&worker->wake);
     pthread_mutex_destroy(&worker->lock);
 }
 
@@ -216,9 +217,7 @@ static void start_threads(Pool *pool, uint32_t threads) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 1; i < threads; i++) {
         Worker *worker = &pool->workers[i];
-        *worker = (Worker){.pool = pool, .index = i};
-        pthread_mutex_init(&worker->lock, NULL);
-        pthread_cond_init(&worker->announced, NULL);
+        open_worker(pool, i);
         if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
             close_worker(worker);
             break;
@@ -232,6 +231,7 @@ static void start_threads(Pool *pool, uint32_t threads) {
 }
 
 Pool *pool_create(uint32_t threads) {
+    if (threads > THREADS_MOST) threads = THREADS_MOST;
     Pool *pool = aligned_alloc(_Alignof(Pool), sizeof *pool);
     if (!pool) return NULL;
     *pool = (Pool){.threads = 1};
@@ -240,9 +240,7 @@ Pool *pool_create(uint32_t threads) {
         free(pool);
         return NULL;
     }
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->finished, NULL);
-    pthread_cond_init(&pool->passed, NULL);
+    open_worker(pool, 0);
     start_threads(pool, threads);
     return pool;
 }
@@ -254,35 +252,26 @@ uint32_t pool_threads(const Pool *pool) {
 void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) {
     FloatControl before = float_read();
     float_write(FLOAT_DEFAULT);
-    size_t first = 0, last = count; /* what needs more than the caller */
-    while (first < count && launches[first].parts <= 1) first++;
-    while (last > first && launches[last - 1].parts <= 1) last--;
-    const bool alone = first == last;
-    if (times > 1 && !alone) first = 0, last = count; /* the replays are one job */
-    if (alone) last = first = count;
-    for (uint64_t done = 0; done < (alone ? times : 1); done++)
-        for (size_t i = 0; i < first; i++) run_share(&launches[i], 0, 1);
-    if (first < last) {
-        Job job = {.launches = launches + first, .count = last - first, .times = times};
-        for (size_t i = first; i < last; i++)
-            if (launches[i].parts > job.workers) job.workers = launches[i].parts;
-        announce(pool, job);
-        run_job(pool, &job, 0);
-        wait_finished(pool);
+    Worker *caller = &pool->workers[0];
+    const uint64_t serial = now_of(atomic_load_explicit(&pool->now, memory_order_relaxed)).serial;
+    pool->launches = launches;
+    pool->count = count;
+    pool->times = times;
+    pool->at = SIZE_MAX; /* before the first */
+    if (count > 0 && times > 0) go_on(pool, serial, true);
+    for (;;) {
+        const uint64_t word = atomic_load_explicit(&pool->now, memory_order_acquire);
+        const Now now = now_of(word);
+        if (now.parts == NOTHING) break;
+        if (!help(caller, now)) wait_change(caller, word);
     }
-    for (size_t i = last; i < count; i++) run_share(&launches[i], 0, 1);
     float_write(before);
 }
 
 void pool_destroy(Pool *pool) {
-    announce(pool, (Job){.workers = pool->threads});
-    for (uint32_t i = 1; i < pool->threads; i++) {
-        pthread_join(pool->workers[i].thread, NULL);
-        close_worker(&pool->workers[i]);
-    }
-    pthread_cond_destroy(&pool->passed);
-    pthread_cond_destroy(&pool->finished);
-    pthread_mutex_destroy(&pool->lock);
+    announce(pool, now_of(atomic_load(&pool->now)).serial + 1, STOP);
+    for (uint32_t i = 1; i < pool->threads; i++) pthread_join(pool->workers[i].thread, NULL);
+    for (uint32_t i = 0; i < pool->threads; i++) close_worker(&pool->workers[i]);
     free(pool->workers);
     free(pool);
 }

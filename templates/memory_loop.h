@@ -31,6 +31,17 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 /* Before a loop that is not worth unrolling on a GPU. */
 #define LS_ROLLED
 
+/* Before a loop over elements: so many vectors side by side, that the latency of one is the others'
+ * time to work. Clang does so by itself only where it may unroll every loop, which doubles its time;
+ * gcc has no word for it. */
+#ifndef __clang__
+#define LS_INTERLEAVED
+#elif defined(__AVX512F__) || defined(__aarch64__)
+#define LS_INTERLEAVED _Pragma("clang loop interleave_count(4)")
+#else /* half as many registers */
+#define LS_INTERLEAVED _Pragma("clang loop interleave_count(2)")
+#endif
+
 /* The `span` rows first, first + 128, ... below `rows`, each of `parts` items; and what is made of
  * them down columns. */
 #define LS_RUN_ROWS(phase, parts)                                                                  \
