@@ -150,6 +150,7 @@ def main():
         progress.end()
         sys.stdout.flush()
         write(results, options.json)
+    print(f"took {time.perf_counter() - progress.start:.0f} s")
 
 
 if __name__ == "__main__":
