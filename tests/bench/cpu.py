@@ -11,6 +11,7 @@ fraction of that limit. Before, each peer's results are compared with Lockstep's
 the build folder and in PyTorch's own cache, so a second run is the quicker one. tests/bench/report.py makes the
 tables and the chart of the README from the JSON."""
 import argparse
+import faulthandler
 import json
 import os
 import platform
@@ -109,6 +110,7 @@ def write(results, path):
 
 def main():
     options = arguments()
+    faulthandler.enable()  # a peer's crash says where
     from loops import LOOPS
     from rows import Bench, open_peers, word
     cases = [case for case in cpu_cases(options.shift) if re.search(options.only, case.name)]

@@ -6,12 +6,13 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
 from arrays import Memory, distance
 from lockstep import ROOT
-from timing import Foreign, rest
+from timing import COMPANIONS, Foreign, rest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ADAMW = os.path.join(HERE, "steps", "adamw_f32.step")
@@ -135,6 +136,40 @@ def linreg(bench, options):
     return found
 
 
+class Companion:
+    """A script that runs candidates in a process of its own, so that its threads and crashes are its own; none
+    for no arguments."""
+
+    def __init__(self, arguments):
+        self.command = [sys.executable, os.path.join(HERE, arguments[0]), *arguments[1:]] if arguments else None
+
+    def __enter__(self):
+        if self.command:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            COMPANIONS.append(self.process.pid)
+        return self
+
+    def __exit__(self, *_):
+        if self.command:
+            COMPANIONS.remove(self.process.pid)
+            self.process.kill()
+            self.process.communicate()
+
+    def losses(self):
+        return json.loads(self.line()) if self.command else {}
+
+    def seconds(self, label, steps):
+        self.process.stdin.write(f"{label}\t{steps}\n")
+        self.process.stdin.flush()
+        return float(self.line())
+
+    def line(self):
+        found = self.process.stdout.readline()
+        if not found:
+            raise RuntimeError(f"{os.path.basename(self.command[1])} ended early")
+        return found
+
+
 def charlm(bench, options):
     """examples/charlm beside the same model in PyTorch, from the same weights, whose validation losses agree."""
     program = os.path.join(options.build, "examples", "charlm", "charlm")
@@ -146,7 +181,8 @@ def charlm(bench, options):
             target.write(source.read(100000))  # less to validate
 
         def run(*arguments):
-            return subprocess.run([program, "--device", "cpu", "--text", text, "--sample", "0", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+            command = [program, "--device", "cpu", "--text", text, "--sample", "0", *arguments]
+            return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
         def own():
             out = run("--report", str(steps), "--stop", str(2 * steps), "--evaluate", "1000000")
@@ -155,22 +191,15 @@ def charlm(bench, options):
         first = run("--stop", "1", "--evaluate", "1", "--save", checkpoint)
         wanted = float(re.search(r"validation loss ([0-9.]+)", first).group(1))
         runs, failed = {"lockstep (examples/charlm)": own}, {}
-        if "torch" in bench.peers:
-            from peers.torch_charlm import trainers
-
-            def trained(trainer):
-                rest()
-                start = time.perf_counter()
-                trainer.train(steps)
-                return steps / (time.perf_counter() - start)
-            for label, (trainer, loss) in trainers(checkpoint, text).items():
-                options.progress(label)
+        with Companion(["peers/torch_charlm.py", checkpoint, text] if "torch" in bench.peers else []) as torch:
+            options.progress("PyTorch's: compiling")
+            for label, loss in torch.losses().items():
                 if abs(loss - wanted) > 2e-3:
                     failed[label] = f"its validation loss is {loss:.4f}, Lockstep's {wanted:.3f}"
-                    continue
-                trainer.train(2)
-                runs[label] = lambda trainer=trainer: trained(trainer)
-        found = {**rates(runs, min(options.rounds, 5), options.patience), "failed": failed}
+                else:
+                    runs[label] = lambda label=label: steps / torch.seconds(label, steps)
+            options.progress("timing")
+            found = {**rates(runs, min(options.rounds, 5), options.patience), "failed": failed}
     show_rates("charlm, 831,360 parameters, 1024 characters a step", found)
     return found
 

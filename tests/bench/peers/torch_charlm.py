@@ -1,7 +1,12 @@
 """examples/charlm's model and training step in PyTorch: the same parameters from its checkpoint, the same shapes and
-arithmetic, PyTorch's own attention, fused AdamW. No loss scale: f32 needs none."""
+arithmetic, PyTorch's own attention, fused AdamW. No loss scale: f32 needs none.
+
+A process of its own, for cpu.py: CHECKPOINT TEXT as arguments; prints the validation losses as JSON, then for each
+line "LABEL<tab>STEPS" on stdin how many seconds that many steps took."""
 import json
 import struct
+import sys
+import time
 
 import torch
 from torch.nn import functional as F
@@ -105,3 +110,19 @@ def trainers(checkpoint, path):
         trainer = Trainer(weights, options, text[:training], compiled)
         found[label] = trainer, trainer.validate(text[training:])
     return found
+
+
+def main():
+    found = trainers(*sys.argv[1:3])
+    for trainer, _ in found.values():
+        trainer.train(2)
+    print(json.dumps({label: loss for label, (_, loss) in found.items()}), flush=True)
+    for line in sys.stdin:
+        label, steps = line.rstrip("\n").split("\t")
+        start = time.perf_counter()
+        found[label][0].train(int(steps))
+        print(time.perf_counter() - start, flush=True)
+
+
+if __name__ == "__main__":
+    main()
