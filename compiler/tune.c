@@ -34,7 +34,7 @@ static void program_name(const ls_image *image, char name[NAME_BYTES]) {
     uint64_t hash[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x2545f4914f6cdd1d)};
     for (size_t i = 0; i < COUNT(hash); i++) {
         hash[i] = add_text(hash[i], image->target);
-        for (uint32_t v = 0; v < image->variant_count && !image->variants[v].rows; v++)
+        for (uint32_t v = 0; v < image->variant_count && !image->variants[v].form; v++)
             hash[i] = add_text(hash[i], image->variants[v].source ? image->variants[v].source : "");
     }
     snprintf(name, NAME_BYTES, "tuned-%016llx%016llx-", (unsigned long long)hash[0],
@@ -47,18 +47,24 @@ static void file_name(const ls_image *image, const char *device, char name[NAME_
     snprintf(name + used, NAME_BYTES - used, "%016llx", (unsigned long long)add_text(1, device));
 }
 
-/* ---- forms: the same kernels with more loads in flight ---- */
+/* ---- forms: the same kernels, made otherwise ---- */
 
-/* Rows of a tile at once. Those of all variants with the first number stand behind the variants,
- * then those with the next: so a file's numbers mean the same whether an image has forms or not. */
-static const uint32_t forms[] = {2, 4};
-static const char form_name[] = "%s, %u rows at once";
-/* In templates/memory_simt.h, and what a kernel has where its form matters. */
-static const char defines_rows[] = "\n#define LS_MAP_ROWS\n";
+/* What a macro of the device functions stands for instead. The forms of all variants by the first
+ * row stand behind the variants, then those by the next: so a file's numbers mean the same whether
+ * an image has forms or not. */
+static const struct {
+    const char *name, *macros[2], *value;
+} forms[] = {
+    {"2 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 2\")"},
+    {"4 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 4\")"},
+    {"past the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0"},
+    {"into the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0x7fffffffffffffff"},
+};
+static const char form_name[] = "%s, %s";
 
 static uint32_t usual_count(const ls_image *image) {
     uint32_t count = 0;
-    while (count < image->variant_count && !image->variants[count].rows) count++;
+    while (count < image->variant_count && !image->variants[count].form) count++;
     return count;
 }
 
@@ -66,9 +72,34 @@ static uint32_t form_count(const ls_image *image) {
     return usual_count(image) * (1 + (uint32_t)COUNT(forms));
 }
 
+/* Behind the name of a macro where a text defines it, or NULL. */
+static const char *find_define(const char *text, const char *macro) {
+    static const char define[] = "\n#define ";
+    for (const char *at = text; macro && (at = strstr(at, define));) {
+        at += strlen(define);
+        const size_t size = strlen(macro);
+        if (strncmp(at, macro, size) == 0 && (at[size] == ' ' || at[size] == '\n'))
+            return at + size;
+    }
+    return NULL;
+}
+
+/* The text with the form's values; the text itself where it has none of the macros. */
+static const char *form_text(Arena *arena, const char *text, size_t form) {
+    for (size_t i = 0; i < COUNT(forms[form].macros); i++) {
+        const char *at = find_define(text, forms[form].macros[i]);
+        if (at)
+            text = arena_printf(arena, "%.*s %s%s", (int)(at - text), text, forms[form].value,
+                                at + strcspn(at, "\n"));
+    }
+    return text;
+}
+
 static bool has_forms(const ls_image *image) {
     for (uint32_t v = 0; v < image->variant_count; v++)
-        if (strstr(image->variants[v].source, defines_rows)) return true;
+        for (size_t i = 0; i < COUNT(forms); i++)
+            for (size_t m = 0; m < COUNT(forms[i].macros); m++)
+                if (find_define(image->variants[v].source, forms[i].macros[m])) return true;
     return false;
 }
 
@@ -81,16 +112,11 @@ static ls_status add_forms(ls_compilation *c, void *job) {
     memcpy(all, made->image->variants, usual * sizeof *all);
     memcpy(code, made->code, usual * sizeof *code);
     for (uint32_t i = 0; i < COUNT(forms) * usual; i++) {
-        const uint32_t rows = forms[i / usual];
         ls_image_variant *form = &all[usual + i];
         *form = all[i % usual];
-        const char *at = strstr(form->source, defines_rows);
-        if (at) at += strlen(defines_rows) - 1;
-        if (at) /* else it is the variant once more, to keep its number */
-            form->source = arena_printf(arena, "%.*s _Pragma(\"unroll %u\")%s",
-                                        (int)(at - form->source), form->source, rows, at);
-        form->name = arena_printf(arena, form_name, form->name, rows);
-        form->rows = rows;
+        form->source = form_text(arena, form->source, i / usual);
+        form->name = arena_printf(arena, form_name, form->name, forms[i / usual].name);
+        form->form = 1 + i / usual;
     }
     made->code = code;
     made->image->variants = all;
@@ -125,7 +151,7 @@ static bool read_line(const char *line, const ls_image *image, ls_tuning_record 
         snprintf(record->variant, sizeof record->variant, "%s", name);
     else
         snprintf(record->variant, sizeof record->variant, form_name, name,
-                 forms[t->variant / usual - 1]);
+                 forms[t->variant / usual - 1].name);
     return true;
 }
 

@@ -77,7 +77,7 @@ typedef long long ls_line __attribute__((vector_size(16)));
 #define LS_STORE_PAST(to, line) __builtin_ia32_movntdq(to, line)
 #endif
 LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
-    const i64 head = ls_least((i64)(0 - (u64)to & 63), bytes);
+    const i64 head = ls_least((i64)((0 - (u64)to) & 63), bytes);
     __builtin_memcpy(to, from, (u64)head);
     ls_line *lines = (ls_line *)((char *)to + head);
     from = (const char *)from + head;

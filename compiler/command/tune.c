@@ -427,12 +427,13 @@ const Command command_tune = {
     .summary = "finds the fastest launch of a step here and keeps it for later runs",
     .arguments = "FILE[:STEP] --size AXIS=LENGTH,... [NAME=VALUE...]",
     .details =
-        "Tries the plans that suit the sizes (on a GPU also with more loads in flight), then\n"
-        "threads (on a GPU block sizes and blocks for each multiprocessor) on random data, in\n"
-        "turn so that drift decides nothing. What is 3 % faster than the usual launch in 4 of 5\n"
-        "rounds is kept in the cache, for this program, this device and sizes near these, and\n"
-        "used by every later run; else the usual launch stays. No result changes by a bit.\n"
-        "lockstep explain shows what is kept, lockstep cache clear drops it.",
+        "Tries the plans that suit the sizes (on a GPU also with more loads in flight, on a CPU\n"
+        "with results written past the caches or into them), then threads (on a GPU block sizes\n"
+        "and blocks for each multiprocessor), on random data and in turn, so that drift decides\n"
+        "nothing. What is 3 % faster than the usual launch in 4 of 5 rounds is kept in the cache,\n"
+        "for this program, this device and sizes near these, and used by every later run; else\n"
+        "the usual launch stays. No result changes by a bit. lockstep explain shows what is kept,\n"
+        "lockstep cache clear drops it.",
     .examples = "  lockstep tune adamw.step --size n=1M\n"
                 "  lockstep tune std/norms:layer_norm_backward --size b=2048,c=1024 --device cuda\n"
                 "  lockstep tune adamw.step --size n=64K --dry-run --json",

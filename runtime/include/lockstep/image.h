@@ -248,9 +248,8 @@ typedef struct ls_image_variant {
     uint32_t condition_count;
     const ls_image_condition *conditions;
     const ls_image_traffic *traffic; /* one per kernel, in their order; NULL: not known */
-    /* of another form of a variant before it, which only an ls_image_tuning chooses: the rows of a
-     * tile that a map has loads of in flight; 0: as the compiler likes */
-    uint32_t rows;
+    uint32_t
+        form; /* not 0: a variant before it made otherwise; only an ls_image_tuning chooses it */
 } ls_image_variant;
 
 /* What `lockstep tune` found best for launches of about one size: where the work of variant
