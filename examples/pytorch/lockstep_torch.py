@@ -13,8 +13,10 @@ own on torch.cuda.current_stream(), and nothing waits for it. Without PyTorch, `
 has the buffer protocol: NumPy arrays, array.array, memoryviews.
 """
 import collections
+import collections.abc
 import ctypes as C
 import ctypes.util
+import itertools
 import math
 import operator
 import os
@@ -265,8 +267,9 @@ class Source:
     """A step of a file, or of a text, with what overrides its constants: compiled, but on no device."""
 
     def __init__(self, file_or_text, name=None, constants=None):
+        file_or_text = os.fspath(file_or_text)
         self.text = file_or_text if "{" in file_or_text else None
-        self.file = "step.text" if self.text is not None else os.fspath(file_or_text)
+        self.file = "step.text" if self.text is not None else file_or_text
         if self.text is None and name is None and not os.path.exists(self.file):
             self.file, _, after = self.file.partition(":")
             name = after or None
@@ -450,8 +453,8 @@ if torch:
               torch.int16, torch.int8, torch.uint16, torch.uint8)
     NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
     # With map() the least that Python does for each of many tensors.
-    GRADIENT, ADDRESS = operator.attrgetter("grad"), torch.Tensor.data_ptr
-    IS_CONTIGUOUS = torch.Tensor.is_contiguous
+    GRADIENT, DTYPE, ADDRESS = operator.attrgetter("grad"), operator.attrgetter("dtype"), torch.Tensor.data_ptr
+    IS_CONTIGUOUS, IS_NEGATED = torch.Tensor.is_contiguous, torch.Tensor.is_neg
 
 
 def _is_tensor(value):
@@ -462,8 +465,9 @@ def describe(value, name="an array", wanted=None):
     """(address, type, shape, strides in elements) of a tensor, or of what has the buffer protocol, in
     which narrow floats are their bits where the type wanted is one."""
     if _is_tensor(value):
-        if value.layout is not torch.strided or value.dtype not in NUMBERS:
-            kind = value.dtype if value.layout is torch.strided else value.layout
+        if value.layout is not torch.strided or value.dtype not in NUMBERS or value.is_neg():
+            kind = "negated numbers, a view" if value.dtype in NUMBERS and value.layout is torch.strided \
+                else value.dtype if value.layout is torch.strided else value.layout
             raise LockstepError(f"{name} is a tensor of {kind}, which Lockstep has no type for: it takes "
                                 f"dense tensors of {', '.join(TYPES)}")
         return value.data_ptr(), NUMBERS[value.dtype], tuple(value.shape), value.stride()
@@ -620,8 +624,13 @@ class Step:
         if missing:
             raise TypeError(f"step {self.source.name} lacks {'; '.join(missing)}")
         for parameter in parameters:
-            if parameter.tensors and given.get(parameter.name, False) is not False:
-                given[parameter.name] = list(given[parameter.name])
+            value = given.get(parameter.name)
+            if not parameter.tensors or value is None or value is False:
+                continue
+            if _is_tensor(value) or not isinstance(value, collections.abc.Iterable):
+                raise TypeError(f"`{parameter.name}` of step {self.source.name} is a list of tensors, and "
+                                f"a {type(value).__name__} was given")
+            given[parameter.name] = list(value)
         return given
 
     def _device(self, given):
@@ -651,7 +660,8 @@ class Step:
                 allocate.append(parameter)
                 results[name] = None  # in its place
             elif parameter.tensors:
-                rows[name] = [describe(v, f"tensor {i} of {where}", parameter.type) for i, v in enumerate(value)]
+                rows[name] = [describe(v, f"tensor {i} of {where}", parameter.type)
+                              for i, v in enumerate(value)]
             elif parameter.number and isinstance(value, (bool, int, float)):
                 if parameter.role == IN or parameter.rank:
                     bound.set(parameter, value)
@@ -897,7 +907,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                 self._defaults[key] = required if default is None else default
         self._lots, self._lots_before, self._idle, self._shape = None, (), [], None
         self._scale, self._pid = None, os.getpid()
-        self._unscaled, self._check, self._parted = False, {}, {}
+        self._unscaled, self._check, self._looked_at, self._parted = False, {}, None, {}
 
     @staticmethod
     def _first_dtype(params):
@@ -938,8 +948,8 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                                 else param_group)
         group = self.param_groups[-1]
         try:
-            for number, p in enumerate(group["params"]):
-                self._fit(p, group, number)
+            for p in group["params"]:
+                self._fit(p)
         except LockstepError:
             self.param_groups.pop()
             raise
@@ -954,7 +964,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                     return f"parameter {name}, shape {tuple(p.shape)}"
         return "a parameter"
 
-    def _fit(self, p, group, number):
+    def _fit(self, p):
         """Refuses a parameter that the step cannot update."""
         model, what = self._model, self._settings["step"]
         if p.layout is not torch.strided:
@@ -965,6 +975,9 @@ class Optimizer(torch.optim.Optimizer if torch else object):
             raise LockstepError(f"{self._called(p)} is {p.dtype}, and {what} updates {types}: take a step "
                                 "for it, such as std/optim:adamw_bf16 or adamw_mixed for bfloat16, and "
                                 "an optimizer for each type")
+        wanted = DTYPES[self._gradient.type]
+        if (getattr(p, "grad_dtype", None) or p.dtype) != wanted:
+            raise LockstepError(f"{self._called(p)} has gradients of {p.dtype}, and {what} takes {wanted}")
         if model.rank > 2 and p.dim() != model.rank - 1:
             raise LockstepError(f"{self._called(p)} has {p.dim()} axes, and {what} works on tensors of "
                                 f"{model.rank - 1}: give the others to another optimizer")
@@ -1009,7 +1022,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         self._outside_capture("parameters have a gradient for the first time")
         cells = {}
         for index, p in fresh:
-            self._fit(p, self.param_groups[index], 0)
+            self._fit(p)
             if (index, p.device) not in cells:
                 cells[index, p.device] = {c.name: torch.full((), self._starts[c.name],
                                                              dtype=DTYPES[c.type], device=p.device)
@@ -1045,7 +1058,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         self._lots = []
         for (index, device, own), members in sorted_in.items():
             for p in members:
-                self._fit(p, self.param_groups[index], 0)
+                self._fit(p)
                 self._check_device(p)
             key = index, device, own, tuple((id(p), tuple(id(t) for t in self.state[p].values()))
                                             for p in members)
@@ -1139,21 +1152,23 @@ class Optimizer(torch.optim.Optimizer if torch else object):
             self._moved(lot, own)
         if addresses != lot.addresses[self._gradient.name]:
             self._outside_capture("gradients are not where they were")
-            for p, g in zip(lot.members, gradients):
-                if g.dtype != DTYPES[self._gradient.type] or g.device != lot.device:
-                    raise LockstepError(f"{self._called(p)} has a gradient of {g.dtype} on {g.device}, and "
-                                        f"{self._settings['step']} takes "
-                                        f"{DTYPES[self._gradient.type]} on {lot.device}")
+            wanted = DTYPES[self._gradient.type]  # PyTorch sees to the device
+            if any(map(IS_NEGATED, gradients)):
+                raise LockstepError("a gradient is a view of negated numbers: resolve_neg() it")
+            if set(map(DTYPE, gradients)) != {wanted}:
+                p, g = next((p, g) for p, g in zip(lot.members, gradients) if g.dtype != wanted)
+                raise LockstepError(f"{self._called(p)} has a gradient of {g.dtype}, and "
+                                    f"{self._settings['step']} takes {wanted}")
             lot.bind(self._gradient, addresses)
         self._write(lot)
 
     def _moved(self, lot, addresses):
         self._outside_capture("parameters are not where they were")
-        for number, p in enumerate(lot.members):
+        for p in lot.members:
             if p.device != lot.device:
                 self._lots = None
                 self._check_device(p)
-            self._fit(p, self.param_groups[lot.group], number)
+            self._fit(p)
         lot.plain = all(p.is_contiguous() for p in lot.members)
         lot.bind(self._model, addresses)
 
@@ -1162,7 +1177,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         group, values, bound = self.param_groups[lot.group], lot.values, lot.bound
         for parameter, key, index in self._keys:
             value = group[key] if index is None else group[key][index]
-            if value is values.get(key if index is None else (key, index)):
+            if value is values.get(parameter, values):  # which is no value
                 continue
             if _is_tensor(value):
                 self._write_tensor(bound, parameter, key, value)
@@ -1171,10 +1186,11 @@ class Optimizer(torch.optim.Optimizer if torch else object):
             else:
                 self._outside_capture(f"`{key}` has changed: call write_hyperparameters() before it")
                 try:
-                    bound.set(parameter, value)
-                except (TypeError, struct.error, C.ArgumentError):
+                    number = value if isinstance(value, (bool, int, float, str)) else float(value)
+                    bound.set(parameter, number)
+                except (TypeError, ValueError, struct.error, C.ArgumentError):
                     raise TypeError(f"`{key}` is {value!r}, not a number") from None
-            values[key if index is None else (key, index)] = value
+            values[parameter] = value
 
     def _write_tensor(self, bound, parameter, key, value):
         if value.numel() != 1 or parameter.rank:
@@ -1256,11 +1272,13 @@ class Optimizer(torch.optim.Optimizer if torch else object):
             names = bound.source.signature.by_name
             for name, value in values.items():
                 bound.bind(names[name], describe(value))
-            rows = [(address, self._gradient.type, (g.numel(),), None) for _, gradients, addresses in work
-                    for g, address in zip(gradients, addresses)]
-            if bound.last.get("g") != rows:
+            looked_at = [(lot.key, addresses) for lot, _, addresses in work]
+            if self._looked_at != looked_at:
                 self._outside_capture("gradients are not where they were")
-                bound.bind(names["g"], rows)
+                bound.bind(names["g"], [(address, self._gradient.type, (g.numel(),), None)
+                                        for _, gradients, addresses in work
+                                        for g, address in zip(gradients, addresses)])
+                self._looked_at = looked_at
             bound.set(names["unscaled"], self._unscaled)
             bound.launch()
             for lot, _, _ in work:
@@ -1304,7 +1322,8 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         scale = given.pop("loss_scale", None)
         # PyTorch would bring every value to its parameter's type.
         given["state"] = {index: _Kept(dict(values)) for index, values in given["state"].items()}
-        given["param_groups"] = [self._loaded_group(group) for group in given["param_groups"]]
+        given["param_groups"] = [self._loaded_group(own, group) for own, group in itertools.zip_longest(
+            self.param_groups, given["param_groups"], fillvalue={})][:len(given["param_groups"])]
         before = self.state, self.param_groups
         try:
             super().load_state_dict(given)
@@ -1317,8 +1336,8 @@ class Optimizer(torch.optim.Optimizer if torch else object):
             for name, value in scale.items():
                 self._scale_values(device)[name].copy_(value)
 
-    def _loaded_group(self, group):
-        group = {**self._defaults, **group}
+    def _loaded_group(self, own, group):
+        group = {**{key: own[key] for key in self._defaults if key in own}, **group}
         for key, value in (("maximize", self._settings["maximize"]), ("amsgrad", False)):
             if group.get(key, value) != value and not (key == "amsgrad" and any(
                     p.name == "v_max" for p in self._states)):
@@ -1343,8 +1362,8 @@ class Optimizer(torch.optim.Optimizer if torch else object):
                 elif "m" in values:
                     values.setdefault("count", 1)  # torch.optim.SGD counts by having a buffer
                 if set(values) != self._all_names():
-                    raise ValueError(f"{self._called(p)}: the state loaded has {', '.join(values) or 'nothing'}, "
-                                     f"and {self._settings['step']} keeps {', '.join(self._all_names())}")
+                    raise ValueError(f"{self._called(p)}: the state loaded has {', '.join(values)}, and "
+                                     f"{self._settings['step']} keeps {', '.join(self._all_names())}")
                 taken[p] = {s.name: self._loaded(s, p, values[s.name]) for s in self._states}
                 cells = {c.name: torch.as_tensor(values[c.name]).detach().cpu().to(DTYPES[c.type])
                          for c in self._cells}

@@ -91,6 +91,10 @@ class Steps(unittest.TestCase):
         with self.assertRaisesRegex(lt.LockstepError, "cannot read none.step"):
             lt.Step("none.step")
         step = lt.Step(SCALE)
+        with self.assertRaisesRegex(TypeError, "int"):
+            lt.Step(5)
+        with self.assertRaisesRegex(TypeError, "`w` of step join_weights is a list of tensors, and a int was"):
+            lt.Step("std/optim:join_weights")(5, [])
         for arguments, values, error, text in [
                 ((), {}, TypeError, "lacks x: f32"),
                 ((floats(1), 2, 3), {}, TypeError, "takes 2 arguments, not 3"),

@@ -374,6 +374,8 @@ class Optimizers(unittest.TestCase):
                 ([parameter(3), parameter(2, dtype=torch.bfloat16)], adam, {}, lt.LockstepError,
                  r"parameter 1 of group 0, shape \(2,\) is torch.bfloat16"),
                 ([torch.nn.Parameter(torch.randn(6, 4)[::2])], adam, {}, lt.LockstepError, "not contiguous"),
+                ([parameter(3)], "std/optim:adamw_mixed", {}, lt.LockstepError,
+                 "has gradients of torch.float32, and .*mixed takes torch.bfloat16"),
                 ([parameter(3)], "std/optim:adafactor", {}, lt.LockstepError, "has 1 axes.* tensors of 2"),
                 ([parameter(3)], "std/optim:sophia", {}, lt.LockstepError, "no optimizer: h: f32.*is neither"),
                 ([parameter(3)], "std/losses:mse_loss", {}, lt.LockstepError, "no list `g` of gradients"),
@@ -473,6 +475,7 @@ class Functions(unittest.TestCase):
         for bad, text in [({"x": x.to_sparse()}, "tensor of torch.sparse_coo"), ({"x": x.double()}, "f64 array"),
                           ({"x": x.to(torch.complex64)}, "tensor of torch.complex64"),
                           ({"x": x[:3]}, "`n` of step `mse_loss` is 3 in `x` and 7 in `y`"),
+                          ({"x": x._neg_view()}, "negated numbers"),
                           ({"x": torch.empty(7, device="meta")}, "`x` is on meta")]:
             with self.subTest(text), self.assertRaisesRegex(lt.LockstepError, text):
                 loss(**{"x": x, "y": y, **bad})
