@@ -68,11 +68,12 @@ const char *ls_context_target(const ls_context *context); /* "sm_90", "gfx90a", 
 /* CUstream or hipStream_t, for the trainer's other libraries; NULL on the CPU, which has none */
 void *ls_context_stream(const ls_context *context);
 /* From here on the context's work goes to another stream of the trainer's, of the same device
- * (NULL: to one of its own), as the current stream of a framework changes; a graph that the trainer
- * captures there takes it in. What the context queued on the stream before is not waited for: where
- * both streams work at once, let the new one wait for it with an event. Memory that was freed
- * before is handed out again in the order of the new one. Costs nothing where it is the same
- * stream; does nothing on a CPU. LS_ERROR_STATE between ls_graph_begin and ls_graph_end. */
+ * (NULL: to one of its own; CUDA's default stream is CU_STREAM_LEGACY), as a framework's current
+ * one changes; a graph that the trainer captures there takes it in. What the context queued on the
+ * stream before is not waited for: where both streams work at once, let the new one wait for it
+ * with an event. Memory that was freed before is handed out again in the order of the new one.
+ * Costs nothing where it is the same stream; does nothing on a CPU. LS_ERROR_STATE between
+ * ls_graph_begin and ls_graph_end. */
 ls_status ls_context_use_stream(ls_context *context, void *stream);
 ls_status ls_synchronize(ls_context *context); /* waits for everything queued so far */
 /* until the next call on the context */
