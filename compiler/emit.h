@@ -323,7 +323,7 @@ void emit_empty_parts(Emitter *e, Text *out, const Kernel *kernel);
 
 /* emit_chain.c: the text of a kernel that is a chain of phases, and then a tail. */
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
-                const PhaseText *phases, const char *sizes, const char *tail);
+                const PhaseText *phases, const char *sizes, const char *prologue, const char *tail);
 
 /* emit_share.c: gives temporaries that are never needed at once the same number. */
 void emit_share_temporaries(Emitter *e, const Way *way, const PhaseText *phases);

@@ -41,7 +41,8 @@ static void add_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases,
 }
 
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
-                const PhaseText *phases, const char *sizes, const char *tail) {
+                const PhaseText *phases, const char *sizes, const char *prologue,
+                const char *tail) {
     Text once = text_open(e->arena), tiles = text_open(e->arena), alone = text_open(e->arena);
     Text most = text_open(e->arena), calls = text_open(e->arena), tails = text_open(e->arena);
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
@@ -61,10 +62,13 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
     if (streams) text_puts(&tails, "ls_stream_end();\n");
     const char *strips = phases[kernel->first].strips;
     text_puts(&tails, tail);
+    const char *used = arena_printf(e->arena, "%s %s %s %s %s %s", strips, once.data, tiles.data,
+                                    prologue, calls.data, tails.data);
+    if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {{"KERNEL", name},
                     {"ARGUMENTS", e->arguments},
                     {"THREADS", arena_printf(e->arena, "%u", e->target->threads)},
-                    {"SIZES", sizes},
+                    {"SIZES", arena_printf(e->arena, "%s%s", sizes, prologue)},
                     {"ONCE", once.data},
                     {"TILES", tiles.data},
                     {"ALONE", alone.data},

@@ -9,8 +9,9 @@
 #include "plan.h"
 #include "emit.h"
 
-/* For the numbers of items that the calls name. */
-static const char *sizes_text(Emitter *e) {
+/* For the numbers of items that the calls name; one lane's has those that it uses, where that
+ * is known. */
+static const char *sizes_text(Emitter *e, const char *used) {
     Text sizes = text_open(e->arena);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) {
         if (emit_list_of(e, (uint32_t)axis) >= 0 || emit_is_rest(e, (uint32_t)axis)) continue;
@@ -19,9 +20,9 @@ static const char *sizes_text(Emitter *e) {
                         (long long)e->f->axes[axis].fixed);
         else
             text_printf(&sizes, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
-        text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
+        if (e->target->simt) text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
     }
-    return sizes.data;
+    return e->target->simt || !used ? sizes.data : emit_used_lines(e, sizes.data, used);
 }
 
 /* A counter that begins as 0; its name. */
@@ -118,27 +119,27 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
             .threads = threads,
             .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
         };
-        emit_strip_kernel(e, out, kernel, sizes_text(e), phases, &row);
+        emit_strip_kernel(e, out, kernel, sizes_text(e, NULL), phases, &row);
         return row;
     }
     Text calls = text_open(e->arena);
     const char *prologue = prologue_text(e, kernel, phases);
-    if (kernel->prologue && e->target->simt && !chain) text_puts(&calls, sizes_text(e));
+    if (kernel->prologue && e->target->simt && !chain) text_puts(&calls, sizes_text(e, ""));
     if (!chain) text_puts(&calls, prologue);
     if (all)
         call_all(e, &calls, kernel, phases);
     else if (!chain)
         call_mains(e, &calls, kernel, phases);
     if (kernel->tail) call_tail(e, &calls, kernel, phases);
-    Hole holes[] = {
-        {"KERNEL", name},
-        {"ARGUMENTS", e->arguments},
-        {"THREADS", arena_printf(e->arena, "%u", threads)},
-        {"SIZES", all || beside || kernel->tail || kernel->prologue ? sizes_text(e) : ""},
-        {"CALLS", calls.data}};
+    Hole holes[] = {{"KERNEL", name},
+                    {"ARGUMENTS", e->arguments},
+                    {"THREADS", arena_printf(e->arena, "%u", threads)},
+                    {"SIZES", all || beside || kernel->tail || kernel->prologue
+                                  ? sizes_text(e, calls.data)
+                                  : ""},
+                    {"CALLS", calls.data}};
     if (chain)
-        emit_chain(e, out, name, kernel, phases,
-                   arena_printf(e->arena, "%s%s", sizes_text(e), prologue), calls.data);
+        emit_chain(e, out, name, kernel, phases, sizes_text(e, NULL), prologue, calls.data);
     else
         emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
                   COUNT(holes));

@@ -491,12 +491,14 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
     const bool results = portions[e->portion].results;
     const char *fast_name = fast ? fast->name : "";
+    const char *followed = results ? emit_followed(e) : "";
     const char *asked = emit_asked(e, "at", arena_printf(e->arena, "(end - %s_first)", fast_name));
     const bool streamed = streams->decide.size, split = s->length.size,
                scalar = e->phase->shape == SHAPE_SCALAR;
     Hole holes[] = {
         {"SIZES", NULL},
         {"WORK", NULL},
+        {"RESULTS", ""},
         {"COMMENT", comment_text(e)},
         {"PHASE", phase->name},
         {"VALUES", ""},
@@ -566,7 +568,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
          results && e->phase->reduction_count && !emit_one_tile(e) ? emit_combine(e) : ""},
         {"FINISH", s->finish},
         {"EPILOGUE", s->epilogue.data},
-        {"FOLLOWED", results ? emit_followed(e) : ""},
+        {"FOLLOWED", followed},
         {"TAIL", results ? tail_text(e) : ""},
         {"TAIL_STORES", scalar ? tail_text(e) : ""},
     };
@@ -577,11 +579,17 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     const char *frame =
         arena_printf(e->arena, list ? "list.%s.k" : portions[e->portion].frame, e->target->lanes);
     Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
+    Text finished = text_open(e->arena);
+    if (!s->simt && e->phase->shape == SHAPE_ROWS &&
+        (e->phase->reduction_count || s->epilogue.size || *followed)) {
+        emit_fill(e, &finished, "rows_results.loop.k", holes, COUNT(holes));
+        find_hole(holes, COUNT(holes), "RESULTS")->text = finished.data;
+    }
     if (scalar) { /* is a frame of its own */
         frame = work;
     } else {
         emit_fill(e, &text, work, holes, COUNT(holes));
-        holes[1].text = text.data;
+        find_hole(holes, COUNT(holes), "WORK")->text = text.data;
     }
     Hole *scalars = find_hole(holes, COUNT(holes), "SCALARS");
     const char *others = other_text(e, holes, COUNT(holes), scalars);

@@ -101,14 +101,18 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         row->threads = e->target->strip_threads;
         row->blocks_per_multiprocessor = e->target->strips_per_multiprocessor;
     }
+    const char *calls = (strips ? strip_calls : finish_calls)(e, kernel, phases);
+    const char *span = span_text(e);
+    const char *used = arena_printf(e->arena, "%s %s %s", columns->inner, span, calls);
+    if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {
         {"KERNEL", row->name},
         {"ARGUMENTS", e->arguments},
         {"THREADS", arena_printf(e->arena, "%u", row->threads)},
         {"SIZES", strips ? sizes : ""},
         {"ROWS", columns->inner},
-        {"SPAN", span_text(e)},
-        {"CALLS", (strips ? strip_calls : finish_calls)(e, kernel, phases)},
+        {"SPAN", span},
+        {"CALLS", calls},
     };
     emit_fill(
         e, out,

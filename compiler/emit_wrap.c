@@ -38,18 +38,20 @@ static size_t find_operator(const char *text, size_t left) {
     return 0;
 }
 
-/* The best place in the line's first LINE_MOST columns; at is 0 when there is none. The parts of a
- * `for` come first; an opening bracket is better than nothing. */
-static Break find_break(const char *line, size_t size) {
+/* The best place in the line's first LINE_MOST columns; at is 0 when there is none. What is itself
+ * a continuation goes on where it began. The parts of a `for` come first; an opening bracket is
+ * better than nothing. */
+static Break find_break(const char *line, size_t size, bool continued) {
     size_t open[DEPTH_MOST] = {0}, depth = 0, best_rank = RANK_MOST, indent = 0;
     Break best = {0};
     while (indent < size && line[indent] == ' ') indent++;
+    const size_t below = indent + (continued ? 0 : INDENT);
     const size_t half = indent + (LINE_MOST - indent) / 2;
     for (size_t i = indent; i < size && i <= LINE_MOST; i++) {
         if (line[i] == '/' && i + 1 < size && line[i + 1] == '*') break;
         if (strchr("([{", line[i]) && depth < DEPTH_MOST - 1) {
             open[++depth] = i + 1;
-            if (best_rank == RANK_MOST && line[i] == '(') best = (Break){i + 1, indent + INDENT};
+            if (best_rank == RANK_MOST && line[i] == '(') best = (Break){i + 1, below};
         }
         if (strchr(")]}", line[i]) && depth) depth--;
         if (line[i] != ' ' || i == indent || i + 1 >= size) continue;
@@ -59,7 +61,7 @@ static Break find_break(const char *line, size_t size) {
         const size_t rank = part ? 0 : 3 * depth + (comma ? 1 : 1 + binds);
         if (rank > best_rank && best.at >= half) continue; /* else little would stay here */
         const bool align = depth && open[depth] <= ALIGN_MOST;
-        best = (Break){i + 1, align ? open[depth] : indent + INDENT};
+        best = (Break){i + 1, align ? open[depth] : below};
         best_rank = rank;
     }
     return best;
@@ -77,9 +79,10 @@ const char *emit_wrap(Emitter *e, const char *text) {
     while (*text) {
         const char *stop = strchr(text, '\n'), *line = text;
         size_t size = stop ? (size_t)(stop - text) : strlen(text);
+        bool continued = false;
         text += stop ? size + 1 : size;
         while (size > LINE_MOST && !stays_whole(line, size)) {
-            const Break place = find_break(line, size);
+            const Break place = find_break(line, size, continued);
             if (place.at <= place.indent) break;
             const size_t left = place.at - (line[place.at - 1] == ' ');
             text_add(&out, line, left);
@@ -90,6 +93,7 @@ const char *emit_wrap(Emitter *e, const char *text) {
             memcpy(rest + place.indent, line + place.at, size);
             size += place.indent;
             line = rest;
+            continued = true;
         }
         text_add(&out, line, size);
         text_puts(&out, "\n");
