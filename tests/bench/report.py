@@ -64,7 +64,8 @@ def digits(value):
 def cpu_table(results):
     rows = results["rows"]
     columns = [column for column in used_columns(rows) if column[0] != "Lockstep"]
-    lines = [f"| | Lockstep | of the limit | {' | '.join(name for name, _, _ in columns)} | Lockstep against the best |",
+    names = " | ".join(name for name, _, _ in columns)
+    lines = [f"| | Lockstep | of the limit | {names} | Lockstep against the best |",
              "| --- |" + " --- |" * (len(columns) + 3)]
     for name, row in rows.items():
         found = row["candidates"]
@@ -98,7 +99,8 @@ def loops_table(results):
         lines.append(f"| a launch of AdamW on 16 elements, from C | {', '.join(cells)} |")
     if "first" in results:
         first = results["first"]
-        lines.append(f"| AdamW, from the file to the end of the first launch | {first['cold']['total_ms']:.0f} ms cold, "
+        lines.append("| AdamW, from the file to the end of the first launch | "
+                     f"{first['cold']['total_ms']:.0f} ms cold, "
                      f"{first['cached']['total_ms']:.1f} ms with the kernel in the cache |")
     compiled = {name: of for name, of in results.get("compile", {}).items() if of}
     if compiled:
