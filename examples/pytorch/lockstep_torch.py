@@ -461,6 +461,11 @@ def _is_tensor(value):
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def _capturing():
+    """Whether PyTorch's current stream is recorded in a graph."""
+    return torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
 def describe(value, name="an array", wanted=None):
     """(address, type, shape, strides in elements) of a tensor, or of what has the buffer protocol, in
     which narrow floats are their bits where the type wanted is one."""
@@ -676,6 +681,9 @@ class Step:
                 results[name] = value
         if allocate:
             self._allocate(allocate, given, rows, results, device)
+        if any(bound.last.get(name) != row for name, row in rows.items()) and _capturing():
+            raise LockstepError(f"step {self.source.name} in a graph capture: it has to work on the tensors "
+                                "of the call before, so call it once ahead with them, and give its outputs")
         for name, row in rows.items():
             bound.bind(self.signature.by_name[name], row)
         return results
@@ -1011,7 +1019,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         return torch.zeros(self._state_shape(parameter, p), dtype=dtype, device=p.device)
 
     def _outside_capture(self, what):
-        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        if _capturing():
             raise LockstepError(f"Optimizer.step in a graph capture: {what}; take a few before the "
                                 "capture, with capturable=True and gradients that stay where they are "
                                 "(zero_grad(set_to_none=False))")

@@ -122,6 +122,15 @@ class Devices(unittest.TestCase):
         State.stream = Stream()
         torch.testing.assert_close(step(x, y).dx, 2 * (x - y) / 50)
         self.assertEqual(State.stream.waited, [first])
+        out = {"loss": torch.empty(()), "dx": torch.empty(50)}
+        step(x, y, **out)
+        replay = captured(lambda: step(x, y, **out))
+        x += 1
+        self.assertEqual(replay(), 0)
+        torch.testing.assert_close(out["loss"], torch.nn.functional.mse_loss(x, y))
+        with self.assertRaisesRegex(lt.LockstepError, "step mse_loss in a graph capture.*give its outputs"):
+            captured(lambda: step(x, y))
+        torch.testing.assert_close(step(x, y, **out).loss, torch.nn.functional.mse_loss(x, y))
 
 
 if __name__ == "__main__":
