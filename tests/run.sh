@@ -4,6 +4,9 @@
 #
 #   sh tests/run.sh             everything
 #   sh tests/run.sh FILTER      the tests whose name matches the regular expression FILTER
+#
+# LOCKSTEP_PYTHON names a Python with PyTorch (python3 may be one); without, some tests of
+# examples/pytorch are skipped.
 set -e
 cd "$(dirname "$0")/.."
 

@@ -526,6 +526,7 @@ class Bound:
             self.owner = context.step(source)
         self.pointer, self.api = self.owner.handle.pointer, self.context.api
         self.last, self.numbers = {}, {}  # what is bound, and the values of `in`s that are not
+        self.made = {}
 
     def bind(self, parameter, row):
         """A row as `describe` gives it, a list of them, or None for nothing."""
@@ -536,10 +537,21 @@ class Bound:
         elif isinstance(row, list):
             status = self.api.ls_step_bind_list(self.pointer, parameter.key, tensors_of(row), len(row))
         else:
-            status = self.api.ls_step_bind(self.pointer, parameter.key, tensors_of([row]))
+            status = self.api.ls_step_bind(self.pointer, parameter.key, self._tensor(parameter, row))
         self.context.check(status)
         self.last[parameter.name] = row
         self.numbers.pop(parameter.name, None)
+
+    def _tensor(self, parameter, row):
+        """The ls_tensor of a row, in the place of the one before where that had its rank."""
+        data, number, shape, strides = row
+        made = self.made.get(parameter.name)
+        if made is None or made[0].rank != len(shape):
+            made = self.made[parameter.name] = tensors_of([row])
+        made[0].data, made[0].type = data, number
+        if shape:
+            made.memory[:] = shape + strides
+        return made
 
     def set(self, parameter, value):
         if self.last.get(parameter.name) is not None:
