@@ -266,10 +266,10 @@ def _number(bits, type):
 class Source:
     """A step of a file, or of a text, with what overrides its constants: compiled, but on no device."""
 
-    def __init__(self, file_or_text, name=None, constants=None):
+    def __init__(self, file_or_text, name=None, constants=None, path="step.text"):
         file_or_text = os.fspath(file_or_text)
         self.text = file_or_text if "{" in file_or_text else None
-        self.file = "step.text" if self.text is not None else file_or_text
+        self.file = path if self.text is not None else file_or_text  # of a text: where imports begin
         if self.text is None and name is None and not os.path.exists(self.file):
             self.file, _, after = self.file.partition(":")
             name = after or None
@@ -796,8 +796,11 @@ def _around(source, gradient, negated, scaled):
     if scaled:
         rows += ["inverse_scale: f32", "found_inf: bool"]
         call = f"when not found_inf {{\n        {call}\n    }}"
-    name = os.path.abspath(source.file) if os.path.exists(source.file) else source.file
-    return (f'import "{name}"\n' if source.text is None else source.text + "\n") + \
+    text = source.text
+    if text is None and os.path.exists(source.file):
+        with open(source.file, encoding="utf-8") as file:
+            text = file.read()  # and not imported, so that its constants can be overridden
+    return (f'import "{source.file}"\n' if text is None else text + "\n") + \
         f"step wrapped_{source.name}[{signature.header()}](\n    {', '.join(rows)}\n) {{\n    {call}\n}}\n"
 
 
@@ -884,6 +887,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         s = self._settings
         source = Source(s["step"], constants=s["constants"])
         signature = source.signature
+        original = signature.by_name  # with its defaults
         lists = [p for p in signature.parameters if p.tensors]
         names = {p.name for p in lists}
         what = f"step {source.name} is no optimizer:"
@@ -898,7 +902,7 @@ class Optimizer(torch.optim.Optimizer if torch else object):
             raise LockstepError(f"{what} it updates no list `{s['parameter'] or 'p'}`")
         if s["maximize"] or s["loss_scale"]:
             text = _around(source, s["gradient"], s["maximize"], bool(s["loss_scale"]))
-            source = Source(text, "wrapped_" + source.name, s["constants"])
+            source = Source(text, "wrapped_" + source.name, s["constants"], source.file)
             signature = source.signature
         self._source, self._gradient = source, signature.by_name[s["gradient"]]
         self._model = signature.by_name[fitting[0]]
@@ -912,7 +916,6 @@ class Optimizer(torch.optim.Optimizer if torch else object):
         self._states = [p for p in self._lists if p not in (self._model, self._gradient)]
         self._cells = [p for p in rest if p.rank == 0 and p.role == INOUT]
         self._hypers = [p for p in rest if not p.tensors and p.role == IN]
-        original = Source(s["step"], constants=s["constants"]).signature.by_name
         self._starts = {p.name: original[p.name].default or 0 for p in self._cells}
         self._keys, self._defaults, betas = [], {}, []
         for p in self._hypers:

@@ -1,8 +1,10 @@
 """lockstep_torch.Optimizer against torch.optim, on CPU tensors."""
 import copy
 import io
+import os
 import pickle
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -166,6 +168,33 @@ class Optimizers(unittest.TestCase):
         for p, q in zip(a.parameters(), b.parameters()):
             torch.testing.assert_close(ours.state[p]["p"], q.detach())
             self.assertTrue(torch.equal(p, ours.state[p]["p"].bfloat16()))
+
+    def test_files(self):
+        """A step in a file with an import beside it, its constants, and another step around it."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "own lib.step"), "w") as file:
+                file.write("fn scaled(x, by) = by * x\n")
+            path = os.path.join(folder, "own.step")
+            with open(path, "w") as file:
+                file.write('import "own lib"\nconst by = 1.0\nstep own[t, n of t](inout p: f32[t, n], '
+                           "g: f32[t, n], lr: f32) {\n    p -= lr * scaled(g, by)\n}\n")
+            for options, wanted in (({}, 0.5), ({"maximize": True}, 1.5), ({"loss_scale": True}, 0.5)):
+                p = torch.nn.Parameter(torch.ones(3))
+                ours = lt.Optimizer([p], path, lr=0.25, constants={"by": 2.0}, **options)
+                (ours.scale(p.sum()) if "loss_scale" in options else p.sum()).backward()
+                ours.step()
+                self.assertEqual(p.tolist(), [wanted] * 3)
+        a, b = network(), network()
+        ours = lt.Optimizer(a.parameters(), "std/clip:clipped_adamw", lr=1e-2, limit=0.1)
+        reference = T.AdamW(b.parameters(), lr=1e-2)
+        for number in range(3):
+            for model, optimizer in ((a, ours), (b, reference)):
+                optimizer.zero_grad()
+                backward(model, number)
+            torch.nn.utils.clip_grad_norm_(b.parameters(), 0.1)
+            ours.step()
+            reference.step()
+        self.near(a, b)
 
     def test_groups_and_schedulers(self):
         def groups(model):
