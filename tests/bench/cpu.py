@@ -128,7 +128,9 @@ def main():
                "commit": commit(), "rows": {}}
     if options.add and options.json and os.path.exists(options.json):
         with open(options.json) as file:
-            results = {**json.load(file), **{key: value for key, value in results.items() if key != "rows"}}
+            old = json.load(file)
+        results["versions"] = {**old.get("versions", {}), **results["versions"]}
+        results = {**old, **{key: value for key, value in results.items() if key != "rows"}}
     print(f"{results['device']}; beside", ", ".join(f"{k} {v}" for k, v in results["versions"].items()) or "nobody")
     for name, why in missing.items():
         print(f"without {name}: {why}")
