@@ -58,6 +58,8 @@ static const struct {
     {"2 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 2\")"},
     {"4 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 4\")"},
     {"past the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0"},
+    {"2 vectors at once", {"LS_INTERLEAVED", NULL}, "_Pragma(\"clang loop interleave_count(2)\")"},
+    {"8 vectors at once", {"LS_INTERLEAVED", NULL}, "_Pragma(\"clang loop interleave_count(8)\")"},
     {"into the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0x7fffffffffffffff"},
 };
 static const char form_name[] = "%s, %s";
@@ -84,14 +86,25 @@ static const char *find_define(const char *text, const char *macro) {
     return NULL;
 }
 
-/* The text with the form's values; the text itself where it has none of the macros. */
-static const char *form_text(Arena *arena, const char *text, size_t form) {
-    for (size_t i = 0; i < COUNT(forms[form].macros); i++) {
-        const char *at = find_define(text, forms[form].macros[i]);
-        if (at)
-            text = arena_printf(arena, "%.*s %s%s", (int)(at - text), text, forms[form].value,
-                                at + strcspn(at, "\n"));
+/* The text with another value in each line that defines the macro; the text itself where none does.
+ */
+static const char *with_value(Arena *arena, const char *text, const char *macro,
+                              const char *value) {
+    const char *rest = text, *at = find_define(text, macro);
+    if (!at) return text;
+    Text out = text_open(arena);
+    for (; at; at = find_define(rest, macro)) {
+        text_add(&out, rest, (size_t)(at - rest));
+        text_printf(&out, " %s", value);
+        rest = at + strcspn(at, "\n");
     }
+    text_puts(&out, rest);
+    return out.data;
+}
+
+static const char *form_text(Arena *arena, const char *text, size_t form) {
+    for (size_t i = 0; i < COUNT(forms[form].macros); i++)
+        text = with_value(arena, text, forms[form].macros[i], forms[form].value);
     return text;
 }
 
