@@ -68,7 +68,7 @@ LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {
  * plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the nearest
  * cache and sent off whole. */
 #define LS_STREAMED ((i64)256 << 20)
-#define LS_STREAMED_ROWS ((i64)64 << 20) /* rows that were read a moment ago leave room for nothing */
+#define LS_STREAMED_ROWS ((i64)64 << 20) /* of chains, which keep the rows they read near */
 #if defined(__SSE2__)
 typedef long long ls_line __attribute__((vector_size(16)));
 #ifdef __clang__

@@ -213,9 +213,8 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
                 most[l] = most[half + l] > most[l] ? most[half + l] : most[l];                     \
         for (int l = 1; l < 16; l++) most[0] = most[l] > most[0] ? most[l] : most[0];              \
         base = ls_base_##type(most[0]);                                                            \
-        for (i = 0; i + 16 <= end; i += 16)                                                        \
-            for (int l = 0; l < 16; l++) values[i + l] = ls_exp_##type(values[i + l] - base);      \
-        for (; i < end; i++) values[i] = ls_exp_##type(values[i] - base);                          \
+        LS_INTERLEAVED                                                                             \
+        for (i = 0; i < end; i++) values[i] = ls_exp_##type(values[i] - base);                     \
         for (; i < wide; i++) values[i] = 0;                                                       \
         return most[0];                                                                            \
     }
