@@ -200,6 +200,22 @@ static ls_step_statistics load_again(ls_context *context) {
     return statistics;
 }
 
+static void explain_shows(const char *target, const char *words) {
+    ls_compilation *compilation;
+    const char *text;
+    for (int json = 0; json < 2; json++) {
+        const ls_explain_options options = {.report = json ? LS_REPORT_JSON : LS_REPORT_TEXT,
+                                            .targets = &target,
+                                            .target_count = 1,
+                                            .plan_only = 1};
+        assert_int_equal(
+            ls_compile_text("tuned.step", source, sizeof source - 1, NULL, &compilation), LS_OK);
+        assert_int_equal(ls_compilation_explain(compilation, 0, &options, &text), LS_OK);
+        assert_non_null(strstr(text, json ? "\"sizes\": \"n=13500\"" : words));
+        ls_compilation_destroy(compilation);
+    }
+}
+
 static void what_is_kept_is_used(void **state) {
     (void)state;
     char folder[] = "/tmp/lockstep-tuned-XXXXXX", reason[300], command[100];
@@ -230,6 +246,7 @@ static void what_is_kept_is_used(void **state) {
     assert_int_equal(found[0].tuning.threads, 64);
     assert_int_equal(ls_tuning_list(image, "another device", found, 4), 0);
 
+    explain_shows(image->target, "tuned for n=13500 on ");
     ls_cache_stats stats; /* the cache knows of it */
     EXPECT_OK(context, ls_cache_read_stats(&stats, 1));
     assert_int_equal(stats.tuned, 1);
