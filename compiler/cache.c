@@ -257,13 +257,14 @@ void cache_store(const CacheKey *key, const void *data, size_t size) {
 
 /* ---- the whole directory ---- */
 
-/* Calls visit for each of our files; false if the directory cannot be read. */
+/* Calls visit for each of our files, or those whose names begin so; false if the directory cannot
+ * be read. */
 typedef struct Found {
     char name[80];
     struct stat status;
 } Found;
-static bool each_file(const Directory *directory, void (*visit)(void *, const Found *),
-                      void *data) {
+static bool each_file(const Directory *directory, const char *begin,
+                      void (*visit)(void *, const Found *), void *data) {
     int copy = openat(directory->descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = copy < 0 ? NULL : fdopendir(copy);
     if (!stream) {
@@ -274,6 +275,7 @@ static bool each_file(const Directory *directory, void (*visit)(void *, const Fo
         Found found;
         if (!is_key(entry->d_name) && !is_temporary(entry->d_name) && !is_record(entry->d_name))
             continue;
+        if (strncmp(entry->d_name, begin, strlen(begin)) != 0) continue;
         if (strlen(entry->d_name) >= sizeof found.name) continue;
         strcpy(found.name, entry->d_name);
         if (fstatat(directory->descriptor, found.name, &found.status, AT_SYMLINK_NOFOLLOW) == 0)
@@ -314,7 +316,7 @@ void cache_trim(uint64_t limit) {
     Directory directory;
     FoundList list = {0};
     if (!directory_open(&directory, false)) return;
-    each_file(&directory, collect, &list);
+    each_file(&directory, "", collect, &list);
     if (list.count) qsort(list.found, list.count, sizeof *list.found, by_age);
     time_t now = time(NULL);
     for (size_t i = 0; i < list.count; i++) {
@@ -366,7 +368,7 @@ ls_status ls_cache_read_stats(ls_cache_stats *stats, int verify) {
     strcpy(path, directory.path);
     stats->directory = path;
     Survey survey = {&directory, stats, verify != 0};
-    if (open && !each_file(&directory, survey_one, &survey))
+    if (open && !each_file(&directory, "", survey_one, &survey))
         refuse(&directory, "the directory cannot be read: %s", strerror(errno));
     else if (open && faccessat(directory.descriptor, ".", W_OK, AT_EACCESS) != 0)
         refuse(&directory, "nothing new can be kept (%s); what is there is used", strerror(errno));
@@ -394,7 +396,7 @@ ls_status ls_cache_clear(uint64_t *removed) {
     if (removed) *removed = 0;
     if (!directory_open(&directory, false)) return LS_OK; /* nothing of ours is there */
     Removal removal = {.directory = &directory};
-    bool read = each_file(&directory, remove_one, &removal);
+    bool read = each_file(&directory, "", remove_one, &removal);
     directory_close(&directory);
     if (removed) *removed = removal.removed;
     return read && removal.kept == 0 ? LS_OK : LS_ERROR_FILE;
@@ -436,7 +438,6 @@ bool cache_record_store(const char *name, const char *text, char *reason, size_t
 
 typedef struct RecordVisit {
     const Directory *directory;
-    const char *begin;
     char *text;
     size_t size;
     void (*visit)(void *user, const char *text);
@@ -445,16 +446,14 @@ typedef struct RecordVisit {
 
 static void visit_record(void *data, const Found *found) {
     const RecordVisit *v = data;
-    if (strncmp(found->name, v->begin, strlen(v->begin)) == 0 &&
-        record_read(v->directory, found->name, v->text, v->size))
-        v->visit(v->user, v->text);
+    if (record_read(v->directory, found->name, v->text, v->size)) v->visit(v->user, v->text);
 }
 
 void cache_record_each(const char *begin, char *text, size_t size,
                        void (*visit)(void *user, const char *text), void *user) {
     Directory directory;
     if (!directory_open(&directory, false)) return;
-    RecordVisit v = {&directory, begin, text, size, visit, user};
-    each_file(&directory, visit_record, &v);
+    RecordVisit v = {&directory, text, size, visit, user};
+    each_file(&directory, begin, visit_record, &v);
     directory_close(&directory);
 }
