@@ -40,7 +40,8 @@ def built_tool(name):
 
 # A Python with PyTorch, for the tests of examples/pytorch; elsewhere these are skipped.
 python = os.environ.get("LOCKSTEP_PYTHON", "python3")
-if subprocess.run([python, "-c", "import importlib.util as u; exit(not u.find_spec('torch'))"]).returncode == 0:
+if shutil.which(python) and subprocess.run(
+        [python, "-c", "import importlib.util as u; exit(not u.find_spec('torch'))"]).returncode == 0:
     config.available_features.add("torch")
 
 config.substitutions += [

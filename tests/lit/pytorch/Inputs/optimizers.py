@@ -128,6 +128,14 @@ class Optimizers(unittest.TestCase):
                 train(ours, a, first=5)
                 train(other, b, first=5)
                 self.same(a, b)
+                if name in ("adamw_8bit", "adamw_split", "lion_mixed"):  # a power of two changes no bit
+                    c = copy.deepcopy(start)
+                    scaled = lt.Optimizer(c.parameters(), f"std/optim:{name}", loss_scale=True)
+                    for number in range(10):
+                        scaled.zero_grad()
+                        backward(c, number, scaled.scale)
+                        scaled.step()
+                    self.same(a, c)
                 self.assertFalse(torch.equal(next(a.parameters()), next(start.parameters())))
         w = torch.nn.Parameter(torch.randn(5, 7))
         v = torch.nn.Parameter(w.detach().clone())
