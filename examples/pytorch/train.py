@@ -1,6 +1,6 @@
 """A small transformer on the characters of a novel, trained by torch.optim.AdamW and by Lockstep's.
 
-    python3 examples/pytorch/train.py [--steps 200] [--device cuda] [--autocast] [--only lockstep]
+    python3 examples/pytorch/train.py [--steps 200] [--device cuda] [--autocast] [--text FILE] [--only lockstep]
 
 Both start from the same weights and see the same batches; the losses are printed side by side. The
 second also has its cross entropy and its SwiGLU from Lockstep, as torch.autograd.Functions.
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import lockstep_torch
 from lockstep_torch import Optimizer, Step
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -125,9 +126,12 @@ def main():
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--autocast", action="store_true", help="bf16, and a loss scale for Lockstep's")
+    parser.add_argument("--text", default=TEXT, help="a file to learn from (default: a novel)")
     parser.add_argument("--only", choices=["torch", "lockstep"])
     arguments = parser.parse_args()
-    with open(TEXT, encoding="utf-8") as file:
+    if arguments.text == TEXT and not os.path.exists(TEXT):
+        arguments.text = lockstep_torch.__file__  # installed without the novel: some text
+    with open(arguments.text, encoding="utf-8") as file:
         text = file.read()
     letters = {letter: number for number, letter in enumerate(sorted(set(text)))}
     data = torch.tensor([letters[letter] for letter in text], device=arguments.device)
