@@ -80,5 +80,7 @@ if os.path.exists(os.path.join(config.lockstep_build, "sealed", "liblockstep.a")
     config.available_features.add("archives")  # the libraries as they are installed
 if shutil.which("dpkg-deb"):
     config.available_features.add("dpkg")
+if config.lockstep_sanitizers:
+    config.available_features.add("sanitizers")
 if os.uname().machine == "x86_64":
     config.available_features.add("x86")
