@@ -55,6 +55,27 @@ static bool is_short(const Emitter *e) {
     return emit_element_cost(e) <= COST_MOST;
 }
 
+/* Whether the phase reads the array along rows that lie one behind the other. */
+static bool reads_rows(const Emitter *e, const Phase *phase, uint32_t array) {
+    const AxisSet all = e->phase->outer | e->phase->inner;
+    return phase->shape == SHAPE_ROWS && phase->inner == e->phase->inner &&
+           e->plan->arrays[array].axes == all && plan_value_reads(e->plan, phase, array);
+}
+
+/* A tile is read eight lines apart, which no processor takes for a stream: asks for the next one in
+ * one go. In a chain emit_asked does, where it is known what is near. */
+static const char *next_tile(Emitter *e) {
+    Text text = text_open(e->arena);
+    if (e->chained || e->layout != LS_LAYOUT_DENSE) return "";
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (reads_rows(e, e->phase, i))
+            text_printf(&text, "    ls_ask(&%s[%s + 1024], 1024 * (i64)sizeof(%s));\n",
+                        emit_data(e, i), emit_join_offset(e, emit_base(e, i), "first"),
+                        type_info[e->plan->arrays[i].type].c_name);
+    if (!text.size) return "";
+    return arena_printf(e->arena, "if (stop - start >= LS_FAR / 1024) {\n%s}\n", text.data);
+}
+
 /* The loop over the lanes of a whole tile of a row, or "". */
 const char *emit_whole(Emitter *e, const Sections *s) {
     const Group *fast = e->inner_count == 1 ? &e->inner[0] : NULL;
@@ -62,6 +83,7 @@ const char *emit_whole(Emitter *e, const Sections *s) {
     if (!is_short(e) || emit_has_word(s->body.data, "at")) return "";
     Text text = text_open(e->arena);
     Hole holes[] = {{"BASES", s->bases.data},
+                    {"NEXT", next_tile(e)},
                     {"LANES", emit_part(e, PART_LANES)},
                     {"EIGHT", emit_part(e, PART_EIGHT)},
                     {"FAST", fast->name},
@@ -170,13 +192,6 @@ const char *emit_ahead(Emitter *e, const Sections *s) {
                     {"KEPT", s->ahead_kept.data}};
     emit_fill(e, &text, "columns_ahead.loop.k", holes, COUNT(holes));
     return text.data;
-}
-
-/* Whether the phase reads the array along rows that lie one behind the other. */
-static bool reads_rows(const Emitter *e, const Phase *phase, uint32_t array) {
-    const AxisSet all = e->phase->outer | e->phase->inner;
-    return phase->shape == SHAPE_ROWS && phase->inner == e->phase->inner &&
-           e->plan->arrays[array].axes == all && plan_value_reads(e->plan, phase, array);
 }
 
 /* A chain's rows come from memory in its first phase and stay near for the others. The last one to
