@@ -36,8 +36,11 @@ def processor():
 
 def commit():
     """Of the source tree, with a + where files were changed; None where that cannot be known."""
-    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+"], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True, check=False)
+    try:
+        done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=False)
+    except OSError:  # no git
+        return None
     return done.stdout.strip() or None
 
 

@@ -53,6 +53,7 @@ class Screen:
         if cut >= 0 and not re.match(r"\033\[[?0-9;]*[A-Za-z]", text[cut:]):
             self.rest, text = text[cut:].encode(), text[:cut]  # the end of it comes later
         else:
+            text = text.rstrip("\r")  # its \n may come later
             self.rest = data[len(text.encode()):]
         for part in re.findall(r"\033\[[?0-9;]*[A-Za-z]|\r+\n|[^\033\r]+|.", text, re.S):
             if part.startswith("\033"):
