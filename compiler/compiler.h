@@ -100,10 +100,10 @@ struct Compiler {
     size_t diagnostic_count, diagnostic_capacity, error_count;
     const char **files; /* on disk, that were read */
     size_t file_count, file_capacity;
-    bool from_library;         /* the main file is the standard library's */
-    void *clang;               /* import_c.c: of the header being read */
-    bool last_kept; /* the last diagnose() was not dropped: notes and help attach to it */
-    jmp_buf unwind; /* set at every API entry */
+    bool from_library; /* the main file is the standard library's */
+    void *clang;       /* import_c.c: of the header being read */
+    bool last_kept;    /* the last diagnose() was not dropped: notes and help attach to it */
+    jmp_buf unwind;    /* set at every API entry */
     ls_status failure;
     char failure_message[512];
 };

@@ -170,7 +170,7 @@ typedef struct Gpu {
     GpuHold hold;
     void *stream;     /* in use */
     void *own_stream; /* NULL: it was never needed */
-    struct {                   /* gpu_repeat.c: made when first needed */
+    struct {          /* gpu_repeat.c: made when first needed */
         void *module, *kernel, *left;
     } repeat;
     char lost[512]; /* what ended the device for this process, or "" */

@@ -16,7 +16,7 @@
 
 typedef enum Kind { TEXT, WHOLE, REAL } Kind;
 typedef struct Row {
-    const char *name, *placeholder, *meaning;
+    const char *name, *argument, *meaning;
     Kind kind;
     bool kept;
     size_t at;           /* in Options */
@@ -86,7 +86,7 @@ static void print_help(void) {
            "usage: charlm [--OPTION VALUE]...\n\n");
     for (size_t i = 0; i < COUNT(rows); i++) {
         char left[64];
-        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].placeholder);
+        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
         printf("  %-20s %s", left, rows[i].meaning);
         if (rows[i].initial && rows[i].kind != TEXT) printf(" (%s)", rows[i].initial);
         putchar('\n');
