@@ -9,19 +9,19 @@
 #endif
 
 /* Of a NaN and a number the number; to the nearest, halves away from zero. */
-#define LS_C_FLOAT(T, HALF)                                \
-    LS_FN T ls_fmin_##T(T a, T b) {                        \
-        return ls_isnan_##T(a) ? b : ls_isnan_##T(b) ? a : ls_min_##T(a, b); \
-    }                                                      \
-    LS_FN T ls_fmax_##T(T a, T b) {                        \
-        return ls_isnan_##T(a) ? b : ls_isnan_##T(b) ? a : ls_max_##T(a, b); \
-    }                                                      \
-    LS_FN T ls_away_##T(T x) {                             \
-        T size = ls_abs_##T(x), whole = ls_floor_##T(size); \
+#define LS_C_FLOAT(T, HALF)                                                    \
+    LS_FN T ls_fmin_##T(T a, T b) {                                            \
+        return ls_isnan_##T(a) ? b : ls_isnan_##T(b) ? a : ls_min_##T(a, b);   \
+    }                                                                          \
+    LS_FN T ls_fmax_##T(T a, T b) {                                            \
+        return ls_isnan_##T(a) ? b : ls_isnan_##T(b) ? a : ls_max_##T(a, b);   \
+    }                                                                          \
+    LS_FN T ls_away_##T(T x) {                                                 \
+        T size = ls_abs_##T(x), whole = ls_floor_##T(size);                    \
         return ls_copysign_##T(size - whole >= (HALF) ? whole + 1 : whole, x); \
-    }                                                      \
-    LS_FN int ls_signbit_##T(T x) {                        \
-        return ls_copysign_##T(1, x) < 0;                  \
+    }                                                                          \
+    LS_FN int ls_signbit_##T(T x) {                                            \
+        return ls_copysign_##T(1, x) < 0;                                      \
     }
 LS_C_FLOAT(f32, 0.5f)
 LS_C_FLOAT(f64, 0.5)

@@ -226,7 +226,7 @@ LS_STOCHASTIC(f16, 13, 0x38800000u, 0x1c000u, 0x1p56f, 0x7c00u, 16, 0x8000u, 0x7
 LS_STOCHASTIC(e4m3, 20, 0x3c800000u, 0x3c0u, 0x1p41f, 0x7eu, 24, 0x80u, 0x7fu)
 LS_STOCHASTIC(e5m2, 21, 0x38800000u, 0x1c0u, 0x1p48f, 0x7bu, 24, 0x80u, 0x7fu)
 #undef LS_STOCHASTIC
-#define LS_ROUNDED_RANDOM(S)                                       \
+#define LS_ROUNDED_RANDOM(S)                                \
     LS_FN f32 ls_round_stochastic_##S(f32 x, u32 r) {       \
         return ls_unpack_##S(ls_pack_stochastic_##S(x, r)); \
     }

@@ -1,5 +1,5 @@
-/* fast.h: what `math fast` computes on a CPU in place of functions of math.h, which comes before it.
- * The rest of such a step is exact's text, with multiplications and additions contracted. */
+/* fast.h: what `math fast` computes on a CPU in place of functions of math.h, which comes before
+ * it. The rest of such a step is exact's text, with multiplications and additions contracted. */
 #ifndef LS_FAST
 #define LS_FAST
 

@@ -1,14 +1,14 @@
 /* memory.h: reading and writing arrays.
  *
- * Storage is converted at the load and the store and nowhere else. The emitter asks for the accesses it
- * uses: LS_ACCESS(bf16, bf16, f32) gives ls_load_bf16 and ls_store_bf16. */
+ * Storage is converted at the load and the store and nowhere else. The emitter asks for the
+ * accesses it uses: LS_ACCESS(bf16, bf16, f32) gives ls_load_bf16 and ls_store_bf16. */
 
-#define LS_ACCESS(name, storage, compute)                                                          \
-    LS_FN compute ls_load_##storage(const storage *data, i64 index) {                              \
-        return ls_unpack_##name(data[index]);                                                      \
-    }                                                                                              \
-    LS_FN void ls_store_##storage(storage *data, i64 index, compute value) {                       \
-        data[index] = ls_pack_##name(value);                                                       \
+#define LS_ACCESS(name, storage, compute)                                    \
+    LS_FN compute ls_load_##storage(const storage *data, i64 index) {        \
+        return ls_unpack_##name(data[index]);                                \
+    }                                                                        \
+    LS_FN void ls_store_##storage(storage *data, i64 index, compute value) { \
+        data[index] = ls_pack_##name(value);                                 \
     }
 
 /* a / b for 0 <= a, 0 < b: in 32 bits when both fit, as they nearly always do. */
@@ -16,16 +16,24 @@ LS_FN i64 ls_divide(i64 a, i64 b) {
     return ((u64)a | (u64)b) >> 32 ? (i64)((u64)a / (u64)b) : (i64)((u32)a / (u32)b);
 }
 
-LS_FN i64 ls_least(i64 a, i64 b) { return a < b ? a : b; }
+LS_FN i64 ls_least(i64 a, i64 b) {
+    return a < b ? a : b;
+}
 
 /* Whether an index is one of an axis of that length. */
-LS_FN int ls_inside(i64 index, i64 size) { return (u64)index < (u64)size; }
+LS_FN int ls_inside(i64 index, i64 size) {
+    return (u64)index < (u64)size;
+}
 
 /* How much of a tile `left` elements fill; none when it lies past their end. */
-LS_FN i64 ls_within(i64 left) { return left < 0 ? 0 : ls_least(1024, left); }
+LS_FN i64 ls_within(i64 left) {
+    return left < 0 ? 0 : ls_least(1024, left);
+}
 
 /* Parts of at most `size`: at least one. */
-LS_FN i64 ls_parts(i64 n, i64 size) { return n <= size ? 1 : (n + size - 1) / size; }
+LS_FN i64 ls_parts(i64 n, i64 size) {
+    return n <= size ? 1 : (n + size - 1) / size;
+}
 
 /* An item of a list's work: the tensor, and which of the tensor's items it is. */
 typedef struct LS_ALIGN(16) ls_entry {
@@ -37,14 +45,18 @@ LS_FN i64 ls_first_of(const ls_entry *items, i64 count, i64 tensor) {
     i64 first = 0;
     while (count > 0) {
         const i64 half = count / 2;
-        if (items[first + half].tensor < tensor) first += half + 1, count -= half + 1;
-        else count = half;
+        if (items[first + half].tensor < tensor)
+            first += half + 1, count -= half + 1;
+        else
+            count = half;
     }
     return first;
 }
 
 /* Tiles of a run of n elements: at least one, so that nothing reduces to the identity. */
-LS_FN i64 ls_tiles(i64 n) { return n <= 1024 ? 1 : (n + 1023) / 1024; }
+LS_FN i64 ls_tiles(i64 n) {
+    return n <= 1024 ? 1 : (n + 1023) / 1024;
+}
 
 #define LS_MOST_I32 2147483647
 #define LS_MOST_I64 9223372036854775807ll

@@ -1,11 +1,14 @@
-/* memory_loop.h: how one thread of the CPU takes its share of the work, and stores past the caches. */
+/* memory_loop.h: how one thread of the CPU takes its share of the work, and stores past the caches.
+ */
 
-/* A phase takes the items from first_item to last_item, and where there are `parties` arrives at its
- * tail's counter as one of so many. A kernel of one phase takes the items it is given; of several,
- * each runs to its end before the next. */
+/* A phase takes the items from first_item to last_item, and where there are `parties` arrives at
+ * its tail's counter as one of so many. A kernel of one phase takes the items it is given; of
+ * several, each runs to its end before the next. */
 #define LS_PHASE static inline
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
-#define LS_RUN_ALL(phase, items) phase(a, 0, (u64)(items), 1, 1); LS_DONE
+#define LS_RUN_ALL(phase, items)     \
+    phase(a, 0, (u64)(items), 1, 1); \
+    LS_DONE
 
 /* A later phase may use the memory of an earlier one for something else, of another type: here the
  * compiler has all of the earlier one's accesses behind it. */
@@ -27,13 +30,15 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 
 /* A tail: whether this worker is the last to come here, and a phase that it runs on its own. */
 #define LS_LAST(counter) ls_arrive(counter, workers)
-#define LS_RUN_ALONE(phase, items) phase(a, 0, (u64)(items), 1, 1); LS_DONE
+#define LS_RUN_ALONE(phase, items)   \
+    phase(a, 0, (u64)(items), 1, 1); \
+    LS_DONE
 /* Before a loop that is not worth unrolling on a GPU. */
 #define LS_ROLLED
 
 /* Before a loop over elements: so many vectors side by side, that the latency of one is the others'
- * time to work. Clang does so by itself only where it may unroll every loop, which doubles its time;
- * gcc has no word for it. */
+ * time to work. Clang does so by itself only where it may unroll every loop, which doubles its
+ * time; gcc has no word for it. */
 #ifndef __clang__
 #define LS_INTERLEAVED
 #elif defined(__AVX512F__) || defined(__aarch64__)
@@ -44,8 +49,8 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 
 /* The `span` rows first, first + 128, ... below `rows`, each of `parts` items; and what is made of
  * them down columns. */
-#define LS_RUN_ROWS(phase, parts)                                                                  \
-    for (i64 row = first; row < first + 128 * span && row < rows; row += 128)                      \
+#define LS_RUN_ROWS(phase, parts)                                             \
+    for (i64 row = first; row < first + 128 * span && row < rows; row += 128) \
         phase(a, (u64)(row * (parts)), (u64)((row + 1) * (parts)), workers, 0);
 #define LS_RUN_STRIP(phase) phase(a, strip, first, part, span, worker);
 
@@ -64,9 +69,9 @@ LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {
         __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
 }
 
-/* From this many bytes of results on that nobody reads back, a kernel writes them past the caches: a
- * plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the nearest
- * cache and sent off whole. */
+/* From this many bytes of results on that nobody reads back, a kernel writes them past the caches:
+ * a plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the
+ * nearest cache and sent off whole. */
 #define LS_STREAMED ((i64)256 << 20)
 #define LS_STREAMED_ROWS ((i64)64 << 20) /* of chains, which keep the rows they read near */
 #if defined(__SSE2__)
@@ -91,8 +96,12 @@ LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
     }
     __builtin_memcpy(lines, from, (u64)bytes);
 }
-LS_FN void ls_stream_end(void) { __builtin_ia32_sfence(); }
+LS_FN void ls_stream_end(void) {
+    __builtin_ia32_sfence();
+}
 #else
-LS_FN void ls_stream(void *to, const void *from, i64 bytes) { __builtin_memcpy(to, from, (u64)bytes); }
+LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
+    __builtin_memcpy(to, from, (u64)bytes);
+}
 LS_FN void ls_stream_end(void) {}
 #endif

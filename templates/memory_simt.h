@@ -1,13 +1,17 @@
 /* memory_simt.h: four neighbours at once, in one access of 4 * sizeof(storage) bytes (two of 16 for
- * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16, for an
- * address that is a multiple of that, and for the ends of rows, and rows that begin elsewhere,
- * ls_load_part_bf16 and ls_store_part_bf16: the first `live` of them, element by element. The others
- * read as 0. These are volatile, or LLVM joins one of them with a part of the whole four's and splits
- * that. */
+ * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16,
+ * for an address that is a multiple of that, and for the ends of rows, and rows that begin
+ * elsewhere, ls_load_part_bf16 and ls_store_part_bf16: the first `live` of them, element by
+ * element. The others read as 0. These are volatile, or LLVM joins one of them with a part of the
+ * whole four's and splits that. */
 
 /* Items of work go to the groups of the grid in turn. */
-LS_FN i64 ls_first_item(void) { return (i64)ls_block() * ls_groups() + ls_group(); }
-LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
+LS_FN i64 ls_first_item(void) {
+    return (i64)ls_block() * ls_groups() + ls_group();
+}
+LS_FN i64 ls_item_step(void) {
+    return (i64)ls_blocks() * ls_groups();
+}
 
 /* Adds to a sum that other lanes add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
@@ -27,12 +31,12 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
 /* Of phases beside each other a group begins with one when all its lanes are done with the last. */
-#define LS_RUN_BESIDE(phase, items)                                                                \
-    ls_group_sync();                                                                               \
+#define LS_RUN_BESIDE(phase, items) \
+    ls_group_sync();                \
     LS_RUN(phase)
 
 /* Parts of a list, or of leading axes, shared out like items. */
-#define LS_RUN_PARTS(part, parts)                                                                  \
+#define LS_RUN_PARTS(part, parts) \
     for (i64 part = ls_first_item(); part < (parts); part += ls_item_step())
 
 /* This block's own part, of so many bytes, of a temporary. */
@@ -40,7 +44,7 @@ LS_FN i64 ls_item_step(void) { return (i64)ls_blocks() * ls_groups(); }
 
 /* A tail: whether this block is the last to come here, and a phase that it runs on its own. */
 #define LS_LAST(counter) ls_last_block(counter)
-#define LS_RUN_ALONE(phase, items)                                                                 \
+#define LS_RUN_ALONE(phase, items) \
     phase(a, (i64)ls_group(), LS_MOST_I64, (i64)ls_groups(), ls_groups());
 
 /* Says 1 to the threads of the last block of the grid that comes here, who then see everything the
@@ -66,59 +70,62 @@ LS_FN int ls_last_block(u32 *counter) {
     }
 #define LS_RUN_STRIP(phase) phase(a, strip, first, part, span, ls_block());
 
-#define LS_ACCESS_FOUR(name, storage, compute)                                                     \
-    struct ls_four_##storage {                                                                     \
-        compute at[4];                                                                             \
-    };                                                                                             \
-    struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {        \
-        storage at[4];                                                                             \
-    };                                                                                             \
-    LS_FN ls_four_##storage ls_load_four_##storage(const storage *data, i64 index) {               \
-        const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                    \
-        ls_four_##storage four;                                                                    \
-        LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                      \
-        return four;                                                                               \
-    }                                                                                              \
-    LS_FN void ls_store_four_##storage(storage *data, i64 index, const ls_four_##storage &four) {  \
-        ls_raw_##storage raw;                                                                      \
-        LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                        \
-        *(ls_raw_##storage *)(data + index) = raw;                                                 \
-    }                                                                                              \
-    LS_FN ls_four_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {     \
-        const volatile storage *part = data + index;                                               \
-        ls_four_##storage four;                                                                    \
-        LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(e < live ? part[e] : (storage)0);\
-        return four;                                                                               \
-    }                                                                                              \
-    LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                         \
-                                       const ls_four_##storage &four) {                            \
-        volatile storage *part = data + index;                                                     \
-        LS_UNROLL                                                                                  \
-        for (int e = 0; e < 4; e++)                                                                \
-            if (e < live) part[e] = ls_pack_##name(four.at[e]);                                    \
+#define LS_ACCESS_FOUR(name, storage, compute)                                                    \
+    struct ls_four_##storage {                                                                    \
+        compute at[4];                                                                            \
+    };                                                                                            \
+    struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {       \
+        storage at[4];                                                                            \
+    };                                                                                            \
+    LS_FN ls_four_##storage ls_load_four_##storage(const storage *data, i64 index) {              \
+        const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                   \
+        ls_four_##storage four;                                                                   \
+        LS_UNROLL                                                                                 \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                     \
+        return four;                                                                              \
+    }                                                                                             \
+    LS_FN void ls_store_four_##storage(storage *data, i64 index, const ls_four_##storage &four) { \
+        ls_raw_##storage raw;                                                                     \
+        LS_UNROLL                                                                                 \
+        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                       \
+        *(ls_raw_##storage *)(data + index) = raw;                                                \
+    }                                                                                             \
+    LS_FN ls_four_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {    \
+        const volatile storage *part = data + index;                                              \
+        ls_four_##storage four;                                                                   \
+        LS_UNROLL                                                                                 \
+        for (int e = 0; e < 4; e++)                                                               \
+            four.at[e] = ls_unpack_##name(e < live ? part[e] : (storage)0);                       \
+        return four;                                                                              \
+    }                                                                                             \
+    LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                        \
+                                       const ls_four_##storage &four) {                           \
+        volatile storage *part = data + index;                                                    \
+        LS_UNROLL                                                                                 \
+        for (int e = 0; e < 4; e++)                                                               \
+            if (e < live) part[e] = ls_pack_##name(four.at[e]);                                   \
     }
 
-/* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 * sizeof(storage). */
-#define LS_ACCESS_EIGHT(name, storage, compute)                                                    \
-    struct ls_eight_##storage {                                                                    \
-        compute at[8];                                                                             \
-    };                                                                                             \
-    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_eight_##storage {                                  \
-        storage at[8];                                                                             \
-    };                                                                                             \
-    LS_FN ls_eight_##storage ls_load_eight_##storage(const storage *data, i64 index) {             \
-        const ls_raw_eight_##storage raw = *(const ls_raw_eight_##storage *)(data + index);        \
-        ls_eight_##storage eight;                                                                  \
-        LS_UNROLL                                                                                  \
-        for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);                     \
-        return eight;                                                                              \
-    }                                                                                              \
-    LS_FN void ls_store_eight_##storage(storage *data, i64 index, const ls_eight_##storage &eight) { \
-        ls_raw_eight_##storage raw;                                                                \
-        LS_UNROLL                                                                                  \
-        for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                       \
-        *(ls_raw_eight_##storage *)(data + index) = raw;                                           \
+/* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 *
+ * sizeof(storage). */
+#define LS_ACCESS_EIGHT(name, storage, compute)                                             \
+    struct ls_eight_##storage {                                                             \
+        compute at[8];                                                                      \
+    };                                                                                      \
+    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_eight_##storage {                           \
+        storage at[8];                                                                      \
+    };                                                                                      \
+    LS_FN ls_eight_##storage ls_load_eight_##storage(const storage *data, i64 index) {      \
+        const ls_raw_eight_##storage raw = *(const ls_raw_eight_##storage *)(data + index); \
+        ls_eight_##storage eight;                                                           \
+        LS_UNROLL                                                                           \
+        for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);              \
+        return eight;                                                                       \
+    }                                                                                       \
+    LS_FN void ls_store_eight_##storage(storage *data, i64 index,                           \
+                                        const ls_eight_##storage &eight) {                  \
+        ls_raw_eight_##storage raw;                                                         \
+        LS_UNROLL                                                                           \
+        for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                \
+        *(ls_raw_eight_##storage *)(data + index) = raw;                                    \
     }

@@ -77,12 +77,12 @@ LS_FN f32 ls_random_normal_u64(u64 key, i64 i) {
     u32 first = i & 2 ? w.word[2] : w.word[0], second = i & 2 ? w.word[3] : w.word[1];
     return ls_normal_of(first, second, (u32)i & 1u);
 }
-/* Place i of a permutation of 0 ... n - 1 that the key chooses, -1 for an i that is not one of them.
- * A Feistel network (Luby and Rackoff 1988) of two halves permutes the numbers of as many bits as
- * n - 1 has, and a number past the end is permuted again until it is none (cycle walking: Black and
- * Rogaway, Ciphers with arbitrary finite domains, 2002), less than twice on average. What mixes a
- * half is Philox's own round: its multipliers, high and low word of the product, its key schedule;
- * twice, because a narrow half sees few of the bits. Few elements take more rounds. */
+/* Place i of a permutation of 0 ... n - 1 that the key chooses, -1 for an i that is not one of
+ * them. A Feistel network (Luby and Rackoff 1988) of two halves permutes the numbers of as many
+ * bits as n - 1 has, and a number past the end is permuted again until it is none (cycle walking:
+ * Black and Rogaway, Ciphers with arbitrary finite domains, 2002), less than twice on average. What
+ * mixes a half is Philox's own round: its multipliers, high and low word of the product, its key
+ * schedule; twice, because a narrow half sees few of the bits. Few elements take more rounds. */
 LS_FN u32 ls_shuffle_mix(u32 half, u32 key, u32 multiplier) {
     u64 p = (u64)multiplier * (half ^ key);
     p = (u64)multiplier * ((u32)(p >> 32) ^ (u32)p);

@@ -43,8 +43,8 @@ typedef u8 e4m3, e5m2;
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
 #define LS_UNROLL
 
-/* Before a loop whose iterations touch no memory that others write. Where a compiler makes no vector
- * code of such a loop all the same, nobody need be warned. */
+/* Before a loop whose iterations touch no memory that others write. Where a compiler makes no
+ * vector code of such a loop all the same, nobody need be warned. */
 #ifdef __clang__
 #define LS_APART _Pragma("clang loop vectorize(assume_safety)")
 #pragma clang diagnostic ignored "-Wpass-failed"
@@ -52,8 +52,8 @@ typedef u8 e4m3, e5m2;
 #define LS_APART _Pragma("GCC ivdep")
 #endif
 
-/* The array of tensor `at` of a list; says of it what compilers should know: on a GPU, that it is in
- * device memory. */
+/* The array of tensor `at` of a list; says of it what compilers should know: on a GPU, that it is
+ * in device memory. */
 #define LS_TENSOR(all, at) ((all)[at])
 
 /* 1 where rare work is skipped by a branch; 0 where it is done for all, because a branch would keep

@@ -1,146 +1,164 @@
 /* reduce.h: the canonical reduction tree (the README's section on bits has the definition).
  *
- * R over x[0..n): tile k is x[1024 k .. 1024 k + 1023], padded with the identity. Within a tile element
- * i = 128 row + lane; a[lane] = ((x0+x1)+(x2+x3))+((x4+x5)+(x6+x7)) over the rows; the tile's value is the
- * balanced tree over the lanes, neighbours first. n <= 1024: the tile's value, else R of the tile values.
- * Combining with the identity changes no bit, so absent parts may be skipped.
+ * R over x[0..n): tile k is x[1024 k .. 1024 k + 1023], padded with the identity. Within a tile
+ * element i = 128 row + lane; a[lane] = ((x0+x1)+(x2+x3))+((x4+x5)+(x6+x7)) over the rows; the
+ * tile's value is the balanced tree over the lanes, neighbours first. n <= 1024: the tile's value,
+ * else R of the tile values. Combining with the identity changes no bit, so absent parts may be
+ * skipped.
  *
- * The emitter asks for what it uses: LS_REDUCTION(kind, type, identity, combine, ordered) gives the functions
- * below for one kind, `combine` being an expression over a and b; unless it is `ordered`, any order of
- * combining gives the same bits, and one value is kept instead of a level for every power of two. What a group of lanes does together is
- * LS_GROUP_REDUCTION, in reduce_simt.h (32 lanes) and reduce_loop.h (one). */
+ * The emitter asks for what it uses: LS_REDUCTION(kind, type, identity, combine, ordered) gives the
+ * functions below for one kind, `combine` being an expression over a and b; unless it is `ordered`,
+ * any order of combining gives the same bits, and one value is kept instead of a level for every
+ * power of two. What a group of lanes does together is LS_GROUP_REDUCTION, in reduce_simt.h (32
+ * lanes) and reduce_loop.h (one). */
 
-/* push_row, push_lane: a binary counter that combines values in the order of the tree as they come; after
- * row 7 the lane's value is level[3], after lane 127 the tile's is level[7]; lanes gives it for fewer. */
-#define LS_REDUCTION(kind, type, identity, combine, ordered)                                       \
-    LS_FN type ls_identity_##kind(void) { return identity; }                                       \
-    LS_FN type ls_combine_##kind(type a, type b) { return combine; }                               \
-    LS_FN void ls_push_row_##kind(type *level, int row, type value) {                              \
-        if (!(ordered)) {                                                                          \
-            level[3] = row ? ls_combine_##kind(level[3], value) : value;                           \
-            return;                                                                                \
-        }                                                                                          \
-        if (!(row & 1)) {                                                                          \
-            level[0] = value;                                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        value = ls_combine_##kind(level[0], value);                                                \
-        if (!(row & 2)) {                                                                          \
-            level[1] = value;                                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        value = ls_combine_##kind(level[1], value);                                                \
-        if (!(row & 4)) {                                                                          \
-            level[2] = value;                                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        level[3] = ls_combine_##kind(level[2], value);                                             \
-    }                                                                                              \
-    LS_FN void ls_push_lane_##kind(type *level, int lane, type value) {                            \
-        int carried = 1;                                                                           \
-        if (!(ordered)) {                                                                          \
-            level[7] = lane ? ls_combine_##kind(level[7], value) : value;                          \
-            return;                                                                                \
-        }                                                                                          \
-        LS_UNROLL                                                                                  \
-        for (int bit = 0; bit < 7; bit++) {                                                        \
-            if (carried && !(lane >> bit & 1)) level[bit] = value, carried = 0;                    \
-            if (carried) value = ls_combine_##kind(level[bit], value);                             \
-        }                                                                                          \
-        if (carried) level[7] = value;                                                             \
-    }                                                                                              \
-    LS_FN type ls_lanes_##kind(const type *level, i64 lanes) {                                     \
-        type value = ls_identity_##kind();                                                         \
-        if (lanes >= 128 || (!(ordered) && lanes > 0)) return level[7];                            \
-        LS_UNROLL                                                                                  \
-        for (int bit = 0; bit < 7; bit++)                                                          \
-            if (lanes >> bit & 1) value = ls_combine_##kind(level[bit], value);                    \
-        return value;                                                                              \
-    }                                                                                              \
-    LS_GROUP_REDUCTION(kind, type, combine, ordered)                                               \
+/* push_row, push_lane: a binary counter that combines values in the order of the tree as they come;
+ * after row 7 the lane's value is level[3], after lane 127 the tile's is level[7]; lanes gives it
+ * for fewer. */
+#define LS_REDUCTION(kind, type, identity, combine, ordered)                    \
+    LS_FN type ls_identity_##kind(void) {                                       \
+        return identity;                                                        \
+    }                                                                           \
+    LS_FN type ls_combine_##kind(type a, type b) {                              \
+        return combine;                                                         \
+    }                                                                           \
+    LS_FN void ls_push_row_##kind(type *level, int row, type value) {           \
+        if (!(ordered)) {                                                       \
+            level[3] = row ? ls_combine_##kind(level[3], value) : value;        \
+            return;                                                             \
+        }                                                                       \
+        if (!(row & 1)) {                                                       \
+            level[0] = value;                                                   \
+            return;                                                             \
+        }                                                                       \
+        value = ls_combine_##kind(level[0], value);                             \
+        if (!(row & 2)) {                                                       \
+            level[1] = value;                                                   \
+            return;                                                             \
+        }                                                                       \
+        value = ls_combine_##kind(level[1], value);                             \
+        if (!(row & 4)) {                                                       \
+            level[2] = value;                                                   \
+            return;                                                             \
+        }                                                                       \
+        level[3] = ls_combine_##kind(level[2], value);                          \
+    }                                                                           \
+    LS_FN void ls_push_lane_##kind(type *level, int lane, type value) {         \
+        int carried = 1;                                                        \
+        if (!(ordered)) {                                                       \
+            level[7] = lane ? ls_combine_##kind(level[7], value) : value;       \
+            return;                                                             \
+        }                                                                       \
+        LS_UNROLL                                                               \
+        for (int bit = 0; bit < 7; bit++) {                                     \
+            if (carried && !(lane >> bit & 1)) level[bit] = value, carried = 0; \
+            if (carried) value = ls_combine_##kind(level[bit], value);          \
+        }                                                                       \
+        if (carried) level[7] = value;                                          \
+    }                                                                           \
+    LS_FN type ls_lanes_##kind(const type *level, i64 lanes) {                  \
+        type value = ls_identity_##kind();                                      \
+        if (lanes >= 128 || (!(ordered) && lanes > 0)) return level[7];         \
+        LS_UNROLL                                                               \
+        for (int bit = 0; bit < 7; bit++)                                       \
+            if (lanes >> bit & 1) value = ls_combine_##kind(level[bit], value); \
+        return value;                                                           \
+    }                                                                           \
+    LS_GROUP_REDUCTION(kind, type, combine, ordered)                            \
     LS_TREE_ALONE(kind, type)
 
-/* Sums down columns by strips of 64 rows, see kernel_strips: the values of 8 lanes, an octet, and of the
- * tile the 16 octets. push_octet: a binary counter in memory, its levels `stride` apart, of `count` parts
- * of lanes; after the last the octet's value stands in `to`. octets: the tile's value from its octets, of
- * which there are `count`. */
-#define LS_OCTETS(kind, type, ordered)                                                             \
-    LS_FN void ls_push_octet_##kind(type *level, i64 stride, int part, int count, type value,      \
-                                    type *to) {                                                    \
-        if (!(ordered)) {                                                                          \
-            *to = part ? ls_combine_##kind(*to, value) : value;                                    \
-            return;                                                                                \
-        }                                                                                          \
-        for (int rest = part; rest & 1; rest /= 2, level += stride)                                \
-            value = ls_combine_##kind(*level, value);                                              \
-        if (part + 1 < count) *level = value;                                                      \
-        else *to = value;                                                                          \
-    }                                                                                              \
-    LS_FN type ls_octets_##kind(const type *values, i64 stride, int count) {                       \
-        type level[2], value = ls_identity_##kind();                                               \
-        LS_ROLLED                                                                                  \
-        for (int i = 0; i < 16; i += 4) {                                                          \
-            type octet[4];                                                                         \
-            LS_UNROLL                                                                              \
-            for (int k = 0; k < 4; k++)                                                            \
-                octet[k] = i + k < count ? values[(i + k) * stride] : ls_identity_##kind();        \
-            value = ls_combine_##kind(ls_combine_##kind(octet[0], octet[1]),                       \
-                                      ls_combine_##kind(octet[2], octet[3]));                      \
-            if (i & 4) value = ls_combine_##kind(level[0], value);                                 \
-            else level[0] = value;                                                                 \
-            if (i == 4) level[1] = value;                                                          \
-        }                                                                                          \
-        return ls_combine_##kind(level[1], value);                                                 \
+/* Sums down columns by strips of 64 rows, see kernel_strips: the values of 8 lanes, an octet, and
+ * of the tile the 16 octets. push_octet: a binary counter in memory, its levels `stride` apart, of
+ * `count` parts of lanes; after the last the octet's value stands in `to`. octets: the tile's value
+ * from its octets, of which there are `count`. */
+#define LS_OCTETS(kind, type, ordered)                                                        \
+    LS_FN void ls_push_octet_##kind(type *level, i64 stride, int part, int count, type value, \
+                                    type *to) {                                               \
+        if (!(ordered)) {                                                                     \
+            *to = part ? ls_combine_##kind(*to, value) : value;                               \
+            return;                                                                           \
+        }                                                                                     \
+        for (int rest = part; rest & 1; rest /= 2, level += stride)                           \
+            value = ls_combine_##kind(*level, value);                                         \
+        if (part + 1 < count)                                                                 \
+            *level = value;                                                                   \
+        else                                                                                  \
+            *to = value;                                                                      \
+    }                                                                                         \
+    LS_FN type ls_octets_##kind(const type *values, i64 stride, int count) {                  \
+        type level[2], value = ls_identity_##kind();                                          \
+        LS_ROLLED                                                                             \
+        for (int i = 0; i < 16; i += 4) {                                                     \
+            type octet[4];                                                                    \
+            LS_UNROLL                                                                         \
+            for (int k = 0; k < 4; k++)                                                       \
+                octet[k] = i + k < count ? values[(i + k) * stride] : ls_identity_##kind();   \
+            value = ls_combine_##kind(ls_combine_##kind(octet[0], octet[1]),                  \
+                                      ls_combine_##kind(octet[2], octet[3]));                 \
+            if (i & 4)                                                                        \
+                value = ls_combine_##kind(level[0], value);                                   \
+            else                                                                              \
+                level[0] = value;                                                             \
+            if (i == 4) level[1] = value;                                                     \
+        }                                                                                     \
+        return ls_combine_##kind(level[1], value);                                            \
     }
 
 /* One thread's R of values[0], values[stride], ..., the higher levels written behind them. */
-#define LS_TREE_ALONE(kind, type)                                                                  \
-    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                     \
-        while (count > 1024) {                                                                     \
-            const i64 tiles = ls_tiles(count);                                                     \
-            for (i64 tile = 0; tile < tiles; tile++)                                               \
-                values[(count + tile) * stride] =                                                  \
-                    ls_tile_alone_##kind(values + 1024 * tile * stride,                            \
-                                         ls_least(1024, count - 1024 * tile), stride);             \
-            values += count * stride;                                                              \
-            count = tiles;                                                                         \
-        }                                                                                          \
-        return ls_tile_alone_##kind(values, count, stride);                                        \
+#define LS_TREE_ALONE(kind, type)                                                                \
+    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                   \
+        while (count > 1024) {                                                                   \
+            const i64 tiles = ls_tiles(count);                                                   \
+            for (i64 tile = 0; tile < tiles; tile++)                                             \
+                values[(count + tile) * stride] = ls_tile_alone_##kind(                          \
+                    values + 1024 * tile * stride, ls_least(1024, count - 1024 * tile), stride); \
+            values += count * stride;                                                            \
+            count = tiles;                                                                       \
+        }                                                                                        \
+        return ls_tile_alone_##kind(values, count, stride);                                      \
     }
 
-/* argmin and argmax: a value and where it was; index -1 is nowhere. NaN wins, then the better value, then
- * the lower index, in whatever order they combine. `better` is over x and y. */
-#define LS_ARG_REDUCTION(kind, type, better)                                                       \
-    typedef struct ls_arg_##kind {                                                                 \
-        type value;                                                                                \
-        i64 index;                                                                                 \
-    } ls_arg_##kind;                                                                               \
-    LS_FN ls_arg_##kind ls_leaf_##kind(type value, i64 index) {                                    \
-        ls_arg_##kind leaf;                                                                        \
-        leaf.value = value;                                                                        \
-        leaf.index = index;                                                                        \
-        return leaf;                                                                               \
-    }                                                                                              \
-    LS_FN int ls_better_##kind(type x, type y) { return better; }                                  \
-    LS_FN ls_arg_##kind ls_choose_##kind(ls_arg_##kind a, ls_arg_##kind b) {                       \
-        const int a_nan = a.value != a.value, b_nan = b.value != b.value;                          \
-        const int earlier = a.index < b.index;                                                     \
-        int first;                                                                                 \
-        if (a.index < 0) return b;                                                                 \
-        if (b.index < 0) return a;                                                                 \
-        if (a_nan | b_nan) first = a_nan & (!b_nan | earlier);                                     \
-        else if (ls_better_##kind(a.value, b.value)) first = 1;                                    \
-        else if (ls_better_##kind(b.value, a.value)) first = 0;                                    \
-        else first = earlier;                                                                      \
-        return first ? a : b;                                                                      \
-    }                                                                                              \
-    LS_ARG_SHUFFLE(kind, type)                                                                     \
+/* argmin and argmax: a value and where it was; index -1 is nowhere. NaN wins, then the better
+ * value, then the lower index, in whatever order they combine. `better` is over x and y. */
+#define LS_ARG_REDUCTION(kind, type, better)                                 \
+    typedef struct ls_arg_##kind {                                           \
+        type value;                                                          \
+        i64 index;                                                           \
+    } ls_arg_##kind;                                                         \
+    LS_FN ls_arg_##kind ls_leaf_##kind(type value, i64 index) {              \
+        ls_arg_##kind leaf;                                                  \
+        leaf.value = value;                                                  \
+        leaf.index = index;                                                  \
+        return leaf;                                                         \
+    }                                                                        \
+    LS_FN int ls_better_##kind(type x, type y) {                             \
+        return better;                                                       \
+    }                                                                        \
+    LS_FN ls_arg_##kind ls_choose_##kind(ls_arg_##kind a, ls_arg_##kind b) { \
+        const int a_nan = a.value != a.value, b_nan = b.value != b.value;    \
+        const int earlier = a.index < b.index;                               \
+        int first;                                                           \
+        if (a.index < 0) return b;                                           \
+        if (b.index < 0) return a;                                           \
+        if (a_nan | b_nan)                                                   \
+            first = a_nan & (!b_nan | earlier);                              \
+        else if (ls_better_##kind(a.value, b.value))                         \
+            first = 1;                                                       \
+        else if (ls_better_##kind(b.value, a.value))                         \
+            first = 0;                                                       \
+        else                                                                 \
+            first = earlier;                                                 \
+        return first ? a : b;                                                \
+    }                                                                        \
+    LS_ARG_SHUFFLE(kind, type)                                               \
     LS_REDUCTION(kind, ls_arg_##kind, ls_leaf_##kind(0, -1), ls_choose_##kind(a, b), 0)
 
 /* logsumexp: of a tile the max m and the tree sum s of exp(x - base(m)); of all tiles M = max m and
  * S = R(s * exp(m - M)). */
-#define LS_LOGSUMEXP(type)                                                                         \
-    LS_FN type ls_base_##type(type m) { return ls_isfinite_##type(m) ? m : (type)0; }              \
-    LS_FN type ls_logsumexp_##type(type m, type s) {                                               \
-        return ls_isfinite_##type(m) ? m + ls_log_##type(s) : m;                                   \
+#define LS_LOGSUMEXP(type)                                       \
+    LS_FN type ls_base_##type(type m) {                          \
+        return ls_isfinite_##type(m) ? m : (type)0;              \
+    }                                                            \
+    LS_FN type ls_logsumexp_##type(type m, type s) {             \
+        return ls_isfinite_##type(m) ? m + ls_log_##type(s) : m; \
     }

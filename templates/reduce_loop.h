@@ -1,11 +1,12 @@
-/* reduce_loop.h: the tree for one thread, over a tile in cache. Loops over separate buffers, of fixed length
- * or of whole vectors, which gcc and clang vectorise; where order matters, sums and products, neighbours are
- * combined by shuffles of whole vectors. */
+/* reduce_loop.h: the tree for one thread, over a tile in cache. Loops over separate buffers, of
+ * fixed length or of whole vectors, which gcc and clang vectorise; where order matters, sums and
+ * products, neighbours are combined by shuffles of whole vectors. */
 
 /* Functions of a tile's size are called: inlined at every use they would only cost compile time. */
 #define LS_CALLED static __attribute__((noinline, unused))
 
-/* Before a loop of eight or fewer that is written out, so that the loop around it becomes vector code. */
+/* Before a loop of eight or fewer that is written out, so that the loop around it becomes vector
+ * code. */
 #ifdef __clang__
 #define LS_UNROLLED _Pragma("clang loop unroll(full)")
 #else
@@ -22,14 +23,15 @@ typedef f64 ls_vector_f64 __attribute__((vector_size(64), aligned(8), may_alias)
 typedef i32 ls_mask_f32 __attribute__((vector_size(64)));
 typedef i64 ls_mask_f64 __attribute__((vector_size(64)));
 #endif
-#define LS_EVENS_f32(x, y)                                                                         \
+#define LS_EVENS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
-#define LS_ODDS_f32(x, y)                                                                          \
+#define LS_ODDS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 #define LS_EVENS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 0, 2, 4, 6, 8, 10, 12, 14)
 #define LS_ODDS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 1, 3, 5, 7, 9, 11, 13, 15)
 
-/* How wide a row lies in a tile: the next power of two up to 512 elements, the whole tile beyond. */
+/* How wide a row lies in a tile: the next power of two up to 512 elements, the whole tile beyond.
+ */
 LS_FN i64 ls_wide(i64 inner) {
     i64 wide = 1;
     if (inner > 512) return 1024;
@@ -37,9 +39,11 @@ LS_FN i64 ls_wide(i64 inner) {
     return wide;
 }
 
-/* Down columns: the rows that a lane has of `count`. Where it and its neighbours have a power of two of them
- * each, so many lanes make eight rows, the tree's next eight; else 0. */
-LS_FN int ls_rows_of(i64 count, int lane) { return (int)((count - lane + 127) / 128); }
+/* Down columns: the rows that a lane has of `count`. Where it and its neighbours have a power of
+ * two of them each, so many lanes make eight rows, the tree's next eight; else 0. */
+LS_FN int ls_rows_of(i64 count, int lane) {
+    return (int)((count - lane + 127) / 128);
+}
 LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
     const int lanes = 8 >> __builtin_ctz((unsigned)rows);
     if ((rows & (rows - 1)) || lane % lanes || lane + lanes > 128 || lane + lanes > count) return 0;
@@ -47,182 +51,182 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
 }
 
 /* Of lanes and short rows, by the kind.
- * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide` apart, each
- * padded with the identity, end up in values[0 .. count); where a row is of several 128, these are combined
- * first, neighbours with neighbours. lane_tree: the value of 128 lanes. */
-#define LS_TREE_1(kind, type, combine) /* in order */                                              \
-    LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,                    \
-                               const ls_vector_##type *y) {                                        \
-        const ls_vector_##type a = LS_EVENS_##type(*x, *y), b = LS_ODDS_##type(*x, *y);            \
-        *to = combine;                                                                             \
-    }                                                                                              \
-    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                                      \
-        enum { WIDTH = 64 / sizeof(type) };                                                        \
-        for (i64 i = 0; i < left; i += 4 * WIDTH) {                                                \
-            const ls_vector_##type *const from = (const ls_vector_##type *)(values + i);           \
-            ls_vector_##type low, high;                                                            \
-            ls_pairs_##kind(&low, &from[0], &from[1]);                                             \
-            ls_pairs_##kind(&high, &from[2], &from[3]);                                            \
-            ls_pairs_##kind((ls_vector_##type *)(values + i / 4), &low, &high);                    \
-        }                                                                                          \
-    }                                                                                              \
-    LS_FN type ls_lane_tree_##kind(const type *lane) {                                             \
-        enum { WIDTH = 64 / sizeof(type), COUNT = 128 / WIDTH };                                   \
-        const ls_vector_##type *const from = (const ls_vector_##type *)lane;                       \
-        ls_vector_##type half[COUNT / 2], quarter[COUNT / 4], all;                                 \
-        LS_UNROLLED                                                                                \
-        for (int i = 0; i < COUNT / 2; i++)                                                        \
-            ls_pairs_##kind(&half[i], &from[2 * i], &from[2 * i + 1]);                             \
-        LS_UNROLLED                                                                                \
-        for (int i = 0; i < COUNT / 4; i++)                                                        \
-            ls_pairs_##kind(&quarter[i], &half[2 * i], &half[2 * i + 1]);                          \
-        LS_UNROLLED                                                                                \
-        for (int i = 0; i < COUNT / 8; i++)                                                        \
-            ls_pairs_##kind(&half[i], &quarter[2 * i], &quarter[2 * i + 1]);                       \
-        all = half[0];                                                                             \
-        if (COUNT == 16) ls_pairs_##kind(&all, &half[0], &half[1]);                                \
-        LS_UNROLLED                                                                                \
-        for (int i = 1; i < WIDTH; i *= 2) ls_pairs_##kind(&all, &all, &all);                      \
-        return all[0];                                                                             \
+ * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide`
+ * apart, each padded with the identity, end up in values[0 .. count); where a row is of several
+ * 128, these are combined first, neighbours with neighbours. lane_tree: the value of 128 lanes. */
+#define LS_TREE_1(kind, type, combine) /* in order */                                    \
+    LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,          \
+                               const ls_vector_##type *y) {                              \
+        const ls_vector_##type a = LS_EVENS_##type(*x, *y), b = LS_ODDS_##type(*x, *y);  \
+        *to = combine;                                                                   \
+    }                                                                                    \
+    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                            \
+        enum { WIDTH = 64 / sizeof(type) };                                              \
+        for (i64 i = 0; i < left; i += 4 * WIDTH) {                                      \
+            const ls_vector_##type *const from = (const ls_vector_##type *)(values + i); \
+            ls_vector_##type low, high;                                                  \
+            ls_pairs_##kind(&low, &from[0], &from[1]);                                   \
+            ls_pairs_##kind(&high, &from[2], &from[3]);                                  \
+            ls_pairs_##kind((ls_vector_##type *)(values + i / 4), &low, &high);          \
+        }                                                                                \
+    }                                                                                    \
+    LS_FN type ls_lane_tree_##kind(const type *lane) {                                   \
+        enum { WIDTH = 64 / sizeof(type), COUNT = 128 / WIDTH };                         \
+        const ls_vector_##type *const from = (const ls_vector_##type *)lane;             \
+        ls_vector_##type half[COUNT / 2], quarter[COUNT / 4], all;                       \
+        LS_UNROLLED                                                                      \
+        for (int i = 0; i < COUNT / 2; i++)                                              \
+            ls_pairs_##kind(&half[i], &from[2 * i], &from[2 * i + 1]);                   \
+        LS_UNROLLED                                                                      \
+        for (int i = 0; i < COUNT / 4; i++)                                              \
+            ls_pairs_##kind(&quarter[i], &half[2 * i], &half[2 * i + 1]);                \
+        LS_UNROLLED                                                                      \
+        for (int i = 0; i < COUNT / 8; i++)                                              \
+            ls_pairs_##kind(&half[i], &quarter[2 * i], &quarter[2 * i + 1]);             \
+        all = half[0];                                                                   \
+        if (COUNT == 16) ls_pairs_##kind(&all, &half[0], &half[1]);                      \
+        LS_UNROLLED                                                                      \
+        for (int i = 1; i < WIDTH; i *= 2) ls_pairs_##kind(&all, &all, &all);            \
+        return all[0];                                                                   \
     }
 
-#define LS_TREE_0(kind, type, combine) /* in any order */                                          \
-    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                                      \
-        type half[512];                                                                            \
-        for (i64 i = 0; i < left / 2; i++)                                                         \
-            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                         \
-        for (i64 i = 0; i < left / 4; i++)                                                         \
-            values[i] = ls_combine_##kind(half[2 * i], half[2 * i + 1]);                           \
-    }                                                                                              \
-    LS_FN type ls_lane_tree_##kind(const type *lane) {                                             \
-        type some[16], value;                                                                      \
-        for (int l = 0; l < 16; l++) some[l] = lane[l];                                            \
-        for (int i = 16; i < 128; i += 16)                                                         \
-            for (int l = 0; l < 16; l++) some[l] = ls_combine_##kind(some[l], lane[i + l]);        \
-        value = some[0];                                                                           \
-        for (int l = 1; l < 16; l++) value = ls_combine_##kind(value, some[l]);                    \
-        return value;                                                                              \
+#define LS_TREE_0(kind, type, combine) /* in any order */                                   \
+    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                               \
+        type half[512];                                                                     \
+        for (i64 i = 0; i < left / 2; i++)                                                  \
+            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                  \
+        for (i64 i = 0; i < left / 4; i++)                                                  \
+            values[i] = ls_combine_##kind(half[2 * i], half[2 * i + 1]);                    \
+    }                                                                                       \
+    LS_FN type ls_lane_tree_##kind(const type *lane) {                                      \
+        type some[16], value;                                                               \
+        for (int l = 0; l < 16; l++) some[l] = lane[l];                                     \
+        for (int i = 16; i < 128; i += 16)                                                  \
+            for (int l = 0; l < 16; l++) some[l] = ls_combine_##kind(some[l], lane[i + l]); \
+        value = some[0];                                                                    \
+        for (int l = 1; l < 16; l++) value = ls_combine_##kind(value, some[l]);             \
+        return value;                                                                       \
     }
 
-/* eight: of a lane's rows. tile: of one row; values[count .. 1024) is overwritten with the identity.
- * gather: of values that stay; tile_alone: of values[0], values[stride], ...; tree: R of any count, the
- * higher levels written behind them. push_columns: the binary counter of reduce.h for 64 columns side by
- * side; all 64 are added, also those past the last column. columns: where the value of `count` numbers stands, level or scratch. */
-#define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                           \
-    LS_TREE_##ordered(kind, type, combine)                                                         \
-    LS_FN type ls_eight_##kind(const type *value) {                                                \
-        const type a = ls_combine_##kind(value[0], value[1]);                                      \
-        const type b = ls_combine_##kind(value[2], value[3]);                                      \
-        const type c = ls_combine_##kind(value[4], value[5]);                                      \
-        const type d = ls_combine_##kind(value[6], value[7]);                                      \
-        return ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));                \
-    }                                                                                              \
-    LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                             \
-        type half[512];                                                                            \
-        i64 left = count * wide;                                                                   \
-        for (; wide > 128; wide /= 2, left /= 2) {                                                 \
-            for (i64 i = 0; i < left / 256; i++) {                                                 \
-                const type *const two = values + 256 * i;                                          \
-                LS_APART                                                                           \
-                for (int l = 0; l < 128; l++)                                                      \
-                    values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);                 \
-            }                                                                                      \
-        }                                                                                          \
-        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left);                \
-        if (wide == 1) return;                                                                     \
-        for (i64 i = 0; i < left / 2; i++)                                                         \
-            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                         \
-        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                                    \
-    }                                                                                              \
-    LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                       \
-        type lane[128];                                                                            \
-        for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                                  \
-            values[i] = ls_identity_##kind();                                                      \
-        if (count <= 128) return ls_lane_tree_##kind(values);                                      \
-        for (int l = 0; l < 128; l++) {                                                            \
-            type value[8];                                                                         \
-            LS_UNROLLED                                                                            \
-            for (int row = 0; row < 8; row++) value[row] = values[128 * row + l];                  \
-            lane[l] = ls_eight_##kind(value);                                                      \
-        }                                                                                          \
-        return ls_lane_tree_##kind(lane);                                                          \
-    }                                                                                              \
-    LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                               \
-        type copy[1024];                                                                           \
-        for (i64 i = 0; i < count; i++) copy[i] = values[i];                                       \
-        return ls_tile_##kind(copy, count);                                                        \
-    }                                                                                              \
-    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {               \
-        type copy[1024];                                                                           \
-        for (i64 i = 0; i < count; i++) copy[i] = values[i * stride];                              \
-        return ls_tile_##kind(copy, count);                                                        \
-    }                                                                                              \
-    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride);                      \
-    LS_CALLED type ls_tree_##kind(type *values, i64 count) {                                       \
-        return ls_tree_alone_##kind(values, count, 1);                                             \
-    }                                                                                              \
-    LS_FN void ls_add_columns_##kind(type *to, const type *a, const type *b) {                     \
-        for (int c = 0; c < 64; c++) to[c] = ls_combine_##kind(a[c], b[c]);                        \
-    }                                                                                              \
-    LS_FN void ls_push_columns_##kind(type (*level)[64], int number, const type *value) {          \
-        type sum[64];                                                                              \
-        int bit = 1;                                                                               \
-        if (!(number & 1)) {                                                                       \
-            for (int c = 0; c < 64; c++) level[0][c] = value[c];                                   \
-            return;                                                                                \
-        }                                                                                          \
-        if (!(number & 2)) {                                                                       \
-            ls_add_columns_##kind(level[1], level[0], value);                                      \
-            return;                                                                                \
-        }                                                                                          \
-        ls_add_columns_##kind(sum, level[0], value);                                               \
-        for (; number >> (bit + 1) & 1; bit++) ls_add_columns_##kind(sum, level[bit], sum);        \
-        ls_add_columns_##kind(level[bit + 1], level[bit], sum);                                    \
-    }                                                                                              \
-    LS_CALLED const type *ls_columns_##kind(type (*level)[64], int count, type *scratch) {         \
-        int bit = 0;                                                                               \
-        if (count == 0)                                                                            \
-            for (int c = 0; c < 64; c++) scratch[c] = ls_identity_##kind();                        \
-        if (count == 0) return scratch;                                                            \
-        while (!(count >> bit & 1)) bit++;                                                         \
-        if (count >> bit == 1) return level[bit];                                                  \
-        for (int c = 0; c < 64; c++) scratch[c] = level[bit][c];                                   \
-        while (count >> ++bit)                                                                     \
-            if (count >> bit & 1) ls_add_columns_##kind(scratch, level[bit], scratch);             \
-        return scratch;                                                                            \
+/* eight: of a lane's rows. tile: of one row; values[count .. 1024) is overwritten with the
+ * identity. gather: of values that stay; tile_alone: of values[0], values[stride], ...; tree: R of
+ * any count, the higher levels written behind them. push_columns: the binary counter of reduce.h
+ * for 64 columns side by side; all 64 are added, also those past the last column. columns: where
+ * the value of `count` numbers stands, level or scratch. */
+#define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                    \
+    LS_TREE_##ordered(kind, type, combine) LS_FN type ls_eight_##kind(const type *value) {  \
+        const type a = ls_combine_##kind(value[0], value[1]);                               \
+        const type b = ls_combine_##kind(value[2], value[3]);                               \
+        const type c = ls_combine_##kind(value[4], value[5]);                               \
+        const type d = ls_combine_##kind(value[6], value[7]);                               \
+        return ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));         \
+    }                                                                                       \
+    LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                      \
+        type half[512];                                                                     \
+        i64 left = count * wide;                                                            \
+        for (; wide > 128; wide /= 2, left /= 2) {                                          \
+            for (i64 i = 0; i < left / 256; i++) {                                          \
+                const type *const two = values + 256 * i;                                   \
+                LS_APART                                                                    \
+                for (int l = 0; l < 128; l++)                                               \
+                    values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);          \
+            }                                                                               \
+        }                                                                                   \
+        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left);         \
+        if (wide == 1) return;                                                              \
+        for (i64 i = 0; i < left / 2; i++)                                                  \
+            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                  \
+        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                             \
+    }                                                                                       \
+    LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                \
+        type lane[128];                                                                     \
+        for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                           \
+            values[i] = ls_identity_##kind();                                               \
+        if (count <= 128) return ls_lane_tree_##kind(values);                               \
+        for (int l = 0; l < 128; l++) {                                                     \
+            type value[8];                                                                  \
+            LS_UNROLLED                                                                     \
+            for (int row = 0; row < 8; row++) value[row] = values[128 * row + l];           \
+            lane[l] = ls_eight_##kind(value);                                               \
+        }                                                                                   \
+        return ls_lane_tree_##kind(lane);                                                   \
+    }                                                                                       \
+    LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                        \
+        type copy[1024];                                                                    \
+        for (i64 i = 0; i < count; i++) copy[i] = values[i];                                \
+        return ls_tile_##kind(copy, count);                                                 \
+    }                                                                                       \
+    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {        \
+        type copy[1024];                                                                    \
+        for (i64 i = 0; i < count; i++) copy[i] = values[i * stride];                       \
+        return ls_tile_##kind(copy, count);                                                 \
+    }                                                                                       \
+    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride);               \
+    LS_CALLED type ls_tree_##kind(type *values, i64 count) {                                \
+        return ls_tree_alone_##kind(values, count, 1);                                      \
+    }                                                                                       \
+    LS_FN void ls_add_columns_##kind(type *to, const type *a, const type *b) {              \
+        for (int c = 0; c < 64; c++) to[c] = ls_combine_##kind(a[c], b[c]);                 \
+    }                                                                                       \
+    LS_FN void ls_push_columns_##kind(type(*level)[64], int number, const type *value) {    \
+        type sum[64];                                                                       \
+        int bit = 1;                                                                        \
+        if (!(number & 1)) {                                                                \
+            for (int c = 0; c < 64; c++) level[0][c] = value[c];                            \
+            return;                                                                         \
+        }                                                                                   \
+        if (!(number & 2)) {                                                                \
+            ls_add_columns_##kind(level[1], level[0], value);                               \
+            return;                                                                         \
+        }                                                                                   \
+        ls_add_columns_##kind(sum, level[0], value);                                        \
+        for (; number >> (bit + 1) & 1; bit++) ls_add_columns_##kind(sum, level[bit], sum); \
+        ls_add_columns_##kind(level[bit + 1], level[bit], sum);                             \
+    }                                                                                       \
+    LS_CALLED const type *ls_columns_##kind(type(*level)[64], int count, type *scratch) {   \
+        int bit = 0;                                                                        \
+        if (count == 0)                                                                     \
+            for (int c = 0; c < 64; c++) scratch[c] = ls_identity_##kind();                 \
+        if (count == 0) return scratch;                                                     \
+        while (!(count >> bit & 1)) bit++;                                                  \
+        if (count >> bit == 1) return level[bit];                                           \
+        for (int c = 0; c < 64; c++) scratch[c] = level[bit][c];                            \
+        while (count >> ++bit)                                                              \
+            if (count >> bit & 1) ls_add_columns_##kind(scratch, level[bit], scratch);      \
+        return scratch;                                                                     \
     }
 
-/* logsumexp: `count` values of a row become exp(x - base(m)), m their maximum, which it gives: but for a
- * NaN, which the values' sum has. Behind them, up to `wide`, stand zeros. */
-#define LS_EXP_ROWS(type)                                                                          \
-    LS_CALLED type ls_exp_row_##type(type *values, i64 count, i64 wide) {                          \
-        const i64 step = wide < 16 ? wide : 16, end = (count + step - 1) / step * step;            \
-        type most[64], base;                                                                       \
-        i64 i = 0;                                                                                 \
-        for (i64 pad = count; pad < end; pad++) values[pad] = ls_identity_max_##type();            \
-        for (int l = 0; l < 64; l++) most[l] = ls_identity_max_##type();                           \
-        for (; i + 64 <= end; i += 64)                                                             \
-            for (int l = 0; l < 64; l++)                                                           \
-                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];                       \
-        for (; i + 16 <= end; i += 16)                                                             \
-            for (int l = 0; l < 16; l++)                                                           \
-                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];                       \
-        for (; i < end; i++) most[0] = values[i] > most[0] ? values[i] : most[0];                  \
-        for (int half = 32; half >= 16; half /= 2)                                                 \
-            for (int l = 0; l < half; l++)                                                         \
-                most[l] = most[half + l] > most[l] ? most[half + l] : most[l];                     \
-        for (int l = 1; l < 16; l++) most[0] = most[l] > most[0] ? most[l] : most[0];              \
-        base = ls_base_##type(most[0]);                                                            \
-        LS_INTERLEAVED                                                                             \
-        for (i = 0; i < end; i++) values[i] = ls_exp_##type(values[i] - base);                     \
-        for (; i < wide; i++) values[i] = 0;                                                       \
-        return most[0];                                                                            \
+/* logsumexp: `count` values of a row become exp(x - base(m)), m their maximum, which it gives: but
+ * for a NaN, which the values' sum has. Behind them, up to `wide`, stand zeros. */
+#define LS_EXP_ROWS(type)                                                               \
+    LS_CALLED type ls_exp_row_##type(type *values, i64 count, i64 wide) {               \
+        const i64 step = wide < 16 ? wide : 16, end = (count + step - 1) / step * step; \
+        type most[64], base;                                                            \
+        i64 i = 0;                                                                      \
+        for (i64 pad = count; pad < end; pad++) values[pad] = ls_identity_max_##type(); \
+        for (int l = 0; l < 64; l++) most[l] = ls_identity_max_##type();                \
+        for (; i + 64 <= end; i += 64)                                                  \
+            for (int l = 0; l < 64; l++)                                                \
+                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];            \
+        for (; i + 16 <= end; i += 16)                                                  \
+            for (int l = 0; l < 16; l++)                                                \
+                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];            \
+        for (; i < end; i++) most[0] = values[i] > most[0] ? values[i] : most[0];       \
+        for (int half = 32; half >= 16; half /= 2)                                      \
+            for (int l = 0; l < half; l++)                                              \
+                most[l] = most[half + l] > most[l] ? most[half + l] : most[l];          \
+        for (int l = 1; l < 16; l++) most[0] = most[l] > most[0] ? most[l] : most[0];   \
+        base = ls_base_##type(most[0]);                                                 \
+        LS_INTERLEAVED                                                                  \
+        for (i = 0; i < end; i++) values[i] = ls_exp_##type(values[i] - base);          \
+        for (; i < wide; i++) values[i] = 0;                                            \
+        return most[0];                                                                 \
     }
 
 #define LS_ARG_SHUFFLE(kind, type)
 
-/* Of `expected` workers that come here, says 1 to the last, who then sees everything the others wrote
- * before. The counter is 0 again for the next launch. */
+/* Of `expected` workers that come here, says 1 to the last, who then sees everything the others
+ * wrote before. The counter is 0 again for the next launch. */
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
     if (__atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL) != expected) return 0;
     *counter = 0;

@@ -1,72 +1,73 @@
-/* reduce_simt.h: the tree over a group of 32 lanes, each with four neighbouring elements of every row.
- * Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two groups. Levels
- * begin as 0: see rows_simt in emit_reduce.c. */
+/* reduce_simt.h: the tree over a group of 32 lanes, each with four neighbouring elements of every
+ * row. Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two
+ * groups. Levels begin as 0: see rows_simt in emit_reduce.c. */
 
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 
 /* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
- * columns of rows; gather: the same from memory; tree: R of any count of values in memory, the higher
- * levels written behind them. tile_alone is one thread's, of values[0], values[stride], ... */
-#define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                           \
-    LS_FN type ls_group_##kind(type value) {                                                       \
-        LS_UNROLL                                                                                  \
-        for (int mask = 1; mask < 32; mask *= 2)                                                   \
-            value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                    \
-        return value;                                                                              \
-    }                                                                                              \
-    LS_FN type ls_tile_##kind(type (*level)[4]) {                                                  \
-        return ls_group_##kind(ls_combine_##kind(ls_combine_##kind(level[0][3], level[1][3]),      \
-                                                 ls_combine_##kind(level[2][3], level[3][3])));    \
-    }                                                                                              \
-    LS_FN type ls_gather_##kind(const type *values, i64 count) {                                   \
-        type level[4][4] = {};                                                                     \
-        LS_ROLLED                                                                                  \
-        for (int row = 0; row < 8; row++) {                                                        \
-            LS_UNROLL                                                                              \
-            for (int e = 0; e < 4; e++) {                                                          \
-                const i64 i = 128 * row + 4 * (i64)ls_lane() + e;                                  \
-                ls_push_row_##kind(level[e], row, i < count ? values[i] : ls_identity_##kind());   \
-            }                                                                                      \
-        }                                                                                          \
-        return ls_tile_##kind(level);                                                              \
-    }                                                                                              \
-    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {               \
-        type row_level[4] = {}, lane_level[8] = {};                                                \
-        const i64 lanes = count < 128 ? count : 128;                                               \
-        for (int lane = 0; lane < lanes; lane++) {                                                 \
-            for (int row = 0; row < 8; row++) {                                                    \
-                const i64 i = 128 * row + lane;                                                    \
-                ls_push_row_##kind(row_level, row,                                                 \
-                                   i < count ? values[i * stride] : ls_identity_##kind());         \
-            }                                                                                      \
-            ls_push_lane_##kind(lane_level, lane, row_level[3]);                                   \
-        }                                                                                          \
-        return ls_lanes_##kind(lane_level, lanes);                                                 \
-    }                                                                                              \
-    LS_FN type ls_tree_##kind(type *values, i64 count) {                                           \
-        while (count > 1024) {                                                                     \
-            const i64 tiles = ls_tiles(count);                                                     \
-            for (i64 tile = 0; tile < tiles; tile++) {                                             \
-                const type value =                                                                 \
-                    ls_gather_##kind(values + 1024 * tile, ls_least(1024, count - 1024 * tile));   \
-                if (ls_lane() == 0) values[count + tile] = value;                                  \
-            }                                                                                      \
-            ls_group_sync();                                                                       \
-            values += count;                                                                       \
-            count = tiles;                                                                         \
-        }                                                                                          \
-        return ls_gather_##kind(values, count);                                                    \
+ * columns of rows; gather: the same from memory; tree: R of any count of values in memory, the
+ * higher levels written behind them. tile_alone is one thread's, of values[0], values[stride], ...
+ */
+#define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                         \
+    LS_FN type ls_group_##kind(type value) {                                                     \
+        LS_UNROLL                                                                                \
+        for (int mask = 1; mask < 32; mask *= 2)                                                 \
+            value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                  \
+        return value;                                                                            \
+    }                                                                                            \
+    LS_FN type ls_tile_##kind(type(*level)[4]) {                                                 \
+        return ls_group_##kind(ls_combine_##kind(ls_combine_##kind(level[0][3], level[1][3]),    \
+                                                 ls_combine_##kind(level[2][3], level[3][3])));  \
+    }                                                                                            \
+    LS_FN type ls_gather_##kind(const type *values, i64 count) {                                 \
+        type level[4][4] = {};                                                                   \
+        LS_ROLLED                                                                                \
+        for (int row = 0; row < 8; row++) {                                                      \
+            LS_UNROLL                                                                            \
+            for (int e = 0; e < 4; e++) {                                                        \
+                const i64 i = 128 * row + 4 * (i64)ls_lane() + e;                                \
+                ls_push_row_##kind(level[e], row, i < count ? values[i] : ls_identity_##kind()); \
+            }                                                                                    \
+        }                                                                                        \
+        return ls_tile_##kind(level);                                                            \
+    }                                                                                            \
+    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {             \
+        type row_level[4] = {}, lane_level[8] = {};                                              \
+        const i64 lanes = count < 128 ? count : 128;                                             \
+        for (int lane = 0; lane < lanes; lane++) {                                               \
+            for (int row = 0; row < 8; row++) {                                                  \
+                const i64 i = 128 * row + lane;                                                  \
+                ls_push_row_##kind(row_level, row,                                               \
+                                   i < count ? values[i * stride] : ls_identity_##kind());       \
+            }                                                                                    \
+            ls_push_lane_##kind(lane_level, lane, row_level[3]);                                 \
+        }                                                                                        \
+        return ls_lanes_##kind(lane_level, lanes);                                               \
+    }                                                                                            \
+    LS_FN type ls_tree_##kind(type *values, i64 count) {                                         \
+        while (count > 1024) {                                                                   \
+            const i64 tiles = ls_tiles(count);                                                   \
+            for (i64 tile = 0; tile < tiles; tile++) {                                           \
+                const type value =                                                               \
+                    ls_gather_##kind(values + 1024 * tile, ls_least(1024, count - 1024 * tile)); \
+                if (ls_lane() == 0) values[count + tile] = value;                                \
+            }                                                                                    \
+            ls_group_sync();                                                                     \
+            values += count;                                                                     \
+            count = tiles;                                                                       \
+        }                                                                                        \
+        return ls_gather_##kind(values, count);                                                  \
     }
 
-#define LS_ARG_SHUFFLE(kind, type)                                                                 \
-    LS_FN ls_arg_##kind ls_shuffle_xor(ls_arg_##kind a, u32 mask) {                                \
-        a.value = ls_shuffle_xor(a.value, mask);                                                   \
-        a.index = ls_shuffle_xor(a.index, mask);                                                   \
-        return a;                                                                                  \
+#define LS_ARG_SHUFFLE(kind, type)                                  \
+    LS_FN ls_arg_##kind ls_shuffle_xor(ls_arg_##kind a, u32 mask) { \
+        a.value = ls_shuffle_xor(a.value, mask);                    \
+        a.index = ls_shuffle_xor(a.index, mask);                    \
+        return a;                                                   \
     }
 
-/* Of `expected` groups that come here, says 1 to the last, who then sees everything the others wrote
- * before, and whose writes they do not see. The counter is 0 again for the next launch. */
+/* Of `expected` groups that come here, says 1 to the last, who then sees everything the others
+ * wrote before, and whose writes they do not see. The counter is 0 again for the next launch. */
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
     u32 before = 0;
     ls_group_sync();
