@@ -118,7 +118,10 @@ static void add_plan_fields(Emitter *e) {
     for (size_t i = e->f->parameter_count; i < e->plan->array_count; i++) {
         const Array *array = &e->plan->arrays[i];
         emit_add_field(e, e->field_name[i], type_info[array->type].c_name,
-                       emit_extent(e->f, type_info[array->type].size, array->axes), false);
+                       array->near ? emit_near_bytes(e, (uint32_t)i)
+                                   : emit_extent(e->f, type_info[array->type].size, array->axes),
+                       false);
+        e->fields[e->field_count - 1].temporary.per_block = array->near;
         if (emit_is_list(e, (uint32_t)i)) e->fields[e->field_count - 1].temporary.pointers = 1;
     }
 }
@@ -366,7 +369,9 @@ uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way)
 static void add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
                         ls_image_layout layout, Way way) {
     const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
-    const size_t phase_count = e->plan->phase_count;
+    const Plan *const plan = e->plan;
+    const size_t phase_count = plan->phase_count;
+    e->plan = plan_near(plan, e->target, &way);
     e->layout = layout;
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
     e->fields = NULL;
@@ -392,7 +397,7 @@ static void add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     emit_share_temporaries(e, &way, made);
     ls_image_traffic *traffic = arena_alloc(e->arena, way.count * sizeof *traffic);
     for (size_t i = 0; i < way.count; i++)
-        traffic[i] = plan_traffic(e->plan, &way.kernels[i], e->target->on_chip_bytes);
+        traffic[i] = plan_traffic(plan, &way.kernels[i], e->target->on_chip_bytes);
     Text reason = text_open(e->arena);
     if (too_many_words(e, &reason))
         compiler_fail(e->compiler, LS_ERROR_UNSUPPORTED, "%s", reason.data);
@@ -426,6 +431,7 @@ static void add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .source = module_text(e, &way, phases.data, kernels.data, how),
     };
     add_conditions(e, variant, &way, made);
+    e->plan = plan;
 }
 
 /* ---- the image ---- */

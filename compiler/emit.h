@@ -324,6 +324,8 @@ void emit_empty_parts(Emitter *e, Text *out, const Kernel *kernel);
 /* emit_chain.c: the text of a kernel that is a chain of phases, and then a tail. */
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                 const PhaseText *phases, const char *sizes, const char *prologue, const char *tail);
+/* What a worker needs of an array that is near. */
+ls_image_extent emit_near_bytes(Emitter *e, uint32_t array);
 
 /* emit_share.c: gives temporaries that are never needed at once the same number. */
 void emit_share_temporaries(Emitter *e, const Way *way, const PhaseText *phases);

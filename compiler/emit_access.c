@@ -100,10 +100,10 @@ StreamText emit_streams(Emitter *e) {
         const char *begin =
             emit_join_offset(e, emit_base(e, i), arena_printf(e->arena, "%s_first", fast));
         text_printf(&text.decide, "%ssizeof(%s)", separator, type);
-        text_printf(
-            &text.bases,
-            "%s %s_block[1024];\n%s *LS_RESTRICT const %s_to = stream ? %s_block : &%s[%s];\n",
-            type, name, type, name, name, emit_data(e, i), begin);
+        text_printf(&text.bases,
+                    "LS_ALIGN(64) %s %s_block[1024];\n%s *LS_RESTRICT const %s_to = stream ? "
+                    "%s_block : &%s[%s];\n",
+                    type, name, type, name, name, emit_data(e, i), begin);
         text_printf(
             &text.blocks,
             "if (stream) ls_stream(&%s[%s], %s_block, (end - %s_first) * (i64)sizeof(%s));\n",

@@ -40,6 +40,48 @@ static void add_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases,
     }
 }
 
+/* The axes along one row of an array that is near, and how many elements it has. */
+static AxisSet row_axes(const Emitter *e, uint32_t array) {
+    const Plan *plan = e->plan;
+    const Phase *phase = &plan->phases[plan->home[plan->arrays[array].value] - 1];
+    return phase->inner;
+}
+
+static const char *row_length(Emitter *e, uint32_t array) {
+    Text text = text_open(e->arena);
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (row_axes(e, array) >> axis & 1)
+            text_printf(&text, "%s%s", text.size ? " * " : "", e->size_name[axis]);
+    return text.data;
+}
+
+/* One long row, or as many as a worker takes at a time. */
+ls_image_extent emit_near_bytes(Emitter *e, uint32_t array) {
+    const uint64_t size = type_info[e->plan->arrays[array].type].size;
+    ls_image_extent extent = emit_extent(e->f, size, row_axes(e, array));
+    extent.factor[0].minimum = 1024 * e->target->near_tiles;
+    return extent;
+}
+
+/* The worker's own memory for what the kernel's phases keep near, and, for each run of rows, where
+ * the first row of all would be for these to begin there. */
+static void add_near(Emitter *e, const Kernel *kernel, Text *open, Text *move) {
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        const Array *array = &e->plan->arrays[i];
+        if (!array->near) continue;
+        const uint32_t home = e->plan->home[array->value] - 1;
+        if (home < kernel->first || home >= kernel->first + plan_mains(kernel)) continue;
+        const char *type = type_info[array->type].c_name, *name = e->field_name[i];
+        const char *row = row_length(e, i);
+        if (!open->size && !kernel->prologue)
+            text_printf(open, "struct %s own = *a;\na = &own;\n", e->arguments);
+        text_printf(open, "const u64 %s_near = (u64)LS_OWN(own.%s, %u * ls_most(%u, %s));\n", name,
+                    name, type_info[array->type].size, 1024 * e->target->near_tiles, row);
+        text_printf(move, "own.%s = (%s *)(%s_near - %u * (u64)(strip * %s));\n", name, type, name,
+                    type_info[array->type].size, row);
+    }
+}
+
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                 const PhaseText *phases, const char *sizes, const char *prologue,
                 const char *tail) {
@@ -55,6 +97,8 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
         text_printf(&alone, "%s%s_tiles == 1", i > kernel->first ? " && " : "", phase->name);
         text_printf(&most, "%s%s_tiles", join, phase->name);
     }
+    Text near = text_open(e->arena), move = text_open(e->arena);
+    add_near(e, kernel, &near, &move);
     add_calls(e, kernel, phases, &calls, &tails);
     bool streams = false;
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
@@ -62,19 +106,20 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
     if (streams) text_puts(&tails, "ls_stream_end();\n");
     const char *strips = phases[kernel->first].strips;
     text_puts(&tails, tail);
-    const char *used = arena_printf(e->arena, "%s %s %s %s %s %s", strips, once.data, tiles.data,
-                                    prologue, calls.data, tails.data);
+    const char *used = arena_printf(e->arena, "%s %s %s %s %s %s %s", strips, once.data, tiles.data,
+                                    prologue, near.data, calls.data, tails.data);
     if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {{"KERNEL", name},
                     {"ARGUMENTS", e->arguments},
                     {"THREADS", arena_printf(e->arena, "%u", e->target->threads)},
-                    {"SIZES", arena_printf(e->arena, "%s%s", sizes, prologue)},
+                    {"SIZES", arena_printf(e->arena, "%s%s%s", sizes, prologue, near.data)},
                     {"ONCE", once.data},
                     {"TILES", tiles.data},
                     {"ALONE", alone.data},
                     {"STRIPS", strips},
                     {"NEAR", arena_printf(e->arena, "%u", e->target->near_tiles)},
                     {"MOST", most.data},
+                    {"NEAR_ROWS", move.data},
                     {"CALLS", calls.data},
                     {"TAILS", tails.data}};
     emit_fill(e, out, arena_printf(e->arena, "chain.%s.k", e->target->lanes), holes, COUNT(holes));

@@ -55,11 +55,12 @@ static bool is_short(const Emitter *e) {
     return emit_element_cost(e) <= COST_MOST;
 }
 
-/* Whether the phase reads the array along rows that lie one behind the other. */
+/* Whether the phase reads the array from memory along rows that lie one behind the other. */
 static bool reads_rows(const Emitter *e, const Phase *phase, uint32_t array) {
     const AxisSet all = e->phase->outer | e->phase->inner;
     return phase->shape == SHAPE_ROWS && phase->inner == e->phase->inner &&
-           e->plan->arrays[array].axes == all && plan_value_reads(e->plan, phase, array);
+           e->plan->arrays[array].axes == all && !e->plan->arrays[array].near &&
+           plan_value_reads(e->plan, phase, array);
 }
 
 /* A tile is read eight lines apart, which no processor takes for a stream: asks for the next one in
@@ -82,12 +83,14 @@ const char *emit_whole(Emitter *e, const Sections *s) {
     if (e->phase->shape != SHAPE_ROWS || !fast || fast->whole || s->length.size) return "";
     if (!is_short(e) || emit_has_word(s->body.data, "at")) return "";
     Text text = text_open(e->arena);
+    const char *asked = emit_asked(e, "first + 8 * some", "256");
     Hole holes[] = {{"BASES", s->bases.data},
                     {"NEXT", next_tile(e)},
+                    {"SOME", *asked ? "32" : "128"}, /* not all at once, which would wait */
                     {"LANES", emit_part(e, PART_LANES)},
                     {"EIGHT", emit_part(e, PART_EIGHT)},
                     {"FAST", fast->name},
-                    {"ASKED", emit_asked(e, "first", "1024")},
+                    {"ASKED", asked},
                     {"BODY", s->body.data},
                     {"PUSH", s->eights},
                     {"STORES", s->stores.data},
@@ -214,7 +217,7 @@ const char *emit_asked(Emitter *e, const char *from, const char *count) {
         if (!before || after) continue;
         const char *type = type_info[e->plan->arrays[i].type].c_name;
         text_printf(&text,
-                    "    ls_ask(&%s[(outer + (stop - start) / tiles) * inner + %s], "
+                    "    ls_ask_rows(&%s[(outer + (stop - start) / tiles) * inner + %s], "
                     "%s * (i64)sizeof(%s));\n",
                     emit_data(e, i), from, count, type);
     }

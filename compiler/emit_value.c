@@ -27,7 +27,7 @@ static const char reserved[] =
     "typedef typeid typename union unsigned using virtual void volatile while xor xor_eq main "
     "linux unix half warpSize f64 f32 i64 i32 u64 u32 i16 u16 i8 u8 bool8 f16 bf16 e4m3 e5m2 "
     "a e c at end first last item outer outers inner tile tiles strip strips chunk chunks whole "
-    "stream wide together batch begin columns width lane lanes row rows live count leaf part "
+    "stream wide together batch some begin columns width lane lanes row rows live count leaf part "
     "parts parent parents level mark run brothers complete pass own_column first_column "
     "step first_tensor first_element first_item last_item item_step item_stop parties values start "
     "stop near place entry strip_item owner octets own all own_at own_row rows alone member "

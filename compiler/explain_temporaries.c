@@ -90,13 +90,16 @@ static void print_size(Report *r, uint32_t number) {
 /* Those that carry values between phases by name, and how many there are for the kernels' own use:
  * counters, and what tiles leave for each other. */
 void report_temporaries(Report *r) {
-    const size_t parameters = r->plan->function->parameter_count;
-    const size_t carried = r->plan->array_count - parameters;
+    const Target *target = target_for(r->image->target);
+    const Plan *plan = plan_near(r->plan, target, &r->plan->ways[r->variant]);
+    const size_t parameters = plan->function->parameter_count;
+    const size_t carried = plan->array_count - parameters;
     const size_t others = r->temporary_count - carried;
     double rest = 0;
     for (uint32_t i = 0; i < carried; i++) {
-        text_printf(&r->out, "%s%s ", i == 0 ? "  temporaries: " : ", ",
-                    r->plan->arrays[parameters + i].name);
+        const Array *array = &plan->arrays[parameters + i];
+        text_printf(&r->out, "%s%s%s ", i == 0 ? "  temporaries: " : ", ", array->name,
+                    array->near ? " of the rows at hand" : "");
         print_size(r, i);
     }
     for (size_t i = carried; i < r->temporary_count; i++) rest += (double)r->temporary_sizes[i];

@@ -103,14 +103,14 @@ static uint32_t add_temporary(Planner *p, ValueId v) {
     const char *name =
         arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
     const Type type = value->op == OP_ROUND_TO ? (Type)value->payload : (Type)value->type;
-    return planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0});
+    return planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0, false});
 }
 
 static void add_parameters(Planner *p) {
     const Function *f = p->function;
     for (uint32_t i = 0; i < f->parameter_count; i++) {
         const Parameter *parameter = &f->parameters[i];
-        Array array = {parameter->name, parameter->type, parameter->axes, 0, i, 0};
+        Array array = {parameter->name, parameter->type, parameter->axes, 0, i, 0, false};
         for (ValueId v = 1; v < f->value_count; v++)
             if (p->live[v] && f->values[v].op == OP_PARAMETER && f->values[v].payload == i)
                 array.value = v;

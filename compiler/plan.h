@@ -40,6 +40,7 @@ typedef struct Array {
     ValueId value;      /* PARAMETER value or the made value it holds; 0 if nothing reads it */
     uint32_t parameter; /* its number, or UINT32_MAX for a temporary */
     ValueId made;       /* the made value that a parameter holds once it is stored, or 0 */
+    bool near;          /* a temporary of which a worker has the rows at hand: see plan_near.c */
 } Array;
 
 typedef enum StoreKind {
@@ -262,6 +263,10 @@ typedef struct Target {
 extern const Target target_cuda, target_hip, target_c;
 const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */
 const Target *target_named(const char *name); /* by dialect */
+
+/* plan_near.c: the plan with what chains of the way keep near on such a target, in arrays behind
+ * the plan's own. */
+const Plan *plan_near(const Plan *plan, const Target *target, const Way *way);
 
 /* emit.c: a plan as source text and as the tables of an image: a variant for each layout, and where
  * there are several phases one for each way to run them; of the layouts up to the last one wanted.

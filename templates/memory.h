@@ -20,6 +20,10 @@ LS_FN i64 ls_least(i64 a, i64 b) {
     return a < b ? a : b;
 }
 
+LS_FN i64 ls_most(i64 a, i64 b) {
+    return a > b ? a : b;
+}
+
 /* Whether an index is one of an axis of that length. */
 LS_FN int ls_inside(i64 index, i64 size) {
     return (u64)index < (u64)size;

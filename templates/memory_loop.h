@@ -60,6 +60,12 @@ LS_FN void ls_ask(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i);
 }
 
+/* The same for the second cache: rows that come after those at hand would take their place in the
+ * first. */
+LS_FN void ls_ask_rows(const void *from, i64 bytes) {
+    for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 2);
+}
+
 /* Adds to a sum that other workers add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_add_to((u64 *)&(sums)[at], (u64)(value), workers)
 LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {
