@@ -90,6 +90,7 @@ typedef struct Emitter {
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     const Kernel **followed; /* by phase: the kernel whose followers come after its rows, or NULL */
     const Kernel *chained;  /* the phase runs row by row, its strips those of the kernel's others */
+    bool vectors;           /* what is emitted is of whole vectors, see emit_short.c */
     bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
     bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
     const char **draw_name; /* by value: the draws made ahead, or NULL */
@@ -179,6 +180,10 @@ typedef enum Part {
     PART_PAD,
     PART_LANES,
     PART_EIGHT,
+    PART_VECTORS,
+    PART_PUSH_VECTOR,
+    PART_PUSH_SHORT,
+    PART_SHORT,
     PART_PUSH_EIGHT,
     PART_PUSH_EIGHTS,
     PART_PUSH_LANES,
@@ -261,6 +266,7 @@ typedef struct Sections {
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     /* one lane's columns: what rows have of their own, computed for all of them first */
     Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
+    Text vector_body, vector_push; /* one lane's short rows: see emit_short.c */
     Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
 } Sections;
 
@@ -300,6 +306,10 @@ const char *emit_apart(const Emitter *e);
 const char *emit_asked(Emitter *e, const char *from, const char *count);
 /* Declarations, those whose name the text uses. */
 const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
+
+/* emit_short.c: short rows of the dialect with one lane */
+void emit_vectors(Emitter *e, Sections *s, const Roots *roots);
+const char *emit_short(Emitter *e, const Sections *s);
 
 /* emit_strips.c */
 PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out);

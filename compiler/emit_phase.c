@@ -236,13 +236,13 @@ static Sections open_sections(Emitter *e) {
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,     &s.column_decoded,
-                           &s.rest,         &s.length,     &s.outer,      &s.running,
-                           &s.start,        &s.row,        &s.loads,      &s.body,
-                           &s.stores,       &s.fours,      &s.epilogue,   &s.decoded,
-                           &s.leaf_push,    &s.pass_end,   &s.bases,      &s.outer_decoded,
-                           &s.row_declared, &s.row_values, &s.row_kept,   &s.ahead_declared,
-                           &s.ahead_values, &s.ahead_kept, &s.ahead_bases};
+    Text *const texts[] = {
+        &s.draws,        &s.scalars,     &s.tensor,      &s.column_decoded, &s.rest,
+        &s.length,       &s.outer,       &s.running,     &s.start,          &s.row,
+        &s.loads,        &s.body,        &s.stores,      &s.fours,          &s.epilogue,
+        &s.decoded,      &s.leaf_push,   &s.pass_end,    &s.bases,          &s.outer_decoded,
+        &s.row_declared, &s.row_values,  &s.row_kept,    &s.ahead_declared, &s.ahead_values,
+        &s.ahead_kept,   &s.ahead_bases, &s.vector_body, &s.vector_push};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -366,6 +366,7 @@ static void element_loop(Emitter *e, Sections *s) {
     }
     if (s->simt && e->portion == PORTION_STRIP && e->list < 0) keep_rows(e, s, &roots);
     s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
+    emit_vectors(e, s, &roots);
     e->draws_ahead = draws_ahead(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
     emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
@@ -524,6 +525,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"LENGTH", s->length.data},
         {"ASKED", asked},
         {"WHOLE", emit_whole(e, s)},
+        {"SHORT", ""},
         {"AHEAD", emit_ahead(e, s)},
         {"EIGHTS", emit_eights(e, s)},
         {"APART", emit_apart(e)},
@@ -585,6 +587,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         emit_fill(e, &finished, "rows_results.loop.k", holes, COUNT(holes));
         find_hole(holes, COUNT(holes), "RESULTS")->text = finished.data;
     }
+    find_hole(holes, COUNT(holes), "SHORT")->text = emit_short(e, s);
     if (scalar) { /* is a frame of its own */
         frame = work;
     } else {

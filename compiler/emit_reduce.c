@@ -2,8 +2,8 @@
  *
  * A reduction adds lines to each part of its phase's skeleton: buffers or registers, what an
  * element pushes, the tile's value, and how tiles combine. The variables of reduction `s` are
- * s_leaf, s_lane, s_eight, s_level, s_row_level, s_part; a logsumexp has s_most and s_base besides.
- * The tree itself is templates/reduce.h. */
+ * s_leaf, s_lane, s_eight, s_vector, s_level, s_row_level, s_part; a logsumexp has s_most and
+ * s_base besides. The tree itself is templates/reduce.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,8 +87,9 @@ bool emit_is_flat(const Emitter *e) {
 
 /* The variable stem of a reduction, and the name of its result. */
 static const char *stem_of(Emitter *e, ValueId r) {
-    static const char *const suffixes[] = {"leaf", "level", "row_level", "part",  "most",  "base",
-                                           "top",  "sum",   "lane",      "eight", "total", NULL};
+    static const char *const suffixes[] = {"leaf",  "level",  "row_level", "part", "most",
+                                           "base",  "top",    "sum",       "lane", "eight",
+                                           "total", "vector", NULL};
     const Value *value = &e->f->values[r];
     if (!e->name_of[r])
         e->name_of[r] = emit_stem(e, value->name ? value->name : op_info[value->op].name, suffixes);
@@ -150,8 +151,8 @@ typedef struct Lines {
 static void rows_loop(const Lines *r, Part part, Text *out) {
     switch (part) {
     case PART_LEAVES:
-        text_printf(out, "%s %s_leaf[1024];\n", r->type, r->s);
-        if (r->lse) text_printf(out, "%s %s_most[1024];\n", r->type, r->s);
+        text_printf(out, "%s %s_leaf[1024] LS_ALIGN(64);\n", r->type, r->s);
+        if (r->lse) text_printf(out, "%s %s_most[1024] LS_ALIGN(64);\n", r->type, r->s);
         break;
     case PART_PUSH:
         if (r->arg)
@@ -171,9 +172,16 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
                     "    %s_leaf[row * wide + i] = ls_identity_%s();\n",
                     r->s, r->kind, r->s, r->lse ? "1024" : "last - first", r->s, r->kind);
         break;
-    case PART_LANES: text_printf(out, "%s %s_lane[128];\n", r->type, r->s); break;
+    case PART_LANES: text_printf(out, "%s %s_lane[128] LS_ALIGN(64);\n", r->type, r->s); break;
     case PART_EIGHT: text_printf(out, "%s %s_eight[8];\n", r->type, r->s); break;
     case PART_PUSH_EIGHT: text_printf(out, "%s_eight[part] = %s;\n", r->s, r->value); break;
+    case PART_VECTORS: text_printf(out, "ls_vector_%s %s_vector[parts];\n", r->type, r->s); break;
+    case PART_PUSH_VECTOR: text_printf(out, "%s_vector[part] = %s;\n", r->s, r->value); break;
+    case PART_PUSH_SHORT:
+        text_printf(out, "ls_join_%s(%s_vector, parts, %s_leaf + 16 * row);\n", r->kind, r->s,
+                    r->s);
+        break;
+    case PART_SHORT: text_printf(out, "ls_join_rows_%s(%s_leaf);\n", r->kind, r->s); break;
     case PART_PUSH_LANE:
         text_printf(out, "%s_lane[lane] = ls_eight_%s(%s_eight);\n", r->s, r->kind, r->s);
         break;
@@ -246,13 +254,13 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
     switch (part) {
     case PART_LEVELS:
         text_printf(out,
-                    "%s %s%s_row_level[4][64], %s_total[64], %s_leaf[64];\n"
+                    "LS_ALIGN(64) %s %s%s_row_level[4][64], %s_total[64], %s_leaf[64];\n"
                     "for (int c = 0; c < 64; c++) %s_leaf[c] = ls_identity_%s();\n",
                     r->type, levels, r->s, r->s, r->s, r->s, r->kind);
         if (r->lse)
             text_printf(
                 out,
-                "%s %s_most[64], %s_base[64];\n"
+                "LS_ALIGN(64) %s %s_most[64], %s_base[64];\n"
                 "for (int c = 0; c < 64; c++) %s_most[c] = ls_identity_%s(), %s_base[c] = 0;\n",
                 r->type, r->s, r->s, r->s, r->max, r->s);
         break;
@@ -297,7 +305,7 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
         break;
     case PART_OCTETS:
         text_printf(out,
-                    "%s %s_total[64];\n"
+                    "%s %s_total[64] LS_ALIGN(64);\n"
                     "for (i64 c = 0; c < width; c++)\n"
                     "    %s_total[c] = ls_octets_%s(%s + c, wide, octets);\n"
                     "const %s *%s_sum = %s_total;\n",

@@ -134,7 +134,7 @@ static const char *load_text(Emitter *e, ValueId v, Place place) {
         bug(e->compiler, "value %u of step %s has nowhere to be read", v, e->f->name);
     if (place == PLACE_ELEMENT && e->four[array])
         return arena_printf(e->arena, "%s.at[e]", e->four_name[array]);
-    return arena_printf(e->arena, "ls_load_%s(%s, %s)",
+    return arena_printf(e->arena, "ls_%s_%s(%s, %s)", e->vectors ? "take" : "load",
                         type_info[e->plan->arrays[array].type].c_name, emit_data(e, array),
                         emit_index(e, array, place));
 }
@@ -284,8 +284,8 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
     }
     if (!load) quote_line(e, out, value->range);
     e->text_of[v] = e->name_of[v];
-    text_printf(out, "const %s %s = %s;\n", emit_type((Type)value->type), e->name_of[v],
-                emit_bare(e, text));
+    text_printf(out, "const %s%s %s = %s;\n", e->vectors ? "ls_vector_" : "",
+                emit_type((Type)value->type), e->name_of[v], emit_bare(e, text));
 }
 
 void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,

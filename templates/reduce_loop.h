@@ -50,10 +50,17 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
     return ls_rows_of(count, lane + lanes - 1) == rows ? lanes : 0;
 }
 
+/* Sixteen neighbours, as they are in memory. */
+LS_FN ls_vector_f32 ls_take_f32(const f32 *data, i64 index) {
+    return *(const ls_vector_f32 *)(data + index);
+}
+
 /* Of lanes and short rows, by the kind.
  * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide`
  * apart, each padded with the identity, end up in values[0 .. count); where a row is of several
- * 128, these are combined first, neighbours with neighbours. lane_tree: the value of 128 lanes. */
+ * 128, these are combined first, neighbours with neighbours. join: of the 1, 2, 4 or 8 vectors of a
+ * row one; join_rows: the values of the rows that 16 such vectors are. lane_tree: the value of 128
+ * lanes. */
 #define LS_TREE_1(kind, type, combine) /* in order */                                    \
     LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,          \
                                const ls_vector_##type *y) {                              \
@@ -69,6 +76,24 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
             ls_pairs_##kind(&high, &from[2], &from[3]);                                  \
             ls_pairs_##kind((ls_vector_##type *)(values + i / 4), &low, &high);          \
         }                                                                                \
+    }                                                                                    \
+    LS_FN void ls_join_##kind(ls_vector_##type *of, int count, type *to) {               \
+        if (count > 4) {                                                                 \
+            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                     \
+            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                     \
+            ls_pairs_##kind(&of[2], &of[4], &of[5]);                                     \
+            ls_pairs_##kind(&of[3], &of[6], &of[7]);                                     \
+        }                                                                                \
+        if (count > 2) {                                                                 \
+            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                     \
+            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                     \
+        }                                                                                \
+        if (count > 1) ls_pairs_##kind(&of[0], &of[0], &of[1]);                          \
+        *(ls_vector_##type *)to = of[0];                                                 \
+    }                                                                                    \
+    LS_FN void ls_join_rows_##kind(type *values) {                                       \
+        ls_neighbours_##kind(values, 256);                                               \
+        ls_neighbours_##kind(values, 64);                                                \
     }                                                                                    \
     LS_FN type ls_lane_tree_##kind(const type *lane) {                                   \
         enum { WIDTH = 64 / sizeof(type), COUNT = 128 / WIDTH };                         \
@@ -92,7 +117,7 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
 
 #define LS_TREE_0(kind, type, combine) /* in any order */                                   \
     LS_FN void ls_neighbours_##kind(type *values, i64 left) {                               \
-        type half[512];                                                                     \
+        type half[512] LS_ALIGN(64);                                                        \
         for (i64 i = 0; i < left / 2; i++)                                                  \
             half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                  \
         for (i64 i = 0; i < left / 4; i++)                                                  \
@@ -122,7 +147,7 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
         return ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));         \
     }                                                                                       \
     LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                      \
-        type half[512];                                                                     \
+        type half[512] LS_ALIGN(64);                                                        \
         i64 left = count * wide;                                                            \
         for (; wide > 128; wide /= 2, left /= 2) {                                          \
             for (i64 i = 0; i < left / 256; i++) {                                          \
@@ -139,7 +164,7 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
         for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                             \
     }                                                                                       \
     LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                \
-        type lane[128];                                                                     \
+        type lane[128] LS_ALIGN(64);                                                        \
         for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                           \
             values[i] = ls_identity_##kind();                                               \
         if (count <= 128) return ls_lane_tree_##kind(values);                               \
@@ -152,12 +177,12 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
         return ls_lane_tree_##kind(lane);                                                   \
     }                                                                                       \
     LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                        \
-        type copy[1024];                                                                    \
+        type copy[1024] LS_ALIGN(64);                                                       \
         for (i64 i = 0; i < count; i++) copy[i] = values[i];                                \
         return ls_tile_##kind(copy, count);                                                 \
     }                                                                                       \
     LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {        \
-        type copy[1024];                                                                    \
+        type copy[1024] LS_ALIGN(64);                                                       \
         for (i64 i = 0; i < count; i++) copy[i] = values[i * stride];                       \
         return ls_tile_##kind(copy, count);                                                 \
     }                                                                                       \
@@ -169,7 +194,7 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
         for (int c = 0; c < 64; c++) to[c] = ls_combine_##kind(a[c], b[c]);                 \
     }                                                                                       \
     LS_FN void ls_push_columns_##kind(type(*level)[64], int number, const type *value) {    \
-        type sum[64];                                                                       \
+        type sum[64] LS_ALIGN(64);                                                          \
         int bit = 1;                                                                        \
         if (!(number & 1)) {                                                                \
             for (int c = 0; c < 64; c++) level[0][c] = value[c];                            \
@@ -201,7 +226,7 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
 #define LS_EXP_ROWS(type)                                                               \
     LS_CALLED type ls_exp_row_##type(type *values, i64 count, i64 wide) {               \
         const i64 step = wide < 16 ? wide : 16, end = (count + step - 1) / step * step; \
-        type most[64], base;                                                            \
+        LS_ALIGN(64) type most[64], base;                                               \
         i64 i = 0;                                                                      \
         for (i64 pad = count; pad < end; pad++) values[pad] = ls_identity_max_##type(); \
         for (int l = 0; l < 64; l++) most[l] = ls_identity_max_##type();                \
