@@ -47,6 +47,9 @@ if "fma" not in flags:
     wanted = [(name, least) for name, least in wanted if "fma" not in name and "fnm" not in name]
 loops = innermost_loops(open(sys.argv[1]).read().splitlines())
 hot = [loop for loop in loops if all(count(loop, name, register) >= least for name, least in wanted)]
+# What combines neighbours goes from one short row to the next: a division of the row's own is scalar there.
+if len(hot) > 1:
+    hot = [loop for loop in hot if not any(re.match(r"\s+v?(perm|shuf)", line) for line in loop)]
 print(f"{len(loops)} innermost loops, {len(hot)} hot on {register} registers")
 for loop in hot:
     bad = [line for line in loop if re.match(r"\s+(v?(div|sqrt)s[sd]\b|call\S*\s+(?!ls_))", line)]
