@@ -106,7 +106,7 @@ def rows(kind, b, c, classes_b, classes_c, forward_alone):
     size, label = f"b={b},c={c}", f"{kind} {b} × {c}"
     losses, of_classes = f"std/losses:cross_entropy{suffix}", f"{kind} {classes_b} × {classes_c}"
     found = [
-        Case(f"softmax {label}", "softmax", f"{bench('softmax.step')}:softmax{suffix}", size,
+        Case(f"softmax {label}", "softmax", f"std/activations:softmax_forward{suffix}", size,
              {"x": x(), "y": x("out")}, ("y",)),
         Case(f"LayerNorm forward {label}", "layer_norm", f"std/norms:layer_norm_forward{suffix}", size,
              {"x": x(), "gain": vector(), "shift": vector(), "y": x("out")}, ("y",)),

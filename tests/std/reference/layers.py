@@ -70,6 +70,14 @@ def activations():
     draw = Draw("bias_gelu")
     pair(family, "activations", "bias_gelu", lambda x, bias: F.gelu(x + bias),
          {"x": draw.numbers((5, 7), -3, 3), "bias": draw.numbers((7,))}, ["x", "bias"])
+    for name, function in {"softmax": F.softmax, "log_softmax": F.log_softmax}.items():
+        for rows, columns in ((5, 33), (0, 4), (3, 0), (2, 1), (2, 1030)):
+            x = Draw(f"{name} {columns}").numbers((rows, columns), -9, 9)
+            pair(family, "activations", name, lambda x: function(x, 1), {"x": x}, ["x"], label=f"-{rows}x{columns}",
+                 absolute=1e-5)
+        x = Draw(name + "_bf16").numbers((4, 20), -5, 5, "bf16", 2)
+        pair(family, "activations", name + "_bf16", lambda x: function(x, 1), {"x": x}, ["x"], None,
+             ("x", "y", "dx", "dy"))
     keep = uniform((50,), 7, 3, 0) >= 0.3
     pair(family, "activations", "dropout", lambda x: torch.where(keep, x / 0.7, 0.0), {"x": draw.numbers((50,))}, ["x"],
          {"drop": 0.3, "seed": 7, "count": 3})
