@@ -112,33 +112,69 @@ const char *emit_apart(const Emitter *e) {
     return "LS_APART";
 }
 
+typedef struct Own {
+    Text declared, keep, take;
+} Own;
+
+/* Of the lines that name what a row has, those whose name is used: as an array over eight rows. */
+static void keep_lines(Emitter *e, Own *own, const char *lines, const char *used) {
+    static const char prefix[] = "const ";
+    for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const size_t size = strcspn(line, "\n");
+        const char *end = memmem(line, size, " = ", 3), *name = end;
+        if (!end || strncmp(line, prefix, sizeof prefix - 1) != 0) continue;
+        while (name[-1] != ' ') name--;
+        const char *word = arena_copy(e->arena, name, (size_t)(end - name));
+        const char *type =
+            arena_copy(e->arena, line + sizeof prefix - 1, (size_t)(name - line) - sizeof prefix);
+        if (!emit_has_word(used, word)) continue;
+        const char *all = emit_unique(e, arena_printf(e->arena, "%s_of_eight", word));
+        text_printf(&own->declared, "%s %s[8];\n", type, all);
+        text_printf(&own->keep, "%s[row] = %s;\n", all, word);
+        text_printf(&own->take, "const %s %s = %s[row];\n", type, word, all);
+    }
+}
+
 /* The loop over columns that takes eight rows at once, where `all` are there. */
 const char *emit_eights(Emitter *e, const Sections *s) {
     if (e->phase->shape != SHAPE_COLUMNS || e->target->simt || e->portion == PORTION_FINISH)
         return "";
     const bool strip = e->portion == PORTION_STRIP;
     if (!is_short(e) || !*emit_apart(e)) return strip ? "const int all = 0;\n" : "";
-    Text text = text_open(e->arena);
+    Text text = text_open(e->arena), used = text_open(e->arena);
+    Own own = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
+    text_printf(&used, "%s%s%s", s->body.data, s->eights, s->stores.data);
+    keep_lines(e, &own, s->bases.data, used.data);
+    keep_lines(e, &own, s->row.data, used.data);
+    const char *kept = arena_printf(e->arena, "%s%s", s->row.data, own.keep.data);
+    const char *bases = emit_used_lines(e, s->bases.data, kept);
+    const char *decoded = emit_used_lines(e, s->decoded.data, used.data);
     const char *all = strip ? "const int all = rows == 8;"
                             : "/* Eight rows at once, of as many lanes as make them. */\n"
                               "const int all = ls_lanes_of_eight(count, lane, rows), bits = "
                               "__builtin_ctz((unsigned)rows);";
     const char *push = strip ? "" : emit_part(e, PART_PUSH_LANES);
     const char *next = arena_printf(e->arena, "%slane += all - 1;\ncontinue;\n", push);
-    Hole holes[] = {{"ALL", all},
-                    {"NEXT", strip ? "" : next},
-                    {"AT", strip ? "first + 128 * row"
-                                 : "first + 128 * (row & (rows - 1)) + lane + (row >> bits)"},
-                    {"COLUMN", e->outer[e->outer_count - 1].name},
-                    {"COLUMN_DECODE", s->column_decoded.data},
-                    {"EIGHT", emit_part(e, PART_EIGHT)},
-                    {"DECODE", s->decoded.data},
-                    {"BASES", s->bases.data},
-                    {"ROW", s->row.data},
-                    {"BODY", s->body.data},
-                    {"PUSH", s->eights},
-                    {"STORES", s->stores.data},
-                    {"PUSH_LANE", emit_part(e, PART_PUSH_EIGHTS)}};
+    const char *at =
+        strip ? "first + 128 * row" : "first + 128 * (row & (rows - 1)) + lane + (row >> bits)";
+    Hole holes[] = {
+        {"ALL", all},
+        {"NEXT", strip ? "" : next},
+        {"AT", at},
+        {"COLUMN", e->outer[e->outer_count - 1].name},
+        {"COLUMN_DECODE", s->column_decoded.data},
+        {"EIGHT", emit_part(e, PART_EIGHT)},
+        {"DECODE", s->decoded.data},
+        {"DECODED", *decoded ? arena_printf(e->arena, "const i64 at = %s;\n%s", at, decoded) : ""},
+        {"BASES", bases},
+        {"ROW", s->row.data},
+        {"OWN", own.declared.data},
+        {"KEEP", own.keep.data},
+        {"TAKE", own.take.data},
+        {"BODY", s->body.data},
+        {"PUSH", s->eights},
+        {"STORES", s->stores.data},
+        {"PUSH_LANE", emit_part(e, PART_PUSH_EIGHTS)}};
     emit_fill(e, &text, "columns_eights.loop.k", holes, COUNT(holes));
     return text.data;
 }

@@ -51,9 +51,7 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
 }
 
 /* Sixteen neighbours, as they are in memory. */
-LS_FN ls_vector_f32 ls_take_f32(const f32 *data, i64 index) {
-    return *(const ls_vector_f32 *)(data + index);
-}
+#define ls_take_f32(data, index) (*(const ls_vector_f32 *)((data) + (index)))
 
 /* Of lanes and short rows, by the kind.
  * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide`
