@@ -483,6 +483,8 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
                                   .term_count = (uint32_t)f->axes[i].term_count};
     for (size_t i = 0; i < f->parameter_count; i++)
         parameters[i] = parameter_row(&e, &f->parameters[i]);
+    for (uint32_t i = 0; i < f->parameter_count; i++)
+        parameters[i].optional = plan_is_optional(plan, i);
 
     ls_image_variant *variants = arena_alloc(e.arena, 2 * WAYS * sizeof *variants);
     uint32_t count = 0;

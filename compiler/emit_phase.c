@@ -99,11 +99,16 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
 
 /* Around the work: what must hold for it to have an effect. */
 static const char *guard_text(const Emitter *e) {
+    const uint32_t optional = plan_optional_of(e->plan, e->phase);
     Text text = text_open(e->arena);
+    if (optional) text_printf(&text, "if (a->%s", e->field_name[optional - 1]);
     for (size_t i = 0; i < e->phase->guard_count; i++) {
         const Guard *guard = &e->phase->guards[i];
-        text_printf(&text, "%s%s%s", i ? " & " : "if (", guard->holds ? "" : "!",
-                    e->text_of[guard->condition]);
+        text_printf(&text, "%s%s%s",
+                    i          ? " & "
+                    : optional ? " && "
+                               : "if (",
+                    guard->holds ? "" : "!", e->text_of[guard->condition]);
     }
     if (text.size) text_puts(&text, ") {\n");
     return text.data;

@@ -220,6 +220,21 @@ static void print_later(Report *r, const Kernel *kernel, size_t p) {
     }
 }
 
+/* Outs that are computed only where somebody binds them or asks for them. */
+static void list_optional(Report *r, bool json) {
+    const char *before = json ? "" : "  ";
+    for (uint32_t i = 0; i < r->plan->function->parameter_count; i++) {
+        if (!plan_is_optional(r->plan, i)) continue;
+        text_puts(&r->out, before);
+        if (json)
+            text_json(&r->out, r->plan->arrays[i].name);
+        else
+            text_puts(&r->out, r->plan->arrays[i].name);
+        before = ", ";
+    }
+    if (!json && before[0] == ',') text_puts(&r->out, " only where it is bound or asked for\n");
+}
+
 static void print_text(Report *r) {
     const Function *f = r->plan->function;
     text_printf(&r->out, "step %s", f->name);
@@ -237,6 +252,7 @@ static void print_text(Report *r) {
     text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
                 r->minimum > 0 ? r->moved / r->minimum : 1.0, report_bytes_text(r, r->minimum),
                 report_bytes_text(r, r->temporary));
+    list_optional(r, false);
     if (r->options->peak_gb_s > 0)
         text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
                     r->moved / r->options->peak_gb_s * 1e-3);
@@ -313,10 +329,11 @@ static void print_json(Report *r) {
     text_printf(&r->out,
                 "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
                 "\"temporary_bytes\": %.0f, \"temporary_bytes_apart\": %.0f, \"temporaries\": %zu, "
-                "\"math\": \"%s\",\n"
-                "     \"kernels\": [",
+                "\"math\": \"%s\",\n     \"optional\": [",
                 r->kernel_count, r->moved, r->minimum, r->temporary, r->temporary_apart,
                 r->temporary_count, ir_math_names[f->math]);
+    list_optional(r, true);
+    text_puts(&r->out, "],\n     \"kernels\": [");
     for (size_t i = 0; i < r->kernel_count; i++) {
         const KernelReport *kernel = &r->kernels[i];
         text_puts(&r->out, i ? ",\n       {\"name\": " : "\n       {\"name\": ");

@@ -180,6 +180,10 @@ bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard);
  * gather, not the running value of a scan. */
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);
 bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array); /* either */
+/* Whether nothing is missed where an out has no memory: the phases that store it do nothing else,
+ * none reads it, and the step has other results. Then the array of such a phase, plus 1, or 0. */
+bool plan_is_optional(const Plan *plan, uint32_t array);
+uint32_t plan_optional_of(const Plan *plan, const Phase *phase);
 /* Whether the inner axes make one tile at most, whatever the sizes. */
 bool plan_one_tile(const Function *f, AxisSet inner);
 /* A reduction as the language spells it. */

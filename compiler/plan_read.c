@@ -92,3 +92,44 @@ const char *plan_reduction(const Value *value) {
 bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array) {
     return plan_value_reads(plan, phase, array) || plan_gathers(plan, phase, array);
 }
+
+/* Whoever finishes the rows or columns of a kernel with followers runs these: its phases have to be
+ * run in any case. */
+static bool is_followed(const Plan *plan, uint32_t phase) {
+    for (size_t i = 0; i < plan->way_count; i++)
+        for (size_t k = 0; k < plan->ways[i].count; k++) {
+            const Kernel *kernel = &plan->ways[i].kernels[k];
+            if (kernel->followers && phase >= kernel->first &&
+                phase < kernel->first + kernel->count)
+                return true;
+        }
+    return false;
+}
+
+bool plan_is_optional(const Plan *plan, uint32_t array) {
+    const Function *f = plan->function;
+    bool others = false;
+    if (array >= f->parameter_count || f->parameters[array].role != LS_OUT) return false;
+    if (!f->parameters[array].declared) return false;
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        bool stores = false;
+        if (plan_reads(plan, phase, array)) return false;
+        for (size_t k = 0; k < phase->store_count; k++) {
+            stores |= phase->stores[k].array == array;
+            others |=
+                phase->stores[k].array != array && phase->stores[k].array < f->parameter_count;
+        }
+        if (!stores) continue;
+        if (phase->shape == SHAPE_SCALAR || is_followed(plan, i)) return false;
+        for (size_t k = 0; k < phase->store_count; k++)
+            if (phase->stores[k].array != array || phase->stores[k].kind != STORE_VALUE)
+                return false;
+    }
+    return others;
+}
+
+uint32_t plan_optional_of(const Plan *plan, const Phase *phase) {
+    const uint32_t array = phase->store_count ? phase->stores[0].array : 0;
+    return phase->store_count && plan_is_optional(plan, array) ? array + 1 : 0;
+}

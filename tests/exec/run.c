@@ -11,6 +11,9 @@
 
 enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000 };
 
+/* A step of each layout, and a dense one whose optional outs nobody binds. */
+enum { SPARING = LAYOUT_COUNT, STEPS };
+
 typedef struct Run { /* one step at one size with one fill */
     Runner *runner;
     const Program *program;
@@ -20,6 +23,7 @@ typedef struct Run { /* one step at one size with one fill */
     Fill fill;
     Array arrays[PARAMETERS];
     bool unset[PARAMETERS]; /* left to its default */
+    bool sparing;           /* optional outs are left unbound */
     uint64_t work_limits[VARIANTS], block_limits[VARIANTS];
     uint32_t *turns; /* by layout: which of its variants is the next */
 } Run;
@@ -103,6 +107,23 @@ static bool bind_array(Run *run, ls_context *context, ls_step *step, Layout layo
                         parameter->name);
 }
 
+/* Whether other arrays give the lengths of all of a parameter's axes. */
+static bool has_lengths(const ls_image_parameter *rows, uint32_t count, uint32_t parameter) {
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < rows[parameter].rank; i++) missing |= 1u << rows[parameter].axes[i];
+    for (uint32_t p = 0; p < count; p++)
+        for (uint32_t i = 0; !rows[p].optional && i < rows[p].rank; i++)
+            missing &= ~(1u << rows[p].axes[i]);
+    return missing == 0;
+}
+
+/* Whether the array is one that the kernels have to do without. */
+static bool is_spared(const Run *run, uint32_t parameter) {
+    const ls_image_parameter *rows = run->image->parameters;
+    return run->sparing && rows[parameter].optional &&
+           has_lengths(rows, run->image->parameter_count, parameter);
+}
+
 /* Puts the inputs on the device and binds them. Cells go through the step's own in the dense layout
  * and through memory of ours in the strided one. */
 static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout) {
@@ -110,6 +131,7 @@ static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout
         Array *array = &run->arrays[i];
         const ls_image_parameter *parameter = array->parameter;
         const char *name = parameter->name;
+        if (is_spared(run, i)) continue;
         if (parameter->rank == 0 && layout == LAYOUT_DENSE) {
             const ls_status status = parameter->role == LS_OUT
                                          ? ls_step_want(step, name)
@@ -189,6 +211,7 @@ static bool launch_all(Run *run, ls_context *context, ls_step *step, Layout layo
 static bool read_back(Run *run, ls_context *context, ls_step *step, Layout layout) {
     for (uint32_t i = 0; i < run->image->parameter_count; i++) {
         Array *array = &run->arrays[i];
+        if (is_spared(run, i)) continue;
         array_scatter(array, array->expected, array->image);
         if (array->parameter->rank == 0 && layout == LAYOUT_DENSE) {
             memcpy(array->result, array->image, array->bytes);
@@ -256,14 +279,17 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     ls_step_statistics statistics = {.variant = "no plan"};
     if (ok) ls_step_stats(step, &statistics);
     snprintf(situation, sizeof situation,
-             "%s:%s%s, %s inputs, %s arrays, %s threads, plan '%s', seed %" PRIu64,
+             "%s:%s%s, %s inputs, %s arrays%s, %s threads, plan '%s', seed %" PRIu64,
              run->program->name, run->image->step, sizes,
              run->fill == FILL_NORMAL ? "normal" : "special",
-             layout == LAYOUT_DENSE ? "dense" : "strided", run->runner->threads[context_index],
+             layout == LAYOUT_DENSE ? "dense" : "strided",
+             run->sparing ? ", optional outs unbound" : "", run->runner->threads[context_index],
              statistics.variant ? statistics.variant : "?", run->runner->seed);
     size_t bad = 0;
     for (uint32_t i = 0; ok && i < run->image->parameter_count && bad < 8; i++)
-        bad += !compare_array(run->arrays, run->image->parameter_count, i, run->image, situation);
+        if (!is_spared(run, i))
+            bad +=
+                !compare_array(run->arrays, run->image->parameter_count, i, run->image, situation);
     if (!ok) printf("  FAILED %s\n", situation);
     for (uint32_t i = 0; i < run->image->parameter_count; i++) {
         if (run->arrays[i].device) ls_free(context, run->arrays[i].device);
@@ -284,9 +310,19 @@ static bool is_left_out(const Run *run, size_t largest) {
     return run->fill == (Fill)(sum % 2);
 }
 
+/* Of a list without tensors only those bound would say so. */
+static bool has_optional(const Run *run) {
+    bool any = false;
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) {
+        if (run->arrays[i].list && run->arrays[i].tensor_count == 0) return false;
+        any |= run->image->parameters[i].optional;
+    }
+    return any;
+}
+
 /* The contexts a run goes to: all of them when the arrays are large enough for threads to share,
  * but for the matrix's largest elementwise ones, where a second opinion would cost minutes too. */
-static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][LAYOUT_COUNT],
+static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][STEPS],
                    uint32_t rounds, uint64_t *state) {
     make_inputs(run, state);
     size_t largest = 0;
@@ -305,6 +341,10 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
                     ok = run_on(run, c, steps[c][LAYOUT_DENSE], LAYOUT_DENSE, state) && ok;
             if (ok && strided)
                 ok = run_on(run, turn, steps[turn][LAYOUT_STRIDED], LAYOUT_STRIDED, state);
+            run->sparing = true;
+            if (ok && dense && has_optional(run))
+                ok = run_on(run, turn, steps[turn][SPARING], LAYOUT_DENSE, state);
+            run->sparing = false;
         }
     }
     for (uint32_t i = 0; i < run->image->parameter_count; i++) array_close(&run->arrays[i]);
@@ -314,10 +354,10 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
 static bool run_step(Runner *runner, const Program *program, const Directives *directives,
                      const Function *function, ls_program *const *loaded, const char *name,
                      uint64_t *state) {
-    ls_step *steps[CONTEXTS][LAYOUT_COUNT] = {{NULL}};
+    ls_step *steps[CONTEXTS][STEPS] = {{NULL}};
     bool ok = true;
     for (size_t c = 0; ok && c < runner->context_count; c++)
-        for (size_t layout = 0; ok && layout < LAYOUT_COUNT; layout++)
+        for (size_t layout = 0; ok && layout < STEPS; layout++)
             ok = runner_check(runner, runner->contexts[c],
                               ls_step_create(loaded[c], name, &steps[c][layout]), name);
     const ls_image *image = ok ? ls_step_image(steps[0][0]) : NULL;
@@ -361,7 +401,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
     }
     free(run);
     for (size_t c = 0; c < runner->context_count; c++)
-        for (size_t layout = 0; layout < LAYOUT_COUNT; layout++)
+        for (size_t layout = 0; layout < STEPS; layout++)
             if (steps[c][layout]) ls_step_destroy(steps[c][layout]);
     return ok;
 }
