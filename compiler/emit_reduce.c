@@ -298,18 +298,16 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
         text_printf(out,
                     "const %s *const %s_sum =\n"
                     "    all ? %s_total : ls_columns_%s(%s_row_level, rows, %s_total);\n"
-                    "for (i64 c = 0; c < width; c++)\n"
-                    "    ls_push_octet_%s(%s + c, wide, part, 64 / span, %s_sum[c], %s + c);\n",
+                    "ls_push_octets_%s(%s, wide, part, 64 / span, width, %s_sum, %s);\n",
                     r->type, r->s, r->s, r->kind, r->s, r->s, r->kind, r->octet_level, r->s,
                     r->octet);
         break;
     case PART_OCTETS:
         text_printf(out,
                     "%s %s_total[64] LS_ALIGN(64);\n"
-                    "for (i64 c = 0; c < width; c++)\n"
-                    "    %s_total[c] = ls_octets_%s(%s + c, wide, octets);\n"
+                    "ls_octets_%s(%s, wide, octets, width, %s_total);\n"
                     "const %s *%s_sum = %s_total;\n",
-                    r->type, r->s, r->s, r->kind, r->octet, r->type, r->s, r->s);
+                    r->type, r->s, r->kind, r->octet, r->s, r->type, r->s, r->s);
         break;
     case PART_PASS_END:
         if (r->lse)

@@ -57,7 +57,27 @@ static const PhaseText *columns_of(const Emitter *e, const Kernel *kernel,
     return &phases[i];
 }
 
+/* One thread takes a row through all phases along rows that follow each other. */
+static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text calls = text_open(e->arena);
+    bool row = false;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        const PhaseText *phase = &phases[i];
+        if (row && phase->finish) text_puts(&calls, "}\n");
+        if (!row && !phase->finish) text_puts(&calls, "LS_ROWS_OF_PART {\n");
+        row = !phase->finish;
+        if (row)
+            text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
+                        phase->name, phase->row_items, phase->row_items);
+        else
+            text_printf(&calls, "%s(a, strip, first, part, span, worker);\n", phase->name);
+    }
+    if (row) text_puts(&calls, "}\n");
+    return calls.data;
+}
+
 static const char *strip_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    if (!e->target->simt) return loop_calls(e, kernel, phases);
     Text calls = text_open(e->arena);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");

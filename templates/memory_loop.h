@@ -33,9 +33,6 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 #define LS_RUN_ALONE(phase, items)   \
     phase(a, 0, (u64)(items), 1, 1); \
     LS_DONE
-/* Before a loop that is not worth unrolling on a GPU. */
-#define LS_ROLLED
-
 /* Before a loop over elements: so many vectors side by side, that the latency of one is the others'
  * time to work. Clang does so by itself only where it may unroll every loop, which doubles its
  * time; gcc has no word for it. */
@@ -47,12 +44,8 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 #define LS_INTERLEAVED _Pragma("clang loop interleave_count(2)")
 #endif
 
-/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items; and what is made of
- * them down columns. */
-#define LS_RUN_ROWS(phase, parts)                                             \
-    for (i64 row = first; row < first + 128 * span && row < rows; row += 128) \
-        phase(a, (u64)(row * (parts)), (u64)((row + 1) * (parts)), workers, 0);
-#define LS_RUN_STRIP(phase) phase(a, strip, first, part, span, worker);
+/* Each of the `span` rows first, first + 128, ... below `rows`. */
+#define LS_ROWS_OF_PART for (i64 row = first; row < first + 128 * span && row < rows; row += 128)
 
 /* Asks for memory that is wanted soon. Arrays of this many elements on are not all near. */
 #define LS_FAR ((i64)256 << 10)

@@ -255,3 +255,38 @@ LS_FN int ls_arrive(u32 *counter, u32 expected) {
     *counter = 0;
     return 1;
 }
+
+/* Sums down columns by strips of 64 rows, see kernel_strips: the values of 8 lanes, an octet, and
+ * of the tile the 16 octets, each for `width` columns side by side, at most 64. push_octets: a
+ * binary counter in memory, its levels `stride` apart, of `count` parts of lanes; after the last
+ * the octets' values stand in `to`. octets: the tile's values from its octets, of which there are
+ * `count`, `stride` apart. */
+#define LS_OCTETS(kind, type, ordered)                                                            \
+    LS_FN void ls_push_octets_##kind(type *level, i64 stride, int part, int count, i64 width,     \
+                                     const type *value, type *to) {                               \
+        type sum[64];                                                                             \
+        int rest = part;                                                                          \
+        if (!(ordered)) level = to, rest = part > 0;                                              \
+        for (; rest & 1; rest /= 2, level += stride, value = sum) {                               \
+            LS_APART                                                                              \
+            for (i64 c = 0; c < width; c++) sum[c] = ls_combine_##kind(level[c], value[c]);       \
+        }                                                                                         \
+        if (!(ordered) || part + 1 == count) level = to;                                          \
+        LS_APART                                                                                  \
+        for (i64 c = 0; c < width; c++) level[c] = value[c];                                      \
+    }                                                                                             \
+    LS_FN void ls_octets_##kind(const type *values, i64 stride, int count, i64 width, type *to) { \
+        type some[16][64];                                                                        \
+        for (int i = 0; i < 16; i++) {                                                            \
+            for (i64 c = 0; i < count && c < width; c++) some[i][c] = values[i * stride + c];     \
+            for (i64 c = 0; i >= count && c < width; c++) some[i][c] = ls_identity_##kind();      \
+        }                                                                                         \
+        for (int n = 8; n > 0; n /= 2) {                                                          \
+            for (int i = 0; i < n; i++) {                                                         \
+                const type *const a = some[2 * i], *const b = some[2 * i + 1];                    \
+                LS_APART                                                                          \
+                for (i64 c = 0; c < width; c++) some[i][c] = ls_combine_##kind(a[c], b[c]);       \
+            }                                                                                     \
+        }                                                                                         \
+        for (i64 c = 0; c < width; c++) to[c] = some[0][c];                                       \
+    }
