@@ -181,6 +181,7 @@ typedef enum Part {
     PART_LANES,
     PART_EIGHT,
     PART_VECTORS,
+    PART_EIGHT_VECTORS,
     PART_PUSH_VECTOR,
     PART_PUSH_SHORT,
     PART_SHORT,
@@ -310,6 +311,8 @@ const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
 /* emit_short.c: short rows of the dialect with one lane */
 void emit_vectors(Emitter *e, Sections *s, const Roots *roots);
 const char *emit_short(Emitter *e, const Sections *s);
+/* For eight rows of 64 columns; `take` are the lines that name what a row has. */
+const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take);
 
 /* emit_strips.c */
 PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out);

@@ -147,6 +147,7 @@ const char *emit_eights(Emitter *e, const Sections *s) {
     keep_lines(e, &own, s->bases.data, used.data);
     keep_lines(e, &own, s->row.data, used.data);
     const char *kept = arena_printf(e->arena, "%s%s", s->row.data, own.keep.data);
+    const char *vectors = emit_column_vectors(e, s, own.take.data);
     const char *bases = emit_used_lines(e, s->bases.data, kept);
     const char *decoded = emit_used_lines(e, s->decoded.data, used.data);
     const char *all = strip ? "const int all = rows == 8;"
@@ -154,12 +155,15 @@ const char *emit_eights(Emitter *e, const Sections *s) {
                               "const int all = ls_lanes_of_eight(count, lane, rows), bits = "
                               "__builtin_ctz((unsigned)rows);";
     const char *push = strip ? "" : emit_part(e, PART_PUSH_LANES);
-    const char *next = arena_printf(e->arena, "%slane += all - 1;\ncontinue;\n", push);
+    const char *next = "lane += all - 1;\ncontinue;\n";
     const char *at =
         strip ? "first + 128 * row" : "first + 128 * (row & (rows - 1)) + lane + (row >> bits)";
     Hole holes[] = {
         {"ALL", all},
         {"NEXT", strip ? "" : next},
+        {"VECTORS", vectors},
+        {"VECTORS_END", *vectors ? "}\n" : ""},
+        {"PUSH_LANES", push},
         {"AT", at},
         {"COLUMN", e->outer[e->outer_count - 1].name},
         {"COLUMN_DECODE", s->column_decoded.data},

@@ -286,6 +286,20 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
         break;
     case PART_EIGHT: text_printf(out, "%s %s_eight[8];\n", r->type, r->s); break;
     case PART_PUSH_EIGHT: text_printf(out, "%s_eight[row] = %s;\n", r->s, r->value); break;
+    case PART_VECTORS: text_printf(out, "ls_vector_%s %s_vector[4];\n", r->type, r->s); break;
+    case PART_EIGHT_VECTORS: text_printf(out, "ls_vector_%s %s_eight[8];\n", r->type, r->s); break;
+    case PART_PUSH_VECTOR: text_printf(out, "%s_eight[row] = %s;\n", r->s, r->value); break;
+    case PART_PUSH_SHORT:
+        text_printf(out, "ls_join_eight_%s(&%s_vector[part], %s_eight);\n", r->kind, r->s, r->s);
+        break;
+    case PART_SHORT:
+        if (r->strip)
+            text_printf(out, "ls_put_vectors_%s(%s_total, %s_vector);\n", r->kind, r->s, r->s);
+        else
+            text_printf(
+                out, "ls_push_vectors_%s(%s_level + (3 - bits), lane >> (3 - bits), %s_vector);\n",
+                r->kind, r->s, r->s);
+        break;
     case PART_PUSH_EIGHTS:
         text_printf(out, "%s_total[c] = ls_eight_%s(%s_eight);\n", r->s, r->kind, r->s);
         break;
