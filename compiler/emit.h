@@ -179,6 +179,10 @@ typedef enum Part {
     PART_PUSH,
     PART_PAD,
     PART_LANES,
+    PART_TOP_EIGHT, /* of a logsumexp alone */
+    PART_PUSH_TOP,
+    PART_TOP_LANE,
+    PART_TOP,
     PART_EIGHT,
     PART_VECTORS,
     PART_EIGHT_VECTORS,
@@ -263,7 +267,8 @@ typedef struct Sections {
     bool simt, columns, map;
     unsigned before; /* the levels computed ahead of the element loop */
     Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
-    const char *guard, *by_fours, *push, *eights, *tile, *finish, *inner;
+    const char *guard, *by_fours, *push, *eights, *tops, *tile, *finish, *inner;
+    Text top_body;                           /* what logsumexps are of, once more */
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     /* one lane's columns: what rows have of their own, computed for all of them first */
     Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
@@ -297,6 +302,8 @@ void emit_scans_advance(Emitter *e, Text *out);
 /* emit_loops.c: of the dialect with one lane */
 void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows);
 void emit_share_bases(Emitter *e, Sections *s);
+/* Before the element loop's own lines: those that find what logsumexps take exponentials below. */
+void emit_tops(Emitter *e, Sections *s);
 const char *emit_ahead(Emitter *e, const Sections *s);
 const char *emit_whole(Emitter *e, const Sections *s);
 const char *emit_eights(Emitter *e, const Sections *s);

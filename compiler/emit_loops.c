@@ -47,12 +47,15 @@ unsigned emit_element_cost(const Emitter *e) {
 /* Whether what is done with an element may stand there eight times. */
 static bool is_short(const Emitter *e) {
     enum { COST_MOST = 24 };
+    unsigned cost = 0;
     if (e->target->simt || !e->phase->reduction_count || has_draws(e)) return false;
     for (size_t i = 0; i < e->phase->reduction_count; i++) {
         const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
-        if (op == OP_LOGSUMEXP || op == OP_ARGMIN || op == OP_ARGMAX) return false;
+        if (op == OP_ARGMIN || op == OP_ARGMAX) return false;
+        if (op == OP_LOGSUMEXP && e->phase->shape != SHAPE_ROWS) return false;
+        if (op == OP_LOGSUMEXP) cost += op_info[OP_EXP].cost;
     }
-    return emit_element_cost(e) <= COST_MOST;
+    return emit_element_cost(e) + cost <= COST_MOST;
 }
 
 /* Whether the phase reads the array from memory along rows that lie one behind the other. */
@@ -77,6 +80,31 @@ static const char *next_tile(Emitter *e) {
     return arena_printf(e->arena, "if (stop - start >= LS_FAR / 1024) {\n%s}\n", text.data);
 }
 
+void emit_tops(Emitter *e, Sections *s) {
+    ValueId *roots = arena_alloc(e->arena, (e->phase->reduction_count + 1) * sizeof *roots);
+    size_t count = 0;
+    for (size_t i = 0; i < e->phase->reduction_count; i++) {
+        const Value *value = &e->f->values[e->phase->reductions[i]];
+        if (value->op == OP_LOGSUMEXP) roots[count++] = value->arg[0];
+    }
+    if (!count || e->phase->shape != SHAPE_ROWS || !is_short(e)) return;
+    emit_section(e, &s->top_body, roots, count, s->before, PLACE_ELEMENT);
+    s->tops = emit_part(e, PART_PUSH_TOP);
+}
+
+static const char *tops_text(Emitter *e, const Sections *s) {
+    Text text = text_open(e->arena);
+    if (!*s->tops) return "";
+    Hole holes[] = {{"EIGHT", emit_part(e, PART_TOP_EIGHT)},
+                    {"FAST", e->inner[0].name},
+                    {"BODY", s->top_body.data},
+                    {"PUSH", s->tops},
+                    {"PUSH_LANE", emit_part(e, PART_TOP_LANE)},
+                    {"TOP", emit_part(e, PART_TOP)}};
+    emit_fill(e, &text, "rows_top.loop.k", holes, COUNT(holes));
+    return text.data;
+}
+
 /* The loop over the lanes of a whole tile of a row, or "". */
 const char *emit_whole(Emitter *e, const Sections *s) {
     const Group *fast = e->inner_count == 1 ? &e->inner[0] : NULL;
@@ -88,6 +116,7 @@ const char *emit_whole(Emitter *e, const Sections *s) {
                     {"NEXT", next_tile(e)},
                     {"SOME", *asked ? "32" : "128"}, /* not all at once, which would wait */
                     {"LANES", emit_part(e, PART_LANES)},
+                    {"TOPS", tops_text(e, s)},
                     {"EIGHT", emit_part(e, PART_EIGHT)},
                     {"FAST", fast->name},
                     {"ASKED", asked},

@@ -238,6 +238,7 @@ static Sections open_sections(Emitter *e) {
                   .by_fours = "",
                   .push = "",
                   .eights = "",
+                  .tops = "",
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
@@ -247,7 +248,7 @@ static Sections open_sections(Emitter *e) {
         &s.loads,        &s.body,        &s.stores,      &s.fours,          &s.epilogue,
         &s.decoded,      &s.leaf_push,   &s.pass_end,    &s.bases,          &s.outer_decoded,
         &s.row_declared, &s.row_values,  &s.row_kept,    &s.ahead_declared, &s.ahead_values,
-        &s.ahead_kept,   &s.ahead_bases, &s.vector_body, &s.vector_push};
+        &s.ahead_kept,   &s.ahead_bases, &s.vector_body, &s.vector_push,    &s.top_body};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -372,6 +373,7 @@ static void element_loop(Emitter *e, Sections *s) {
     if (s->simt && e->portion == PORTION_STRIP && e->list < 0) keep_rows(e, s, &roots);
     s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
     emit_vectors(e, s, &roots);
+    emit_tops(e, s);
     e->draws_ahead = draws_ahead(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
     emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));

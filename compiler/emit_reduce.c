@@ -174,7 +174,29 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         break;
     case PART_LANES: text_printf(out, "%s %s_lane[128] LS_ALIGN(64);\n", r->type, r->s); break;
     case PART_EIGHT: text_printf(out, "%s %s_eight[8];\n", r->type, r->s); break;
-    case PART_PUSH_EIGHT: text_printf(out, "%s_eight[part] = %s;\n", r->s, r->value); break;
+    case PART_TOP_EIGHT:
+        if (r->lse) text_printf(out, "%s %s_eight[8];\n", r->type, r->s);
+        break;
+    case PART_PUSH_TOP:
+        if (r->lse) text_printf(out, "%s_eight[part] = %s;\n", r->s, r->value);
+        break;
+    case PART_TOP_LANE:
+        if (r->lse) text_printf(out, "%s_lane[lane] = ls_top_%s(%s_eight);\n", r->s, r->real, r->s);
+        break;
+    case PART_TOP:
+        if (r->lse)
+            text_printf(out,
+                        "%s_most[row] = ls_lane_top_%s(%s_lane);\n"
+                        "const %s %s_base = ls_base_%s(%s_most[row]);\n",
+                        r->s, r->real, r->s, r->type, r->s, r->real, r->s);
+        break;
+    case PART_PUSH_EIGHT:
+        if (r->lse)
+            text_printf(out, "%s_eight[part] = ls_exp_%s(%s - %s_base);\n", r->s, r->real, r->value,
+                        r->s);
+        else
+            text_printf(out, "%s_eight[part] = %s;\n", r->s, r->value);
+        break;
     case PART_VECTORS: text_printf(out, "ls_vector_%s %s_vector[parts];\n", r->type, r->s); break;
     case PART_PUSH_VECTOR: text_printf(out, "%s_vector[part] = %s;\n", r->s, r->value); break;
     case PART_PUSH_SHORT:
