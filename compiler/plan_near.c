@@ -54,12 +54,14 @@ static bool computes(const Plan *plan, const Phase *phase, ValueId v) {
 }
 
 /* The phase of the chain that should keep the value: the first to compute it, when nobody behind
- * the chain needs it. UINT32_MAX if none should. */
+ * the chain needs it and it is run in any case. UINT32_MAX if none should. */
 static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
     uint32_t first = kernel->first, users = 0;
     if (plan->home[v] || plan->array_of[v] || !planner_may_keep(plan->function, v))
         return UINT32_MAX;
     while (first < chain_end(kernel) && !plan->phases[first].needed[v]) first++;
+    if (first < chain_end(kernel) && plan_optional_of(plan, &plan->phases[first]))
+        return UINT32_MAX;
     for (uint32_t i = first; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
         if (!phase->needed[v]) continue;
