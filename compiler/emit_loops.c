@@ -80,6 +80,75 @@ static const char *next_tile(Emitter *e) {
     return arena_printf(e->arena, "if (stop - start >= LS_FAR / 1024) {\n%s}\n", text.data);
 }
 
+/* ---- what a chain asks for ---- */
+
+/* Whether the phase takes rows that lie one behind the other, as a chain does. */
+static bool has_next_rows(const Emitter *e) {
+    if (e->target->simt || !e->chained || e->phase->shape != SHAPE_ROWS || e->list >= 0)
+        return false;
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (emit_is_rest(e, axis)) return false;
+    return e->layout == LS_LAYOUT_DENSE && e->inner_count == 1;
+}
+
+/* Which phases of the chain read the array's rows, too. */
+typedef struct Readers {
+    bool before, after;
+} Readers;
+
+static Readers other_readers(const Emitter *e, uint32_t array) {
+    Readers others = {false, false};
+    const uint32_t own = e->number - 1, end = e->chained->first + plan_mains(e->chained);
+    for (uint32_t p = e->chained->first; p < end; p++) {
+        const bool reads = reads_rows(e, &e->plan->phases[p], array);
+        others.before |= reads && p < own;
+        others.after |= reads && p > own;
+    }
+    return others;
+}
+
+/* Prefetches a part of the tile that comes next, or "": so does the first phase of a chain that
+ * reads an array, from wherever it is. */
+static const char *next_part(Emitter *e) {
+    Text text = text_open(e->arena);
+    if (!has_next_rows(e)) return "";
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (reads_rows(e, e->phase, i) && !other_readers(e, i).before)
+            text_printf(&text, "    ls_ask(&%s[%s + 1024 + 8 * some], 256 * (i64)sizeof(%s));\n",
+                        emit_data(e, i), emit_join_offset(e, emit_base(e, i), "first"),
+                        type_info[e->plan->arrays[i].type].c_name);
+    if (!text.size) return "";
+    return arena_printf(e->arena, "if (%s * inner >= LS_FAR) {\n%s}\n",
+                        emit_product(e, e->outer, e->outer_count), text.data);
+}
+
+/* A chain's rows come from memory in its first phase and stay near for the others. Where they are
+ * short the last one to read an array asks for the rows that the first will want next, while it has
+ * other work; long ones would not all stay near. */
+const char *emit_asked(Emitter *e, const char *from, const char *count) {
+    Text text = text_open(e->arena);
+    if (!has_next_rows(e)) return "";
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!reads_rows(e, e->phase, i)) continue;
+        const Readers others = other_readers(e, i);
+        if (!others.before || others.after) continue;
+        const char *type = type_info[e->plan->arrays[i].type].c_name;
+        text_printf(&text,
+                    "    ls_ask_rows(&%s[(outer + (stop - start) / tiles) * inner + %s], "
+                    "%s * (i64)sizeof(%s));\n",
+                    emit_data(e, i), from, count, type);
+    }
+    if (!text.size) return "";
+    const char *outers = emit_product(e, e->outer, e->outer_count);
+    return arena_printf(e->arena,
+                        "/* The rows that come next. */\n"
+                        "if (%s * inner >= LS_FAR && inner <= LS_NEAR_ROW &&\n"
+                        "    outer + (stop - start) / tiles < %s) {\n%s}\n",
+                        outers, outers, text.data);
+}
+
+/* ---- whole tiles ---- */
+
 void emit_tops(Emitter *e, Sections *s) {
     ValueId *roots = arena_alloc(e->arena, (e->phase->reduction_count + 1) * sizeof *roots);
     size_t count = 0;
@@ -111,7 +180,8 @@ const char *emit_whole(Emitter *e, const Sections *s) {
     if (e->phase->shape != SHAPE_ROWS || !fast || fast->whole || s->length.size) return "";
     if (!is_short(e) || emit_has_word(s->body.data, "at")) return "";
     Text text = text_open(e->arena);
-    const char *asked = emit_asked(e, "first + 8 * some", "256");
+    const char *asked =
+        arena_printf(e->arena, "%s%s", next_part(e), emit_asked(e, "first + 8 * some", "256"));
     Hole holes[] = {{"BASES", s->bases.data},
                     {"NEXT", next_tile(e)},
                     {"SOME", *asked ? "32" : "128"}, /* not all at once, which would wait */
@@ -264,36 +334,4 @@ const char *emit_ahead(Emitter *e, const Sections *s) {
                     {"KEPT", s->ahead_kept.data}};
     emit_fill(e, &text, "columns_ahead.loop.k", holes, COUNT(holes));
     return text.data;
-}
-
-/* A chain's rows come from memory in its first phase and stay near for the others. The last one to
- * read an array asks for the rows that the first will want next, while it has other work. */
-const char *emit_asked(Emitter *e, const char *from, const char *count) {
-    Text text = text_open(e->arena);
-    if (e->target->simt || !e->chained || e->phase->shape != SHAPE_ROWS || e->list >= 0) return "";
-    if (e->layout != LS_LAYOUT_DENSE || e->inner_count != 1) return "";
-    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
-        if (emit_is_rest(e, axis)) return "";
-    const uint32_t own = e->number - 1, end = e->chained->first + plan_mains(e->chained);
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        bool before = false, after = false;
-        if (!reads_rows(e, e->phase, i)) continue;
-        for (uint32_t p = e->chained->first; p < end; p++) {
-            const bool reads = reads_rows(e, &e->plan->phases[p], i);
-            before |= reads && p < own;
-            after |= reads && p > own;
-        }
-        if (!before || after) continue;
-        const char *type = type_info[e->plan->arrays[i].type].c_name;
-        text_printf(&text,
-                    "    ls_ask_rows(&%s[(outer + (stop - start) / tiles) * inner + %s], "
-                    "%s * (i64)sizeof(%s));\n",
-                    emit_data(e, i), from, count, type);
-    }
-    if (!text.size) return "";
-    const char *outers = emit_product(e, e->outer, e->outer_count);
-    return arena_printf(e->arena,
-                        "/* The rows that come next. */\n"
-                        "if (%s * inner >= LS_FAR && outer + (stop - start) / tiles < %s) {\n%s}\n",
-                        outers, outers, text.data);
 }

@@ -47,8 +47,10 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 /* Each of the `span` rows first, first + 128, ... below `rows`. */
 #define LS_ROWS_OF_PART for (i64 row = first; row < first + 128 * span && row < rows; row += 128)
 
-/* Asks for memory that is wanted soon. Arrays of this many elements on are not all near. */
+/* Asks for memory that is wanted soon. Arrays of this many elements on are not all near; a row of
+ * up to so many is, and the next one besides. */
 #define LS_FAR ((i64)256 << 10)
+#define LS_NEAR_ROW ((i64)16 << 10)
 LS_FN void ls_ask(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i);
 }
