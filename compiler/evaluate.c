@@ -96,6 +96,8 @@ typedef uint64_t (*Evaluate)(const uint64_t *args);
     X(ERF, erf, __VA_ARGS__)             \
     X(SIGMOID, sigmoid, __VA_ARGS__)     \
     X(SOFTPLUS, softplus, __VA_ARGS__)   \
+    X(EXP_LITE, exp_lite, __VA_ARGS__)   \
+    X(EXP2_LITE, exp2_lite, __VA_ARGS__) \
     X(LOG_LITE, log_lite, __VA_ARGS__)   \
     X(TANH_LITE, tanh_lite, __VA_ARGS__) \
     X(ERF_LITE, erf_lite, __VA_ARGS__)   \

@@ -363,10 +363,8 @@ ValueId ir_position(Function *f, AxisSet over) {
 static Op graded(const Function *f, Op op, ValueId a) {
     static const struct {
         Op exact, lite;
-    } pairs[] = {{OP_LOG, OP_LOG_LITE},
-                 {OP_TANH, OP_TANH_LITE},
-                 {OP_ERF, OP_ERF_LITE},
-                 {OP_SIGMOID, OP_SIGMOID_LITE}};
+    } pairs[] = {{OP_EXP, OP_EXP_LITE},   {OP_EXP2, OP_EXP2_LITE}, {OP_LOG, OP_LOG_LITE},
+                 {OP_TANH, OP_TANH_LITE}, {OP_ERF, OP_ERF_LITE},   {OP_SIGMOID, OP_SIGMOID_LITE}};
     if (f->math != LS_MATH_LITE || !a || f->values[a].type != TYPE_F32) return op;
     for (size_t i = 0; i < COUNT(pairs); i++)
         if (pairs[i].exact == op) return pairs[i].lite;

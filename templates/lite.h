@@ -49,6 +49,28 @@ LS_FN f32 ls_sigmoid_lite_f32(f32 x) {
     f32 s = ls_from_bits_f32(ls_bits_f32(t) << 23);
     return s * ls_reciprocal_lite(ls_fma_f32(s, 0x1p-64f, p)) * 0x1p-64f;
 }
+/* 2^-13.3: 4^(m + h), |h| <= 1/2, as p 2^m 2^m, which rounds once even where it is subnormal;
+ * `biased` is m + 127 + 1.5 * 2^23. 1 for h = 0. */
+LS_FN f32 ls_power_of_four(f32 h, f32 biased) {
+    f32 p = ls_fma_f32(0x1.35dd8p-3f, h, 0x1.d33df2p-2f);
+    p = ls_fma_f32(p, h, 0x1.ec7c92p-1f);
+    p = ls_fma_f32(p, h, 0x1.62bc7cp+0f);
+    p = ls_fma_f32(p, h, 1.0f);
+    f32 scale = ls_from_bits_f32(ls_bits_f32(biased) << 23);
+    return p * scale * scale;
+}
+LS_FN f32 ls_exp_lite_f32(f32 x) {
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.5f ? -104.5f : x;
+    f32 t = ls_fma_f32(x, 0x1.715476p-1f, 12583039.0f);
+    return ls_power_of_four(ls_fma_f32(x, 0x1.715476p-1f, 12583039.0f - t), t);
+}
+LS_FN f32 ls_exp2_lite_f32(f32 x) {
+    x = x > 129.0f ? 129.0f : x;
+    x = x < -151.0f ? -151.0f : x;
+    f32 t = ls_fma_f32(x, 0.5f, 12583039.0f);
+    return ls_power_of_four(ls_fma_f32(x, 0.5f, 12583039.0f - t), t);
+}
 /* 2^-14.2: mantissa in [2/3, 4/3), f = mantissa - 1. x 2^-149 adds nothing to the logarithm of a
  * finite x and makes infinity of infinity. */
 LS_FN f32 ls_log_lite_f32(f32 x) {

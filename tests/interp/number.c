@@ -226,6 +226,8 @@ static float apply_f32(Op op, const uint64_t x[3]) {
     case OP_ERF: return ls_erf_f32(a);
     case OP_SIGMOID: return ls_sigmoid_f32(a);
     case OP_SOFTPLUS: return ls_softplus_f32(a);
+    case OP_EXP_LITE: return ls_exp_lite_f32(a);
+    case OP_EXP2_LITE: return ls_exp2_lite_f32(a);
     case OP_LOG_LITE: return ls_log_lite_f32(a);
     case OP_TANH_LITE: return ls_tanh_lite_f32(a);
     case OP_ERF_LITE: return ls_erf_lite_f32(a);

@@ -18,7 +18,7 @@ TABLE = os.path.join(ROOT, "tests", "numerics", "instructions.txt")
 OPTIONS = ["--gpu-architecture=sm_90", "--fmad=false", "--ftz=false", "--prec-div=true",
            "--prec-sqrt=true"]
 NAMES = """exp exp2 expm1 log log2 log1p sigmoid tanh erf softplus sqrt rsqrt cbrt sin cos
-           tanh_lite erf_lite sigmoid_lite log_lite""".split()
+           tanh_lite erf_lite sigmoid_lite log_lite exp_lite exp2_lite""".split()
 NOP = 0x118
 
 

@@ -88,6 +88,8 @@ LITE(tanh)
 LITE(erf)
 LITE(sigmoid)
 LITE(log)
+LITE(exp)
+LITE(exp2)
 #undef LITE
 
 /* ---- exact ones ---- */
@@ -213,6 +215,10 @@ NARROW(e5m2, 2, -14, 57344.0, 57344.0, 0x7f)
     X(sigmoid_lite_bf16, sigmoid, BF16, 0.5184, NULL) \
     X(log_lite, log, F32, 842.2, logl)                \
     X(log_lite_bf16, log, BF16, 0.5128, NULL)         \
+    X(exp_lite, exp, F32, 1622.1, expl)               \
+    X(exp_lite_bf16, exp, BF16, 0.5234, NULL)         \
+    X(exp2_lite, exp2, F32, 1602.8, exp2l)            \
+    X(exp2_lite_bf16, exp2, BF16, 0.5234, NULL)       \
     X(inverse, inverse, F32, 0.5400, NULL)            \
     X(negative, negative, EXACT, 0, NULL)             \
     X(abs, fabs, EXACT, 0, NULL)                      \

@@ -101,6 +101,8 @@ LS_FN u32 every_function(const u8 *in, u8 *out) {
     UNARY(f32, erf)
     UNARY(f32, sigmoid)
     UNARY(f32, softplus)
+    UNARY(f32, exp_lite)
+    UNARY(f32, exp2_lite)
     UNARY(f32, log_lite)
     UNARY(f32, tanh_lite)
     UNARY(f32, erf_lite)
