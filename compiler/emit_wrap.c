@@ -1,6 +1,8 @@
 /* emit_wrap.c: generated code in lines that people read.
  *
- * A line of more than LINE_MOST columns is broken after a comma or before an operator, as few
+ * A statement stands as far to the right as there are braces around it, whatever skeleton it came
+ * from; lines that go on with it, or with a comment, keep their distance to its first. A line of
+ * more than LINE_MOST columns is broken after a comma or before an operator, as few
  * brackets deep as can be, and goes on below the bracket it was broken in. What stands in a comment
  * stays whole, and so does a line that offers no such place. */
 #include <stdbool.h>
@@ -15,7 +17,8 @@ enum {
     DEPTH_MOST = 64, /* brackets within each other that are told apart */
     RANK_MOST = 4 * DEPTH_MOST,
     ALIGN_MOST = 64, /* a bracket further right is not aligned to */
-    INDENT = 8       /* of what goes on then */
+    INDENT = 8,      /* of what goes on then */
+    STEP = 4
 };
 
 /* A place to break a line at: what comes after it begins a line of its own. */
@@ -74,8 +77,69 @@ static bool stays_whole(const char *line, size_t size) {
     return indent == size || line[indent] == '#' || line[size - 1] == '\\';
 }
 
+/* Where the last line's code left off. */
+typedef struct Layout {
+    size_t depth;    /* braces that are open */
+    bool comment;    /* one goes on */
+    bool inside;     /* a statement does */
+    size_t from, to; /* the first line's indentation, as it was and as it became */
+} Layout;
+
+/* Takes the braces of a line into account. */
+static void follow(Layout *layout, const char *line, size_t size) {
+    char last = ';';
+    for (size_t i = 0; i < size; i++) {
+        const char *two = i + 1 < size ? line + i : "  ";
+        if (layout->comment) {
+            layout->comment = strncmp(two, "*/", 2) != 0;
+            i += !layout->comment;
+            continue;
+        }
+        if (strncmp(two, "/*", 2) == 0) {
+            layout->comment = true;
+            i++;
+            continue;
+        }
+        if (line[i] == '{') layout->depth++;
+        if (line[i] == '}' && layout->depth) layout->depth--;
+        if (line[i] != ' ') last = line[i];
+    }
+    layout->inside = !strchr(";{}", last);
+}
+
+/* How far to the right a line belongs whose text begins `indent` columns from the left. */
+static size_t indent_of(Layout *layout, const char *line, size_t indent) {
+    if (layout->comment || layout->inside) {
+        const size_t moved = indent + layout->to;
+        return moved > layout->from ? moved - layout->from : 0;
+    }
+    layout->from = indent;
+    layout->to = STEP * (layout->depth - (line[indent] == '}' && layout->depth));
+    return layout->to;
+}
+
+static const char *indented(Emitter *e, const char *text) {
+    Text out = text_open(e->arena);
+    Layout layout = {0};
+    while (*text) {
+        const size_t size = strcspn(text, "\n"), indent = strspn(text, " ");
+        if (indent < size && text[indent] != '#') {
+            for (size_t left = indent_of(&layout, text, indent); left > 0; left--)
+                text_puts(&out, " ");
+            text_add(&out, text + indent, size - indent);
+            follow(&layout, text + indent, size - indent);
+        } else {
+            text_add(&out, text, indent < size ? size : 0);
+        }
+        text_puts(&out, "\n");
+        text += size + (text[size] != 0);
+    }
+    return out.data;
+}
+
 const char *emit_wrap(Emitter *e, const char *text) {
     Text out = text_open(e->arena);
+    text = indented(e, text);
     while (*text) {
         const char *stop = strchr(text, '\n'), *line = text;
         size_t size = stop ? (size_t)(stop - text) : strlen(text);
