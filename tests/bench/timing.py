@@ -45,15 +45,16 @@ class Foreign:
         return self.seconds > max(0.08 * self.wall, 0.03)
 
 
-def rest(most=0.05):
+def rest(most=0.2):
     """Waits until no thread of this process runs: those of OpenMP, numba or JAX spin for a while after their work,
-    on the cores that the next candidate needs."""
-    end = time.perf_counter() + most
-    while time.perf_counter() < end:
-        before = time.process_time()
+    on the cores that the next candidate needs. The time of a thread that runs is counted at a tick of the clock
+    only, 10 ms apart at most, so nothing may have been used for longer than that."""
+    end, calm = time.perf_counter() + most, 0.0
+    while time.perf_counter() < end and calm < 0.012:
+        before, start = time.process_time(), time.perf_counter()
         time.sleep(0.001)
-        if time.process_time() - before < 0.0003:
-            return
+        idle = time.process_time() - before < 0.0003
+        calm = calm + time.perf_counter() - start if idle else 0.0
 
 
 def stopwatch(function):
