@@ -192,7 +192,7 @@ static const char *accesses_text(Emitter *e) {
     Text text = text_open(e->arena);
     for (int type = 0; type < TYPE_COUNT; type++)
         for (size_t i = 0; i < e->plan->array_count; i++)
-            if (e->plan->arrays[i].type == (Type)type) {
+            if (e->plan->arrays[i].type == (Type)type || emit_holds(e, i, (Type)type)) {
                 const char *storage = type_info[type].c_name;
                 const char *compute = emit_type(type_info[type].compute);
                 text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,
@@ -225,6 +225,7 @@ static const char *module_text(Emitter *e, const Way *way, const char *phases, c
                                const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
+    emit_held_library(e, &code);
     emit_reduction_library(e, &code);
     emit_octet_library(e, way, &code);
     const char *own = arena_printf(e->arena, "%s\n%s%s", structure_text(e), emit_wrap(e, phases),
@@ -384,6 +385,7 @@ static void add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     e->table_count = e->table_capacity = 0;
     name_arguments(e);
     add_plan_fields(e);
+    emit_find_held(e, &way);
 
     Text phases = text_open(e->arena), kernels = text_open(e->arena);
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);

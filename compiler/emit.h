@@ -90,6 +90,8 @@ typedef struct Emitter {
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     const Kernel **followed; /* by phase: the kernel whose followers come after its rows, or NULL */
     const Kernel *chained;  /* the phase runs row by row, its strips those of the kernel's others */
+    const Kernel *strips;   /* of the way at hand, or NULL */
+    const char **held_name; /* by array: the field of its held rows, or NULL */
     bool vectors;           /* what is emitted is of whole vectors, see emit_short.c */
     bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
     bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
@@ -321,7 +323,18 @@ const char *emit_short(Emitter *e, const Sections *s);
 /* For eight rows of 64 columns; `take` are the lines that name what a row has. */
 const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take);
 
+/* emit_held.c: the rows that a strip's phases read again and again */
+void emit_find_held(Emitter *e, const Way *way);         /* of a variant: after the plan's fields */
+const char *emit_held(const Emitter *e, uint32_t array); /* its field in this phase, or NULL */
+const char *emit_held_type(const Emitter *e, uint32_t array); /* of its elements in this phase */
+bool emit_holds(const Emitter *e, size_t array, Type type);   /* its held rows are of that type */
+const char *emit_held_base(Emitter *e);                       /* as emit_base */
+void emit_held_library(Emitter *e, Text *out);
+void emit_open_held(Emitter *e, Text *out, const char *columns);
+void emit_hold(Emitter *e, Text *out, const char *columns);
+
 /* emit_strips.c */
+const Kernel *emit_strips_of(const Way *way); /* its kernel of strips */
 PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out);
 enum { STRIP_CONDITIONS = 3 };
 uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions);

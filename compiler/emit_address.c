@@ -224,6 +224,7 @@ bool emit_in_loop_columns(const Emitter *e) {
 
 const char *emit_base(Emitter *e, uint32_t array) {
     size_t columns = emit_in_loop_columns(e) ? 1 : 0;
+    if (emit_held(e, array)) return emit_held_base(e);
     return emit_join_offset(e, emit_outer_offset(e, array, e->outer_count - columns),
                             emit_offset(e, array, e->inner, e->inner_count - (1 - columns)));
 }

@@ -270,11 +270,10 @@ void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text 
         if (!e->data_name[i]) continue;
         const bool list = emit_is_list(e, i);
         text_printf(list ? tensor : sizes, "%s%s *%sconst %s = ", written(e, i) ? "" : "const ",
-                    type_info[e->plan->arrays[i].type].c_name, changes(e, i) ? "" : "LS_RESTRICT ",
-                    e->data_name[i]);
+                    emit_held_type(e, i), changes(e, i) ? "" : "LS_RESTRICT ", e->data_name[i]);
         if (list)
             text_printf(tensor, "LS_TENSOR(a->%s, %s);\n", e->field_name[i], e->tensor.name);
         else
-            text_printf(sizes, "a->%s;\n", e->field_name[i]);
+            text_printf(sizes, "a->%s;\n", emit_held(e, i) ? emit_held(e, i) : e->field_name[i]);
     }
 }

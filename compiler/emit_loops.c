@@ -63,7 +63,7 @@ static bool reads_rows(const Emitter *e, const Phase *phase, uint32_t array) {
     const AxisSet all = e->phase->outer | e->phase->inner;
     return phase->shape == SHAPE_ROWS && phase->inner == e->phase->inner &&
            e->plan->arrays[array].axes == all && !e->plan->arrays[array].near &&
-           plan_value_reads(e->plan, phase, array);
+           !emit_held(e, array) && plan_value_reads(e->plan, phase, array);
 }
 
 /* A tile is read eight lines apart, which no processor takes for a stream: asks for the next one in

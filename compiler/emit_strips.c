@@ -7,14 +7,14 @@
 #include "plan.h"
 #include "emit.h"
 
-static const Kernel *strips_of(const Way *way) {
+const Kernel *emit_strips_of(const Way *way) {
     const Kernel *kernel = way->kernels;
     while (kernel->kind != KERNEL_STRIPS) kernel++;
     return kernel;
 }
 
 PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out) {
-    const Kernel *strips = way->strips ? strips_of(way) : NULL;
+    const Kernel *strips = way->strips ? emit_strips_of(way) : NULL;
     const bool two = strips && number >= strips->first && number < strips->first + strips->count &&
                      e->plan->phases[number].shape == SHAPE_COLUMNS;
     PhaseText text = emit_phase(e, number, two ? PORTION_STRIP : PORTION_WHOLE, out);
@@ -36,7 +36,7 @@ static uint64_t held_bytes(const Plan *plan, uint32_t span) {
 /* Rows that are many, and long, but not too long to stay on chip. */
 uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions) {
     const Target *target = e->target;
-    const AxisSet rows = strips_of(way)->outer, columns = e->plan->strip_columns;
+    const AxisSet rows = emit_strips_of(way)->outer, columns = e->plan->strip_columns;
     const uint64_t bytes = held_bytes(e->plan, 4);
     conditions[0] = (ls_image_condition){.extent = emit_extent(e->f, 1, rows),
                                          .at_least = target->strip_rows,
@@ -58,13 +58,18 @@ static const PhaseText *columns_of(const Emitter *e, const Kernel *kernel,
 }
 
 /* One thread takes a row through all phases along rows that follow each other. */
-static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
-    Text calls = text_open(e->arena);
+static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases,
+                              const char *columns) {
+    Text calls = text_open(e->arena), hold = text_open(e->arena);
     bool row = false;
+    emit_hold(e, &hold, columns);
+    if (hold.size && phases[kernel->first].finish)
+        text_printf(&calls, "LS_ROWS_OF_PART {\n%s}\n", hold.data);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         const PhaseText *phase = &phases[i];
         if (row && phase->finish) text_puts(&calls, "}\n");
-        if (!row && !phase->finish) text_puts(&calls, "LS_ROWS_OF_PART {\n");
+        if (!row && !phase->finish)
+            text_printf(&calls, "LS_ROWS_OF_PART {\n%s", i == kernel->first ? hold.data : "");
         row = !phase->finish;
         if (row)
             text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
@@ -77,7 +82,6 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
 }
 
 static const char *strip_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
-    if (!e->target->simt) return loop_calls(e, kernel, phases);
     Text calls = text_open(e->arena);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
@@ -96,13 +100,18 @@ static const char *finish_calls(Emitter *e, const Kernel *kernel, const PhaseTex
     return calls.data;
 }
 
-/* How many rows of a lane go together: all 8 unless they are too long. */
-static const char *span_text(Emitter *e) {
+/* How long a row is. */
+static const char *columns_text(Emitter *e) {
     Text columns = text_open(e->arena);
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
         if (e->plan->strip_columns >> axis & 1)
             text_printf(&columns, "%s%s", columns.size ? " * " : "", e->size_name[axis]);
-    return arena_printf(e->arena, "%s <= %llu ? 8 : 4", columns.data,
+    return columns.data;
+}
+
+/* How many rows of a lane go together: all 8 unless they are too long. */
+static const char *span_text(Emitter *e) {
+    return arena_printf(e->arena, "%s <= %llu ? 8 : 4", columns_text(e),
                         (unsigned long long)(e->target->strip_bytes / held_bytes(e->plan, 8)));
 }
 
@@ -121,15 +130,21 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         row->threads = e->target->strip_threads;
         row->blocks_per_multiprocessor = e->target->strips_per_multiprocessor;
     }
-    const char *calls = (strips ? strip_calls : finish_calls)(e, kernel, phases);
+    const char *calls = !strips           ? finish_calls(e, kernel, phases)
+                        : e->target->simt ? strip_calls(e, kernel, phases)
+                                          : loop_calls(e, kernel, phases, columns_text(e));
+    Text held = text_open(e->arena);
+    if (strips) emit_open_held(e, &held, columns_text(e));
     const char *span = span_text(e);
-    const char *used = arena_printf(e->arena, "%s %s %s", columns->inner, span, calls);
+    const char *used =
+        arena_printf(e->arena, "%s %s %s %s", columns->inner, span, calls, held.data);
     if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {
         {"KERNEL", row->name},
         {"ARGUMENTS", e->arguments},
         {"THREADS", arena_printf(e->arena, "%u", row->threads)},
         {"SIZES", strips ? sizes : ""},
+        {"HELD", held.data},
         {"ROWS", columns->inner},
         {"SPAN", span},
         {"CALLS", calls},

@@ -135,8 +135,7 @@ static const char *load_text(Emitter *e, ValueId v, Place place) {
     if (place == PLACE_ELEMENT && e->four[array])
         return arena_printf(e->arena, "%s.at[e]", e->four_name[array]);
     return arena_printf(e->arena, "ls_%s_%s(%s, %s)", e->vectors ? "take" : "load",
-                        type_info[e->plan->arrays[array].type].c_name, emit_data(e, array),
-                        emit_index(e, array, place));
+                        emit_held_type(e, array), emit_data(e, array), emit_index(e, array, place));
 }
 
 /* The function for an operation: under `math fast` the target's own where it has one. */
