@@ -195,6 +195,7 @@ typedef enum Part {
     PART_PUSH_EIGHTS,
     PART_PUSH_LANES,
     PART_WHOLE,
+    PART_ODD, /* whether it was not a plain one */
     PART_PARTS,
     PART_PUSH_ROW,
     PART_PUSH_LANE,

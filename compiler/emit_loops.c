@@ -182,6 +182,8 @@ const char *emit_whole(Emitter *e, const Sections *s) {
     Text text = text_open(e->arena);
     const char *asked =
         arena_printf(e->arena, "%s%s", next_part(e), emit_asked(e, "first + 8 * some", "256"));
+    const char *odd = emit_part(e, PART_ODD); /* each behind " | " */
+    const char *done = *odd ? arena_printf(e->arena, "if (!(%s)) ", odd + 3) : "";
     Hole holes[] = {{"BASES", s->bases.data},
                     {"NEXT", next_tile(e)},
                     {"SOME", *asked ? "32" : "128"}, /* not all at once, which would wait */
@@ -194,7 +196,8 @@ const char *emit_whole(Emitter *e, const Sections *s) {
                     {"PUSH", s->eights},
                     {"STORES", s->stores.data},
                     {"PUSH_LANE", emit_part(e, PART_PUSH_LANE)},
-                    {"WHOLE", emit_part(e, PART_WHOLE)}};
+                    {"WHOLE", emit_part(e, PART_WHOLE)},
+                    {"DONE", done}};
     emit_fill(e, &text, "rows_whole.loop.k", holes, COUNT(holes));
     return text.data;
 }

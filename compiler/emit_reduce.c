@@ -146,6 +146,7 @@ typedef struct Lines {
     const char *real;                /* f32 or f64, of a logsumexp */
     const char *octet, *octet_level; /* what strips leave, and their levels */
     bool arg, lse, strip;
+    bool quick; /* whole tiles leave zeros and NaNs to the loop that takes any */
 } Lines;
 
 static void rows_loop(const Lines *r, Part part, Text *out) {
@@ -172,7 +173,10 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
                     "    %s_leaf[row * wide + i] = ls_identity_%s();\n",
                     r->s, r->kind, r->s, r->lse ? "1024" : "last - first", r->s, r->kind);
         break;
-    case PART_LANES: text_printf(out, "%s %s_lane[128] LS_ALIGN(64);\n", r->type, r->s); break;
+    case PART_LANES:
+        text_printf(out, "%s %s_lane[128] LS_ALIGN(64);\n", r->type, r->s);
+        if (r->quick) text_printf(out, "int %s_odd = 0;\n", r->s);
+        break;
     case PART_EIGHT: text_printf(out, "%s %s_eight[8];\n", r->type, r->s); break;
     case PART_TOP_EIGHT:
         if (r->lse) text_printf(out, "%s %s_eight[8];\n", r->type, r->s);
@@ -181,14 +185,15 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         if (r->lse) text_printf(out, "%s_eight[part] = %s;\n", r->s, r->value);
         break;
     case PART_TOP_LANE:
-        if (r->lse) text_printf(out, "%s_lane[lane] = ls_top_%s(%s_eight);\n", r->s, r->real, r->s);
+        if (r->lse)
+            text_printf(out, "%s_lane[lane] = ls_quick_%s(%s_eight);\n", r->s, r->max, r->s);
         break;
     case PART_TOP:
         if (r->lse)
             text_printf(out,
-                        "%s_most[row] = ls_lane_top_%s(%s_lane);\n"
+                        "%s_most[row] = ls_lane_quick_%s(%s_lane);\n"
                         "const %s %s_base = ls_base_%s(%s_most[row]);\n",
-                        r->s, r->real, r->s, r->type, r->s, r->real, r->s);
+                        r->s, r->max, r->s, r->type, r->s, r->real, r->s);
         break;
     case PART_PUSH_EIGHT:
         if (r->lse)
@@ -205,10 +210,16 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         break;
     case PART_SHORT: text_printf(out, "ls_join_rows_%s(%s_leaf);\n", r->kind, r->s); break;
     case PART_PUSH_LANE:
-        text_printf(out, "%s_lane[lane] = ls_eight_%s(%s_eight);\n", r->s, r->kind, r->s);
+        text_printf(out, "%s_lane[lane] = ls_%s_%s(%s_eight);\n", r->s,
+                    r->quick ? "quick" : "eight", r->kind, r->s);
+        if (r->quick) text_printf(out, "%s_odd |= ls_odd_%s(%s_eight);\n", r->s, r->real, r->s);
         break;
     case PART_WHOLE:
-        text_printf(out, "%s_leaf[0] = ls_lane_tree_%s(%s_lane);\n", r->s, r->kind, r->s);
+        text_printf(out, "%s_leaf[0] = ls_lane_%s_%s(%s_lane);\n", r->s,
+                    r->quick ? "quick" : "tree", r->kind, r->s);
+        break;
+    case PART_ODD:
+        if (r->quick) text_printf(out, " | %s_odd | (%s_leaf[0] == 0)", r->s, r->s);
         break;
     case PART_TILE:
         text_printf(out, "if (wide < 1024) ls_rows_%s(%s_leaf, batch, wide);\n", r->kind, r->s);
@@ -495,6 +506,16 @@ static void finish(Emitter *e, ValueId v, const Lines *r, bool loop_columns, Tex
         text_printf(out, "%s;\n", value);
 }
 
+/* A tile that turns out not to be plain is taken again, so nothing of it may have been stored. */
+static bool is_quick(const Emitter *e, ValueId v) {
+    const Op op = (Op)e->f->values[v].op;
+    if (op != OP_REDUCE_MIN && op != OP_REDUCE_MAX) return false;
+    if (e->target->simt || type_info[tree_type(e, v)].class != 'F') return false;
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].level == LEVEL_ELEMENT) return false;
+    return e->phase->shape == SHAPE_ROWS;
+}
+
 void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
     const Value *value = &e->f->values[v];
     Op op = (Op)value->op;
@@ -507,6 +528,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
                .real = type_info[tree_type(e, v)].name,
                .arg = is_arg(op),
                .lse = op == OP_LOGSUMEXP,
+               .quick = is_quick(e, v),
                .strip = e->portion == PORTION_STRIP};
     r.octet = arena_printf(e->arena, "a->%s + %s * wide + own_at", octet_field(e, v, ""),
                            r.strip ? "strip" : "16 * tile");
@@ -581,6 +603,20 @@ static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
     if (!strstr(out->data, line)) text_puts(out, line);
 }
 
+/* What whole tiles of rows use besides. */
+static void add_quick(Emitter *e, Text *out, Op op, Type type) {
+    const char *name = type_info[type].name, *c_name = type_info[type].c_name;
+    const bool min = op == OP_REDUCE_MIN;
+    if (e->target->simt || type_info[type].class != 'F') return;
+    const char *const lines[] = {
+        arena_printf(e->arena, "LS_QUICK(%s_%s, %s, %c)\n", min ? "min" : "max", name, c_name,
+                     min ? '<' : '>'),
+        arena_printf(e->arena, "LS_ODD(%s)\n", name),
+    };
+    for (size_t i = 0; i < COUNT(lines); i++)
+        if (!strstr(out->data, lines[i])) text_puts(out, lines[i]);
+}
+
 static void add_arg_kind(Emitter *e, Text *out, Op op, Type type) {
     const char *name = type_info[type].name;
     char sign = op == OP_ARGMAX ? '>' : '<', inverse = op == OP_ARGMAX ? '<' : '>';
@@ -605,6 +641,8 @@ void emit_reduction_library(Emitter *e, Text *out) {
                 continue;
             }
             add_kind(e, out, kind_of(op), type);
+            if (op == OP_REDUCE_MIN || op == OP_REDUCE_MAX || op == OP_LOGSUMEXP)
+                add_quick(e, out, op, type);
             if (op == OP_LOGSUMEXP) {
                 add_kind(e, out, kind_of(OP_REDUCE_MAX), type);
                 const char *line =

@@ -243,33 +243,42 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
         return scratch;                                                                     \
     }
 
-/* logsumexp of whole tiles: the greatest of a lane's eight, and of the lanes. A NaN may get lost,
- * or stay: the sum has it. */
-#define LS_TOPS(type)                                                                            \
-    LS_FN type ls_greater_##type(type a, type b) {                                               \
-        return a > b ? a : b;                                                                    \
-    }                                                                                            \
-    LS_FN type ls_top_##type(const type *value) {                                                \
-        const type a = ls_greater_##type(value[0], value[1]);                                    \
-        const type b = ls_greater_##type(value[2], value[3]);                                    \
-        const type c = ls_greater_##type(value[4], value[5]);                                    \
-        const type d = ls_greater_##type(value[6], value[7]);                                    \
-        return ls_greater_##type(ls_greater_##type(a, b), ls_greater_##type(c, d));              \
-    }                                                                                            \
-    LS_FN type ls_lane_top_##type(const type *lane) {                                            \
-        LS_ALIGN(64) type some[16];                                                              \
-        for (int l = 0; l < 16; l++) some[l] = lane[l];                                          \
-        for (int i = 16; i < 128; i += 16)                                                       \
-            for (int l = 0; l < 16; l++) some[l] = ls_greater_##type(some[l], lane[i + l]);      \
-        for (int half = 8; half; half /= 2)                                                      \
-            for (int l = 0; l < half; l++) some[l] = ls_greater_##type(some[l], some[half + l]); \
-        return some[0];                                                                          \
+/* Of whole tiles, in any order, the greatest or least of a lane's eight and of the lanes, without
+ * what rarely matters: a NaN may get lost, or stay, and of two zeros it is either. odd: whether one
+ * of the eight is a NaN. */
+#define LS_QUICK(kind, type, better)                                                  \
+    LS_FN type ls_better_##kind(type a, type b) {                                     \
+        return a better b ? a : b;                                                    \
+    }                                                                                 \
+    LS_FN type ls_quick_##kind(const type *value) {                                   \
+        const type a = ls_better_##kind(value[0], value[1]);                          \
+        const type b = ls_better_##kind(value[2], value[3]);                          \
+        const type c = ls_better_##kind(value[4], value[5]);                          \
+        const type d = ls_better_##kind(value[6], value[7]);                          \
+        return ls_better_##kind(ls_better_##kind(a, b), ls_better_##kind(c, d));      \
+    }                                                                                 \
+    LS_FN type ls_lane_quick_##kind(const type *lane) {                               \
+        type some[16] LS_ALIGN(64);                                                   \
+        for (int l = 0; l < 16; l++) {                                                \
+            type eight[8];                                                            \
+            LS_UNROLLED                                                               \
+            for (int i = 0; i < 8; i++) eight[i] = lane[16 * i + l];                  \
+            some[l] = ls_quick_##kind(eight);                                         \
+        }                                                                             \
+        for (int l = 0; l < 8; l++) some[l] = ls_better_##kind(some[l], some[8 + l]); \
+        return ls_quick_##kind(some);                                                 \
+    }
+#define LS_ODD(type)                                                  \
+    LS_FN int ls_odd_##type(const type *value) {                      \
+        const int a = __builtin_isunordered(value[0], value[1]);      \
+        const int b = __builtin_isunordered(value[2], value[3]);      \
+        const int c = __builtin_isunordered(value[4], value[5]);      \
+        return a | b | c | __builtin_isunordered(value[6], value[7]); \
     }
 
 /* logsumexp: `count` values of a row become exp(x - base(m)), m their maximum, which it gives: but
  * for a NaN, which the values' sum has. Behind them, up to `wide`, stand zeros. */
 #define LS_EXP_ROWS(type)                                                               \
-    LS_TOPS(type)                                                                       \
     LS_CALLED type ls_exp_row_##type(type *values, i64 count, i64 wide) {               \
         const i64 step = wide < 16 ? wide : 16, end = (count + step - 1) / step * step; \
         LS_ALIGN(64) type most[64], base;                                               \
