@@ -192,7 +192,7 @@ static const char *accesses_text(Emitter *e) {
     Text text = text_open(e->arena);
     for (int type = 0; type < TYPE_COUNT; type++)
         for (size_t i = 0; i < e->plan->array_count; i++)
-            if (e->plan->arrays[i].type == (Type)type || emit_holds(e, i, (Type)type)) {
+            if (e->plan->arrays[i].type == (Type)type || emit_holds(e, (Type)type)) {
                 const char *storage = type_info[type].c_name;
                 const char *compute = emit_type(type_info[type].compute);
                 text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,

@@ -91,6 +91,9 @@ typedef struct Emitter {
     const Kernel **followed; /* by phase: the kernel whose followers come after its rows, or NULL */
     const Kernel *chained;  /* the phase runs row by row, its strips those of the kernel's others */
     const Kernel *strips;   /* of the way at hand, or NULL */
+    bool holds[TYPE_COUNT]; /* by type: whether its rows or tiles are copied */
+    const char **tile_name; /* by array: the tile at hand, or NULL; tiled: loads are from there */
+    bool tiled;
     const char **held_name; /* by array: the field of its held rows, or NULL */
     bool vectors;           /* what is emitted is of whole vectors, see emit_short.c */
     bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
@@ -275,6 +278,7 @@ typedef struct Sections {
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     /* one lane's columns: what rows have of their own, computed for all of them first */
     Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
+    Text tile_body, tile_push;     /* one lane's whole tiles, from copies */
     Text vector_body, vector_push; /* one lane's short rows: see emit_short.c */
     Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
 } Sections;
@@ -308,6 +312,9 @@ void emit_share_bases(Emitter *e, Sections *s);
 /* Before the element loop's own lines: those that find what logsumexps take exponentials below. */
 void emit_tops(Emitter *e, Sections *s);
 const char *emit_ahead(Emitter *e, const Sections *s);
+/* What is done with an element of a whole tile that has been copied: ahead of the text for others.
+ */
+void emit_tiles(Emitter *e, Sections *s, const Roots *roots);
 const char *emit_whole(Emitter *e, const Sections *s);
 const char *emit_eights(Emitter *e, const Sections *s);
 /* f32 instructions for an element of the phase, about. */
@@ -328,8 +335,10 @@ const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take)
 void emit_find_held(Emitter *e, const Way *way);         /* of a variant: after the plan's fields */
 const char *emit_held(const Emitter *e, uint32_t array); /* its field in this phase, or NULL */
 const char *emit_held_type(const Emitter *e, uint32_t array); /* of its elements in this phase */
-bool emit_holds(const Emitter *e, size_t array, Type type);   /* its held rows are of that type */
+bool emit_holds(const Emitter *e, Type type);                 /* whether copies are of that type */
 const char *emit_held_base(Emitter *e);                       /* as emit_base */
+bool emit_may_hold(const Emitter *e, uint32_t array);
+void emit_note_held(Emitter *e, Type type); /* copies of it are made somewhere in the variant */
 void emit_held_library(Emitter *e, Text *out);
 void emit_open_held(Emitter *e, Text *out, const char *columns);
 void emit_hold(Emitter *e, Text *out, const char *columns);

@@ -36,12 +36,23 @@ static Type held_type(const Emitter *e, uint32_t array) {
     return type_info[e->plan->arrays[array].type].compute;
 }
 
-bool emit_holds(const Emitter *e, size_t array, Type type) {
-    return e->held_name[array] && held_type(e, (uint32_t)array) == type;
+bool emit_holds(const Emitter *e, Type type) {
+    for (int storage = 0; storage < TYPE_COUNT; storage++)
+        if (e->holds[storage] && type_info[storage].compute == type) return true;
+    return false;
+}
+
+void emit_note_held(Emitter *e, Type type) {
+    e->holds[type] = true;
+}
+
+bool emit_may_hold(const Emitter *e, uint32_t array) {
+    return type_info[held_type(e, array)].class == 'F';
 }
 
 void emit_find_held(Emitter *e, const Way *way) {
     e->strips = NULL;
+    memset(e->holds, 0, sizeof e->holds);
     e->held_name = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *e->held_name);
     if (e->target->simt || !way->strips || e->layout != LS_LAYOUT_DENSE) return;
     e->strips = emit_strips_of(way);
@@ -51,8 +62,9 @@ void emit_find_held(Emitter *e, const Way *way) {
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         const Array *array = &e->plan->arrays[i];
         const Type type = held_type(e, i);
-        if (array->axes != (rows | columns) || type_info[type].class != 'F') continue;
+        if (array->axes != (rows | columns) || !emit_may_hold(e, i)) continue;
         if (!is_read_again(e, i)) continue;
+        emit_note_held(e, array->type);
         ls_image_extent bytes = emit_extent(e->f, ROWS * GAP * type_info[type].size, 0);
         bytes.factor[bytes.factor_count++] = (ls_image_factor){
             .axes = emit_extent_axes(e->f, columns), .minimum = 1, .divide = TILE};
@@ -82,13 +94,10 @@ const char *emit_held_base(Emitter *e) {
 }
 
 void emit_held_library(Emitter *e, Text *out) {
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        if (!e->held_name[i]) continue;
-        const char *type = type_info[e->plan->arrays[i].type].c_name;
-        const char *held = type_info[held_type(e, i)].c_name;
-        const char *line = arena_printf(e->arena, "LS_HOLD(%s, %s)\n", type, held);
-        if (!strstr(out->data, line)) text_puts(out, line);
-    }
+    for (int type = 0; type < TYPE_COUNT; type++)
+        if (e->holds[type])
+            text_printf(out, "LS_HOLD(%s, %s)\n", type_info[type].c_name,
+                        type_info[type_info[type].compute].c_name);
 }
 
 /* The worker's own rows, for ahead of all strips. */

@@ -66,18 +66,56 @@ static bool reads_rows(const Emitter *e, const Phase *phase, uint32_t array) {
            !emit_held(e, array) && plan_value_reads(e->plan, phase, array);
 }
 
-/* A tile is read eight lines apart, which no processor takes for a stream: asks for the next one in
- * one go. In a chain emit_asked does, where it is known what is near. */
-static const char *next_tile(Emitter *e) {
-    Text text = text_open(e->arena);
-    if (e->chained || e->layout != LS_LAYOUT_DENSE) return "";
+/* ---- whole tiles of arrays that are read once ---- */
+
+/* Whether the phase goes over memory as it lies and does little with it. */
+static bool takes_tiles(const Emitter *e) {
+    if (e->chained || e->layout != LS_LAYOUT_DENSE || e->inner_count != 1 || e->inner[0].whole)
+        return false;
+    if (e->phase->shape != SHAPE_ROWS || e->portion != PORTION_WHOLE || !is_short(e)) return false;
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (emit_is_split(e, axis)) return false;
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].level == LEVEL_ELEMENT) return false;
+    for (size_t i = 0; i < e->phase->reduction_count; i++)
+        if (e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP) return false;
+    return true;
+}
+
+void emit_tiles(Emitter *e, Sections *s, const Roots *roots) {
+    const Group *fast = &e->inner[0];
+    if (!takes_tiles(e)) return;
     for (uint32_t i = 0; i < e->plan->array_count; i++)
-        if (reads_rows(e, e->phase, i))
-            text_printf(&text, "    ls_ask(&%s[%s + 1024], 1024 * (i64)sizeof(%s));\n",
-                        emit_data(e, i), emit_join_offset(e, emit_base(e, i), "first"),
-                        type_info[e->plan->arrays[i].type].c_name);
-    if (!text.size) return "";
-    return arena_printf(e->arena, "if (stop - start >= LS_FAR / 1024) {\n%s}\n", text.data);
+        if (reads_rows(e, e->phase, i) && emit_may_hold(e, i) &&
+            strcmp(emit_offset(e, i, fast, 1), fast->name) == 0)
+            e->tile_name[i] = emit_unique(e, arena_printf(e->arena, "%s_tile", e->field_name[i])),
+            e->tiled = true;
+    if (!e->tiled) return;
+    emit_section(e, &s->tile_body, roots->values, roots->count, s->before, PLACE_ELEMENT);
+    text_puts(&s->tile_push, emit_part(e, PART_PUSH_EIGHT));
+    e->tiled = false;
+}
+
+/* A tile is read eight lines apart, which no processor takes for a stream: of an array that is far
+ * it is copied in order first, and of a narrow one widened once. */
+static const char *tiles_text(Emitter *e) {
+    Text text = text_open(e->arena);
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->tile_name[i]) continue;
+        const Type type = e->plan->arrays[i].type, wide = type_info[type].compute;
+        const char *name = e->tile_name[i], *storage = type_info[type].c_name;
+        const char *from = arena_printf(e->arena, "&%s[%s]", emit_data(e, i),
+                                        emit_join_offset(e, emit_base(e, i), "first"));
+        const char *copied =
+            arena_printf(e->arena, "ls_hold_%s(%s_copy, %s, 1024)", storage, name, from);
+        emit_note_held(e, type);
+        text_printf(&text,
+                    "%s %s_copy[1024] LS_ALIGN(64);\nconst %s *const %s = ", type_info[wide].c_name,
+                    name, type_info[wide].c_name, name);
+        text_printf(&text, wide == type ? "stop - start >= LS_FAR / 1024 ? %s : %s;\n" : "%s;\n",
+                    copied, from);
+    }
+    return text.data;
 }
 
 /* ---- what a chain asks for ---- */
@@ -184,16 +222,18 @@ const char *emit_whole(Emitter *e, const Sections *s) {
         arena_printf(e->arena, "%s%s", next_part(e), emit_asked(e, "first + 8 * some", "256"));
     const char *odd = emit_part(e, PART_ODD); /* each behind " | " */
     const char *done = *odd ? arena_printf(e->arena, "if (!(%s)) ", odd + 3) : "";
-    Hole holes[] = {{"BASES", s->bases.data},
-                    {"NEXT", next_tile(e)},
+    const char *body = s->tile_body.size ? s->tile_body.data : s->body.data;
+    const char *used = arena_printf(e->arena, "%s%s", body, s->stores.data);
+    Hole holes[] = {{"BASES", emit_used_lines(e, s->bases.data, used)},
+                    {"COPIES", tiles_text(e)},
                     {"SOME", *asked ? "32" : "128"}, /* not all at once, which would wait */
                     {"LANES", emit_part(e, PART_LANES)},
                     {"TOPS", tops_text(e, s)},
                     {"EIGHT", emit_part(e, PART_EIGHT)},
                     {"FAST", fast->name},
                     {"ASKED", asked},
-                    {"BODY", s->body.data},
-                    {"PUSH", s->eights},
+                    {"BODY", body},
+                    {"PUSH", s->tile_body.size ? s->tile_push.data : s->eights},
                     {"STORES", s->stores.data},
                     {"PUSH_LANE", emit_part(e, PART_PUSH_LANE)},
                     {"WHOLE", emit_part(e, PART_WHOLE)},

@@ -189,6 +189,8 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->draw_count = 0;
     e->near_name = arena_alloc(e->arena, values * sizeof *e->near_name);
     e->draws_ahead = false;
+    e->tile_name = arena_alloc(e->arena, arrays * sizeof *e->tile_name);
+    e->tiled = false;
     e->scan_name = arena_alloc(e->arena, values * sizeof *e->scan_name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
     emit_open_axes(e);
@@ -242,13 +244,14 @@ static Sections open_sections(Emitter *e) {
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {
-        &s.draws,        &s.scalars,     &s.tensor,      &s.column_decoded, &s.rest,
-        &s.length,       &s.outer,       &s.running,     &s.start,          &s.row,
-        &s.loads,        &s.body,        &s.stores,      &s.fours,          &s.epilogue,
-        &s.decoded,      &s.leaf_push,   &s.pass_end,    &s.bases,          &s.outer_decoded,
-        &s.row_declared, &s.row_values,  &s.row_kept,    &s.ahead_declared, &s.ahead_values,
-        &s.ahead_kept,   &s.ahead_bases, &s.vector_body, &s.vector_push,    &s.top_body};
+    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,      &s.column_decoded,
+                           &s.rest,         &s.length,     &s.outer,       &s.running,
+                           &s.start,        &s.row,        &s.loads,       &s.body,
+                           &s.stores,       &s.fours,      &s.epilogue,    &s.decoded,
+                           &s.leaf_push,    &s.pass_end,   &s.bases,       &s.outer_decoded,
+                           &s.row_declared, &s.row_values, &s.row_kept,    &s.ahead_declared,
+                           &s.ahead_values, &s.ahead_kept, &s.ahead_bases, &s.vector_body,
+                           &s.vector_push,  &s.top_body,   &s.tile_body,   &s.tile_push};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -373,6 +376,7 @@ static void element_loop(Emitter *e, Sections *s) {
     if (s->simt && e->portion == PORTION_STRIP && e->list < 0) keep_rows(e, s, &roots);
     s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
     emit_vectors(e, s, &roots);
+    emit_tiles(e, s, &roots);
     emit_tops(e, s);
     e->draws_ahead = draws_ahead(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);

@@ -134,6 +134,8 @@ static const char *load_text(Emitter *e, ValueId v, Place place) {
         bug(e->compiler, "value %u of step %s has nowhere to be read", v, e->f->name);
     if (place == PLACE_ELEMENT && e->four[array])
         return arena_printf(e->arena, "%s.at[e]", e->four_name[array]);
+    if (place == PLACE_ELEMENT && e->tiled && e->tile_name[array])
+        return arena_printf(e->arena, "%s[128 * part + lane]", e->tile_name[array]);
     return arena_printf(e->arena, "ls_%s_%s(%s, %s)", e->vectors ? "take" : "load",
                         emit_held_type(e, array), emit_data(e, array), emit_index(e, array, place));
 }

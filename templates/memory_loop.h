@@ -47,23 +47,24 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 /* Each of the `span` rows first, first + 128, ... below `rows`. */
 #define LS_ROWS_OF_PART for (i64 row = first; row < first + 128 * span && row < rows; row += 128)
 
-/* Rows that a strip's phases read several times, copied: which of a lane's 8 it is, and how far
- * apart they are, so that they have places of their own in the nearest cache. A tile at a time in
- * order is what processors read ahead. */
-LS_FN i64 ls_row_of_lane(i64 row) {
-    return row >> 7 & 7;
-}
-#define LS_HELD_GAP(columns) (1056 * ls_tiles(columns))
+/* Copies of what lies far away or apart, widened: made in order, which is what processors read
+ * ahead. Of the rows that a strip's phases read several times there are 8, a lane's, so far apart
+ * that they have places of their own in the nearest cache. */
 #define LS_HOLD(storage, type)                                                       \
-    LS_FN void ls_hold_##storage(type *to, const storage *from, i64 columns) {       \
+    LS_FN const type *ls_hold_##storage(type *to, const storage *from, i64 count) {  \
         i64 at = 0;                                                                  \
-        for (; at + 1024 <= columns; at += 1024) {                                   \
+        for (; at + 1024 <= count; at += 1024) {                                     \
             LS_APART                                                                 \
             for (i64 i = at; i < at + 1024; i++) to[i] = ls_load_##storage(from, i); \
         }                                                                            \
         LS_APART                                                                     \
-        for (; at < columns; at++) to[at] = ls_load_##storage(from, at);             \
+        for (; at < count; at++) to[at] = ls_load_##storage(from, at);               \
+        return to;                                                                   \
     }
+LS_FN i64 ls_row_of_lane(i64 row) {
+    return row >> 7 & 7;
+}
+#define LS_HELD_GAP(columns) (1056 * ls_tiles(columns))
 
 /* Asks for memory that is wanted soon. Arrays of this many elements on are not all near; a row of
  * up to so many is, and the next one besides. */
