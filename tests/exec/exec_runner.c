@@ -20,7 +20,9 @@ static const char usage[] =
     "                   [--compile TARGET,...] [--seed N] [--quick] [--json FILE] [--verbose]\n"
     "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
-    "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it.\n";
+    "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it; a NAME that ends "
+    "in *\n"
+    "  stands for all that begin so.\n";
 
 /* The real toolchains' tests: every target and variant for some programs; for the others one
  * target each, so that all have their turn; the usual one for the matrix. */
@@ -212,17 +214,34 @@ static int run_one(Runner *runner, const Options *options, const Program *progra
 }
 
 static bool selected(const Options *options, const char *name) {
-    const size_t length = options->only ? strcspn(options->only, "@") : 0;
-    if (options->only) return strlen(name) == length && strncmp(name, options->only, length) == 0;
+    const size_t length = options->only ? strcspn(options->only, "@*") : 0;
+    if (options->only)
+        return strncmp(name, options->only, length) == 0 &&
+               (name[length] == 0 || options->only[length] == '*');
     return !options->filter || strstr(name, options->filter) != NULL;
 }
 
+/* Generated programs are tests of a toolchain together, since it takes longer to load than to
+ * compile one of them: all conversions, all operations on one type. */
+static int group_length(const Program *program) {
+    if (program->whole) return 0;
+    const char *name = program->name;
+    const char *end = strncmp(name, "op-", 3) == 0 ? strrchr(name, '-') : strchr(name, '-');
+    return end ? (int)(end + 1 - name) : 0;
+}
+
 static void list_tests(const Programs *programs) {
+    const char *group = "";
     for (size_t i = 0; i < programs->count; i++) {
-        printf("%s\n", programs->list[i].name);
+        const Program *program = &programs->list[i];
+        const int length = group_length(program);
+        printf("%s\n", program->name);
+        if (breadth_of(program) == BREADTH_NONE) continue;
+        if (length && strncmp(group, program->name, (size_t)length) == 0) continue;
+        if (length) group = program->name;
         for (size_t t = 0; t < sizeof toolchains / sizeof *toolchains; t++)
-            if (breadth_of(&programs->list[i]) != BREADTH_NONE)
-                printf("%s%s\n", programs->list[i].name, toolchains[t].suffix);
+            printf("%.*s%s%s\n", length ? length : NAME_SIZE, program->name, length ? "*" : "",
+                   toolchains[t].suffix);
     }
     printf("%s\n", training);
 }
@@ -252,6 +271,7 @@ static void write_json(const Runner *runner, const char *path, size_t passed, si
 static int run_all(Runner *runner, const Options *options, const Programs *programs) {
     const double start = seconds();
     size_t passed = 0, failed = 0, skipped = 0, shard = 0, shards = 1;
+    const bool compiles = options->only && strchr(options->only, '@');
     if (options->shard &&
         (sscanf(options->shard, "%zu/%zu", &shard, &shards) != 2 || shard >= shards)) {
         fprintf(stderr, "exec_runner: --shard wants K/N with K below N, found %s\n",
@@ -262,7 +282,8 @@ static int run_all(Runner *runner, const Options *options, const Programs *progr
         const bool trains = i == programs->count;
         const char *name = trains ? training : programs->list[i].name;
         if (i % shards != shard || !selected(options, name) ||
-            (trains && (options->targets || options->random)))
+            (trains && (options->targets || options->random)) ||
+            (!trains && compiles && breadth_of(&programs->list[i]) == BREADTH_NONE))
             continue;
         const double began = seconds();
         const int status = trains ? !run_training(runner, runner->verbose)
@@ -274,7 +295,8 @@ static int run_all(Runner *runner, const Options *options, const Programs *progr
                status == 0         ? "ok"
                : status == SKIPPED ? "skipped"
                                    : "FAILED",
-               options->only ? options->only : name, seconds() - began);
+               options->only && !strchr(options->only, '*') ? options->only : name,
+               seconds() - began);
         fflush(stdout);
     }
     for (size_t i = 0; i < runner->variant_count; i++)
