@@ -163,15 +163,16 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
             text_printf(out, "%s_leaf[leaf] = %s;\n", r->s, r->value);
         break;
     case PART_PAD: /* a tile of its own is done here, short rows side by side when all are there */
+        text_puts(out, "if (wide == 1024) {\n");
         if (r->lse)
-            text_printf(out,
-                        "%s_most[row] = ls_exp_row_%s(%s_leaf + row * wide, last - first, wide);\n",
-                        r->s, r->real, r->s);
+            text_printf(out, "    %s_most[0] = ls_exp_row_%s(%s_leaf, last - first, wide);\n", r->s,
+                        r->real, r->s);
         text_printf(out,
-                    "if (wide == 1024) %s_leaf[0] = ls_tile_%s(%s_leaf, %s);\n"
-                    "else for (i64 i = last - first; i < wide; i++)\n"
+                    "    %s_leaf[0] = ls_tile_%s(%s_leaf, %s);\n"
+                    "} else for (i64 i = last - first; i < wide; i++)\n"
                     "    %s_leaf[row * wide + i] = ls_identity_%s();\n",
-                    r->s, r->kind, r->s, r->lse ? "1024" : "last - first", r->s, r->kind);
+                    r->s, r->kind, r->s, r->lse ? "1024" : "last - first", r->s,
+                    r->lse ? r->max : r->kind);
         break;
     case PART_LANES:
         text_printf(out, "%s %s_lane[128] LS_ALIGN(64);\n", r->type, r->s);
@@ -222,6 +223,9 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         if (r->quick) text_printf(out, " | %s_odd | (%s_leaf[0] == 0)", r->s, r->s);
         break;
     case PART_TILE:
+        if (r->lse)
+            text_printf(out, "if (wide < 1024) ls_exp_rows_%s(%s_leaf, %s_most, batch, wide);\n",
+                        r->real, r->s, r->s);
         text_printf(out, "if (wide < 1024) ls_rows_%s(%s_leaf, batch, wide);\n", r->kind, r->s);
         break;
     case PART_PARTS:

@@ -277,30 +277,54 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
     }
 
 /* logsumexp: `count` values of a row become exp(x - base(m)), m their maximum, which it gives: but
- * for a NaN, which the values' sum has. Behind them, up to `wide`, stand zeros. */
-#define LS_EXP_ROWS(type)                                                               \
-    LS_CALLED type ls_exp_row_##type(type *values, i64 count, i64 wide) {               \
-        const i64 step = wide < 16 ? wide : 16, end = (count + step - 1) / step * step; \
-        LS_ALIGN(64) type most[64], base;                                               \
-        i64 i = 0;                                                                      \
-        for (i64 pad = count; pad < end; pad++) values[pad] = ls_identity_max_##type(); \
-        for (int l = 0; l < 64; l++) most[l] = ls_identity_max_##type();                \
-        for (; i + 64 <= end; i += 64)                                                  \
-            for (int l = 0; l < 64; l++)                                                \
-                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];            \
-        for (; i + 16 <= end; i += 16)                                                  \
-            for (int l = 0; l < 16; l++)                                                \
-                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];            \
-        for (; i < end; i++) most[0] = values[i] > most[0] ? values[i] : most[0];       \
-        for (int half = 32; half >= 16; half /= 2)                                      \
-            for (int l = 0; l < half; l++)                                              \
-                most[l] = most[half + l] > most[l] ? most[half + l] : most[l];          \
-        for (int l = 1; l < 16; l++) most[0] = most[l] > most[0] ? most[l] : most[0];   \
-        base = ls_base_##type(most[0]);                                                 \
-        LS_INTERLEAVED                                                                  \
-        for (i = 0; i < end; i++) values[i] = ls_exp_##type(values[i] - base);          \
-        for (; i < wide; i++) values[i] = 0;                                            \
-        return most[0];                                                                 \
+ * for a NaN, which the values' sum has. Behind them, up to `wide`, stand zeros. rows: of `count`
+ * that lie `wide` apart, at most 512, and are padded with the identity of max. */
+#define LS_EXP_ROWS(type)                                                                       \
+    LS_CALLED type ls_exp_row_##type(type *values, i64 count, i64 wide) {                       \
+        const i64 step = wide < 16 ? wide : 16, end = (count + step - 1) / step * step;         \
+        LS_ALIGN(64) type most[64], base;                                                       \
+        i64 i = 0;                                                                              \
+        for (i64 pad = count; pad < end; pad++) values[pad] = ls_identity_max_##type();         \
+        for (int l = 0; l < 64; l++) most[l] = ls_identity_max_##type();                        \
+        for (; i + 64 <= end; i += 64)                                                          \
+            for (int l = 0; l < 64; l++)                                                        \
+                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];                    \
+        for (; i + 16 <= end; i += 16)                                                          \
+            for (int l = 0; l < 16; l++)                                                        \
+                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];                    \
+        for (; i < end; i++) most[0] = values[i] > most[0] ? values[i] : most[0];               \
+        for (int half = 32; half >= 16; half /= 2)                                              \
+            for (int l = 0; l < half; l++)                                                      \
+                most[l] = most[half + l] > most[l] ? most[half + l] : most[l];                  \
+        for (int l = 1; l < 16; l++) most[0] = most[l] > most[0] ? most[l] : most[0];           \
+        base = ls_base_##type(most[0]);                                                         \
+        LS_INTERLEAVED                                                                          \
+        for (i = 0; i < end; i++) values[i] = ls_exp_##type(values[i] - base);                  \
+        for (; i < wide; i++) values[i] = 0;                                                    \
+        return most[0];                                                                         \
+    }                                                                                           \
+    LS_CALLED void ls_exp_rows_##type(type *values, type *most, i64 count, i64 wide) {          \
+        LS_ALIGN(64) type base[1024];                                                           \
+        for (i64 row = 0; row < count; row++) {                                                 \
+            const type *const x = values + row * wide;                                          \
+            LS_ALIGN(64) type top[16];                                                          \
+            for (int l = 0; l < 16; l++) top[l] = ls_identity_max_##type();                     \
+            for (i64 i = 0; i + 16 <= wide; i += 16)                                            \
+                for (int l = 0; l < 16; l++) top[l] = x[i + l] > top[l] ? x[i + l] : top[l];    \
+            for (i64 i = 0; i < wide && wide < 16; i++) top[0] = x[i] > top[0] ? x[i] : top[0]; \
+            LS_UNROLLED                                                                         \
+            for (int l = 0; l < 8; l++) top[l] = top[8 + l] > top[l] ? top[8 + l] : top[l];     \
+            LS_UNROLLED                                                                         \
+            for (int l = 0; l < 4; l++) top[l] = top[4 + l] > top[l] ? top[4 + l] : top[l];     \
+            LS_UNROLLED                                                                         \
+            for (int l = 0; l < 2; l++) top[l] = top[2 + l] > top[l] ? top[2 + l] : top[l];     \
+            top[0] = top[1] > top[0] ? top[1] : top[0];                                         \
+            most[row] = top[0];                                                                 \
+            top[0] = ls_base_##type(top[0]);                                                    \
+            for (i64 i = 0; i < wide; i++) base[row * wide + i] = top[0];                       \
+        }                                                                                       \
+        LS_INTERLEAVED                                                                          \
+        for (i64 i = 0; i < count * wide; i++) values[i] = ls_exp_##type(values[i] - base[i]);  \
     }
 
 #define LS_ARG_SHUFFLE(kind, type)
