@@ -1,7 +1,7 @@
-"""The activation steps of bf16 on every bf16 number, against the same formulas in f64:
-`every_bf16.py LOCKSTEP`. A result may be off by what `math lite` promises, a little over half a unit
-in the last place of bf16; a slope near its zero by as much of 1/8, of which size the terms are that
-cancel. Prints the largest error of each step; exit status 1 if one is larger than it may be."""
+"""Activation steps on every bf16 number, against the same formulas in f64: `every_input.py LOCKSTEP`.
+Steps of bf16 may be off by what `math lite` promises, a little over half a unit in the last place;
+those of f32 by some. A slope near its zero may be off by as much of 1/8, of which size the terms are
+that cancel. Prints the largest error of each step; exit status 1 if one is larger than it may be."""
 import math
 import os
 import struct
@@ -56,9 +56,9 @@ def silu_slope(x):
     return sigmoid(x) * (1 + x * sigmoid(-x))
 
 
-# the unit of the last place of numbers that are smaller than that of what they are made of
-LEAST = {gelu_slope: 2.0 ** -11, gelu_tanh_slope: 2.0 ** -11, silu_slope: 2.0 ** -11}
-OTHERS, MOST = 2.0 ** -20, 0.56
+# numbers smaller than this are held to its unit of the last place
+LEAST = {gelu_slope: 2.0 ** -3, gelu_tanh_slope: 2.0 ** -3, silu_slope: 2.0 ** -3}
+OTHERS = {"bf16": 2.0 ** -12, "f32": 2.0 ** -20}
 
 # step: its input, the inputs that are 1, and the outputs with their functions
 STEPS = {
@@ -68,19 +68,24 @@ STEPS = {
     "gelu_tanh_backward_bf16": ("x", ("dy",), {"dx": gelu_tanh_slope}),
     "silu_forward_bf16": ("x", (), {"y": silu}),
     "silu_backward_bf16": ("x", ("dy",), {"dx": silu_slope}),
-    "swiglu_forward_bf16": ("gate", ("up",), {"y": silu}),
     "swiglu_backward_bf16": ("gate", ("up", "dy"), {"dgate": silu_slope, "dup": silu}),
-    "geglu_forward_bf16": ("gate", ("up",), {"y": gelu}),
     "geglu_backward_bf16": ("gate", ("up", "dy"), {"dgate": gelu_slope, "dup": gelu}),
+    "gelu_backward": ("x", ("dy",), {"dx": gelu_slope}),
+    "silu_forward": ("x", (), {"y": silu}),
+    "silu_backward": ("x", ("dy",), {"dx": silu_slope}),
+    "swiglu_backward": ("gate", ("up", "dy"), {"dgate": silu_slope, "dup": silu}),
+    "geglu_backward": ("gate", ("up", "dy"), {"dgate": gelu_slope, "dup": gelu}),
 }
+MOST = {"bf16": 0.56, "f32": 9.0}  # units in the last place
+DIGITS = {"bf16": 8, "f32": 24}
 
 
-def worst(found, function):
+def worst(found, function, kind):
     largest, at = 0.0, 0.0
     for x, y in zip(INPUTS, found):
         exact = function(x)
-        unit = 2.0 ** (math.frexp(exact)[1] - 8) if exact else 0
-        error = abs(y - exact) / max(unit, LEAST.get(function, OTHERS))
+        size = max(abs(exact), LEAST.get(function, OTHERS[kind]))
+        error = abs(y - exact) / 2.0 ** (math.frexp(size)[1] - DIGITS[kind])
         if not error <= largest:
             largest, at = error, x
     return largest, at
@@ -89,11 +94,12 @@ def worst(found, function):
 wrong = 0
 with tempfile.TemporaryDirectory() as folder:
     for step, (first, ones, outputs) in STEPS.items():
-        inputs = {name: {"type": "bf16", "shape": [len(INPUTS)], "data": [1.0] * len(INPUTS)} for name in ones}
-        inputs[first] = {"type": "bf16", "shape": [len(INPUTS)], "data": INPUTS}
+        kind = "bf16" if step.endswith("_bf16") else "f32"
+        inputs = {name: {"type": kind, "shape": [len(INPUTS)], "data": [1.0] * len(INPUTS)} for name in ones}
+        inputs[first] = {"type": kind, "shape": [len(INPUTS)], "data": INPUTS}
         found = check.launch(sys.argv[1], "std/activations:" + step, inputs, dict.fromkeys(outputs, {}), folder)
         for name, function in outputs.items():
-            largest, at = worst(found[name]["data"], function)
-            wrong += not largest <= MOST
+            largest, at = worst(found[name]["data"], function, kind)
+            wrong += not largest <= MOST[kind]
             print(f"{step} {name}: {largest:.4f} units of the last place at {at!r}")
 sys.exit(wrong > 0)
