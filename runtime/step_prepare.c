@@ -267,7 +267,6 @@ static ls_image_kernel tuned_kernel(const ls_step *step, const ls_image_kernel *
 static ls_status plan_launches(ls_step *step, const char *call) {
     const Driver *driver = step->context->driver;
     const ls_image_variant *variant = &step->image->variants[step->chosen];
-    step->counted = false;
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         const ls_image_kernel own = tuned_kernel(step, &variant->kernels[i]), *kernel = &own;
         const uint64_t most = step->context->device->threads; /* of a CPU's workers */
@@ -349,6 +348,7 @@ static ls_status choose(ls_step *step, const char *call) {
 
 ls_status step_prepare(ls_step *step, const char *call) {
     if (step->ready) return LS_OK;
+    step->counted = false;
     ls_status status = choose(step, call);
     if (status == LS_OK) status = load_variant(step, call);
     if (step->planned_variant != step->chosen) step->planned = false;

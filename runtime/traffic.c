@@ -52,6 +52,8 @@ static bool kernel_moved(const ls_step *step, const ls_image_traffic *traffic, M
         uint64_t bytes, *to = flow->written ? &moved->written : &moved->read;
         if (i == 0 || flow->array != traffic->flows[i - 1].array) largest = 0;
         if (near && flow->again == LS_FLOW_FAR) continue;
+        if (flow->array < step->image->parameter_count && step_leaves_out(step, flow->array))
+            continue;
         if (!flow_bytes(step, flow, &bytes)) return false;
         if (near && flow->again == LS_FLOW_LARGEST) {
             const uint64_t before = largest;

@@ -18,7 +18,7 @@ static void descend(const uint64_t *words, const int64_t *p_step, const int64_t 
         int64_t row = (int64_t)i / columns, column = (int64_t)i % columns;
         float *here = &p[row * p_step[0] + column * p_step[1]];
         *here -= lr * g[row * g_step[0] + column * g_step[1]];
-        w[row * w_step[0] + column * w_step[1]] = *here;
+        if (w) w[row * w_step[0] + column * w_step[1]] = *here;
         parts[worker] += (double)*here;
     }
     parts[64 + worker] = 1; /* took part */

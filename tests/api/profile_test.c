@@ -112,6 +112,38 @@ static void counts(void **state) {
     close_fixture(&f);
 }
 
+/* What nobody asks for is not written, until somebody does. */
+static void left_out(void **state) {
+    (void)state;
+    const int64_t shape[2] = {ROWS, COLUMNS};
+    const ls_image_flow written[] = {{.array = 0, .written = 1, .count = 1, .bytes = all},
+                                     {.array = 2, .written = 1, .count = 1, .bytes = all}};
+    const ls_image_traffic own[] = {{2, 0, written, NULL, 0}, {0, 0, NULL, NULL, 0}};
+    ls_image_variant variant;
+    ls_image image = counted_image(&variant);
+    ls_image_parameter parameters[16];
+    memcpy(parameters, image.parameters, image.parameter_count * sizeof *parameters);
+    parameters[2].optional = 1;
+    image.parameters = parameters;
+    variant.traffic = own;
+    Fixture f = open_fixture(&image, 1);
+    ls_tensor tensor = tensor_of(p, LS_F32, 2, shape);
+    EXPECT_OK(f.context, ls_step_bind(f.step, "p", &tensor));
+    tensor = tensor_of(g, LS_F32, 2, shape);
+    EXPECT_OK(f.context, ls_step_bind(f.step, "g", &tensor));
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "lr", 0.25));
+    for (int asked = 0; asked < 2; asked++) {
+        ls_profile_row rows[4];
+        if (asked) EXPECT_OK(f.context, ls_step_want(f.step, "w"));
+        EXPECT_OK(f.context, ls_profile_begin(f.context));
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_profile_end(f.context));
+        assert_int_equal(ls_profile_rows(f.context, rows, 4), 3);
+        assert_int_equal(rows[1].bytes_written, (1 + asked) * 4 * ELEMENTS);
+    }
+    close_fixture(&f);
+}
+
 static void refusals(void **state) {
     (void)state;
     Fixture f = open_fixture(&image_descend, 1);
@@ -184,10 +216,8 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(no_memory),
-        cmocka_unit_test(trace),
+        cmocka_unit_test(counts),    cmocka_unit_test(left_out), cmocka_unit_test(refusals),
+        cmocka_unit_test(no_memory), cmocka_unit_test(trace),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(trace_path);
