@@ -560,6 +560,8 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"STREAM_END", streamed && !e->chained ? "if (stream) ls_stream_end();\n" : ""},
         {"FOURS", s->by_fours},
         {"FROM", *s->by_fours ? "whole" : "begin"},
+        {"MAIN", ""},
+        {"REST_FROM", ""},
         {"LOADS", s->loads.data},
         {"BODY", s->body.data},
         {"PUSH", s->leaf_push.data},
@@ -592,13 +594,20 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     const char *frame =
         arena_printf(e->arena, list ? "list.%s.k" : portions[e->portion].frame, e->target->lanes);
     Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
-    Text finished = text_open(e->arena);
+    Text finished = text_open(e->arena), main_loop = text_open(e->arena);
     if (!s->simt && e->phase->shape == SHAPE_ROWS &&
         (e->phase->reduction_count || s->epilogue.size || *followed)) {
         emit_fill(e, &finished, "rows_results.loop.k", holes, COUNT(holes));
         find_hole(holes, COUNT(holes), "RESULTS")->text = finished.data;
     }
     find_hole(holes, COUNT(holes), "SHORT")->text = emit_short(e, s);
+    if (!s->simt && e->phase->shape == SHAPE_ROWS) {
+        const bool rows = e->outer_count > 0;
+        emit_fill(e, &main_loop, "rows_main.loop.k", holes, COUNT(holes));
+        find_hole(holes, COUNT(holes), "MAIN")->text = rows ? main_loop.data : "LS_INTERLEAVED\n";
+        find_hole(holes, COUNT(holes), "REST_FROM")->text =
+            rows ? "whole" : arena_printf(e->arena, "%s_first", fast_name);
+    }
     if (scalar) { /* is a frame of its own */
         frame = work;
     } else {

@@ -44,6 +44,18 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 #define LS_INTERLEAVED _Pragma("clang loop interleave_count(2)")
 #endif
 
+/* What such a loop leaves of a row, compilers take one by one, or half a vector at a time. It takes
+ * the whole rounds, then; the rest has a loop of its own, of vectors some lanes of which do
+ * nothing.
+ */
+#if defined(__clang__) && defined(__AVX512F__)
+#define LS_WHOLE(count) ((count) & ~(i64)63)
+#define LS_REST _Pragma("clang loop vectorize_predicate(enable) interleave_count(1)")
+#else
+#define LS_WHOLE(count) (count)
+#define LS_REST
+#endif
+
 /* Each of the `span` rows first, first + 128, ... below `rows`. */
 #define LS_ROWS_OF_PART for (i64 row = first; row < first + 128 * span && row < rows; row += 128)
 
