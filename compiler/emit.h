@@ -320,6 +320,7 @@ const char *emit_eights(Emitter *e, const Sections *s);
 /* f32 instructions for an element of the phase, about. */
 unsigned emit_element_cost(const Emitter *e);
 const char *emit_apart(const Emitter *e);
+const char *emit_interleaved(const Emitter *e);
 /* Prefetches `count` elements of the rows that come next, from `from` on, or "". */
 const char *emit_asked(Emitter *e, const char *from, const char *count);
 /* Declarations, those whose name the text uses. */

@@ -277,6 +277,18 @@ static void keep_lines(Emitter *e, Own *own, const char *lines, const char *used
     }
 }
 
+/* Before a map's loop: how many vectors side by side. */
+const char *emit_interleaved(const Emitter *e) {
+    enum { COST_MOST = 80 };
+    bool narrow = emit_element_cost(e) <= COST_MOST;
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        narrow &= type_info[e->plan->arrays[e->phase->stores[i].array].type].size < 4;
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (e->plan->arrays[i].axes && plan_value_reads(e->plan, e->phase, i))
+            narrow &= type_info[e->plan->arrays[i].type].size < 4;
+    return narrow ? "LS_INTERLEAVED_NARROW" : "LS_INTERLEAVED";
+}
+
 /* The loop over columns that takes eight rows at once, where `all` are there. */
 const char *emit_eights(Emitter *e, const Sections *s) {
     if (e->phase->shape != SHAPE_COLUMNS || e->target->simt || e->portion == PORTION_FINISH)

@@ -540,6 +540,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"AHEAD", emit_ahead(e, s)},
         {"EIGHTS", emit_eights(e, s)},
         {"APART", emit_apart(e)},
+        {"INTERLEAVED", emit_interleaved(e)},
         {"KEPT", kept_text(e, s)},
         {"REST", s->rest.data},
         {"OUTER", s->outer.data},

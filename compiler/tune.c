@@ -58,8 +58,12 @@ static const struct {
     {"2 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 2\")"},
     {"4 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 4\")"},
     {"past the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0"},
-    {"2 vectors at once", {"LS_INTERLEAVED", NULL}, "_Pragma(\"clang loop interleave_count(2)\")"},
-    {"8 vectors at once", {"LS_INTERLEAVED", NULL}, "_Pragma(\"clang loop interleave_count(8)\")"},
+    {"2 vectors at once",
+     {"LS_INTERLEAVED", "LS_INTERLEAVED_NARROW"},
+     "_Pragma(\"clang loop interleave_count(2)\")"},
+    {"8 vectors at once",
+     {"LS_INTERLEAVED", "LS_INTERLEAVED_NARROW"},
+     "_Pragma(\"clang loop interleave_count(8)\")"},
     {"into the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0x7fffffffffffffff"},
 };
 static const char form_name[] = "%s, %s";

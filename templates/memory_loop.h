@@ -86,6 +86,14 @@ LS_FN void ls_ask(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i);
 }
 
+/* The same where every element comes from a narrow float and goes to one: the conversions wait for
+ * nothing else, so that more at once is quicker, though some of it goes to the stack. */
+#if defined(__clang__) && defined(__AVX512F__)
+#define LS_INTERLEAVED_NARROW _Pragma("clang loop interleave_count(8)")
+#else
+#define LS_INTERLEAVED_NARROW LS_INTERLEAVED
+#endif
+
 /* The same for the second cache: rows that come after those at hand would take their place in the
  * first. */
 LS_FN void ls_ask_rows(const void *from, i64 bytes) {
