@@ -96,6 +96,7 @@ typedef struct Emitter {
     bool tiled;
     const char **held_name; /* by array: the field of its held rows, or NULL */
     bool vectors;           /* what is emitted is of whole vectors, see emit_short.c */
+    const bool *hits;       /* by value: compares that are taken to fail, see emit_hit.c */
     bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
     bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
     const char **draw_name; /* by value: the draws made ahead, or NULL */
@@ -273,8 +274,9 @@ typedef struct Sections {
     bool simt, columns, map;
     unsigned before; /* the levels computed ahead of the element loop */
     Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
-    const char *guard, *by_fours, *push, *eights, *tops, *tile, *finish, *inner;
-    Text top_body;                           /* what logsumexps are of, once more */
+    const char *guard, *by_fours, *push, *eights, *tops, *hits, *tile, *finish, *inner;
+    Text top_body, hit_body,
+        hit_stores; /* the loop's lines once more: see emit_loops.c, emit_hit.c */
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     /* one lane's columns: what rows have of their own, computed for all of them first */
     Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
@@ -343,6 +345,13 @@ void emit_note_held(Emitter *e, Type type); /* copies of it are made somewhere i
 void emit_held_library(Emitter *e, Text *out);
 void emit_open_held(Emitter *e, Text *out, const char *columns);
 void emit_hold(Emitter *e, Text *out, const char *columns);
+
+/* emit_hit.c */
+/* By value: compares of the element loop that hold for one element of a row at most; NULL if there
+ * are none, or the element cannot be computed again. */
+const bool *emit_find_hits(const Emitter *e);
+/* What does so behind the loop: the loop's lines as they are where nothing is taken to fail. */
+const char *emit_hits(Emitter *e, const bool *hits, const char *body, const char *stores);
 
 /* emit_strips.c */
 const Kernel *emit_strips_of(const Way *way); /* its kernel of strips */

@@ -241,17 +241,18 @@ static Sections open_sections(Emitter *e) {
                   .push = "",
                   .eights = "",
                   .tops = "",
+                  .hits = "",
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,      &s.column_decoded,
-                           &s.rest,         &s.length,     &s.outer,       &s.running,
-                           &s.start,        &s.row,        &s.loads,       &s.body,
-                           &s.stores,       &s.fours,      &s.epilogue,    &s.decoded,
-                           &s.leaf_push,    &s.pass_end,   &s.bases,       &s.outer_decoded,
-                           &s.row_declared, &s.row_values, &s.row_kept,    &s.ahead_declared,
-                           &s.ahead_values, &s.ahead_kept, &s.ahead_bases, &s.vector_body,
-                           &s.vector_push,  &s.top_body,   &s.tile_body,   &s.tile_push};
+    Text *const texts[] = {
+        &s.draws,        &s.scalars,     &s.tensor,      &s.column_decoded, &s.rest,
+        &s.length,       &s.outer,       &s.running,     &s.start,          &s.row,
+        &s.loads,        &s.body,        &s.stores,      &s.fours,          &s.epilogue,
+        &s.decoded,      &s.leaf_push,   &s.pass_end,    &s.bases,          &s.outer_decoded,
+        &s.row_declared, &s.row_values,  &s.row_kept,    &s.ahead_declared, &s.ahead_values,
+        &s.ahead_kept,   &s.ahead_bases, &s.vector_body, &s.vector_push,    &s.top_body,
+        &s.tile_body,    &s.tile_push,   &s.hit_body,    &s.hit_stores};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -379,8 +380,15 @@ static void element_loop(Emitter *e, Sections *s) {
     emit_tiles(e, s, &roots);
     emit_tops(e, s);
     e->draws_ahead = draws_ahead(e);
+    const bool *hits = e->hits = emit_find_hits(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
     emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
+    e->hits = NULL;
+    if (hits) {
+        emit_section(e, &s->hit_body, roots.values, roots.count, s->before, PLACE_ELEMENT);
+        emit_stores(e, &s->hit_stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
+        s->hits = emit_hits(e, hits, s->hit_body.data, s->hit_stores.data);
+    }
     emit_fours(e, &s->loads, &s->fours);
     if (e->draws_ahead) emit_draws(e, s->simt ? &s->loads : s->columns ? &s->row : &s->draws);
     e->draws_ahead = false;
@@ -567,6 +575,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"BODY", s->body.data},
         {"PUSH", s->leaf_push.data},
         {"STORES", s->stores.data},
+        {"HITS", s->hits},
         {"FOUR_STORES", s->fours.data},
         {"LEVELS", emit_part(e, PART_LEVELS)},
         {"LEAVES", emit_part(e, PART_LEAVES)},
