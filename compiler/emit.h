@@ -257,6 +257,7 @@ typedef struct StreamText {
 void emit_find_fours(Emitter *e);
 void emit_find_streams(Emitter *e);
 StreamText emit_streams(Emitter *e);
+const char *emit_strip_streams(Emitter *e); /* of a strip: the decision */
 /* Loads before the element loop and stores after it. */
 void emit_fours(Emitter *e, Text *loads, Text *stores);
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */

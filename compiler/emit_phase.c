@@ -505,6 +505,14 @@ static const char *other_text(Emitter *e, const Hole *holes, size_t count, const
     return text.data;
 }
 
+/* The rows of a strip's blocks, sent off. */
+static const char *strip_blocks(Emitter *e, const Sections *s, const StreamText *streams) {
+    return arena_printf(e->arena,
+                        "for (int row = 0; stream && row < rows; row++) {\n"
+                        "    const i64 at = first + 128 * row;\n%s%s}\n",
+                        s->decoded.data, streams->blocks.data);
+}
+
 static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *streams,
                           PhaseText *phase, Text *out) {
     const Group *fast = e->inner_count ? &e->inner[e->inner_count - 1] : NULL;
@@ -514,6 +522,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     const char *followed = results ? emit_followed(e) : "";
     const char *asked = emit_asked(e, "at", arena_printf(e->arena, "(end - %s_first)", fast_name));
     const bool streamed = streams->decide.size, split = s->length.size,
+               strip = e->portion == PORTION_STRIP && !s->simt,
                scalar = e->phase->shape == SHAPE_SCALAR;
     Hole holes[] = {
         {"SIZES", NULL},
@@ -560,12 +569,13 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
                                   : "inner - 1 - step"},
         {"RUNNING", s->running.data},
         {"START", s->start.data},
-        {"STREAM", streams->decide.data},
+        {"STREAM", strip ? emit_strip_streams(e) : streams->decide.data},
+        {"BLOCKS", strip ? streams->decide.data : ""},
         {"BLOCK", s->draws.size ? "ls_least(last - at, 1024)"
                   : *asked      ? "ls_least(last - at, 256)"
                   : streamed    ? "ls_least(last - at, stream ? 1024 : last - at)"
                                 : "(last - at)"},
-        {"STREAM_BLOCKS", streams->blocks.data},
+        {"STREAM_BLOCKS", strip && streamed ? strip_blocks(e, s, streams) : streams->blocks.data},
         {"STREAM_END", streamed && !e->chained ? "if (stream) ls_stream_end();\n" : ""},
         {"FOURS", s->by_fours},
         {"FROM", *s->by_fours ? "whole" : "begin"},

@@ -133,6 +133,9 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     const char *calls = !strips           ? finish_calls(e, kernel, phases)
                         : e->target->simt ? strip_calls(e, kernel, phases)
                                           : loop_calls(e, kernel, phases, columns_text(e));
+    bool streams = false;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        streams |= phases[i].streams;
     Text held = text_open(e->arena);
     if (strips) emit_open_held(e, &held, columns_text(e));
     const char *span = span_text(e);
@@ -145,6 +148,7 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         {"THREADS", arena_printf(e->arena, "%u", row->threads)},
         {"SIZES", strips ? sizes : ""},
         {"HELD", held.data},
+        {"STREAM_END", streams ? "ls_stream_end();\n" : ""},
         {"ROWS", columns->inner},
         {"SPAN", span},
         {"CALLS", calls},

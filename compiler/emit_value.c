@@ -384,6 +384,12 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
             text_printf(out, "%s.at[e] = %s;\n", e->four_name[store->array], value);
             continue;
         }
+        if (place == PLACE_ELEMENT && e->block_name[store->array] && emit_in_loop_columns(e)) {
+            text_printf(out, "ls_store_%s(%s_to, %s_to_at + c, %s);\n",
+                        type_info[e->plan->arrays[store->array].type].c_name,
+                        e->block_name[store->array], e->block_name[store->array], value);
+            continue;
+        }
         if (place == PLACE_ELEMENT && e->block_name[store->array]) {
             const char *fast = e->inner[e->inner_count - 1].name;
             text_printf(out, "ls_store_%s(%s_to, %s - %s_first, %s);\n",
