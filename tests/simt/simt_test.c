@@ -60,9 +60,10 @@ static char *append_file(char *text, size_t *size, const char *path) {
 }
 
 static const char *const kernels[] = {
-    "every",        "roots",          "places",       "shuffles",    "sums",     "neighbours",
-    "careless",     "far_neighbours", "unwritten",    "together",    "unfenced", "fenced",
-    "half_barrier", "half_shuffle",   "two_barriers", "mixed_waits", "rounds",   "absent_block"};
+    "every",        "roots",        "places",        "shuffles", "sums",
+    "neighbours",   "bytes_apart",  "byte_and_word", "careless", "far_neighbours",
+    "unwritten",    "together",     "unfenced",      "fenced",   "half_barrier",
+    "half_shuffle", "two_barriers", "mixed_waits",   "rounds",   "absent_block"};
 
 static SimtModule *open_module(SimtDialect dialect) {
     size_t size = 0;
@@ -157,6 +158,8 @@ static void test_races(const Machine *machine) {
         {"far_neighbours", "shared memory", 256, false},
         {"unwritten", "reads shared memory nobody has written", 64, false},
         {"together", "writes device memory that thread", 64, false},
+        {"bytes_apart", "", 64, true},
+        {"byte_and_word", "writes device memory that thread", 32, false},
         {"unfenced", "device memory", 32, false},
         {"fenced", "", 32, true},
     };

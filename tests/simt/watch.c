@@ -1,12 +1,14 @@
 /* watch.c: see watch.h. Vector clocks, one for each group, as in FastTrack (Flanagan and Freund,
- * 2009): each byte keeps its last write and its last reads, by two different groups at most. */
+ * 2009): each byte keeps its last write and its last reads, by two different groups at most. Bytes
+ * of a word that are only touched together share what the first of them keeps. */
 #include "watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 32, PAGE = 1024, BUCKETS = 1 << 14, PAGES_MOST = 1 << 11, COUNTERS = 1 << 12 };
+enum { LANES = 32, PAGE = 1024, WORD = 4, BUCKETS = 1 << 14, PAGES_MOST = 1 << 11 };
+enum { COUNTERS = 1 << 8, CLOCKS_MOST = 1 << 25 };
 
 typedef struct Mark { /* an access */
     uint32_t round;   /* of the launch, or of the block's shared memory; 0: none */
@@ -23,6 +25,7 @@ typedef struct Page {
     uint64_t number;
     struct Page *next;
     Cell cells[PAGE];
+    bool split[PAGE / WORD]; /* whether the bytes of a word have been touched apart */
 } Page;
 
 typedef struct Counter { /* what an atomic counter carries */
@@ -43,7 +46,8 @@ struct Watch {
     uint32_t *added, *added_behind; /* by group: its last addition, and what `met` was then */
     size_t *shared_bytes;           /* by block */
     uint32_t round;
-    Counter counters[COUNTERS];
+    Counter *counters; /* hashed by address; never more than half full */
+    size_t counter_room, counter_count;
     bool full; /* out of memory: it says nothing more */
     char message[160];
 };
@@ -63,9 +67,8 @@ static void drop_pages(void) {
     page_count = 0;
 }
 
-static Cell *cell_at(Watch *watch, uint64_t place) {
+static Page *page_at(Watch *watch, uint64_t number) {
     static Page *recent;
-    const uint64_t number = place / PAGE;
     Page **bucket = &pages[number * 0x9e3779b97f4a7c15u >> 50];
     if (page_count == 0) recent = NULL;
     Page *page = recent;
@@ -83,7 +86,7 @@ static Cell *cell_at(Watch *watch, uint64_t place) {
         page_count++;
     }
     recent = page;
-    return &page->cells[place % PAGE];
+    return page;
 }
 
 Watch *watch_open(uint32_t blocks, uint32_t groups) {
@@ -106,10 +109,13 @@ Watch *watch_open(uint32_t blocks, uint32_t groups) {
     watch->met = calloc(count, sizeof *watch->met);
     watch->added = calloc(count, sizeof *watch->added);
     watch->added_behind = calloc(count, sizeof *watch->added_behind);
+    watch->counter_room = COUNTERS;
+    watch->counters = calloc(COUNTERS, sizeof *watch->counters);
     watch->round = ++last_round;
     if (!watch->clocks || !watch->fenced || !watch->taken || !watch->meetings ||
         !watch->exchanges || !watch->rounds || !watch->shared_bytes || !watch->effects ||
-        !watch->doubtful || !watch->met || !watch->added || !watch->added_behind) {
+        !watch->doubtful || !watch->met || !watch->added || !watch->added_behind ||
+        !watch->counters) {
         watch_close(watch);
         return NULL;
     }
@@ -119,7 +125,9 @@ Watch *watch_open(uint32_t blocks, uint32_t groups) {
 
 void watch_close(Watch *watch) {
     if (!watch) return;
-    for (size_t i = 0; i < COUNTERS; i++) free(watch->counters[i].clocks);
+    for (size_t i = 0; watch->counters && i < watch->counter_room; i++)
+        free(watch->counters[i].clocks);
+    free(watch->counters);
     free(watch->clocks);
     free(watch->fenced);
     free(watch->taken);
@@ -136,8 +144,7 @@ void watch_close(Watch *watch) {
 }
 
 static void join(uint32_t *into, const uint32_t *from, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (from[i] > into[i]) into[i] = from[i];
+    for (uint32_t i = 0; i < count; i++) into[i] = from[i] > into[i] ? from[i] : into[i];
 }
 
 static uint32_t *row(uint32_t *table, const Watch *watch, uint32_t group) {
@@ -179,20 +186,45 @@ void watch_fence(Watch *watch, uint32_t block, uint32_t group) {
     clocks[g]++;
 }
 
+/* Where the counter is or belongs. */
+static Counter *counter_slot(Counter *counters, size_t room, const void *address) {
+    size_t slot = (size_t)((uintptr_t)address * 0x9e3779b97f4a7c15u >> 32) % room;
+    while (counters[slot].address && counters[slot].address != address) slot = (slot + 1) % room;
+    return &counters[slot];
+}
+
+static bool more_counters(Watch *watch) {
+    const size_t room = 2 * watch->counter_room;
+    Counter *counters = room > CLOCKS_MOST / watch->count ? NULL : calloc(room, sizeof *counters);
+    if (!counters) return false;
+    for (size_t i = 0; i < watch->counter_room; i++)
+        if (watch->counters[i].address)
+            *counter_slot(counters, room, watch->counters[i].address) = watch->counters[i];
+    free(watch->counters);
+    watch->counters = counters;
+    watch->counter_room = room;
+    return true;
+}
+
+static Counter *counter_at(Watch *watch, const void *address) {
+    Counter *found = counter_slot(watch->counters, watch->counter_room, address);
+    if (found->address) return found;
+    if (2 * watch->counter_count >= watch->counter_room) {
+        if (!more_counters(watch)) return NULL;
+        found = counter_slot(watch->counters, watch->counter_room, address);
+    }
+    found->clocks = calloc(watch->count, sizeof *found->clocks);
+    if (!found->clocks) return NULL;
+    found->address = address;
+    watch->counter_count++;
+    return found;
+}
+
 void watch_atomic(Watch *watch, uint32_t block, uint32_t group, const void *counter, bool adds) {
     const uint32_t g = block * watch->groups + group;
-    size_t slot = (size_t)((uintptr_t)counter * 0x9e3779b97f4a7c15u >> 52), tries = 0;
-    while (watch->counters[slot].address && watch->counters[slot].address != counter &&
-           tries++ < COUNTERS)
-        slot = (slot + 1) % COUNTERS;
-    Counter *found = &watch->counters[slot];
-    if (!found->address && !(found->clocks = calloc(watch->count, sizeof *found->clocks)))
-        watch->full = true;
-    if (tries >= COUNTERS || !found->clocks) {
-        watch->full = true;
-        return;
-    }
-    found->address = counter;
+    Counter *found = watch->full ? NULL : counter_at(watch, counter);
+    watch->full = !found;
+    if (!found) return;
     if (adds) {
         watch->added[g] = ++watch->sequence;
         watch->added_behind[g] = watch->met[g];
@@ -269,6 +301,12 @@ static const char *touch(Watch *watch, const WatchAccess *access, Cell *cell, ui
     return wrong;
 }
 
+static void split_word(Page *page, size_t word) {
+    Cell *cells = &page->cells[WORD * word];
+    for (size_t k = 1; k < WORD; k++) cells[k] = cells[0];
+    page->split[word] = true;
+}
+
 const char *watch_access(Watch *watch, const WatchAccess *access) {
     const uint32_t block = access->block, group = block * watch->groups + access->thread / LANES;
     const uintptr_t address = (uintptr_t)access->address, shared = (uintptr_t)access->shared;
@@ -289,10 +327,19 @@ const char *watch_access(Watch *watch, const WatchAccess *access) {
         if (watch->doubtful[group])
             return "it writes, and its group has read device memory that another wrote meanwhile";
     }
-    for (size_t i = 0; i < access->bytes && !watch->full; i++) {
-        Cell *cell = cell_at(watch, place + i);
-        const char *wrong = cell ? touch(watch, access, cell, round, &now, is_shared) : NULL;
-        if (wrong) return wrong;
+    for (size_t i = 0, bytes; i < access->bytes && !watch->full; i += bytes) {
+        Page *page = page_at(watch, (place + i) / PAGE);
+        if (!page) break;
+        Cell *cell = &page->cells[(place + i) % PAGE];
+        bool *split = &page->split[(place + i) % PAGE / WORD];
+        const bool whole = (place + i) % WORD == 0 && access->bytes - i >= WORD;
+        bytes = whole ? WORD : 1;
+        if (!whole && !*split) split_word(page, (place + i) % PAGE / WORD);
+        for (size_t k = 0; k < (*split ? bytes : 1); k++) {
+            const char *wrong = touch(watch, access, cell + k, round, &now, is_shared);
+            if (wrong) return wrong;
+        }
+        if (whole && access->writes) *split = false; /* the four are alike again */
     }
     return NULL;
 }
