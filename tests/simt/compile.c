@@ -35,18 +35,19 @@ static bool write_text(const char *path, const char *source, size_t size, SimtDi
     return fclose(file) == 0 && good;
 }
 
-/* Compiling takes longer than running, so nothing is optimised but what LS_FN inlines.
+/* For most kernels compiling takes longer than running, so nothing is optimised but what LS_FN
+ * inlines, unless SIMT_OPTIMISE is on.
  * Runs one compiler: 0 and the library, its exit status, or -1 when there is no such compiler. */
 static int run_compiler(const char *compiler, const char *text, const char *library,
                         const char *log) {
-    const char *watch = getenv("SIMT_WATCH");
+    const char *watch = getenv("SIMT_WATCH"), *optimise = getenv("SIMT_OPTIMISE");
     /* others would link their own watcher */
     const bool watches = strcmp(compiler, "clang") == 0 && !(watch && strcmp(watch, "off") == 0);
     char *const words[] = {(char *)compiler,
                            "-x",
                            "c++",
                            "-std=c++17",
-                           "-O0",
+                           optimise && strcmp(optimise, "on") == 0 ? "-O1" : "-O0",
                            "-march=native",
                            "-ffp-contract=off",
                            "-fno-math-errno",
