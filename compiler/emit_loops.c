@@ -295,7 +295,7 @@ const char *emit_eights(Emitter *e, const Sections *s) {
         return "";
     const bool strip = e->portion == PORTION_STRIP;
     if (!is_short(e) || !*emit_apart(e)) return strip ? "const int all = 0;\n" : "";
-    Text text = text_open(e->arena), used = text_open(e->arena);
+    Text text = text_open(e->arena), used = text_open(e->arena), coordinates = text_open(e->arena);
     Own own = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
     text_printf(&used, "%s%s%s", s->body.data, s->eights, s->stores.data);
     keep_lines(e, &own, s->bases.data, used.data);
@@ -303,7 +303,9 @@ const char *emit_eights(Emitter *e, const Sections *s) {
     const char *kept = arena_printf(e->arena, "%s%s", s->row.data, own.keep.data);
     const char *vectors = emit_column_vectors(e, s, own.take.data);
     const char *bases = emit_used_lines(e, s->bases.data, kept);
-    const char *decoded = emit_used_lines(e, s->decoded.data, used.data);
+    const bool placed =
+        emit_coordinates(e, &coordinates, s->body.data, s->stores.data, s->eights) ||
+        emit_has_word(used.data, "at");
     const char *all = strip ? "const int all = rows == 8;"
                             : "/* Eight rows at once, of as many lanes as make them. */\n"
                               "const int all = ls_lanes_of_eight(count, lane, rows), bits = "
@@ -323,7 +325,8 @@ const char *emit_eights(Emitter *e, const Sections *s) {
         {"COLUMN_DECODE", s->column_decoded.data},
         {"EIGHT", emit_part(e, PART_EIGHT)},
         {"DECODE", s->decoded.data},
-        {"DECODED", *decoded ? arena_printf(e->arena, "const i64 at = %s;\n%s", at, decoded) : ""},
+        {"DECODED",
+         placed ? arena_printf(e->arena, "const i64 at = %s;\n%s", at, coordinates.data) : ""},
         {"BASES", bases},
         {"ROW", s->row.data},
         {"OWN", own.declared.data},
