@@ -82,6 +82,24 @@ static void add_near(Emitter *e, const Kernel *kernel, Text *open, Text *move) {
     }
 }
 
+/* Of rows shorter than a tile, as many as lie side by side in one; "" where not all are rows of one
+ * length. */
+static const char *short_rows(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    const char *longest = NULL;
+    if (e->target->simt) return "";
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
+        const char *length = phases[i].inner;
+        if (e->plan->phases[i].shape != SHAPE_ROWS) return "";
+        for (uint32_t axis = 0; axis < e->f->axis_count; axis++) /* whose lengths differ */
+            if (e->plan->phases[i].inner >> axis & 1 &&
+                (e->f->axes[axis].parent >= 0 || e->f->axes[axis].whole >= 0))
+                return "";
+        if (longest && strcmp(longest, length) == 0) continue;
+        longest = longest ? arena_printf(e->arena, "ls_most(%s, %s)", longest, length) : length;
+    }
+    return arena_printf(e->arena, " * (1024 / ls_wide(%s))", longest);
+}
+
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                 const PhaseText *phases, const char *sizes, const char *prologue,
                 const char *tail) {
@@ -106,8 +124,9 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
     if (streams) text_puts(&tails, "ls_stream_end();\n");
     const char *strips = phases[kernel->first].strips;
     text_puts(&tails, tail);
-    const char *used = arena_printf(e->arena, "%s %s %s %s %s %s %s", strips, once.data, tiles.data,
-                                    prologue, near.data, calls.data, tails.data);
+    const char *side = short_rows(e, kernel, phases);
+    const char *used = arena_printf(e->arena, "%s %s %s %s %s %s %s %s", strips, once.data,
+                                    tiles.data, prologue, near.data, side, calls.data, tails.data);
     if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {{"KERNEL", name},
                     {"ARGUMENTS", e->arguments},
@@ -119,6 +138,7 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                     {"STRIPS", strips},
                     {"NEAR", arena_printf(e->arena, "%u", e->target->near_tiles)},
                     {"MOST", most.data},
+                    {"SHORT", side},
                     {"NEAR_ROWS", move.data},
                     {"CALLS", calls.data},
                     {"TAILS", tails.data}};
