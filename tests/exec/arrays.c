@@ -4,6 +4,7 @@
  * off any boundary. Every placement has room around it and in its gaps; a kernel that writes there
  * is caught. */
 #include "exec.h"
+#include "interp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static void walk(const Array *array, uint8_t *dense, uint8_t *placed, bool gathe
     int64_t index[AXES] = {0}, offset = 0;
     for (size_t i = 0; i < array->count; i++) {
         uint8_t *element = placed + offset * (int64_t)size;
-        memcpy(gather ? dense : element, gather ? element : dense, size);
+        element_copy(gather ? dense : element, gather ? element : dense, size);
         dense += size;
         for (uint32_t axis = rank; axis-- > 0;) {
             offset += array->strides[axis];

@@ -3,6 +3,7 @@
  * payload, infinities, zeros of both signs, subnormals, the largest and the smallest, halves,
  * extreme integers. */
 #include "exec.h"
+#include "interp.h"
 
 #include <string.h>
 
@@ -106,7 +107,7 @@ void fill_array(Fill fill, ls_type type, bool positive, uint64_t *state, void *d
     const size_t size = formats[type].size;
     for (size_t i = 0; i < count; i++) {
         const uint64_t bits = element(fill, type, positive, random_bits(state));
-        memcpy((char *)data + i * size, &bits, size);
+        element_copy((char *)data + i * size, &bits, size);
     }
 }
 
@@ -118,7 +119,7 @@ void canonical_nans(ls_type type, void *data, size_t count) {
     const uint64_t most = type == LS_E4M3 ? magnitude - 1 : top << formats[type].mantissa;
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = 0;
-        memcpy(&bits, (char *)data + i * size, size);
+        element_copy(&bits, (char *)data + i * size, size);
         if ((bits & magnitude) > most) memcpy((char *)data + i * size, &magnitude, size);
     }
 }

@@ -8,6 +8,8 @@
 
 #include "compiler.h"
 
+#include <string.h>
+
 /* Runs a derived function (simplified, gathered or not). sizes[a] are the lengths of axis a: one,
  * or of a ragged axis one for each coordinate of its parent; the axes of blocks have theirs from
  * their whole. data[i] is parameter i's array, dense, in its storage type, of a list an array of
@@ -36,6 +38,16 @@ int64_t draw_place(int64_t i, int64_t n, uint64_t key); /* shuffle */
 uint64_t fixed_shift(double most, int64_t count);
 uint64_t to_fixed(double d, int64_t shift);
 uint64_t from_fixed(Type type, int64_t q, int64_t shift);
+
+/* An element, of 8 bytes at most: a call of memcpy for each takes longer than the rest. */
+static inline void element_copy(void *to, const void *from, size_t size) {
+    switch (size) {
+    case 1: memcpy(to, from, 1); return;
+    case 2: memcpy(to, from, 2); return;
+    case 4: memcpy(to, from, 4); return;
+    default: memcpy(to, from, 8);
+    }
+}
 
 /* number.c: one element. An element is the bits of its compute type, zero-extended. */
 uint64_t number_apply(Op op, Type result, const Type operands[3], uint64_t payload,

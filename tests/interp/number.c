@@ -86,7 +86,7 @@ uint64_t number_from_double(Type type, double value) {
 uint64_t number_load(Type storage, const void *array, int64_t index) {
     size_t size = type_info[storage].size;
     uint64_t bits = 0;
-    memcpy(&bits, (const char *)array + (size_t)index * size, size); /* little-endian */
+    element_copy(&bits, (const char *)array + (size_t)index * size, size); /* little-endian */
     Type compute = type_info[storage].compute;
     if (storage == TYPE_BOOL) return bits != 0;
     if (compute == storage) return bits;
@@ -108,7 +108,7 @@ void number_store(Type storage, void *array, int64_t index, uint64_t value) {
     } else if (type_info[storage].compute != storage) {
         bits = saturate(storage, as_integer(TYPE_I32, value));
     }
-    memcpy((char *)array + (size_t)index * size, &bits, size);
+    element_copy((char *)array + (size_t)index * size, &bits, size);
 }
 
 /* ---- operations ---- */

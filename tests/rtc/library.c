@@ -1,11 +1,12 @@
 /* library.c: what the real toolchain makes of the kernels of some programs for one target.
  *
- *     library [--all] TARGET FILE...
+ *     library [--all | --half] TARGET FILE...
  *
  * No kernel may spill a register, and no access by fours or eights may be split: there must be as
  * many wide loads and stores as the source has. The first variant of every step is made, which for
- * most runs all phases in one kernel; with --all, every variant. The steps of a file are one module
- * each in a namespace of its own, since a toolchain takes longer to begin than for most steps. */
+ * most runs all phases in one kernel; with --all, every variant, with --half, two steps of four.
+ * The steps of a file are one module each in a namespace of its own, since a toolchain takes longer
+ * to begin than for most steps. */
 #include "compiler.h"
 #include "rtc.h"
 
@@ -28,6 +29,7 @@ typedef struct Module {
 typedef struct Tally {
     const char *target, *file;
     size_t kernels, failures;
+    size_t steps, stride; /* seen so far; of how many pairs one is made */
 } Tally;
 
 /* The accesses of 2^n bytes that the calls in a source ask for. */
@@ -133,6 +135,7 @@ static bool make_variants(Tally *tally, ls_compilation *compilation, size_t numb
     Module module = {0};
     for (size_t s = 0; s < steps; s++) {
         const ls_image *image = NULL;
+        if (tally->steps++ / 2 % tally->stride) continue; /* forward and backward go together */
         if (ls_compilation_image(compilation, s, tally->target, &image) != LS_OK) return false;
         if (number + 1 < image->variant_count) *more = true;
         if (number >= image->variant_count) continue;
@@ -157,12 +160,13 @@ static bool make_file(Tally *tally, bool all) {
 
 int main(int count, char **words) {
     const bool all = count > 1 && strcmp(words[1], "--all") == 0;
-    const int first = all ? 2 : 1;
+    const bool half = count > 1 && strcmp(words[1], "--half") == 0;
+    const int first = all || half ? 2 : 1;
     if (count <= first + 1 || !rtc_for_target(words[first])) {
-        fprintf(stderr, "usage: library [--all] TARGET FILE...\n");
+        fprintf(stderr, "usage: library [--all | --half] TARGET FILE...\n");
         return 2;
     }
-    Tally tally = {.target = words[first]};
+    Tally tally = {.target = words[first], .stride = half ? 2 : 1};
     bool ok = true;
     for (int i = first + 1; i < count; i++) {
         tally.file = words[i];
