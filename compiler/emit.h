@@ -197,6 +197,8 @@ typedef enum Part {
     PART_SHORT,
     PART_PUSH_EIGHT,
     PART_PUSH_EIGHTS,
+    PART_TOTALS,
+    PART_PUSH_FOURS,
     PART_PUSH_LANES,
     PART_WHOLE,
     PART_ODD, /* whether it was not a plain one */

@@ -258,8 +258,10 @@ typedef struct Own {
     Text declared, keep, take;
 } Own;
 
-/* Of the lines that name what a row has, those whose name is used: as an array over eight rows. */
-static void keep_lines(Emitter *e, Own *own, const char *lines, const char *used) {
+/* Of the lines that name what a row has, those whose name is used: as an array over the rows that
+ * go together, `index` where they are kept. */
+static void keep_lines(Emitter *e, Own *own, const char *index, const char *lines,
+                       const char *used) {
     static const char prefix[] = "const ";
     for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         const size_t size = strcspn(line, "\n");
@@ -272,7 +274,7 @@ static void keep_lines(Emitter *e, Own *own, const char *lines, const char *used
         if (!emit_has_word(used, word)) continue;
         const char *all = emit_unique(e, arena_printf(e->arena, "%s_of_eight", word));
         text_printf(&own->declared, "%s %s[8];\n", type, all);
-        text_printf(&own->keep, "%s[row] = %s;\n", all, word);
+        text_printf(&own->keep, "%s[%s] = %s;\n", all, index, word);
         text_printf(&own->take, "const %s %s = %s[row];\n", type, word, all);
     }
 }
@@ -293,13 +295,13 @@ const char *emit_interleaved(const Emitter *e) {
 const char *emit_eights(Emitter *e, const Sections *s) {
     if (e->phase->shape != SHAPE_COLUMNS || e->target->simt || e->portion == PORTION_FINISH)
         return "";
-    const bool strip = e->portion == PORTION_STRIP;
+    const bool strip = e->portion == PORTION_STRIP, fours = strip && !s->vector_push.size;
     if (!is_short(e) || !*emit_apart(e)) return strip ? "const int all = 0;\n" : "";
     Text text = text_open(e->arena), used = text_open(e->arena), coordinates = text_open(e->arena);
     Own own = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
     text_printf(&used, "%s%s%s", s->body.data, s->eights, s->stores.data);
-    keep_lines(e, &own, s->bases.data, used.data);
-    keep_lines(e, &own, s->row.data, used.data);
+    keep_lines(e, &own, fours ? "some" : "row", s->bases.data, used.data);
+    keep_lines(e, &own, fours ? "some" : "row", s->row.data, used.data);
     const char *kept = arena_printf(e->arena, "%s%s", s->row.data, own.keep.data);
     const char *vectors = emit_column_vectors(e, s, own.take.data);
     const char *bases = emit_used_lines(e, s->bases.data, kept);
@@ -312,8 +314,9 @@ const char *emit_eights(Emitter *e, const Sections *s) {
                               "__builtin_ctz((unsigned)rows);";
     const char *push = strip ? "" : emit_part(e, PART_PUSH_LANES);
     const char *next = "lane += all - 1;\ncontinue;\n";
-    const char *at =
-        strip ? "first + 128 * row" : "first + 128 * (row & (rows - 1)) + lane + (row >> bits)";
+    const char *at = fours   ? "first + 128 * (begin + row)"
+                     : strip ? "first + 128 * row"
+                             : "first + 128 * (row & (rows - 1)) + lane + (row >> bits)";
     Hole holes[] = {
         {"ALL", all},
         {"NEXT", strip ? "" : next},
@@ -335,8 +338,10 @@ const char *emit_eights(Emitter *e, const Sections *s) {
         {"BODY", s->body.data},
         {"PUSH", s->eights},
         {"STORES", s->stores.data},
-        {"PUSH_LANE", emit_part(e, PART_PUSH_EIGHTS)}};
-    emit_fill(e, &text, "columns_eights.loop.k", holes, COUNT(holes));
+        {"TOTALS", fours ? emit_part(e, PART_TOTALS) : ""},
+        {"PUSH_LANE", emit_part(e, fours ? PART_PUSH_FOURS : PART_PUSH_EIGHTS)}};
+    emit_fill(e, &text, fours ? "columns_fours.loop.k" : "columns_eights.loop.k", holes,
+              COUNT(holes));
     return text.data;
 }
 

@@ -340,6 +340,14 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
     case PART_PUSH_EIGHTS:
         text_printf(out, "%s_total[c] = ls_eight_%s(%s_eight);\n", r->s, r->kind, r->s);
         break;
+    case PART_TOTALS:
+        text_printf(out, "for (int c = 0; c < 64; c++) %s_total[c] = ls_identity_%s();\n", r->s,
+                    r->kind);
+        break;
+    case PART_PUSH_FOURS:
+        text_printf(out, "%s_total[c] = ls_combine_%s(%s_total[c], ls_four_%s(%s_eight));\n", r->s,
+                    r->kind, r->s, r->kind, r->s);
+        break;
     case PART_PUSH_LANES:
         text_printf(out,
                     "ls_push_columns_%s(%s_level + (3 - bits), lane >> (3 - bits), %s_total);\n",

@@ -161,7 +161,11 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
  * for 64 columns side by side; all 64 are added, also those past the last column. columns: where
  * the value of `count` numbers stands, level or scratch. */
 #define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                    \
-    LS_TREE_##ordered(kind, type, combine) LS_FN type ls_eight_##kind(const type *value) {  \
+    LS_TREE_##ordered(kind, type, combine) LS_FN type ls_four_##kind(const type *value) {   \
+        return ls_combine_##kind(ls_combine_##kind(value[0], value[1]),                     \
+                                 ls_combine_##kind(value[2], value[3]));                    \
+    }                                                                                       \
+    LS_FN type ls_eight_##kind(const type *value) {                                         \
         const type a = ls_combine_##kind(value[0], value[1]);                               \
         const type b = ls_combine_##kind(value[2], value[3]);                               \
         const type c = ls_combine_##kind(value[4], value[5]);                               \
