@@ -572,7 +572,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"STREAM", strip ? emit_strip_streams(e) : streams->decide.data},
         {"BLOCKS", strip ? streams->decide.data : ""},
         {"BLOCK", s->draws.size ? "ls_least(last - at, 1024)"
-                  : *asked      ? "ls_least(last - at, 256)"
+                  : *asked      ? "ls_least(last - at, inner <= LS_NEAR_ROW ? 256 : last - at)"
                   : streamed    ? "ls_least(last - at, stream ? 1024 : last - at)"
                                 : "(last - at)"},
         {"STREAM_BLOCKS", strip && streamed ? strip_blocks(e, s, streams) : streams->blocks.data},
