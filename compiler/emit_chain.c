@@ -82,9 +82,8 @@ static void add_near(Emitter *e, const Kernel *kernel, Text *open, Text *move) {
     }
 }
 
-/* Of rows shorter than a tile, as many as lie side by side in one; "" where not all are rows of one
- * length. */
-static const char *short_rows(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+/* The length of the longest row, or "" where not all phases have rows of one length. */
+static const char *longest_row(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
     const char *longest = NULL;
     if (e->target->simt) return "";
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
@@ -97,7 +96,7 @@ static const char *short_rows(Emitter *e, const Kernel *kernel, const PhaseText 
         if (longest && strcmp(longest, length) == 0) continue;
         longest = longest ? arena_printf(e->arena, "ls_most(%s, %s)", longest, length) : length;
     }
-    return arena_printf(e->arena, " * (1024 / ls_wide(%s))", longest);
+    return longest;
 }
 
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
@@ -124,9 +123,12 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
     if (streams) text_puts(&tails, "ls_stream_end();\n");
     const char *strips = phases[kernel->first].strips;
     text_puts(&tails, tail);
-    const char *side = short_rows(e, kernel, phases);
-    const char *used = arena_printf(e->arena, "%s %s %s %s %s %s %s %s", strips, once.data,
-                                    tiles.data, prologue, near.data, side, calls.data, tails.data);
+    const char *longest = longest_row(e, kernel, phases);
+    const char *run = arena_printf(e->arena, "ls_parts(%u, %s)", e->target->near_tiles, most.data);
+    if (*longest) run = arena_printf(e->arena, "ls_rows_near(%s, %s)", run, longest);
+    const char *used =
+        arena_printf(e->arena, "%s %s %s %s %s %s %s %s", strips, once.data, tiles.data, prologue,
+                     near.data, longest, calls.data, tails.data);
     if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {{"KERNEL", name},
                     {"ARGUMENTS", e->arguments},
@@ -136,9 +138,7 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                     {"TILES", tiles.data},
                     {"ALONE", alone.data},
                     {"STRIPS", strips},
-                    {"NEAR", arena_printf(e->arena, "%u", e->target->near_tiles)},
-                    {"MOST", most.data},
-                    {"SHORT", side},
+                    {"RUN", run},
                     {"NEAR_ROWS", move.data},
                     {"CALLS", calls.data},
                     {"TAILS", tails.data}};

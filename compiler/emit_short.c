@@ -2,16 +2,16 @@
  *
  * A compiler makes a loop of each short row and takes its elements through memory to the tree.
  * Where all that is done with an element is + - * / of f32, sums of products for one, it is written
- * for 16 elements at once and stays in registers. Rows of 1, 2, 4 and 8 whole vectors: each becomes
- * one vector, 16 rows together their 16 values. Down columns: eight rows of 64 columns. The loops
- * for all sizes take what is left. */
+ * for 16 elements at once and stays in registers. Rows of 1, 2, 4, 8 and 16 whole vectors: each
+ * becomes one vector, 16 rows together their 16 values. Down columns: eight rows of 64 columns. The
+ * loops for all sizes take what is left. */
 #include <string.h>
 
 #include "compiler.h"
 #include "plan.h"
 #include "emit.h"
 
-enum { WIDTH = 16, COUNT_MOST = 8 };
+enum { WIDTH = 16, COUNT_MOST = 16 };
 
 /* Operators that the language has for vectors, element by element and with the same rounding. */
 static bool is_operator(Op op) {

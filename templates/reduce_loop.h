@@ -39,6 +39,12 @@ LS_FN i64 ls_wide(i64 inner) {
     return wide;
 }
 
+/* So many tiles in rows; of short ones whole sixteens, which no more than doubles 8 tiles. */
+LS_FN i64 ls_rows_near(i64 tiles, i64 longest) {
+    const i64 wide = ls_wide(longest), rows = tiles * (1024 / wide);
+    return wide == 1024 ? rows : (rows + 15) / 16 * 16;
+}
+
 /* Down columns: the rows that a lane has of `count`. Where it and its neighbours have a power of
  * two of them each, so many lanes make eight rows, the tree's next eight; else 0. */
 LS_FN int ls_rows_of(i64 count, int lane) {
@@ -56,85 +62,87 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
 /* Of lanes and short rows, by the kind.
  * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide`
  * apart, each padded with the identity, end up in values[0 .. count); where a row is of several
- * 128, these are combined first, neighbours with neighbours. join: of the 1, 2, 4 or 8 vectors of a
- * row one; join_rows: the values of the rows that 16 such vectors are. join_eight: of a lane's
+ * 128, these are combined first, neighbours with neighbours. join: of the 1, 2, 4, 8 or 16 vectors
+ * of a row one; join_rows: the values of the rows that 16 such vectors are. join_eight: of a lane's
  * rows, side by side; push_vectors: push_columns of 64 such. lane_tree: the value of 128 lanes. */
-#define LS_TREE_1(kind, type, combine) /* in order */                                       \
-    LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,             \
-                               const ls_vector_##type *y) {                                 \
-        const ls_vector_##type a = LS_EVENS_##type(*x, *y), b = LS_ODDS_##type(*x, *y);     \
-        *to = combine;                                                                      \
-    }                                                                                       \
-    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                               \
-        enum { WIDTH = 64 / sizeof(type) };                                                 \
-        for (i64 i = 0; i < left; i += 4 * WIDTH) {                                         \
-            const ls_vector_##type *const from = (const ls_vector_##type *)(values + i);    \
-            ls_vector_##type low, high;                                                     \
-            ls_pairs_##kind(&low, &from[0], &from[1]);                                      \
-            ls_pairs_##kind(&high, &from[2], &from[3]);                                     \
-            ls_pairs_##kind((ls_vector_##type *)(values + i / 4), &low, &high);             \
-        }                                                                                   \
-    }                                                                                       \
-    LS_FN void ls_join_##kind(ls_vector_##type *of, int count, type *to) {                  \
-        if (count > 4) {                                                                    \
-            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                        \
-            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                        \
-            ls_pairs_##kind(&of[2], &of[4], &of[5]);                                        \
-            ls_pairs_##kind(&of[3], &of[6], &of[7]);                                        \
-        }                                                                                   \
-        if (count > 2) {                                                                    \
-            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                        \
-            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                        \
-        }                                                                                   \
-        if (count > 1) ls_pairs_##kind(&of[0], &of[0], &of[1]);                             \
-        *(ls_vector_##type *)to = of[0];                                                    \
-    }                                                                                       \
-    LS_FN void ls_both_##kind(ls_vector_##type *to, const ls_vector_##type *x,              \
-                              const ls_vector_##type *y) {                                  \
-        const ls_vector_##type a = *x, b = *y;                                              \
-        *to = combine;                                                                      \
-    }                                                                                       \
-    LS_FN void ls_join_eight_##kind(ls_vector_##type *to, ls_vector_##type *of) {           \
-        LS_UNROLLED                                                                         \
-        for (int i = 0; i < 8; i += 2) ls_both_##kind(&of[i], &of[i], &of[i + 1]);          \
-        ls_both_##kind(&of[0], &of[0], &of[2]);                                             \
-        ls_both_##kind(&of[4], &of[4], &of[6]);                                             \
-        ls_both_##kind(to, &of[0], &of[4]);                                                 \
-    }                                                                                       \
-    LS_FN void ls_put_vectors_##kind(type *to, const ls_vector_##type *of) {                \
-        LS_UNROLLED                                                                         \
-        for (int i = 0; i < 4; i++) ((ls_vector_##type *)to)[i] = of[i];                    \
-    }                                                                                       \
-    LS_FN void ls_push_vectors_##kind(type(*level)[64], int number, ls_vector_##type *of) { \
-        for (; number & 1; number /= 2, level++) {                                          \
-            const ls_vector_##type *const held = (const ls_vector_##type *)*level;          \
-            LS_UNROLLED                                                                     \
-            for (int i = 0; i < 4; i++) ls_both_##kind(&of[i], &held[i], &of[i]);           \
-        }                                                                                   \
-        ls_put_vectors_##kind(*level, of);                                                  \
-    }                                                                                       \
-    LS_FN void ls_join_rows_##kind(type *values) {                                          \
-        ls_neighbours_##kind(values, 256);                                                  \
-        ls_neighbours_##kind(values, 64);                                                   \
-    }                                                                                       \
-    LS_FN type ls_lane_tree_##kind(const type *lane) {                                      \
-        enum { WIDTH = 64 / sizeof(type), COUNT = 128 / WIDTH };                            \
-        const ls_vector_##type *const from = (const ls_vector_##type *)lane;                \
-        ls_vector_##type half[COUNT / 2], quarter[COUNT / 4], all;                          \
-        LS_UNROLLED                                                                         \
-        for (int i = 0; i < COUNT / 2; i++)                                                 \
-            ls_pairs_##kind(&half[i], &from[2 * i], &from[2 * i + 1]);                      \
-        LS_UNROLLED                                                                         \
-        for (int i = 0; i < COUNT / 4; i++)                                                 \
-            ls_pairs_##kind(&quarter[i], &half[2 * i], &half[2 * i + 1]);                   \
-        LS_UNROLLED                                                                         \
-        for (int i = 0; i < COUNT / 8; i++)                                                 \
-            ls_pairs_##kind(&half[i], &quarter[2 * i], &quarter[2 * i + 1]);                \
-        all = half[0];                                                                      \
-        if (COUNT == 16) ls_pairs_##kind(&all, &half[0], &half[1]);                         \
-        LS_UNROLLED                                                                         \
-        for (int i = 1; i < WIDTH; i *= 2) ls_pairs_##kind(&all, &all, &all);               \
-        return all[0];                                                                      \
+#define LS_TREE_1(kind, type, combine) /* in order */                                        \
+    LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,              \
+                               const ls_vector_##type *y) {                                  \
+        const ls_vector_##type a = LS_EVENS_##type(*x, *y), b = LS_ODDS_##type(*x, *y);      \
+        *to = combine;                                                                       \
+    }                                                                                        \
+    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                                \
+        enum { WIDTH = 64 / sizeof(type) };                                                  \
+        for (i64 i = 0; i < left; i += 4 * WIDTH) {                                          \
+            const ls_vector_##type *const from = (const ls_vector_##type *)(values + i);     \
+            ls_vector_##type low, high;                                                      \
+            ls_pairs_##kind(&low, &from[0], &from[1]);                                       \
+            ls_pairs_##kind(&high, &from[2], &from[3]);                                      \
+            ls_pairs_##kind((ls_vector_##type *)(values + i / 4), &low, &high);              \
+        }                                                                                    \
+    }                                                                                        \
+    LS_FN void ls_both_##kind(ls_vector_##type *to, const ls_vector_##type *x,               \
+                              const ls_vector_##type *y) {                                   \
+        const ls_vector_##type a = *x, b = *y;                                               \
+        *to = combine;                                                                       \
+    }                                                                                        \
+    LS_FN void ls_join_##kind(ls_vector_##type *of, int count, type *to) {                   \
+        LS_UNROLLED                                                                          \
+        for (int i = 0; count > 8 && i < 8; i++) ls_both_##kind(&of[i], &of[i], &of[8 + i]); \
+        if (count > 4) {                                                                     \
+            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                         \
+            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                         \
+            ls_pairs_##kind(&of[2], &of[4], &of[5]);                                         \
+            ls_pairs_##kind(&of[3], &of[6], &of[7]);                                         \
+        }                                                                                    \
+        if (count > 2) {                                                                     \
+            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                         \
+            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                         \
+        }                                                                                    \
+        if (count > 1) ls_pairs_##kind(&of[0], &of[0], &of[1]);                              \
+        *(ls_vector_##type *)to = of[0];                                                     \
+    }                                                                                        \
+    LS_FN void ls_join_eight_##kind(ls_vector_##type *to, ls_vector_##type *of) {            \
+        LS_UNROLLED                                                                          \
+        for (int i = 0; i < 8; i += 2) ls_both_##kind(&of[i], &of[i], &of[i + 1]);           \
+        ls_both_##kind(&of[0], &of[0], &of[2]);                                              \
+        ls_both_##kind(&of[4], &of[4], &of[6]);                                              \
+        ls_both_##kind(to, &of[0], &of[4]);                                                  \
+    }                                                                                        \
+    LS_FN void ls_put_vectors_##kind(type *to, const ls_vector_##type *of) {                 \
+        LS_UNROLLED                                                                          \
+        for (int i = 0; i < 4; i++) ((ls_vector_##type *)to)[i] = of[i];                     \
+    }                                                                                        \
+    LS_FN void ls_push_vectors_##kind(type(*level)[64], int number, ls_vector_##type *of) {  \
+        for (; number & 1; number /= 2, level++) {                                           \
+            const ls_vector_##type *const held = (const ls_vector_##type *)*level;           \
+            LS_UNROLLED                                                                      \
+            for (int i = 0; i < 4; i++) ls_both_##kind(&of[i], &held[i], &of[i]);            \
+        }                                                                                    \
+        ls_put_vectors_##kind(*level, of);                                                   \
+    }                                                                                        \
+    LS_FN void ls_join_rows_##kind(type *values) {                                           \
+        ls_neighbours_##kind(values, 256);                                                   \
+        ls_neighbours_##kind(values, 64);                                                    \
+    }                                                                                        \
+    LS_FN type ls_lane_tree_##kind(const type *lane) {                                       \
+        enum { WIDTH = 64 / sizeof(type), COUNT = 128 / WIDTH };                             \
+        const ls_vector_##type *const from = (const ls_vector_##type *)lane;                 \
+        ls_vector_##type half[COUNT / 2], quarter[COUNT / 4], all;                           \
+        LS_UNROLLED                                                                          \
+        for (int i = 0; i < COUNT / 2; i++)                                                  \
+            ls_pairs_##kind(&half[i], &from[2 * i], &from[2 * i + 1]);                       \
+        LS_UNROLLED                                                                          \
+        for (int i = 0; i < COUNT / 4; i++)                                                  \
+            ls_pairs_##kind(&quarter[i], &half[2 * i], &half[2 * i + 1]);                    \
+        LS_UNROLLED                                                                          \
+        for (int i = 0; i < COUNT / 8; i++)                                                  \
+            ls_pairs_##kind(&half[i], &quarter[2 * i], &quarter[2 * i + 1]);                 \
+        all = half[0];                                                                       \
+        if (COUNT == 16) ls_pairs_##kind(&all, &half[0], &half[1]);                          \
+        LS_UNROLLED                                                                          \
+        for (int i = 1; i < WIDTH; i *= 2) ls_pairs_##kind(&all, &all, &all);                \
+        return all[0];                                                                       \
     }
 
 #define LS_TREE_0(kind, type, combine) /* in any order */                                   \
