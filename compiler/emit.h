@@ -348,6 +348,7 @@ void emit_note_held(Emitter *e, Type type); /* copies of it are made somewhere i
 void emit_held_library(Emitter *e, Text *out);
 void emit_open_held(Emitter *e, Text *out, const char *columns);
 void emit_hold(Emitter *e, Text *out, const char *columns);
+void emit_ask_held(Emitter *e, Text *out, uint32_t first, uint32_t end, const char *columns);
 
 /* emit_hit.c */
 /* By value: compares of the element loop that hold for one element of a row at most; NULL if there

@@ -123,3 +123,19 @@ void emit_hold(Emitter *e, Text *out, const char *columns) {
                         type_info[e->plan->arrays[i].type].c_name, e->held_name[i], columns,
                         e->field_name[i], several ? "(" : "", columns, several ? ")" : "", columns);
 }
+
+/* Asks for the first half of the next row of the held arrays from `first` to before `end`, in their
+ * order: the other half comes as a stream. All at once would hold the row at hand up. */
+void emit_ask_held(Emitter *e, Text *out, uint32_t first, uint32_t end, const char *columns) {
+    const char *row = strchr(columns, '*') ? arena_printf(e->arena, "(%s)", columns) : columns;
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        if (!e->held_name[i]) continue;
+        if (held >= first && held < end)
+            text_printf(out,
+                        "    if (next < rows) ls_ask_rows(&a->%s[next * %s], %s * "
+                        "(i64)sizeof(%s) / 2);\n",
+                        e->field_name[i], row, columns, type_info[e->plan->arrays[i].type].c_name);
+        held++;
+    }
+}

@@ -62,7 +62,12 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
                               const char *columns) {
     Text calls = text_open(e->arena), hold = text_open(e->arena);
     bool row = false;
+    uint32_t rows = 0; /* phases along rows before any other */
+    while (rows < kernel->count && !phases[kernel->first + rows].finish) rows++;
     emit_hold(e, &hold, columns);
+    if (hold.size && rows)
+        text_puts(&hold, "    const i64 next = row + 128 < first + 128 * span ? row + 128 : "
+                         "ls_strip_row(64 * strip + (part + 1) * span);\n");
     if (hold.size && phases[kernel->first].finish)
         text_printf(&calls, "LS_ROWS_OF_PART {\n%s}\n", hold.data);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
@@ -71,6 +76,9 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
         if (!row && !phase->finish)
             text_printf(&calls, "LS_ROWS_OF_PART {\n%s", i == kernel->first ? hold.data : "");
         row = !phase->finish;
+        const uint32_t number = i - kernel->first;
+        if (number < rows)
+            emit_ask_held(e, &calls, number, number + 1 < rows ? number + 1 : UINT32_MAX, columns);
         if (row)
             text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
                         phase->name, phase->row_items, phase->row_items);

@@ -78,6 +78,11 @@ LS_FN i64 ls_row_of_lane(i64 row) {
 }
 #define LS_HELD_GAP(columns) (1056 * ls_tiles(columns))
 
+/* The rows of all strips in the order in which they are taken: 8 of each lane, 8 lanes. */
+LS_FN i64 ls_strip_row(i64 at) {
+    return at / 1024 * 1024 + at / 64 % 16 * 8 + at % 64 / 8 + at % 8 * 128;
+}
+
 /* Asks for memory that is wanted soon. Arrays of this many elements on are not all near; a row of
  * up to so many is, and the next one besides. */
 #define LS_FAR ((i64)256 << 10)
