@@ -231,10 +231,12 @@ static void fish_option(FILE *out, const char *when, const Option *option) {
 
 static void fish_arguments(FILE *out, const char *when, const Command *command) {
     const char *kind = arguments_kind(command);
-    if (strcmp(kind, "steps") == 0)
+    const bool assigns = strstr(command->arguments, "NAME=VALUE") != NULL;
+    if (strcmp(kind, "steps") == 0) {
         fprintf(out, "complete -c lockstep -n '%s' -%c -a '(__lockstep_steps)'\n", when,
-                strstr(command->arguments, "NAME=VALUE") ? 'F' : 'f'); /* files, too */
-    else if (strcmp(kind, "sources") == 0)
+                assigns ? 'F' : 'f'); /* files, too */
+        if (assigns) fprintf(out, "complete -c lockstep -n '%s' -a '(__lockstep_names)'\n", when);
+    } else if (strcmp(kind, "sources") == 0)
         fprintf(out, "complete -c lockstep -n '%s' -f -a '(__lockstep_sources)'\n", when);
     else if (*kind) {
         fprintf(out, "complete -c lockstep -n '%s' -f -a '", when);

@@ -1,5 +1,7 @@
-# complete.sh COMPLETION FOLDER: asks bash's completion as readline would, with the words cut at : and =.
+# complete.sh COMPLETION FOLDER COMMAND: asks bash's completion as readline would, with the words cut at : and =.
 . "$1"
+program=$3
+lockstep() { "$program" "$@"; }
 cd "$2" || exit 1
 
 try() {
@@ -22,6 +24,11 @@ try lockstep explain adamw/ad
 try lockstep explain adamw/adamw.step :
 try lockstep run adamw/adamw.step p = adamw/ad
 try lockstep run adamw/adamw.step -o p = adamw/ad
+try lockstep run adamw/adamw.step ''
+try lockstep run std/norms : rms_norm_forward ga
+try lockstep run --repeat 3 adamw/adamw.step p = zeros d
+try lockstep run adamw/adamw.step -o ''
+try lockstep run nowhere.step ''
 try lockstep run x.step --repeat ''
 try lockstep cache ''
 try lockstep check -- -
