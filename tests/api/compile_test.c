@@ -318,7 +318,7 @@ static void steps_compile_at_once(void **state) {
     (void)state;
     CPU_ONLY();
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2) skip();
-    char folder[] = "/tmp/lockstep-meeting-XXXXXX", compiler[64], command[80];
+    char folder[] = "/tmp/lockstep-meeting-XXXXXX", compiler[64], command[160];
     assert_non_null(mkdtemp(folder));
     snprintf(compiler, sizeof compiler, "%s.cc", folder);
     FILE *file = fopen(compiler, "w");
