@@ -228,8 +228,12 @@ bool emit_is_flat(const Emitter *e); /* all tiles arrive at one counter */
 
 /* emit_axes.c */
 bool emit_has_word(const char *text, const char *word); /* as a name of its own */
-bool emit_touches(const Emitter *e, uint32_t array);    /* whether the phase does */
-void emit_open_axes(Emitter *e);                        /* the groups of a phase */
+/* Of lines that declare values, `const TYPE NAME = ...;`, the next whose name is in `used`; moves
+ * past it. False: there is none. */
+bool emit_next_value(Emitter *e, const char **lines, const char *used, const char **type,
+                     const char **name);
+bool emit_touches(const Emitter *e, uint32_t array); /* whether the phase does */
+void emit_open_axes(Emitter *e);                     /* the groups of a phase */
 const char *emit_product(Emitter *e, const Group *groups, size_t count);
 /* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
  * a run begins, NAME_first, and its k left to the loop over the run. */

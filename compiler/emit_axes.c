@@ -227,6 +227,24 @@ bool emit_has_word(const char *text, const char *word) {
     return false;
 }
 
+bool emit_next_value(Emitter *e, const char **lines, const char *used, const char **type,
+                     const char **name) {
+    static const char prefix[] = "const ";
+    while (**lines) {
+        const char *line = *lines;
+        const size_t size = strcspn(line, "\n");
+        const char *end = memmem(line, size, " = ", 3), *begin = end;
+        *lines += size + (line[size] == '\n');
+        if (!end || strncmp(line, prefix, sizeof prefix - 1) != 0) continue;
+        while (begin[-1] != ' ') begin--;
+        *name = arena_copy(e->arena, begin, (size_t)(end - begin));
+        *type =
+            arena_copy(e->arena, line + sizeof prefix - 1, (size_t)(begin - line) - sizeof prefix);
+        if (emit_has_word(used, *name)) return true;
+    }
+    return false;
+}
+
 static bool written(const Emitter *e, uint32_t array) {
     for (size_t i = 0; i < e->phase->store_count; i++)
         if (e->phase->stores[i].array == array) return true;

@@ -262,16 +262,8 @@ typedef struct Own {
  * go together, `index` where they are kept. */
 static void keep_lines(Emitter *e, Own *own, const char *index, const char *lines,
                        const char *used) {
-    static const char prefix[] = "const ";
-    for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        const size_t size = strcspn(line, "\n");
-        const char *end = memmem(line, size, " = ", 3), *name = end;
-        if (!end || strncmp(line, prefix, sizeof prefix - 1) != 0) continue;
-        while (name[-1] != ' ') name--;
-        const char *word = arena_copy(e->arena, name, (size_t)(end - name));
-        const char *type =
-            arena_copy(e->arena, line + sizeof prefix - 1, (size_t)(name - line) - sizeof prefix);
-        if (!emit_has_word(used, word)) continue;
+    const char *type, *word;
+    while (emit_next_value(e, &lines, used, &type, &word)) {
         const char *all = emit_unique(e, arena_printf(e->arena, "%s_of_eight", word));
         text_printf(&own->declared, "%s %s[8];\n", type, all);
         text_printf(&own->keep, "%s[%s] = %s;\n", all, index, word);

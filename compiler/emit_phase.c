@@ -100,15 +100,13 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
 /* Around the work: what must hold for it to have an effect. */
 static const char *guard_text(const Emitter *e) {
     const uint32_t optional = plan_optional_of(e->plan, e->phase);
+    const char *join = optional ? " && " : "if (";
     Text text = text_open(e->arena);
     if (optional) text_printf(&text, "if (a->%s", e->field_name[optional - 1]);
     for (size_t i = 0; i < e->phase->guard_count; i++) {
         const Guard *guard = &e->phase->guards[i];
-        text_printf(&text, "%s%s%s",
-                    i          ? " & "
-                    : optional ? " && "
-                               : "if (",
-                    guard->holds ? "" : "!", e->text_of[guard->condition]);
+        text_printf(&text, "%s%s%s", join, guard->holds ? "" : "!", e->text_of[guard->condition]);
+        join = " & ";
     }
     if (text.size) text_puts(&text, ") {\n");
     return text.data;
@@ -467,16 +465,8 @@ static void coordinates(Emitter *e, Sections *s) {
 static const char *open_values(Emitter *e, const char *phase_name, const char *scalars,
                                const char *used, Text *out) {
     Text members = text_open(e->arena), keep = text_open(e->arena), take = text_open(e->arena);
-    for (const char *line = scalars; *line; line += strcspn(line, "\n") + 1) {
-        static const char prefix[] = "const ";
-        const size_t size = strcspn(line, "\n");
-        const char *end = memmem(line, size, " = ", 3), *name = end;
-        if (!end || strncmp(line, prefix, sizeof prefix - 1) != 0) continue;
-        while (name[-1] != ' ') name--;
-        const char *own = arena_copy(e->arena, name, (size_t)(end - name));
-        const char *type =
-            arena_copy(e->arena, line + sizeof prefix - 1, (size_t)(name - line) - sizeof prefix);
-        if (!emit_has_word(used, own)) continue;
+    const char *lines = scalars, *type, *own;
+    while (emit_next_value(e, &lines, used, &type, &own)) {
         text_printf(&members, "%s %s;\n", type, own);
         text_printf(&keep, "values.%s = %s;\n", own, own);
         text_printf(&take, "const %s %s = values.%s;\n", type, own, own);

@@ -92,6 +92,14 @@ bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t 
     return plan_kernel_writes(r->plan, &kernel->plan, array);
 }
 
+static void put_array(Report *r, uint32_t array, bool json) {
+    const char *name = r->plan->arrays[array].name;
+    if (json)
+        text_json(&r->out, name);
+    else
+        text_puts(&r->out, name);
+}
+
 static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool json) {
     const char *separator = "";
     if (kernel->plan.kind == KERNEL_FINISH && !writes && !json) {
@@ -103,10 +111,7 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
             (writes ? plan_kernel_writes : plan_kernel_reads)(r->plan, &kernel->plan, a);
         if (!used) continue;
         text_puts(&r->out, separator);
-        if (json)
-            text_json(&r->out, r->plan->arrays[a].name);
-        else
-            text_puts(&r->out, r->plan->arrays[a].name);
+        put_array(r, a, json);
         separator = ", ";
     }
 }
@@ -226,10 +231,7 @@ static void list_optional(Report *r, bool json) {
     for (uint32_t i = 0; i < r->plan->function->parameter_count; i++) {
         if (!plan_is_optional(r->plan, i)) continue;
         text_puts(&r->out, before);
-        if (json)
-            text_json(&r->out, r->plan->arrays[i].name);
-        else
-            text_puts(&r->out, r->plan->arrays[i].name);
+        put_array(r, i, json);
         before = ", ";
     }
     if (!json && before[0] == ',') text_puts(&r->out, " only where it is bound or asked for\n");

@@ -22,7 +22,7 @@ _Static_assert(sizeof(NvmlCalls) == sizeof names, "an address for each name");
 
 static const MonitorLibrary nvml_library = {
     .variable = "LOCKSTEP_NVML",
-    .libraries = {"libnvidia-ml.so.1"}, /* without the number it is the toolkit's stub */
+    .libraries = {"libnvidia-ml.so.1"}, /* without the number: for linking only */
     .missing = "it comes with the NVIDIA driver (Debian: libnvidia-ml1; in a container: "
                "NVIDIA_DRIVER_CAPABILITIES must have utility)",
     .names = names,

@@ -431,7 +431,7 @@ static void reasons(void **state) {
         const char *piece;
     } rows[] = {{100, "finds no device"},
                 {101, "finds no device"},
-                {34, "stub library"},
+                {34, "library for linking"},
                 {803, "different versions: reboot"},
                 {999, "failed with STAND_IN_FAILED (999)"}};
     for (size_t i = 0; i < COUNT(rows); i++) {

@@ -5,19 +5,21 @@
 #include "../../../../templates/integer.h"
 #include "../../../../templates/convert.h"
 
-#define LOOP(name, OUT, IN, value)                                                                 \
-    void loop_##name(const IN *restrict x, OUT *restrict y, i64 n);                                \
-    void loop_##name(const IN *restrict x, OUT *restrict y, i64 n) {                               \
-        for (i64 i = 0; i < n; i++) y[i] = value;                                                  \
+#define LOOP(name, OUT, IN, value)                                   \
+    void loop_##name(const IN *restrict x, OUT *restrict y, i64 n);  \
+    void loop_##name(const IN *restrict x, OUT *restrict y, i64 n) { \
+        for (i64 i = 0; i < n; i++) y[i] = value;                    \
     }
 #define UNARY(name, T) LOOP(name##_##T, T, T, ls_##name##_##T(x[i]))
 #define BINARY(name, T) LOOP(name##_##T, T, T, ls_##name##_##T(x[i], y[i]))
 #define BOTH(KIND, name) KIND(name, f32) KIND(name, f64)
-#define STORED(S)                                                                                  \
-    LOOP(pack_##S, S, f32, ls_pack_##S(x[i]))                                                      \
+#define STORED(S)                             \
+    LOOP(pack_##S, S, f32, ls_pack_##S(x[i])) \
     LOOP(unpack_##S, f32, S, ls_unpack_##S(x[i]))
 #define CAST(TO, FROM) LOOP(TO##_from_##FROM, TO, FROM, ls_##TO##_from_##FROM(x[i]))
 
+/* A list with its counts. */
+/* clang-format off */
 BOTH(UNARY, abs) BOTH(UNARY, neg) BOTH(UNARY, sign) BOTH(UNARY, sqrt) /* 8 */
 BOTH(UNARY, floor) BOTH(UNARY, ceil) BOTH(UNARY, round) BOTH(UNARY, trunc) /* 16 */
 BOTH(UNARY, exp) BOTH(UNARY, log) /* 20 */
@@ -30,3 +32,4 @@ STORED(f16) STORED(bf16) STORED(e4m3) STORED(e5m2) /* 52 */
 CAST(i32, f32) CAST(f32, i32) CAST(f64, f32) CAST(f32, f64) CAST(i64, i32) CAST(u32, f32) /* 58 */
 UNARY(tanh_lite, f32) UNARY(erf_lite, f32) UNARY(sigmoid_lite, f32) UNARY(log_lite, f32) /* 62 */
 UNARY(exp_lite, f32) UNARY(exp2_lite, f32) /* 64 */
+    /* clang-format on */

@@ -4,5 +4,7 @@
 #include <stdint.h>
 #define LIMIT_BITS 10
 typedef int64_t index_type;
-static inline float helper(float x) { return fabsf(x); }
+static inline float helper(float x) {
+    return fabsf(x);
+}
 #endif

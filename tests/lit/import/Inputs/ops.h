@@ -14,6 +14,10 @@ static inline float soft(float x, index_type n) {
     for (int i = 0; i < GREEN; ++i) x += (float)n * helper(x) - (wide ? 'a' : 0x10u);
     return expf(x) + INFINITY;
 }
-static inline float soft_d(float d, float x, index_type n) { return d * (x + n); }
-static inline int unused(int x) { return x; }
+static inline float soft_d(float d, float x, index_type n) {
+    return d * (x + n);
+}
+static inline int unused(int x) {
+    return x;
+}
 #endif

@@ -1,5 +1,5 @@
-/* main.c: a trainer with one step, built ahead of time and, where the compiler is linked, compiled from
- * its text as well: the bits have to be equal. Prints the total. */
+/* main.c: a trainer with one step, built ahead of time and, where the compiler is linked, compiled
+ * from its text as well: the bits have to be equal. Prints the total. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
