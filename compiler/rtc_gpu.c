@@ -114,8 +114,11 @@ static bool describe(uint32_t index, char *text, size_t size) {
         snprintf(companion, sizeof companion, "%.*s/%s", folder, path, toolchain->companions[i]);
         rtc_hash_file(&hash, companion);
     }
-    for (size_t i = 0; toolchain->options[i]; i++)
-        sha256_add(&hash, toolchain->options[i], strlen(toolchain->options[i]) + 1);
+    for (size_t i = 0; i < rtc_option_count; i++) {
+        if (strcmp(rtc_options[i].toolchain, toolchain->name) != 0) continue;
+        sha256_add(&hash, rtc_options[i].text, strlen(rtc_options[i].text) + 1);
+        sha256_add(&hash, &rtc_options[i].uses, sizeof rtc_options[i].uses);
+    }
     rtc_identity(text, size, toolchain->name, hash, path);
     return true;
 }

@@ -38,9 +38,7 @@ static const RtcSymbol symbols[] = {
 _Static_assert(sizeof(Hiprtc) <= RTC_SYMBOLS_MAX * sizeof(void *),
                "the helper's table is too small");
 
-static const char denormals[] = "-fno-gpu-flush-denormals-to-zero";
-static const char exact[] = "-ffp-contract=off", fast[] = "-ffp-contract=fast";
-static const char *const all_options[] = {exact, fast, denormals, NULL};
+static const char name[] = "hiprtc";
 
 /* ---- disassembly ---- */
 
@@ -170,14 +168,16 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
         return status;
     }
     snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target);
-    const char *options[] = {architecture, job->math == LS_MATH_FAST ? fast : exact, denormals};
+    const char *options[RTC_OPTIONS_MAX] = {architecture};
+    const size_t count =
+        rtc_add_options(name, job->math == LS_MATH_FAST ? RTC_USE_FAST : RTC_USE_EXACT, options, 1);
     char *log = NULL, *source = NULL;
     /* hipRTC calls the source by a temporary name of its own unless the source says better. */
     if (asprintf(&source, "#line 1 \"%s\"\n%s", job->label, job->source) < 0)
         return LS_ERROR_MEMORY;
     int result = hiprtc->hiprtcCreateProgram(&program, source, job->label, 0, NULL, NULL);
     if (!result) {
-        result = hiprtc->hiprtcCompileProgram(program, COUNT(options), options);
+        result = hiprtc->hiprtcCompileProgram(program, (int)count, options);
         int log_result = take_log(hiprtc, program, &log);
         if (!result) result = log_result;
         if (!result) result = take_code(hiprtc, program, output);
@@ -209,13 +209,12 @@ static const char *const companions[] = {"libamd_comgr.so.3",       "libamd_comg
                                          "libhiprtc-builtins.so.5", NULL};
 
 const RtcToolchain rtc_hiprtc_toolchain = {
-    .name = "hiprtc",
+    .name = name,
     .title = "hipRTC",
     .variable = "LOCKSTEP_HIPRTC",
     .files = files,
     .folders = folders,
     .companions = companions,
-    .options = all_options,
     .advice =
         "install it (Debian: apt install libamdhip64-dev; elsewhere with ROCm), or name the file "
         "with LOCKSTEP_HIPRTC",

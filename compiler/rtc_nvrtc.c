@@ -40,24 +40,9 @@ static const RtcSymbol symbols[] = {
 _Static_assert(sizeof(Nvrtc) <= RTC_SYMBOLS_MAX * sizeof(void *),
                "the helper's table is too small");
 
-/* The numbers are a contract: every operation rounded once, as IEEE 754 says. `math fast` gives
- * that up. */
-static const char *const exact[] = {"--fmad=false", "--ftz=false", "--prec-div=true",
-                                    "--prec-sqrt=true"};
-static const char *const fast[] = {"--use_fast_math"};
-/* No textures, no device-side runtime: 30 ms less for the first kernel, 3 for each. */
-static const char minimal[] = "--minimal";
+static const char name[] = "nvrtc";
 static const int minimal_since = 13;
-/* A kernel that spills at half a multiprocessor's threads is made again for fewer. */
-static const char tell_spills[] = "--ptxas-options=--warn-on-spills", told[] = "spilled";
-static const char fewer_threads[] = "--define-macro=LS_BLOCKS=1";
-static const char *const all_options[] = {
-    "--fmad=false --ftz=false --prec-div=true --prec-sqrt=true",
-    "--use_fast_math",
-    minimal,
-    tell_spills,
-    fewer_threads,
-    NULL};
+static const char spilled[] = "spilled"; /* in the log of a kernel that has */
 
 static ls_status version(const Nvrtc *nvrtc, RtcOutput *output) {
     int major = 0, minor = 0;
@@ -105,13 +90,13 @@ static bool knows(const Nvrtc *nvrtc, const char *number, char *list, size_t siz
     return found;
 }
 
-static int compile(const Nvrtc *nvrtc, const RtcJob *job, const char *const *options, int count,
+static int compile(const Nvrtc *nvrtc, const RtcJob *job, const char *const *options, size_t count,
                    bool ptx, RtcOutput *output, char **log) {
     Program program = NULL;
     *log = NULL;
     int result = nvrtc->nvrtcCreateProgram(&program, job->source, job->label, 0, NULL, NULL);
     if (result) return result;
-    result = nvrtc->nvrtcCompileProgram(program, count, options);
+    result = nvrtc->nvrtcCompileProgram(program, (int)count, options);
     int log_result = take_log(nvrtc, program, log);
     if (!result) result = log_result;
     if (!result) result = take_code(nvrtc, program, ptx, output);
@@ -121,32 +106,31 @@ static int compile(const Nvrtc *nvrtc, const RtcJob *job, const char *const *opt
 
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     const Nvrtc *nvrtc = table;
-    const char *options[12];
+    const char *options[RTC_OPTIONS_MAX];
     char architecture[64], known[512];
-    int count = 0, major = 0, minor = 0;
+    int major = 0, minor = 0;
+    size_t count = 0;
     if (job->verb == RTC_VERSION) return version(nvrtc, output);
     const char *number = strchr(job->target, '_') ? strchr(job->target, '_') + 1 : "";
     bool ptx = job->form == RTC_ASSEMBLY || strncmp(job->target, "compute_", 8) == 0;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%s", ptx ? "compute" : "sm",
              number);
     options[count++] = architecture;
-    bool is_fast = job->math == LS_MATH_FAST;
-    for (size_t i = 0; i < (is_fast ? COUNT(fast) : COUNT(exact)); i++)
-        options[count++] = is_fast ? fast[i] : exact[i];
-    if (nvrtc->nvrtcVersion(&major, &minor) == 0 && major >= minimal_since)
-        options[count++] = minimal;
-    if (!ptx) options[count++] = tell_spills;
+    unsigned uses = job->math == LS_MATH_FAST ? RTC_USE_FAST : RTC_USE_EXACT;
+    if (nvrtc->nvrtcVersion(&major, &minor) == 0 && major >= minimal_since) uses |= RTC_USE_MINIMAL;
+    if (!ptx) uses |= RTC_USE_IMAGE;
+    count = rtc_add_options(name, uses, options, count);
     if (!knows(nvrtc, number, known, sizeof known))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "NVRTC %d.%d does not know %s; it knows %s",
                         major, minor, job->target, known);
 
     char *log = NULL;
     int result = compile(nvrtc, job, options, count, ptx, output, &log);
-    if (!result && log && strstr(log, told)) {
+    if (!result && log && strstr(log, spilled)) {
         free(log);
         free(output->data);
         output->data = NULL;
-        options[count++] = fewer_threads;
+        count = rtc_add_options(name, RTC_USE_SPILLED, options, count);
         result = compile(nvrtc, job, options, count, ptx, output, &log);
     }
     if (result) {
@@ -175,13 +159,12 @@ static const char *const folders[] = {"$CUDA_HOME/lib64",
 static const char *const companions[] = {"libnvrtc-builtins.so", NULL};
 
 const RtcToolchain rtc_nvrtc_toolchain = {
-    .name = "nvrtc",
+    .name = name,
     .title = "NVRTC",
     .variable = "LOCKSTEP_NVRTC",
     .files = files,
     .folders = folders,
     .companions = companions,
-    .options = all_options,
     .advice =
         "install NVRTC (with the CUDA toolkit, or pip install nvidia-cuda-nvrtc), or name the file "
         "with LOCKSTEP_NVRTC",

@@ -6,12 +6,30 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT] = {
     [RTC_TOOLCHAIN_NVRTC] = &rtc_nvrtc_toolchain, [RTC_TOOLCHAIN_HIPRTC] = &rtc_hiprtc_toolchain};
+
+#define NVRTC "nvrtc"
+#define HIPRTC "hiprtc"
+const RtcOption rtc_options[] = {
+#define X(toolchain, uses, option) {toolchain, option, uses},
+#include "rtc_options.def"
+#undef X
+};
+const size_t rtc_option_count = COUNT(rtc_options);
+_Static_assert(COUNT(rtc_options) < RTC_OPTIONS_MAX, "all of them and the architecture have room");
+
+size_t rtc_add_options(const char *toolchain, unsigned uses, const char **list, size_t count) {
+    for (size_t i = 0; i < rtc_option_count; i++)
+        if ((rtc_options[i].uses & uses) && strcmp(rtc_options[i].toolchain, toolchain) == 0)
+            list[count++] = rtc_options[i].text;
+    return count;
+}
 
 void rtc_output_free(RtcOutput *output) {
     free(output->data);

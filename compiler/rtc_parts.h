@@ -48,6 +48,26 @@ typedef struct RtcJob {
     size_t size;
 } RtcJob;
 
+/* rtc_output.c: rtc_options.def as a table. What an option is for, one or several of: */
+typedef enum RtcUse {
+    RTC_USE_EXACT = 1, /* every grade of math but fast */
+    RTC_USE_FAST = 2,
+    RTC_USE_IMAGE = 4,   /* machine code, not assembly */
+    RTC_USE_MINIMAL = 8, /* a toolchain that knows --minimal */
+    RTC_USE_SPILLED = 16 /* the second attempt of a kernel that has spilled */
+} RtcUse;
+enum { RTC_OPTIONS_MAX = 16 };
+typedef struct RtcOption {
+    const char *toolchain; /* "nvrtc" */
+    const char *text;
+    unsigned uses;
+} RtcOption;
+extern const RtcOption rtc_options[];
+extern const size_t rtc_option_count;
+/* Appends to `list`, which has room for RTC_OPTIONS_MAX, the options of a toolchain that have one
+ * of the uses; the new count. */
+size_t rtc_add_options(const char *toolchain, unsigned uses, const char **list, size_t count);
+
 /* rtc_nvrtc.c, rtc_hiprtc.c: one row per GPU toolchain. The library looks for the file; only the
  * helper loads it and calls `run`. */
 typedef struct RtcSymbol {
@@ -62,7 +82,6 @@ typedef struct RtcToolchain {
                                   *folders; /* where to look, best first, NULL-terminated; a folder
                                                may begin with an environment variable: "$X/lib" */
     const char *const *companions;          /* files beside it that make the code too */
-    const char *const *options;             /* what it is given, for the key: NULL-terminated */
     const char *advice;                     /* what to install */
     const RtcSymbol *symbols;
     size_t symbol_count;

@@ -10,13 +10,15 @@ instructions.txt, which hold for the version of NVRTC named there."""
 import ctypes
 import glob
 import os
+import re
 import struct
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TABLE = os.path.join(ROOT, "tests", "numerics", "instructions.txt")
-OPTIONS = ["--gpu-architecture=sm_90", "--fmad=false", "--ftz=false", "--prec-div=true",
-           "--prec-sqrt=true"]
+with open(os.path.join(ROOT, "compiler", "rtc_options.def")) as rows:
+    OPTIONS = ["--gpu-architecture=sm_90"] + re.findall(
+        r'^X\(NVRTC, [^)]*\bRTC_USE_EXACT\b[^"]*"(.*)"\)$', rows.read(), re.MULTILINE)
 NAMES = """exp exp2 expm1 log log2 log1p sigmoid tanh erf softplus sqrt rsqrt cbrt sin cos
            tanh_lite erf_lite sigmoid_lite log_lite exp_lite exp2_lite""".split()
 NOP = 0x118
