@@ -323,7 +323,8 @@ static const char *image_of(Ahead *a, size_t step, const char *target) {
     if (cpu) image = emit_step(state->plan, &target_c, target, LS_LAYOUT_STRIDED, a->uses);
     const char *axis = axes(a, image), *parameter = parameters(a, image);
     const char *variant = variants(a, image, cpu);
-    const char *name = arena_printf(a->arena, "%s_%s_image", image->step, target);
+    const char *name =
+        arena_printf(a->arena, "%s_%s_image", names_c_step(a->arena, image->step), target);
     text_printf(&a->tables, "static const ls_image %s = {\n    LS_IMAGE_VERSION, ", name);
     quote(&a->tables, image->step);
     text_puts(&a->tables, ", ");
@@ -339,26 +340,6 @@ static const char *image_of(Ahead *a, size_t step, const char *target) {
 }
 
 /* ---- the structure of arguments ---- */
-
-static const char *const reserved_words[] = {
-    "alignas",   "alignof",   "and",       "asm",       "auto",      "bitand",   "bitor",
-    "bool",      "break",     "case",      "catch",     "char",      "class",    "compl",
-    "concept",   "const",     "consteval", "constexpr", "constinit", "continue", "co_await",
-    "co_return", "co_yield",  "decltype",  "default",   "delete",    "do",       "double",
-    "else",      "enum",      "explicit",  "export",    "extern",    "false",    "float",
-    "for",       "friend",    "goto",      "if",        "inline",    "int",      "long",
-    "mutable",   "namespace", "new",       "noexcept",  "not",       "nullptr",  "operator",
-    "or",        "private",   "protected", "public",    "register",  "requires", "restrict",
-    "return",    "short",     "signed",    "sizeof",    "static",    "struct",   "switch",
-    "template",  "this",      "throw",     "true",      "try",       "typedef",  "typeid",
-    "typename",  "typeof",    "union",     "unsigned",  "using",     "virtual",  "void",
-    "volatile",  "while",     "xor"};
-
-static const char *field_name(Ahead *a, const char *name) {
-    for (size_t i = 0; i < COUNT(reserved_words); i++)
-        if (strcmp(name, reserved_words[i]) == 0) return arena_printf(a->arena, "%s_", name);
-    return name;
-}
 
 /* As the runtime tells them apart. */
 static int list_of(const ls_image *image, size_t axis) {
@@ -393,22 +374,22 @@ static void declaration(Text *out, const ls_image *image, const ls_image_paramet
 
 static void structure(Ahead *a, const ls_image *image) {
     Text *out = &a->header;
+    const char *step = names_c_step(a->arena, image->step);
     text_printf(out, "\n/* %s:%u: what step %s works on. */\nstruct %s_args {\n",
-                image->source_file ? image->source_file : "", image->line, image->step,
-                image->step);
+                image->source_file ? image->source_file : "", image->line, image->step, step);
     for (size_t i = 0; i < image->axis_count; i++) {
         if (!has_field(image, i)) continue;
         const int list = list_of(image, i);
         text_printf(out,
                     list < 0 ? "    int64_t %s; /* length" : "    const int64_t *%s; /* length",
-                    field_name(a, image->axes[i].name));
+                    names_c_member(a->arena, image->axes[i].name));
         if (list >= 0) text_printf(out, " in each of the %s tensors", image->axes[list].name);
         text_puts(out, " */\n");
     }
     for (size_t i = 0; i < image->parameter_count; i++) {
         const ls_image_parameter *p = &image->parameters[i];
         text_printf(out, "    %s%s *%s%s; /* ", p->role == LS_IN ? "const " : "", c_types[p->type],
-                    is_list(image, p) ? "const *" : "", field_name(a, p->name));
+                    is_list(image, p) ? "const *" : "", names_c_member(a->arena, p->name));
         declaration(out, image, p);
         if (p->has_default) text_puts(out, ", has a default");
         text_puts(out, " */\n");
@@ -419,32 +400,32 @@ static void structure(Ahead *a, const ls_image *image) {
         "};\n"
         "ls_status %s_bind(ls_context *context, const struct %s_args *args, ls_step **step);\n"
         "ls_status %s_launch(ls_context *context, const struct %s_args *args);\n",
-        image->step, image->step, image->step, image->step);
+        step, step, step, step);
 }
 
 static void offsets(Ahead *a, const ls_image *image) {
     Text *out = &a->functions;
-    const char *step = image->step;
+    const char *step = names_c_step(a->arena, image->step);
     text_printf(out, "\nstatic const uint32_t %s_axes[] = {\n", step);
     for (size_t i = 0; i < image->axis_count; i++)
         if (has_field(image, i))
             text_printf(out, "    (uint32_t)offsetof(struct %s_args, %s),\n", step,
-                        field_name(a, image->axes[i].name));
+                        names_c_member(a->arena, image->axes[i].name));
         else
             text_puts(out, "    LS_NO_FIELD,\n");
     text_printf(out, "    LS_NO_FIELD};\nstatic const uint32_t %s_parameters[] = {\n", step);
     for (size_t i = 0; i < image->parameter_count; i++)
         text_printf(out, "    (uint32_t)offsetof(struct %s_args, %s),\n", step,
-                    field_name(a, image->parameters[i].name));
+                    names_c_member(a->arena, image->parameters[i].name));
     text_printf(out,
                 "    LS_NO_FIELD};\nstatic const ls_ahead_fields %s_fields = {%u, \"%s\", %s_axes, "
                 "%s_parameters};\n",
-                step, (unsigned)LS_IMAGE_VERSION, step, step, step);
+                step, (unsigned)LS_IMAGE_VERSION, image->step, step, step);
 }
 
 static void functions(Ahead *a, const ls_image *image, const char *const *images, size_t count) {
     Text *out = &a->functions;
-    const char *step = image->step;
+    const char *step = names_c_step(a->arena, image->step);
     offsets(a, image);
     text_printf(out, "static const ls_image *const %s_images[] = {\n", step);
     for (size_t i = 0; i < count; i++) text_printf(out, "    &%s,\n", images[i]);
@@ -475,7 +456,9 @@ static void open_header(Ahead *a, const char *guard) {
         " * array of them, read during the call. NULL: a cell, or an output, of the step's own "
         "(see\n"
         " * ls_step_set, ls_step_want). bf16, f16 and 8-bit floats are their bits. Arrays are\n"
-        " * contiguous, last axis fastest; for others, bind again with ls_step_bind.\n"
+        " * contiguous, last axis fastest; for others, bind again with ls_step_bind. Names that "
+        "C,\n"
+        " * C++ or the library have for themselves, and those that end in _, have _ behind them.\n"
         " *\n"
         " * What a step's own cell holds, such as a count of the steps taken, goes with it: for\n"
         " * STEP_launch, give those that must last memory. */\n"

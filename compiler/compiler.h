@@ -380,6 +380,16 @@ typedef struct Plan Plan;
 /* emit.c, target_*.c: a plan to source text through a const Target. explain.c reads both. They are
  * declared in plan.h. */
 
+/* names.c: identifiers of generated text. Its words and suffixes are what no user's name becomes,
+ * for tests that call things so: NULL after the last one. */
+const char *names_word(size_t number);
+const char *names_suffix(size_t number);
+/* Of a step, what the names of its kernels begin with; and a step's and a member's name in the
+ * headers of steps built ahead of time. Different names stay different. */
+const char *names_label(Arena *arena, const char *step);
+const char *names_c_step(Arena *arena, const char *step);
+const char *names_c_member(Arena *arena, const char *name);
+
 /* rtc.h: text to image. cache.c: the image kept. */
 
 /* format.c: the one layout. NULL after diagnostics. */

@@ -97,21 +97,20 @@ const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_im
 
 static void name_arguments(Emitter *e) {
     const Function *f = e->f;
-    e->names = (Names){0};
+    names_begin(e);
     e->size_name = arena_alloc(e->arena, (f->axis_count + 1) * sizeof *e->size_name);
     e->field_name = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *e->field_name);
     e->stride_name =
         arena_alloc(e->arena, (e->plan->array_count + 1) * LS_AXES_MAX * sizeof *e->stride_name);
     e->arguments = arena_printf(e->arena, "%s_arguments", e->label);
     for (size_t i = 0; i < f->axis_count; i++)
-        e->size_name[i] = emit_unique(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
+        e->size_name[i] = names_made(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
     for (size_t i = 0; i < e->plan->array_count; i++)
-        e->field_name[i] = emit_unique(e, e->plan->arrays[i].name);
+        e->field_name[i] = names_array(e, (uint32_t)i);
     for (size_t i = 0; i < e->plan->array_count; i++)
         for (size_t axis = 0; axis < f->axis_count; axis++)
-            e->stride_name[i * LS_AXES_MAX + axis] =
-                emit_unique(e, arena_printf(e->arena, "%s_stride_%s", e->plan->arrays[i].name,
-                                            f->axes[axis].name));
+            e->stride_name[i * LS_AXES_MAX + axis] = names_made(
+                e, arena_printf(e->arena, "%s_stride_%s", e->field_name[i], f->axes[axis].name));
 }
 
 static void add_plan_fields(Emitter *e) {
@@ -372,14 +371,14 @@ static void add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
     const Plan *const plan = e->plan;
     const size_t phase_count = plan->phase_count;
+    const char *step = names_label(e->arena, e->f->name);
     e->plan = plan_near(plan, e->target, &way);
     e->layout = layout;
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
     e->fields = NULL;
     e->eights = false;
     e->field_count = e->field_capacity = 0;
-    e->label =
-        e->shared ? arena_printf(e->arena, "%s_%td", e->f->name, variant - first) : e->f->name;
+    e->label = e->shared ? arena_printf(e->arena, "%s_%td", step, variant - first) : step;
     e->prefix = e->shared ? arena_printf(e->arena, "%s_", e->label) : "";
     e->tables = NULL;
     e->table_count = e->table_capacity = 0;

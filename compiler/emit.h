@@ -3,7 +3,7 @@
  * launch runs), emit_items.c (how its work is cut),
  * emit_axes.c and emit_address.c (its axes, and where its elements are), emit_access.c (fours and
  * streams), emit_reduce.c, emit_scan.c, emit_gather.c (what it makes), emit_value.c (expressions,
- * loads, stores, names). */
+ * loads, stores), names.c (the names of it all). */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -51,7 +51,7 @@ typedef struct Emitter {
     const Target *target;
     ls_image_layout layout;
     Text *shared;            /* ahead of time: what the texts of one file share; else NULL */
-    const char *label;       /* what the names at file scope are made of: the step's */
+    const char *label;       /* what the names at file scope are made of: names_label */
     const char *prefix;      /* of the phases' names: none, or the label where texts share a file */
     const char *arguments;   /* the argument structure's name */
     const char **size_name;  /* by axis */
@@ -110,10 +110,19 @@ typedef struct Hole {
     const char *name, *text;
 } Hole;
 
+/* names.c: the only place that makes an identifier of generated text. Its beginning says which
+ * forms there are: what is not made here (x_leaf of the stem x, loop variables of skeletons) is of
+ * a form that no user's name keeps. */
+void names_begin(Emitter *e); /* of a function, or of the argument structure: nothing is taken yet */
+const char *names_user(Emitter *e, const char *name); /* for what the source calls so */
+const char *names_array(Emitter *e, uint32_t array);  /* a parameter, or a temporary */
+const char *names_made(Emitter *e, const char *wish); /* of a reserved form */
+/* The user's name, or where that is NULL a made one, as a stem of which others are made,
+ * STEM_SUFFIX, which become taken too. */
+const char *names_stem(Emitter *e, const char *user, const char *made, const char *const *suffixes);
+bool names_is_plain(const char *user); /* it is of no reserved form */
+
 /* emit_value.c */
-const char *emit_unique(Emitter *e, const char *wish);
-/* The same for a name that others are made from, STEM_SUFFIX, which become taken too. */
-const char *emit_stem(Emitter *e, const char *wish, const char *const *suffixes);
 /* Text of somebody else's within a comment, which it cannot end. */
 void emit_quote(Text *out, const char *begin, const char *end);
 const char *emit_type(Type type); /* a value's C type: bool is int */
@@ -227,7 +236,7 @@ void emit_octet_library(Emitter *e, const Way *way, Text *out);
 bool emit_is_flat(const Emitter *e); /* all tiles arrive at one counter */
 
 /* emit_axes.c */
-bool emit_has_word(const char *text, const char *word); /* as a name of its own */
+bool emit_has_word(const char *text, const char *word); /* as a name, in no comment */
 /* Of lines that declare values, `const TYPE NAME = ...;`, the next whose name is in `used`; moves
  * past it. False: there is none. */
 bool emit_next_value(Emitter *e, const char **lines, const char *used, const char **type,

@@ -62,7 +62,7 @@ void emit_find_fours(Emitter *e) {
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (e->four[i])
             e->four_name[i] =
-                emit_unique(e, arena_printf(e->arena, "%s_%s", e->field_name[i], span_name(e)));
+                names_made(e, arena_printf(e->arena, "%s_%s", e->field_name[i], span_name(e)));
 }
 
 /* Whether the phase writes results that may go past the caches: one thread's map, or rows that are
@@ -93,7 +93,7 @@ void emit_find_streams(Emitter *e) {
         if (read || store->level != LEVEL_ELEMENT || store->kind == STORE_ADD) continue;
         if (emit_has_condition(e, store) || !may_stream(e, store->array)) continue;
         static const char *const suffixes[] = {"block", "to", "to_at", NULL};
-        e->block_name[store->array] = emit_stem(e, e->field_name[store->array], suffixes);
+        e->block_name[store->array] = names_stem(e, NULL, e->field_name[store->array], suffixes);
         count++;
     }
 }

@@ -78,7 +78,7 @@ const char *emit_data(Emitter *e, uint32_t array) {
     }
     if (!e->data_name[array])
         e->data_name[array] =
-            emit_unique(e, arena_printf(e->arena, "%s_data", e->field_name[array]));
+            names_made(e, arena_printf(e->arena, "%s_data", e->field_name[array]));
     return e->data_name[array];
 }
 
@@ -242,6 +242,6 @@ const char *emit_index(Emitter *e, uint32_t array, Place place) {
         emit_in_loop_columns(e) ? &e->outer[e->outer_count - 1] : &e->inner[e->inner_count - 1];
     if (strcmp(emit_base(e, array), "0") == 0) return emit_offset(e, array, fast, 1);
     if (!e->at_name[array])
-        e->at_name[array] = emit_unique(e, arena_printf(e->arena, "%s_at", e->field_name[array]));
+        e->at_name[array] = names_made(e, arena_printf(e->arena, "%s_at", e->field_name[array]));
     return emit_join_offset(e, e->at_name[array], emit_offset(e, array, fast, 1));
 }

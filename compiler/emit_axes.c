@@ -86,12 +86,12 @@ static void name_group(Emitter *e, Group *group) {
             text_printf(&most, "%s%s", star, emit_size(e, own));
         if (unit == group->axes && own != axis) {
             group->whole = own + 1;
-            group->block = emit_unique(e, e->f->axes[e->f->axes[own].block].name);
-            group->rest = emit_unique(e, e->f->axes[e->f->axes[own].rest].name);
+            group->block = names_user(e, e->f->axes[e->f->axes[own].block].name);
+            group->rest = names_user(e, e->f->axes[e->f->axes[own].rest].name);
         }
         if (own != axis) axis++;
     }
-    group->name = emit_stem(e, name.data, suffixes);
+    group->name = names_stem(e, name.data, NULL, suffixes);
     group->size = size.data;
     group->most = most.data;
 }
@@ -121,7 +121,7 @@ void emit_open_axes(Emitter *e) {
     e->list = ir_list_axis(e->f, all);
     if (e->list >= 0)
         e->tensor = (Group){.axes = (AxisSet)1 << e->list,
-                            .name = emit_unique(e, e->f->axes[e->list].name),
+                            .name = names_user(e, e->f->axes[e->list].name),
                             .size = e->size_name[e->list]};
     e->outer_count = emit_groups(e, e->phase->outer & ~e->tensor.axes, e->outer);
     e->inner_count = emit_groups(e, e->phase->inner, e->inner);
@@ -216,9 +216,18 @@ void emit_element_coordinates(Emitter *e, Text *out, const char *at, const char 
         text_printf(out, "const i64 at = %s;\n%s", at, coordinates.data);
 }
 
+/* What is quoted in comments is no use. */
 bool emit_has_word(const char *text, const char *word) {
-    size_t size = strlen(word);
+    const size_t size = strlen(word);
+    const char *comment = strstr(text, "/*");
     for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
+        while (comment && comment < at) {
+            const char *end = strstr(comment + 2, "*/");
+            if (!end) return false;
+            if (end > at) at = strstr(end, word);
+            if (!at) return false;
+            comment = strstr(end, "/*");
+        }
         bool before =
             at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
         bool after = isalnum((unsigned char)at[size]) || at[size] == '_';

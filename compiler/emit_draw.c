@@ -93,8 +93,9 @@ const char *emit_draw(Emitter *e, ValueId v) {
     static const char *const suffixes[] = {"room", NULL};
     const Value *value = &e->f->values[v];
     if (!e->draw_name[v]) {
-        const char *name = value->name ? arena_printf(e->arena, "%s_draws", value->name) : "draws";
-        e->draw_name[v] = emit_stem(e, name, suffixes);
+        const bool plain = value->name && names_is_plain(value->name);
+        const char *name = plain ? arena_printf(e->arena, "%s_draws", value->name) : "draws";
+        e->draw_name[v] = names_stem(e, NULL, name, suffixes);
         e->draw_count++;
     }
     if (e->target->simt) return arena_printf(e->arena, "%s[e]", e->draw_name[v]);

@@ -174,7 +174,7 @@ void emit_near(Emitter *e, Text *out, unsigned available) {
         const Group *row = &e->inner[e->inner_count - 1];
         static const char *const suffixes[] = {"whole", NULL};
         const char *name =
-            emit_stem(e, arena_printf(e->arena, "%s_near", e->plan->arrays[array].name), suffixes);
+            names_stem(e, NULL, arena_printf(e->arena, "%s_near", e->field_name[array]), suffixes);
         Text block = text_open(e->arena);
         emit_decode(e, &block, e->inner, e->inner_count, "first", false);
         ValueId indices[LS_AXES_MAX];

@@ -83,12 +83,14 @@ static bool takes_tiles(const Emitter *e) {
 }
 
 void emit_tiles(Emitter *e, Sections *s, const Roots *roots) {
+    static const char *const suffixes[] = {"copy", NULL};
     const Group *fast = &e->inner[0];
     if (!takes_tiles(e)) return;
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (reads_rows(e, e->phase, i) && emit_may_hold(e, i) &&
             strcmp(emit_offset(e, i, fast, 1), fast->name) == 0)
-            e->tile_name[i] = emit_unique(e, arena_printf(e->arena, "%s_tile", e->field_name[i])),
+            e->tile_name[i] =
+                names_stem(e, NULL, arena_printf(e->arena, "%s_tile", e->field_name[i]), suffixes),
             e->tiled = true;
     if (!e->tiled) return;
     emit_section(e, &s->tile_body, roots->values, roots->count, s->before, PLACE_ELEMENT);
@@ -264,7 +266,7 @@ static void keep_lines(Emitter *e, Own *own, const char *index, const char *line
                        const char *used) {
     const char *type, *word;
     while (emit_next_value(e, &lines, used, &type, &word)) {
-        const char *all = emit_unique(e, arena_printf(e->arena, "%s_of_eight", word));
+        const char *all = names_made(e, arena_printf(e->arena, "%s_of_eight", word));
         text_printf(&own->declared, "%s %s[8];\n", type, all);
         text_printf(&own->keep, "%s[%s] = %s;\n", all, index, word);
         text_printf(&own->take, "const %s %s = %s[row];\n", type, word, all);
@@ -357,7 +359,7 @@ void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
         const bool leaf = op_info[e->f->values[v].op].flags & OP_LEAF;
         if (leaf && !plan_is_read(e->plan, e->phase, v)) continue;
         const char *name = e->text_of[v], *type = emit_type((Type)e->f->values[v].type);
-        const char *own = emit_unique(e, arena_printf(e->arena, "%s_of_row", name));
+        const char *own = names_made(e, arena_printf(e->arena, "%s_of_row", name));
         text_printf(&s->ahead_declared, "%s %s[%d];\n", type, own, strip ? 8 : 1024);
         text_printf(&s->ahead_kept, "%s[%s] = %s;\n", own, place, name);
         text_printf(&taken, "const %s %s = %s[%s];\n", type, name, own, place);

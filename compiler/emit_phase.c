@@ -173,7 +173,7 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->phase = &e->plan->phases[number];
     e->number = number + 1;
     e->portion = portion;
-    e->names = (Names){0};
+    names_begin(e);
     e->data_name = arena_alloc(e->arena, arrays * sizeof *e->data_name);
     e->four = arena_alloc(e->arena, arrays * sizeof *e->four);
     e->four_name = arena_alloc(e->arena, arrays * sizeof *e->four_name);
@@ -190,7 +190,7 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->tile_name = arena_alloc(e->arena, arrays * sizeof *e->tile_name);
     e->tiled = false;
     e->scan_name = arena_alloc(e->arena, values * sizeof *e->scan_name);
-    for (size_t axis = 0; axis < e->f->axis_count; axis++) emit_unique(e, e->size_name[axis]);
+    for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     emit_open_axes(e);
     emit_name_scans(e);
     emit_find_fours(e);
@@ -340,7 +340,7 @@ static void keep_rows(Emitter *e, Sections *s, const Roots *body) {
     for (size_t i = 0; i < rows.count; i++) {
         const ValueId v = rows.values[i];
         const char *name = e->text_of[v], *type = emit_type((Type)e->f->values[v].type);
-        const char *own = emit_unique(e, arena_printf(e->arena, "%s_of_row", name));
+        const char *own = names_made(e, arena_printf(e->arena, "%s_of_row", name));
         text_printf(&s->row_declared, "%s %s = 0;\n", type, own);
         text_printf(&s->row_kept, "%s = %s;\n", own, name);
         text_printf(&s->body, "const %s %s = ls_shuffle_xor(%s, ls_lane() ^ (u32)row);\n", type,

@@ -2,8 +2,8 @@
  *
  * A reduction adds lines to each part of its phase's skeleton: buffers or registers, what an
  * element pushes, the tile's value, and how tiles combine. The variables of reduction `s` are
- * s_leaf, s_lane, s_eight, s_vector, s_level, s_row_level, s_part; a logsumexp has s_most and
- * s_base besides. The tree itself is templates/reduce.h. */
+ * s_leaf, s_lane, s_eight, s_vector, s_odd, s_level, s_row_level, s_part; a logsumexp has s_most
+ * and s_base besides. The tree itself is templates/reduce.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -89,10 +89,10 @@ bool emit_is_flat(const Emitter *e) {
 static const char *stem_of(Emitter *e, ValueId r) {
     static const char *const suffixes[] = {"leaf",  "level",  "row_level", "part", "most",
                                            "base",  "top",    "sum",       "lane", "eight",
-                                           "total", "vector", NULL};
+                                           "total", "vector", "odd",       NULL};
     const Value *value = &e->f->values[r];
     if (!e->name_of[r])
-        e->name_of[r] = emit_stem(e, value->name ? value->name : op_info[value->op].name, suffixes);
+        e->name_of[r] = names_stem(e, value->name, op_info[value->op].name, suffixes);
     return e->name_of[r];
 }
 
@@ -392,10 +392,10 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
         if (r->lse)
             text_printf(
                 out,
-                "    %s *const sums = a->%s + run * 64 + c, *const most = a->%s + run * 64 + c;\n"
-                "    %s_most[c] = ls_tree_alone_%s(most, tiles, 64);\n"
+                "    %s *const sums = a->%s + run * 64 + c, *const tops = a->%s + run * 64 + c;\n"
+                "    %s_most[c] = ls_tree_alone_%s(tops, tiles, 64);\n"
                 "    for (i64 i = 0; i < tiles; i++)\n"
-                "        sums[64 * i] = sums[64 * i] * ls_exp_%s(most[64 * i] - %s_most[c]);\n",
+                "        sums[64 * i] = sums[64 * i] * ls_exp_%s(tops[64 * i] - %s_most[c]);\n",
                 r->type, r->part, r->most_part, r->s, r->max, r->real, r->s);
         text_printf(out,
                     "    %s_total[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, "

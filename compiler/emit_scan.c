@@ -14,7 +14,7 @@ void emit_name_scans(Emitter *e) {
     for (size_t i = 0; i < e->phase->scan_count; i++) {
         const ValueId scan = e->phase->scans[i];
         const Value *value = &e->f->values[scan];
-        const char *name = emit_stem(e, value->name ? value->name : "scan", suffixes);
+        const char *name = names_stem(e, value->name, "scan", suffixes);
         e->name_of[scan] = e->scan_name[scan] = e->scan_name[value->arg[2]] = name;
     }
 }

@@ -1,4 +1,4 @@
-/* emit_value.c: expressions, loads and stores of generated code, and the names in it.
+/* emit_value.c: expressions, loads and stores of generated code.
  *
  * A value becomes a `const` statement when the source names it or more than one expression uses it,
  * and stands inside its user otherwise. Before a statement of another source line that line is
@@ -14,84 +14,6 @@
 #include "emit.h"
 
 enum { INLINE_LENGTH = 56 };
-
-/* Words a source's name must not become: keywords of C and C++, and what skeletons and preludes
- * use. */
-static const char reserved[] =
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl "
-    "const constexpr continue decltype default delete do double else enum explicit export "
-    "extern false float for friend goto if inline int long mutable namespace new noexcept not "
-    "not_eq nullptr operator or or_eq private protected public register restrict return short "
-    "signed sizeof static struct switch template this throw true try wchar_t char8_t char16_t "
-    "char32_t thread_local static_assert static_cast const_cast dynamic_cast reinterpret_cast "
-    "typedef typeid typename union unsigned using virtual void volatile while xor xor_eq main "
-    "linux unix half warpSize f64 f32 i64 i32 u64 u32 i16 u16 i8 u8 bool8 f16 bf16 e4m3 e5m2 "
-    "a e c at end first last item outer outers inner tile tiles strip strips chunk chunks whole "
-    "stream wide together batch some begin columns width lane lanes row rows live count leaf part "
-    "parts parent parents level mark run brothers complete pass own_column first_column "
-    "step first_tensor first_element first_item last_item item_step item_stop parties values start "
-    "stop near place entry strip_item owner octets own all own_at own_row rows alone member "
-    "members "
-    "next "
-    "tensor workers worker arguments piece span min max abs "
-    "threadIdx blockIdx blockDim "
-    "gridDim NULL INFINITY NAN EOF";
-
-static struct NameEntry *names_slot(const Names *names, const char *name) {
-    size_t hash = 5381;
-    for (const char *c = name; *c; c++) hash = hash * 33 ^ (unsigned char)*c;
-    hash &= names->capacity - 1;
-    while (names->table[hash].name && strcmp(names->table[hash].name, name) != 0)
-        hash = (hash + 1) & (names->capacity - 1);
-    return &names->table[hash];
-}
-
-static void names_add(Emitter *e, const char *name) {
-    Names *names = &e->names;
-    if (2 * (names->count + 1) > names->capacity) {
-        Names larger = {.capacity = names->capacity ? 2 * names->capacity : 512};
-        larger.table = arena_alloc(e->arena, larger.capacity * sizeof *larger.table);
-        for (size_t i = 0; i < names->capacity; i++)
-            if (names->table[i].name) {
-                *names_slot(&larger, names->table[i].name) = names->table[i];
-                larger.count++;
-            }
-        *names = larger;
-        if (names->count == 0)
-            for (const char *word = reserved; *word; word += strspn(word, " ")) {
-                const size_t size = strcspn(word, " ");
-                names_add(e, arena_copy(e->arena, word, size));
-                word += size;
-            }
-    }
-    *names_slot(names, name) = (struct NameEntry){.name = name, .next = 2};
-    names->count++;
-}
-
-const char *emit_unique(Emitter *e, const char *wish) {
-    if (!e->names.table) names_add(e, "");
-    bool phases = strncmp(wish, "phase_", 6) == 0 && isdigit((unsigned char)wish[6]);
-    if (strncmp(wish, "ls_", 3) == 0 || strncmp(wish, "LS_", 3) == 0 || wish[0] == '_' || phases)
-        wish = arena_printf(e->arena, "n%s%s", wish[0] == '_' ? "" : "_", wish);
-    const char *name = wish;
-    struct NameEntry *taken = names_slot(&e->names, wish);
-    while (names_slot(&e->names, name)->name)
-        name = arena_printf(e->arena, "%s_%u", wish, taken->next++);
-    names_add(e, name);
-    return name;
-}
-
-const char *emit_stem(Emitter *e, const char *wish, const char *const *suffixes) {
-    for (;;) {
-        const char *stem = emit_unique(e, wish);
-        bool all_free = true;
-        for (size_t i = 0; suffixes[i]; i++) {
-            const char *name = arena_printf(e->arena, "%s_%s", stem, suffixes[i]);
-            if (strcmp(emit_unique(e, name), name) != 0) all_free = false;
-        }
-        if (all_free) return stem;
-    }
-}
 
 const char *emit_type(Type type) {
     return type == TYPE_BOOL ? "int" : type_info[type].c_name;
@@ -280,12 +202,14 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
         return;
     }
     if (!e->name_of[v]) {
-        const char *wish = value->name;
-        if (value->op == OP_PARAMETER) wish = e->f->parameters[value->payload].name;
-        for (size_t i = 0; !wish && i < e->phase->store_count; i++)
-            if (emit_stored(e, &e->phase->stores[i]) == v)
-                wish = e->plan->arrays[e->phase->stores[i].array].name;
-        e->name_of[v] = emit_unique(e, wish ? wish : arena_printf(e->arena, "t%u", v));
+        const char *name = value->name;
+        uint32_t stored = UINT32_MAX;
+        if (value->op == OP_PARAMETER) name = e->f->parameters[value->payload].name;
+        for (size_t i = 0; !name && stored == UINT32_MAX && i < e->phase->store_count; i++)
+            if (emit_stored(e, &e->phase->stores[i]) == v) stored = e->phase->stores[i].array;
+        e->name_of[v] = name                   ? names_user(e, name)
+                        : stored != UINT32_MAX ? names_array(e, stored)
+                                               : names_made(e, arena_printf(e->arena, "t%u", v));
     }
     if (!load) quote_line(e, out, value->range);
     e->text_of[v] = e->name_of[v];
