@@ -51,7 +51,7 @@ LS_FN i64 ls_item_step(void) {
  * others wrote before. The counter is 0 again for the next launch. */
 LS_FN int ls_last_block(u32 *counter) {
     LS_SHARED u32 last;
-    ls_barrier();
+    ls_barrier_release();
     if (ls_thread() == 0) {
         ls_fence();
         last = ls_atomic_add_u32(counter, 1) + 1 == ls_blocks();

@@ -137,6 +137,10 @@ LS_FN u32 ls_groups(void) {
 LS_FN void ls_barrier(void) {}
 LS_FN void ls_group_sync(void) {}
 
+/* A barrier of the block after which thread 0's fence speaks for all its threads: what any of them
+ * stored before the barrier, other blocks see after that fence. */
+LS_FN void ls_barrier_release(void) {}
+
 /* Orders this thread's earlier and later accesses as every block of the device sees them. */
 LS_FN void ls_fence(void) {}
 

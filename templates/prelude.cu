@@ -139,6 +139,14 @@ LS_FN void ls_group_sync(void) {
     __syncwarp();
 }
 
+/* A barrier of the block after which thread 0's fence speaks for all its threads: what any of them
+ * stored before the barrier, other blocks see after that fence. Nothing more is needed here: in the
+ * PTX memory model a barrier synchronizes the threads, causality order is transitive, so their
+ * stores come before thread 0's fence and the counter that it adds to, at whatever scope. */
+LS_FN void ls_barrier_release(void) {
+    __syncthreads();
+}
+
 /* Orders this thread's earlier and later accesses as every block of the device sees them. */
 LS_FN void ls_fence(void) {
     __threadfence();
@@ -167,7 +175,7 @@ LS_FN void ls_pause(void) {
  * state, 0 at first, needs no reset: what they add in all is 2^31, so that its top bit changes when
  * the last one has added. */
 LS_FN void ls_wait_for_blocks(u32 *state) {
-    ls_barrier();
+    ls_barrier_release();
     if (ls_thread() == 0 && ls_blocks() > 1) {
         ls_fence();
         const u32 before =

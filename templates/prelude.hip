@@ -172,6 +172,24 @@ LS_FN void ls_group_sync(void) {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
+/* A barrier of the block after which thread 0's fence speaks for all its threads: what any of them
+ * stored before the barrier, other blocks see after that fence. A fence waits for the stores of its
+ * own wave, and where the waves of a block share a first cache (CU mode) neither s_barrier nor a
+ * fence for the workgroup waits for any: so each wave waits for its own before it arrives. That is
+ * all that a release for the device does, but for gfx94x and gfx950, where it writes the second
+ * cache back too, which thread 0's fence then does once for the block. What other blocks stored,
+ * thread 0's fence lets in for all waves in CU mode; elsewhere ls_barrier empties each wave's own
+ * first cache. */
+LS_FN void ls_barrier_release(void) {
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_waitcnt(0x0f70); /* vmcnt(0) */
+#else
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+#endif
+    ls_barrier();
+}
+
 /* Orders this thread's earlier and later accesses as every block of the device sees them. */
 LS_FN void ls_fence(void) {
     __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
@@ -198,7 +216,7 @@ LS_FN void ls_pause(void) {
  * state, 0 at first, needs no reset: what they add in all is 2^31, so that its top bit changes when
  * the last one has added. */
 LS_FN void ls_wait_for_blocks(u32 *state) {
-    ls_barrier();
+    ls_barrier_release();
     if (ls_thread() == 0 && ls_blocks() > 1) {
         ls_fence();
         const u32 before =

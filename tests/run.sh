@@ -30,6 +30,7 @@ find_nvrtc() {
 # Packages, each with the thing that shows it is there.
 need gcc gcc
 need clang clang
+need clang-19 clang-19 # for AMD devices
 need libc6-dev /usr/include/stdio.h
 need cmake cmake
 need ninja-build ninja

@@ -18,6 +18,6 @@ config.test_format = Programs(
     root=tests,
     source=config.lockstep_source,
     folders=["ahead", "api", "interp", "rtc", "numerics", "files", "driver", "monitor", "fuzz", "simt"],
-    helpers=["ir_tool", "library"],
+    helpers=["ir_tool", "library", "sources"],
     listed=[os.path.join(tests, "exec", "exec_runner"), os.path.join(tests, "simt", "simt_exec")],
 )

@@ -57,6 +57,7 @@ config.substitutions += [
     ("%differential", escaped(built_tool("differential"))),
     ("%python", escaped(python)),
     ("%library", escaped(built_tool("library"))),
+    ("%write_sources", escaped(built_tool("sources"))),
     ("%build", escaped(config.lockstep_build)),
     ("%root", escaped(config.lockstep_source)),
     (r"\bFileCheck\b", llvm_tool("FileCheck")),
@@ -74,6 +75,8 @@ if glob.glob("/usr/lib/*/libopenblas.so.0"):
 if any(ctypes.util.find_library(f"clang-{version}") or
        os.path.exists(f"/usr/lib/llvm-{version}/lib/libclang.so.1") for version in range(14, 20)):
     config.available_features.add("libclang")
+if shutil.which("clang-19"):
+    config.available_features.add("clang-amd")  # a second compiler for AMD devices
 if shutil.which("dot"):
     config.available_features.add("graphviz")
 if os.path.exists(os.path.join(config.lockstep_build, "sealed", "liblockstep.a")):
