@@ -350,17 +350,39 @@ static ls_status launch_host(Gpu *gpu, const ls_host_work *work) {
     return TRY(gpu, "queueing host work", host_function, gpu->stream, run_host_work, argument.kept);
 }
 
+/* A driver of HIP before 6.4 runs a cooperative launch at once instead of recording it, and says
+ * nothing. Those drivers are known by their version and get none; on any other the first one that
+ * adds no node is the last. What it wrote cannot be taken back, so that is a failure. */
+static ls_status not_recorded(Gpu *gpu, const Launch *launch) {
+    snprintf(gpu->head.lacks[CAN_COOPERATE], LACK_BYTES,
+             "the driver runs them at once when a graph is captured");
+    return error_set(gpu->head.error, LS_ERROR_DEVICE,
+                     "launching kernel `%.100s` of step `%.100s` on %s: it was to be recorded in a "
+                     "graph, and the driver ran it at once: what the step writes has changed; call "
+                     "ls_step_prepare again, which from now on takes kernels without such "
+                     "launches, and record the graph again",
+                     launch->name, launch->step, gpu->head.name);
+}
+
 ls_status gpu_launch_one(Gpu *gpu, const Launch *launch) {
     const GpuCalls *calls = &gpu->library.calls;
     void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
+    GpuTip before = {0}, after;
     if (launch->host) return launch_host(gpu, launch->host);
+    ls_status status = launch->together ? gpu_find_tip(gpu, &before) : LS_OK;
+    if (status != LS_OK) return status;
     int error = launch->together
                     ? calls->launch_together(launch->kernel.gpu, launch->parts, 1, 1,
                                              launch->threads, 1, 1, 0, gpu->stream, parameters)
                     : calls->launch(launch->kernel.gpu, launch->parts, 1, 1, launch->threads, 1, 1,
                                     0, gpu->stream, parameters, NULL);
     GpuVerb verb = launch->together ? VERB_launch_together : VERB_launch;
-    return error ? launch_failed(gpu, launch, verb, error) : LS_OK;
+    if (error) return launch_failed(gpu, launch, verb, error);
+    if (!before.capturing) return LS_OK;
+    status = gpu_find_tip(gpu, &after);
+    if (status == LS_OK && after.count == before.count && after.node == before.node)
+        status = not_recorded(gpu, launch);
+    return status;
 }
 
 static ls_status gpu_repeat(Device *device, const Launch *launches, size_t count, uint64_t times) {

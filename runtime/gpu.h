@@ -176,6 +176,14 @@ typedef struct Gpu {
     char lost[512]; /* what ended the device for this process, or "" */
 } Gpu;
 ls_status gpu_launch_one(Gpu *gpu, const Launch *launch); /* with the device current */
+/* gpu_graph.c: what the stream depends on while it is captured: so many nodes, and the first. All 0
+ * where it is not captured or the driver does not say. */
+typedef struct GpuTip {
+    bool capturing;
+    size_t count;
+    void *node;
+} GpuTip;
+ls_status gpu_find_tip(Gpu *gpu, GpuTip *tip);
 ls_status gpu_failed(Gpu *gpu, const char *doing, GpuVerb verb, int error);
 ls_status gpu_check(Gpu *gpu, const char *doing, GpuVerb verb, int error); /* of 0: LS_OK */
 /* TRY(gpu, "doing something", verb, arguments...): one call of gpu.def, checked. */

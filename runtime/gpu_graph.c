@@ -34,17 +34,27 @@ ls_status gpu_capture_begin(Device *device) {
     return status;
 }
 
-/* The node of what was launched last: what the stream now depends on. Without it there is no
- * update, which is no failure yet. */
-static ls_status find_node(Gpu *gpu, void **node) {
+ls_status gpu_find_tip(Gpu *gpu, GpuTip *tip) {
     int state = GPU_NOT_CAPTURING;
     unsigned long long id;
     void *graph, *const *nodes = NULL;
     size_t count = 0;
-    if (gpu->head.lacks[CAN_UPDATE][0]) return LS_OK;
+    *tip = (GpuTip){0};
+    if (!gpu->library.calls.capture_info) return LS_OK;
     ls_status status = TRY(gpu, "asking for a captured kernel's node", capture_info, gpu->stream,
                            &state, &id, &graph, &nodes, &count);
-    if (status == LS_OK && count == 1) *node = nodes[0];
+    if (status == LS_OK && state != GPU_NOT_CAPTURING)
+        *tip = (GpuTip){true, count, count ? nodes[0] : NULL};
+    return status;
+}
+
+/* The node of what was launched last: what the stream now depends on. Without it there is no
+ * update, which is no failure yet. */
+static ls_status find_node(Gpu *gpu, void **node) {
+    GpuTip tip;
+    if (gpu->head.lacks[CAN_UPDATE][0]) return LS_OK;
+    ls_status status = gpu_find_tip(gpu, &tip);
+    if (status == LS_OK && tip.count == 1) *node = tip.node;
     return status;
 }
 

@@ -311,7 +311,12 @@ const Vendor vendor_hip = {
     .multiprocessor_attribute = HIP_ATTRIBUTE_MULTIPROCESSORS,
     .needs =
         {
-            [CAN_COOPERATE] = {.attribute = HIP_ATTRIBUTE_COOPERATIVE},
+            /* What is captured must be recorded, and there is no telling before: see not_recorded.
+             */
+            [CAN_COOPERATE] = {.attribute = HIP_ATTRIBUTE_COOPERATIVE,
+                               .version = 60400000,
+                               .older =
+                                   "HIP before 6.4 runs them at once when a graph is captured"},
             [CAN_CAPTURE] = {.version = 50300000,
                              .older = "those of ROCm before 5.3 are not to be relied on"},
         },

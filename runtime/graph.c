@@ -174,7 +174,7 @@ static void leave_retired(struct Kept *kept) {
 static bool entry_unchanged(const Recording *recording, const Recorded *entry) {
     const ls_step *step = entry->step;
     if (!step) return true;
-    if (!step->ready || step->launch_count != entry->count) return false;
+    if (!step_is_ready(step) || step->launch_count != entry->count) return false;
     for (size_t i = 0; i < entry->count; i++)
         if (!launch_equal(&recording->launches[entry->first + i], &step->launches[i])) return false;
     return true;

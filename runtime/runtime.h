@@ -393,6 +393,7 @@ struct ls_step {
     ls_image_tuning trial;         /* instead of those of the image, */
     bool tried;                    /* if there is one */
     bool one_block;                /* its cooperative kernels run in one block each */
+    bool together;                 /* it has launches whose blocks wait for each other */
     uint32_t launch_count;
     Launch *launches;
     Binding *bindings;
@@ -482,6 +483,8 @@ uint64_t words_address(const Words *words, size_t at); /* of a word on the devic
 /* step_prepare.c: from bindings to launches. */
 uint64_t step_work(const ls_step *step, const ls_image_variant *variant); /* for its sizes */
 ls_status step_prepare(ls_step *step, const char *call);
+/* Whether nothing is to be prepared. A device may turn out to lack what was counted on. */
+bool step_is_ready(const ls_step *step);
 
 /* layout.c: what strides mean. */
 typedef struct Layout { /* an array in memory, strides in elements */

@@ -368,7 +368,7 @@ ls_status ls_step_launch(ls_step *step) {
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_launch: step is NULL");
     ls_context *context = step->context;
     ls_status status = LS_OK;
-    if (!step->ready) status = step_prepare(step, "ls_step_launch");
+    if (!step_is_ready(step)) status = step_prepare(step, "ls_step_launch");
     bool captured = context->capture != NULL;
     if (status == LS_OK && !captured) {
         status = context_captured(context, &captured);

@@ -292,6 +292,8 @@ static ls_status plan_launches(ls_step *step, const char *call) {
         launch->together = kernel->cooperative && launch->parts > 1;
     }
     step->launch_count = variant->kernel_count;
+    step->together = false;
+    for (uint32_t i = 0; i < step->launch_count; i++) step->together |= step->launches[i].together;
     return LS_OK;
 }
 
@@ -346,8 +348,12 @@ static ls_status choose(ls_step *step, const char *call) {
     return status == LS_OK ? choose_variant(step, call) : status;
 }
 
+bool step_is_ready(const ls_step *step) {
+    return step->ready && !(step->together && step->context->device->lacks[CAN_COOPERATE][0]);
+}
+
 ls_status step_prepare(ls_step *step, const char *call) {
-    if (step->ready) return LS_OK;
+    if (step_is_ready(step)) return LS_OK;
     step->counted = false;
     ls_status status = choose(step, call);
     if (status == LS_OK) status = load_variant(step, call);
@@ -370,8 +376,8 @@ static void make_codes(ls_step *const *steps, size_t count, const ls_program *pr
     for (size_t i = 0; images && variants && i < count; i++) {
         const ls_step *step = steps[i];
         const ls_image_variant *variant = &step->image->variants[step->chosen];
-        if (step->program != program || step->ready || step->variants[step->chosen].loaded ||
-            variant->code || variant->functions)
+        if (step->program != program || step_is_ready(step) ||
+            step->variants[step->chosen].loaded || variant->code || variant->functions)
             continue;
         images[lacking] = step->image;
         variants[lacking++] = step->chosen;
@@ -388,7 +394,7 @@ ls_status ls_steps_prepare(ls_step *const *steps, size_t count) {
         if (!steps || !steps[i])
             return error_set(NULL, LS_ERROR_ARGUMENT, "%s: step %zu is NULL", call, i);
     for (size_t i = 0; i < count && status == LS_OK; i++)
-        if (!steps[i]->ready) status = choose(steps[i], call);
+        if (!step_is_ready(steps[i])) status = choose(steps[i], call);
     for (size_t i = 0; i < count && status == LS_OK; i++) {
         size_t first = 0; /* of the program */
         while (steps[first]->program != steps[i]->program) first++;

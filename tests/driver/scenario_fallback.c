@@ -115,7 +115,7 @@ typedef struct Lack {
     const char *hidden, *line;
     int version; /* of the driver; 0: new */
     GpuVerb refused;
-    bool not_cooperative;
+    bool not_cooperative, unrecorded;
     size_t steps;        /* a line for each; 0: one line */
     int native, renewed; /* what the graph's statistics then say */
 } Lack;
@@ -130,6 +130,7 @@ static void expect_same(const Results *expected, const Lack *lack) {
     control->fail_verb = lack->refused;
     control->fail_with = 801;
     control->cooperative = !lack->not_cooperative;
+    control->unrecorded = lack->unrecorded;
     log_begin(&log);
     do_work(&results, &statistics);
     log_end(&log);
@@ -173,6 +174,12 @@ void fallbacks(void **state) {
     static const Lack hip[] = {
         {.native = 1,
          .line = "hip:0 has no graphs that repeat themselves (the HIP driver has no such thing)"},
+        {.version = 60399999,
+         .unrecorded = true,
+         .steps = 2,
+         .native = 1,
+         .line = "hip:0 has no kernels whose blocks wait for each other (HIP before 6.4 runs them "
+                 "at once when a graph is captured), so `tiles` is not used"},
         {.version = 50200000,
          .line =
              "hip:0 has no graphs (those of ROCm before 5.3 are not to be relied on): a graph's "
@@ -187,6 +194,85 @@ void fallbacks(void **state) {
     for (size_t i = 0; i < COUNT(both); i++) expect_same(&expected, &both[i]);
     for (size_t i = 0; CUDA && i < COUNT(cuda); i++) expect_same(&expected, &cuda[i]);
     for (size_t i = 0; !CUDA && i < COUNT(hip); i++) expect_same(&expected, &hip[i]);
+}
+
+/* Of a driver that runs what it should record nobody knew: a failure that says what happened, and
+ * from then on other kernels, in our captures and in the program's. */
+void unrecorded(void **state) {
+    (void)state;
+    enum { LENGTH_OF_TWO = 2 * LENGTH };
+    static _Alignas(64) float array[LENGTH_OF_TWO];
+    static const char message[] =
+        "of step `drive` on " DEVICE ":0: it was to be recorded in a graph, "
+        "and the driver ran it at once";
+    for (int theirs = 0; theirs < 2; theirs++) {
+        ls_context *context;
+        ls_program *program;
+        ls_step *step;
+        ls_graph *graph;
+        void *stream = NULL, *recording = NULL, *primary = NULL;
+        const GpuCurrent current = thread_current();
+        Log log;
+        stand_in_reset(work_hook);
+        if (theirs && CUDA) {
+            VENDORS(context_retain, &primary, 0);
+            VENDORS(context_use, primary);
+        }
+        if (theirs) VENDORS(stream_create, &stream, 0);
+        EXPECT_OK(NULL, ls_context_create(DEVICE, stream, &context));
+        EXPECT_OK(context,
+                  ls_program_from_images(context, drive_images, 1, NULL, NULL, NULL, &program));
+        EXPECT_OK(context, ls_step_create(program, "drive", &step));
+        EXPECT_OK(context, ls_step_set_number(step, "flag", 1));
+        bind(context, step, array, LENGTH);
+        EXPECT_OK(context, ls_step_launch(step));
+        control->unrecorded = 1;
+        control->launches_together = 0;
+        EXPECT_OK(context, ls_step_launch(step)); /* where nothing is captured all is well */
+        assert_int_equal(control->launches_together, 1);
+        if (theirs)
+            VENDORS(capture_begin, stream, GPU_CAPTURE_RELAXED);
+        else
+            EXPECT_OK(context, ls_graph_begin(context));
+        EXPECT_FAILURE(context, LS_ERROR_DEVICE, ls_step_launch(step), message);
+        EXPECT_FAILURE(context, LS_ERROR_STATE, ls_step_launch(step), "is not prepared");
+        if (theirs) {
+            VENDORS(capture_end, stream, &recording);
+            VENDORS(graph_destroy, recording);
+        } else {
+            EXPECT_FAILURE(context, LS_ERROR_STATE, ls_graph_end(context, &graph),
+                           "no graph was made, because a call during the capture failed");
+        }
+        log_begin(&log);
+        EXPECT_OK(context, ls_step_prepare(step));
+        log_end(&log);
+        assert_int_equal(lines_with(&log,
+                                    "(the driver runs them at once when a graph is captured), "
+                                    "so `tiles` is not used"),
+                         1);
+        control->launches_together = 0;
+        const long launches = control->launches;
+        EXPECT_OK(context, ls_graph_begin(context));
+        EXPECT_OK(context, ls_step_launch(step));
+        EXPECT_OK(context, ls_graph_end(context, &graph));
+        assert_int_equal(control->launches, launches); /* nothing ran at once */
+        EXPECT_OK(context, ls_graph_repeat(graph, 3));
+        bind(context, step, array + LENGTH, LENGTH);
+        EXPECT_OK(context, ls_graph_update(graph));
+        EXPECT_OK(context, ls_graph_launch(graph));
+        assert_int_equal(control->launches_together, 0);
+        assert_true(control->launches > launches);
+        ls_graph_destroy(graph);
+        ls_step_destroy(step);
+        ls_program_destroy(program);
+        ls_context_destroy(context);
+        if (theirs) VENDORS(stream_destroy, stream);
+        if (primary) {
+            VENDORS(context_release, 0);
+            VENDORS(context_use, current.context);
+        }
+        assert_nothing_left();
+    }
 }
 
 /* A GPU that is too old: `auto` goes on to the next device. Code for another one: the nearest. */

@@ -354,6 +354,10 @@ static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid
         return INVALID_VALUE;
     struct Launched launched = {.together = together};
     fill(&launched, function, grid_x, block_x, parameters);
+    if (together && state.unrecorded) {
+        run(&launched);
+        return 0;
+    }
     return submit(stream, launched);
 }
 

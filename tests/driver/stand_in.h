@@ -34,6 +34,7 @@ typedef struct StandIn {
     int version, devices;
     size_t memory;             /* bytes that can be allocated in all */
     int cooperative, together; /* whether blocks can wait, and how many a multiprocessor holds */
+    int unrecorded;            /* cooperative launches run at once where a stream is captured */
     int capability;            /* of a CUDA device: 90 */
     int pinned_fails;          /* there is no page-locked memory */
     int unready;               /* no event is done when somebody asks */
