@@ -29,8 +29,11 @@ void ls_context_destroy(ls_context *context) {
     if (context->capture) {
         size_t nodes;
         if (context->capture->native) context->driver->capture_end(context->device, NULL, &nodes);
-        ls_graph_destroy(context->capture);
+        ls_graph *spoilt = context->capture;
+        context->capture = NULL;
+        ls_graph_destroy(spoilt);
     }
+    context_settle(context);
     profile_free(context);
     ahead_close(context);
     memory_close(context);
@@ -72,6 +75,15 @@ ls_status context_not_capturing(ls_context *context, const char *call) {
                      "%s: the program is capturing the context's stream, and only launches can go "
                      "into its graph; call this before or after",
                      call);
+}
+
+void context_settle(ls_context *context) {
+    bool captured;
+    if (context->capture) return;
+    const Error before = context->error; /* a failure comes again where a result is wanted */
+    if (context_captured(context, &captured) == LS_OK && !captured)
+        context->driver->synchronize(context->device);
+    context->error = before;
 }
 
 ls_status ls_context_use_stream(ls_context *context, void *stream) {

@@ -205,9 +205,15 @@ static int gpu_suits(const Device *device, const char *target) {
     return ((const Gpu *)device)->library.vendor->suits(device->target, target);
 }
 
+/* Also before something is given up, which a trainer's capture of another stream may see. */
 static ls_status gpu_synchronize(Device *device) {
     Gpu *gpu = (Gpu *)device;
-    WITH(gpu, TRY(gpu, "waiting for the stream", stream_synchronize, gpu->stream));
+    GpuCurrent before;
+    ls_status status = gpu_enter(gpu, &before);
+    if (status != LS_OK) return status;
+    const int mode = gpu_relax(gpu);
+    status = TRY(gpu, "waiting for the stream", stream_synchronize, gpu->stream);
+    return gpu_leave(gpu, before, gpu_unrelax(gpu, mode, status));
 }
 
 /* ---- memory ---- */

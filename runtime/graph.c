@@ -324,7 +324,10 @@ ls_status ls_graph_stats(const ls_graph *graph, ls_graph_statistics *statistics)
 
 void ls_graph_destroy(ls_graph *graph) {
     if (!graph) return;
-    if (graph->handle) graph->context->driver->graph_destroy(graph->context->device, graph->handle);
+    if (graph->handle) {
+        context_settle(graph->context);
+        graph->context->driver->graph_destroy(graph->context->device, graph->handle);
+    }
     for (size_t i = 0; i < graph->step_count; i++) {
         leave_retired(&graph->steps[i]);
         graph->steps[i].step->graphs--;

@@ -285,6 +285,7 @@ void reserve_give(ls_context *context, Range *range) {
     }
     put_in_bin(reserve, range);
     if (!reserve->off) return;
+    context_settle(context);
     Chunk **link = &reserve->chunks;
     while (*link != range->chunk) link = &(*link)->next;
     remove_chunk(context, link);

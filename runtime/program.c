@@ -108,7 +108,10 @@ ls_status ls_program_from_images(ls_context *context, const ls_image *const *ima
 static void free_variants(ls_program *program, size_t index) {
     Variant *variants = program->variants[index];
     const ls_image *image = program->images[index];
+    bool settled = false;
     for (uint32_t i = 0; variants && i < image->variant_count; i++) {
+        if (variants[i].loaded && !settled) context_settle(program->context);
+        settled |= variants[i].loaded;
         if (variants[i].loaded)
             program->context->driver->unload(program->context->device, variants[i].module);
         free(variants[i].kernels);

@@ -281,6 +281,9 @@ ls_status context_captured(ls_context *context, bool *captured);
 /* LS_OK, or the refusal of a call that may not come while a graph is captured, ours or the
  * program's. */
 ls_status context_not_capturing(ls_context *context, const char *call);
+/* Waits for what is queued before something is given up that it may use: the drivers do not say
+ * that they would. Not while a graph is captured, where nobody can wait. */
+void context_settle(ls_context *context);
 void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
 
 /* program.c */

@@ -62,6 +62,7 @@ static void expect_batch(Fixture *f, ls_split *split, int64_t place, ls_graph *g
         EXPECT_OK(f->context, ls_step_launch(f->step));
     EXPECT_OK(f->context, ls_step_output(f->step, "batch", &batch));
     EXPECT_OK(f->context, ls_step_output(f->step, "label", &label));
+    EXPECT_OK(f->context, ls_synchronize(f->context));
     for (int64_t i = 0; i < BATCH; i++) {
         int64_t sample = ls_split_sample(split, place + i);
         assert_true(sample >= 0 && sample < SAMPLES);
@@ -333,6 +334,7 @@ static void beyond_32_bits(void **state) {
             EXPECT_OK(f.context, ls_step_want(f.step, "batch"));
             EXPECT_OK(f.context, ls_step_launch(f.step));
             EXPECT_OK(f.context, ls_step_output(f.step, "batch", &batch));
+            EXPECT_OK(f.context, ls_synchronize(f.context));
         }
         high |= ls_split_sample(split, i) > INT32_MAX;
         assert_int_equal(((uint8_t *)batch.data)[i % BATCH], i + 1);

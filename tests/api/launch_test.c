@@ -21,6 +21,7 @@ static Arrays allocate(ls_context *context, size_t elements) {
         assert_int_equal((uintptr_t)memory[i] % 256, 0);
         EXPECT_OK(context, ls_fill_zero(context, memory[i], elements * sizeof(float)));
     }
+    EXPECT_OK(context, ls_synchronize(context));
     arrays = (Arrays){memory[0], memory[1], memory[2]};
     return arrays;
 }
@@ -92,6 +93,7 @@ static void strides(void **state) {
         ls_step_statistics statistics;
         EXPECT_OK(f.context, ls_step_stats(f.step, &statistics));
         assert_string_equal(statistics.variant, c == 0 ? "tiles, dense" : "tiles, strided");
+        EXPECT_OK(f.context, ls_synchronize(f.context));
         int touched = 0;
         for (int64_t i = 0; i < 12; i++) {
             int64_t at = cases[c][2] + i / 4 * cases[c][0] + i % 4 * cases[c][1];
@@ -222,8 +224,10 @@ static void cells(void **state) {
     EXPECT_OK(f.context, ls_step_set(f.step, "h", &(int32_t){9}));
     bind(&f, "h", &cell);
     EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_int_equal(mine, 1);
     EXPECT_OK(f.context, ls_step_set_number(f.step, "h", 12));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_int_equal(mine, 12);
     bind(&f, "h", NULL);
     EXPECT_OK(f.context, ls_step_get(f.step, "h", &h));
@@ -303,10 +307,12 @@ static void graphs(void **state) {
     float before = arrays.p[1];
     bind_all(&f, &twins, shape, NULL);
     EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_true(arrays.p[1] == before);
     ls_step_destroy(f.step);
     f.step = step;
     EXPECT_OK(f.context, ls_graph_launch(graph));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_true(arrays.p[1] != before);
     ls_graph_destroy(graph);
     release(f.context, &arrays);
@@ -352,11 +358,14 @@ static void host_work(void **state) {
         EXPECT_OK(f.context, ls_graph_end(f.context, &graph));
         assert_true(arrays.p[1] == sinf(1.0f)); /* recorded, not run */
         EXPECT_OK(f.context, ls_graph_launch(graph));
+        EXPECT_OK(f.context, ls_synchronize(f.context));
         assert_memory_equal(seen, twins.p, sizeof seen); /* after the launch ahead of it */
         for (int i = 0; i < ELEMENTS; i++) assert_true(arrays.p[i] == (float)i);
         EXPECT_OK(f.context, ls_step_launch(f.step)); /* and without a graph */
+        EXPECT_OK(f.context, ls_synchronize(f.context));
         assert_true(arrays.p[1] != 1.0f);
         EXPECT_OK(f.context, ls_host_call(f.context, &work));
+        EXPECT_OK(f.context, ls_synchronize(f.context));
         for (int i = 0; i < ELEMENTS; i++) assert_true(arrays.p[i] == (float)i);
         ls_graph_destroy(graph);
         const ls_host_work nothing = {move_middle, &middle, 0}, nobody = {NULL, &middle, 1};
@@ -392,6 +401,7 @@ static void graph_keeps_memory(void **state) {
     assert_ptr_not_equal(grown.data, data);
     data[4] = -1;
     EXPECT_OK(f.context, ls_graph_launch(graph));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_true(data[4] == 4);
     ls_graph_destroy(graph);
     close_fixture(&f);
@@ -442,6 +452,7 @@ static void graph_mistakes(void **state) {
     EXPECT_OK(f.context, ls_graph_begin(f.context));
     EXPECT_OK(f.context, ls_graph_end(f.context, &graph)); /* an empty one */
     EXPECT_OK(f.context, ls_graph_launch(graph));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     EXPECT_OK(f.context, ls_graph_begin(f.context));
     REFUSED(ls_graph_launch(graph));
     ls_event_destroy(event);

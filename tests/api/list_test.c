@@ -80,6 +80,7 @@ static void counts_and_lengths(void **state) {
             ls_tensor w[8];
             size_t given;
             EXPECT_OK(f.context, ls_step_output_list(f.step, "w", w, 8, &given));
+            EXPECT_OK(f.context, ls_synchronize(f.context));
             assert_int_equal(given, p.count);
             for (size_t i = 0; i < p.count; i++) {
                 assert_int_equal(w[i].rank, 1);
@@ -469,6 +470,7 @@ static void lengths_that_follow(void **state) {
     (void)state;
     Fixture f = open_shapes();
     EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     static const int64_t expected[][3] = {
         [R] = {2, 0, 1}, [C] = {3, 5, 1}, [V] = {6, 0, 1}, [B] = {4, 0, 2}, [D] = {2, 0, 1}};
     static const int ragged[] = {R, C, V, B, D};
@@ -492,6 +494,7 @@ static void lengths_that_follow(void **state) {
     ls_tensor array = tensor_of(x, LS_F32, 1, &ten);
     EXPECT_OK(f.context, ls_step_bind(f.step, "x", &array));
     EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_int_equal(shapes_words[N], 10);
     assert_int_equal(shapes_words[Q], 3);
     static const int64_t short_lengths[3] = {3, 0, 1};
@@ -500,6 +503,7 @@ static void lengths_that_follow(void **state) {
     for (int i = 0; i < 3; i++) blocked[i] = tensor_of(y[i], LS_F32, 1, &short_lengths[i]);
     EXPECT_OK(f.context, ls_step_bind_list(f.step, "blocked", blocked, 3));
     EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_memory_equal(lengths_at(B), short_lengths, sizeof short_lengths);
     assert_memory_equal(lengths_at(D), expected[D], sizeof expected[D]);
     /* The words of draws come last. */
@@ -507,6 +511,7 @@ static void lengths_that_follow(void **state) {
     assert_int_equal(shard[0], 0);
     EXPECT_OK(f.context, ls_step_shard(f.step, 7, 1LL << 40));
     EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_int_equal(shard[0], 7);
     assert_int_equal(shard[1], 1LL << 40);
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_shard(f.step, -1, 0),
@@ -542,6 +547,7 @@ static void lengths_backwards(void **state) {
         EXPECT_OK(f.context, ls_step_bind(f.step, "gates", &tensor));
         if (cases[i].h >= 0) {
             EXPECT_OK(f.context, ls_step_launch(f.step));
+            EXPECT_OK(f.context, ls_synchronize(f.context));
             assert_int_equal(shapes_words[H], cases[i].h);
         } else {
             EXPECT_FAILURE(f.context, LS_ERROR_BIND, ls_step_launch(f.step),

@@ -314,6 +314,7 @@ static void of_steps(void **unused) {
     EXPECT_OK(f.context, ls_step_bind(f.step, "p", &tp));
     EXPECT_OK(f.context, ls_step_bind(f.step, "g", &tg));
     EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
     free(tg.data);
     free(many);
     ls_step_destroy(f.step);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 StandIn *control;
+uint64_t scenario_seed;
+static StandInFinish *finish_queued;
 static unsigned char called_once[VERB_COUNT], failed_once[VERB_COUNT]; /* by any scenario */
 
 int open_control(void **state) {
@@ -16,6 +18,8 @@ int open_control(void **state) {
     void *address = dlsym(library, "stand_in");
     memcpy(&get, &address, sizeof address);
     control = get();
+    address = dlsym(library, "stand_in_finish");
+    memcpy(&finish_queued, &address, sizeof address);
     return 0;
 }
 
@@ -41,6 +45,7 @@ GpuCurrent thread_current(void) {
 }
 
 void stand_in_reset(StandInHook *hook) {
+    finish_queued(false);
     *control = (StandIn){.version = 1 << 30,
                          .devices = 2,
                          .memory = SIZE_MAX,
@@ -48,15 +53,34 @@ void stand_in_reset(StandInHook *hook) {
                          .together = 3,
                          .capability = 90,
                          .updates = 1,
+                         .seed = scenario_seed,
                          .hook = hook};
     setenv(VARIABLE, STAND_IN_PATH, 1);
 }
 
 void assert_nothing_left(void) {
+    finish_queued(true);
+    if (control->faults) fail_msg("queued work used what was given up; see above");
 #define X(objects) \
     if (control->objects != 0) fail_msg("%ld " #objects " are left", control->objects);
     STAND_IN_OBJECTS(X)
 #undef X
+}
+
+void use_in_every_order(const Scenario *scenario) {
+    enum { ORDERS = 12 };
+    for (uint64_t seed = 0; seed < ORDERS; seed++) {
+        stand_in_reset(scenario->hook);
+        control->seed = seed;
+        void *session = calloc(1, scenario->session_bytes);
+        assert_non_null(session);
+        if (scenario->use(session) != LS_OK)
+            fail_msg("%s with seed %d: %s", scenario->name, (int)seed,
+                     ls_error_message(*(void **)session));
+        scenario->close(session);
+        free(session);
+        assert_nothing_left();
+    }
 }
 
 static bool survives(const Scenario *scenario, GpuVerb verb, int error) {

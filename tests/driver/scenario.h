@@ -10,6 +10,7 @@
 #include "stand_in.h"
 
 extern StandIn *control;
+extern uint64_t scenario_seed; /* that stand_in_reset sets */
 
 /* driver_test.c: step drive[n](inout p: f32[n], inout count: i64 = 5, flag: bool), and what its two
  * kernels do: the second adds 1 to count. */
@@ -41,7 +42,9 @@ typedef struct Scenario {
 
 int open_control(void **state);         /* the group's setup: loads the library */
 void stand_in_reset(StandInHook *hook); /* all counts 0, nothing fails, the variable set */
-void assert_nothing_left(void);         /* of any kind of object */
+void assert_nothing_left(void);         /* of any kind of object; what is queued ends well */
+/* `use` with work that runs as late, as early and as mixed as late.h has it. */
+void use_in_every_order(const Scenario *scenario);
 /* `use` with call n failing with `error`, for every n: somebody is told, the right call is blamed,
  * and nothing is left behind. STAND_IN_ERROR, or GPU_OUT_OF_MEMORY, which is an answer: of a call
  * that allocates it is tried again. */

@@ -156,10 +156,12 @@ void graph_repeats(void **state) {
     assert_int_equal(now.replays, 1006);
     /* Of 4 nodes 16 times in the body; 1000 is 62 rounds and 8. */
     assert_int_equal(control->graph_launches, cuda ? 3 + 1 + (1 + 8) + 2 : 1006);
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[1]);
     EXPECT_OK(s.context, bind(s.steps[1], arrays[0], LENGTH));
     EXPECT_OK(s.context, ls_graph_update(s.graph));
     EXPECT_OK(s.context, ls_graph_repeat(s.graph, 32));
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[0]);
     assert_int_equal(control->graph_launches, cuda ? 3 + 1 + (1 + 8) + 2 + 1 : 1038);
     ls_graph_destroy(s.graph);
@@ -168,6 +170,7 @@ void graph_repeats(void **state) {
     EXPECT_OK(s.context, ls_graph_repeat(s.graph, 40));
     EXPECT_OK(s.context, ls_graph_stats(s.graph, &now));
     assert_int_equal(now.loops, 0);
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_int_equal(s.done, 3 * 40);
     close_graphs(&s);
     assert_nothing_left();
@@ -206,6 +209,7 @@ void graph_updates(void **state) {
     EXPECT_OK(s.context, ls_graph_update(s.graph));
     assert_int_equal(stats_of(&s).updated, 2 + 4);
     EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[1]); /* step 0 came last */
     assert_int_equal(control->instantiations, 1);
     /* A graph that does not take them. */
@@ -215,6 +219,7 @@ void graph_updates(void **state) {
     assert_int_equal(control->instantiations, 2);
     assert_int_equal(stats_of(&s).reinstantiations, 1);
     EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[0]);
     /* Other lengths, the same kernels: a grid is a parameter too. */
     control->updates = 1;
@@ -227,8 +232,10 @@ void graph_updates(void **state) {
     assert_int_equal(control->instantiations, 3);
     now = stats_of(&s);
     assert_true(now.reinstantiations == 2 && now.nodes == 7);
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     long together = control->launches_together;
     EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_int_equal(control->launches_together, together + 1); /* step 1 only */
     assert_int_equal(last_words[0], SHORT);
     assert_int_equal(stats_of(&s).replays, 3);
@@ -297,6 +304,7 @@ void graph_update_fails(void **state) {
     control->updates = 1;
     EXPECT_OK(s.context, ls_graph_update(s.graph));
     EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_ptr_equal((void *)(uintptr_t)last_words[1], arrays[2]);
     EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_graph_update(NULL), "graph is NULL");
     EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_graph_repeat(NULL, 1), "graph is NULL");

@@ -70,6 +70,7 @@ static ls_status use_trainer(void *session) {
 
 static void close_trainer(void *session) {
     Trainer *s = session;
+    if (s->stream) VENDORS(stream_synchronize, s->stream);
     if (s->executable) VENDORS(graph_release, s->executable);
     if (s->recording) VENDORS(graph_destroy, s->recording);
     ls_free_host(s->context, s->host);

@@ -1,5 +1,6 @@
 /* stand_in.c: see stand_in.h. Built twice: with STAND_IN_CUDA and with STAND_IN_HIP. */
 #include "stand_in.h"
+#include "late.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,17 +44,20 @@ static bool is_current(void) {
 typedef struct Object {
     char kind; /* 's'tream, 'm'odule, 'f'unction, 'e'vent, 'r'ecording, 'g'raph */
     char name[KERNEL_NAME];
-    bool capturing, recorded;
+    bool capturing;
     void *context; /* what was current when it was made */
     int device;
     const StandInCode *code;  /* of a module and its functions, or NULL */
+    void *module;             /* of a function */
     struct Object *functions; /* of a module, and of a recording what it launches */
     struct Launched {
         char name[KERNEL_NAME];
         uint64_t words[WORDS_MOST];
+        size_t word_count;
         unsigned grid, block;
         bool together;
         const StandInCode *code;
+        const void *module;
         void (*function)(void *); /* of the host, instead of a kernel */
         void *argument;
     } * launched;
@@ -64,30 +68,12 @@ typedef struct Object {
     void *bodies[1];
     uint32_t *left;
     unsigned initial;
-    void *origin; /* of what was instantiated: where the nodes' names point */
-    bool is_late; /* a stream: its copies wait in a list until somebody waits for them */
-    struct Late {
-        void *to;
-        const void *from;
-        size_t bytes;
-        struct Late *next;
-    } * late;
-    long late_count, late_done; /* copies so far */
-    struct Object *others;      /* made before: what a lost device leaves is not lost itself */
-    struct Object *late_stream; /* an event: recorded there behind so many copies */
-    long late_position;
+    void *origin;      /* of what was instantiated: where the nodes' names point */
+    LateStream *queue; /* of a stream */
+    bool for_copies;
+    LateEvent event;
+    struct Object *others; /* made before: what a lost device leaves is not lost itself */
 } Object;
-
-/* The copies of a late stream up to a position, in order. */
-static void catch_up(Object *stream, long position) {
-    while (stream && stream->late_done < position) {
-        struct Late *copy = stream->late;
-        memcpy(copy->to, copy->from, copy->bytes);
-        stream->late = copy->next;
-        stream->late_done++;
-        free(copy);
-    }
-}
 
 static Object *objects;
 
@@ -118,7 +104,8 @@ static void drop(Object *object) {
 static int destroy(void *handle, char kind, long *count) {
     Object *object = handle;
     if (!is(handle, kind)) return INVALID_HANDLE;
-    catch_up(object, object->late_count);
+    if (object->queue) late_close(object->queue);
+    late_event_drop(&object->event);
     state.strays += !is_current();
     for (Object *next; object->functions; object->functions = next) {
         next = object->functions->functions;
@@ -139,8 +126,11 @@ static int destroy(void *handle, char kind, long *count) {
 static UNUSED int do_stream_create(void **stream, unsigned flags) {
     state.stream_flags = flags;
     int error = create(stream, 's', &state.streams);
-    if (!error) ((Object *)*stream)->is_late = flags == GPU_NON_BLOCKING;
-    return error;
+    if (error) return error;
+    Object *made = *stream;
+    made->for_copies = flags == GPU_NON_BLOCKING;
+    made->queue = late_open(!made->for_copies);
+    return made->queue ? 0 : OUT_OF_MEMORY;
 }
 
 static UNUSED int do_stream_destroy(void *stream) {
@@ -151,11 +141,20 @@ static bool usable(void *stream) {
     return is_current() && is(stream, 's');
 }
 
+/* A capture in the strict mode ends when a thread in that mode allocates, frees, loads or waits. */
+static Object *strict_capture;
+static _Thread_local int thread_mode; /* strict at first */
+static bool is_forbidden(void) {
+    if (!strict_capture || thread_mode == GPU_CAPTURE_RELAXED) return false;
+    state.forbidden++;
+    return true;
+}
+
 static UNUSED int do_stream_synchronize(void *stream) {
     Object *queue = stream;
     if (!usable(stream) || queue->capturing) return INVALID_HANDLE;
-    catch_up(queue, queue->late_count);
-    return 0;
+    if (is_forbidden()) return CAPTURE_FORBIDS;
+    return late_finish(queue->queue);
 }
 
 static UNUSED int do_stream_context(void *stream, void **context) {
@@ -178,15 +177,6 @@ static UNUSED int do_stream_capturing(void *stream, int *status) {
 
 /* Its size lies ahead of an allocation. */
 enum { AHEAD = 256 };
-/* A capture in the strict mode ends when a thread in that mode allocates, frees or loads. */
-static Object *strict_capture;
-static _Thread_local int thread_mode; /* strict at first */
-static bool is_forbidden(void) {
-    if (!strict_capture || thread_mode == GPU_CAPTURE_RELAXED) return false;
-    state.forbidden++;
-    return true;
-}
-
 static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     if (!is_current()) return INVALID_CONTEXT;
     if (is_forbidden()) return CAPTURE_FORBIDS;
@@ -194,10 +184,16 @@ static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     char *memory = aligned_alloc(AHEAD, AHEAD + (bytes + AHEAD - 1) / AHEAD * AHEAD);
     if (!memory) return OUT_OF_MEMORY;
     memcpy(memory, &bytes, sizeof bytes);
+    memset(memory + AHEAD, LATE_POISON, bytes);
     *pointer = memory + AHEAD;
     state.allocated += bytes;
     state.allocations++;
     return 0;
+}
+
+static void give_back(void *base, size_t bytes) {
+    (void)bytes;
+    free(base);
 }
 
 static UNUSED int do_memory_free(void *pointer) {
@@ -205,7 +201,8 @@ static UNUSED int do_memory_free(void *pointer) {
     state.strays += !is_current();
     is_forbidden();
     memcpy(&bytes, (char *)pointer - AHEAD, sizeof bytes);
-    free((char *)pointer - AHEAD);
+    memset(pointer, LATE_POISON, bytes);
+    late_bury((char *)pointer - AHEAD, AHEAD + bytes, pointer, bytes, give_back);
     state.allocated -= bytes;
     state.allocations--;
     return 0;
@@ -217,39 +214,30 @@ static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
     return is_current() ? 0 : INVALID_CONTEXT;
 }
 
+static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *stream) {
+    const Object *queue = stream;
+    if (!usable(stream) || queue->capturing) return INVALID_HANDLE;
+    state.copies_in += kind != LATE_WITHIN;
+    state.copies_within += kind == LATE_WITHIN;
+    state.copies_beside += queue->for_copies;
+    return late_copy(queue->queue, kind, to, from, bytes);
+}
+
 static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
-    Object *queue = stream;
-    state.copies_in++;
-    if (!usable(stream)) return INVALID_HANDLE;
-    if (queue->is_late) {
-        struct Late *copy = malloc(sizeof *copy), **end = &queue->late;
-        if (!copy) return OUT_OF_MEMORY;
-        *copy = (struct Late){.to = to, .from = from, .bytes = bytes};
-        while (*end) end = &(*end)->next;
-        *end = copy;
-        queue->late_count++;
-        state.late_copies++;
-        return 0;
-    }
-    memcpy(to, from, bytes);
-    return 0;
+    return copy(LATE_IN, to, from, bytes, stream);
 }
 
 static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) {
-    return do_copy_in(to, from, bytes, stream);
+    return copy(LATE_OUT, to, from, bytes, stream);
 }
 
 static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *stream) {
-    if (!usable(stream)) return INVALID_HANDLE;
-    memcpy(to, from, bytes);
-    state.copies_within++;
-    return 0;
+    return copy(LATE_WITHIN, to, from, bytes, stream);
 }
 
 static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
     if (!is_current() || flags) return INVALID_CONTEXT;
-    if (state.pinned_fails) return OUT_OF_MEMORY;
-    *pointer = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    *pointer = state.pinned_fails ? NULL : late_pinned_allocate(bytes);
     if (!*pointer) return OUT_OF_MEMORY;
     state.pinned++;
     return 0;
@@ -257,27 +245,26 @@ static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flag
 
 static UNUSED int do_pinned_free(void *pointer) {
     state.strays += !is_current();
-    free(pointer);
+    late_pinned_free(pointer);
     state.pinned--;
     return 0;
 }
 
+static int fill_memory(void *to, uint32_t value, uint32_t unit, size_t count, void *stream) {
+    if (!usable(stream) || ((Object *)stream)->capturing) return INVALID_HANDLE;
+    return late_fill(((Object *)stream)->queue, to, value, unit, count);
+}
+
 static UNUSED int do_fill_8(void *to, unsigned char value, size_t count, void *stream) {
-    if (!usable(stream)) return INVALID_HANDLE;
-    memset(to, value, count);
-    return 0;
+    return fill_memory(to, value, 1, count, stream);
 }
 
 static UNUSED int do_fill_16(void *to, unsigned short value, size_t count, void *stream) {
-    if (!usable(stream)) return INVALID_HANDLE;
-    for (size_t i = 0; i < count; i++) memcpy((char *)to + 2 * i, &value, 2);
-    return 0;
+    return fill_memory(to, value, 2, count, stream);
 }
 
 static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *stream) {
-    if (!usable(stream)) return INVALID_HANDLE;
-    for (size_t i = 0; i < count; i++) memcpy((char *)to + 4 * i, &value, 4);
-    return 0;
+    return fill_memory(to, value, 4, count, stream);
 }
 
 static UNUSED int do_module_load(void **module, const void *code) {
@@ -290,6 +277,7 @@ static UNUSED int do_module_load(void **module, const void *code) {
 }
 
 static UNUSED int do_module_unload(void *module) {
+    late_settled(module, "a module");
     return destroy(module, 'm', &state.modules);
 }
 
@@ -301,22 +289,27 @@ static UNUSED int do_module_function(void **function, void *module, const char *
     Object *made = *function;
     snprintf(made->name, sizeof made->name, "%s", name);
     made->code = ((Object *)module)->code;
+    made->module = module;
     made->functions = ((Object *)module)->functions;
     ((Object *)module)->functions = made;
     return 0;
 }
 
-static void run(const struct Launched *launched) {
+static int run(const struct Launched *launched) {
     if (launched->function) {
         launched->function(launched->argument);
-        return;
+        return 0;
     }
+    int error = late_kernel(launched->words, launched->word_count * sizeof *launched->words,
+                            launched->name);
+    if (error) return error;
     state.launches++;
     state.launches_together += launched->together;
     if (launched->code)
         launched->code->run(launched->code, launched->name, launched->words);
     else if (state.hook)
         state.hook(launched->name, launched->words, launched->grid, launched->block);
+    return 0;
 }
 
 /* A driver knows the size of the arguments from the code, this one how many words the tests'
@@ -329,16 +322,52 @@ static void fill(struct Launched *launched, const Object *function, unsigned gri
     if (launched->code) words = launched->code->words;
     if (words > WORDS_MOST) words = WORDS_MOST; /* the kernel will miss them */
     memcpy(launched->words, parameters[0], words * sizeof(uint64_t));
+    launched->word_count = words;
+    launched->module = function->module;
     launched->grid = grid;
     launched->block = block;
 }
 
+/* What is queued: a launch, or all of a graph as it was when that was launched. */
+typedef struct Queued {
+    const Object *graph;
+    size_t count;
+    uint32_t *left;
+    unsigned initial;
+    struct Launched launched[];
+} Queued;
+
+static int run_queued(void *what) {
+    const Queued *queued = what;
+    int error = 0;
+    for (unsigned again = queued->left ? queued->initial : 1; again && !error;) {
+        for (size_t i = 0; i < queued->count && !error; i++) error = run(&queued->launched[i]);
+        again = queued->left && --*queued->left != 0;
+    }
+    return error;
+}
+
+static bool queued_uses(const void *what, const void *thing) {
+    const Queued *queued = what;
+    bool uses = queued->graph == thing;
+    for (size_t i = 0; i < queued->count; i++) uses |= queued->launched[i].module == thing;
+    return uses;
+}
+
+static int queue_launches(const Object *stream, const struct Launched *launched, size_t count,
+                          const Object *graph) {
+    Queued *queued = malloc(sizeof *queued + count * sizeof *launched);
+    if (!queued) return OUT_OF_MEMORY;
+    *queued = (Queued){.graph = graph, .count = count};
+    if (graph) queued->left = graph->left;
+    if (graph) queued->initial = graph->initial;
+    if (count) memcpy(queued->launched, launched, count * sizeof *launched);
+    return late_queue(stream->queue, (LateWork){run_queued, free, queued_uses, queued});
+}
+
 static int submit(void *stream, struct Launched launched) {
     Object *queue = stream;
-    if (!queue->capturing) {
-        run(&launched);
-        return 0;
-    }
+    if (!queue->capturing) return queue_launches(queue, &launched, 1, NULL);
     if (!queue->launched) queue->launched = calloc(RECORDED_MOST, sizeof launched);
     if (!queue->launched || queue->launched_count == RECORDED_MOST) return OUT_OF_MEMORY;
     queue->launched[queue->launched_count++] = launched;
@@ -394,42 +423,31 @@ static UNUSED int do_event_create(void **event, unsigned flags) {
 }
 
 static UNUSED int do_event_record(void *event, void *stream) {
-    if (!usable(stream) || !is(event, 'e')) return INVALID_HANDLE;
-    Object *made = event, *queue = stream;
-    made->recorded = true;
-    made->late_stream = queue->is_late ? queue : NULL;
-    made->late_position = queue->late_count;
-    return 0;
+    if (!usable(stream) || !is(event, 'e') || ((Object *)stream)->capturing) return INVALID_HANDLE;
+    return late_record(&((Object *)event)->event, ((Object *)stream)->queue);
 }
 
 static UNUSED int do_event_synchronize(void *event) {
-    Object *made = event;
     if (!is(event, 'e')) return INVALID_HANDLE;
-    catch_up(made->late_stream, made->late_position);
     state.host_waits++;
-    return 0;
+    return late_finish_event(&((Object *)event)->event);
 }
 
 static UNUSED int do_event_query(void *event) {
-    const Object *made = event;
     if (!is(event, 'e')) return INVALID_HANDLE;
-    if (state.unready) return NOT_READY;
-    return made->late_stream && made->late_stream->late_done < made->late_position ? NOT_READY : 0;
+    return state.unready || !late_done(&((Object *)event)->event) ? NOT_READY : 0;
 }
 
 static UNUSED int do_stream_wait(void *stream, void *event, unsigned flags) {
-    Object *made = event;
     if (!usable(stream) || !is(event, 'e') || flags || ((Object *)stream)->capturing)
         return INVALID_HANDLE;
-    if (made->late_stream != stream) catch_up(made->late_stream, made->late_position);
     state.stream_waits++;
-    return 0;
+    return late_wait(((Object *)stream)->queue, &((Object *)event)->event);
 }
 
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
-    if (!is(start, 'e') || !is(end, 'e') || !((Object *)start)->recorded) return INVALID_HANDLE;
-    *milliseconds = 1.5f;
-    return 0;
+    if (!is(start, 'e') || !is(end, 'e')) return INVALID_HANDLE;
+    return late_elapsed(&((Object *)start)->event, &((Object *)end)->event, milliseconds);
 }
 
 static UNUSED int do_event_destroy(void *event) {
@@ -560,12 +578,7 @@ static UNUSED int do_graph_launch(void *executable, void *stream) {
             error = submit(stream, graph->launched[i]);
         return error;
     }
-    unsigned again = graph->left ? graph->initial : 1;
-    while (again) {
-        for (size_t i = 0; i < graph->launched_count; i++) run(&graph->launched[i]);
-        again = graph->left && --*graph->left != 0;
-    }
-    return 0;
+    return queue_launches(stream, graph->launched, graph->launched_count, graph);
 }
 
 static UNUSED int do_graph_create(void **graph, unsigned flags) {
@@ -635,6 +648,7 @@ static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before,
 }
 
 static UNUSED int do_graph_release(void *executable) {
+    late_settled(executable, "a graph");
     return destroy(executable, 'g', &state.graphs);
 }
 

@@ -38,6 +38,7 @@ typedef struct StandIn {
     int capability;            /* of a CUDA device: 90 */
     int pinned_fails;          /* there is no page-locked memory */
     int unready;               /* no event is done when somebody asks */
+    uint64_t seed;             /* when queued work runs: see late.h */
     int updates;               /* whether what was instantiated takes new parameters */
     void (*hook)(const char *kernel, const uint64_t *words, unsigned grid, unsigned block);
     /* What it saw. */
@@ -55,9 +56,8 @@ typedef struct StandIn {
     int capture_mode;
     long forbidden; /* calls that ended a capture whose mode does not allow them */
     unsigned stream_flags;
-    /* What a stream other than the first of a context copies is done as late as it may be: when an
-     * event behind it is waited for. */
-    long late_copies, copies_within, stream_waits, host_waits;
+    long copies_beside, copies_within, stream_waits, host_waits; /* beside: on streams for copies */
+    long faults;                                                 /* of ours, that late.c saw */
 } StandIn;
 
 /* Code that says itself what its kernels do. Any other code begins with "stand-in code", and its
@@ -72,8 +72,10 @@ struct StandInCode {
     const ls_image_variant *variant;
 };
 
-/* The one exported function besides the driver's own. */
+/* The exported functions besides the driver's own: its state; and the end of all that is queued,
+ * which runs, or is forgotten. */
 typedef StandIn *StandInFunction(void);
+typedef void StandInFinish(bool run);
 
 /* Contexts of CUDA are characters of an array: the primary ones of so many devices, then for each a
  * context that only a test makes current. */

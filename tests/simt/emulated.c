@@ -3,10 +3,10 @@
  *   LOCKSTEP_CUDA=emulated_cuda.so LOCKSTEP_NVRTC=emulated_cuda.so lockstep run ... --device cuda
  * Built twice, with STAND_IN_CUDA and with STAND_IN_HIP. The compiler gives back the source as the
  * code; loading it compiles it for the host. Device memory is host memory, starts as rubbish and
- * ends at a page that cannot be touched; a stream does its work at once; a capture records
- * launches, copies and fills. SIMT_ARCHITECTURE names the HIP device (gfx1030 for waves of 32),
- * SIMT_SEED another order of turns. What lives is counted and any call can be made to fail, as in
- * tests/driver/stand_in.h. */
+ * ends at a page that cannot be touched; a stream does its work as late as tests/driver/late.h has
+ * it; a capture records launches, copies and fills. SIMT_ARCHITECTURE names the HIP device (gfx1030
+ * for waves of 32), SIMT_SEED another order of turns and of streams. What lives is counted and any
+ * call can be made to fail, as in tests/driver/stand_in.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "stand_in.h"
+#include "late.h"
 #include "simt.h"
 
 enum {
@@ -40,211 +41,10 @@ static int fail(int error, const char *what) {
     return error;
 }
 
-/* ---- the runtime compiler ---- */
-
-typedef struct Program {
-    char *text;
-    size_t size; /* with the final zero */
-} Program;
-
-static const char magic[] = "// emulated\n";
-
-static int program_create(Program **program, const char *source) {
-    Program *made = calloc(1, sizeof *made);
-    size_t size = strlen(magic) + strlen(source) + 1;
-    char *text = made ? malloc(size) : NULL;
-    if (!text) {
-        free(made);
-        return 1;
-    }
-    snprintf(text, size, "%s%s", magic, source);
-    made->text = text;
-    made->size = size;
-    *program = made;
-    return 0;
-}
-
-static int program_destroy(Program **program) {
-    free((*program)->text);
-    free(*program);
-    *program = NULL;
-    return 0;
-}
-
-static int program_size(const Program *program, size_t *size) {
-    *size = program->size;
-    return 0;
-}
-
-static int program_text(const Program *program, char *text) {
-    memcpy(text, program->text, program->size);
-    return 0;
-}
-
-#define EXPORT(result, name, parameters) \
-    result name parameters;              \
-    result name parameters
-
-#ifdef STAND_IN_CUDA
-#define COMPILER(name) nvrtc##name
-#else
-#define COMPILER(name) hiprtc##name
-#endif
-#define COMPILER_EXPORT(name, parameters) EXPORT(int, COMPILER(name), parameters)
-
-COMPILER_EXPORT(Version, (int *major, int *minor)) {
-    *major = *minor = 0;
-    return 0;
-}
-EXPORT(const char *, COMPILER(GetErrorString), (int error)) {
-    (void)error;
-    return "no memory";
-}
-COMPILER_EXPORT(CreateProgram, (Program * *program, const char *source, const char *name, int count,
-                                const char **headers, const char **names)) {
-    (void)name, (void)count, (void)headers, (void)names;
-    return program_create(program, source);
-}
-COMPILER_EXPORT(CompileProgram, (Program * program, int count, const char **options)) {
-    (void)program, (void)count, (void)options;
-    return 0;
-}
-COMPILER_EXPORT(DestroyProgram, (Program * *program)) {
-    return program_destroy(program);
-}
-COMPILER_EXPORT(GetProgramLogSize, (const Program *program, size_t *size)) {
-    (void)program;
-    *size = 1;
-    return 0;
-}
-COMPILER_EXPORT(GetProgramLog, (const Program *program, char *log)) {
-    (void)program;
-    *log = 0;
-    return 0;
-}
-#ifdef STAND_IN_CUDA
-COMPILER_EXPORT(GetNumSupportedArchs, (int *count)) {
-    return *count = 1, 0;
-}
-COMPILER_EXPORT(GetSupportedArchs, (int *numbers)) {
-    return *numbers = 90, 0;
-}
-COMPILER_EXPORT(GetPTXSize, (const Program *program, size_t *size)) {
-    return program_size(program, size);
-}
-COMPILER_EXPORT(GetPTX, (const Program *program, char *text)) {
-    return program_text(program, text);
-}
-COMPILER_EXPORT(GetCUBINSize, (const Program *program, size_t *size)) {
-    return program_size(program, size);
-}
-COMPILER_EXPORT(GetCUBIN, (const Program *program, char *text)) {
-    return program_text(program, text);
-}
-#else
-COMPILER_EXPORT(GetCodeSize, (const Program *program, size_t *size)) {
-    return program_size(program, size);
-}
-COMPILER_EXPORT(GetCode, (const Program *program, char *text)) {
-    return program_text(program, text);
-}
-#endif
-
-/* ---- devices ---- */
-
 #define UNUSED __attribute__((unused))
+#include "emulated_vendor.h"
 
-static const char *architecture(void) {
-    const char *name = getenv("SIMT_ARCHITECTURE");
-    return name ? name : "gfx90a";
-}
-
-static uint32_t wave(void) {
-#ifdef STAND_IN_CUDA
-    return 32;
-#else
-    return strncmp(architecture(), "gfx1", 4) == 0 ? 32 : 64;
-#endif
-}
-
-static UNUSED int do_initialise(unsigned flags) {
-    return flags ? INVALID_VALUE : 0;
-}
-static UNUSED int do_driver_version(int *version) {
-    return *version = 1 << 30, 0;
-}
-static UNUSED int do_device_count(int *count) {
-    return *count = 1, 0;
-}
-static UNUSED int do_device_get(int *device, int ordinal) {
-    return *device = ordinal, 0;
-}
-static UNUSED int do_device_name(char *name, int size, int device) {
-    (void)device;
-    snprintf(name, (size_t)size, "Emulated device, waves of %u", wave());
-    return 0;
-}
-/* The first is in the second's place on the bus: numbers are not places. */
-static UNUSED int do_device_bus(char *text, int size, int device) {
-    snprintf(text, (size_t)size, "0000:%02x:00.0", 0xc1 - device);
-    return 0;
-}
-
-static UNUSED int do_device_uuid(void *uuid, int device) {
-    memset(uuid, 0xa0 + device, 16);
-    return 0;
-}
-
-static UNUSED int do_device_attribute(int *value, int attribute, int device) {
-    (void)device;
-    *value = attribute == CUDA_ATTRIBUTE_MAJOR   ? 9
-             : attribute == CUDA_ATTRIBUTE_MINOR ? 0
-                                                 : MULTIPROCESSORS; /* other ones: yes */
-    return 0;
-}
-static UNUSED int do_device_properties(void *properties, int device) {
-    (void)device;
-    snprintf((char *)properties + HIP_ARCHITECTURE_AT, 64, "%s", architecture());
-    return 0;
-}
-static UNUSED int do_error_text(int error, const char **text) {
-    *text = error == STAND_IN_ERROR ? "STAND_IN_FAILED" : message;
-    return 0;
-}
-static UNUSED const char *do_error_name(int error) {
-    return error == STAND_IN_ERROR ? "STAND_IN_FAILED" : message;
-}
-
-static char the_context;
-static _Thread_local void *current_context;
-static UNUSED int do_context_retain(void **made, int device) {
-    state.contexts++;
-    return (void)device, *made = &the_context, 0;
-}
-static UNUSED int do_context_release(int device) {
-    state.contexts--;
-    return (void)device, 0;
-}
-static UNUSED int do_context_current(void **current) {
-    return *current = current_context, 0;
-}
-static UNUSED int do_context_use(void *used) {
-    return current_context = used, 0;
-}
-static UNUSED int do_context_state(int device, unsigned *flags, int *active) {
-    return (void)device, *flags = 0, *active = current_context != NULL, 0;
-}
-static UNUSED int do_context_device(int *device) {
-    return *device = 0, 0;
-}
-static UNUSED int do_device_current(int *device) {
-    return *device = 0, 0;
-}
-static UNUSED int do_device_use(int device) {
-    return (void)device, 0;
-}
-
-/* ---- work: done at once, or recorded ---- */
+/* ---- work: queued, or recorded ---- */
 
 typedef struct Module {
     SimtModule *compiled;
@@ -252,6 +52,7 @@ typedef struct Module {
 
 typedef struct Function {
     SimtModule *compiled;
+    const Module *module;
     char name[NAME_SIZE];
     struct Function *next;
 } Function;
@@ -274,6 +75,7 @@ typedef struct Work {
 typedef struct Node Node;
 typedef struct Queue { /* a stream, a recording, a graph */
     bool capturing;
+    LateStream *late; /* of a stream: what is not captured */
     Work *work;
     size_t count, capacity;
     Node *nodes;
@@ -291,7 +93,7 @@ struct Node { /* what names the work of a recording */
 };
 
 /* A kernel that touches what is not its own ends the process; say which. */
-static const char *volatile running_kernel = "";
+static const char *volatile running_kernel = "no kernel";
 static void report_access(int signal_number, siginfo_t *information, void *unused) {
     static const char text[] = "emulated device: memory that is not the kernel's is touched by ";
     const char *name = running_kernel;
@@ -315,9 +117,12 @@ typedef struct Allocation {
 static Allocation *allocations;
 enum { PAGE = 4096, ALIGNMENT = 16 };
 
-/* Each array its own allocation, unless a test asks for the pool (LOCKSTEP_POOL empty). */
-static void __attribute__((constructor)) watch_ends(void) {
+/* Each array its own allocation, so that its end is watched, unless a test asks for the pool
+ * (LOCKSTEP_POOL empty). */
+static void __attribute__((constructor)) open_library(void) {
+    const char *seed = getenv("SIMT_SEED");
     setenv("LOCKSTEP_POOL", "off", 0);
+    if (seed) state.seed = strtoull(seed, NULL, 10);
 }
 
 /* What lies ahead of an allocation, in its first page, is nobody's. */
@@ -355,10 +160,14 @@ static int do_work(const Work *work) {
                                .seed = ++turns + (seed ? strtoull(seed, NULL, 10) : 0),
                                .cooperative = work->cooperative,
                                .touch = touch};
+    const size_t size = simt_argument_size(work->function->compiled, work->function->name);
+    const int error = late_kernel(work->arguments, size, work->function->name);
+    if (error) return fail(error, "a kernel uses memory that was freed before it ran");
     watch_accesses();
     running_kernel = work->function->name;
-    if (simt_launch(work->function->compiled, &launch, message, sizeof message)) return 0;
-    return fail(LAUNCH_FAILED, message);
+    const bool done = simt_launch(work->function->compiled, &launch, message, sizeof message);
+    running_kernel = "no kernel";
+    return done ? 0 : fail(LAUNCH_FAILED, message);
 }
 
 static void drop_work(Queue *queue) {
@@ -395,9 +204,55 @@ static int record(Queue *queue, Work work) {
     return error;
 }
 
+/* What is queued: work of a stream, or all of a graph as it was when that was launched. */
+typedef struct Queued {
+    Queue work;
+    const Queue *graph;
+} Queued;
+
+static int run_queued(void *what) {
+    const Queued *queued = what;
+    uint32_t *left = queued->work.left;
+    int error = 0;
+    do {
+        for (size_t i = 0; !error && i < queued->work.count; i++)
+            error = do_work(&queued->work.work[i]);
+    } while (!error && left && --*left != 0);
+    return error;
+}
+
+static void release_queued(void *what) {
+    drop_work(&((Queued *)what)->work);
+    free(what);
+}
+
+static bool queued_uses(const void *what, const void *thing) {
+    const Queued *queued = what;
+    bool uses = queued->graph == thing;
+    for (size_t i = 0; i < queued->work.count; i++) {
+        const Function *function = queued->work.work[i].function;
+        uses |= function && function->module == thing;
+    }
+    return uses;
+}
+
+static int queue_work(const Queue *stream, const Work *work, size_t count, const Queue *graph) {
+    Queued *queued = calloc(1, sizeof *queued);
+    int error = queued ? 0 : OUT_OF_MEMORY;
+    for (size_t i = 0; !error && i < count; i++) error = record(&queued->work, work[i]);
+    if (error) {
+        if (queued) release_queued(queued);
+        return error;
+    }
+    queued->graph = graph;
+    queued->work.left = graph ? graph->left : NULL;
+    return late_queue(stream ? stream->late : NULL,
+                      (LateWork){run_queued, release_queued, queued_uses, queued});
+}
+
 static int submit(void *stream, Work work) {
     Queue *queue = stream;
-    return queue && queue->capturing ? record(queue, work) : do_work(&work);
+    return queue && queue->capturing ? record(queue, work) : queue_work(queue, &work, 1, NULL);
 }
 
 static UNUSED int do_host_function(void *stream, void (*function)(void *), void *argument) {
@@ -419,14 +274,19 @@ static int queue_destroy(void *handle, long *count) {
 }
 
 static UNUSED int do_stream_create(void **stream, unsigned flags) {
-    (void)flags;
-    return queue_create(stream, &state.streams);
+    int error = queue_create(stream, &state.streams);
+    if (error) return error;
+    ((Queue *)*stream)->late = late_open(flags != GPU_NON_BLOCKING);
+    return ((Queue *)*stream)->late ? 0 : OUT_OF_MEMORY;
 }
 static UNUSED int do_stream_destroy(void *stream) {
+    late_close(((Queue *)stream)->late);
     return queue_destroy(stream, &state.streams);
 }
 static UNUSED int do_stream_synchronize(void *stream) {
-    return (void)stream, 0;
+    const Queue *queue = stream;
+    if (queue && queue->capturing) return fail(INVALID_VALUE, "a stream that captures");
+    return late_finish(queue ? queue->late : NULL);
 }
 
 static UNUSED int do_stream_context(void *stream, void **context) {
@@ -462,13 +322,18 @@ static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     state.allocations++;
     return 0;
 }
+static void give_back(void *pages, size_t bytes) {
+    munmap(pages, bytes);
+}
 static UNUSED int do_memory_free(void *pointer) {
     if (!pointer) return 0;
     for (Allocation **at = &allocations; *at; at = &(*at)->next) {
         Allocation *found = *at;
         if (found->data != pointer) continue;
         *at = found->next;
-        munmap(found->pages, found->page_bytes);
+        mmap(found->pages, found->page_bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        late_bury(found->pages, found->page_bytes, found->pages, found->page_bytes, give_back);
         free(found);
         state.allocations--;
         return 0;
@@ -479,26 +344,37 @@ static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = *total_bytes = (size_t)16 << 30;
     return 0;
 }
+static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *stream) {
+    const Queue *queue = stream;
+    if (queue && queue->capturing)
+        return submit(stream, (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes});
+    return late_copy(queue ? queue->late : NULL, kind, to, from, bytes);
+}
 static UNUSED int do_copy_in(void *to, void *from, size_t bytes, void *stream) {
-    return submit(stream, (Work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes});
+    return copy(LATE_IN, to, from, bytes, stream);
 }
 static UNUSED int do_copy_out(void *to, void *from, size_t bytes, void *stream) {
-    return do_copy_in(to, from, bytes, stream);
+    return copy(LATE_OUT, to, from, bytes, stream);
 }
 static UNUSED int do_copy_within(void *to, void *from, size_t bytes, void *stream) {
-    return do_copy_in(to, from, bytes, stream);
+    return copy(LATE_WITHIN, to, from, bytes, stream);
 }
 static UNUSED int do_pinned_allocate(void **pointer, size_t bytes, unsigned flags) {
-    (void)flags;
-    return posix_memalign(pointer, 256, bytes ? bytes : 1) == 0 ? 0 : OUT_OF_MEMORY;
+    *pointer = flags ? NULL : late_pinned_allocate(bytes);
+    state.pinned += *pointer != NULL;
+    return *pointer ? 0 : OUT_OF_MEMORY;
 }
 static UNUSED int do_pinned_free(void *pointer) {
-    return free(pointer), 0;
+    late_pinned_free(pointer);
+    state.pinned--;
+    return 0;
 }
 static int fill(void *to, uint32_t value, uint32_t unit, size_t count, void *stream) {
-    return submit(
-        stream,
-        (Work){.kind = WORK_FILL, .to = to, .value = value, .unit = unit, .bytes = count * unit});
+    const Queue *queue = stream;
+    const Work work = {
+        .kind = WORK_FILL, .to = to, .value = value, .unit = unit, .bytes = count * unit};
+    if (queue && queue->capturing) return submit(stream, work);
+    return late_fill(queue ? queue->late : NULL, to, value, unit, count);
 }
 static UNUSED int do_fill_8(void *to, unsigned char value, size_t count, void *stream) {
     return fill(to, value, 1, count, stream);
@@ -584,6 +460,7 @@ static UNUSED int do_module_load(void **handle, const void *code) {
 
 static UNUSED int do_module_unload(void *handle) {
     Module *module = handle;
+    late_settled(module, "a module");
     if (module->compiled && module->compiled == kept.compiled)
         kept.users--;
     else if (module->compiled)
@@ -601,6 +478,7 @@ static UNUSED int do_module_function(void **function, void *module, const char *
     Function *made = calloc(1, sizeof *made);
     if (!made) return OUT_OF_MEMORY;
     made->compiled = compiled;
+    made->module = module;
     snprintf(made->name, sizeof made->name, "%s", name);
     made->next = functions;
     functions = made;
@@ -643,31 +521,35 @@ static UNUSED int do_blocks_together(int *blocks, void *function, int threads,
 
 /* ---- events and graphs ---- */
 
-static char the_event;
 static UNUSED int do_event_create(void **made, unsigned flags) {
-    state.events++;
-    return (void)flags, *made = &the_event, 0;
+    *made = flags ? NULL : calloc(1, sizeof(LateEvent));
+    state.events += *made != NULL;
+    return *made ? 0 : OUT_OF_MEMORY;
 }
 static UNUSED int do_event_record(void *used, void *stream) {
-    return (void)used, (void)stream, 0;
+    const Queue *queue = stream;
+    if (queue && queue->capturing) return fail(NOT_SUPPORTED, "an event within a capture");
+    return late_record(used, queue ? queue->late : NULL);
 }
 static UNUSED int do_event_synchronize(void *used) {
-    return (void)used, 0;
+    return late_finish_event(used);
 }
 static UNUSED int do_event_query(void *used) {
-    return (void)used, 0;
+    return late_done(used) ? 0 : LATE_NOT_READY;
 }
 static UNUSED int do_stream_wait(void *stream, void *used, unsigned flags) {
-    return (void)stream, (void)used, (void)flags, 0;
+    const Queue *queue = stream;
+    if (flags || (queue && queue->capturing)) return fail(NOT_SUPPORTED, "a wait within a capture");
+    return late_wait(queue ? queue->late : NULL, used);
 }
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
-    (void)start, (void)end;
-    *milliseconds = 1;
-    return 0;
+    return late_elapsed(start, end, milliseconds);
 }
 static UNUSED int do_event_destroy(void *used) {
+    late_event_drop(used);
+    free(used);
     state.events--;
-    return (void)used, 0;
+    return 0;
 }
 
 static UNUSED int do_capture_mode(int *mode) {
@@ -689,8 +571,9 @@ static UNUSED int do_capture_end(void *stream, void **graph) {
     if (error) return error;
     *(Queue *)*graph = *queue;
     ((Queue *)*graph)->capturing = false;
+    ((Queue *)*graph)->late = NULL;
     for (Node *node = queue->nodes; node; node = node->next) node->recording = *graph;
-    memset(queue, 0, sizeof *queue);
+    *queue = (Queue){.late = queue->late};
     return 0;
 }
 static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned long long flags) {
@@ -750,11 +633,11 @@ static UNUSED int do_executable_set(void *executable, void *node, const void *pa
     return set_work(executable, node, parameters);
 }
 static UNUSED int do_graph_launch(void *executable, void *stream) {
-    const Queue *graph = executable;
+    const Queue *graph = executable, *queue = stream;
     int error = 0;
-    do {
-        for (size_t i = 0; !error && i < graph->count; i++) error = submit(stream, graph->work[i]);
-    } while (!error && graph->left && --*graph->left != 0);
+    if (!queue || !queue->capturing) return queue_work(queue, graph->work, graph->count, graph);
+    if (graph->left) return fail(NOT_SUPPORTED, "a graph with a while node within a capture");
+    for (size_t i = 0; !error && i < graph->count; i++) error = record(stream, graph->work[i]);
     return error;
 }
 /* The one graph with a while node that Lockstep makes: see gpu_repeat.c. */
@@ -804,6 +687,7 @@ static UNUSED int do_graph_kernel(void **node, void *graph, void *const *before,
     return 0;
 }
 static UNUSED int do_graph_release(void *executable) {
+    late_settled(executable, "a graph");
     return queue_destroy(executable, &state.graphs);
 }
 static UNUSED int do_graph_destroy(void *graph) {

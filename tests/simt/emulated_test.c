@@ -70,9 +70,12 @@ static void test_work(void *function, void *stream) {
     check(launch(function, stream, (Arguments){memory, COUNT, 0}) == 0, "captured launch");
     check(gpu.capture_end(stream, &graph) == 0, "end of capture");
     check(gpu.graph_instantiate(&executable, graph, 0) == 0, "graph");
+    check(gpu.stream_synchronize(stream) == 0, "synchronise");
     check(device[0] == 6, "a captured launch has run");
     for (int i = 0; i < 3; i++) check(gpu.graph_launch(executable, stream) == 0, "replay");
     check(gpu.copy_out(words, memory, sizeof words, stream) == 0, "copy");
+    check(words[0] == 0xdbdbdbdb, "a copy is done before anybody waits");
+    check(gpu.stream_synchronize(stream) == 0, "synchronise");
     for (int i = 0; i < COUNT; i++) check(words[i] == 9, "the words after four launches");
     check(gpu.graph_release(executable) == 0 && gpu.graph_destroy(graph) == 0,
           "release of a graph");
@@ -90,7 +93,8 @@ static void test_access(void *function, void *stream, long long count, long long
         void *memory = NULL;
         if (!freopen("/dev/null", "w", stderr)) _exit(2);
         if (gpu.memory_allocate(&memory, (size_t)count * 4)) _exit(2);
-        _exit(launch(function, stream, (Arguments){memory, count, past}) ? 1 : 0);
+        if (launch(function, stream, (Arguments){memory, count, past})) _exit(2);
+        _exit(gpu.stream_synchronize(stream) ? 1 : 0);
     }
     int status = 0;
     check(child > 0 && waitpid(child, &status, 0) == child, "a child process");

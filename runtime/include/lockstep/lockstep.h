@@ -58,7 +58,8 @@ size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
  * is damaged) one message says so; every later call then returns LS_ERROR_DEVICE at once, and what
  * is destroyed asks nothing of the driver. */
 ls_status ls_context_create(const char *device, void *stream, ls_context **context);
-/* All that was made from it must be gone before; its memory and its profile go with it. */
+/* All that was made from it must be gone before; its memory and its profile go with it. Waits for
+ * what is queued, unless the trainer captures the stream. */
 void ls_context_destroy(ls_context *context);
 ls_device_kind ls_context_kind(const ls_context *context);
 const char *ls_context_device(const ls_context *context); /* "cuda:0" */
@@ -282,7 +283,7 @@ typedef struct ls_graph_statistics {
     uint64_t reinstantiations;
 } ls_graph_statistics;
 ls_status ls_graph_stats(const ls_graph *graph, ls_graph_statistics *statistics);
-void ls_graph_destroy(ls_graph *graph); /* its replays must be done: ls_synchronize */
+void ls_graph_destroy(ls_graph *graph); /* waits for its replays */
 
 /* ---- feed: batches from the host, copied while the device computes ---- */
 

@@ -1,0 +1,204 @@
+/* emulated_vendor.h: the part of emulated.c about the runtime compiler, which gives back the source
+ * as the code, and about the device and what is current. */
+
+/* ---- the runtime compiler ---- */
+
+typedef struct Program {
+    char *text;
+    size_t size; /* with the final zero */
+} Program;
+
+static const char magic[] = "// emulated\n";
+
+static int program_create(Program **program, const char *source) {
+    Program *made = calloc(1, sizeof *made);
+    size_t size = strlen(magic) + strlen(source) + 1;
+    char *text = made ? malloc(size) : NULL;
+    if (!text) {
+        free(made);
+        return 1;
+    }
+    snprintf(text, size, "%s%s", magic, source);
+    made->text = text;
+    made->size = size;
+    *program = made;
+    return 0;
+}
+
+static int program_destroy(Program **program) {
+    free((*program)->text);
+    free(*program);
+    *program = NULL;
+    return 0;
+}
+
+static int program_size(const Program *program, size_t *size) {
+    *size = program->size;
+    return 0;
+}
+
+static int program_text(const Program *program, char *text) {
+    memcpy(text, program->text, program->size);
+    return 0;
+}
+
+#define EXPORT(result, name, parameters) \
+    result name parameters;              \
+    result name parameters
+
+#ifdef STAND_IN_CUDA
+#define COMPILER(name) nvrtc##name
+#else
+#define COMPILER(name) hiprtc##name
+#endif
+#define COMPILER_EXPORT(name, parameters) EXPORT(int, COMPILER(name), parameters)
+
+COMPILER_EXPORT(Version, (int *major, int *minor)) {
+    *major = *minor = 0;
+    return 0;
+}
+EXPORT(const char *, COMPILER(GetErrorString), (int error)) {
+    (void)error;
+    return "no memory";
+}
+COMPILER_EXPORT(CreateProgram, (Program * *program, const char *source, const char *name, int count,
+                                const char **headers, const char **names)) {
+    (void)name, (void)count, (void)headers, (void)names;
+    return program_create(program, source);
+}
+COMPILER_EXPORT(CompileProgram, (Program * program, int count, const char **options)) {
+    (void)program, (void)count, (void)options;
+    return 0;
+}
+COMPILER_EXPORT(DestroyProgram, (Program * *program)) {
+    return program_destroy(program);
+}
+COMPILER_EXPORT(GetProgramLogSize, (const Program *program, size_t *size)) {
+    (void)program;
+    *size = 1;
+    return 0;
+}
+COMPILER_EXPORT(GetProgramLog, (const Program *program, char *log)) {
+    (void)program;
+    *log = 0;
+    return 0;
+}
+#ifdef STAND_IN_CUDA
+COMPILER_EXPORT(GetNumSupportedArchs, (int *count)) {
+    return *count = 1, 0;
+}
+COMPILER_EXPORT(GetSupportedArchs, (int *numbers)) {
+    return *numbers = 90, 0;
+}
+COMPILER_EXPORT(GetPTXSize, (const Program *program, size_t *size)) {
+    return program_size(program, size);
+}
+COMPILER_EXPORT(GetPTX, (const Program *program, char *text)) {
+    return program_text(program, text);
+}
+COMPILER_EXPORT(GetCUBINSize, (const Program *program, size_t *size)) {
+    return program_size(program, size);
+}
+COMPILER_EXPORT(GetCUBIN, (const Program *program, char *text)) {
+    return program_text(program, text);
+}
+#else
+COMPILER_EXPORT(GetCodeSize, (const Program *program, size_t *size)) {
+    return program_size(program, size);
+}
+COMPILER_EXPORT(GetCode, (const Program *program, char *text)) {
+    return program_text(program, text);
+}
+#endif
+
+/* ---- devices ---- */
+
+static const char *architecture(void) {
+    const char *name = getenv("SIMT_ARCHITECTURE");
+    return name ? name : "gfx90a";
+}
+
+static uint32_t wave(void) {
+#ifdef STAND_IN_CUDA
+    return 32;
+#else
+    return strncmp(architecture(), "gfx1", 4) == 0 ? 32 : 64;
+#endif
+}
+
+static UNUSED int do_initialise(unsigned flags) {
+    return flags ? INVALID_VALUE : 0;
+}
+static UNUSED int do_driver_version(int *version) {
+    return *version = 1 << 30, 0;
+}
+static UNUSED int do_device_count(int *count) {
+    return *count = 1, 0;
+}
+static UNUSED int do_device_get(int *device, int ordinal) {
+    return *device = ordinal, 0;
+}
+static UNUSED int do_device_name(char *name, int size, int device) {
+    (void)device;
+    snprintf(name, (size_t)size, "Emulated device, waves of %u", wave());
+    return 0;
+}
+/* The first is in the second's place on the bus: numbers are not places. */
+static UNUSED int do_device_bus(char *text, int size, int device) {
+    snprintf(text, (size_t)size, "0000:%02x:00.0", 0xc1 - device);
+    return 0;
+}
+
+static UNUSED int do_device_uuid(void *uuid, int device) {
+    memset(uuid, 0xa0 + device, 16);
+    return 0;
+}
+
+static UNUSED int do_device_attribute(int *value, int attribute, int device) {
+    (void)device;
+    *value = attribute == CUDA_ATTRIBUTE_MAJOR   ? 9
+             : attribute == CUDA_ATTRIBUTE_MINOR ? 0
+                                                 : MULTIPROCESSORS; /* other ones: yes */
+    return 0;
+}
+static UNUSED int do_device_properties(void *properties, int device) {
+    (void)device;
+    snprintf((char *)properties + HIP_ARCHITECTURE_AT, 64, "%s", architecture());
+    return 0;
+}
+static UNUSED int do_error_text(int error, const char **text) {
+    *text = error == STAND_IN_ERROR ? "STAND_IN_FAILED" : message;
+    return 0;
+}
+static UNUSED const char *do_error_name(int error) {
+    return error == STAND_IN_ERROR ? "STAND_IN_FAILED" : message;
+}
+
+static char the_context;
+static _Thread_local void *current_context;
+static UNUSED int do_context_retain(void **made, int device) {
+    state.contexts++;
+    return (void)device, *made = &the_context, 0;
+}
+static UNUSED int do_context_release(int device) {
+    state.contexts--;
+    return (void)device, 0;
+}
+static UNUSED int do_context_current(void **current) {
+    return *current = current_context, 0;
+}
+static UNUSED int do_context_use(void *used) {
+    return current_context = used, 0;
+}
+static UNUSED int do_context_state(int device, unsigned *flags, int *active) {
+    return (void)device, *flags = 0, *active = current_context != NULL, 0;
+}
+static UNUSED int do_context_device(int *device) {
+    return *device = 0, 0;
+}
+static UNUSED int do_device_current(int *device) {
+    return *device = 0, 0;
+}
+static UNUSED int do_device_use(int device) {
+    return (void)device, 0;
+}
