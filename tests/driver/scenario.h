@@ -81,7 +81,8 @@ extern const Scenario scenario_memory;
 void memory_advice(void **state), memory_asks_again(void **state), memory_steady(void **state);
 extern const Scenario scenario_profile;
 extern const Scenario scenario_monitor;
-extern const Scenario scenario_feed, scenario_feed_fixed, scenario_data;
+extern const Scenario scenario_feed, scenario_feed_fixed, scenario_data, scenario_reuse;
+void feed_fails_half_way(void **state);
 void feed_overlaps(void **state), feed_without_pinned(void **state);
 
 #endif

@@ -216,3 +216,98 @@ void feed_without_pinned(void **state) {
     finish(&s);
     assert_nothing_left();
 }
+
+/* ---- memory that was in use before ---- */
+
+static void overwrite(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
+    float *p = (float *)(uintptr_t)words[1];
+    drive_hook(kernel, words, grid, block);
+    for (uint64_t i = 0; i < words[0]; i++) p[i] = -1;
+}
+
+typedef struct Reuse {
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+    ls_feed *feed;
+    ls_dataset *dataset;
+} Reuse;
+
+/* The kernel that writes the memory is still queued when that is free again. */
+static ls_status use_and_free(Reuse *s, int64_t length, void **memory) {
+    DO(ls_alloc(s->context, (size_t)length * sizeof(float), memory));
+    const ls_tensor tensor = tensor_of(*memory, LS_F32, 1, &length);
+    DO(ls_step_bind(s->step, "p", &tensor));
+    DO(ls_step_launch(s->step));
+    ls_free(s->context, *memory);
+    return LS_OK;
+}
+
+static ls_status use_again(void *session) {
+    Reuse *s = session;
+    static const int64_t shape[] = {1 << 16};
+    static const ls_feed_array arrays[] = {{"p", LS_F32, 1, shape}};
+    static float values[1 << 16], back[1 << 16];
+    const ls_dataset_array array = {"x", NULL, {values, LS_F32, 1, shape, NULL}, 0};
+    void *before, *host;
+    ls_tensor tensor;
+    for (int i = 0; i < 1 << 16; i++) values[i] = (float)i;
+    DO(ls_context_create(DEVICE, NULL, &s->context));
+    DO(ls_program_from_images(s->context, drive_images, 1, NULL, NULL, NULL, &s->program));
+    DO(ls_step_create(s->program, "drive", &s->step));
+    DO(ls_step_set_number(s->step, "flag", 1));
+    DO(use_and_free(s, shape[0], &before));
+    DO(ls_feed_create(s->context, arrays, 1, 2, 0, &s->feed));
+    DO(ls_feed_acquire(s->feed, &host));
+    memcpy(host, values, sizeof values);
+    DO(ls_feed_submit(s->feed, shape[0]));
+    DO(ls_feed_next(s->feed));
+    DO(ls_feed_tensor(s->feed, 0, &tensor));
+    assert_ptr_equal(tensor.data, before);
+    DO(ls_copy_out(s->context, back, tensor.data, sizeof back));
+    assert_memory_equal(back, values, sizeof back);
+    DO(use_and_free(s, shape[0], &before));
+    DO(ls_dataset_create(s->context, &array, 1, NULL, &s->dataset));
+    DO(ls_dataset_tensor(s->dataset, "x", &tensor));
+    assert_ptr_equal(tensor.data, before);
+    DO(ls_copy_out(s->context, back, tensor.data, sizeof back));
+    assert_memory_equal(back, values, sizeof back);
+    return LS_OK;
+}
+
+static void finish_again(void *session) {
+    Reuse *s = session;
+    ls_dataset_destroy(s->dataset);
+    ls_feed_destroy(s->feed);
+    ls_step_destroy(s->step);
+    ls_program_destroy(s->program);
+    ls_context_destroy(s->context);
+}
+
+const Scenario scenario_reuse = {"memory used before", overwrite,     use_again,
+                                 finish_again,         sizeof(Reuse), survives};
+
+/* Calls of the first submit fail, each in its turn: what it has queued by then is waited for before
+ * its memory goes. */
+void feed_fails_half_way(void **state) {
+    (void)state;
+    static const int64_t shape[] = {BATCH};
+    static const ls_feed_array array = {"p", LS_F32, 1, shape};
+    ls_status status = LS_ERROR_DEVICE;
+    for (long call = 1; status != LS_OK; call++) {
+        Session s = {0};
+        void *host;
+        stand_in_reset(hook);
+        EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &s.context));
+        EXPECT_OK(s.context, ls_feed_create(s.context, &array, 1, 2, 0, &s.feed));
+        EXPECT_OK(s.context, ls_feed_acquire(s.feed, &host));
+        control->fail_at = control->calls + call;
+        control->fail_with = STAND_IN_ERROR;
+        status = ls_feed_submit(s.feed, BATCH);
+        control->fail_at = 0;
+        if (status != LS_OK) EXPECT_OK(s.context, ls_feed_acquire(s.feed, &host));
+        ls_feed_destroy(s.feed);
+        ls_context_destroy(s.context);
+        assert_nothing_left();
+    }
+}

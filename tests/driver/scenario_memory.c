@@ -12,6 +12,8 @@ static ls_status use(void *session) {
     Session *s = session;
     DO(ls_context_create(DEVICE, NULL, &s->context));
     DO(ls_alloc(s->context, 1 << 20, &s->first));
+    DO(ls_fill_zero(s->context, s->first,
+                    1 << 20)); /* queued still when the memory is given back */
     size_t memory = control->memory;
     control->memory = 0;
     ls_status status = ls_alloc(s->context, 8 << 20, &s->more);
@@ -19,8 +21,14 @@ static ls_status use(void *session) {
     if (status != LS_ERROR_MEMORY) return status;
     ls_free(s->context, s->first);
     s->first = NULL;
-    DO(ls_alloc(s->context, 8 << 20, &s->more));
-    return LS_OK;
+    control->memory = 9 << 20;
+    status = ls_alloc(s->context, 8 << 20, &s->more);
+    control->memory = memory;
+    DO(status);
+    DO(ls_fill_zero(s->context, s->more, 8 << 20));
+    ls_free(s->context, s->more);
+    s->more = NULL;
+    return ls_memory_trim(s->context, 0);
 }
 
 static void finish(void *session) {
