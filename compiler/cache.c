@@ -76,10 +76,10 @@ static bool refuse(Directory *directory, const char *format, const char *what) {
 }
 
 static bool directory_name(Directory *directory) {
-    const char *off = secure_getenv("LOCKSTEP_CACHE");
-    const char *own = secure_getenv("LOCKSTEP_CACHE_DIR");
-    const char *xdg = secure_getenv("XDG_CACHE_HOME");
-    const char *home = secure_getenv("HOME");
+    const char *off = environment_value("LOCKSTEP_CACHE");
+    const char *own = environment_value("LOCKSTEP_CACHE_DIR");
+    const char *xdg = environment_value("XDG_CACHE_HOME");
+    const char *home = environment_value("HOME");
     const char *base = own, *under = "";
     directory->path[0] = 0;
     if (off && strcmp(off, "off") == 0) return refuse(directory, "%s", "LOCKSTEP_CACHE=off");
@@ -146,6 +146,13 @@ static bool directory_open(Directory *directory, bool make) {
 static void directory_close(Directory *directory) {
     if (directory->descriptor >= 0) close(directory->descriptor);
     directory->descriptor = -1;
+}
+
+bool cache_folder(char *path, size_t size) {
+    Directory directory;
+    if (!directory_open(&directory, true)) return false;
+    directory_close(&directory);
+    return (size_t)snprintf(path, size, "%s", directory.path) < size;
 }
 
 /* ---- entries ---- */

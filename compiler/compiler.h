@@ -42,6 +42,9 @@ char *arena_copy(Arena *arena, const char *text, size_t size); /* zero-terminate
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 void arena_close(Arena *arena);
 
+/* environment.c: a variable of the environment; NULL where it is not set, or not to be trusted. */
+const char *environment_value(const char *name);
+
 /* text.c: growing text in an arena, always zero-terminated. */
 typedef struct Text {
     Arena *arena;

@@ -83,13 +83,6 @@ int ls_toolchain_describe(const char *toolchain, char *text, size_t size) {
     return 0;
 }
 
-double rtc_timeout(void) {
-    const char *text = getenv("LOCKSTEP_COMPILE_TIMEOUT");
-    char *end = NULL;
-    double seconds = text ? strtod(text, &end) : 0;
-    return text && end != text && *end == 0 && seconds > 0 && seconds < 1e6 ? seconds * 1e3 : 120e3;
-}
-
 bool rtc_hash_file(Sha256 *hash, const char *path) {
     struct stat status;
     char *real = realpath(path, NULL);

@@ -69,7 +69,7 @@ Sha256 sha256_open(void);
 void sha256_add(Sha256 *hash, const void *bytes, size_t size);
 void sha256_close(Sha256 *hash, uint8_t digest[32]);
 
-/* rtc_process.c: all of `size` bytes to an open file; false with errno set. */
+/* rtc_output.c: all of `size` bytes to an open file; false with errno set. */
 bool rtc_write(int file, const void *data, size_t size);
 
 /* cache.c. The key of an image: a hash of everything it is a function of, Lockstep's own version
@@ -80,6 +80,8 @@ typedef struct CacheKey {
 } CacheKey;
 CacheKey cache_key(const char *source, size_t size, const char *target, const char *options,
                    const char *toolchain_version);
+/* The directory's name; false: there is none that can be used. */
+bool cache_folder(char *path, size_t size);
 /* *data is malloc'ed, with a zero after its last byte. False: not there, or not to be trusted. */
 bool cache_load(const CacheKey *key, void **data, size_t *size);
 void cache_store(const CacheKey *key, const void *data, size_t size); /* best effort */

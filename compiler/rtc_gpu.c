@@ -40,7 +40,7 @@ static bool look_in_all(const RtcToolchain *toolchain, const char *const *folder
         const char *value = "";
         if (**folders == '$') {
             snprintf(name, sizeof name, "%.*s", (int)length - 1, *folders + 1);
-            value = getenv(name);
+            value = environment_value(name);
             if (!value || *value != '/') continue;
         }
         if ((size_t)snprintf(folder, sizeof folder, "%s%s", value,
@@ -74,7 +74,7 @@ static bool look_in_ld_cache(const RtcToolchain *toolchain, char *path, size_t s
 
 bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_size, char *reason,
                       size_t reason_size) {
-    const char *wish = getenv(toolchain->variable);
+    const char *wish = environment_value(toolchain->variable);
     if (wish && *wish) {
         if ((size_t)snprintf(path, path_size, "%s", wish) < path_size && access(path, R_OK) == 0)
             return true;
@@ -82,7 +82,7 @@ bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_siz
                  wish, strerror(errno));
         return false;
     }
-    for (const char *next = getenv("LD_LIBRARY_PATH"); next;) {
+    for (const char *next = environment_value("LD_LIBRARY_PATH"); next;) {
         size_t length = strcspn(next, ":");
         if (look_in(toolchain, next, length, path, path_size)) return true;
         next = next[length] ? next + length + 1 : NULL;

@@ -10,12 +10,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SOCKET = 0 };
@@ -25,32 +27,10 @@ typedef struct Loaded {
     void *table[RTC_SYMBOLS_MAX]; /* function pointers, as the toolchain's struct of them */
 } Loaded;
 
-static bool read_all(void *data, size_t size) {
-    for (char *next = data; size;) {
-        ssize_t got = read(SOCKET, next, size);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        next += got;
-        size -= (size_t)got;
-    }
-    return true;
-}
-
-static bool write_all(const void *data, size_t size) {
-    for (const char *next = data; size;) {
-        ssize_t put = write(SOCKET, next, size);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        next += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
-
 /* A string of the request: `size` bytes, the last of which must be its final zero. */
 static char *read_string(uint64_t size) {
     char *text = size && size < UINT32_MAX ? malloc((size_t)size) : NULL;
-    if (text && read_all(text, (size_t)size) && text[size - 1] == 0) return text;
+    if (text && rtc_read(SOCKET, text, (size_t)size) && text[size - 1] == 0) return text;
     free(text);
     return NULL;
 }
@@ -79,7 +59,7 @@ static ls_status load(const RtcToolchain *toolchain, Loaded *loaded, const char 
 static bool serve(Loaded *loaded) {
     RtcRequest request;
     RtcOutput output = {0};
-    if (!read_all(&request, sizeof request) || request.magic != RTC_MAGIC ||
+    if (!rtc_read(SOCKET, &request, sizeof request) || request.magic != RTC_MAGIC ||
         request.toolchain >= RTC_TOOLCHAIN_COUNT)
         return false;
     char *path = read_string(request.path_size);
@@ -88,7 +68,6 @@ static bool serve(Loaded *loaded) {
     char *source = target ? read_string(request.source_size) : NULL;
     bool good = source != NULL;
     if (good) {
-        alarm(request.seconds);
         RtcJob job = {.verb = (RtcVerb)request.verb,
                       .form = (RtcForm)request.form,
                       .math = (ls_math)request.math,
@@ -101,14 +80,14 @@ static bool serve(Loaded *loaded) {
         double start = rtc_now();
         ls_status status = load(toolchain, own, path, &output);
         if (status == LS_OK) status = toolchain->run(own->table, &job, &output);
-        alarm(0);
         RtcReply reply = {.magic = RTC_MAGIC,
                           .status = (uint32_t)status,
                           .milliseconds = rtc_now() - start,
                           .data_size = output.data ? output.size : 0,
                           .log_size = output.log ? strlen(output.log) : 0};
-        good = write_all(&reply, sizeof reply) && write_all(output.data, (size_t)reply.data_size) &&
-               write_all(output.log, (size_t)reply.log_size);
+        good = rtc_write(SOCKET, &reply, sizeof reply) &&
+               rtc_write(SOCKET, output.data, (size_t)reply.data_size) &&
+               rtc_write(SOCKET, output.log, (size_t)reply.log_size);
     }
     rtc_output_free(&output);
     free(source);
@@ -116,6 +95,34 @@ static bool serve(Loaded *loaded) {
     free(label);
     free(path);
     return good;
+}
+
+/* Ends this process when the library, or the whole program, is no more: a compile of a toolchain
+ * cannot be told to stop. A program that forked has copies of the channel, which then stays open:
+ * so its number counts too. */
+static pid_t parent;
+static char scratch[4096]; /* the folder for temporary files; "": there is none */
+
+static void *watch(void *data) {
+    (void)data;
+    for (;;) {
+        struct pollfd wait = {.fd = SOCKET, .events = POLLRDHUP};
+        int ready = poll(&wait, 1, 1000);
+        if (ready <= 0 && getppid() == parent) continue;
+        if (scratch[0]) rtc_folder_remove(scratch);
+        kill(0, SIGKILL); /* the group is our own: with what the toolchain started */
+    }
+    return NULL;
+}
+
+static void watch_parent(void) {
+    pthread_t thread;
+    sigset_t all, before;
+    parent = getppid();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, watch, NULL) == 0) pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Whatever else the trainer left open is not for us to keep open. */
@@ -139,17 +146,25 @@ static void keep_memory(void) {
 #endif
 }
 
-int main(void) {
+int main(int count, char **arguments) {
     Loaded loaded[RTC_TOOLCHAIN_COUNT] = {{0}};
-    char scratch[4096];
     prctl(PR_SET_NAME, "lockstep-rtc");
+    close_others();
+    if (count >= 4 && strcmp(arguments[1], "guard") == 0) {
+        int channel = fcntl(SOCKET, F_DUPFD_CLOEXEC, 3), nothing = open("/dev/null", O_RDONLY);
+        if (channel < 0 || nothing < 0 || dup2(nothing, 0) < 0) _exit(1);
+        close(nothing);
+        _exit(rtc_guard(arguments + 2, channel));
+    }
     setrlimit(RLIMIT_CORE,
               &(struct rlimit){0, 0}); /* a toolchain's crash is not worth a core file */
-    close_others();
     keep_memory();
-    rtc_scratch_path(getpid(), scratch, sizeof scratch);
-    if (mkdir(scratch, 0700) == 0) setenv("TMPDIR", scratch, 1);
+    if (rtc_scratch_make(getpid(), scratch, sizeof scratch) >= 0) {
+        rtc_folder_sweep_beside(scratch);
+        setenv("TMPDIR", scratch, 1);
+    }
+    watch_parent();
     while (serve(loaded)) continue;
-    rtc_scratch_remove(scratch);
+    if (scratch[0]) rtc_folder_remove(scratch);
     _exit(0); /* no destructors: the toolchains' are not ours to trust */
 }

@@ -6,10 +6,8 @@
 #include "rtc.h"
 #include "rtc_parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +17,8 @@
 
 #define WORDS_MAX 48
 #define PATH_SIZE 4096
-#define LOG_LIMIT ((size_t)1 << 20)
+#define ROOM ((uint64_t)1 << 20) /* bytes that a compile needs, and times its source's */
+#define SOURCES 8
 #define IMAGE_LIMIT ((size_t)1 << 30)
 
 static const char *const compilers[] = {"clang", "gcc", "cc"};
@@ -65,7 +64,7 @@ typedef struct Command {
 static bool find_program(const char *name, char *path, size_t size) {
     if (strchr(name, '/'))
         return (size_t)snprintf(path, size, "%s", name) < size && access(path, X_OK) == 0;
-    const char *folders = getenv("PATH");
+    const char *folders = environment_value("PATH");
     if (!folders || !*folders) folders = "/usr/local/bin:/usr/bin:/bin";
     for (const char *next = folders; next;) {
         size_t length = strcspn(next, ":");
@@ -81,7 +80,7 @@ static bool find_program(const char *name, char *path, size_t size) {
 
 /* Fills `command`, or `reason` with what to do about there being none. */
 static bool find_compiler(Command *command, char *reason, size_t size) {
-    const char *wish = getenv("LOCKSTEP_CC");
+    const char *wish = environment_value("LOCKSTEP_CC");
     if (wish && *wish) {
         command->count = 0;
         snprintf(command->text, sizeof command->text, "%s", wish);
@@ -163,71 +162,19 @@ static bool describe(char *text, size_t size) {
 
 /* ---- running it ---- */
 
-typedef struct Run {
-    char *log; /* malloc'ed */
-    size_t log_size;
-    int status; /* as from waitpid */
-    bool in_time;
-} Run;
-
-/* Collects what a process writes until it is done or the deadline passes. */
-static void read_log(Run *run, int pipe_end, double deadline) {
-    char bytes[4096];
-    for (;;) {
-        double left = deadline - rtc_now();
-        struct pollfd wait = {.fd = pipe_end, .events = POLLIN};
-        int ready = left > 0 ? poll(&wait, 1, left > 1e6 ? 1000000 : (int)left + 1) : 0;
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready < 0 || left <= 0) return;
-        if (ready == 0) continue;
-        ssize_t got = read(pipe_end, bytes, sizeof bytes);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return;
-        size_t room = LOG_LIMIT - run->log_size, take = (size_t)got < room ? (size_t)got : room;
-        char *grown = realloc(run->log, run->log_size + take + 1);
-        if (!grown) continue;
-        run->log = grown;
-        memcpy(run->log + run->log_size, bytes, take);
-        run->log_size += take;
-        run->log[run->log_size] = 0;
-    }
-}
-
-/* Runs a program with its output in run->log. False, with the reason, if it cannot be started. */
-static bool run_program(const char *path, char *const words[], char *const environment[], Run *run,
-                        char *reason, size_t size) {
-    int ends[2], error = 0;
-    pid_t pid = 0;
-    double deadline = rtc_now() + rtc_timeout();
-    *run = (Run){0};
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) {
-        snprintf(reason, size, "%s cannot be started: %s", path, strerror(errno));
-        if (nothing >= 0) close(nothing);
-        return false;
-    }
-    error = rtc_spawn(path, words, environment, nothing, ends[1], &pid);
-    close(ends[1]);
-    close(nothing);
-    if (error) {
-        snprintf(reason, size, "%s cannot be started: %s", path, strerror(error));
-    } else {
-        read_log(run, ends[0], deadline);
-        run->in_time = rtc_reap(pid, deadline, &run->status);
-    }
-    close(ends[0]);
-    return error == 0;
-}
-
 static bool version(char *text, size_t size) {
     Command command;
-    Run run;
+    RtcGuard guard;
+    RtcRun run;
     char *words[COUNT(command.word) + 2] = {0};
     if (!find_compiler(&command, text, size)) return false;
     memcpy(words, command.word, command.count * sizeof *words);
     words[command.count] = (char[]){"--version"};
-    if (!run_program(command.path, words, NULL, &run, text, size)) return false;
-    bool good = run.in_time && (run.status == 0 || run.status == -1) && run.log_size;
+    if (!rtc_guard_start(&guard, false, 0, text, size)) return false;
+    bool good = rtc_guard_run(&guard, command.path, words, &run, text, size);
+    rtc_guard_end(&guard);
+    if (!good) return false;
+    good = run.late == RTC_IN_TIME && run.status == 0 && run.log_size;
     if (good)
         snprintf(text, size, "%.*s (%s)", (int)strcspn(run.log, "\n"), run.log, command.path);
     else
@@ -238,28 +185,6 @@ static bool version(char *text, size_t size) {
 }
 
 /* ---- compiling ---- */
-
-/* A folder of our own, where the compiler's temporary files go too, so that a killed one leaves
- * none. */
-static bool folder_make(char *path, size_t size) {
-    const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp"};
-    for (size_t i = 0; i < COUNT(places); i++)
-        if (places[i] && *places[i] &&
-            (size_t)snprintf(path, size, "%s/lockstep-XXXXXX", places[i]) < size && mkdtemp(path))
-            return true;
-    return false;
-}
-
-static void folder_remove(const char *path) {
-    DIR *stream = opendir(path);
-    if (stream) {
-        for (struct dirent *entry; (entry = readdir(stream));)
-            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                unlinkat(dirfd(stream), entry->d_name, 0);
-        closedir(stream);
-    }
-    rmdir(path);
-}
 
 /* The source under a first line that makes messages speak of `label`. */
 static bool write_source(const char *path, const char *source, size_t size, const char *label) {
@@ -274,69 +199,52 @@ static bool write_source(const char *path, const char *source, size_t size, cons
     return fclose(file) == 0 && good;
 }
 
-/* Ours with TMPDIR in the private folder. The result and `own` hold the only memory. */
-extern char **environ;
-static char **environment_make(char *own) {
-    size_t count = 0, kept = 0;
-    while (environ[count]) count++;
-    char **copy = calloc(count + 2, sizeof *copy);
-    for (size_t i = 0; copy && i < count; i++)
-        if (strncmp(environ[i], "TMPDIR=", 7) != 0) copy[kept++] = environ[i];
-    if (copy) copy[kept] = own;
-    return copy;
-}
-
+/* The compile's folder is the compiler's TMPDIR too. */
 typedef struct Folder {
-    char path[PATH_SIZE], source[PATH_SIZE + 32], object[PATH_SIZE + 32], result[PATH_SIZE + 32],
-        tmpdir[PATH_SIZE + 32];
+    RtcGuard guard;
+    char source[PATH_SIZE + 32], object[PATH_SIZE + 32], result[PATH_SIZE + 32];
 } Folder;
 
 /* Runs a compiler, whose words end the output's log where it fails; else they are in run->log. */
-static ls_status run_compiler(const char *path, char *const words[], char *const environment[],
-                              Run *run, RtcOutput *output) {
+static ls_status run_compiler(Folder *folder, const char *path, char *const words[], RtcRun *run,
+                              RtcOutput *output) {
     char reason[PATH_SIZE + 256];
-    if (!run_program(path, words, environment, run, reason, sizeof reason))
+    if (!rtc_guard_run(&folder->guard, path, words, run, reason, sizeof reason))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
-    const char *log = run->log ? run->log : "";
-    ls_status status = LS_OK;
-    if (!run->in_time) {
-        status = rtc_fail(output, LS_ERROR_TOOLCHAIN,
-                          "%s was not done after %g seconds and was ended; a slow machine may be "
-                          "given more time with LOCKSTEP_COMPILE_TIMEOUT\n%s",
-                          path, rtc_timeout() / 1e3, log);
-    } else if (run->status != 0 && run->status != -1) {
+    if (run->late == RTC_IN_TIME && run->status == 0) return LS_OK;
+    if (run->late != RTC_IN_TIME)
+        rtc_explain_late(run->late, reason, sizeof reason);
+    else
         rtc_explain_exit(run->status, reason, sizeof reason);
-        status = rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s %s\n%s", path, reason, log);
-    }
-    if (status == LS_OK) return status;
+    rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s %s\n%s", path, reason, run->log ? run->log : "");
     free(run->log);
     run->log = NULL;
-    return status;
+    return LS_ERROR_TOOLCHAIN;
 }
 
-/* posix_spawn takes char *const *; it does not write to the words. */
+/* rtc_guard_run takes char *const *; it does not write to the words. */
 static size_t add_words(char **words, size_t count, const char *const *more) {
     while (*more) words[count++] = (char *)(uintptr_t)*more++;
     return count;
 }
 
 /* The object file as a shared object. False: the compiler has to do it. */
-static bool link_object(const Folder *folder, char *const environment[]) {
+static bool link_object(Folder *folder) {
     const char *const parts[] = {linker, "-shared", "-o", folder->result, folder->object, NULL};
     char path[PATH_SIZE], *words[COUNT(parts) + 1];
-    Run run;
+    RtcRun run;
     RtcOutput output = {0};
     words[add_words(words, 0, parts)] = NULL;
     const bool linked = find_program(linker, path, sizeof path) &&
-                        run_compiler(path, words, environment, &run, &output) == LS_OK;
+                        run_compiler(folder, path, words, &run, &output) == LS_OK;
     if (linked) free(run.log);
     rtc_output_free(&output);
     return linked;
 }
 
 /* From the source to folder->result; what the compiler says goes to *log. */
-static ls_status make_result(const Folder *folder, char *const environment[], Command *command,
-                             RtcForm form, ls_math math, char **log, RtcOutput *output) {
+static ls_status make_result(Folder *folder, Command *command, RtcForm form, ls_math math,
+                             char **log, RtcOutput *output) {
     const bool image = form == RTC_IMAGE;
     const Cpu cpu = cpu_read(NULL);
     const char *const end[] = {math == LS_MATH_FAST ? fast_option : exact_option,
@@ -346,35 +254,33 @@ static ls_status make_result(const Folder *folder, char *const environment[], Co
                                cpu.wide ? wide_option : NULL,
                                NULL};
     char *words[WORDS_MAX];
-    Run run;
+    RtcRun run;
     memcpy(words, command->word, command->count * sizeof *words);
     size_t count = command->count;
     for (size_t i = 0; i < COUNT(options); i++) words[count++] = (char *)(uintptr_t)options[i];
     count = add_words(words, count, image ? object_options : assembly_options);
     words[add_words(words, count, end)] = NULL;
-    ls_status status = run_compiler(command->path, words, environment, &run, output);
+    ls_status status = run_compiler(folder, command->path, words, &run, output);
     if (status != LS_OK) return status;
     *log = run.log;
-    if (!image || (cpu.fma && link_object(folder, environment))) return LS_OK;
+    if (!image || (cpu.fma && link_object(folder))) return LS_OK;
     const char *const last[] = {"-o", folder->result, folder->object, cpu.fma ? NULL : fma_library,
                                 NULL};
     count = add_words(words, command->count, link_options);
     words[add_words(words, count, last)] = NULL;
-    status = run_compiler(command->path, words, environment, &run, output);
+    status = run_compiler(folder, command->path, words, &run, output);
     if (status == LS_OK) free(run.log);
     return status;
 }
 
 /* The compiler itself, the folder and its files being there. */
-static ls_status compile_in(const Folder *folder, char *own_tmpdir, Command *command, RtcForm form,
-                            ls_math math, RtcOutput *output) {
-    char **environment = environment_make(own_tmpdir), *log = NULL, *data = NULL;
+static ls_status compile_in(Folder *folder, Command *command, RtcForm form, ls_math math,
+                            RtcOutput *output) {
+    char *log = NULL, *data = NULL;
     size_t size = 0;
-    if (!environment) return rtc_fail(output, LS_ERROR_MEMORY, "out of memory");
     double start = rtc_now();
-    ls_status status = make_result(folder, environment, command, form, math, &log, output);
+    ls_status status = make_result(folder, command, form, math, &log, output);
     output->milliseconds = rtc_now() - start;
-    free(environment);
     if (status == LS_OK &&
         (!rtc_read_file(folder->result, IMAGE_LIMIT, &data, &size) || size == 0)) {
         free(data);
@@ -408,22 +314,22 @@ static ls_status compile(const char *source, size_t size, const char *label, con
     folder = calloc(1, sizeof *folder);
     if (!folder) return rtc_fail(output, LS_ERROR_MEMORY, "out of memory");
     ls_status status = LS_ERROR_FILE;
-    if (!folder_make(folder->path, sizeof folder->path)) {
-        rtc_fail(output, status, "no temporary folder can be made in TMPDIR, /tmp or /var/tmp: %s",
-                 strerror(errno));
+    if (!rtc_guard_start(&folder->guard, true, ROOM + SOURCES * (uint64_t)size, reason,
+                         sizeof reason)) {
+        rtc_fail(output, status, "%s", reason);
         free(folder);
         return status;
     }
-    snprintf(folder->source, sizeof folder->source, "%s/kernel.c", folder->path);
-    snprintf(folder->object, sizeof folder->object, "%s/kernel.o", folder->path);
-    snprintf(folder->result, sizeof folder->result, "%s/kernel.out", folder->path);
-    snprintf(folder->tmpdir, sizeof folder->tmpdir, "TMPDIR=%s", folder->path);
+    const char *path = folder->guard.folder;
+    snprintf(folder->source, sizeof folder->source, "%s/kernel.c", path);
+    snprintf(folder->object, sizeof folder->object, "%s/kernel.o", path);
+    snprintf(folder->result, sizeof folder->result, "%s/kernel.out", path);
     if (!write_source(folder->source, source, size, label))
         rtc_fail(output, status, "the source cannot be written to %s: %s", folder->source,
                  strerror(errno));
     else
-        status = compile_in(folder, folder->tmpdir, &command, form, math, output);
-    folder_remove(folder->path);
+        status = compile_in(folder, &command, form, math, output);
+    rtc_guard_end(&folder->guard);
     free(folder);
     return status;
 }

@@ -3,11 +3,10 @@
 #include "rtc.h"
 #include "rtc_parts.h"
 
-#include <ftw.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,19 +56,43 @@ double rtc_now(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-void rtc_scratch_path(pid_t helper, char *path, size_t size) {
-    const char *place = getenv("TMPDIR");
-    snprintf(path, size, "%s/lockstep-rtc-%ld", place && *place ? place : "/tmp", (long)helper);
+bool rtc_write(int file, const void *data, size_t size) {
+    for (const char *next = data; size;) {
+        ssize_t put = write(file, next, size);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        next += put;
+        size -= (size_t)put;
+    }
+    return true;
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
-    remove(path); /* what cannot be removed stays; there is nobody to tell */
-    return 0;
+bool rtc_read(int file, void *data, size_t size) {
+    for (char *next = data; size;) {
+        ssize_t got = read(file, next, size);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        next += got;
+        size -= (size_t)got;
+    }
+    return true;
 }
 
-void rtc_scratch_remove(const char *path) {
-    struct stat status;
-    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid())
-        nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+double rtc_timeout(void) {
+    const char *text = environment_value("LOCKSTEP_COMPILE_TIMEOUT");
+    char *end = NULL;
+    double seconds = text ? strtod(text, &end) : 0;
+    return text && end != text && *end == 0 && seconds > 0 && seconds < 1e6 ? seconds * 1e3 : 120e3;
+}
+
+void rtc_explain_late(RtcLate late, char *text, size_t size) {
+    double seconds = rtc_timeout() / 1e3;
+    snprintf(
+        text, size,
+        late == RTC_LATE_TIME
+            ? "used %g seconds of processor time and was ended; LOCKSTEP_COMPILE_TIMEOUT gives "
+              "it more"
+            : "was not done after %g seconds, most of them spent waiting, and was ended; "
+              "LOCKSTEP_COMPILE_TIMEOUT, a tenth of that, gives it more",
+        late == RTC_LATE_TIME ? seconds : RTC_PATIENCE * seconds);
 }

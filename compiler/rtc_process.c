@@ -23,10 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,7 +37,6 @@ typedef struct Helper {
     int channel;      /* our end of its standard input */
     int words;        /* a memory file: its standard output and error */
     bool taken;       /* by a thread, which alone looks at the rest meanwhile */
-    char scratch[4096];
 } Helper;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
@@ -59,26 +56,6 @@ static void watch_forks(void) {
 
 /* ---- starting and ending ---- */
 
-bool rtc_write(int file, const void *data, size_t size) {
-    for (const char *next = data; size;) {
-        ssize_t put = write(file, next, size);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        next += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
-
-/* A memory file above the standard streams, which the child replaces. */
-static int memory_file(const char *name) {
-    int file = memfd_create(name, MFD_CLOEXEC);
-    if (file < 0 || file > 2) return file;
-    int higher = fcntl(file, F_DUPFD_CLOEXEC, 3);
-    close(file);
-    return higher;
-}
-
 /* Where there are none: a file that nobody can name. */
 static int nameless_file(void) {
     char path[] = "/tmp/lockstep-XXXXXX";
@@ -89,64 +66,22 @@ static int nameless_file(void) {
 
 static char *const helper_words[] = {(char[]){"lockstep-rtc"}, NULL};
 
-static int spawn_from_memory(int input, int output, pid_t *pid) {
-    char path[64];
-    int file = memory_file("lockstep-rtc");
-    if (file < 0) return errno;
-    int error = rtc_write(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    if (!error) error = rtc_spawn(path, helper_words, NULL, input, output, pid);
-    close(file);
-    return error;
-}
-
-static int spawn_from_file(int input, int output, pid_t *pid) {
-    const char *places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp", "/var/tmp"};
-    int error = ENOENT;
-    for (size_t i = 0; i < COUNT(places); i++) {
-        char folder[4000], path[4096];
-        if (!places[i] || !*places[i] ||
-            (size_t)snprintf(folder, sizeof folder, "%s/lockstep-XXXXXX", places[i]) >=
-                sizeof folder ||
-            !mkdtemp(folder))
-            continue;
-        snprintf(path, sizeof path, "%s/lockstep-rtc", folder);
-        int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-        error =
-            file >= 0 && rtc_write(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
-        if (file >= 0) close(file);
-        /* Busy: another thread forked while the file was open for writing; its child will not be
-         * long. */
-        for (int attempt = 0; !error || (error == ETXTBSY && attempt < 50); attempt++) {
-            if (error) usleep(2000);
-            error = rtc_spawn(path, helper_words, NULL, input, output, pid);
-            if (!error) break;
-        }
-        unlink(path);
-        rmdir(folder);
-        if (!error) return 0;
-    }
-    return error;
-}
-
 /* False, with the reason, if there can be none. */
 static bool helper_start(Helper *helper, char *reason, size_t size) {
     int ends[2] = {-1, -1};
     helper->owner = 0;
-    helper->words = memory_file("lockstep-rtc-words");
+    helper->words = rtc_memory_file("lockstep-rtc-words");
     if (helper->words < 0) helper->words = nameless_file();
     int error = helper->words < 0 ? errno : 0;
     if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) error = errno;
     if (!error) fcntl(helper->words, F_SETFL, O_APPEND); /* so that emptying it rewinds it */
     if (!error) {
-        error = spawn_from_memory(ends[1], helper->words, &helper->pid);
-        if (error) error = spawn_from_file(ends[1], helper->words, &helper->pid);
+        error = rtc_spawn_helper(helper_words, ends[1], helper->words, &helper->pid);
     }
     if (ends[1] >= 0) close(ends[1]);
     if (!error) {
         helper->channel = ends[0];
         helper->owner = getpid();
-        rtc_scratch_path(helper->pid, helper->scratch, sizeof helper->scratch);
         return true;
     }
     snprintf(reason, size, "the helper process for GPU compilers cannot be started: %s",
@@ -163,7 +98,7 @@ static int helper_end(Helper *helper, double deadline) {
     close(helper->channel);
     if (helper->owner == getpid()) {
         rtc_reap(helper->pid, deadline, &status);
-        rtc_scratch_remove(helper->scratch);
+        rtc_scratch_remove(helper->pid);
     }
     close(helper->words);
     helper->owner = 0;
@@ -229,17 +164,45 @@ static void helper_give_back(Helper *helper) {
 
 typedef enum Talk { TALK_DONE, TALK_DEAD, TALK_LATE } Talk;
 
+/* What a request has taken: processor time of the helper, so that a machine under load or one that
+ * was stopped makes no compile fail; and time that passed, so that what only waits ends too. */
+typedef struct Spent {
+    double limit, before; /* milliseconds of processor time, and that of earlier requests */
+    double waited, last;
+    RtcLate late;
+} Spent;
+
+static double time_of(const Helper *helper) {
+    clockid_t clock;
+    struct timespec used;
+    if (clock_getcpuclockid(helper->pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+    return (double)used.tv_sec * 1e3 + (double)used.tv_nsec * 1e-6;
+}
+
+static Spent spent_nothing(const Helper *helper) {
+    return (Spent){.limit = rtc_timeout(), .before = time_of(helper), .last = rtc_now()};
+}
+
+static bool is_late(const Helper *helper, Spent *spent) {
+    const double now = rtc_now();
+    spent->waited += now - spent->last < 1000 ? now - spent->last : 1000; /* we were stopped too */
+    spent->last = now;
+    if (time_of(helper) - spent->before > spent->limit)
+        spent->late = RTC_LATE_TIME;
+    else if (spent->waited > RTC_PATIENCE * spent->limit)
+        spent->late = RTC_LATE_WAIT;
+    return spent->late != RTC_IN_TIME;
+}
+
 /* Moves bytes one way until all are moved, the helper is gone, or it is too late. */
-static Talk move(const Helper *helper, bool send_them, void *data, size_t size, double deadline) {
+static Talk move(const Helper *helper, bool send_them, void *data, size_t size, Spent *spent) {
+    const int tick = spent->limit < 2000 ? (int)(spent->limit / 20) + 1 : 100;
     for (char *next = data; size;) {
-        double left = deadline - rtc_now();
-        if (left <= 0) return TALK_LATE;
         struct pollfd wait = {.fd = helper->channel, .events = send_them ? POLLOUT : POLLIN};
-        int ready = poll(&wait, 1, left > 1e6 ? 1000000 : (int)left + 1);
-        if (ready <= 0) {
-            if (ready < 0 && errno != EINTR) return TALK_DEAD;
-            continue;
-        }
+        int ready = poll(&wait, 1, tick);
+        if (ready < 0 && errno != EINTR) return TALK_DEAD;
+        if (ready <= 0 && is_late(helper, spent)) return TALK_LATE;
+        if (ready <= 0) continue;
         ssize_t moved = send_them ? send(helper->channel, next, size, MSG_NOSIGNAL | MSG_DONTWAIT)
                                   : recv(helper->channel, next, size, MSG_DONTWAIT);
         if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -251,7 +214,7 @@ static Talk move(const Helper *helper, bool send_them, void *data, size_t size, 
 }
 
 static Talk talk(const Helper *helper, RtcRequest *request, const char *path, const RtcJob *job,
-                 RtcReply *reply, RtcOutput *output, double deadline) {
+                 RtcReply *reply, RtcOutput *output, Spent *spent) {
     const struct {
         const void *data;
         uint64_t size;
@@ -263,17 +226,16 @@ static Talk talk(const Helper *helper, RtcRequest *request, const char *path, co
                  {"", 1}};
     Talk state = TALK_DONE;
     for (size_t i = 0; i < COUNT(parts) && state == TALK_DONE; i++)
-        state =
-            move(helper, true, (void *)(uintptr_t)parts[i].data, (size_t)parts[i].size, deadline);
-    if (state == TALK_DONE) state = move(helper, false, reply, sizeof *reply, deadline);
+        state = move(helper, true, (void *)(uintptr_t)parts[i].data, (size_t)parts[i].size, spent);
+    if (state == TALK_DONE) state = move(helper, false, reply, sizeof *reply, spent);
     if (state != TALK_DONE) return state;
     if (reply->magic != RTC_MAGIC || reply->status >= LS_STATUS_COUNT) return TALK_DEAD;
     output->data = calloc((size_t)reply->data_size + 1, 1);
     output->log = calloc((size_t)reply->log_size + 1, 1);
     if (!output->data || !output->log) return TALK_DEAD;
     output->size = (size_t)reply->data_size;
-    state = move(helper, false, output->data, output->size, deadline);
-    return state == TALK_DONE ? move(helper, false, output->log, (size_t)reply->log_size, deadline)
+    state = move(helper, false, output->data, output->size, spent);
+    return state == TALK_DONE ? move(helper, false, output->log, (size_t)reply->log_size, spent)
                               : state;
 }
 
@@ -282,7 +244,8 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
     const char *title = rtc_toolchains[toolchain]->title;
     const char *target = job->target[0] ? job->target : "its version";
     char words[WORDS_KEPT + 1] = "", reason[256] = "";
-    double timeout = rtc_timeout(), start = rtc_now();
+    double start = rtc_now();
+    Spent spent = {0};
     RtcReply reply = {0};
     Talk state = TALK_DEAD;
     int status = -1;
@@ -291,7 +254,6 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
                           .verb = (uint32_t)job->verb,
                           .form = (uint32_t)job->form,
                           .math = (uint32_t)job->math,
-                          .seconds = (uint32_t)(timeout / 1e3) + 2,
                           .path_size = strlen(path) + 1,
                           .label_size = strlen(job->label) + 1,
                           .target_size = strlen(job->target) + 1,
@@ -306,9 +268,9 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
         if (fresh && !helper_start(helper, reason, sizeof reason)) break;
         if (ftruncate(helper->words, 0) != 0) { /* old words then precede the new ones */
         }
-        double deadline = rtc_now() + timeout;
         rtc_output_free(output);
-        state = talk(helper, &request, path, job, &reply, output, deadline);
+        spent = spent_nothing(helper);
+        state = talk(helper, &request, path, job, &reply, output, &spent);
         if (state == TALK_DONE) continue;
         helper_words_read(helper, words);
         /* One that closed the channel is about to exit, and how tells why. */
@@ -324,12 +286,11 @@ ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *jo
         return (ls_status)reply.status;
     }
     if (reason[0]) return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
-    if (state == TALK_LATE)
-        return rtc_fail(
-            output, LS_ERROR_TOOLCHAIN,
-            "%s was not done with %s for %s after %g seconds and was ended; a slow machine may "
-            "be given more time with LOCKSTEP_COMPILE_TIMEOUT%s%s",
-            title, job->label, target, timeout / 1e3, words[0] ? "\n" : "", words);
+    if (state == TALK_LATE) {
+        rtc_explain_late(spent.late, reason, sizeof reason);
+        return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s at work on %s for %s %s%s%s", title,
+                        job->label, target, reason, words[0] ? "\n" : "", words);
+    }
     rtc_explain_exit(status, reason, sizeof reason);
     char tried[256], hint[400] = "";
     if (rtc_untried_target(target, tried, sizeof tried))

@@ -5,26 +5,40 @@
 #include "rtc_parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 extern char **environ;
 
-int rtc_spawn(const char *path, char *const words[], char *const environment[], int input,
-              int output, pid_t *pid) {
+/* A compiler believes its environment (COMPILER_PATH names what gcc runs), also where we may not.
+ */
+static char *const *environment_of_children(void) {
+    static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    static char *const plain[] = {path, NULL};
+    return getauxval(AT_SECURE) ? plain : environ;
+}
+
+int rtc_spawn(const char *path, char *const words[], int input, int output, pid_t *pid) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, all;
-    int error = posix_spawn_file_actions_init(&files);
-    if (error) return error;
+    /* Above the standard streams, which a program may have closed. */
+    const int from = fcntl(input, F_DUPFD_CLOEXEC, 3), to = fcntl(output, F_DUPFD_CLOEXEC, 3);
+    int error = from < 0 || to < 0 ? errno : posix_spawn_file_actions_init(&files);
+    if (error) goto closed;
     error = posix_spawnattr_init(&attributes);
     if (error) {
         posix_spawn_file_actions_destroy(&files);
-        return error;
+        goto closed;
     }
     sigemptyset(&none);
     sigfillset(&all);
@@ -35,15 +49,71 @@ int rtc_spawn(const char *path, char *const words[], char *const environment[], 
     if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
     if (!error) error = posix_spawnattr_setpgroup(&attributes, 0);
     if (!error) error = posix_spawnattr_setflags(&attributes, flags);
-    if (!error) error = posix_spawn_file_actions_adddup2(&files, input, 0);
-    if (!error) error = posix_spawn_file_actions_adddup2(&files, output, 1);
+    if (!error) error = posix_spawn_file_actions_adddup2(&files, from, 0);
+    if (!error) error = posix_spawn_file_actions_adddup2(&files, to, 1);
     if (!error) error = posix_spawn_file_actions_adddup2(&files, 1, 2);
     if (!error)
-        error =
-            posix_spawn(pid, path, &files, &attributes, words, environment ? environment : environ);
+        error = posix_spawn(pid, path, &files, &attributes, words, environment_of_children());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
+closed:
+    if (from >= 0) close(from);
+    if (to >= 0) close(to);
     return error;
+}
+
+int rtc_memory_file(const char *name) {
+    int file = memfd_create(name, MFD_CLOEXEC);
+    if (file < 0 || file > 2) return file;
+    int higher = fcntl(file, F_DUPFD_CLOEXEC, 3);
+    close(file);
+    return higher;
+}
+
+static int spawn_from_memory(char *const words[], int input, int output, pid_t *pid) {
+    char path[64];
+    int file = rtc_memory_file("lockstep-rtc");
+    if (file < 0) return errno;
+    int error = rtc_write(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (!error) error = rtc_spawn(path, words, input, output, pid);
+    close(file);
+    return error;
+}
+
+static int spawn_from_file(char *const words[], int input, int output, pid_t *pid) {
+    const char *places[] = {environment_value("XDG_RUNTIME_DIR"), environment_value("TMPDIR"),
+                            "/tmp", "/var/tmp"};
+    int error = ENOENT;
+    for (size_t i = 0; i < COUNT(places); i++) {
+        char folder[4000], path[4096];
+        if (!places[i] || !*places[i] ||
+            (size_t)snprintf(folder, sizeof folder, "%s/" RTC_FOLDER_NAME, places[i]) >=
+                sizeof folder ||
+            !mkdtemp(folder))
+            continue;
+        snprintf(path, sizeof path, "%s/lockstep-rtc", folder);
+        int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+        error =
+            file >= 0 && rtc_write(file, rtc_helper_program, rtc_helper_program_size) ? 0 : errno;
+        if (file >= 0) close(file);
+        /* Busy: another thread forked while the file was open for writing; its child will not be
+         * long. */
+        for (int attempt = 0; !error || (error == ETXTBSY && attempt < 50); attempt++) {
+            if (error) usleep(2000);
+            error = rtc_spawn(path, words, input, output, pid);
+            if (!error) break;
+        }
+        unlink(path);
+        rmdir(folder);
+        if (!error) return 0;
+    }
+    return error;
+}
+
+int rtc_spawn_helper(char *const words[], int input, int output, pid_t *pid) {
+    int error = spawn_from_memory(words, input, output, pid);
+    return error ? spawn_from_file(words, input, output, pid) : 0;
 }
 
 bool rtc_reap(pid_t pid, double deadline, int *status) {

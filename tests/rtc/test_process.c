@@ -48,9 +48,20 @@ static void fails(const char *source, const char *words, const char *more_words)
     rtc_output_free(&output);
 }
 
+/* Or waits for its new parent to take its exit status. */
+static bool is_gone(pid_t pid) {
+    char path[64], line[256] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return true;
+    bool dead = !fgets(line, sizeof line, file) || strstr(line, ") Z");
+    fclose(file);
+    return dead;
+}
+
 static bool gone_soon(pid_t pid) {
     for (int i = 0; i < 300; i++) {
-        if (kill(pid, 0) != 0) return true;
+        if (is_gone(pid)) return true;
         usleep(10000);
     }
     return false;
@@ -86,7 +97,7 @@ static void hang_is_ended(void **state) {
     Report before = ask("a");
     setenv("LOCKSTEP_COMPILE_TIMEOUT", "0.3", 1);
     double start = rtc_now();
-    fails("hang", "not done with test.step for compute_90 after 0.3 seconds",
+    fails("spin", "NVRTC at work on test.step for compute_90 used 0.3 seconds of processor time",
           "LOCKSTEP_COMPILE_TIMEOUT");
     fails("stop", "not done", "was ended");
     assert_true(rtc_now() - start < 20000);
@@ -129,7 +140,7 @@ static void inherits_nothing(void **state) {
     Report report = ask("a");
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     for (size_t i = 0; i < COUNT(files); i++) close(files[i]);
-    assert_int_equal(report.files, 3);
+    assert_int_equal(report.files, 4); /* the standard streams and the lock of its folder */
     assert_int_equal(report.blocked, 0);
 }
 
@@ -154,7 +165,7 @@ static void forked_process_gets_its_own(void **state) {
 static void *compile_for_two_seconds(void *data) {
     RtcOutput output;
     *(ls_status *)data =
-        rtc_nvrtc.compile("hang", 4, "thread", "sm_80", RTC_IMAGE, LS_MATH_EXACT, &output);
+        rtc_nvrtc.compile("spin", 4, "thread", "sm_80", RTC_IMAGE, LS_MATH_EXACT, &output);
     rtc_output_free(&output);
     return NULL;
 }
@@ -200,6 +211,81 @@ static void ends_with_its_program(void **state) {
     unlink("pid");
     assert_int_equal(chdir(folder), 0);
     assert_true(pid > 0 && gone_soon((pid_t)pid));
+}
+
+static void *hang_with_a_child(void *data) {
+    RtcOutput output;
+    *(ls_status *)data =
+        rtc_nvrtc.compile("child", 5, "thread", "sm_80", RTC_IMAGE, LS_MATH_EXACT, &output);
+    rtc_output_free(&output);
+    return NULL;
+}
+
+/* Of the helper and of the child it started, as the stand-in wrote them. */
+static void read_numbers(long pids[2]) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/pids", test_folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &pids[0], &pids[1]), 2);
+    fclose(file);
+    unlink(path);
+}
+
+static void *ask_in_thread(void *data) {
+    *(long *)data = ask("a").pid;
+    return NULL;
+}
+
+/* It is the process's, not the thread's that started it. */
+static void outlives_the_thread_that_started_it(void **state) {
+    (void)state;
+    pthread_t thread;
+    long pid = 0;
+    fails("crash", "crashed", "");
+    assert_int_equal(pthread_create(&thread, NULL, ask_in_thread, &pid), 0);
+    pthread_join(thread, NULL);
+    usleep(1200000); /* longer than it looks after its parent */
+    assert_int_equal(ask("b").pid, pid);
+}
+
+/* Killed in the middle of a compile, with another process that has copies of its open files: the
+ * helper, what it started and its folder go. */
+static void ends_in_the_middle_with_its_program(void **state) {
+    (void)state;
+    int ends[2];
+    pid_t copy = 0;
+    fails("crash", "crashed", ""); /* the next has this test's TMPDIR */
+    for (int forks = 0; forks < 2; forks++) {
+        assert_int_equal(pipe(ends), 0);
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            pthread_t thread;
+            ls_status status;
+            if (pthread_create(&thread, NULL, hang_with_a_child, &status) != 0) _exit(2);
+            usleep(200000);
+            copy = forks ? fork() : 0;
+            if (forks && copy == 0) {
+                sleep(30);
+                _exit(0);
+            }
+            if (write(ends[1], &copy, sizeof copy) < 0) _exit(3);
+            pause();
+        }
+        long pids[2] = {0};
+        assert_int_equal(read(ends[0], &copy, sizeof copy), sizeof copy);
+        assert_int_equal(files_in(test_folder), 2); /* its folder, and the numbers */
+        read_numbers(pids);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        assert_true(gone_soon((pid_t)pids[0]) && gone_soon((pid_t)pids[1]));
+        for (int i = 0; i < 300 && files_in(test_folder); i++) usleep(10000);
+        assert_int_equal(files_in(test_folder), 0);
+        if (forks) assert_int_equal(kill(copy, SIGKILL), 0);
+        close(ends[0]);
+        close(ends[1]);
+    }
 }
 
 static void program_that_reaps_everything(void **state) {
@@ -345,6 +431,8 @@ int main(void) {
         TEST(forked_process_gets_its_own),
         TEST(fork_while_another_thread_compiles),
         TEST(ends_with_its_program),
+        TEST(outlives_the_thread_that_started_it),
+        TEST(ends_in_the_middle_with_its_program),
         TEST(program_that_reaps_everything),
         TEST(leaves_no_files),
         TEST(many_threads_at_once),
