@@ -1,4 +1,5 @@
-/* common.c: what many files of the runtime need: arrays that grow, copies of texts, the time. */
+/* common.c: what many files of the runtime need: arrays that grow, copies of texts, the time, the
+ * environment. */
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -26,6 +27,10 @@ char *text_copy(const char *text, size_t size) {
     memcpy(copy, text, size);
     copy[size] = '\0';
     return copy;
+}
+
+const char *host_environment(const char *name) {
+    return secure_getenv(name);
 }
 
 double time_us(void) {

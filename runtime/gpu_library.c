@@ -69,7 +69,7 @@ void gpu_describe_error(const GpuLibrary *library, GpuVerb verb, int error, char
 }
 
 static bool load(const Vendor *vendor, GpuLibrary *library, char *reason, size_t size) {
-    const char *own = getenv(vendor->variable);
+    const char *own = host_environment(vendor->variable);
     const int flags =
         RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE; /* drivers do not like to be unloaded */
     if (own && *own) {

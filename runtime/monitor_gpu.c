@@ -75,7 +75,7 @@ ls_status monitor_open_gpu(const Driver *driver, int index, const char *root, Er
 
 static void *open_first(const MonitorLibrary *library, char *reason, size_t size) {
     const int flags = RTLD_NOW | RTLD_LOCAL;
-    const char *own = getenv(library->variable);
+    const char *own = host_environment(library->variable);
     if (own && *own) {
         void *handle = dlopen(own, flags);
         const char *message = handle ? NULL : dlerror();

@@ -21,6 +21,10 @@
 #endif
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
+/* common.c: the one way to a variable of the environment. A program that runs with more rights than
+ * who started it (set-user-ID, file capabilities) takes none from that user: NULL, as when it is
+ * not set. */
+const char *host_environment(const char *name);
 /* common.c: makes room for `count` elements in an array, whose pointer `array` points to; false:
  * out of memory, and it is as it was. */
 bool array_grow(void *array, size_t *capacity, size_t count, size_t element);

@@ -49,7 +49,10 @@ void buffer_puts(Buffer *buffer, const char *text);
 void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
 void buffer_free(Buffer *buffer);
 
-/* text.c: words, numbers and sizes. */
+/* text.c: a variable of the environment; NULL where it is not set, or where the command runs with
+ * more rights than who started it. */
+const char *command_environment(const char *name);
+/* Words, numbers and sizes. */
 /* The entry of `names` nearest to `word`, when near enough to suggest, or NULL. */
 const char *nearest(const char *word, const char *const *names, size_t count);
 /* An axis length: digits and K, M or G (powers of 1024). The whole text must be one. */

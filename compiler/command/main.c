@@ -71,7 +71,7 @@ static void free_lists(const Command *command, void *options, Common *common) {
 
 /* What the toolchains' time limit ignores is said once, where commands are. */
 static void check_timeout(void) {
-    const char *text = getenv("LOCKSTEP_COMPILE_TIMEOUT");
+    const char *text = command_environment("LOCKSTEP_COMPILE_TIMEOUT");
     char *end = NULL;
     double limit = text ? strtod(text, &end) : 1;
     if (text && *text && (*end || end == text || !(limit > 0 && limit < 1e6)))
@@ -134,7 +134,8 @@ static void on_signal(int signal_number) {
 
 int main(int count, char **words) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < COUNT(signals); i++) signal(signals[i], on_signal);
+    for (size_t i = 0; i < COUNT(signals); i++)
+        if (signal(signals[i], on_signal) == SIG_IGN) signal(signals[i], SIG_IGN); /* nohup */
     int status = dispatch((const char *const *)words + 1, count > 0 ? (size_t)count - 1 : 0);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "lockstep: error: cannot write the results: %s\n", strerror(errno));

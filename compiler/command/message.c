@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 bool color_wanted(FILE *stream) {
-    const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    const char *none = command_environment("NO_COLOR"), *terminal = command_environment("TERM");
     return isatty(fileno(stream)) && !(none && *none) &&
            !(terminal && strcmp(terminal, "dumb") == 0);
 }
