@@ -22,7 +22,8 @@ def load(build):
             "ls_step_bind_list": [pointer, text, C.POINTER(Tensor), C.c_size_t],
             "ls_step_set_number": [pointer, text, C.c_double],
             "ls_step_want": [pointer, text],
-            "ls_step_prepare": [pointer], "ls_step_launch": [pointer],
+            "ls_step_prepare": [pointer], "ls_steps_prepare": [C.POINTER(pointer), C.c_size_t],
+            "ls_step_launch": [pointer], "ls_step_set": [pointer, text, pointer],
             "ls_step_get": [pointer, text, pointer],
             "ls_graph_begin": [pointer], "ls_graph_end": [pointer, C.POINTER(pointer)],
             "ls_graph_repeat": [pointer, C.c_uint64],
@@ -51,8 +52,9 @@ class Context:
     def synchronize(self):
         self.check(self.library.ls_synchronize(self.handle))
 
-    def step(self, path, name, arrays, wanted=(), **cells):
-        """arrays: name -> (address, type, shape), or a list of them for a list of tensors"""
+    def step(self, path, name, arrays, wanted=(), prepare=True, **cells):
+        """arrays: name -> (address, type, shape), or a list of them for a list of tensors; not `prepare`: its code
+        is made at the first launch, or by `prepare` together with others'"""
         program, step = C.c_void_p(), C.c_void_p()
         self.check(self.library.ls_program_load(self.handle, path.encode(), None, C.byref(program)))
         self.check(self.library.ls_step_create(program, name.encode(), C.byref(step)))
@@ -67,8 +69,14 @@ class Context:
             self.check(self.library.ls_step_want(step, parameter.encode()))
         for parameter, value in cells.items():
             self.check(self.library.ls_step_set_number(step, parameter.encode(), value))
-        self.check(self.library.ls_step_prepare(step))
+        if prepare:
+            self.check(self.library.ls_step_prepare(step))
         return Step(self, step)
+
+    def prepare(self, steps):
+        """Compiles for all of them at once."""
+        handles = (C.c_void_p * len(steps))(*(step.handle for step in steps))
+        self.check(self.library.ls_steps_prepare(handles, len(steps)))
 
 
 class Step:
@@ -89,6 +97,10 @@ class Step:
         else:
             for _ in range(times):
                 self()
+
+    def set(self, parameter, value):
+        """value: of the C type that the cell has."""
+        self.context.check(self.context.library.ls_step_set(self.handle, parameter.encode(), C.byref(value)))
 
     def get(self, parameter, kind):
         """The value of a cell; kind: the C type of it."""
