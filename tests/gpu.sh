@@ -1,115 +1,149 @@
 #!/bin/sh
-# On a machine with a GPU: builds, runs the execution tests on the device, compares every bit with the
-# interpreter, then measures. Needs a C compiler, CMake with make, the CUDA toolkit (for NVRTC) and, for
-# the measurements, python3; PyTorch is a peer where it is importable. No network, no lit, no cmocka.
-#
-#   sh tests/gpu.sh [--device cuda|hip|cpu] [--part tests|bench|all] [--build DIR] [--quick] [RESULTS]
-#
-# RESULTS (default build-gpu/results) receives exec-*.json, bench.json, result.json, the table and the chart
-# (table.md, chart.svg) and the logs. The exit status is 0 when every bit was right.
+# On a machine with a GPU: builds, then does one of four parts, each within its own limit of time, and leaves one
+# archive, RESULTS/gpu-PART.tgz, whose summary.md is to be read first. tests/bench/README.md says what the figures mean.
+# Needs a C compiler, CMake with ninja or make, python3, and for CUDA the toolkit's NVRTC. PyTorch, Triton, JAX, CuPy,
+# ncu and compute-sanitizer serve where they are there. No network, no lit, no cmocka.
 set -eu
-cd "$(dirname "$0")/.."
 
-device=cuda part=all build=build-gpu results="" quick=""
 usage() {
-    echo "usage: sh tests/gpu.sh [--device cuda|hip|cpu] [--part tests|bench|all] [--build DIR] [--quick]" \
-        "[RESULTS]" >&2
+    cat <<'END'
+usage: sh tests/gpu.sh PART [OPTIONS] [RESULTS]
+
+PART, in the order in which they are worth their time:
+  smoke     what a trainer asks of the runtime, every function over all inputs, the
+            quick execution matrix: every bit against the CPU and the interpreter
+  rows      maps, rows and sums beside PyTorch, Triton, Liger, CuPy and JAX
+  steps     optimizers over lists, mixed precision, training loops
+  inspect   ncu on twelve kernels, compute-sanitizer on twenty programs, then the
+            whole execution matrix with the time that is left
+
+RESULTS     the folder for the archive gpu-PART.tgz (default: $OUT, else the build folder)
+
+  --device cuda|hip|cpu   what to run on (cuda)
+  --only REGEX            rows whose name matches
+  --list                  the names of the rows
+  --rounds N              of each measurement (7)
+  --minutes M             the part's limit, the build included (8)
+  --build DIR             where to build (build-gpu)
+  --no-build              take what DIR holds
+  --wheels DIR            pure Python wheels of peers that the machine lacks
+                          (build-gpu-wheels)
+  --tiny                  small sizes, to see that it works; figures mean nothing
+
+Exit status: 0 when nothing failed.
+END
+}
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+part='' device=cuda build='' results='' minutes=8 rounds=7 only='' tiny='' list='' make=yes
+wheels=$here/build-gpu-wheels
+fail() {
+    echo "gpu.sh: $*" >&2
     exit 2
 }
 while [ $# -gt 0 ]; do
     case $1 in
-    --device) device=$2; shift ;;
-    --part) part=$2; shift ;;
-    --build) build=$2; shift ;;
-    --quick) quick=--quick ;;
-    -*) usage ;;
-    *) results=$1 ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
+    --device | --only | --rounds | --minutes | --build | --wheels)
+        [ $# -gt 1 ] || fail "$1 wants a value; --help says more"
+        case $1 in
+        --device) device=$2 ;;
+        --only) only=$2 ;;
+        --rounds) rounds=$2 ;;
+        --minutes) minutes=$2 ;;
+        --build) build=$2 ;;
+        --wheels) wheels=$2 ;;
+        esac
+        shift
+        ;;
+    --tiny) tiny=--tiny ;;
+    --list) list=--list ;;
+    --no-build) make=no ;;
+    -*) fail "there is no option $1; --help says more" ;;
+    smoke | rows | steps | inspect)
+        [ -z "$part" ] && part=$1 || results=$1
+        ;;
+    *)
+        [ -n "$part" ] || fail "there is no part $1; --help says more"
+        results=$1
+        ;;
     esac
     shift
 done
-case $device/$part in
-cuda/tests | cuda/bench | cuda/all | hip/tests | hip/bench | hip/all | cpu/tests | cpu/bench | cpu/all) ;;
-*) usage ;;
+[ -n "$part" ] || {
+    usage >&2
+    exit 2
+}
+case ${device%%:*} in
+cuda | hip | cpu) ;;
+*) fail "--device cuda, hip or cpu, not $device" ;;
 esac
-results=${results:-$build/results}
+
+build=${build:-$here/build-gpu}
+results=${results:-${OUT:-$build}}
 mkdir -p "$build" "$results"
-say() { printf '\n== %s\n' "$*"; }
-jobs=$(nproc 2>/dev/null || echo 2)
+build=$(cd "$build" && pwd)
+results=$(cd "$results" && pwd)
+archive=$results/gpu-$part.tgz
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-gpu.XXXXXX")
+folder=$work/gpu-$part
+mkdir -p "$folder/logs"
+if [ -z "$list" ]; then rm -f "$archive"; fi
+child='' status=1
 
-say "Building into $build"
-cmake -S . -B "$build" -G "Unix Makefiles" >"$results/build.log" 2>&1 &&
-    cmake --build "$build" --parallel "$jobs" \
-        --target lockstep_command exec_runner linreg charlm >>"$results/build.log" 2>&1 ||
-    { tail -n 40 "$results/build.log"; exit 1; }
-if ! cmake --build "$build" --parallel "$jobs" --target bench_parts >>"$results/build.log" 2>&1; then
-    echo "the parts of the benchmark did not build: see $results/build.log"
+# Whatever happens, what there is by then goes into the archive.
+leave() {
+    code=$?
+    trap '' EXIT TERM INT HUP
+    if [ -z "$list" ]; then
+        [ -s "$folder/summary.md" ] ||
+            printf '# gpu.sh %s ended before its first row\n\nlogs/build.log says how far the build came.\n' "$part" \
+                >"$folder/summary.md"
+        tar -czf "$archive.last" -C "$work" "gpu-$part" && mv "$archive.last" "$archive"
+        rm -f "$archive.part"
+    fi
+    rm -rf "$work"
+    exit "$code"
+}
+trap leave EXIT
+passed_on() { # the child ends in its own way: it writes its page
+    if [ -n "$child" ]; then
+        kill -TERM "$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    fi
+    exit 143
+}
+trap passed_on TERM INT HUP
+
+started=$(date +%s)
+if [ "$make" = yes ]; then
+    generator="Unix Makefiles"
+    if command -v ninja >/dev/null 2>&1; then generator=Ninja; fi
+    [ ! -f "$build/CMakeCache.txt" ] || generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")
+    jobs=$(nproc 2>/dev/null || echo 4)
+    { cmake -S "$here" -B "$build" -G "$generator" &&
+        cmake --build "$build" --parallel "$jobs" --target gpu_parts; } >"$folder/logs/build.log" 2>&1 &
+    child=$!
+    wait "$child" || {
+        tail -n 40 "$folder/logs/build.log"
+        fail "the build failed"
+    }
+    child=''
+    echo "built in $(($(date +%s) - started)) s"
 fi
+command -v python3 >/dev/null 2>&1 || fail "python3 is needed"
 
-# NVRTC lies in the toolkit; the loader may not know where.
-if [ -z "${LOCKSTEP_NVRTC:-}" ]; then
-    for file in /usr/local/cuda*/lib64/libnvrtc.so /usr/local/cuda*/targets/*/lib/libnvrtc.so; do
-        [ -e "$file" ] && LOCKSTEP_NVRTC=$file && export LOCKSTEP_NVRTC && break
-    done
-fi
-LOCKSTEP_CACHE_DIR=$(cd "$results" && pwd)/cache
-export LOCKSTEP_CACHE_DIR
-
-say "Devices"
-"$build/lockstep" devices | tee "$results/devices.txt" || true
-
+# What the build took is the part's time too.
+left=$(python3 -c 'import sys; print(max(0.02, float(sys.argv[1]) - float(sys.argv[2]) / 60))' \
+    "$minutes" "$(($(date +%s) - started))") || fail "--minutes wants a number, not $minutes"
+# shellcheck disable=SC2086
+python3 -B "$here/tests/gpu/part.py" "$part" "$archive" --device "$device" --build "$build" --work "$work" \
+    --only "$only" --rounds "$rounds" --minutes "$left" --wheels "$wheels" $tiny $list &
+child=$!
 status=0
-if [ "$part" != bench ]; then
-    say "Execution tests on $device, every bit against the interpreter"
-    # Compiling takes most of the time, so several runners share the programs and the device.
-    shards=12
-    [ "$jobs" -ge "$shards" ] || shards=$jobs
-    rm -f "$results"/exec-*
-    shard=0 runners=""
-    while [ "$shard" -lt "$shards" ]; do
-        # shellcheck disable=SC2086
-        "$build/tests/exec/exec_runner" --device "$device" $quick --shard "$shard/$shards" \
-            --json "$results/exec-$shard.json" >"$results/exec-$shard.log" 2>&1 &
-        runners="$runners $!"
-        shard=$((shard + 1))
-    done
-    for runner in $runners; do
-        wait "$runner" || status=1
-    done
-    cat "$results"/exec-*.log | grep -E '^(FAILED|  FAILED|  MISMATCH|exec_runner:)' | head -n 40 || true
-    tail -q -n 1 "$results"/exec-*.log
-
-    say "A model in training on $device"
-    "$build/examples/linreg/linreg" --device "$device" --steps 2000 >"$results/linreg.log" 2>&1 || status=1
-    tail -n 3 "$results/linreg.log"
-fi
-
-say "A GPT in training on $device, with the products of the vendor's BLAS"
-"$build/examples/charlm/charlm" --device "$device" --curve "$results/charlm.svg" --sample 200 \
-    >"$results/charlm.log" 2>&1 || echo "it did not finish:"
-tail -n 12 "$results/charlm.log"
-
-say "Measurements"
-if [ "$part" = tests ]; then
-    echo "not asked for"
-elif ! command -v python3 >/dev/null 2>&1; then
-    echo "no python3: not measured"
-elif [ "$device" = hip ]; then
-    echo "no peers to measure against on $device: not measured"
-else
-    PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/gpu.py --build "$build" --device "$device" --json "$results/bench.json" ||
-        { echo "measuring failed"; status=1; }
-    python3 tests/bench/report.py "$results/bench.json" --svg "$results/chart.svg" >"$results/table.md" || true
-fi
-
-{
-    printf '{"device": "%s", "status": %d, "exec": [' "$device" "$status"
-    comma=""
-    for file in "$results"/exec-*.json; do
-        [ -s "$file" ] && printf '%s' "$comma" && cat "$file" && comma=", "
-    done
-    printf ']'
-    [ -s "$results/bench.json" ] && printf ', "bench": ' && cat "$results/bench.json"
-    printf '}\n'
-} >"$results/result.json"
-say "Results in $results/result.json; status $status"
+wait "$child" || status=$?
+child=''
 exit "$status"

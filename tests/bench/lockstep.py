@@ -27,6 +27,12 @@ def load(build):
             "ls_step_get": [pointer, text, pointer],
             "ls_graph_begin": [pointer], "ls_graph_end": [pointer, C.POINTER(pointer)],
             "ls_graph_repeat": [pointer, C.c_uint64],
+            "ls_graph_launch": [pointer], "ls_context_use_stream": [pointer, pointer],
+            "ls_alloc": [pointer, C.c_size_t, C.POINTER(pointer)], "ls_free": [pointer, pointer],
+            "ls_fill_zero": [pointer, pointer, C.c_size_t],
+            "ls_copy_in": [pointer, pointer, pointer, C.c_size_t], "ls_copy_out": [pointer, pointer, pointer, C.c_size_t],
+            "ls_event_create": [pointer, C.POINTER(pointer)], "ls_event_record": [pointer],
+            "ls_event_elapsed": [pointer, pointer, C.POINTER(C.c_double)],
             "ls_synchronize": [pointer]}.items():
         getattr(library, name).argtypes = arguments
     for name in ("ls_error_message", "ls_context_describe"):
@@ -51,6 +57,9 @@ class Context:
 
     def synchronize(self):
         self.check(self.library.ls_synchronize(self.handle))
+
+    def use_stream(self, stream):
+        self.check(self.library.ls_context_use_stream(self.handle, stream))
 
     def step(self, path, name, arrays, wanted=(), prepare=True, **cells):
         """arrays: name -> (address, type, shape), or a list of them for a list of tensors; not `prepare`: its code
