@@ -130,7 +130,8 @@ def rows(kind, b, c, classes_b, classes_c, forward_alone):
 
 def reductions(kind, n, *which):
     names = {"sum": ("sum", "total"), "any_nan": ("any NaN", "any_nan"), "norm": ("norm", "length")}
-    return [Case(f"{names[work][0]} {kind}", work, f"{bench('elementwise.step')}:{names[work][1]}", f"n={n}",
+    size = "" if n >= 1 << 24 or n < 1 << 12 else f", {n >> 10} Ki elements"
+    return [Case(f"{names[work][0]} {kind}{size}", work, f"{bench('elementwise.step')}:{names[work][1]}", f"n={n}",
                  {"x": Array(kind, [(n,)])}, ("s",), wanted=("s",)) for work in which]
 
 
@@ -148,16 +149,23 @@ def optimizers(shift, smallest):
     ]
 
 
-def gpu_cases(shift=0):
-    """The rows of gpu.py; `shift` makes them smaller, to see that they work."""
+def gpu_row_cases(shift=0):
+    """The rows of gpu.py that are one pass over arrays or rows; `shift` makes them smaller, to see that they work.
+    The small ones are the sizes that people train at."""
     b = 8192 >> shift
-    return [
-        *optimizers(shift, False),
-        *maps("bf16", 64 << 20 >> shift),
-        *rows("f32", b, 4096, b // 2, 50257 >> shift, False),
-        *rows("bf16", b, 4096, b // 2, 50257 >> shift, False),
-        *reductions("f32", 64 << 20 >> shift, "sum"),
-    ]
+    found = []
+    for kind in ("bf16", "f32"):
+        found += rows(kind, b, 4096, b // 2, 50257 >> shift, False)
+        found += maps(kind, 64 << 20 >> shift)
+        small = rows(kind, max(2, 2048 >> shift), 768, max(2, 256 >> shift), 4096, False)
+        found += [case for case in small if case.work in ("softmax", "layer_norm", "layer_norm_backward", "rms_norm")]
+    return [*found, *reductions("f32", 64 << 20 >> shift, "sum", "any_nan", "norm"),
+            *reductions("f32", 1 << 20 >> shift, "sum")[:1]]
+
+
+def gpu_step_cases(shift=0):
+    """The rows of gpu.py that are whole optimizer steps."""
+    return optimizers(shift, True)
 
 
 def cpu_cases(shift=0):

@@ -36,8 +36,9 @@ def sources():
 
 
 def cases():
-    from cases import cpu_cases, gpu_cases
-    for found in (cpu_cases(), cpu_cases(8), gpu_cases(), gpu_cases(6)):
+    from cases import cpu_cases, gpu_row_cases, gpu_step_cases
+    gpu = [[*gpu_row_cases(shift), *gpu_step_cases(shift)] for shift in (0, 6, 10)]
+    for found in (cpu_cases(), cpu_cases(8), *gpu):
         names = [case.name for case in found]
         expect(len(names) == len(set(names)), "two rows have one name")
         for case in found:

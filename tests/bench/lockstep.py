@@ -35,9 +35,9 @@ def load(build):
             "ls_event_elapsed": [pointer, pointer, C.POINTER(C.c_double)],
             "ls_synchronize": [pointer]}.items():
         getattr(library, name).argtypes = arguments
-    for name in ("ls_error_message", "ls_context_describe"):
+    for name in ("ls_error_message", "ls_context_describe", "ls_context_target", "ls_context_stream"):
         getattr(library, name).argtypes = [pointer]
-        getattr(library, name).restype = text
+        getattr(library, name).restype = pointer if name == "ls_context_stream" else text
     return library
 
 
@@ -50,6 +50,8 @@ class Context:
         self.library, self.handle = load(build), C.c_void_p()
         self.check(self.library.ls_context_create(device.encode(), stream, C.byref(self.handle)))
         self.description = self.library.ls_context_describe(self.handle).decode()
+        self.target = self.library.ls_context_target(self.handle).decode()
+        self.stream = self.library.ls_context_stream(self.handle)
 
     def check(self, status):
         if status != 0:
@@ -81,6 +83,14 @@ class Context:
         if prepare:
             self.check(self.library.ls_step_prepare(step))
         return Step(self, step)
+
+    def graph(self, step):
+        """A function that replays one launch of the step."""
+        graph = C.c_void_p()
+        self.check(self.library.ls_graph_begin(self.handle))
+        step()
+        self.check(self.library.ls_graph_end(self.handle, C.byref(graph)))
+        return lambda: self.check(self.library.ls_graph_launch(graph))
 
     def prepare(self, steps):
         """Compiles for all of them at once."""

@@ -3,7 +3,7 @@
 
     python3 tests/bench/report.py RESULT.json [--svg FILE] [--readme README.md]
 
-Prints Markdown. Of a GPU: each candidate's share of the device's own copy rate, in percent. Of a CPU: times,
+Prints Markdown. Of a GPU, gpu.sh's results.json too: each candidate's share of the same traffic alone, in percent. Of a CPU: times,
 Lockstep's share of what the same traffic alone reaches, and how many times as fast as the best peer it is; then
 the training loops and waits. --readme puts it between that file's two marks instead. The chart has a line for each
 row of the table, a mark for each candidate's share."""
@@ -21,6 +21,7 @@ COLUMNS = (
     ("torch fused", ("torch fused", "torch, folded by hand", "torch, fused AdamW"), "#6c7a89"),
     ("torch compiled", ("torch compiled",), "#2c3e50"),
     ("Triton", ("triton",), "#2980b9"),
+    ("Liger", ("liger",), "#16a085"),
     ("CuPy", ("cupy",), "#27ae60"),
     ("numba", ("numba",), "#a2d9a1"),
     ("numba fastmath", ("numba fastmath",), "#1e8449"),
@@ -45,7 +46,7 @@ def used_columns(rows):
 def table(results):
     rows = results["rows"]
     columns = used_columns(rows)
-    lines = [f"| % of the copy rate | Lockstep GB/s | {' | '.join(name for name, _, _ in columns)} |",
+    lines = [f"| % of the same traffic alone | Lockstep GB/s | {' | '.join(name for name, _, _ in columns)} |",
              "| --- |" + " --- |" * (len(columns) + 1)]
     for name, row in rows.items():
         own = row["candidates"].get("lockstep")
@@ -157,7 +158,7 @@ def chart(results):
             if value is not None:
                 out.append(f'<circle cx="{at(value):.1f}" cy="{y}" r="5" fill="{colour}" fill-opacity="0.85"/>')
     out.append(f'<text x="{left}" y="{height}" fill="#555555" font-size="11" dy="-2">speed as a share of the '
-               f'{"same traffic alone" if "limit" in results else "device copying as many bytes"}</text></svg>')
+               f'same traffic alone</text></svg>')
     return "\n".join(out) + "\n"
 
 
@@ -169,7 +170,9 @@ def main():
     options = parser.parse_args()
     with open(options.results) as file:
         results = json.load(file)
-    results = results.get("bench", results)  # gpu.sh puts it among the rest
+    if "part" in results:  # of gpu.sh: its rows, as gpu.py gives them
+        found = {name: of["found"] for name, of in results["rows"].items() if "candidates" in of.get("found", {})}
+        results = {"device": next((of["device"] for of in found.values()), results["machine"]["device"]), "rows": found}
     text = text_of(results)
     if options.svg:
         with open(options.svg, "w") as file:

@@ -2,7 +2,7 @@
 """The dry run of tests/gpu.sh, where there is no GPU: its parts on the CPU and on the emulated device, small, and
 what it must bear: rows that are wrong, crash, hang or say nothing, tools that are missing, a run that is ended.
 
-    python3 tests/gpu/check.py BUILD smoke|faults|rows|steps|inspect"""
+    python3 tests/gpu/check.py BUILD smoke|faults|worker|rows|steps|inspect..."""
 import json
 import os
 import signal
@@ -74,7 +74,7 @@ def smoke(build):
     expect("blocks 3" in found.rows["check cooperative"]["says"], "no blocks waited for each other")
     expect("Emulated device" in found.page, "the page does not name the device")
     expect("power 301" in found.page, "the page has nothing of the monitor")
-    found = run("smoke", build, "--only", "sweep.* (sqrt|to_i64)|matrix 1/")
+    found = run("smoke", build, "--only", "sweep.* (sqrt|to_i64)|matrix 91/")
     states = [of["state"] for of in found.rows.values()]
     expect(states == 3 * ["ok"] and sum(of.get("functions", 0) for of in found.rows.values()) == 16, found.page)
     expect("programs with the interpreter's bits, 0 with others" in found.page, f"no totals\n{found.page}")
@@ -159,6 +159,123 @@ def ended(fake):
                 expect(not alive.stdout, f"processes were left behind: {alive.stdout}")
             for pid in alive.stdout.split():
                 os.killpg(int(pid), signal.SIGKILL)  # what nobody could end any more
+
+
+# ---- the measuring parts ----
+
+TOOLS = os.path.join(HERE, "fakes")  # ncu, compute-sanitizer and nvidia-smi, as they print
+
+
+def with_tools(build, **more):
+    return {**emulated(build), "PATH": TOOLS + os.pathsep + os.environ["PATH"], **more}
+
+
+def rows(build):
+    found = run("rows", build, "--only", "GELU forward bf16|softmax f32 2 ", device="cuda", environment=with_tools(build))
+    found.states({"GELU forward bf16": "ok", "softmax f32 2 × 768": "ok"})
+    for row in found.rows.values():
+        expect(row["found"]["candidates"].keys() == {"lockstep", "lockstep graph"}, f"{row['found']}")
+        expect(row["found"]["limit_s"] > 0 and row["found"]["rounds"] == 1, f"{row['found']}")
+    for word in ("| row | limit GB/s | GB/s | of the datasheet | lockstep | lockstep graph |", "clocks.sm 1980 1980 1980",
+                 "nvidia-smi driver_version: 580.1", "reasons for lower clocks 0x0000000000000004"):
+        expect(word in found.page, f"no {word!r} in\n{found.page}")
+    found = run("rows", build, "--only", "^sum f32, 64", environment=emulated(build))
+    found.states({"sum f32, 64 Ki elements": "ok"})
+    traffic()
+    distances()
+
+
+def traffic():
+    """The traffic-only kernel by the real NVRTC: every access is of 16 bytes, and none is dropped."""
+    import ctypes
+    import machine
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "bench"))
+    from device_traffic import EACH, compiled, text_of
+    files = [file for file in machine.libraries("nvrtc") if "builtins" not in file]
+    if not files:
+        return
+    library = ctypes.CDLL(files[0])
+    for roles in (("read",), ("read", "write"), ("update", "update", "update", "read")):
+        ptx = compiled(library, text_of(roles), "--gpu-architecture=compute_80", "PTX").value.decode()
+        loads, stores = sum(r != "write" for r in roles), sum(r != "read" for r in roles)
+        wanted = {"ld.global.v4": 2 * EACH * loads, "st.global.v4": 2 * EACH * stores + 1, "ld.global": 2 * EACH * loads,
+                  ".local": 0}
+        got = {word: ptx.count(word) for word in wanted}
+        expect(got == wanted, f"{roles}: {got}, not {wanted}")
+
+
+def distances():
+    """A candidate that computes something else, and a row without Lockstep, fail."""
+    import measure
+    own = {"gb_s": 1.0, "fraction_of_copy": 1.0}
+    expect(measure.say({"candidates": {"lockstep": own}, "failed": {"jax": "no such module"}})[0], "a row is refused")
+    passed, facts = measure.say({"candidates": {"lockstep": own},
+                                 "failed": {"triton": "ValueError: its results differ from Lockstep's by 0.3"}})
+    expect(not passed and "differ" in facts["why"], "other results pass")
+    expect(not measure.say({"candidates": {}, "failed": {"row": "no memory"}})[0], "a row without Lockstep passes")
+
+
+def steps(build):
+    names = ("linreg: launches", "linreg in", "AdamW f32, 1 Mi", "first launch, cold", "charlm f32", "charlm in")
+    found = run("steps", build, "--only", "|".join(names), device="cuda", environment=with_tools(build))
+    for name in ("linreg in PyTorch", "charlm in PyTorch"):
+        expect(found.rows.pop(name)["state"] in ("ok", "absent"), f"{name} failed")
+    found.states({"linreg: launches, replays, one call": "ok", "first launch, cold": "ok", "charlm f32": "ok",
+                  "AdamW f32, 1 Mi elements": "ok"})
+    expect("emulated_blas_cuda.so" in found.rows["charlm f32"]["says"], f"{found.rows['charlm f32']}")
+    expect({"launches", "replays", "repeat"} == set(found.rows["linreg: launches, replays, one call"]["rates"]), found.page)
+    expect("| loop |" in found.page and "characters/s" in found.page, found.page)
+
+
+def inspect(build):
+    only = "ncu (GELU|sum)|(memcheck|racecheck|synccheck) scans$"
+    found = run("inspect", build, "--only", only, device="cuda", environment=with_tools(build))
+    found.states({"ncu GELU forward bf16": "ok", "ncu sum f32, 64 Ki elements": "ok", "memcheck scans": "ok",
+                  "racecheck scans": "ok", "synccheck scans": "ok"})
+    for word in ("| row | kernel | time ns | DRAM % | SM % | L2 hits % | warps % | registers | stalls |",
+                 "| 12,345 | 87.25 | 31.5 | 12.5 | 88.75 | 32 | long_scoreboard 9.2, lg_throttle 1.5, wait 0.9 |",
+                 "| scans | 0 errors | 0 errors | 0 errors |"):
+        expect(word in found.page, f"no {word!r} in\n{found.page}")
+    found = run("inspect", build, "--only", "matrix 124/")
+    found.states({"matrix 124/128": "ok"})
+    expect(found.rows["matrix 124/128"]["passed"] >= 1 and " 1 of 1 shards" in found.page, found.page)
+    for fault, name, why in (("column", "ncu sum f32, 64 Ki elements", "ncu gave nothing for DRAM %"),
+                             ("denied", "ncu sum f32, 64 Ki elements", "ERR_NVGPUCTRPERM"),
+                             ("write", "memcheck scans", "Invalid __global__ write of size 4 bytes"),
+                             ("silent", "memcheck scans", "no output")):
+        found = run("inspect", build, "--only", f"^{name}$", device="cuda", passes=False,
+                    environment=with_tools(build, FAKE_FAULT=fault))
+        found.states({name: "failed"})
+        expect(why in found.rows[name]["why"], f"{fault}: {found.rows[name]}")
+    found = run("inspect", build, "--only", "ncu sum|memcheck scans$", device="cuda", environment=emulated(build))
+    found.states({"ncu sum f32, 64 Ki elements": "absent", "memcheck scans": "absent"})
+    expect("ncu is not on the PATH" in found.page, found.page)
+
+
+WORKER = """import json, os, sys, time
+for line in sys.stdin:
+    row = json.loads(line)["row"]
+    if row == "crashes": os.abort()
+    if row == "hangs": time.sleep(100)
+    if row == "babbles": print("not JSON", flush=True)
+    else: print(json.dumps({"row": row, "worker": os.getpid()}), flush=True)
+"""
+
+
+def worker(_):
+    """Rows of a worker that dies or hangs are its rows alone."""
+    from running import Part, Worker, python
+    with tempfile.TemporaryDirectory() as folder:
+        part = Part("rows", os.path.join(folder, "gpu-rows"), os.path.join(folder, "gpu-rows.tgz"), 1)
+        one = Worker(part, [*python(), "-c", WORKER])
+        one.run(["first", "second", "crashes", "third", "hangs", "babbles", "last"], 2.0,
+                lambda found: (True, {"worker": found["worker"]}), str)
+        states = {name: of["state"] for name, of in part.results["rows"].items()}
+        expect(states == {"first": "ok", "second": "ok", "crashes": "failed", "third": "ok", "hangs": "failed",
+                          "babbles": "failed", "last": "ok"}, f"the worker's rows: {part.results['rows']}")
+        of = part.results["rows"]
+        expect(of["first"]["worker"] == of["second"]["worker"] != of["third"]["worker"], "one worker for all, or none")
+        expect("signal 6" in of["crashes"]["why"] and "took more than" in of["hangs"]["why"], f"{of}")
 
 
 def main():

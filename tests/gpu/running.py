@@ -160,22 +160,24 @@ def reason(status, text):
 
 
 class Worker:
-    """A script that does one row after another, so that what it loads it loads once: a name on its stdin, and a
-    line of JSON on its stdout for each. When it dies, or takes too long over a row, that row failed, and another
+    """A script that does one row after another, so that what it loads it loads once: a line of JSON on its stdin, and
+    one on its stdout, for each. When it dies, or takes too long over a row, that row failed, and another
     worker does the rest."""
 
     def __init__(self, part, command, environment=None):
         self.part, self.command, self.environment = part, command, environment or {}
         self.process, self.log = None, os.path.join(part.folder, "logs", "worker.log")
 
-    def ask(self, name, limit):
-        """What the worker found for the row; raises RuntimeError or TimeoutError."""
+    def ask(self, name, seconds, limit):
+        """What the worker found for the row, for which it should take so many seconds; raises RuntimeError or
+        TimeoutError."""
         if self.process is None:
             with open(self.log, "ab") as log:
                 self.process = self.part.begin(self.command, self.environment, stdin=subprocess.PIPE,
                                                stdout=subprocess.PIPE, stderr=log)
         answer = []
-        reader = threading.Thread(target=lambda: answer.append(self.exchange(name)), daemon=True)
+        asked = json.dumps({"row": name, "seconds": seconds})
+        reader = threading.Thread(target=lambda: answer.append(self.exchange(asked)), daemon=True)
         reader.start()
         reader.join(limit)
         if reader.is_alive():
@@ -188,9 +190,9 @@ class Worker:
                                f"{self.last_words()}")
         return json.loads(answer[0])
 
-    def exchange(self, name):
+    def exchange(self, asked):
         try:
-            self.process.stdin.write(name.encode() + b"\n")
+            self.process.stdin.write(asked.encode() + b"\n")
             self.process.stdin.flush()
             return self.process.stdout.readline()
         except (OSError, ValueError):
@@ -217,13 +219,14 @@ class Worker:
 
     def run(self, names, limit, say, again):
         """say(found) gives (whether it passed, facts). again(name): the command that does the row alone."""
-        for name in names:
+        for i, name in enumerate(names):
             if self.part.stopped or self.part.left() < self.part.least:
                 self.part.note(name, "not run", why="no time was left", command=again(name))
                 continue
-            start, allowed = time.monotonic(), min(limit, self.part.left())
+            start, left = time.monotonic(), self.part.left()
+            allowed = min(limit, left)
             try:
-                found = self.ask(name, allowed)
+                found = self.ask(name, min(0.8 * allowed, 2 * left / (len(names) - i)), allowed)
                 passed, facts = say(found)
                 state = "ok" if passed else "failed"
             except (RuntimeError, TimeoutError, json.JSONDecodeError) as error:

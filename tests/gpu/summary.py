@@ -6,7 +6,7 @@ WORST_FIRST = ("failed", "stopped", "cut off", "not run", "absent", "ok")
 
 def cell(value):
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 

@@ -1,4 +1,5 @@
-"""CuPy: element-wise kernels, a fused function and its reductions, on PyTorch's stream. It has no bf16."""
+"""CuPy: element-wise kernels, a fused function and its reductions (CUB's, where CUPY_ACCELERATORS says cub), on
+PyTorch's stream. It has no bf16."""
 import cupy
 import torch
 
@@ -35,7 +36,9 @@ def rms_norm(x, gain):
 
 
 FORMULAS = {"softmax": (softmax, ("x",)), "layer_norm": (layer_norm, ("x", "gain", "shift")),
-            "rms_norm": (rms_norm, ("x", "gain")), "sum": (lambda x: x.sum(), ("x",))}
+            "rms_norm": (rms_norm, ("x", "gain")), "sum": (lambda x: x.sum(), ("x",)),
+            "any_nan": (lambda x: cupy.isnan(x).any(), ("x",)),
+            "norm": (lambda x: cupy.sqrt((x * x).sum()), ("x",))}
 
 
 class Peer:
@@ -73,6 +76,13 @@ class Peer:
             return {}
         formula, names = FORMULAS[case.work]
         return {"cupy": self.on_stream(lambda: formula(*(arrays[name] for name in names)))}
+
+
+def results(case, value):
+    """In the order of case.results; None: in the row's own arrays. PyTorch takes no flags from others."""
+    if case.work == "adamw":
+        return [None] * len(case.results)
+    return [value.astype("float32") if value.dtype == bool else value]
 
 
 def open(device):

@@ -73,12 +73,12 @@ class Trainer:
         self.schedule = torch.optim.lr_scheduler.SequentialLR(self.optimizer, [warm, fall], [WARM])
 
     def windows(self, start):
-        at = start[:, None] + torch.arange(self.length)
+        at = start[:, None] + torch.arange(self.length, device=start.device)
         return self.text[at], self.text[at + 1]
 
     def train(self, steps):
         for _ in range(steps):
-            start = torch.randint(len(self.text) - self.length, (self.batch,))
+            start = torch.randint(len(self.text) - self.length, (self.batch,), device=self.text.device)
             self.loss(*self.windows(start)).backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
             self.optimizer.step()

@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional as F
 
 aten = torch.ops.aten
-TENSORS_COMPILED = 200  # on the CPU more compile for many minutes
+TENSORS_COMPILED = 200  # more compile for many minutes
 EPS, BETAS, DECAY, RATE = 1e-8, (0.9, 0.999), 0.01, 1e-3
 
 
@@ -19,11 +19,10 @@ def optimizer(tensors, device, step=10.0, **how):
     return made
 
 
-def compiled_step(made, tensors, on_gpu):
+def compiled_step(made, tensors):
     def refused():
         raise RuntimeError(f"the compiled step of {tensors} tensors takes many minutes to compile")
-    few = on_gpu or tensors <= TENSORS_COMPILED
-    return torch.compile(lambda: made.step(), dynamic=False) if few else refused
+    return torch.compile(lambda: made.step(), dynamic=False) if tensors <= TENSORS_COMPILED else refused
 
 
 def listed(tensors):
@@ -200,7 +199,7 @@ class Peer:
             return {"torch fused": optimizer(tensors, self.device, fused=True).step,
                     "torch foreach": optimizer(tensors, self.device, foreach=True, capturable=on_gpu).step,
                     "torch compiled": compiled_step(optimizer(tensors, self.device, foreach=True,
-                                                              capturable=on_gpu), len(tensors["p"]), on_gpu)}
+                                                              capturable=on_gpu), len(tensors["p"]))}
         if case.work == "amp_phase":
             return {"torch, fused AdamW": amp_phase(tensors, self.device, fused=True),
                     "torch, folded by hand": folded_phase(tensors, self.device)}
