@@ -65,6 +65,8 @@ static const Rewrite rewrites[] = {
     {'A', "if false then x else y",     "y"},
     {'A', "if c then x else x",         "x"},
     {'A', "if not c then x else y",     "if c then y else x"},
+    {'A', "if c then (if c then x else y) else z", "if c then x else z"},
+    {'A', "if c then x else (if c then y else z)", "if c then x else z"},
     {'B', "if c then true else false",  "c"},
     {'B', "if c then false else true",  "not c"},
 };
