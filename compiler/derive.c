@@ -15,8 +15,13 @@
  * A scan y[k] = body(y[k - 1]) has the adjoint l[k] = d[k] + g[k + 1] l[k + 1], itself a scan the
  * other way, where g is the derivative of the body by the running value; the body's operands get
  * theirs from l. A running value lives in its scan, so here the value before, read from y, stands
- * for it (`outside`). */
+ * for it (`outside`).
+ *
+ * The branch of an `if` that was not taken passes exactly 0: an adjoint carries the conditions
+ * under which it counts (adjoint.c), through sums, gathers and scans. Only `if` makes them: min,
+ * max and clamp are functions like others, whose slopes are 0 in places. */
 #include "compiler.h"
+#include "derive.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,7 +30,7 @@ typedef struct Derivation {
     Function *f;
     const Formula *(*formulas)[3]; /* by operation: its derivatives, once read */
     bool *depends;                 /* by value: whether it varies with the target */
-    ValueId *adjoint;              /* by value: the sum so far, or 0 */
+    Adjoint *adjoint;              /* by value: the sum so far, or of value 0 */
     ValueId *outside;       /* by value: what it is without the running value, or 0: itself */
     size_t count, capacity; /* of those three */
 } Derivation;
@@ -111,15 +116,17 @@ static ValueId outside(const Derivation *g, ValueId id) {
 
 /* What an elementwise operation or a reduction, whose adjoint is d, adds to the adjoint of its
  * operand i, over the axes of both. */
-static ValueId contribution(Derivation *g, ValueId id, int i, ValueId d) {
+static Adjoint contribution(Derivation *g, ValueId id, int i, Adjoint d) {
     Value v = g->f->values[id];
-    if (rules[v.op]) return rules[v.op](g, id, d);
+    if (v.op == OP_SELECT) return adjoint_branch(g->f, d, outside(g, v.arg[0]), i == 1);
+    if (rules[v.op]) return adjoint_times(g->f, d, rules[v.op](g, id, d.value));
     ValueId names[26] = {['a' - 'a'] = outside(g, v.arg[0]),
                          ['b' - 'a'] = outside(g, v.arg[1]),
                          ['c' - 'a'] = outside(g, v.arg[2]),
-                         ['d' - 'a'] = d,
+                         ['d' - 'a'] = d.value,
                          ['r' - 'a'] = outside(g, id)};
-    return formula_build(g->f, formula_of(g, (Op)v.op, i), names, (Type)v.type);
+    const Formula *formula = formula_of(g, (Op)v.op, i);
+    return adjoint_times(g->f, d, formula_build(g->f, formula, names, (Type)v.type));
 }
 
 /* ---- sums ---- */
@@ -155,14 +162,29 @@ static ValueId sum_over_level(Function *f, ValueId c, AxisSet missing) {
     return times ? ir_op(f, OP_MUL, c, ir_cast(f, (Type)f->values[c].type, times), 0) : c;
 }
 
-/* The sum over axes that an operand lacks. */
-static ValueId sum_over(Function *f, ValueId c, AxisSet missing) {
+/* Those on which other axes hang, that are summed over after them. */
+static AxisSet parents_among(const Function *f, AxisSet missing, AxisSet axes) {
     AxisSet parents = 0;
     for (uint32_t axis = 0; axis < f->axis_count; axis++) {
         int parent = f->axes[axis].parent;
-        if (((missing | f->values[c].axes) >> axis & 1) && parent >= 0 && f->axes[parent].whole < 0)
+        if (((missing | axes) >> axis & 1) && parent >= 0 && f->axes[parent].whole < 0)
             parents |= missing & (AxisSet)1 << parent;
     }
+    return parents;
+}
+
+/* Whether it holds anywhere along the axes. */
+static ValueId any_over(Function *f, ValueId holds, AxisSet missing) {
+    AxisSet parents = parents_among(f, missing, f->values[holds].axes);
+    AxisSet first = missing & ~parents & f->values[holds].axes;
+    if (first) holds = ir_reduce(f, OP_ANY, holds, first);
+    parents &= f->values[holds].axes;
+    return parents ? ir_reduce(f, OP_ANY, holds, parents) : holds;
+}
+
+/* The sum over axes that an operand lacks. */
+static ValueId sum_over(Function *f, ValueId c, AxisSet missing) {
+    AxisSet parents = parents_among(f, missing, f->values[c].axes);
     if (missing & ~parents) c = sum_over_level(f, c, missing & ~parents);
     return parents ? sum_over_level(f, c, parents) : c;
 }
@@ -232,7 +254,7 @@ static ValueId list_of_blocks(Function *f, ValueId list, AxisSet x) {
     return ir_list(f, block, next, (uint64_t)row->block);
 }
 
-static ValueId derive_gather(Derivation *g, ValueId id, ValueId d) {
+static Adjoint derive_gather(Derivation *g, ValueId id, Adjoint whole) {
     Function *f = g->f;
     Value v = f->values[id];
     v.arg[1] = list_of_blocks(f, v.arg[1], f->values[v.arg[0]].axes);
@@ -247,8 +269,17 @@ static ValueId derive_gather(Derivation *g, ValueId id, ValueId d) {
         else
             picked |= self, across |= f->values[entry.arg[0]].axes;
     }
-    if (across & (picked | ~x)) return scatter_add(g, ir_broadcast(f, d, v.axes), v.arg[1], x);
-    ValueId here = 0;
+    ValueId here = 0, counts;
+    Adjoint d = adjoint_split(f, whole, listed | across | ~x, &counts);
+    if (across & (picked | ~x)) {
+        ValueId sum = scatter_add(g, ir_broadcast(f, d.value, v.axes), v.arg[1], x);
+        if (counts) {
+            ValueId one = ir_cast(f, TYPE_I64, ir_broadcast(f, counts, v.axes));
+            ValueId zero = ir_constant(f, TYPE_I64, 0);
+            counts = ir_op(f, OP_NE, ir_scatter(f, one, v.arg[1], x), zero, 0);
+        }
+        return adjoint_rejoin(f, d, sum, counts);
+    }
     for (ValueId list = v.arg[1]; list; list = f->values[list].arg[1]) {
         Value entry = f->values[list];
         if (!(ir_expand(f, (AxisSet)1 << entry.payload) & picked)) continue;
@@ -256,9 +287,14 @@ static ValueId derive_gather(Derivation *g, ValueId id, ValueId d) {
         ValueId same = ir_op(f, OP_EQ, ir_index(f, (uint32_t)entry.payload), index, 0);
         here = here ? ir_op(f, OP_AND, here, same, 0) : same;
     }
-    d = move(f, d, moves);
-    if (!here) return d;
-    return ir_op(f, OP_SELECT, here, d, ir_constant_number(f, (Type)v.type, 0));
+    ValueId moved = move(f, d.value, moves);
+    if (counts) counts = move(f, counts, moves);
+    if (here) {
+        ValueId zero = ir_constant_number(f, (Type)v.type, 0);
+        moved = ir_op(f, OP_SELECT, here, moved, zero);
+        if (counts) counts = ir_op(f, OP_AND, here, counts, 0);
+    }
+    return adjoint_rejoin(f, d, moved, counts);
 }
 
 /* ---- scans ---- */
@@ -284,12 +320,13 @@ static bool differentiable(Derivation *g, ValueId id, int i) {
 }
 
 /* Makes the body's values stand outside of their scan; gives the derivative of the body by the
- * running value, or 0 where there is none. */
-static ValueId leave_scan(Derivation *g, ValueId scan) {
+ * running value, or nothing where there is none. */
+static Adjoint leave_scan(Derivation *g, ValueId scan) {
     Function *f = g->f;
     Value s = f->values[scan];
     ValueId body = s.arg[1], running = s.arg[2];
-    ValueId *slope = arena_alloc(f->arena, (body + 2) * sizeof *slope);
+    Adjoint *slope = arena_alloc(f->arena, (body + 2) * sizeof *slope);
+    Adjoint one = {.value = ir_constant_number(f, (Type)s.type, 1)};
     bool *inside = arena_alloc(f->arena, (body + 2) * sizeof *inside);
     g->outside[running] = before(f, scan, s.arg[0]);
     for (ValueId id = running + 1; id <= body; id++) {
@@ -302,36 +339,51 @@ static ValueId leave_scan(Derivation *g, ValueId scan) {
         }
         if (inside[id]) g->outside[id] = ir_rebuild(f, f, id, args);
     }
-    if (body == running) return ir_constant_number(f, (Type)s.type, 1);
-    if (body < running || !inside[body]) return 0;
-    slope[body] = ir_constant_number(f, (Type)s.type, 1);
+    if (body == running) return one;
+    if (body < running || !inside[body]) return (Adjoint){0};
+    slope[body] = one;
     inside[running] = true;
     for (ValueId id = body; id > running; id--) {
         Value v = f->values[id];
-        for (int i = 0; i < op_info[v.op].arity && slope[id] && inside[id]; i++) {
+        for (int i = 0; i < op_info[v.op].arity && slope[id].value && inside[id]; i++) {
             ValueId of = v.arg[i];
             if (of < running || !inside[of] || !differentiable(g, id, i)) continue;
-            ValueId c = contribution(g, id, i, slope[id]);
-            slope[of] = slope[of] ? ir_op(f, OP_ADD, slope[of], c, 0) : c;
+            slope[of] = adjoint_add(f, slope[of], contribution(g, id, i, slope[id]));
         }
     }
     return slope[running];
 }
 
-/* l[k] = d[k] + slope[k + 1] l[k + 1] */
-static ValueId carry_back(Function *f, ValueId scan, ValueId d, ValueId slope) {
+/* l[k] = d[k] + slope[k + 1] l[k + 1], the product only where both count; l counts where d does or
+ * the product. */
+static Adjoint carry_back(Function *f, ValueId scan, Adjoint whole, Adjoint slope) {
     Value v = f->values[scan];
+    Type type = (Type)v.type;
     uint32_t axis = (uint32_t)v.payload % SCAN_REVERSE;
     bool reverse = v.payload & SCAN_REVERSE;
-    ValueId one = ir_constant(f, TYPE_I64, 1), index = ir_index(f, axis);
+    ValueId one = ir_constant(f, TYPE_I64, 1), index = ir_index(f, axis), counts;
     ValueId next = ir_list(f, ir_op(f, reverse ? OP_SUB : OP_ADD, index, one, 0), 0, axis);
-    ValueId running = ir_running(f, (Type)v.type, v.axes), carried = running;
-    if (f->values[slope].op != OP_CONST)
-        carried = ir_op(f, OP_MUL, move(f, slope, next), running, 0);
-    else if (f->values[slope].payload != ir_number_bits((Type)v.type, 1))
-        carried = ir_op(f, OP_MUL, slope, running, 0);
-    ValueId zero = ir_constant_number(f, (Type)v.type, 0), body = ir_op(f, OP_ADD, d, carried, 0);
-    return ir_scan(f, zero, body, running, axis, !reverse);
+    Adjoint d = adjoint_split(f, whole, ir_expand(f, (AxisSet)1 << axis), &counts);
+    ValueId passes = adjoint_counts(f, slope), here = 0;
+    if (passes) passes = move(f, passes, next);
+    if (counts) {
+        ValueId running = ir_running(f, TYPE_BOOL, v.axes), no = ir_constant(f, TYPE_BOOL, 0);
+        ValueId carried = passes ? ir_op(f, OP_AND, passes, running, 0) : running;
+        ValueId body = ir_op(f, OP_OR, counts, carried, 0);
+        counts = ir_scan(f, no, body, running, axis, !reverse);
+        if (!value_is_finite(f, slope.value)) here = move(f, counts, next);
+    }
+    if (passes && here) here = ir_op(f, OP_AND, passes, here, 0);
+    if (!here) here = passes;
+    ValueId running = ir_running(f, type, v.axes), carried = running;
+    if (f->values[slope.value].op != OP_CONST)
+        carried = ir_op(f, OP_MUL, move(f, slope.value, next), running, 0);
+    else if (f->values[slope.value].payload != ir_number_bits(type, 1))
+        carried = ir_op(f, OP_MUL, slope.value, running, 0);
+    ValueId zero = ir_constant_number(f, type, 0);
+    if (here) carried = ir_op(f, OP_SELECT, here, carried, zero);
+    ValueId body = ir_op(f, OP_ADD, d.value, carried, 0);
+    return adjoint_rejoin(f, d, ir_scan(f, zero, body, running, axis, !reverse), counts);
 }
 
 /* What the first place along the axis has. */
@@ -345,26 +397,36 @@ static ValueId at_first(Function *f, ValueId scan, ValueId a) {
 
 /* ---- one GRAD ---- */
 
-static void add_to(Derivation *g, ValueId to, ValueId c, AxisSet missing) {
+static void add_to(Derivation *g, ValueId to, Adjoint c, AxisSet missing) {
     Function *f = g->f;
-    if (missing) c = sum_over(f, c, missing);
-    g->adjoint[to] = g->adjoint[to] ? ir_op(f, OP_ADD, g->adjoint[to], c, 0) : c;
+    ValueId counts;
+    if (c.value && missing) {
+        c = adjoint_split(f, c, missing, &counts);
+        if (counts) counts = any_over(f, counts, missing);
+        c = adjoint_rejoin(f, c, sum_over(f, c.value, missing), counts);
+    }
+    g->adjoint[to] = adjoint_add(f, g->adjoint[to], c);
 }
 
 static void visit_scan(Derivation *g, ValueId id) {
     Function *f = g->f;
     Value v = f->values[id];
     AxisSet along = ir_expand(f, (AxisSet)1 << v.payload % SCAN_REVERSE);
-    ValueId slope = leave_scan(g, id), carried = g->adjoint[id];
-    if (slope) carried = carry_back(f, id, carried, slope);
-    if (slope && g->depends[v.arg[0]]) {
-        ValueId start = at_first(f, id, ir_op(f, OP_MUL, slope, carried, 0));
+    Adjoint slope = leave_scan(g, id), carried = g->adjoint[id];
+    if (slope.value) carried = carry_back(f, id, carried, slope);
+    if (slope.value && g->depends[v.arg[0]]) {
+        ValueId product = ir_op(f, OP_MUL, slope.value, carried.value, 0), counts;
+        Adjoint start = adjoint_both(f, carried, slope, product);
+        start = adjoint_split(f, start, along, &counts);
+        if (counts) counts = at_first(f, id, counts);
+        start = adjoint_rejoin(f, start, at_first(f, id, start.value), counts);
         add_to(g, v.arg[0], start, v.axes & ~along & ~f->values[v.arg[0]].axes);
     }
     if (g->depends[v.arg[1]]) add_to(g, v.arg[1], carried, v.axes & ~f->values[v.arg[1]].axes);
 }
 
-/* A C function's derivative by argument i is its partner on d and the same arguments. */
+/* A C function's derivative by argument i is its partner on d and the same arguments; it is never
+ * given what is no adjoint. */
 static void visit_call(Derivation *g, ValueId id) {
     Function *f = g->f;
     Value v = f->values[id];
@@ -374,7 +436,8 @@ static void visit_call(Derivation *g, ValueId id) {
     for (; list && count < COUNT(arguments); list = f->values[list].arg[1])
         arguments[count++] = f->values[list].arg[0];
     for (size_t i = count; i-- > 0;) all = ir_list(f, outside(g, arguments[i]), all, i + 1);
-    all = ir_list(f, g->adjoint[id], all, 0);
+    const Adjoint d = g->adjoint[id];
+    all = ir_list(f, adjoint_masked(f, d), all, 0);
     for (size_t i = 0; i < count; i++) {
         ValueId of = arguments[i];
         if (!g->depends[of]) continue;
@@ -388,7 +451,7 @@ static void visit_call(Derivation *g, ValueId id) {
         }
         ValueId c = ir_call(f, (uint32_t)function->derivatives[i], all);
         c = ir_cast(f, (Type)f->values[of].type, c);
-        add_to(g, of, c, v.axes & ~f->values[of].axes);
+        add_to(g, of, (Adjoint){c, d.where, d.where}, v.axes & ~f->values[of].axes);
     }
 }
 
@@ -425,7 +488,8 @@ static void find_dependents(Derivation *g, ValueId target, ValueId last) {
 static void visit(Derivation *g, ValueId id) {
     Function *f = g->f;
     Value v = f->values[id];
-    ValueId first_new = (ValueId)f->value_count, d = g->adjoint[id], list = 0;
+    Adjoint d = g->adjoint[id];
+    ValueId first_new = (ValueId)f->value_count, list = 0;
     if (v.op == OP_SCAN) {
         visit_scan(g, id);
     } else if (v.op == OP_CALL) {
@@ -433,8 +497,11 @@ static void visit(Derivation *g, ValueId id) {
     } else if (v.op == OP_GATHER) {
         add_to(g, v.arg[0], derive_gather(g, id, d), 0);
     } else if (v.op == OP_FROM_FIXED) { /* the derivative of a scatter is a gather */
-        ValueId of = added(f, &v, &list);
-        add_to(g, of, ir_gather(f, ir_broadcast(f, d, v.axes), list), 0);
+        ValueId of = added(f, &v, &list), counts;
+        d = adjoint_split(f, d, ~(AxisSet)0, &counts);
+        if (counts) counts = ir_gather(f, ir_broadcast(f, counts, v.axes), list);
+        ValueId back = ir_gather(f, ir_broadcast(f, d.value, v.axes), list);
+        add_to(g, of, adjoint_rejoin(f, d, back, counts), 0);
     } else {
         bool reduces = op_info[v.op].flags & OP_REDUCTION;
         for (int i = 0; i < op_info[v.op].arity; i++)
@@ -465,12 +532,12 @@ static ValueId derive_grad(Derivation *g, ValueId e, ValueId target, ValueId fro
     AxisSet axes = f->values[target].axes;
     open_tables(g);
     if (e >= target) find_dependents(g, target, e);
-    g->adjoint[e] = from;
+    g->adjoint[e] = (Adjoint){.value = from};
     for (ValueId id = e; id > target && f->value_count < VALUES_MOST; id--)
-        if (g->depends[id] && g->adjoint[id]) visit(g, id);
-    if (!g->depends[e] || !g->adjoint[target])
+        if (g->depends[id] && g->adjoint[id].value) visit(g, id);
+    if (!g->depends[e] || !g->adjoint[target].value)
         return ir_broadcast(f, ir_constant(f, (Type)f->values[target].type, 0), axes);
-    return ir_broadcast(f, g->adjoint[target], axes);
+    return ir_broadcast(f, adjoint_masked(f, g->adjoint[target]), axes);
 }
 
 /* ---- the pass ---- */
