@@ -8,16 +8,27 @@ from torch.nn import functional as F
 from cases import LIST, Draw, Family
 
 
+AWKWARD = [math.nan, -math.inf, 1e4, math.inf, -1e4]
+
+
+def awkward(x, where):
+    """x with what no arithmetic survives where nothing may look."""
+    x = x.clone()
+    x[where] = torch.tensor([AWKWARD[i % len(AWKWARD)] for i in range(int(where.sum()))], dtype=x.dtype)
+    return x
+
+
 def with_gradient(family, file, name, loss, given, wanted, numbers=None, label="", rename=None, kinds=None, extra=None,
-                  **limits):
-    """A step that gives `loss` and dNAME for the wanted inputs; rename: names of the gradients."""
+                  instead=None, **limits):
+    """A step that gives `loss` and dNAME for the wanted inputs; rename: names of the gradients; instead:
+    inputs that the step is given in the place of those, which come to the same."""
     leaves = {key: value.clone().requires_grad_() if key in wanted else value for key, value in given.items()}
     value = loss(*leaves.values())
     value.backward()
     out = {"loss": value.detach().item(), **(extra or {})}
     for key in wanted:
         out[(rename or {}).get(key, f"d{key}")] = leaves[key].grad
-    family.case(name + label, f"std/{file}:{name}", [(given, out)], numbers=numbers, kinds=kinds, **limits)
+    family.case(name + label, f"std/{file}:{name}", [({**given, **(instead or {})}, out)], numbers=numbers, kinds=kinds, **limits)
 
 
 def losses():
@@ -66,6 +77,13 @@ def losses():
                   {"smoothing": 0.1, "z": 0.01}, "-smooth")
     with_gradient(family, "losses", "cross_entropy", entropy(0.1, 0.0, 3), {"logits": table, "target": target},
                   ["logits"], {"smoothing": 0.1, "ignore": 3}, "-ignore")
+    beyond = {"logits": awkward(table, (ignoring == -100)[:, None].expand(7, 12))}
+    with_gradient(family, "losses", "cross_entropy", entropy(0.1, 0.01), given, ["logits"],
+                  {"smoothing": 0.1, "z": 0.01}, "-behind_ignore", instead=beyond)
+    ruled = torch.where(Draw("ruled out").flags((7, 12)), -math.inf, table)
+    ruled[torch.arange(7), target] = 1.0
+    with_gradient(family, "losses", "cross_entropy", entropy(), {"logits": ruled, "target": target}, ["logits"],
+                  label="-ruled_out")
     wide = {"logits": draw.numbers((2, 1100), -9, 9, digits=1), "target": draw.integers((2,), 0, 1099)}
     with_gradient(family, "losses", "cross_entropy", entropy(), wide, ["logits"], label="-wide")
     far = table.clone()
@@ -85,6 +103,13 @@ def losses():
 
     with_gradient(family, "losses", "kl_loss", distilled, {"logits": table, "teacher": teacher}, ["logits"],
                   {"temperature": 2.5})
+    out = Draw("impossible").flags((7, 12), 0.4)
+    both = {"logits": torch.where(out, -1e30, table), "teacher": torch.where(out, -1e30, teacher)}
+    never = {"logits": torch.where(out, -math.inf, table), "teacher": torch.where(out, -math.inf, teacher)}
+    with_gradient(family, "losses", "kl_loss", distilled, both, ["logits"], {"temperature": 2.5}, "-ruled_out",
+                  instead=never)
+    with_gradient(family, "losses", "kl_loss", distilled, {"logits": table, "teacher": both["teacher"]}, ["logits"],
+                  {"temperature": 2.5}, "-impossible", instead={"teacher": never["teacher"]})
     return family
 
 
@@ -98,8 +123,7 @@ def advantages(reward, value, done, last, gamma, rate):
     result, running = torch.zeros_like(reward), torch.zeros_like(last)
     for s in reversed(range(steps)):
         following = last if s == steps - 1 else value[s + 1]
-        goes_on = gamma * (~done[s]).double()
-        running = reward[s] + goes_on * following - value[s] + goes_on * rate * running
+        running = reward[s] - value[s] + torch.where(done[s], 0.0, gamma * (following + rate * running))
         result[s] = running
     return result
 
@@ -108,24 +132,28 @@ def v_trace(reward, value, done, last, ratio, gamma, rho_limit, c_limit):
     """Remark 1 of arXiv:1802.01561."""
     steps = reward.shape[0]
     rho, c = ratio.clamp(max=rho_limit), ratio.clamp(max=c_limit)
-    goes_on = gamma * (~done).double()
     v, running = torch.zeros_like(value), torch.zeros_like(last)
     for s in reversed(range(steps)):
         following = last if s == steps - 1 else value[s + 1]
-        running = rho[s] * (reward[s] + goes_on[s] * following - value[s]) + goes_on[s] * c[s] * running
+        after = torch.where(done[s], 0.0, gamma * following)
+        running = rho[s] * (reward[s] + after - value[s]) + torch.where(done[s], 0.0, gamma * c[s] * running)
         v[s] = value[s] + running
     later = torch.cat([v[1:], last[None]])
-    return v, rho * (reward + goes_on * later - value)
+    return v, rho * (reward + torch.where(done, 0.0, gamma * later) - value)
 
 
 def rl():
     family = Family("rl")
-    for steps, count in ((9, 4), (1, 3), (0, 2)):
-        label = f"-{steps}x{count}"
+    for steps, count, extra in ((9, 4, ""), (1, 3, ""), (0, 2, ""), (8, 5, "-behind_done")):
+        label = f"-{steps}x{count}{extra}"
         data = rollout(Draw("rl" + label), steps, count)
+        if extra:  # a NaN in the state after an episode's end stays in the episode it begins
+            data["done"][[2, 7, 7, 7, 5], [0, 1, 2, 3, 4]] = True
+            data["value"][3, 0], data["value"][6, 4] = math.nan, math.inf
+            data["last"][1:4] = torch.tensor([math.nan, math.inf, -math.inf])
         total, running = torch.zeros(steps, count), data["last"]
         for s in reversed(range(steps)):
-            running = data["reward"][s] + 0.9 * (~data["done"][s]).double() * running
+            running = data["reward"][s] + torch.where(data["done"][s], 0.0, 0.9 * running)
             total[s] = running
         family.case("returns" + label, "std/rl:returns",
                     [({key: data[key] for key in ("reward", "done", "last")}, {"total": total})],
@@ -189,6 +217,15 @@ def policies(family):
     with_gradient(family, "rl", "ppo_logits", ppo_logits, given, ["logits", "value"],
                   {"clip": 0.1, "value_weight": 0.7, "entropy_weight": 0.05},
                   extra={"entropy": policy.entropy().mean().item()})
+    out = Draw("ruled out").flags((b, 5), 0.4)
+    out[torch.arange(b), action] = False
+    out[3] = torch.arange(5) != action[3]  # one is left
+    ruled = torch.where(out, -math.inf, logits)
+    before = (F.log_softmax(ruled, 1).gather(1, action[:, None])[:, 0] + 0.1).float().double()
+    policy = torch.distributions.Categorical(logits=ruled)
+    with_gradient(family, "rl", "ppo_logits", ppo_logits, {**given, "logits": ruled, "old_log_prob": before},
+                  ["logits", "value"], {"clip": 0.1, "value_weight": 0.7, "entropy_weight": 0.05}, "-ruled_out",
+                  extra={"entropy": policy.entropy().mean().item()})
 
     reward = draw.numbers((4, 6), 0, 1, digits=1)
     reward[1] = 0.5
@@ -217,6 +254,12 @@ def policies(family):
     with_gradient(family, "rl", "grpo", grpo, given, ["log_prob", "entropy"],
                   {"clip_high": 0.28, "kl_weight": 0.1, "entropy_weight": 0.02},
                   extra={"kl": per_answer(k3(given["log_prob"], given["reference"]), mask).item()})
+    for count, names in enumerate((["log_prob"], ["old_log_prob"], ["reference"], ["entropy"],
+                                   ["log_prob", "old_log_prob", "reference", "entropy"])):
+        with_gradient(family, "rl", "grpo", grpo, given, ["log_prob", "entropy"],
+                      {"clip_high": 0.28, "kl_weight": 0.1, "entropy_weight": 0.02}, f"-behind_mask-{count}",
+                      extra={"kl": per_answer(k3(given["log_prob"], given["reference"]), mask).item()},
+                      instead={name: awkward(given[name], ~mask) for name in names})
 
 
 def q_learning(family):
@@ -232,6 +275,13 @@ def q_learning(family):
     family.case("double_dqn_targets", "std/rl:double_dqn_targets",
                 [({"next": following, "online": online, "reward": reward, "done": done},
                   {"target": reward + goes_on * chosen})], numbers={"gamma": 0.9}, absolute=1e-6)
+    beyond = awkward(following, done[:, None].expand(b, a))
+    family.case("dqn_targets-behind_done", "std/rl:dqn_targets",
+                [({"next": beyond, "reward": reward, "done": done},
+                  {"target": reward + goes_on * following.max(1).values})], numbers={"gamma": 0.9}, absolute=1e-6)
+    family.case("double_dqn_targets-behind_done", "std/rl:double_dqn_targets",
+                [({"next": beyond, "online": online, "reward": reward, "done": done},
+                  {"target": reward + goes_on * chosen})], numbers={"gamma": 0.9}, absolute=1e-6)
     q, action, target = draw.numbers((b, a), -3, 3), draw.integers((b,), 0, a - 1), draw.numbers((b,), -3, 3)
     taken = q.gather(1, action[:, None])[:, 0]
     with_gradient(family, "rl", "dqn_loss",
@@ -244,9 +294,9 @@ def metrics():
     family = Family("metrics")
     draw = Draw("metrics")
     launches, total, seen = [], 0.0, 0
-    for samples in (32, 32, 7):
-        loss = round(draw.random.uniform(0, 3), 3)
-        total, seen = total + loss * samples, seen + samples
+    for samples in (32, 32, 7, 0):
+        loss = round(draw.random.uniform(0, 3), 3) if samples else math.nan  # the mean of nothing
+        total, seen = total + (loss * samples if samples else 0.0), seen + samples
         launches.append(({"loss": loss, "samples": samples}, {"total": total, "seen": seen, "average": total / seen}))
     family.case("running_loss", "std/metrics:running_loss", launches, {"total": None, "seen": None})
 
@@ -254,6 +304,7 @@ def metrics():
     for _ in range(2):
         loss, target = draw.numbers((9,), 0, 4), draw.integers((9,), -1, 5)
         total, seen = total + loss[target >= 0].sum().item(), seen + int((target >= 0).sum())
+        loss = awkward(loss, target < 0)
         launches.append(({"loss": loss, "target": target},
                          {"total": total, "seen": seen, "value": math.exp(total / seen)}))
     family.case("perplexity", "std/metrics:perplexity", launches, {"total": None, "seen": None}, {"ignore": -1},
