@@ -156,12 +156,17 @@ Adjoint adjoint_times(const Function *f, Adjoint d, ValueId c) {
     return (Adjoint){c, d.where, keeps_zero(f, c, d.value, 0) ? d.within : d.where};
 }
 
-/* The value, within `from` 0 where it does not count. */
+static ValueId select(Function *f, ValueId test, ValueId a, ValueId b) {
+    return a == b ? a : ir_op(f, OP_SELECT, test, a, b);
+}
+
+/* The value, within `from` 0 where it does not count: an `if` for each test. */
 static ValueId masked(Function *f, Adjoint d, const Condition *from) {
-    ValueId counts = inside_of(f, d.within, from);
-    if (!counts) return d.value;
-    ValueId zero = ir_constant_number(f, (Type)f->values[d.value].type, 0);
-    return d.value == zero ? zero : ir_op(f, OP_SELECT, counts, d.value, zero);
+    const ValueId zero = ir_constant_number(f, (Type)f->values[d.value].type, 0);
+    ValueId value = d.value;
+    for (const Condition *c = d.within; depth_of(c) > depth_of(from); c = c->outer)
+        value = c->holds ? select(f, c->test, value, zero) : select(f, c->test, zero, value);
+    return value;
 }
 
 ValueId adjoint_masked(Function *f, Adjoint d) {
@@ -170,10 +175,6 @@ ValueId adjoint_masked(Function *f, Adjoint d) {
 
 ValueId adjoint_counts(Function *f, Adjoint d) {
     return inside_of(f, d.where, NULL);
-}
-
-static ValueId select(Function *f, ValueId test, ValueId a, ValueId b) {
-    return a == b ? a : ir_op(f, OP_SELECT, test, a, b);
 }
 
 /* a + b, b counting inside of a's place. Where a is itself an `if` on the next test, b goes into

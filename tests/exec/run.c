@@ -62,6 +62,17 @@ static void **tensor_pointers(const Array *array, uint8_t *dense) {
     return pointers;
 }
 
+/* A program may say of itself what must be true: in `out must_hold: bool`. */
+static bool must_hold(const Run *run) {
+    for (uint32_t i = 0; i < run->image->parameter_count; i++) {
+        if (strcmp(run->image->parameters[i].name, "must_hold") != 0) continue;
+        if (run->arrays[i].expected[0] == 1) continue;
+        printf("  FAILED %s: must_hold is false\n", run->image->step);
+        return false;
+    }
+    return true;
+}
+
 static bool interpret_all(Run *run, const Function *function) {
     void *data[PARAMETERS];
     const uint32_t count = run->image->parameter_count;
@@ -76,7 +87,7 @@ static bool interpret_all(Run *run, const Function *function) {
     if (!ok) printf("  the interpreter refused %s\n", run->image->step);
     for (uint32_t i = 0; i < count; i++)
         if (run->arrays[i].list) free(data[i]);
-    return ok;
+    return ok && must_hold(run);
 }
 
 static bool bind_list(Run *run, ls_context *context, ls_step *step, const Array *array) {

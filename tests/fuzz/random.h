@@ -41,6 +41,7 @@ typedef struct Generator {
     bool floats;                /* inputs and outputs of a float type, no inout */
     bool calls;                 /* a later step of the file calls this one */
     bool late;                  /* behind assignments of its own */
+    bool dead_branch;           /* out must_hold: the gradient of a branch never taken is none */
     bool layered;               /* like a layer: reductions of arrays, and what is made of them */
     Name callee[NAMES_MOST];    /* parameters of the file's first step, if another calls it */
     char callee_name[16];

@@ -119,6 +119,63 @@ static void write_grad(Generator *g) {
         g, (Name){.text = text, .kind = F32, .axes = target->axes, .role = LET, .readable = true});
 }
 
+static const char *write_let_of(Generator *g, unsigned *axes) {
+    const char *text = new_name(g);
+    if (!text) return NULL;
+    fprintf(g->out, "    let %s = (", text);
+    g->operations = 6;
+    Made made = write_value(g, F32, g->all, DEPTH - 1);
+    if (made.constant) {
+        fputs(" + ", g->out);
+        made.axes |= write_leaf(g, F32, g->all).axes;
+    }
+    *axes |= made.axes;
+    fputs(")", g->out);
+    return text;
+}
+
+/* The gradient of an `if` one of whose branches is never taken, though no compiler can know it, is
+ * what it is where that branch has none, whatever it holds: `must_hold` says whether it is, and the
+ * runner that it must. */
+static void write_dead_branch(Generator *g) {
+    const Name *target = NULL;
+    for (int tries = 0; tries < 9 && !target; tries++) {
+        const Name *name = &g->names[below(g, g->name_count)];
+        if (name->kind == F32 && name->readable) target = name;
+    }
+    const char *gradients[2] = {NULL}, *taken = NULL, *dead = NULL;
+    unsigned axes = target ? target->axes : 0;
+    if (target) taken = write_let_of(g, &axes);
+    if (taken) fputs("\n", g->out), dead = write_let_of(g, &axes);
+    if (dead) {
+        static const char *const awkward[] = {" * log(-abs(%s))", " / (%s - %s)",
+                                              " + sqrt(%s - %s)"};
+        fprintf(g->out, awkward[below(g, 3)], target->text, target->text);
+        fprintf(g->out, " * %s\n", target->text);
+        for (int i = 0; i < 2; i++) gradients[i] = new_name(g);
+    }
+    if (!dead || !gradients[0] || !gradients[1]) {
+        fputs(dead || !taken ? "" : "\n", g->out);
+        fputs("    must_hold = true\n", g->out);
+        return;
+    }
+    const Name *w = &g->names[below(g, g->name_count)];
+    while (!w->readable) w = &g->names[below(g, g->name_count)];
+    for (int i = 0; i < 2; i++) {
+        fprintf(g->out, "    let %s = grad(%s(", gradients[i], axes | w->axes ? "sum" : "");
+        fprintf(g->out, "(if %s == %s or %s != %s then %s else %s%s%s) * %s", w->text, w->text,
+                w->text, w->text, taken, i ? "" : "stop_gradient(", dead, i ? "" : ")",
+                target->text);
+        for (unsigned k = 0; k < g->axis_count && (axes | w->axes); k++)
+            if (!((axes | w->axes) >> k & 1)) fprintf(g->out, " + f32(index(%s))", g->axis[k]);
+        fprintf(g->out, "), %s)\n", target->text);
+    }
+    fputs(target->axes ? "    must_hold = all" : "    must_hold = ", g->out);
+    write_axes(g, target->axes);
+    fprintf(g->out, "(%s == %s or isnan(%s) and isnan(%s))\n", gradients[0], gradients[1],
+            gradients[0], gradients[1]);
+}
+
 static void write_assignment(Generator *g, Name *name) {
     fprintf(g->out, "    %s ", name->text);
     const bool compound = name->role == INOUT && chance(g, 40);
@@ -257,6 +314,7 @@ static void write_parameters(Generator *g) {
         if (!name.axes && g->floats) name.type %= 4;
         write_parameter(g, name, i > 0);
     }
+    if (g->dead_branch) fputs("    out must_hold: bool,\n", g->out);
 }
 
 static void write_step(Generator *g, unsigned number) {
@@ -284,6 +342,7 @@ static void write_step(Generator *g, unsigned number) {
     const unsigned most = g->layered ? 9 : 5;
     const unsigned statements = g->small ? below(g, most) : 3 + below(g, 9);
     const unsigned call = statements && g->late ? below(g, statements) : 0;
+    if (g->dead_branch) write_dead_branch(g);
     for (unsigned i = 0; i < statements; i++) {
         if (i == call) write_call(g);
         Name *name = &g->names[below(g, g->name_count)];
@@ -396,8 +455,9 @@ static void write_steps(Generator *g) {
     g->calls = calls;
     g->late = chance(g, 50);
     g->floats = derived;
+    g->dead_branch = !calls && !derived && g->state % 5 == 0;
     write_step(g, 0);
-    g->calls = g->floats = false;
+    g->calls = g->floats = g->dead_branch = false;
     if (derived) fprintf(g->out, "step derived = backward %s\n", g->callee_name);
     if (!two && !calls) return;
     memcpy(g->taken, axes_taken, sizeof axes_taken); /* steps may use the same names */
