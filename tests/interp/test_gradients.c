@@ -136,10 +136,12 @@ static const char *const programs[] = {
     "u))\n"
     "    let a, c, d = grad(e, x, y, z)\n    dx = a\n    dy = c\n    dz = d\n}\n",
     "# sizes: n=11\n# D=4\nconst D = 256\n"
-    "step s[n as (q, k = D)](x: f64[n], y: f64[q], out e: f64, out dx: f64[n], out dy: f64[q]) {\n"
+    "step s[n as (q, k = D)](x: f64[n], y: f64[q], z: f64, out e: f64, out dx: f64[n],\n"
+    "                        out dy: f64[q], out dz: f64) {\n"
     "    e = sum((sum[k](x * x) * y + norm[k](x)) * (mean[k](x) + logsumexp[k](x * y))) +\n"
-    "        sum(max[k](x) * x) + mean(x * y)\n"
-    "    let a, c = grad(e, x, y)\n    dx = a\n    dy = c\n}\n",
+    "        sum(max[k](x) * x) + mean(x * y) + sum(sum[k](x + z) * y) + sum(mean[k](x - z) * y * "
+    "y)\n"
+    "    let a, c, d = grad(e, x, y, z)\n    dx = a\n    dy = c\n    dz = d\n}\n",
     "# sizes: n=3\n"
     "step s[n as (q, k = 8)](x: f64[n], y: f64[q], out e: f64, out dx: f64[n], out dy: f64[q]) {\n"
     "    e = sum(mean[k](x * y) * norm[k](x + y)) + sum(logsumexp[k](x * y)) + sum(max[k](x) * y)\n"
@@ -174,11 +176,13 @@ static const char *const programs[] = {
     "    let d, f, g = grad(e, x, y, z)\n    dx = d\n    dy = f\n    dz = g\n}\n",
     "# sizes: t=6 v=5\n"
     "step s[t, v](x: f64[v], y: f64[t], at: i64[t], out e: f64, out dx: f64[v], out dy: f64[t]) {\n"
-    "    let root = sqrt(x)\n    let deep = log(y)\n"
+    "    let root = sqrt(x)\n    let deep = sqrt(y)\n    let flat = sqrt(y - y)\n"
     "    let a = if x[at] > 0 then root[at] * y else y\n"
     "    let b = if y[t - 1] > 0 then deep[t - 1] * y else y[t - 1]\n"
-    "    let c = if y[2] > 0 then deep[2] else 1.5 * y[2]\n"
-    "    e = sum(a * a) + sum(b * y) + c * c + sum(if x > 0 then root[v] else x)\n"
+    "    let c = (if y[2] > 0 then deep[2] else 1.5 * y[2]) + (if y[2] < 9 then y[1] else "
+    "flat[1])\n"
+    "    let h = if y < 9 then y[t - 1] * y else flat[t + 1]\n"
+    "    e = sum(a * a) + sum(b * y + h) + c * c + sum(if x > 0 then root[v] else x)\n"
     "    let d, f = grad(e, x, y)\n    dx = d\n    dy = f\n}\n",
     "# sizes: t=7 c=2\n"
     "step s[t, c](x: f64[t, c], y: f64[c], stop: bool[t, c], out e: f64, out dx: f64[t, c],\n"
@@ -189,7 +193,9 @@ static const char *const programs[] = {
     "    let n = scan[t](y, acc, if x > 0 then 0.5 * acc * root else 0.25 * acc + y)\n"
     "    let p = scan[t](y, acc, if acc > -99.0 then 0.5 * acc + x else sqrt(acc) * x)\n"
     "    let q = scan[t](sqrt(y), acc, if y > 0 then 0.5 * acc + x else x)\n"
-    "    e = sum(if stop then 0.3 * m * x else r) + sum(if x > 0 then n else p * p) +\n"
+    "    let u = scan[t](sqrt(y - y), acc, 0.5 * acc + x)\n"
+    "    e = sum(if x < 9.0 then x * y else u) + sum(if stop then 0.3 * m * x else r) + sum(if x > "
+    "0 then n else p * p) +\n"
     "        sum(if y > 0 then q else x)\n"
     "    let d, f = grad(e, x, y)\n    dx = d\n    dy = f\n}\n",
     "# sizes: t=3 n=4+0+5\n"
@@ -200,7 +206,31 @@ static const char *const programs[] = {
     "    let c = if z > 9.0 then sqrt(z - 9.0) / (y - y) else y * sum[n](x)\n"
     "    e = sum(b * x) + sum(c) + logsumexp(if x > 0 then x * z else x / 2.0)\n"
     "    let d, f, g = grad(e, x, y, z)\n    dx = d\n    dy = f\n    dz = g\n}\n",
-    /* twice */
+    /* several uses in each branch; uses under conditions that have nothing to do with each other */
+    "# sizes: n=12\n"
+    "step s[n](x: f64[n], y: f64[n], out e: f64, out dx: f64[n], out dy: f64[n]) {\n"
+    "    let u = sqrt(x) + x\n    let v = x * y\n"
+    "    let a = if x > 0.2 then u * y * u else x * y * x\n"
+    "    let b = if v > 0.1 and x > 0.0 then u else y * y\n"
+    "    let c = if y > 0.1 then (if x > 0.1 then x * v + v else x * x * y) else x * y * y\n"
+    "    e = sum(a) + sum(b * y) + sum(c * x) + sum(if y > 0.1 then c * v else c)\n"
+    "    let d, f = grad(e, x, y)\n    dx = d\n    dy = f\n}\n",
+    "# sizes: n=12\n"
+    "step s[n](x: f64[n], y: f64[n], out e: f64, out dx: f64[n], out dy: f64[n]) {\n"
+    "    let u = sqrt(x) + x\n"
+    "    e = sum(if x > 0 and y < 0.7 then u * y else y) + sum(if y > 0.2 and x > 0 then u else "
+    "0)\n"
+    "    let d, f = grad(e, x, y)\n    dx = d\n    dy = f\n}\n",
+    /* twice; through a gather and back */
+    "# sizes: t=7 v=4\n"
+    "step s[t, v](x: f64[v], y: f64[t], at: i64[t], out e: f64, out dx: f64[v], out dy: f64[t]) {\n"
+    "    let root = sqrt(y)\n"
+    "    let inner = sum(if y > 0 then x[at] * x[at] * root else x[at] ** 3)\n"
+    "    let a, b = grad(inner, x, y)\n"
+    "    let flat = sqrt(x - x)\n"
+    "    let c = grad(sum(flat[at] * sqrt(y - y)), flat)\n"
+    "    e = sum(a * a) + sum(b) + sum(if x < 9 then x else c * flat)\n"
+    "    let d, f = grad(e, x, y)\n    dx = d\n    dy = f\n}\n",
     "# sizes: n=6\n"
     "fn root(x) = if x > 0 then sqrt(x) * x else x * x * x\n"
     "step s[n](x: f64[n], y: f64[n], out e: f64, out dx: f64[n], out dy: f64[n]) {\n"
