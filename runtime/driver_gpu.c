@@ -28,6 +28,12 @@ ls_status gpu_failed(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
 
 /* The first failure has said it all; the driver is not asked again, since it may hang. */
 static ls_status lost(const Gpu *gpu) {
+    if (!gpu->lost[0])
+        return error_set(gpu->head.error, LS_ERROR_DEVICE,
+                         "%s cannot be used in a process that was forked after ls_context_create: "
+                         "start one by exec (Python: the start method spawn), and create a context "
+                         "there",
+                         gpu->head.name);
     return error_set(gpu->head.error, LS_ERROR_DEVICE,
                      "%s is lost to this process since a call failed (%s): start a new process",
                      gpu->head.name, gpu->lost);
@@ -39,7 +45,7 @@ ls_status gpu_check(Gpu *gpu, const char *doing, GpuVerb verb, int error) {
 
 ls_status gpu_enter(Gpu *gpu, GpuCurrent *before) {
     GpuVerb verb;
-    if (gpu->lost[0]) return lost(gpu);
+    if (gpu_is_lost(gpu)) return lost(gpu);
     int error = gpu->library.vendor->enter(&gpu->library.calls, gpu->hold.own, before, &verb);
     return error ? gpu_failed(gpu, "making the device current", verb, error) : LS_OK;
 }
@@ -69,7 +75,7 @@ void gpu_take_down(const Gpu *gpu, int (*release)(void *handle), void *handle) {
     const Vendor *vendor = gpu->library.vendor;
     GpuCurrent before;
     GpuVerb verb;
-    if (gpu->lost[0]) return;
+    if (gpu_is_lost(gpu)) return;
     bool entered = vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) == 0;
     const int mode = gpu_relax(gpu);
     release(handle);
@@ -156,6 +162,7 @@ static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *
     *device = NULL;
     Gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu) return error_memory(error, "ls_context_create");
+    origin_open(&gpu->origin);
     gpu->head.driver = driver;
     gpu->head.error = error;
     ls_status status = find_device(gpu, index, error);
@@ -168,9 +175,11 @@ static ls_status gpu_open(const Driver *driver, int index, void *stream, Error *
         *device = &gpu->head;
         return LS_OK;
     }
-    if (!gpu->lost[0]) gpu->library.vendor->detach(&gpu->library.calls, gpu->device, &gpu->hold);
+    if (!gpu_is_lost(gpu))
+        gpu->library.vendor->detach(&gpu->library.calls, gpu->device, &gpu->hold);
 close_library:
     gpu_library_close(&gpu->library);
+    origin_close(&gpu->origin);
     free(gpu);
     return status;
 }
@@ -180,8 +189,9 @@ static void gpu_close(Device *device) {
     const GpuCalls *calls = &gpu->library.calls;
     gpu_repeat_close(gpu);
     if (gpu->own_stream) gpu_take_down(gpu, calls->stream_destroy, gpu->own_stream);
-    if (!gpu->lost[0]) gpu->library.vendor->detach(calls, gpu->device, &gpu->hold);
-    gpu_library_close(&gpu->library);
+    if (!gpu_is_lost(gpu)) gpu->library.vendor->detach(calls, gpu->device, &gpu->hold);
+    if (!origin_forked(&gpu->origin)) gpu_library_close(&gpu->library);
+    origin_close(&gpu->origin);
     free(gpu);
 }
 
@@ -235,7 +245,7 @@ static bool gpu_available(Device *device, uint64_t *free_bytes, uint64_t *total_
     GpuCurrent before;
     GpuVerb verb;
     size_t left = 0, total = 0;
-    if (gpu->lost[0] || vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) != 0)
+    if (gpu_is_lost(gpu) || vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) != 0)
         return false;
     int error = gpu->library.calls.memory_info(&left, &total);
     vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);

@@ -174,7 +174,12 @@ typedef struct Gpu {
         void *module, *kernel, *left;
     } repeat;
     char lost[512]; /* what ended the device for this process, or "" */
+    Origin origin;  /* in a forked child no vendor's library works */
 } Gpu;
+/* Whether the device is lost to this process: nothing is asked of the driver again. */
+static inline bool gpu_is_lost(const Gpu *gpu) {
+    return gpu->lost[0] || origin_forked(&gpu->origin);
+}
 ls_status gpu_launch_one(Gpu *gpu, const Launch *launch); /* with the device current */
 /* gpu_graph.c: what the stream depends on while it is captured: so many nodes, and the first. All 0
  * where it is not captured or the driver does not say. */

@@ -59,7 +59,7 @@ bool gpu_event_done(Device *device, void *event) {
     const Vendor *vendor = gpu->library.vendor;
     GpuCurrent before;
     GpuVerb verb;
-    if (gpu->lost[0] || vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) != 0)
+    if (gpu_is_lost(gpu) || vendor->enter(&gpu->library.calls, gpu->hold.own, &before, &verb) != 0)
         return false;
     int error = gpu->library.calls.event_query(event);
     vendor->leave(&gpu->library.calls, gpu->hold.own, before, &verb);

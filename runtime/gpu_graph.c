@@ -15,7 +15,7 @@ static void abandon(const Gpu *gpu) {
     GpuCurrent before;
     GpuVerb verb;
     void *recording = NULL;
-    if (gpu->lost[0]) return;
+    if (gpu_is_lost(gpu)) return;
     bool entered = vendor->enter(calls, gpu->hold.own, &before, &verb) == 0;
     calls->capture_end(gpu->stream, &recording);
     if (recording) calls->graph_destroy(recording);

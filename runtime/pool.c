@@ -77,7 +77,8 @@ typedef struct Now {
 enum { PART_BITS = 16, NOTHING = 0, STOP = (1 << PART_BITS) - 1, THREADS_MOST = STOP - 1 };
 
 struct Pool {
-    uint32_t threads;
+    uint32_t threads, started; /* the caller too; those to be joined are behind it */
+    Origin origin;
     Worker *workers;
     /* The job: its launches, that many times, and which is under way. */
     const Launch *launches;
@@ -225,7 +226,7 @@ static void start_threads(Pool *pool, uint32_t threads) {
         char name[16];
         snprintf(name, sizeof name, "lockstep-%u", i & 0xffff);
         pthread_setname_np(worker->thread, name);
-        pool->threads = i + 1;
+        pool->threads = pool->started = i + 1;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -234,15 +235,30 @@ Pool *pool_create(uint32_t threads) {
     if (threads > THREADS_MOST) threads = THREADS_MOST;
     Pool *pool = aligned_alloc(_Alignof(Pool), sizeof *pool);
     if (!pool) return NULL;
-    *pool = (Pool){.threads = 1};
+    *pool = (Pool){.threads = 1, .started = 1};
     pool->workers = aligned_alloc(_Alignof(Worker), threads * sizeof *pool->workers);
     if (!pool->workers) {
         free(pool);
         return NULL;
     }
+    origin_open(&pool->origin);
     open_worker(pool, 0);
     start_threads(pool, threads);
     return pool;
+}
+
+/* In a child: the threads are not there, and their locks as they were at that moment. */
+static void adopt(Pool *pool) {
+    const uint64_t serial = now_of(atomic_load(&pool->now)).serial;
+    for (uint32_t i = 0; i < pool->threads; i++) {
+        Worker *worker = &pool->workers[i];
+        atomic_store(&worker->sleeps, false);
+        pthread_mutex_init(&worker->lock, NULL);
+        pthread_cond_init(&worker->wake, NULL);
+    }
+    atomic_store(&pool->now, (serial + 1) << PART_BITS | NOTHING);
+    pool->started = 1;
+    origin_renew(&pool->origin);
 }
 
 uint32_t pool_threads(const Pool *pool) {
@@ -250,6 +266,7 @@ uint32_t pool_threads(const Pool *pool) {
 }
 
 void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) {
+    if (origin_forked(&pool->origin)) adopt(pool);
     FloatControl before = float_read();
     float_write(FLOAT_DEFAULT);
     Worker *caller = &pool->workers[0];
@@ -269,9 +286,11 @@ void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) 
 }
 
 void pool_destroy(Pool *pool) {
+    if (origin_forked(&pool->origin)) adopt(pool);
     announce(pool, now_of(atomic_load(&pool->now)).serial + 1, STOP);
-    for (uint32_t i = 1; i < pool->threads; i++) pthread_join(pool->workers[i].thread, NULL);
+    for (uint32_t i = 1; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
     for (uint32_t i = 0; i < pool->threads; i++) close_worker(&pool->workers[i]);
+    origin_close(&pool->origin);
     free(pool->workers);
     free(pool);
 }

@@ -187,7 +187,19 @@ ls_status device_open(const char *text, void *stream, Error *error, Device **dev
  * instead: "graphs are captured again". */
 bool device_lacks(Device *device, Capability capability, const char *instead);
 
-/* pool.c: the CPU driver's threads. */
+/* origin.c: the process that made something, told from a child that was forked since. */
+typedef struct Origin {
+    int *here; /* 0 in a child; NULL: `process` tells */
+    size_t bytes;
+    int process;
+} Origin;
+void origin_open(Origin *origin);
+bool origin_forked(const Origin *origin);
+void origin_renew(Origin *origin); /* the child has made it its own */
+void origin_close(Origin *origin);
+
+/* pool.c: the CPU driver's threads. In a forked child, which has none of them, whoever calls does
+ * all parts. */
 typedef struct Pool Pool;
 Pool *pool_create(uint32_t threads); /* counts the caller; NULL: out of memory */
 uint32_t pool_threads(const Pool *pool);

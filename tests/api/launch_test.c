@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { ROWS = 61, COLUMNS = 1013, ELEMENTS = ROWS * COLUMNS }; /* far beyond one worker's share */
 
@@ -507,6 +509,49 @@ static void many_contexts(void **state) {
     }
 }
 
+/* A forked child has none of the threads: its launches work, and destroying returns. */
+static int train_on(Fixture *f, ls_graph *graph) {
+    int32_t count = 0;
+    alarm(20);
+    int failures = ls_step_launch(f->step) != LS_OK;
+    failures += ls_graph_launch(graph) != LS_OK;
+    failures += ls_step_get(f->step, "count", &count) != LS_OK || count != 3 + 3;
+    ls_graph_destroy(graph);
+    ls_step_destroy(f->step);
+    ls_program_destroy(f->program);
+    ls_context_destroy(f->context);
+    return failures;
+}
+
+static void forked_child(void **state) {
+    (void)state;
+    if (!ON_CPU) skip(); /* tests/driver/scenario_fork.c */
+    const int64_t shape[2] = {ROWS, COLUMNS};
+    for (int threads = 1; threads <= 4; threads++) {
+        Fixture f = open_fixture(&image_descend, threads);
+        Arrays arrays = allocate(f.context, ELEMENTS);
+        ls_graph *graph;
+        int status = -1;
+        for (int i = 0; i < ELEMENTS; i++) arrays.p[i] = (float)(i % 100), arrays.g[i] = 4;
+        bind_all(&f, &arrays, shape, NULL);
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_graph_begin(f.context));
+        EXPECT_OK(f.context, ls_step_launch(f.step));
+        EXPECT_OK(f.context, ls_graph_end(f.context, &graph));
+        if (threads > 2) usleep(20000); /* the threads sleep */
+        const pid_t child = fork();
+        if (child == 0) _exit(train_on(&f, graph));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        EXPECT_OK(f.context, ls_graph_launch(graph));
+        EXPECT_OK(f.context, ls_synchronize(f.context));
+        for (int i = 0; i < ELEMENTS; i++) assert_true(arrays.p[i] == (float)(i % 100 - 2));
+        ls_graph_destroy(graph);
+        release(f.context, &arrays);
+        close_fixture(&f);
+    }
+}
+
 static void events(void **state) {
     (void)state;
     Fixture f = open_fixture(&image_environment, 1), g = open_fixture(&image_environment, 1);
@@ -545,6 +590,7 @@ int main(void) {
         cmocka_unit_test(graph_mistakes),
         cmocka_unit_test(events),
         cmocka_unit_test(many_contexts),
+        cmocka_unit_test(forked_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -563,6 +563,7 @@ int main(void) {
         cmocka_unit_test(two_devices),
         cmocka_unit_test(trainers_contexts),
         cmocka_unit_test(device_lost),
+        cmocka_unit_test(forked_child),
         cmocka_unit_test(graph_updates),
         cmocka_unit_test(graph_repeats),
         cmocka_unit_test(repeat_code),

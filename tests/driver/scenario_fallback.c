@@ -226,9 +226,11 @@ void unrecorded(void **state) {
         EXPECT_OK(context, ls_step_set_number(step, "flag", 1));
         bind(context, step, array, LENGTH);
         EXPECT_OK(context, ls_step_launch(step));
+        EXPECT_OK(context, ls_synchronize(context));
         control->unrecorded = 1;
         control->launches_together = 0;
         EXPECT_OK(context, ls_step_launch(step)); /* where nothing is captured all is well */
+        EXPECT_OK(context, ls_synchronize(context));
         assert_int_equal(control->launches_together, 1);
         if (theirs)
             VENDORS(capture_begin, stream, GPU_CAPTURE_RELAXED);
@@ -246,6 +248,7 @@ void unrecorded(void **state) {
         log_begin(&log);
         EXPECT_OK(context, ls_step_prepare(step));
         log_end(&log);
+        EXPECT_OK(context, ls_synchronize(context));
         assert_int_equal(lines_with(&log,
                                     "(the driver runs them at once when a graph is captured), "
                                     "so `tiles` is not used"),
@@ -260,6 +263,7 @@ void unrecorded(void **state) {
         bind(context, step, array + LENGTH, LENGTH);
         EXPECT_OK(context, ls_graph_update(graph));
         EXPECT_OK(context, ls_graph_launch(graph));
+        EXPECT_OK(context, ls_synchronize(context));
         assert_int_equal(control->launches_together, 0);
         assert_true(control->launches > launches);
         ls_graph_destroy(graph);

@@ -383,10 +383,7 @@ static int start(void *function, unsigned grid_x, unsigned grid_y, unsigned grid
         return INVALID_VALUE;
     struct Launched launched = {.together = together};
     fill(&launched, function, grid_x, block_x, parameters);
-    if (together && state.unrecorded) {
-        run(&launched);
-        return 0;
-    }
+    if (together && state.unrecorded) return queue_launches(stream, &launched, 1, NULL);
     return submit(stream, launched);
 }
 

@@ -56,7 +56,11 @@ size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
  *
  * After an error that ends the device for the process (a kernel that left its memory, memory that
  * is damaged) one message says so; every later call then returns LS_ERROR_DEVICE at once, and what
- * is destroyed asks nothing of the driver. */
+ * is destroyed asks nothing of the driver.
+ *
+ * A child that is forked while no other thread is in a call may go on with what is there: on the
+ * CPU launches work, by the calling thread alone; on a GPU, whose drivers do not survive a fork,
+ * every call returns LS_ERROR_DEVICE at once. Destroying returns in either. */
 ls_status ls_context_create(const char *device, void *stream, ls_context **context);
 /* All that was made from it must be gone before; its memory and its profile go with it. Waits for
  * what is queued, unless the trainer captures the stream. */
