@@ -514,8 +514,57 @@ static void lengths_that_follow(void **state) {
     EXPECT_OK(f.context, ls_synchronize(f.context));
     assert_int_equal(shard[0], 7);
     assert_int_equal(shard[1], 1LL << 40);
+    ls_graph *graph; /* the last word alone changes */
+    EXPECT_OK(f.context, ls_graph_begin(f.context));
+    EXPECT_OK(f.context, ls_step_launch(f.step));
+    EXPECT_OK(f.context, ls_graph_end(f.context, &graph));
+    EXPECT_OK(f.context, ls_step_shard(f.step, 7, 5));
+    EXPECT_OK(f.context, ls_graph_update(graph));
+    EXPECT_OK(f.context, ls_graph_launch(graph));
+    EXPECT_OK(f.context, ls_synchronize(f.context));
+    assert_int_equal(shard[0], 7);
+    assert_int_equal(shard[1], 5);
+    ls_graph_destroy(graph);
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_step_shard(f.step, -1, 0),
                    "the first tensor is -1");
+    close_fixture(&f);
+}
+
+/* Tensors anywhere in one piece of memory, within and across each other: refused when one that is
+ * written overlaps another, however the others that are read lie. */
+static void overlaps_of_many(void **state) {
+    (void)state;
+    enum { TENSORS = 4, ROOM = 900, TRIALS = 3000 };
+    static _Alignas(64) float memory[ROOM];
+    Fixture f = open_fixture(&image_lists, 1);
+    uint32_t dice = 1;
+    int refused = 0;
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "decay", 0));
+    EXPECT_OK(f.context, ls_step_set_number(f.step, "lr", 1));
+    for (int trial = 0; trial < TRIALS; trial++) {
+        ls_tensor p[TENSORS], g[TENSORS];
+        int64_t lengths[TENSORS], from[2][TENSORS];
+        bool expected = false;
+        for (int i = 0; i < TENSORS; i++) {
+            lengths[i] = (dice = dice * 1664525u + 1013904223u) >> 24 & 1 ? 300 : 4;
+            for (int k = 0; k < 2; k++)
+                from[k][i] =
+                    (dice = dice * 1664525u + 1013904223u) % (uint32_t)(ROOM - 300) / 4 * 4;
+            p[i] = tensor_of(memory + from[0][i], LS_F32, 1, &lengths[i]);
+            g[i] = tensor_of(memory + from[1][i], LS_F32, 1, &lengths[i]);
+        }
+        for (int i = 0; i < TENSORS; i++) /* of p, with all other */
+            for (int k = 0; k < 2 * TENSORS; k++) {
+                const int64_t first = from[k / TENSORS][k % TENSORS], length = lengths[k % TENSORS];
+                expected |=
+                    i != k && first < from[0][i] + lengths[i] && from[0][i] < first + length;
+            }
+        EXPECT_OK(f.context, ls_step_bind_list(f.step, "p", p, TENSORS));
+        EXPECT_OK(f.context, ls_step_bind_list(f.step, "g", g, TENSORS));
+        assert_int_equal(ls_step_prepare(f.step), expected ? LS_ERROR_BIND : LS_OK);
+        refused += expected;
+    }
+    assert_true(refused > TRIALS / 4 && refused < TRIALS - TRIALS / 50);
     close_fixture(&f);
 }
 
@@ -618,6 +667,7 @@ int main(void) {
         cmocka_unit_test(unaligned),
         cmocka_unit_test(filled),
         cmocka_unit_test(lengths_that_follow),
+        cmocka_unit_test(overlaps_of_many),
         cmocka_unit_test(lengths_backwards),
         cmocka_unit_test(lengths_that_do_not_follow),
     };

@@ -489,6 +489,8 @@ static void targets(void **state) {
     } rows[] = {
         {&vendor_cuda, "sm_90", {"sm_90a", "sm_90", "compute_90", "compute_80"}, "sm_80"},
         {&vendor_cuda, "sm_89", {"sm_89", "sm_86", "sm_80", "compute_75"}, "compute_90"},
+        {&vendor_cuda, "sm_86", {"sm_86", "sm_80", "compute_86", "compute_80"}, "sm_89"},
+        {&vendor_cuda, "sm_86", {"sm_86", NULL, NULL, NULL}, "sm_75"},
         {&vendor_cuda, "sm_120", {"sm_120", "compute_100", "compute_90", NULL}, "sm_100"},
         {&vendor_cuda, "sm_100", {"sm_100", NULL, NULL, NULL}, "compute_90a"},
         {&vendor_cuda, "sm_90", {"sm_90", NULL, NULL, NULL}, "gfx90a"},
@@ -564,6 +566,8 @@ int main(void) {
         cmocka_unit_test(trainers_contexts),
         cmocka_unit_test(device_lost),
         cmocka_unit_test(forked_child),
+        cmocka_unit_test(graph_begin_fails),
+        cmocka_unit_test(trainer_keeps_memory),
         cmocka_unit_test(graph_updates),
         cmocka_unit_test(graph_repeats),
         cmocka_unit_test(repeat_code),

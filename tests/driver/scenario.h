@@ -77,7 +77,8 @@ void graph_updates(void **state), graph_of_both(void **state), graph_update_fail
 void trainer_lists(void **state), strict_captures(void **state), two_devices(void **state);
 void other_streams(void **state), trainer_captures(void **state), trainers_contexts(void **state),
     device_lost(void **state);
-void forked_child(void **state);
+void forked_child(void **state), graph_begin_fails(void **state),
+    trainer_keeps_memory(void **state);
 extern const Scenario scenario_memory;
 void memory_advice(void **state), memory_asks_again(void **state), memory_steady(void **state);
 extern const Scenario scenario_profile;

@@ -304,9 +304,20 @@ void old_devices(void **state) {
     ls_image older = *drive_images[0], portable = older;
     older.target = "sm_80";
     portable.target = "compute_75";
-    const ls_image *const images[] = {&portable, &older};
+    ls_image newer = older; /* of the same generation, and not for this one */
+    newer.target = "sm_89";
+    const ls_image *const orders[][3] = {
+        {&newer, &older, &portable}, {&older, &portable, &newer}, {&portable, &newer, &older}};
     EXPECT_OK(NULL, ls_context_create("cuda", NULL, &context));
-    EXPECT_OK(context, ls_program_from_images(context, images, 2, NULL, NULL, NULL, &program));
+    for (size_t i = 0; i < COUNT(orders); i++) {
+        EXPECT_OK(context,
+                  ls_program_from_images(context, orders[i], 3, NULL, NULL, NULL, &program));
+        EXPECT_OK(context, ls_step_create(program, "drive", &step));
+        assert_ptr_equal(ls_step_image(step), &older);
+        ls_step_destroy(step);
+        ls_program_destroy(program);
+    }
+    EXPECT_OK(context, ls_program_from_images(context, orders[2], 3, NULL, NULL, NULL, &program));
     log_begin(&log);
     EXPECT_OK(context, ls_step_create(program, "drive", &step));
     log_end(&log);

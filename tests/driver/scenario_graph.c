@@ -20,10 +20,12 @@ typedef struct Graphs {
 static _Alignas(64) float arrays[3][LENGTH];
 static const uint64_t *last_words; /* of `drive` */
 static uint64_t seen[5];
+static unsigned seen_grid, seen_block; /* of `drive` */
 
 static void note_words(const char *kernel, const uint64_t *words, unsigned grid, unsigned block) {
     drive_hook(kernel, words, grid, block);
     memcpy(seen, words, sizeof seen);
+    if (strcmp(kernel, "drive") == 0) seen_grid = grid, seen_block = block;
     last_words = seen;
 }
 
@@ -226,6 +228,10 @@ void graph_updates(void **state) {
     EXPECT_OK(s.context, bind(s.steps[0], arrays[0], 18500));
     EXPECT_OK(s.context, ls_graph_update(s.graph));
     assert_int_equal(control->instantiations, 2);
+    EXPECT_OK(s.context, ls_graph_launch(s.graph));
+    EXPECT_OK(s.context, ls_synchronize(s.context));
+    assert_int_equal(seen_grid, 19);
+    assert_int_equal(seen_block, 128);
     /* A launch that is no longer cooperative: captured again. */
     EXPECT_OK(s.context, bind(s.steps[0], arrays[0], SHORT));
     EXPECT_OK(s.context, ls_graph_update(s.graph));
@@ -238,7 +244,7 @@ void graph_updates(void **state) {
     EXPECT_OK(s.context, ls_synchronize(s.context));
     assert_int_equal(control->launches_together, together + 1); /* step 1 only */
     assert_int_equal(last_words[0], SHORT);
-    assert_int_equal(stats_of(&s).replays, 3);
+    assert_int_equal(stats_of(&s).replays, 4);
     close_graphs(&s);
     assert_nothing_left();
     assert_int_equal(control->strays, 0);
@@ -312,4 +318,39 @@ void graph_update_fails(void **state) {
                    "statistics is NULL");
     close_graphs(&s);
     assert_nothing_left();
+}
+
+/* Any call of beginning a capture fails, putting back what was current before too, when the stream
+ * captures already: what is launched then runs. */
+void graph_begin_fails(void **state) {
+    (void)state;
+    const bool cuda = strcmp(DEVICE, "cuda") == 0;
+    const GpuCurrent before = thread_current();
+    ls_status status = LS_ERROR_DEVICE;
+    long call = 1;
+    for (; status != LS_OK; call++) {
+        Graphs s = {0};
+        int64_t count;
+        stand_in_reset(drive_hook);
+        if (cuda) /* not the one that is used */
+            VENDORS(context_use, NULL);
+        else
+            VENDORS(device_use, 1);
+        EXPECT_OK(s.context, open_steps(&s));
+        control->fail_at = control->calls + call;
+        control->fail_with = STAND_IN_ERROR;
+        status = ls_graph_begin(s.context);
+        control->fail_at = 0;
+        if (status == LS_OK) EXPECT_OK(s.context, ls_graph_end(s.context, &s.graph));
+        EXPECT_OK(s.context, ls_step_launch(s.steps[0]));
+        EXPECT_OK(s.context, ls_step_get(s.steps[0], "count", &count));
+        assert_int_equal(count, 6);
+        close_graphs(&s);
+        if (cuda)
+            VENDORS(context_use, before.context);
+        else
+            VENDORS(device_use, before.device);
+        assert_nothing_left();
+    }
+    assert_true(call > 5); /* two calls, the capture, and one back */
 }

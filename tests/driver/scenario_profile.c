@@ -51,6 +51,8 @@ static ls_status use(void *session) {
     assert_int_equal(rows[1].count, 3);
     assert_int_equal(rows[3].count, 1);
     assert_true(rows[1].median_us == 1500); /* as the stand-in has it */
+    assert_true(rows[0].median_us == 3000 && rows[2].median_us == 1500);
+    assert_true(rows[3].median_us == 3000);
     assert_int_equal(rows[1].bytes_read, 10000);
     assert_true(rows[1].gb_s > 0.0133 && rows[1].gb_s < 0.0134);
     DO(ls_profile_trace(s->context, "/dev/null/no folder") == LS_ERROR_FILE ? LS_OK

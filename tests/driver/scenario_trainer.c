@@ -375,3 +375,38 @@ void device_lost(void **state) {
         control->streams = control->contexts = control->events = 0; /* the process ends */
     }
 }
+
+/* `drive` marks its temporary memory. */
+static void mark_temporary(const char *kernel, const uint64_t *words, unsigned grid,
+                           unsigned block) {
+    drive_hook(kernel, words, grid, block);
+    if (strcmp(kernel, "drive") == 0) *(uint32_t *)(uintptr_t)words[4] = 77;
+}
+
+/* What the trainer has captured goes on with the memory of that time, which nobody else gets, also
+ * when larger arrays made the step take another one. */
+void trainer_keeps_memory(void **state) {
+    (void)state;
+    enum { PIECES = 300, PIECE = 256, LARGE = 20500 };
+    static _Alignas(64) float large[LARGE];
+    static uint8_t bytes[PIECE], zeros[PIECE];
+    const int64_t length = LARGE;
+    const ls_tensor tensor = tensor_of(large, LS_F32, 1, &length);
+    Trainer s = {0};
+    void *pieces[PIECES];
+    stand_in_reset(mark_temporary);
+    EXPECT_OK(s.context, use_trainer(&s));
+    EXPECT_OK(s.context, ls_step_bind(s.step, "p", &tensor));
+    EXPECT_OK(s.context, ls_step_launch(s.step));
+    for (int i = 0; i < PIECES; i++) {
+        EXPECT_OK(s.context, ls_alloc(s.context, PIECE, &pieces[i]));
+        EXPECT_OK(s.context, ls_fill_zero(s.context, pieces[i], PIECE));
+    }
+    VENDORS(graph_launch, s.executable, s.stream);
+    for (int i = 0; i < PIECES; i++) {
+        EXPECT_OK(s.context, ls_copy_out(s.context, bytes, pieces[i], PIECE));
+        assert_memory_equal(bytes, zeros, PIECE);
+    }
+    close_trainer(&s);
+    assert_nothing_left();
+}
