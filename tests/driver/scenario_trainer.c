@@ -396,6 +396,8 @@ void trainer_keeps_memory(void **state) {
     void *pieces[PIECES];
     stand_in_reset(mark_temporary);
     EXPECT_OK(s.context, use_trainer(&s));
+    void *between; /* so that what the step gives up is a piece of its own */
+    EXPECT_OK(s.context, ls_alloc(s.context, PIECE, &between));
     EXPECT_OK(s.context, ls_step_bind(s.step, "p", &tensor));
     EXPECT_OK(s.context, ls_step_launch(s.step));
     for (int i = 0; i < PIECES; i++) {
