@@ -36,8 +36,11 @@ static void open_all(Family *s) {
     EXPECT_OK(s->context, ls_step_launch(s->step));
     EXPECT_OK(s->context, ls_graph_end(s->context, &s->graph));
     EXPECT_OK(s->context, ls_feed_create(s->context, &array, 1, 2, 0, &s->feed));
-    EXPECT_OK(s->context, ls_feed_acquire(s->feed, &host));
-    EXPECT_OK(s->context, ls_feed_submit(s->feed, LENGTH));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(s->context, ls_feed_acquire(s->feed, &host));
+        EXPECT_OK(s->context, ls_feed_submit(s->feed, LENGTH));
+    }
+    for (int i = 0; i < 2; i++) EXPECT_OK(s->context, ls_feed_next(s->feed));
     EXPECT_OK(s->context, ls_event_create(s->context, &s->event));
     EXPECT_OK(s->context, ls_alloc(s->context, 100, &s->memory));
     EXPECT_OK(s->context, ls_step_launch(s->step)); /* it may be under way */
@@ -58,6 +61,7 @@ static int live_on(Family *s) {
     const long calls = control->calls;
     static const char why[] = "cannot be used in a process that was forked after ls_context_create";
     int64_t count;
+    void *host;
     alarm(TIME_LIMIT);
     if (ls_step_launch(s->step) != LS_ERROR_DEVICE) return 1;
     if (!strstr(ls_error_message(s->context), why)) return 2;
@@ -65,16 +69,19 @@ static int live_on(Family *s) {
     if (ls_synchronize(s->context) != LS_ERROR_DEVICE) return 4;
     if (ls_step_get(s->step, "count", &count) != LS_ERROR_DEVICE) return 5;
     if (ls_graph_begin(s->context) != LS_ERROR_DEVICE) return 6;
+    if (ls_feed_acquire(s->feed, &host) != LS_ERROR_DEVICE) return 7;
     close_all(s);
-    return control->calls == calls ? 0 : 7;
+    return control->calls == calls ? 0 : 8;
 }
 
 void forked_child(void **state) {
     (void)state;
     Family s = {0};
+    const GpuCurrent before = thread_current();
     int status = -1;
     int64_t count;
     stand_in_reset(drive_hook);
+    if (strcmp(DEVICE, "cuda") == 0) VENDORS(context_use, NULL); /* a context of our own */
     open_all(&s);
     const pid_t child = fork();
     if (child == 0) _exit(live_on(&s));
@@ -84,5 +91,6 @@ void forked_child(void **state) {
     EXPECT_OK(s.context, ls_step_get(s.step, "count", &count)); /* the parent goes on */
     assert_int_equal(count, 6);
     close_all(&s);
+    if (strcmp(DEVICE, "cuda") == 0) VENDORS(context_use, before.context);
     assert_nothing_left();
 }
