@@ -115,7 +115,8 @@ static const char *operation_text(Emitter *e, const Value *value) {
     bool arithmetic = info->rule == op_info[OP_ADD].rule;
     const char *type = type_info[named].name, *name = infix ? info->name : info->print;
     const char *stem = function_stem(e, name, type);
-    if (infix && stem == name && (!arithmetic || type_info[operand].class == 'F'))
+    const bool called = value->op == OP_DIV && e->target->divides;
+    if (infix && stem == name && !called && (!arithmetic || type_info[operand].class == 'F'))
         return arena_printf(e->arena, "%s %s %s", arg[0], info->print, arg[1]);
     if (value->op == OP_POWI && e->f->values[value->arg[1]].type != TYPE_I64)
         arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
@@ -195,7 +196,8 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
         e->text_of[v] = text;
         return;
     }
-    infix = strchr(text, ' ') && (op_info[value->op].flags & OP_INFIX);
+    infix = strchr(text, ' ') && (op_info[value->op].flags & OP_INFIX) &&
+            !(value->op == OP_DIV && e->target->divides);
     bool may_stand_inside = !load && !kept && !value->name && value->op != OP_SCAN;
     if (may_stand_inside && e->uses[v] <= 1 && strlen(text) <= INLINE_LENGTH) {
         e->text_of[v] = infix ? arena_printf(e->arena, "(%s)", text) : text;

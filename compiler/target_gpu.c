@@ -32,6 +32,7 @@ const Target target_hip = {.name = "hip",
                            .prelude = "prelude.hip",
                            .libraries = hip_libraries,
                            .fast = "fast.hip",
+                           .divides = true,
                            .processors = 104,
                            .strip_bytes = 74u << 10,
                            SIMT};

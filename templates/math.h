@@ -69,10 +69,10 @@
         return -ls_floor_##T(-x);                                                         \
     }                                                                                     \
     LS_FN T ls_floordiv_##T(T a, T b) {                                                   \
-        return ls_floor_##T(a / b);                                                       \
+        return ls_floor_##T(ls_div_##T(a, b));                                            \
     }                                                                                     \
     LS_FN T ls_mod_##T(T a, T b) {                                                        \
-        return a - ls_floor_##T(a / b) * b;                                               \
+        return a - ls_floor_##T(ls_div_##T(a, b)) * b;                                    \
     }                                                                                     \
     LS_FN T ls_min_##T(T a, T b) {                                                        \
         T y = a < b ? a : b; /* b where either is NaN */                                  \
@@ -93,7 +93,7 @@
             left >>= 1;                                                                   \
             power = left ? power * power : power;                                         \
         }                                                                                 \
-        return exponent < 0 ? 1 / y : y;                                                  \
+        return exponent < 0 ? ls_div_##T(1, y) : y;                                       \
     }                                                                                     \
     LS_FN T ls_pow_special_##T(T base, T exponent, T y) {                                 \
         T size = ls_abs_##T(base), steps = ls_abs_##T(exponent);                          \
@@ -591,7 +591,7 @@ LS_FN f64 ls_atanh_tail_f64(f64 z) {
 }
 LS_FN f64 ls_log_f64(f64 x) { /* f - s (f - 2 z (1/3 + …)), s = f / (2 + f), f = mantissa - 1 */
     ls_split_f64 split = ls_split_positive_f64(x);
-    f64 f = split.mantissa - 1.0, s = f / (2.0 + f), z = s * s;
+    f64 f = split.mantissa - 1.0, s = ls_div_f64(f, 2.0 + f), z = s * s;
     f64 series = 2.0 * z * ls_fma_f64(ls_atanh_tail_f64(z), z, 0x1.5555555555555p-2);
     f64 low = ls_fma_f64(-s, f - series, split.exponent * 0x1.abc9e3b39803fp-56);
     f64 y = ls_fma_f64(split.exponent, 0x1.62e42fefa39efp-1, f + low);
@@ -603,8 +603,8 @@ LS_FN ls_pair_f64 ls_log2_pair_f64(f64 x) {
     ls_split_f64 split = ls_split_positive_f64(x);
     f64 m = split.mantissa, f = m - 1.0;
     f64 below = m + 1.0, below_low = m - (below - 1.0);
-    f64 s = f / below;
-    f64 s_low = ls_fma_f64(-s, below_low, ls_fma_f64(-s, below, f)) / below;
+    f64 s = ls_div_f64(f, below);
+    f64 s_low = ls_div_f64(ls_fma_f64(-s, below_low, ls_fma_f64(-s, below, f)), below);
     f64 z = s * s, z_low = ls_fma_f64(s + s, s_low, ls_fma_f64(s, s, -z));
     f64 g = ls_atanh_tail_f64(z), third = 0x1.5555555555555p-2;
     f64 c = ls_fma_f64(g, z, third);

@@ -95,6 +95,14 @@ LS_FN f64 ls_fma_f64(f64 a, f64 b, f64 c) {
     return __builtin_fma(a, b, c);
 }
 
+/* Quotient, correctly rounded. */
+LS_FN f32 ls_div_f32(f32 a, f32 b) {
+    return a / b;
+}
+LS_FN f64 ls_div_f64(f64 a, f64 b) {
+    return a / b;
+}
+
 /* Square root, correctly rounded. */
 LS_FN f32 ls_sqrt_f32(f32 x) {
     return __builtin_sqrtf(x);

@@ -77,6 +77,50 @@ LS_FN f64 ls_fma_f64(f64 a, f64 b, f64 c) {
     return __builtin_fma(a, b, c);
 }
 
+/* Quotient, correctly rounded, from any estimate y of 1 / d within 1 ulp (f64: 2^-20 of it will do),
+ * where the compilers' own sequence trusts v_rcp for divisors whose significand is all ones. The
+ * device's own instructions scale the operands to n and d, so that nothing over- or underflows on
+ * the way, and the quotient back, rounded once; they also know zeros, infinities and NaN.
+ *
+ * Let p be the bits of the significand, u = 2^(-2p), 1 < d < 2 (for d = 1 all is exact) and y within
+ * 1 ulp of 1 / d, as f64's first step makes it. The next makes it 1 / d rounded to nearest: for a
+ * middle m of two numbers 1 - d m is an odd multiple of u, so 1 / d is u / d or more away from it.
+ * Where it is near one, y is next to it, e = 1 - d y is exact, about d 2^(-p-1) and a multiple of
+ * 2u, and e^2 < u. Newton's step y + y e is y e^2 too low, less than u / d but for d = 2 - 2^(1-p),
+ * all ones, where y + y e may be a middle itself: Markstein's exception ("Computation of elementary
+ * functions on the IBM RISC System/6000 processor", 1990). So e + 5/4 e^2 takes the place of e: it
+ * rounds to e, with Newton's error, or where 5/4 e^2 > u / 2 to e + u, at most 0.6 u too high, and
+ * for e = 2^-p, all ones, to e + 2u, which leaves the middle behind.
+ *
+ * Then q = n y with one correction is within 1 ulp of n / d, the last residual r = n - d q is exact,
+ * and r y is added with one rounding: with y rounded to nearest that is the quotient rounded to
+ * nearest, Markstein's theorem. */
+LS_FN f32 ls_div_f32(f32 a, f32 b) {
+    bool unused, scaled;
+    const f32 d = __builtin_amdgcn_div_scalef(a, b, false, &unused);
+    const f32 n = __builtin_amdgcn_div_scalef(a, b, true, &scaled);
+    f32 y = __builtin_amdgcn_rcpf(d);
+    const f32 rest = ls_fma_f32(-d, y, 1.0f); /* e */
+    y = ls_fma_f32(ls_fma_f32(1.25f * rest, rest, rest), y, y);
+    f32 q = n * y;
+    q = ls_fma_f32(ls_fma_f32(-d, q, n), y, q);
+    q = __builtin_amdgcn_div_fmasf(ls_fma_f32(-d, q, n), y, q, scaled);
+    return __builtin_amdgcn_div_fixupf(q, b, a);
+}
+LS_FN f64 ls_div_f64(f64 a, f64 b) {
+    bool unused, scaled;
+    const f64 d = __builtin_amdgcn_div_scale(a, b, false, &unused);
+    const f64 n = __builtin_amdgcn_div_scale(a, b, true, &scaled);
+    f64 y = __builtin_amdgcn_rcp(d), rest = ls_fma_f64(-d, y, 1.0);
+    y = ls_fma_f64(ls_fma_f64(rest, rest, rest), y, y);
+    rest = ls_fma_f64(-d, y, 1.0);
+    y = ls_fma_f64(ls_fma_f64(1.25 * rest, rest, rest), y, y);
+    f64 q = n * y;
+    q = ls_fma_f64(ls_fma_f64(-d, q, n), y, q);
+    q = __builtin_amdgcn_div_fmas(ls_fma_f64(-d, q, n), y, q, scaled);
+    return __builtin_amdgcn_div_fixup(q, b, a);
+}
+
 /* Square root, correctly rounded, from fma alone: whatever it is told, hipRTC 5.2 makes v_sqrt,
  * which is not, of every square root. An integer seed for 1/sqrt(x), Newton steps, and one step on
  * the exact residual x - s^2, after which rounding is right (Markstein, "Computation of elementary

@@ -193,6 +193,16 @@ SIMT_OURS static inline unsigned long long atomicAdd(unsigned long long *counter
 #define __builtin_amdgcn_wave_barrier() simt_group_sync()
 #define __builtin_amdgcn_s_sleep(time) simt_pause()
 
+/* The last instruction of a division has its operands, and is the division here. */
+#define __builtin_amdgcn_div_scalef(a, b, numerator, scaled) (*(scaled) = false, (numerator) ? (a) : (b))
+#define __builtin_amdgcn_div_scale(a, b, numerator, scaled) (*(scaled) = false, (numerator) ? (a) : (b))
+#define __builtin_amdgcn_rcpf(d) (1.0f / (d))
+#define __builtin_amdgcn_rcp(d) (1.0 / (d))
+#define __builtin_amdgcn_div_fmasf(r, y, q, scaled) ((void)(scaled), (r) * (y) + (q))
+#define __builtin_amdgcn_div_fmas(r, y, q, scaled) ((void)(scaled), (r) * (y) + (q))
+#define __builtin_amdgcn_div_fixupf(q, b, a) ((void)(q), (a) / (b))
+#define __builtin_amdgcn_div_fixup(q, b, a) ((void)(q), (a) / (b))
+
 /* Reads the register of another lane of the wave; the address counts bytes, modulo the wave. Lanes
  * meet in groups of 32, since the two of a wave64 may be at different places, so no other may be
  * read. */
