@@ -1,4 +1,4 @@
-/* random.h: between random_expressions.c and random_programs.c. */
+/* random.h: between random_expressions.c, random_hazards.c and random_programs.c. */
 #ifndef RANDOM_H
 #define RANDOM_H
 
@@ -43,6 +43,7 @@ typedef struct Generator {
     bool late;                  /* behind assignments of its own */
     bool dead_branch;           /* out must_hold: the gradient of a branch never taken is none */
     bool layered;               /* like a layer: reductions of arrays, and what is made of them */
+    bool hazards;               /* most statements read what others store */
     Name callee[NAMES_MOST];    /* parameters of the file's first step, if another calls it */
     char callee_name[16];
     unsigned callee_count;
@@ -68,6 +69,9 @@ Made write_value(Generator *g, Kind kind, unsigned allowed, unsigned depth);
 Made write_leaf(Generator *g, Kind kind, unsigned allowed);
 Made write_draw(Generator *g, Kind kind, unsigned allowed);
 Made write_index(Generator *g, Kind kind, unsigned axis); /* a coordinate */
+
+/* random_hazards.c: statements that read what the step stores, before and behind it. */
+void write_hazard(Generator *g);
 
 typedef struct StorageType {
     const char *name;

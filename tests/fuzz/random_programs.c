@@ -287,6 +287,20 @@ static void write_parameter(Generator *g, Name name, bool may_split) {
     fputs(",\n", g->out);
 }
 
+/* Few types and sets of axes, and most of what is read is stored. */
+static void make_hazard(Generator *g, Name *name, unsigned number) {
+    static const unsigned types[] = {0, 0, 0, 0, 0, 4, 8, 10}; /* f32 mostly; i32, bool, bf16 */
+    const unsigned axes[] = {g->all,
+                             g->all,
+                             closure(g, g->all & ~(1u << (g->axis_count - 1))),
+                             closure(g, g->all & 1),
+                             closure(g, g->all & ~1u),
+                             0};
+    name->type = types[below(g, 8)];
+    if (number > 2) name->axes = axes[below(g, 6)] & g->all;
+    if (number > 0 && chance(g, 60)) name->role = INOUT;
+}
+
 static void write_parameters(Generator *g) {
     static const unsigned floats[] = {0, 1, 2, 3, 9, 10, 11, 12}; /* in `storage` */
     const unsigned count = 3 + below(g, g->small ? 4 : 9);
@@ -306,6 +320,7 @@ static void write_parameters(Generator *g) {
         if (i == 1 && g->ragged) name.axes = g->all & ~g->ragged;
         name.role = i == 0 ? IN : i == 1 ? INOUT : i == 2 ? below(g, 2) : below(g, 3);
         if (g->layered && chance(g, 60)) name.type = floats[below(g, 8)];
+        if (g->hazards) make_hazard(g, &name, i);
         if (g->floats) {
             name.type = floats[below(g, 8)];
             name.role = i == 1 || (i > 2 && chance(g, 30)) ? OUT : IN;
@@ -339,15 +354,17 @@ static void write_step(Generator *g, unsigned number) {
     write_parameters(g);
     const unsigned parameters = g->name_count;
     fprintf(g->out, ")%s {\n", grades[below(g, 4)]);
-    const unsigned most = g->layered ? 9 : 5;
-    const unsigned statements = g->small ? below(g, most) : 3 + below(g, 9);
+    const unsigned most = g->hazards ? 7 : g->layered ? 9 : 5;
+    const unsigned statements = g->small ? below(g, most) : 3 + below(g, g->hazards ? 4 : 9);
     const unsigned call = statements && g->late ? below(g, statements) : 0;
     if (g->dead_branch) write_dead_branch(g);
     for (unsigned i = 0; i < statements; i++) {
         if (i == call) write_call(g);
         Name *name = &g->names[below(g, g->name_count)];
         const unsigned which = below(g, 100);
-        if (g->layered && chance(g, 50))
+        if (g->hazards && chance(g, 75))
+            write_hazard(g);
+        else if (g->layered && chance(g, 50))
             write_layer(g);
         else if (which < 25)
             write_let(g);
@@ -410,8 +427,8 @@ static void write_sizes(Generator *g) {
         if (g->axis_count == 0) break;
     }
     fprintf(g->out, "\n# launches: %u\n", 1 + below(g, g->small ? 2 : 3));
-    if (g->small && chance(g, 70))
-        fprintf(g->out, "# fill: %s\n", chance(g, 50) ? "normal" : "special");
+    if (g->small && chance(g, g->hazards ? 90 : 70)) /* one NaN hides others */
+        fprintf(g->out, "# fill: %s\n", chance(g, g->hazards ? 90 : 50) ? "normal" : "special");
 }
 
 /* One or two of the later axes hang on an earlier one. */
@@ -450,8 +467,9 @@ static void write_steps(Generator *g) {
     bool axes_taken[NASTY];
     memcpy(axes_taken, g->taken, sizeof axes_taken);
     const unsigned way = below(g, 100);
-    const bool two = way < (g->small ? 4 : 12), calls = !two && way < 20;
-    const bool derived = !two && !calls && way < 25 && g->axis_count > 0;
+    const bool two = way < (g->small ? 4 : 12);
+    const bool calls = !two && way < (g->hazards ? 40 : 20);
+    const bool derived = !two && !calls && way < 25 && g->axis_count > 0 && !g->hazards;
     g->calls = calls;
     g->late = chance(g, 50);
     g->floats = derived;
@@ -475,6 +493,8 @@ char *random_program(uint64_t number, uint64_t seed, bool small) {
     g->axis_count = below(g, 5);
     if (chance(g, small ? 1 : 5)) g->axis_count = AXES_MOST - 1;
     g->layered = chance(g, 35);
+    g->hazards = g->axis_count && chance(g, 30);
+    if (g->hazards && g->axis_count > 3) g->axis_count = 1 + below(g, 3);
     if (g->layered && g->axis_count < 2) g->axis_count += 2;
     g->all = (1u << g->axis_count) - 1;
     for (unsigned i = 0; i < g->axis_count; i++) {
