@@ -325,6 +325,8 @@ void emit_scans_start(Emitter *e, Text *running, Text *start);
 void emit_scans_advance(Emitter *e, Text *out);
 
 /* emit_loops.c: of the dialect with one lane */
+/* Whether an earlier one of the values stands under the same name. */
+bool emit_is_named_before(const Emitter *e, const Roots *values, size_t index);
 void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows);
 void emit_share_bases(Emitter *e, Sections *s);
 /* Before the element loop's own lines: those that find what logsumexps take exponentials below. */

@@ -339,6 +339,13 @@ const char *emit_eights(Emitter *e, const Sections *s) {
     return text.data;
 }
 
+bool emit_is_named_before(const Emitter *e, const Roots *values, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(e->text_of[values->values[i]], e->text_of[values->values[index]]) == 0)
+            return true;
+    return false;
+}
+
 /* What a phase down columns has of its rows, where that is some work: the lines that compute it, in
  * s->row, go into a loop of their own, and from there on it is taken from arrays. */
 void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
@@ -358,6 +365,7 @@ void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
         const ValueId v = rows->values[i];
         const bool leaf = op_info[e->f->values[v].op].flags & OP_LEAF;
         if (leaf && !plan_is_read(e->plan, e->phase, v)) continue;
+        if (emit_is_named_before(e, rows, i)) continue;
         const char *name = e->text_of[v], *type = emit_type((Type)e->f->values[v].type);
         const char *own = names_made(e, arena_printf(e->arena, "%s_of_row", name));
         text_printf(&s->ahead_declared, "%s %s[%d];\n", type, own, strip ? 8 : 1024);

@@ -339,13 +339,14 @@ static void keep_rows(Emitter *e, Sections *s, const Roots *body) {
     for (size_t v = 0; v < e->f->value_count; v++) e->ready[v] &= READY_TENSOR;
     for (size_t i = 0; i < rows.count; i++) {
         const ValueId v = rows.values[i];
+        e->ready[v] = READY_ROW;
+        if (emit_is_named_before(e, &rows, i)) continue;
         const char *name = e->text_of[v], *type = emit_type((Type)e->f->values[v].type);
         const char *own = names_made(e, arena_printf(e->arena, "%s_of_row", name));
         text_printf(&s->row_declared, "%s %s = 0;\n", type, own);
         text_printf(&s->row_kept, "%s = %s;\n", own, name);
         text_printf(&s->body, "const %s %s = ls_shuffle_xor(%s, ls_lane() ^ (u32)row);\n", type,
                     name, own);
-        e->ready[v] = READY_ROW;
     }
 }
 
