@@ -72,7 +72,7 @@ static bool is_divided(const Function *f, const Phase *phase, AxisSet parts) {
     if (list >= 0 && parts != (AxisSet)1 << list) return false;
     if (phase->shape == SHAPE_COLUMNS)
         return list >= 0 && __builtin_popcount(phase->outer & ~parts) == 1;
-    return phase->shape == SHAPE_ROWS && (rest & (~rest + 1)) > parts;
+    return (rest & (~rest + 1)) > parts;
 }
 
 /* Whether the phase leaves nothing but what it makes of its rows. */

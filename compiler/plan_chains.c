@@ -71,8 +71,9 @@ bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, Axis
     for (uint32_t array = 0; array < plan->array_count; array++) {
         const Touch a = touch_of(plan, earlier, array), b = touch_of(plan, later, array);
         if (!meet(&a, &b)) continue;
-        if (b.tail && !a.writes && !a.tail && !b.writes && !b.reads && !b.gathers) continue;
-        if (a.tail || b.tail || a.gathers || b.gathers || a.adds || b.adds) return false;
+        if (b.tail && !a.tail && !b.reads) continue;
+        if (a.gathers || b.gathers || a.adds || b.adds) return false;
+        /* what a tail writes has no axes */
         if ((plan->arrays[array].axes & outer) != outer) return false;
     }
     return true;

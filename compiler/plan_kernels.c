@@ -113,18 +113,14 @@ static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) 
     if ((space(phase) & ~main) || space(phase) == main) return false;
     for (size_t i = 0; i < phase->store_count; i++)
         if (plan->arrays[phase->stores[i].array].parameter != UINT32_MAX ||
-            phase->stores[i].level != LEVEL_EPILOGUE || phase->stores[i].kind != STORE_VALUE)
+            phase->stores[i].level != LEVEL_EPILOGUE)
             return false;
     for (uint32_t a = 0; a < plan->array_count; a++)
         for (uint32_t i = kernel->first; i < end; i++)
             if (plan_writes(&plan->phases[i], a) && plan_reads(plan, phase, a)) return false;
     for (uint32_t i = end; i < plan->phase_count; i++)
-        for (ValueId v = 1; v < f->value_count; v++) {
-            const ValueId read = f->values[v].op == OP_GATHER ? f->values[v].arg[0] : v;
-            if (plan->phases[i].needed[v] &&
-                (made_by(plan, v, index) || made_by(plan, read, index)))
-                return false;
-        }
+        for (ValueId v = 1; v < f->value_count; v++) /* without axes, so that nothing gathers it */
+            if (plan->phases[i].needed[v] && made_by(plan, v, index)) return false;
     return true;
 }
 
