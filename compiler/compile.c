@@ -5,11 +5,13 @@
  * compiler_fail unwinds to, so a broken invariant or a lack of memory comes back as a status.
  * Stages are written to the dump directory as STEP.N-NAME.EXT when one is given. */
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "compiler.h"
 #include "rtc.h"
@@ -193,43 +195,60 @@ static const EmbeddedFile *library_file(const char *path) {
     return NULL;
 }
 
-/* The bytes of a file, with a zero behind them, or NULL with errno set. "-" is standard input. */
-static char *read_whole(const char *path, size_t *size) {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (!file) return NULL;
+/* What is a little too large is read, for the compiler to say so in its place. */
+enum { READ_MAX = 2 * FILE_MAX };
+
+/* The bytes of a file, with a zero behind them, or NULL with the reason. "-" is standard input,
+ * which may be a pipe; what has a name must be a file: a device or a pipe may have no end. */
+static char *read_whole(const char *path, size_t *size, const char **reason) {
+    const bool standard = strcmp(path, "-") == 0;
+    struct stat status;
     char *data = NULL;
-    size_t capacity = 0;
+    /* not to wait for a writer where the name is a FIFO's */
+    int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     *size = 0;
-    do {
-        if (*size + 1 >= capacity) {
-            char *larger = realloc(data, capacity = capacity ? 2 * capacity : 4096);
-            if (!larger) {
-                errno = ENOMEM;
-                goto failed;
-            }
-            data = larger;
+    *reason = NULL;
+    if (file < 0) return NULL;
+    if (!standard && fstat(file, &status) != 0) goto done;
+    if (!standard && S_ISDIR(status.st_mode)) {
+        errno = EISDIR;
+        goto done;
+    }
+    if (!standard && !S_ISREG(status.st_mode)) {
+        *reason = "it is no regular file; `-` reads a program from standard input";
+        goto done;
+    }
+    data = malloc(READ_MAX + 2);
+    for (ssize_t got = 1; data && got != 0 && *size <= READ_MAX;) {
+        got = read(file, data + *size, READ_MAX + 1 - *size);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            free(data);
+            data = NULL;
+            break;
         }
-        errno = 0;
-        *size += fread(data + *size, 1, capacity - *size - 1, file);
-        if (ferror(file)) goto failed;
-    } while (!feof(file));
-    data[*size] = 0;
-    if (file != stdin) fclose(file);
-    return data;
-failed:
-    free(data);
-    if (file != stdin) {
+        *size += (size_t)got;
+    }
+    if (data && *size > READ_MAX) {
+        *reason = "it is larger than a source may be, 4 MiB";
+        free(data);
+        data = NULL;
+    }
+    if (data) data[*size] = 0;
+done:
+    if (!standard) {
         int error = errno;
-        fclose(file);
+        close(file);
         errno = error;
     }
-    return NULL;
+    return data;
 }
 
 ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation) {
     size_t size;
-    char *text = read_whole(path, &size);
+    const char *reason;
+    char *text = read_whole(path, &size, &reason);
     if (text) {
         ls_status status = ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size,
                                            options, compilation);
@@ -239,12 +258,13 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     int error = errno;
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
-    const EmbeddedFile *library = error == ENOENT || error == EISDIR ? library_file(path) : NULL;
+    const EmbeddedFile *library =
+        !reason && (error == ENOENT || error == EISDIR) ? library_file(path) : NULL;
     if (library)
         return compilation_run(*compilation, read_source,
                                &(SourceJob){library->path, library->text, library->size, true});
     snprintf((*compilation)->message, sizeof(*compilation)->message, "cannot read %s: %s", path,
-             strerror(error));
+             reason ? reason : strerror(error));
     return LS_ERROR_FILE;
 }
 

@@ -64,6 +64,7 @@ typedef struct Range {
     uint32_t file, begin, end;
 } Range;
 
+enum { FILE_MAX = 4 << 20 }; /* bytes of a source file */
 typedef struct Source {
     const char *path; /* as messages name it */
     const char *text; /* zero-terminated copy */
@@ -82,6 +83,7 @@ typedef enum ErrorCode {
     ERROR_CODE_COUNT
 } ErrorCode;
 bool diagnose(Compiler *compiler, ErrorCode code, Range range, ...); /* false: dropped */
+bool diagnostics_are_full(const Compiler *compiler); /* then reading on is of no use */
 bool diagnose_list(Compiler *compiler, ErrorCode code, Range range, va_list arguments);
 void diagnose_note(Compiler *compiler, Range range, const char *format, ...) PRINTF_LIKE(3, 4);
 void diagnose_help(Compiler *compiler, const char *format, ...) PRINTF_LIKE(2, 3);

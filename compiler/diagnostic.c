@@ -122,6 +122,10 @@ static bool already_reported(const Compiler *compiler, const Place *place) {
     return false;
 }
 
+bool diagnostics_are_full(const Compiler *compiler) {
+    return compiler->diagnostic_count >= ERRORS_MAX;
+}
+
 bool diagnose(Compiler *compiler, ErrorCode code, Range range, ...) {
     va_list arguments;
     va_start(arguments, range);
@@ -133,10 +137,11 @@ bool diagnose(Compiler *compiler, ErrorCode code, Range range, ...) {
 bool diagnose_list(Compiler *compiler, ErrorCode code, Range range, va_list arguments) {
     Arena *arena = &compiler->arena;
     bool is_error = strcmp(errors[code].severity, "error") == 0;
-    Place place = place_of(compiler, range);
     compiler->last_kept = false;
-    if (compiler->diagnostic_count >= ERRORS_MAX || already_reported(compiler, &place))
-        return false;
+    /* before the place is looked for, which reads the line */
+    if (diagnostics_are_full(compiler)) return false;
+    Place place = place_of(compiler, range);
+    if (already_reported(compiler, &place)) return false;
     Text message = text_open(arena);
     text_vprintf(&message, errors[code].format, arguments);
     compiler->diagnostics =

@@ -300,7 +300,7 @@ Tokens lex(Names *names, uint32_t file) {
     if (!l.locale) compiler_fail(l.compiler, LS_ERROR_MEMORY, "out of memory for a locale");
     if (l.size >= 3 && memcmp(l.text, "\xef\xbb\xbf", 3) == 0) l.at = 3; /* a byte order mark */
     bool newline = true;
-    while (l.at < l.size) {
+    while (l.at < l.size && !diagnostics_are_full(l.compiler)) {
         char c = l.text[l.at];
         if (c == '\n' || c == ' ' || c == '\t' || c == '\r') {
             newline |= c == '\n';

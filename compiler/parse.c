@@ -656,7 +656,7 @@ static Item *item(Parser *p) {
 Syntax parse(Names *names, uint32_t file) {
     Parser p = {.compiler = names->compiler, .names = names, .tokens = lex(names, file)};
     Item *first = NULL, **end = &first;
-    while (p.tokens.list[p.at].kind != TOKEN_END) {
+    while (p.tokens.list[p.at].kind != TOKEN_END && !diagnostics_are_full(p.compiler)) {
         Item *it = item(&p);
         if (!it) continue;
         *end = it;

@@ -58,7 +58,6 @@ typedef struct Tokens {
     Comment *comments;
     size_t comment_count, comment_capacity;
 } Tokens;
-enum { FILE_MAX = 4 << 20 }; /* bytes of a file */
 Tokens lex(Names *names, uint32_t file);
 
 /* ---- parse.c: tokens to a tree ---- */

@@ -47,7 +47,7 @@ static bool take(Header *h, const char *word) {
     return true;
 }
 
-/* A quoted string without escapes, into a small buffer. */
+/* A quoted string without escapes and zeros, into a small buffer. */
 static bool quoted(Header *h, char *text, size_t capacity) {
     spaces(h);
     if (h->at == h->end || (*h->at != '\'' && *h->at != '"')) return false;
@@ -55,7 +55,8 @@ static bool quoted(Header *h, char *text, size_t capacity) {
     const char *begin = h->at;
     while (h->at < h->end && *h->at != quote && *h->at != '\\') h->at++;
     size_t size = (size_t)(h->at - begin);
-    if (h->at == h->end || *h->at != quote || size >= capacity) return false;
+    if (h->at == h->end || *h->at != quote || size >= capacity || memchr(begin, 0, size))
+        return false;
     memcpy(text, begin, size);
     text[size] = '\0';
     h->at++;
@@ -74,7 +75,7 @@ static bool read_type(Header *h) {
     for (int type = 0; type < LS_TYPE_COUNT; type++) {
         const char *npy = file_types[type].npy;
         /* the byte order says nothing about single bytes, '=' is this machine's */
-        if (npy[0] && strchr("<>=|", order) && strcmp(text + 1, npy + 1) == 0 &&
+        if (npy[0] && order && strchr("<>=|", order) && strcmp(text + 1, npy + 1) == 0 &&
             (order != '|' || ls_type_size((ls_type)type) == 1)) {
             h->array.type = (ls_type)type;
             return true;

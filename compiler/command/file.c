@@ -28,6 +28,8 @@ bool fail_read(Failure *failure) {
     return fail(failure, STATUS_INPUT, "%s", ls_error_message(NULL));
 }
 
+enum { SOURCE_MAX = 8 << 20 }; /* as the compiler reads: what is a little too large it refuses */
+
 static bool read_all(int descriptor, const char *path, Buffer *out, Failure *failure) {
     char block[65536];
     for (;;) {
@@ -36,17 +38,29 @@ static bool read_all(int descriptor, const char *path, Buffer *out, Failure *fai
         if (got < 0) return fail_file(failure, "read", path);
         if (got == 0) break;
         buffer_add(out, block, (size_t)got);
+        if (out->size > SOURCE_MAX)
+            return fail(failure, STATUS_INPUT,
+                        "cannot read %s: it is larger than a source may be, 4 MiB", path);
     }
     buffer_add(out, "", 0);
     return true;
 }
 
 bool file_read(const char *path, char **data, size_t *size, Failure *failure) {
-    bool standard = strcmp(path, "-") == 0;
+    bool standard = strcmp(path, "-") == 0, read = false;
+    struct stat about;
     Buffer out = {0};
-    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    /* not to wait for a writer where the name is a FIFO's; a device or a pipe may have no end */
+    int descriptor =
+        standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0) return fail_file(failure, "open", path);
-    bool read = read_all(descriptor, standard ? "standard input" : path, &out, failure);
+    if (!standard && fstat(descriptor, &about) == 0 && !S_ISREG(about.st_mode) &&
+        !S_ISDIR(about.st_mode))
+        fail(failure, STATUS_INPUT,
+             "cannot read %s: it is no regular file; `-` reads a program from standard input",
+             path);
+    else
+        read = read_all(descriptor, standard ? "standard input" : path, &out, failure);
     if (!standard) close(descriptor);
     if (!read) {
         buffer_free(&out);

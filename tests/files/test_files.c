@@ -117,6 +117,29 @@ static void test_npy_headers(void) {
     }
 }
 
+/* A zero (@ here) ends no string of the header. */
+static void test_npy_zeros(void) {
+    static const char *const headers[] = {
+        "{'descr': '@f4', 'fortran_order': False, 'shape': ()}",
+        "{'descr': '<f4@', 'fortran_order': False, 'shape': ()}",
+        "{'descr': '<f4@ anything', 'fortran_order': False, 'shape': ()}",
+        "{'descr@': '<f4', 'fortran_order': False, 'shape': ()}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': ()}@"};
+    const char *path = in_folder("zero.npy");
+    char bytes[400];
+    for (size_t i = 0; i < COUNT(headers); i++) {
+        Array array;
+        Failure why = {0};
+        size_t size = npy_bytes(bytes, headers[i], 4);
+        for (size_t at = 10; at < size; at++)
+            if (bytes[at] == '@') bytes[at] = 0;
+        write_bytes(path, bytes, size);
+        bool read = npy_read(path, &array, &why);
+        CHECK(!read && has_part(why.text, "not a valid .npy file"), "%s: %s", headers[i], why.text);
+        if (read) array_free(&array);
+    }
+}
+
 static void test_npy_orders(void) {
     const char *path = in_folder("order.npy");
     char bytes[400];
@@ -406,6 +429,7 @@ int main(void) {
         return 1;
     }
     test_npy_headers();
+    test_npy_zeros();
     test_npy_orders();
     test_npy_round_trip();
     test_safetensors_headers();

@@ -1,0 +1,26 @@
+# hostile_files.sh LOCKSTEP FOLDER: every command on what is no source file.
+lockstep=$1 folder=$2
+rm -rf $folder; mkdir $folder; cd $folder || exit 1
+ulimit -v 2000000
+mkfifo pipe.step pipe.npy pipe.safetensors
+ln -s loop.step loop.step
+ln -s /dev/zero zero.npy
+printf 'step s[n](x: f32[n], out y: f32[n]) {\n    y = x + 1\n}\n' >good.step
+truncate -s 5G large.step
+refused=0
+for command in check fmt explain run bench tune emit 'build --targets cpu'; do
+    for file in /dev/zero pipe.step $folder loop.step large.step; do
+        text=$(timeout 20 $lockstep $command $file 2>&1 </dev/null)
+        status=$?
+        case "$status $text" in
+        [1-3]' lockstep: error: cannot '*) refused=$((refused + 1)) ;;
+        *) echo "$command $file: $status $text" ;;
+        esac
+    done
+done
+echo $refused refused
+$lockstep check <(cat good.step)
+cat good.step | $lockstep check - && echo from a pipe
+$lockstep check /dev/stdin <good.step && echo from a redirection
+for command in check fmt emit; do timeout 20 $lockstep $command - </dev/zero; done
+for file in pipe.npy zero.npy pipe.safetensors; do timeout 20 $lockstep run good.step x=$file 2>&1 | head -1; done
