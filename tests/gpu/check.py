@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(os.path.dirname(HERE), "gpu.sh")
@@ -179,8 +180,12 @@ def rows(build):
     for word in ("| row | limit GB/s | GB/s | of the datasheet | lockstep | lockstep graph |", "clocks.sm 1980 1980 1980",
                  "nvidia-smi driver_version: 580.1", "reasons for lower clocks 0x0000000000000004"):
         expect(word in found.page, f"no {word!r} in\n{found.page}")
-    found = run("rows", build, "--only", "^sum f32, 64", environment=emulated(build))
+    with tempfile.TemporaryDirectory() as folder:  # a wheel of a peer that is brought along
+        with zipfile.ZipFile(os.path.join(folder, "liger_kernel-0.0.7-py3-none-any.whl"), "w") as wheel:
+            wheel.writestr("liger_kernel-0.0.7.dist-info/METADATA", "Name: liger-kernel\nVersion: 0.0.7\n")
+        found = run("rows", build, "--only", "^sum f32, 64", "--wheels", folder, environment=emulated(build))
     found.states({"sum f32, 64 Ki elements": "ok"})
+    expect("liger-kernel: 0.0.7" in found.page and "wheels: liger_kernel-0.0.7" in found.page, found.page)
     traffic()
     distances()
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import zipfile
 
 import machine
 import summary
@@ -37,12 +38,16 @@ def arguments():
     return options
 
 
-def wheels_on_path(folder):
-    """Pure Python wheels serve as they are: a path into each."""
+def wheels_on_path(folder, work):
+    """Pure Python wheels serve unpacked: Triton reads the text of its kernels from files."""
     names = sorted(name for name in os.listdir(folder) if name.endswith("-none-any.whl")) if os.path.isdir(folder) else []
-    paths = [os.path.join(os.path.abspath(folder), name) for name in names]
-    if paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
+    unpacked = os.path.join(work, "wheels")
+    for name in names:
+        with zipfile.ZipFile(os.path.join(folder, name)) as wheel:
+            wheel.extractall(unpacked)
+    if names:
+        os.environ["PYTHONPATH"] = os.pathsep.join([unpacked, *filter(None, [os.environ.get("PYTHONPATH")])])
+        sys.path.insert(0, unpacked)  # for the versions on the page
     return names
 
 
@@ -58,7 +63,6 @@ def main():
     os.environ.update(machine.toolkit_environment(options.device))
     os.environ.setdefault("LOCKSTEP_CACHE_DIR", os.path.join(options.build, "gpu-cache"))
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    wheels = wheels_on_path(options.wheels)
     wanted = lambda name: re.search(options.only, name) is not None
     if options.list:
         print("\n".join(filter(wanted, module.names(options))))
@@ -69,6 +73,7 @@ def main():
     # Ended from outside: what runs is killed, the rest is not begun, the page and the archive are made.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: part.stop("ended from outside"))
+    wheels = wheels_on_path(options.wheels, options.work)
     late = threading.Timer(60 * options.minutes + 10, part.stop, ["its time was over"])  # rows have limits of their own
     late.daemon = True
     late.start()
