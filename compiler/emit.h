@@ -113,14 +113,16 @@ typedef struct Hole {
 /* names.c: the only place that makes an identifier of generated text. Its beginning says which
  * forms there are: what is not made here (x_leaf of the stem x, loop variables of skeletons) is of
  * a form that no user's name keeps. */
-void names_begin(Emitter *e); /* of a function, or of the argument structure: nothing is taken yet */
+void names_begin(
+    Emitter *e); /* of a function, or of the argument structure: nothing is taken yet */
 const char *names_user(Emitter *e, const char *name); /* for what the source calls so */
 const char *names_array(Emitter *e, uint32_t array);  /* a parameter, or a temporary */
 const char *names_made(Emitter *e, const char *wish); /* of a reserved form */
 /* The user's name, or where that is NULL a made one, as a stem of which others are made,
  * STEM_SUFFIX, which become taken too. */
 const char *names_stem(Emitter *e, const char *user, const char *made, const char *const *suffixes);
-bool names_is_plain(const char *user); /* it is of no reserved form */
+bool names_is_plain(const char *user);   /* it is of no reserved form */
+bool names_has_prefix(const char *user); /* it is of one that gets n_ */
 
 /* emit_value.c */
 /* Text of somebody else's within a comment, which it cannot end. */

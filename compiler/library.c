@@ -26,6 +26,11 @@ static void keep(Kept *k, size_t piece) {
 
 static void keep_used(Kept *k, const char *text, size_t size) {
     for (const char *at = text, *end = at + size; at < end;) {
+        const char *comment_end = strncmp(at, "/*", 2) == 0 ? strstr(at, "*/") : NULL;
+        if (comment_end) { /* which quotes a source's names */
+            at = comment_end + 2;
+            continue;
+        }
         const Word word = library_word_at(at);
         const Piece *piece = word.size ? library_find(k->library, word) : NULL;
         if (piece) keep(k, (size_t)(piece - k->library->pieces));

@@ -103,7 +103,7 @@ static bool has_suffix(const char *name) {
 }
 
 /* Forms that tell by how they begin. */
-static bool has_prefix(const char *name) {
+bool names_has_prefix(const char *name) {
     static const char *const prefixes[] = {"_", "ls_", "LS_", "size_", "phase_", "kernel_of_"};
     for (size_t i = 0; i < COUNT(prefixes); i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
@@ -112,7 +112,7 @@ static bool has_prefix(const char *name) {
 }
 
 bool names_is_plain(const char *user) {
-    return !has_prefix(user) && !has_suffix(user) && !is_word(user);
+    return !names_has_prefix(user) && !has_suffix(user) && !is_word(user);
 }
 
 /* ---- the names of a function ---- */
@@ -167,7 +167,7 @@ const char *names_made(Emitter *e, const char *wish) {
 }
 
 const char *names_user(Emitter *e, const char *name) {
-    if (has_prefix(name)) name = arena_printf(e->arena, "n%s%s", *name == '_' ? "" : "_", name);
+    if (names_has_prefix(name)) name = arena_printf(e->arena, "n%s%s", *name == '_' ? "" : "_", name);
     return unique(e, name, has_suffix(name) || is_word(name));
 }
 
@@ -175,7 +175,7 @@ const char *names_user(Emitter *e, const char *name) {
 const char *names_array(Emitter *e, uint32_t array) {
     const char *name = e->plan->arrays[array].name;
     if (array < e->f->parameter_count) return names_user(e, name);
-    return unique(e, has_prefix(name) ? arena_printf(e->arena, "n_%s", name) : name, false);
+    return unique(e, names_has_prefix(name) ? arena_printf(e->arena, "n_%s", name) : name, false);
 }
 
 const char *names_stem(Emitter *e, const char *user, const char *made,

@@ -40,26 +40,6 @@ typedef struct Options {
     const char *out, *file;
 } Options;
 
-void *must_allocate(size_t bytes) {
-    void *memory = calloc(bytes ? bytes : 1, 1);
-    if (memory) return memory;
-    fprintf(stderr, "differential: out of memory (%zu bytes)\n", bytes);
-    exit(3);
-}
-
-bool runner_check(Runner *runner, ls_context *context, ls_status status, const char *what) {
-    (void)runner;
-    if (status == LS_OK) return true;
-    printf("  %s: %s: %s\n", what, ls_status_name(status), ls_error_message(context));
-    return false;
-}
-
-void runner_count_variant(Runner *runner, ls_step *step) {
-    (void)runner, (void)step;
-}
-
-const ls_compile_options exec_options = {.import_path_count = 0};
-
 static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

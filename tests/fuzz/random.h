@@ -8,7 +8,7 @@
 
 enum { NAMES_MOST = 64, AXES_MOST = 9, DEPTH = 4, SETS = 3 };
 
-enum { NASTY = 128 }; /* at least as many as there are */
+enum { NASTY = 128, GIVEN_SIZE = 48 }; /* names to a program, and how long they are */
 
 typedef enum Kind { F32, F64, I32, I64, U32, U64, BOOL, KINDS } Kind;
 enum { IN, INOUT, OUT, LET };
@@ -34,7 +34,8 @@ typedef struct Generator {
     bool split; /* write [q, k] for both */
     Name names[NAMES_MOST];
     unsigned name_count;
-    bool taken[NASTY];
+    char given[NASTY][GIVEN_SIZE];
+    unsigned given_count;
     unsigned operations;        /* left to be written in this statement */
     unsigned scans, scan_names; /* around this; so far in the step */
     bool own;                   /* the file has functions of its own */

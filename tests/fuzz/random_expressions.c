@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler.h"
 #include "exec.h"
 
 /* clang-format off */
@@ -65,13 +66,46 @@ unsigned random_axes(Generator *g, unsigned among) {
     return closure(g, some_axes(g, among));
 }
 
-/* A name nobody has; at the end of the list, made-up ones. */
+static bool is_given(const Generator *g, const char *name) {
+    /* words of the language among those of C */
+    static const char language[] =
+        " and as bool const else false fn from if import in inf let math "
+        "nan not of or out pi return reverse step then true when "
+        "f16 f32 f64 bf16 e4m3 e5m2 i8 i16 i32 i64 u8 u16 u32 u64 bits ";
+    char word[GIVEN_SIZE + 2];
+    snprintf(word, sizeof word, " %s ", name);
+    for (unsigned i = 0; i < g->given_count; i++)
+        if (strcmp(g->given[i], name) == 0) return true;
+    return strstr(language, word);
+}
+
+/* What generated code has for itself: a word of its own, or what it makes of another name of the
+ * program. See names.c. */
+static void made_name(Generator *g, char *name, size_t size) {
+    unsigned words = 0, suffixes = 0;
+    while (names_word(words)) words++;
+    while (names_suffix(suffixes)) suffixes++;
+    const char *word = names_word(below(g, words)), *suffix = names_suffix(below(g, suffixes));
+    const char *stem = g->given_count ? g->given[below(g, g->given_count)] : "x";
+    if (chance(g, 50))
+        snprintf(name, size, "%.*s", (int)strcspn(word, " "), word);
+    else if (chance(g, 80))
+        snprintf(name, size, "%s_%.*s", stem, (int)strcspn(suffix, " "), suffix);
+    else
+        snprintf(name, size, chance(g, 50) ? "size_%s" : "%s_2", stem);
+}
+
+/* A name nobody has; NULL when there are enough. */
 const char *new_name(Generator *g) {
-    for (int attempts = 0; attempts < 200; attempts++) {
-        const unsigned i = below(g, sizeof nasty / sizeof *nasty);
-        if (g->taken[i]) continue;
-        g->taken[i] = true;
-        return nasty[i];
+    for (int attempts = 0; attempts < 200 && g->given_count < NASTY; attempts++) {
+        char *name = g->given[g->given_count];
+        if (chance(g, 50))
+            snprintf(name, GIVEN_SIZE, "%s", nasty[below(g, sizeof nasty / sizeof *nasty)]);
+        else
+            made_name(g, name, GIVEN_SIZE);
+        if (is_given(g, name) || strlen(name) > 28) continue;
+        g->given_count++;
+        return name;
     }
     return NULL;
 }

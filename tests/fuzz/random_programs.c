@@ -464,8 +464,6 @@ static void make_formulas(Generator *g) {
 /* One step, or two that know nothing of each other, or one that calls the first, or a step and its
  * derivative. */
 static void write_steps(Generator *g) {
-    bool axes_taken[NASTY];
-    memcpy(axes_taken, g->taken, sizeof axes_taken);
     const unsigned way = below(g, 100);
     const bool two = way < (g->small ? 4 : 12);
     const bool calls = !two && way < (g->hazards ? 40 : 20);
@@ -478,7 +476,6 @@ static void write_steps(Generator *g) {
     g->calls = g->floats = g->dead_branch = false;
     if (derived) fprintf(g->out, "step derived = backward %s\n", g->callee_name);
     if (!two && !calls) return;
-    memcpy(g->taken, axes_taken, sizeof axes_taken); /* steps may use the same names */
     write_step(g, 1);
 }
 
