@@ -1,11 +1,11 @@
 /* captured.c: no name of a source is captured in generated text.
  *
- * Collects every identifier of the text of all targets and variants over the library and the test
- * programs. Calls the axes, parameters, lets, functions, constants, imports and steps of each test
- * program so, some hundred to a program, and again by names that mean nothing: both texts must be
- * the same up to names, one for one within each function, so that each name stands for what it
- * stood for. Some of the programs, with every identifier among them, run on CPUs against the
- * interpreter; and all of them are names in a text for NVRTC and hipRTC, where these are.
+ * Collects the identifiers of the text of all targets and variants over the library and the test
+ * programs; of those alike (device functions, what is made of stems, high numbers) some. Calls what
+ * each test program declares by them, first those of its own text, and by what the emitter may make
+ * of its other names; and calls it by names that mean nothing. Both texts must be the same up to
+ * names, one for one within each function, so that each name stands for what it stood for. Each
+ * program runs once on a CPU against the interpreter.
  *
  * --print NUMBER  the program of that number */
 #include <ctype.h>
@@ -24,7 +24,7 @@
 #include "captured.h"
 #include "check.h"
 
-enum { ROLES = 6, SLOTS_MOST = 400, ROUNDS = 8 };
+enum { ROLES = 6, SLOTS_MOST = 400, ROUNDS = 7 };
 
 const char *const captured_targets[] = {"cpu", "sm_80", "gfx90a"};
 
@@ -138,6 +138,16 @@ static Words make_pool(const glob_t *files) {
     return pool;
 }
 
+/* Whether a name has no suffix: others are made of stems. */
+static bool is_fixed(const char *word) {
+    const char *last = strrchr(word, '_');
+    if (last && isdigit((unsigned char)last[1])) return false;
+    for (size_t k = 0; last && names_suffix(k); k++)
+        if (strcspn(names_suffix(k), " ") == strlen(last + 1) && begins(names_suffix(k), last + 1))
+            return false;
+    return true;
+}
+
 /* ---- programs called otherwise ---- */
 
 static const char *const role_names[ROLES] = {"axes",      "parameters", "lets",
@@ -149,7 +159,15 @@ typedef struct Slot {
     int role;
 } Slot;
 
+/* Of one program: the words of its generated text that are not made of its names, and whose turn it
+ * is. These come first. */
+typedef struct Own {
+    Words words;
+    size_t cursor;
+} Own;
+
 typedef struct Renamed {
+    Own *own;
     Slot slots[SLOTS_MOST];
     size_t count;
     Words others; /* words that stay as they are */
@@ -253,8 +271,12 @@ static void choose_names(Renamed *r, const Words *pool) {
         const char *name;
         size_t tries = 0;
         do
-            name = i % 4 == 3 && tries < 40 ? make_derived(r, i, tries)
-                                            : pool->list[cursors[slot->role]++ % pool->count];
+            if (i % 4 == 3 && tries < 40)
+                name = make_derived(r, i, tries);
+            else if (i % 4 && tries < r->own->words.count)
+                name = r->own->words.list[r->own->cursor++ % r->own->words.count];
+            else
+                name = pool->list[cursors[slot->role]++ % pool->count];
         while (++tries < pool->count &&
                (in_words(&r->others, name, strlen(name)) || in_words(&taken, name, strlen(name)) ||
                 strlen(name) >= sizeof slot->nasty - 4));
@@ -274,7 +296,9 @@ static char *rename_text(Renamed *r, const char *text, bool nasty) {
     while (*text) {
         Token word = {text, word_size(text), true};
         const bool member = word.size && text[-1] == '.';
-        const Slot *slot = word.size && !member ? find_slot(r, text, word.size) : NULL;
+        const bool directive = word.size && begins(text - 2, "# ") && text[word.size] == ':';
+        const Slot *slot =
+            word.size && !member && !directive ? find_slot(r, text, word.size) : NULL;
         const size_t skipped = word.size ? word.size : number_size(text);
         if (slot)
             fputs(nasty ? slot->nasty : slot->plain, out);
@@ -288,21 +312,22 @@ static char *rename_text(Renamed *r, const char *text, bool nasty) {
 
 typedef struct File {
     char path[512], name[64];
-    char *text; /* with a newline before it */
+    char *text; /* with two newlines before it */
 } File;
 
 static char *read_text(const char *path) {
     FILE *file = fopen(path, "rb");
     char *text = must_allocate(1 << 18);
     if (!file) exit(3);
-    text[0] = '\n';
-    if (fread(text + 1, 1, (1 << 18) - 2, file) == 0) exit(3);
+    text[0] = text[1] = '\n';
+    if (fread(text + 2, 1, (1 << 18) - 3, file) == 0) exit(3);
     fclose(file);
     return text;
 }
 
-static Renamed *rename_program(const char *text, const Words *pool) {
+static Renamed *rename_program(const char *text, const Words *pool, Own *own) {
     Renamed *r = must_allocate(sizeof *r);
+    r->own = own;
     find_slots(r, text);
     for (const char *at = text; *at;) {
         const size_t size = word_size(at), skipped = size ? size : number_size(at);
@@ -348,10 +373,32 @@ static bool compare_steps(ls_compilation *plain, ls_compilation *nasty) {
 
 typedef enum Outcome { SAME, OTHER, SKIPPED } Outcome;
 
-static Outcome compare_program(const File *file, const Words *pool, char **kept) {
-    Renamed *r = rename_program(file->text, pool);
-    char *plain_text = rename_text(r, file->text + 1, false);
-    char *nasty_text = rename_text(r, file->text + 1, true);
+/* Behind the prelude and the device functions, which have words of their own. */
+static void find_own(const File *file, Own *own) {
+    ls_compilation *c = compile(file->path, file->text);
+    for (size_t s = 0; c && s < ls_compilation_own_step_count(c); s++)
+        for (size_t t = 0; t < TARGETS; t++) {
+            const ls_image *image;
+            if (ls_compilation_image(c, s, captured_targets[t], &image) != LS_OK) continue;
+            for (uint32_t v = 0; v < image->variant_count; v++) {
+                const char *text = strstr(image->variants[v].source, "_arguments {");
+                for (Token token; text && token_next(&text, &token);) {
+                    char word[80];
+                    if (!token.name || token.size >= sizeof word) continue;
+                    snprintf(word, sizeof word, "%.*s", (int)token.size, token.text);
+                    if (strlen(word) < 3 || in_words(&own->words, word, token.size)) continue;
+                    if (names_has_prefix(word) || begins(word, "lockstep_")) continue;
+                    if (is_fixed(word) && is_legal(word)) add_word(&own->words, word, token.size);
+                }
+            }
+        }
+    ls_compilation_destroy(c);
+}
+
+static Outcome compare_program(const File *file, const Words *pool, Own *own, char **kept) {
+    Renamed *r = rename_program(file->text, pool, own);
+    char *plain_text = rename_text(r, file->text + 2, false);
+    char *nasty_text = rename_text(r, file->text + 2, true);
     ls_compilation *plain = compile(file->path, plain_text), *nasty = NULL;
     Outcome outcome = SKIPPED;
     if (plain) {
@@ -361,7 +408,7 @@ static Outcome compare_program(const File *file, const Words *pool, char **kept)
             for (size_t i = 0; i < r->count; i++) make_plain(&r->slots[i], i, r, true);
             ls_compilation_destroy(plain);
             free(plain_text);
-            plain_text = rename_text(r, file->text + 1, false);
+            plain_text = rename_text(r, file->text + 2, false);
             plain = compile(file->path, plain_text);
             if (plain && compare_steps(plain, nasty)) outcome = SAME;
             printf("  again: %s\n", outcome == SAME ? "the same" : "not the same");
@@ -425,6 +472,7 @@ int main(int count, char **arguments) {
     const Words pool = make_pool(&all);
     printf("%zu names\n", pool.count);
     fflush(stdout);
+    Own *own = must_allocate((programs.gl_pathc + 1) * sizeof *own);
     Case *cases = must_allocate((programs.gl_pathc + 1) * sizeof *cases);
     size_t case_count = 0, compared = 0, failed = 0, number = 0;
     for (unsigned round = 0; round < ROUNDS; round++)
@@ -433,7 +481,8 @@ int main(int count, char **arguments) {
             char *text;
             snprintf(file.path, sizeof file.path, "%s", programs.gl_pathv[i]);
             file.text = read_text(file.path);
-            const Outcome outcome = compare_program(&file, &pool, &text);
+            if (round == 0) find_own(&file, &own[i]);
+            const Outcome outcome = compare_program(&file, &pool, &own[i], &text);
             compared += outcome != SKIPPED;
             failed += outcome == OTHER;
             if (outcome == SKIPPED && round == 0) printf("skipped %s\n", file.path);
