@@ -20,6 +20,13 @@ void arena_open(Arena *arena, Compiler *compiler) {
     *arena = (Arena){.compiler = compiler};
 }
 
+Arena *arena_child(Arena *parent) {
+    Arena *child = arena_alloc(parent, sizeof *child);
+    *child = (Arena){.compiler = parent->compiler, .sibling = parent->children};
+    parent->children = child;
+    return child;
+}
+
 static _Noreturn void out_of_memory(Arena *arena, size_t size) {
     compiler_fail(arena->compiler, LS_ERROR_MEMORY, "out of memory: %zu more bytes are needed",
                   size);
@@ -81,9 +88,10 @@ char *arena_printf(Arena *arena, const char *format, ...) {
 }
 
 void arena_close(Arena *arena) {
+    for (Arena *child = arena->children; child; child = child->sibling) arena_close(child);
     for (ArenaBlock *block = arena->blocks, *next; block; block = next) {
         next = block->next;
         free(block);
     }
-    *arena = (Arena){.compiler = arena->compiler};
+    *arena = (Arena){.compiler = arena->compiler, .sibling = arena->sibling};
 }

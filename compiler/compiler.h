@@ -32,8 +32,12 @@ typedef struct Arena {
     Compiler *compiler;
     ArenaBlock *blocks;
     char *next, *end;
+    struct Arena *children, *sibling; /* those that arena_child() made */
 } Arena;
 void arena_open(Arena *arena, Compiler *compiler);
+/* An arena that is closed with its parent at the latest; arena_close() ends it sooner, and then it
+ * can be used again. */
+Arena *arena_child(Arena *parent);
 void *arena_alloc(Arena *arena, size_t size);
 /* Grows an array that lies in the arena: returns `array` or a copy with room for one more element.
  */

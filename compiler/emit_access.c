@@ -33,9 +33,9 @@ static unsigned map_span(const Emitter *e) {
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (e->four[i] && type_info[e->plan->arrays[i].type].size > widest)
             widest = type_info[e->plan->arrays[i].type].size;
-    for (ValueId v = 1; v < e->f->value_count; v++)
+    for (size_t n = 0; n < e->phase->value_count; n++)
         for (size_t i = 0; i < COUNT(draws); i++)
-            if (e->phase->needed[v] && e->f->values[v].op == draws[i]) return 4;
+            if (e->f->values[e->phase->values[n]].op == draws[i]) return 4;
     return widest == 1 || widest == 2 ? 8 : 4;
 }
 

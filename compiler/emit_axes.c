@@ -65,8 +65,8 @@ static bool joins(const Emitter *e, AxisSet a, AxisSet b) {
         if (emit_is_split(e, axis) && (a | b) >> e->f->axes[axis].parent & 1) return false;
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (emit_touches(e, i) && !array_lets_join(e, i, a, b)) return false;
-    for (ValueId v = 1; v < e->f->value_count; v++)
-        if (e->phase->needed[v] && !value_lets_join(e, v, a, b)) return false;
+    for (size_t i = 0; i < e->phase->value_count; i++)
+        if (!value_lets_join(e, e->phase->values[i], a, b)) return false;
     return true;
 }
 

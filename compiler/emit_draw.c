@@ -42,7 +42,7 @@ static AxisSet position_of(const Value *value) {
 
 /* Whether a value stands ahead of the element loop. */
 static bool stays(const Emitter *e, ValueId v) {
-    const Level level = (Level)e->phase->level[v];
+    const Level level = plan_level(e->phase, v);
     if (level == LEVEL_OUTER && emit_in_loop_columns(e)) return e->ready[v] & READY_TENSOR;
     return level == LEVEL_SCALAR || level == LEVEL_OUTER;
 }

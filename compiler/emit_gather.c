@@ -161,9 +161,9 @@ static ValueId near_index(const Emitter *e, const Value *value) {
 }
 
 void emit_near(Emitter *e, Text *out, unsigned available) {
-    for (ValueId v = 1; v < e->f->value_count; v++) {
+    for (size_t n = 0; n < e->phase->gather_count; n++) {
+        const ValueId v = e->phase->gathers[n];
         const Value *value = &e->f->values[v];
-        if (!e->phase->needed[v] || value->op != OP_GATHER) continue;
         if (plan_is_read(e->plan, e->phase, v)) continue;
         const ValueId index = near_index(e, value);
         if (!index) continue;

@@ -12,11 +12,11 @@
 static ValueId chosen_by(const Emitter *e, ValueId v) {
     const Value *value = &e->f->values[v];
     if (value->op != OP_EQ && value->op != OP_NE) return 0;
-    if (!e->phase->needed[v] || plan_is_read(e->plan, e->phase, v)) return 0;
+    if (plan_is_read(e->plan, e->phase, v)) return 0;
     for (int i = 0; i < 2; i++) {
         const Value *index = &e->f->values[value->arg[i]];
         const ValueId other = value->arg[1 - i];
-        const Level level = (Level)e->phase->level[other];
+        const Level level = plan_level(e->phase, other);
         if (index->op == OP_INDEX && e->inner[0].axes == (AxisSet)1 << index->payload &&
             (level == LEVEL_OUTER || level == LEVEL_SCALAR))
             return other;
@@ -38,8 +38,9 @@ const bool *emit_find_hits(const Emitter *e) {
              plan_reads(e->plan, phase, phase->stores[i].array)))
             return NULL;
     bool *hits = arena_alloc(e->arena, e->f->value_count * sizeof *hits);
-    for (ValueId v = 1; v < e->f->value_count; v++) {
-        if (phase->needed[v] && emit_is_drawn_ahead(e, v)) return NULL;
+    for (size_t i = 0; i < phase->value_count; i++) {
+        const ValueId v = phase->values[i];
+        if (emit_is_drawn_ahead(e, v)) return NULL;
         any |= hits[v] = chosen_by(e, v) != 0;
     }
     return any ? hits : NULL;

@@ -26,18 +26,19 @@ const char *emit_used_lines(Emitter *e, const char *lines, const char *text) {
 
 static bool has_draws(const Emitter *e) {
     static const uint8_t draws[] = {OP_RANDOM_BITS, OP_RANDOM_UNIFORM, OP_RANDOM_NORMAL};
-    for (ValueId v = 1; v < e->f->value_count; v++)
+    for (size_t n = 0; n < e->phase->value_count; n++)
         for (size_t i = 0; i < COUNT(draws); i++)
-            if (e->phase->needed[v] && e->f->values[v].op == draws[i]) return true;
+            if (e->f->values[e->phase->values[n]].op == draws[i]) return true;
     return false;
 }
 
 unsigned emit_element_cost(const Emitter *e) {
     unsigned cost = 0;
     const Group *columns = emit_walks_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
-    for (ValueId v = 1; v < e->f->value_count; v++) {
+    for (size_t i = 0; i < e->phase->value_count; i++) {
+        const ValueId v = e->phase->values[i];
         const Value *value = &e->f->values[v];
-        if (!e->phase->needed[v] || e->phase->level[v] != LEVEL_ELEMENT) continue;
+        if (e->phase->levels[i] != LEVEL_ELEMENT) continue;
         if (columns && !(value->axes & columns->axes)) continue; /* a row's */
         cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[value->op].cost;
     }
@@ -250,9 +251,9 @@ const char *emit_apart(const Emitter *e) {
     static const uint8_t others[] = {OP_GATHER, OP_SCATTER, OP_CALL, OP_SCAN};
     for (size_t i = 0; i < e->phase->store_count; i++)
         if (e->phase->stores[i].kind == STORE_ADD) return "";
-    for (ValueId v = 1; v < e->f->value_count; v++)
+    for (size_t n = 0; n < e->phase->value_count; n++)
         for (size_t i = 0; i < COUNT(others); i++)
-            if (e->phase->needed[v] && e->f->values[v].op == others[i]) return "";
+            if (e->f->values[e->phase->values[n]].op == others[i]) return "";
     return "LS_APART";
 }
 

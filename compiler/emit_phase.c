@@ -55,24 +55,24 @@ static void add_frontier(Emitter *e, Roots *roots, Level level) {
         ValueId v = phase->stores[i].value;
         for (Guard guard; plan_keeps(e->plan, phase->stores[i].array, &v, &guard);) {
             const ValueId c = guard.condition;
-            if (phase->level[c] == level && !added[c]) add_root(e, roots, c);
+            if (plan_level(phase, c) == level && !added[c]) add_root(e, roots, c);
             added[c] = true;
         }
         v = emit_stored(e, &phase->stores[i]);
-        if (phase->level[v] == level && !added[v]) add_root(e, roots, v);
+        if (plan_level(phase, v) == level && !added[v]) add_root(e, roots, v);
         added[v] = true;
     }
     for (size_t i = 0; i < phase->guard_count; i++) {
         ValueId v = phase->guards[i].condition;
-        if (phase->level[v] == level && !added[v]) add_root(e, roots, v);
+        if (plan_level(phase, v) == level && !added[v]) add_root(e, roots, v);
         added[v] = true;
     }
-    for (ValueId v = 1; v < e->f->value_count; v++) {
-        if (!phase->needed[v] || phase->level[v] == level) continue;
+    for (size_t n = 0; n < phase->value_count; n++) {
+        if (phase->levels[n] == level) continue;
         ValueId operands[3];
-        const size_t count = plan_operands(e->plan, phase, v, operands);
+        const size_t count = plan_operands(e->plan, phase, phase->values[n], operands);
         for (size_t i = 0; i < count; i++) {
-            if (phase->level[operands[i]] == level && !added[operands[i]])
+            if (plan_level(phase, operands[i]) == level && !added[operands[i]])
                 add_root(e, roots, operands[i]);
             added[operands[i]] = true;
         }
@@ -86,7 +86,7 @@ static void add_rows(Emitter *e, Roots *roots, const Roots *body, unsigned avail
     bool *wanted = arena_alloc(e->arena, e->f->value_count * sizeof *wanted);
     for (size_t i = 0; i < body->count; i++) wanted[body->values[i]] = true;
     for (ValueId v = (ValueId)e->f->value_count; v-- > 1;) {
-        if (!wanted[v] || available >> e->phase->level[v] & 1) continue;
+        if (!wanted[v] || available >> plan_level(e->phase, v) & 1) continue;
         const Value *value = &e->f->values[v];
         if (!(value->axes & columns)) {
             add_root(e, roots, v);
@@ -259,19 +259,20 @@ static Sections open_sections(Emitter *e) {
 static void add_tensor_values(Emitter *e, Roots *roots) {
     const Phase *phase = e->phase;
     bool *added = arena_alloc(e->arena, e->f->value_count * sizeof *added);
-    for (ValueId v = (ValueId)e->f->value_count; v-- > 1;) {
+    for (size_t n = phase->value_count; n-- > 0;) {
+        const ValueId v = phase->values[n];
         ValueId operands[3];
-        if (!phase->needed[v] || e->f->values[v].axes == e->tensor.axes) continue;
+        if (e->f->values[v].axes == e->tensor.axes) continue;
         for (size_t i = emit_operands(e, v, operands); i-- > 0;) {
             const bool own = e->f->values[operands[i]].axes == e->tensor.axes;
-            if (own && phase->level[operands[i]] == LEVEL_OUTER && !added[operands[i]])
+            if (own && plan_level(phase, operands[i]) == LEVEL_OUTER && !added[operands[i]])
                 add_root(e, roots, operands[i]);
             added[operands[i]] = true;
         }
     }
     for (size_t i = 0; i < phase->store_count; i++) {
         ValueId v = emit_stored(e, &phase->stores[i]);
-        if (v && e->f->values[v].axes == e->tensor.axes && phase->level[v] == LEVEL_OUTER &&
+        if (v && e->f->values[v].axes == e->tensor.axes && plan_level(phase, v) == LEVEL_OUTER &&
             !added[v])
             add_root(e, roots, v);
     }

@@ -36,7 +36,7 @@ static bool is_vector_load(Emitter *e, ValueId v) {
  * before the element loop among them. */
 static bool is_vector(Emitter *e, ValueId v, unsigned available) {
     const Value *value = &e->f->values[v];
-    if (value->op == OP_CONST || available >> e->phase->level[v] & 1 || e->ready[v])
+    if (value->op == OP_CONST || available >> plan_level(e->phase, v) & 1 || e->ready[v])
         return value->type == TYPE_F32;
     if (value->type != TYPE_F32 || !(value->axes & fast_of(e)->axes)) return false;
     if (plan_is_read(e->plan, e->phase, v)) return is_vector_load(e, v);

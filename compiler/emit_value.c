@@ -232,7 +232,7 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
     }
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
         if (!wanted[v]) continue;
-        if (available >> e->phase->level[v] & 1 || e->ready[v] || is_own_reduction(e, v)) {
+        if (available >> plan_level(e->phase, v) & 1 || e->ready[v] || is_own_reduction(e, v)) {
             wanted[v] = false;
             continue;
         }

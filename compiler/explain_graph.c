@@ -159,12 +159,12 @@ static void find_reads(const Report *r, const KernelReport *kernel, uint32_t a, 
     for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
          p < kernel->plan.first + kernel->plan.count; p++) {
         const Phase *phase = &plan->phases[p];
-        for (ValueId v = 1; v < plan->function->value_count; v++) {
+        for (size_t i = 0; i < phase->value_count; i++) {
+            const ValueId v = phase->values[i];
             const Value *value = &plan->function->values[v];
             const bool gathers = plan_is_gather_of(plan, phase, v, a);
             const ValueId read = gathers ? value->arg[0] : v;
-            if (!gathers && (!phase->needed[v] || !plan_is_read(plan, phase, v) ||
-                             plan_source(plan, phase, v) != a + 1))
+            if (!gathers && (!plan_is_read(plan, phase, v) || plan_source(plan, phase, v) != a + 1))
                 continue;
             if (plan->function->values[read].op == OP_PARAMETER)
                 *old = true;

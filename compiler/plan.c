@@ -44,19 +44,17 @@ static bool walk_together(const Value *a, const Value *b) {
 /* The depth of what a scan is made of, not counting scans that its own walk can make. */
 static uint32_t depth_below(Planner *p, ValueId scan) {
     const Function *f = p->function;
-    bool *reached = arena_alloc(p->arena, (scan + 1) * sizeof *reached);
     uint32_t depth = 0;
-    reached[scan] = true;
-    for (ValueId v = scan; v > 0; v--) {
+    marks_add(p->marks, scan);
+    for (ValueId v; (v = marks_take(p->marks)) != 0;) {
         const Value *value = &f->values[v];
-        if (!reached[v]) continue;
         bool stops = is_made(value) && !walk_together(value, &f->values[scan]);
         if (stops || value->op == OP_GATHER) {
             if (p->depth[v] > depth) depth = p->depth[v];
             if (stops) continue;
         }
         for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
-            reached[value->arg[i]] = true;
+            marks_add(p->marks, value->arg[i]);
     }
     return depth;
 }
@@ -111,11 +109,13 @@ static void add_parameters(Planner *p) {
     for (uint32_t i = 0; i < f->parameter_count; i++) {
         const Parameter *parameter = &f->parameters[i];
         Array array = {parameter->name, parameter->type, parameter->axes, 0, i, 0, false};
-        for (ValueId v = 1; v < f->value_count; v++)
-            if (p->live[v] && f->values[v].op == OP_PARAMETER && f->values[v].payload == i)
-                array.value = v;
         planner_add_array(p, array);
     }
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (p->live[v] && f->values[v].op == OP_PARAMETER) {
+            p->plan->arrays[f->values[v].payload].value = v;
+            p->plan->array_of[v] = (uint32_t)f->values[v].payload + 1;
+        }
 }
 
 /* ---- phases ---- */
@@ -170,17 +170,16 @@ static void find_ready(Planner *p) {
 
 /* Whether computing the value in the phase asks for one of the phase's scans. */
 static bool uses_scan(const Planner *p, const Phase *phase, ValueId value) {
-    bool *reached = arena_alloc(p->arena, (value + 1) * sizeof *reached);
-    reached[value] = true;
-    for (ValueId v = value; v > 0; v--) {
+    bool uses = false;
+    marks_add(p->marks, value);
+    for (ValueId v; !uses && (v = marks_take(p->marks)) != 0;) {
         ValueId operands[3];
-        if (!reached[v]) continue;
-        for (size_t i = 0; i < phase->scan_count; i++)
-            if (phase->scans[i] == v) return true;
+        for (size_t i = 0; i < phase->scan_count; i++) uses |= phase->scans[i] == v;
         for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
-            reached[operands[i]] = true;
+            marks_add(p->marks, operands[i]);
     }
-    return false;
+    marks_clear(p->marks);
+    return uses;
 }
 
 Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_t index) {
@@ -316,34 +315,6 @@ static void place_made(Planner *p) {
     find_ready(p);
 }
 
-/* Marks the values phase `index` computes: everything below what it makes and stores, down to what
- * it reads. */
-void planner_mark_needed(Planner *p, uint32_t index) {
-    const Function *f = p->function;
-    Phase *phase = &p->plan->phases[index];
-    if (!phase->needed) phase->needed = arena_alloc(p->arena, f->value_count * sizeof(bool));
-    memset(phase->needed, 0, f->value_count * sizeof(bool));
-    bool *needed = phase->needed;
-    for (size_t i = 0; i < phase->reduction_count; i++) needed[phase->reductions[i]] = true;
-    for (size_t i = 0; i < phase->scan_count; i++) needed[phase->scans[i]] = true;
-    for (size_t i = 0; i < phase->store_count; i++) needed[phase->stores[i].value] = true;
-    for (size_t i = 0; i < phase->guard_count; i++) needed[phase->guards[i].condition] = true;
-    for (size_t s = 0; s < f->store_count; s++) {
-        ValueId value = f->stores[s].value;
-        if (p->store_home[s] != index) continue;
-        for (Guard guard; plan_keeps(p->plan, f->stores[s].parameter, &value, &guard);)
-            needed[guard.condition] = true;
-        needed[value] = true;
-    }
-    for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
-        ValueId operands[3];
-        if (!needed[v]) continue;
-        for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
-            needed[operands[i]] = true;
-    }
-    needed[0] = false;
-}
-
 /* The element loop reads `old` of a parameter that the same phase stores over fewer axes only in
  * its epilogue, after every element is done, and a rank-0 parameter only in the tail, after every
  * block has read it. */
@@ -427,10 +398,10 @@ static uint32_t keeping_phase(const Planner *p, ValueId v) {
     const Plan *plan = p->plan;
     for (uint32_t i = 0; i < plan->phase_count; i++) {
         const Level level = planner_store_level(p, v, p->function->values[v].axes, i);
-        if (level == LEVEL_EPILOGUE || (level == LEVEL_ELEMENT && plan->phases[i].needed[v]))
+        if (level == LEVEL_EPILOGUE || (level == LEVEL_ELEMENT && plan_needs(&plan->phases[i], v)))
             return i;
         /* over more axes it would be computed again and again */
-        if (plan->phases[i].needed[v] && level == LEVEL_COUNT) break;
+        if (level == LEVEL_COUNT && plan_needs(&plan->phases[i], v)) break;
     }
     return UINT32_MAX;
 }
@@ -438,13 +409,12 @@ static uint32_t keeping_phase(const Planner *p, ValueId v) {
 /* What no parameter holds goes into a temporary. */
 static void keep_others(Planner *p) {
     const Function *f = p->function;
-    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
     for (ValueId v = 1; v < f->value_count; v++) {
         if (!p->choices->kept[v] || p->plan->home[v]) continue;
         uint32_t home = keeping_phase(p, v);
         if (home == UINT32_MAX) {
             for (home = 0; home < p->plan->phase_count; home++)
-                if (p->plan->phases[home].needed[v]) break;
+                if (plan_needs(&p->plan->phases[home], v)) break;
             if (home == p->plan->phase_count || p->ready[v] > home) continue;
             insert_phase(p, v, home);
         }
@@ -452,23 +422,26 @@ static void keep_others(Planner *p) {
         const uint32_t array = add_temporary(p, v);
         planner_add_store(p, home, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
         p->plan->home[v] = home + 1;
-        for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
+        planner_mark_users(p, v);
+        planner_mark_needed(p, home);
     }
 }
 
 /* A reduction or scan read by another phase than its own goes through memory. */
 static void add_temporaries(Planner *p) {
     const Function *f = p->function;
+    bool *carried = arena_alloc(p->arena, f->value_count * sizeof *carried);
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (p->live[v] && f->values[v].op == OP_GATHER) carried[f->values[v].arg[0]] = true;
+    for (uint32_t i = 0; i < p->plan->phase_count; i++)
+        for (size_t n = 0; n < p->plan->phases[i].value_count; n++) {
+            const ValueId v = p->plan->phases[i].values[n];
+            carried[v] |= p->plan->home[v] <= i;
+        }
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
         if (!p->plan->home[v] || p->plan->array_of[v]) continue;
-        bool carried = false;
-        for (ValueId user = v + 1; user < f->value_count; user++)
-            carried |=
-                p->live[user] && f->values[user].op == OP_GATHER && f->values[user].arg[0] == v;
-        for (uint32_t i = p->plan->home[v]; i < p->plan->phase_count; i++)
-            carried |= p->plan->phases[i].needed[v];
-        if (!carried || store_holds(p, v)) continue;
+        if (!carried[v] || store_holds(p, v)) continue;
         Level level = value->op == OP_SCAN ? LEVEL_ELEMENT : LEVEL_EPILOGUE;
         uint32_t array = add_temporary(p, v);
         planner_add_store(p, p->plan->home[v] - 1,
@@ -479,9 +452,8 @@ static void add_temporaries(Planner *p) {
 static void find_levels(Planner *p, uint32_t index) {
     const Function *f = p->function;
     Phase *phase = &p->plan->phases[index];
-    phase->level = arena_alloc(p->arena, f->value_count);
-    for (ValueId v = 1; v < f->value_count; v++) {
-        if (!phase->needed[v]) continue;
+    for (size_t n = 0; n < phase->value_count; n++) {
+        const ValueId v = phase->values[n];
         const Value *value = &f->values[v];
         Level level = !value->axes                 ? LEVEL_SCALAR
                       : value->axes & phase->inner ? LEVEL_ELEMENT
@@ -491,17 +463,19 @@ static void find_levels(Planner *p, uint32_t index) {
             if (p->plan->home[v] == index + 1) level = LEVEL_EPILOGUE;
         } else {
             for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
-                if (phase->level[operands[i]] == LEVEL_EPILOGUE) level = LEVEL_EPILOGUE;
+                if (p->levels[operands[i]] == LEVEL_EPILOGUE) level = LEVEL_EPILOGUE;
         }
-        phase->level[v] = (uint8_t)level;
+        p->levels[v] = (uint8_t)level;
     }
     /* What is added to a sum stands where it is added, whatever axes the sums have. */
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *store = &phase->stores[i];
         if (store->kind == STORE_ADD)
-            phase->level[store->value] =
+            p->levels[store->value] =
                 store->level == LEVEL_TAIL ? LEVEL_SCALAR : (uint8_t)store->level;
     }
+    phase->levels = arena_alloc(p->arena, phase->value_count * sizeof *phase->levels);
+    for (size_t n = 0; n < phase->value_count; n++) phase->levels[n] = p->levels[phase->values[n]];
 }
 
 static const char *made_name(Planner *p, ValueId v) {
@@ -518,18 +492,18 @@ static void explain_split(Planner *p, uint32_t index) {
     if (index == 0 || phase->why) return;
     const Phase *before = &plan->phases[index - 1];
     const char *waits = NULL;
-    uint32_t latest = 0; /* what was finished last is what it waits for */
-    for (ValueId v = 1; v < p->function->value_count; v++) {
+    ValueId latest = 0; /* what was finished last is what it waits for */
+    for (size_t n = 0; n < phase->value_count; n++) {
+        const ValueId v = phase->values[n];
         const Value *value = &p->function->values[v];
         ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
-        if (phase->needed[v] && plan->home[read] > latest && plan_is_read(plan, phase, read)) {
-            latest = plan->home[read];
-            waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
-                                 made_name(p, read));
-        }
-        if (!waits && phase->needed[v] && value->op == OP_SCATTER && plan->home[v] == index + 1)
+        if (plan->home[read] > plan->home[latest] && plan_is_read(plan, phase, read)) latest = read;
+        if (!latest && value->op == OP_SCATTER && plan->home[v] == index + 1)
             waits = "it adds to sums that an earlier phase clears";
     }
+    if (latest)
+        waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
+                             made_name(p, latest));
     if (waits)
         phase->why = waits;
     else if ((before->outer | before->inner) != (phase->outer | phase->inner))
@@ -542,8 +516,7 @@ static void explain_split(Planner *p, uint32_t index) {
         phase->why = "an earlier phase still reads what it overwrites";
 }
 
-Plan *planner_build(const Function *function, const Choices *choices) {
-    Arena *arena = function->arena;
+Plan *planner_build(const Function *function, const Choices *choices, Arena *arena) {
     const size_t values = function->value_count;
     Planner p = {.function = function, .arena = arena, .choices = choices};
     p.plan = arena_alloc(arena, sizeof *p.plan);
@@ -554,6 +527,8 @@ Plan *planner_build(const Function *function, const Choices *choices) {
     p.ready = arena_alloc(arena, values * sizeof(uint32_t));
     p.late = arena_alloc(arena, values * sizeof(uint32_t));
     p.store_home = arena_alloc(arena, (function->store_count + 1) * sizeof(uint32_t));
+    p.levels = arena_alloc(arena, values);
+    p.marks = marks_open(function, arena);
     p.live = find_live(&p);
 
     find_depths(&p);
@@ -570,6 +545,7 @@ Plan *planner_build(const Function *function, const Choices *choices) {
         }
     if (p.plan->phase_count == 0) add_phase(&p, (Phase){.shape = SHAPE_SCALAR});
     keep_stored(&p);
+    for (uint32_t i = 0; i < p.plan->phase_count; i++) planner_mark_needed(&p, i);
     keep_others(&p);
     if (!planner_settle_stores(&p)) return NULL;
     planner_order_phases(&p);
@@ -577,6 +553,8 @@ Plan *planner_build(const Function *function, const Choices *choices) {
     planner_guard_phases(&p);
     add_stores(&p);
     add_temporaries(&p);
+    for (uint32_t i = 0; i < p.plan->phase_count; i++)
+        plan_find_touches(p.plan, &p.plan->phases[i], arena);
     planner_group_kernels(&p);
     for (uint32_t i = 0; i < p.plan->phase_count; i++) {
         find_levels(&p, i);

@@ -65,6 +65,13 @@ typedef struct Guard {
 
 typedef uint64_t Literals; /* a set of guards: see plan_literal() */
 
+/* How a phase touches an array. `reads`: at the coordinates it walks; `writes`: but for its tail's
+ * stores, which are `tail`. */
+typedef struct Touch {
+    uint32_t array;
+    bool reads, gathers, writes, adds, tail;
+} Touch;
+
 typedef struct Phase {
     Shape shape;
     AxisSet outer, inner;
@@ -79,8 +86,15 @@ typedef struct Phase {
     Literals known; /* what holds where there is work */
     PhaseStore *stores;
     size_t store_count, store_capacity;
-    bool *needed;    /* by value: computed in this phase */
-    uint8_t *level;  /* by value: Level, where needed */
+    /* What it reads and computes, in the order of the numbers, and the Level of each. */
+    ValueId *values;
+    uint8_t *levels;
+    size_t value_count, value_capacity;
+    ValueId *gathers; /* those of them that are gathers */
+    size_t gather_count, gather_capacity;
+    /* The arrays it reads or stores, in their order; once its stores are known. */
+    Touch *touches;
+    size_t touch_count;
     const char *why; /* why it is not part of the phase before it; NULL for the first */
 } Phase;
 
@@ -104,6 +118,8 @@ typedef struct Kernel {
      * finishes the last row or column of that. */
     uint32_t followers;
     uint32_t prologue; /* so many before the first are run by every block for itself */
+    const uint32_t *arrays; /* those that its phases touch, in their order */
+    size_t array_count;
 } Kernel;
 
 /* What a plan is built from besides the function; see plan_choose.c. */
@@ -159,6 +175,13 @@ typedef struct Alternatives {
 Alternatives plan_alternatives(const Plan *plan);
 
 /* plan_read.c */
+/* Whether the phase reads or computes a value, and at which level; LEVEL_SCALAR if it does not. */
+bool plan_needs(const Phase *phase, ValueId v);
+Level plan_level(const Phase *phase, ValueId v);
+/* How the phase touches the array, or NULL: not at all. */
+const Touch *plan_touch(const Phase *phase, uint32_t array);
+/* Fills phase->touches from what it needs and stores. */
+void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena);
 /* Whether the phase reads the array at the coordinates it walks, and at others. */
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array);
 bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array);
@@ -213,6 +236,8 @@ bool report_suits(const ReportSizes *s, const ls_image_variant *variant); /* its
 void report_print_length(const ReportSizes *s, size_t axis, bool json, Text *out);
 
 /* plan_bytes.c: for given sizes. */
+/* Fills kernel->arrays from what its phases touch. */
+void plan_find_arrays(const Plan *plan, Kernel *kernel, Arena *arena);
 bool plan_writes(const Phase *phase, uint32_t array);
 /* What a phase reads of an array: all of it once, or where other coordinates are read alone, 32
  * bytes for each of those if that is less. */

@@ -2,8 +2,32 @@
  *
  * A phase moves each array that it touches once, and what its tiles leave for each other; a kernel
  * what its phases do. The planner compares plans by it, and the reports count with it. */
+#include <string.h>
+
 #include "compiler.h"
 #include "plan.h"
+
+void plan_find_arrays(const Plan *plan, Kernel *kernel, Arena *arena) {
+    const uint32_t begin = kernel->first - kernel->prologue, end = kernel->first + kernel->count;
+    size_t most = 0, count = 0;
+    for (uint32_t i = begin; i < end; i++) most += plan->phases[i].touch_count;
+    uint32_t *arrays = arena_alloc(arena, 2 * (most + 1) * sizeof *arrays), *merged = arrays + most;
+    for (uint32_t i = begin; i < end; i++) {
+        const Phase *phase = &plan->phases[i];
+        size_t a = 0, t = 0, next = 0;
+        while (a < count || t < phase->touch_count) {
+            const uint32_t left = a < count ? arrays[a] : UINT32_MAX;
+            const uint32_t right = t < phase->touch_count ? phase->touches[t].array : UINT32_MAX;
+            merged[next++] = left < right ? left : right;
+            a += left <= right;
+            t += right <= left;
+        }
+        memcpy(arrays, merged, next * sizeof *arrays);
+        count = next;
+    }
+    kernel->arrays = arrays;
+    kernel->array_count = count;
+}
 
 bool plan_writes(const Phase *phase, uint32_t array) {
     for (size_t i = 0; i < phase->store_count; i++)
@@ -17,18 +41,21 @@ static double gathered_bytes(const Plan *plan, const ReportSizes *sizes, const P
     const double bytes = report_array_bytes(sizes, &plan->arrays[array]);
     const Value *values = plan->function->values;
     double gathered = 0;
-    for (ValueId v = 1; v < plan->function->value_count; v++)
+    for (size_t i = 0; i < phase->gather_count; i++) {
+        const ValueId v = phase->gathers[i];
         if (plan_is_gather_of(plan, phase, v, array) &&
             (!old || values[values[v].arg[0]].op == OP_PARAMETER))
             gathered += 32 * report_elements(sizes, values[v].axes);
+    }
     return gathered < bytes ? gathered : bytes;
 }
 
 double plan_read_bytes(const Plan *plan, const ReportSizes *sizes, const Phase *phase,
                        uint32_t array) {
-    if (plan_value_reads(plan, phase, array))
-        return report_array_bytes(sizes, &plan->arrays[array]);
-    return gathered_bytes(plan, sizes, phase, array, false);
+    const Touch *touch = plan_touch(phase, array);
+    if (!touch) return 0;
+    if (touch->reads) return report_array_bytes(sizes, &plan->arrays[array]);
+    return touch->gathers ? gathered_bytes(plan, sizes, phase, array, false) : 0;
 }
 
 /* ---- strips of rows ---- */
@@ -70,7 +97,7 @@ static double strips_reads(const Plan *plan, const ReportSizes *sizes, const Ker
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         const Phase *phase = &plan->phases[i];
         const double read = plan_read_bytes(plan, sizes, phase, array);
-        reads_old |= old && phase->needed[old] && !plan->home[old];
+        reads_old |= old && plan_needs(phase, old) && !plan->home[old];
         if (read > most) most = read;
     }
     const bool reads = reads_old || !plan_kernel_writes(plan, kernel, array);
@@ -111,7 +138,7 @@ static double row_bytes(const Plan *plan, const ReportSizes *sizes, const Kernel
 static uint32_t touches(const Plan *plan, const Kernel *kernel, uint32_t array) {
     uint32_t count = 0;
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
-        count += plan_reads(plan, &plan->phases[i], array) || plan_writes(&plan->phases[i], array);
+        count += plan_touch(&plan->phases[i], array) != NULL;
     return count;
 }
 
@@ -119,8 +146,9 @@ static uint32_t touches(const Plan *plan, const Kernel *kernel, uint32_t array) 
 static bool stays_near(const Plan *plan, const ReportSizes *sizes, const Kernel *kernel) {
     double bytes = 0;
     if (kernel->kind != KERNEL_CHAIN) return false;
-    for (uint32_t a = 0; a < plan->array_count; a++)
-        if (touches(plan, kernel, a) > 1) bytes += row_bytes(plan, sizes, kernel, a);
+    for (size_t i = 0; i < kernel->array_count; i++)
+        if (touches(plan, kernel, kernel->arrays[i]) > 1)
+            bytes += row_bytes(plan, sizes, kernel, kernel->arrays[i]);
     return bytes <= (double)sizes->on_chip;
 }
 
@@ -161,7 +189,8 @@ KernelBytes plan_kernel_bytes(const Plan *plan, const ReportSizes *sizes, const 
     KernelBytes bytes = {0, 0};
     const bool strips = kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH;
     const bool near = stays_near(plan, sizes, kernel);
-    for (uint32_t a = 0; a < plan->array_count; a++) {
+    for (size_t i = 0; i < kernel->array_count; i++) {
+        const uint32_t a = kernel->arrays[i];
         KernelBytes own = {0, 0};
         if (!strips)
             own = array_bytes(plan, sizes, kernel, a, near);
@@ -192,7 +221,7 @@ double plan_minimum(const Plan *plan, const ReportSizes *sizes) {
         for (size_t i = 0; i < plan->phase_count; i++) {
             const Phase *phase = &plan->phases[i];
             const double bytes =
-                old && phase->needed[old] ? all : gathered_bytes(plan, sizes, phase, a, true);
+                old && plan_needs(phase, old) ? all : gathered_bytes(plan, sizes, phase, a, true);
             if (bytes > read) read = bytes;
             written |= plan_writes(phase, a);
         }
@@ -214,9 +243,11 @@ double plan_partial_bytes(const Plan *plan, const ReportSizes *sizes, const Phas
 
 double plan_operations(const Plan *plan, const ReportSizes *sizes, const Phase *phase) {
     double cost = 0;
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (phase->needed[v] && phase->level[v] == LEVEL_ELEMENT && !plan_is_read(plan, phase, v))
+    for (size_t i = 0; i < phase->value_count; i++) {
+        const ValueId v = phase->values[i];
+        if (phase->levels[i] == LEVEL_ELEMENT && !plan_is_read(plan, phase, v))
             cost += op_info[plan->function->values[v].op].cost;
+    }
     for (size_t i = 0; i < phase->reduction_count; i++)
         cost += op_info[plan->function->values[phase->reductions[i]].op].cost;
     return cost * report_elements(sizes, phase->outer | phase->inner);

@@ -23,26 +23,6 @@ typedef struct Group {
 
 /* ---- what meets in an array ---- */
 
-typedef struct Touch {
-    bool reads, gathers, writes, adds, tail; /* the tail's writes alone do not count as writes */
-} Touch;
-
-static Touch touch_of(const Plan *plan, uint32_t phase_index, uint32_t array) {
-    const Phase *phase = &plan->phases[phase_index];
-    Touch touch = {.reads = plan_value_reads(plan, phase, array),
-                   .gathers = plan_gathers(plan, phase, array)};
-    for (size_t i = 0; i < phase->store_count; i++) {
-        const PhaseStore *store = &phase->stores[i];
-        if (store->array != array) continue;
-        if (store->level == LEVEL_TAIL)
-            touch.tail = true;
-        else
-            touch.writes = true;
-        touch.adds |= store->kind == STORE_ADD;
-    }
-    return touch;
-}
-
 /* Whether two phases must stay in their order for the array's sake. */
 static bool meet(const Touch *a, const Touch *b) {
     const bool a_writes = a->writes || a->tail, b_writes = b->writes || b->tail;
@@ -50,11 +30,17 @@ static bool meet(const Touch *a, const Touch *b) {
            (b_writes && (a->reads || a->gathers));
 }
 
+/* The next array that both phases touch: moves behind it. False: there is none. */
+static bool next_common(const Phase *a, const Phase *b, size_t *at_a, size_t *at_b) {
+    for (; *at_a < a->touch_count && *at_b < b->touch_count; ++*(a->touches[*at_a].array < b->touches[*at_b].array ? at_a : at_b))
+        if (a->touches[*at_a].array == b->touches[*at_b].array) return true;
+    return false;
+}
+
 bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later) {
-    for (uint32_t array = 0; array < plan->array_count; array++) {
-        const Touch a = touch_of(plan, earlier, array), b = touch_of(plan, later, array);
-        if (meet(&a, &b)) return false;
-    }
+    const Phase *a = &plan->phases[earlier], *b = &plan->phases[later];
+    for (size_t i = 0, k = 0; next_common(a, b, &i, &k); i++, k++)
+        if (meet(&a->touches[i], &b->touches[k])) return false;
     return true;
 }
 
@@ -62,19 +48,21 @@ bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later) {
 static bool may_pass(const Plan *plan, uint32_t later, uint32_t earlier) {
     if (!planner_apart(plan, earlier, later)) return false;
     /* what the earlier one computes for itself it would find made */
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (plan->home[v] == later + 1 && plan->phases[earlier].needed[v]) return false;
+    const Phase *phase = &plan->phases[earlier];
+    for (size_t i = 0; i < phase->value_count; i++)
+        if (plan->home[phase->values[i]] == later + 1) return false;
     return true;
 }
 
 bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, AxisSet outer) {
-    for (uint32_t array = 0; array < plan->array_count; array++) {
-        const Touch a = touch_of(plan, earlier, array), b = touch_of(plan, later, array);
+    const Phase *before = &plan->phases[earlier], *after = &plan->phases[later];
+    for (size_t i = 0, k = 0; next_common(before, after, &i, &k); i++, k++) {
+        const Touch a = before->touches[i], b = after->touches[k];
         if (!meet(&a, &b)) continue;
         if (b.tail && !a.tail && !b.reads) continue;
         if (a.gathers || b.gathers || a.adds || b.adds) return false;
         /* what a tail writes has no axes */
-        if ((plan->arrays[array].axes & outer) != outer) return false;
+        if ((plan->arrays[a.array].axes & outer) != outer) return false;
     }
     return true;
 }

@@ -37,6 +37,7 @@ typedef struct Cost {
 typedef struct Trial {
     Choices choices;
     Plan *plan;
+    Arena *arena; /* of all of it */
     Cost cost;
 } Trial;
 
@@ -48,6 +49,8 @@ typedef struct Search {
     double largest; /* bytes of the largest parameter: no temporary has more */
     Trial best;
     size_t trials, values; /* plans built, and the values of their phases */
+    Arena *spare[4];       /* of trials that were given up */
+    size_t spare_count;
 } Search;
 
 /* With all tails and with none but the least: which it is depends on sizes. */
@@ -78,21 +81,30 @@ static bool is_less(Cost a, Cost b) {
     return a.operations < b.operations;
 }
 
-static Choices copy_choices(const Search *s, Choices from) {
-    Choices to = {.kept = arena_alloc(s->arena, s->f->value_count * sizeof *to.kept),
-                  .depth = arena_alloc(s->arena, s->f->value_count * sizeof *to.depth)};
+static Choices copy_choices(const Search *s, Choices from, Arena *arena) {
+    Choices to = {.kept = arena_alloc(arena, s->f->value_count * sizeof *to.kept),
+                  .depth = arena_alloc(arena, s->f->value_count * sizeof *to.depth)};
     if (from.kept) memcpy(to.kept, from.kept, s->f->value_count * sizeof *to.kept);
     if (from.depth) memcpy(to.depth, from.depth, s->f->value_count * sizeof *to.depth);
     return to;
 }
 
-static Trial build(Search *s, Choices choices) {
-    Trial trial = {.choices = choices};
+/* A trial with the best choices so far, to change some of. */
+static Trial begin(Search *s) {
+    Arena *arena = s->spare_count ? s->spare[--s->spare_count] : arena_child(s->arena);
+    return (Trial){.choices = copy_choices(s, s->best.choices, arena), .arena = arena};
+}
+
+static void give_up(Search *s, Trial *trial) {
+    arena_close(trial->arena);
+    if (s->spare_count < COUNT(s->spare)) s->spare[s->spare_count++] = trial->arena;
+}
+
+static void build(Search *s, Trial *trial) {
     s->values += s->best.plan->phase_count * s->f->value_count;
-    if (s->trials++ >= TRIALS || s->values > VALUES) return trial;
-    trial.plan = planner_build(s->f, &choices);
-    if (trial.plan) trial.cost = cost_of(s, trial.plan);
-    return trial;
+    if (s->trials++ >= TRIALS || s->values > VALUES) return;
+    trial->plan = planner_build(s->f, &trial->choices, trial->arena);
+    if (trial->plan) trial->cost = cost_of(s, trial->plan);
 }
 
 /* Whether a plan is better by more than `least`. */
@@ -102,19 +114,25 @@ static bool is_better(const Trial *trial, const Trial *than, double least) {
     return trial->plan && is_less(cost, than->cost);
 }
 
-static bool try_choices(Search *s, Choices choices) {
-    const Trial trial = build(s, choices);
-    const bool better = is_better(&trial, &s->best, 0);
-    if (better) s->best = trial;
+/* Keeps the better of two trials in `best`. */
+static void choose(Search *s, Trial *best, Trial *trial, bool better) {
+    give_up(s, better ? best : trial);
+    if (better) *best = *trial;
+}
+
+static bool try_choices(Search *s, Trial *trial) {
+    build(s, trial);
+    const bool better = is_better(trial, &s->best, 0);
+    choose(s, &s->best, trial, better);
     return better;
 }
 
 /* ---- reductions that wait ---- */
 
 static bool try_delay(Search *s, const ValueId *reductions, size_t count, uint32_t depth) {
-    Choices choices = copy_choices(s, s->best.choices);
-    for (size_t i = 0; i < count; i++) choices.depth[reductions[i]] = depth + 1;
-    return try_choices(s, choices);
+    Trial trial = begin(s);
+    for (size_t i = 0; i < count; i++) trial.choices.depth[reductions[i]] = depth + 1;
+    return try_choices(s, &trial);
 }
 
 static bool same_pass(const Phase *a, const Phase *b) {
@@ -137,10 +155,10 @@ static bool try_delays(Search *s) {
 
 /* ---- values that are read back ---- */
 
-static Choices with_kept(const Search *s, ValueId v, bool kept) {
-    Choices choices = copy_choices(s, s->best.choices);
-    choices.kept[v] = kept;
-    return choices;
+static bool try_kept(Search *s, ValueId v, bool kept) {
+    Trial trial = begin(s);
+    trial.choices.kept[v] = kept;
+    return try_choices(s, &trial);
 }
 
 static bool try_stored(Search *s) {
@@ -149,7 +167,7 @@ static bool try_stored(Search *s) {
         const Store *store = &s->f->stores[i];
         if (s->best.choices.kept[store->value]) continue;
         if (planner_may_keep(s->f, store->value) && planner_holds(s->f, store))
-            better |= try_choices(s, with_kept(s, store->value, true));
+            better |= try_kept(s, store->value, true);
     }
     return better;
 }
@@ -157,9 +175,9 @@ static bool try_stored(Search *s) {
 typedef uint64_t Reads; /* parameters and made values, by number modulo 64 */
 
 /* What each value is computed from in memory. */
-static Reads *find_reads(const Search *s, const Plan *plan) {
+static Reads *find_reads(const Search *s, const Plan *plan, Arena *arena) {
     const Function *f = s->f;
-    Reads *below = arena_alloc(s->arena, f->value_count * sizeof *below);
+    Reads *below = arena_alloc(arena, f->value_count * sizeof *below);
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
         if (plan->array_of[v] && value->axes) below[v] = (Reads)1 << plan->array_of[v] % 64;
@@ -182,16 +200,19 @@ static bool is_candidate(const Search *s, const Reads *below, ValueId v) {
     return much && below[v];
 }
 
-/* Whether more than one phase computes the value, or one for each element of a larger space. */
-static bool is_repeated(const Plan *plan, ValueId v) {
-    const AxisSet axes = plan->function->values[v].axes;
-    size_t users = 0;
+/* By value: how many phases compute it; one for each element of a larger space counts twice. */
+static uint32_t *find_users(const Plan *plan, Arena *arena) {
+    const Function *f = plan->function;
+    uint32_t *users = arena_alloc(arena, f->value_count * sizeof *users);
     for (size_t i = 0; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
-        if (!phase->needed[v]) continue;
-        users += phase->level[v] == LEVEL_ELEMENT && axes != (phase->outer | phase->inner) ? 2 : 1;
+        for (size_t n = 0; n < phase->value_count; n++) {
+            const ValueId v = phase->values[n];
+            const bool larger = f->values[v].axes != (phase->outer | phase->inner);
+            users[v] += phase->levels[n] == LEVEL_ELEMENT && larger ? 2 : 1;
+        }
     }
-    return users > 1;
+    return users;
 }
 
 static double value_bytes(const Search *s, ValueId v) {
@@ -202,26 +223,31 @@ static double value_bytes(const Search *s, ValueId v) {
 /* Of such values, the one that saves most in a temporary. */
 static bool try_temporaries(Search *s) {
     const Plan *plan = s->best.plan;
-    const Reads *below = find_reads(s, plan);
-    Trial best = s->best;
-    bool better = false;
+    const Reads *below = find_reads(s, plan, s->best.arena);
+    const uint32_t *users = find_users(plan, s->best.arena);
+    Trial best = {.plan = NULL};
     for (ValueId v = 1; v < s->f->value_count; v++) {
         if (plan->home[v] || !planner_may_keep(s->f, v) || !is_candidate(s, below, v)) continue;
-        if (!is_repeated(plan, v) || value_bytes(s, v) > s->largest) continue;
-        const Trial trial = build(s, with_kept(s, v, true));
-        if (!is_better(&trial, &best, better ? 0 : temporary_bytes)) continue;
-        best = trial;
-        better = true;
+        if (users[v] < 2 || value_bytes(s, v) > s->largest) continue;
+        Trial trial = begin(s);
+        trial.choices.kept[v] = true;
+        build(s, &trial);
+        if (best.plan)
+            choose(s, &best, &trial, is_better(&trial, &best, 0));
+        else if (is_better(&trial, &s->best, temporary_bytes))
+            best = trial;
+        else
+            give_up(s, &trial);
     }
-    s->best = best;
-    return better;
+    if (best.plan) choose(s, &s->best, &best, true);
+    return best.plan;
 }
 
 /* What others have made useless. */
 static bool try_without(Search *s) {
     bool better = false;
     for (ValueId v = 1; v < s->f->value_count; v++) {
-        if (s->best.choices.kept[v]) better |= try_choices(s, with_kept(s, v, false));
+        if (s->best.choices.kept[v]) better |= try_kept(s, v, false);
     }
     return better;
 }
@@ -236,13 +262,13 @@ static Search open_search(const Function *function) {
             report_elements(&s.sizes, parameter->axes) * type_info[parameter->type].size;
         if (bytes > s.largest) s.largest = bytes;
     }
-    s.best.choices = copy_choices(&s, (Choices){0});
     return s;
 }
 
 Plan *plan_build(const Function *function) {
     Search s = open_search(function);
-    s.best.plan = planner_build(function, &s.best.choices);
+    s.best = begin(&s);
+    s.best.plan = planner_build(function, &s.best.choices, s.best.arena);
     for (size_t i = 0; i < s.best.plan->phase_count; i++) {
         const Phase *phase = &s.best.plan->phases[i];
         const double elements = report_elements(&s.sizes, phase->outer | phase->inner);
@@ -281,37 +307,40 @@ static const char *source_name(const Search *s, ValueId v) {
     return arena_printf(s->arena, "`%.*s%s`", shown, text, (size_t)shown < size ? "..." : "");
 }
 
-static void add_alternative(Search *s, Alternatives *list, Choices choices, const char *what) {
-    const Trial trial = build(s, choices);
-    if (!trial.plan) return;
+static void add_alternative(Search *s, Alternatives *list, Trial *trial, const char *what) {
+    build(s, trial);
+    if (!trial->plan) return;
     list->items =
         arena_grow(s->arena, list->items, list->count, &list->capacity, sizeof *list->items);
-    list->items[list->count++] = (Alternative){what, trial.plan};
+    list->items[list->count++] = (Alternative){what, trial->plan};
 }
 
 static void add_kept(Search *s, Alternatives *list, ValueId v) {
     const char *name = source_name(s, v);
-    if (s->best.choices.kept[v]) {
-        add_alternative(s, list, with_kept(s, v, false),
+    const bool kept = s->best.choices.kept[v];
+    Trial trial = begin(s);
+    trial.choices.kept[v] = !kept;
+    if (kept) {
+        add_alternative(s, list, &trial,
                         arena_printf(s->arena, "%s computed again, not read back", name));
         return;
     }
     for (size_t i = 0; i < s->f->store_count; i++)
         if (s->f->stores[i].value == v && planner_holds(s->f, &s->f->stores[i])) {
-            add_alternative(s, list, with_kept(s, v, true),
+            add_alternative(s, list, &trial,
                             arena_printf(s->arena, "%s read back from where it is stored", name));
             return;
         }
-    add_alternative(s, list, with_kept(s, v, true),
+    add_alternative(s, list, &trial,
                     arena_printf(s->arena, "%s kept in a temporary", name));
 }
 
 /* A reduction in the first pass that can make it. */
 static void add_early(Search *s, Alternatives *list, ValueId v) {
     if (!s->best.choices.depth[v]) return;
-    Choices choices = copy_choices(s, s->best.choices);
-    choices.depth[v] = 0;
-    add_alternative(s, list, choices,
+    Trial trial = begin(s);
+    trial.choices.depth[v] = 0;
+    add_alternative(s, list, &trial,
                     arena_printf(s->arena, "%s in an earlier pass", source_name(s, v)));
 }
 
@@ -320,10 +349,10 @@ static void add_late(Search *s, Alternatives *list) {
     for (size_t i = 0; i < plan->phase_count; i++)
         for (size_t k = i + 1; k < plan->phase_count; k++) {
             if (!same_pass(&plan->phases[i], &plan->phases[k])) continue;
-            Choices choices = copy_choices(s, s->best.choices);
+            Trial trial = begin(s);
             const ValueId first = plan->phases[i].reductions[0];
-            choices.depth[first] = plan->phases[k].depth + 1;
-            add_alternative(s, list, choices,
+            trial.choices.depth[first] = plan->phases[k].depth + 1;
+            add_alternative(s, list, &trial,
                             arena_printf(s->arena, "%s in a later pass", source_name(s, first)));
         }
 }
@@ -331,12 +360,13 @@ static void add_late(Search *s, Alternatives *list) {
 Alternatives plan_alternatives(const Plan *plan) {
     Alternatives list = {0};
     Search s = open_search(plan->function);
-    s.best.plan = planner_build(plan->function, &plan->choices);
+    s.best.plan = planner_build(plan->function, &plan->choices, s.arena);
     s.best.choices = plan->choices;
     if (!s.best.plan || plan->phase_count < 2) return list;
-    const Reads *below = find_reads(&s, s.best.plan);
+    const Reads *below = find_reads(&s, s.best.plan, s.arena);
+    const uint32_t *users = find_users(plan, s.arena);
     for (ValueId v = 1; v < s.f->value_count; v++) {
-        const bool may = planner_may_keep(s.f, v) && !plan->home[v] && is_repeated(plan, v);
+        const bool may = planner_may_keep(s.f, v) && !plan->home[v] && users[v] > 1;
         add_early(&s, &list, v);
         if (plan->choices.kept[v] || (may && is_candidate(&s, below, v))) add_kept(&s, &list, v);
     }

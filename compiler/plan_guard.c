@@ -119,23 +119,24 @@ static Literals phase_demands(Guards *g, uint32_t index) {
 static bool is_known(const Guards *g, ValueId c, uint32_t index) {
     const Function *f = g->f;
     const Phase *phase = &g->p->plan->phases[index];
-    bool *reached = arena_alloc(g->p->arena, (c + 1) * sizeof *reached);
+    Marks *marks = g->p->marks;
+    bool known = true;
     if (g->p->ready[c] > index) return false;
-    if (phase->needed[c]) return true;
-    reached[c] = true;
-    for (ValueId v = c; v > 0; v--) {
+    if (plan_needs(phase, c)) return true;
+    marks_add(marks, c);
+    for (ValueId v; known && (v = marks_take(marks)) != 0;) {
         const Value *value = &f->values[v];
         ValueId operands[3];
-        if (!reached[v]) continue;
         ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
         for (size_t s = 0; f->values[read].op == OP_PARAMETER && s < f->store_count; s++)
             if (f->stores[s].parameter == f->values[read].payload && g->p->store_home[s] < index)
-                return false;
-        if (value->op == OP_GATHER && f->values[read].op == OP_PARAMETER) return false;
+                known = false;
+        if (value->op == OP_GATHER && f->values[read].op == OP_PARAMETER) known = false;
         for (size_t i = plan_operands(g->p->plan, phase, v, operands); i-- > 0;)
-            reached[operands[i]] = true;
+            marks_add(marks, operands[i]);
     }
-    return true;
+    marks_clear(marks);
+    return known;
 }
 
 static void guard_phase(Guards *g, uint32_t index) {

@@ -20,23 +20,23 @@ static bool is_stored(const Function *f, uint64_t parameter) {
  * parameter's own old value where it stores it. */
 static bool is_free(Planner *p, const Store *store) {
     const Function *f = p->function;
-    bool *reached = arena_alloc(p->arena, f->value_count * sizeof *reached);
     ValueId value_stored = store->value;
+    bool free = true;
     for (Guard guard; plan_keeps(p->plan, store->parameter, &value_stored, &guard);)
-        reached[guard.condition] = true;
-    reached[value_stored] = true;
-    for (ValueId v = store->value; v > 0; v--) {
+        marks_add(p->marks, guard.condition);
+    marks_add(p->marks, value_stored);
+    for (ValueId v; free && (v = marks_take(p->marks)) != 0;) {
         const Value *value = &f->values[v];
-        if (!reached[v] || p->plan->home[v]) continue;
-        if (value->op == OP_PARAMETER && value->payload != store->parameter &&
-            is_stored(f, value->payload))
-            return false;
+        if (p->plan->home[v]) continue;
+        if (value->op == OP_PARAMETER && value->payload != store->parameter)
+            free = !is_stored(f, value->payload);
         const Value *source = &f->values[value->op == OP_GATHER ? value->arg[0] : 0];
-        if (source->op == OP_PARAMETER && is_stored(f, source->payload)) return false;
+        if (source->op == OP_PARAMETER && is_stored(f, source->payload)) free = false;
         for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
-            reached[value->arg[i]] = true;
+            marks_add(p->marks, value->arg[i]);
     }
-    return true;
+    marks_clear(p->marks);
+    return free;
 }
 
 /* Makes a value in the first phase that can; gives the first phase that can read it. */
@@ -52,6 +52,8 @@ static uint32_t materialise(Planner *p, const Store *store, ValueId v, Type type
         planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0, false});
     planner_add_store(p, home, (PhaseStore){array, v, level, store->range, STORE_VALUE});
     p->plan->home[v] = home + 1;
+    planner_mark_users(p, v);
+    planner_mark_needed(p, home);
     return home + 1;
 }
 
@@ -70,7 +72,7 @@ static uint32_t materialise_all(Planner *p, const Store *store) {
 
 static bool reads_old(const Plan *plan, const Phase *phase, uint32_t array) {
     const ValueId old = plan->arrays[array].value;
-    return old && phase->needed[old] && plan_source(plan, phase, old) == array + 1;
+    return old && plan_source(plan, phase, old) == array + 1 && plan_needs(phase, old);
 }
 
 /* Moves store `s`; false if it is well where it is. */
@@ -101,9 +103,12 @@ static bool settle(Planner *p, size_t s) {
                          "an earlier phase reads %s at other coordinates than this one "
                          "overwrites",
                          p->function->parameters[store->parameter].name);
-    if (plan->arrays[store->parameter].made == store->value) /* is read back after the store */
+    if (plan->arrays[store->parameter].made == store->value) { /* is read back after the store */
         plan->home[store->value] = p->store_home[s] + 1;
-    for (uint32_t i = 0; i < plan->phase_count; i++) planner_mark_needed(p, i);
+        planner_mark_users(p, store->value);
+    }
+    planner_mark_needed(p, home);
+    planner_mark_needed(p, p->store_home[s]);
     return true;
 }
 
@@ -117,7 +122,6 @@ static bool settle(Planner *p, size_t s) {
 bool planner_settle_stores(Planner *p) {
     size_t moves = 0, most = 16 * (p->function->store_count + p->plan->phase_count);
     bool read_back = false;
-    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
     for (ValueId v = 1; v < p->function->value_count; v++) read_back |= p->choices->kept[v];
     for (bool moved = true; moved;) {
         moved = false;
@@ -133,9 +137,11 @@ bool planner_settle_stores(Planner *p) {
 /* Whether the phase gathers what the parameter holds before the step. */
 static bool gathers_old(const Plan *plan, const Phase *phase, uint32_t array) {
     const Value *values = plan->function->values;
-    for (ValueId v = 1; v < plan->function->value_count; v++)
+    for (size_t i = 0; i < phase->gather_count; i++) {
+        const ValueId v = phase->gathers[i];
         if (plan_is_gather_of(plan, phase, v, array) && values[values[v].arg[0]].op == OP_PARAMETER)
             return true;
+    }
     return false;
 }
 

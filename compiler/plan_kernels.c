@@ -92,8 +92,15 @@ static bool has_long_rows(const Plan *plan) {
     return false;
 }
 
-static void add_way(Plan *plan, Way way) {
-    plan->ways[plan->way_count++] = way;
+static void find_arrays(Planner *p, Kernel *kernels, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        if (!kernels[k].arrays) plan_find_arrays(p->plan, &kernels[k], p->arena);
+}
+
+static void add_way(Planner *p, Kernel *kernels, size_t count, bool limited, bool few) {
+    find_arrays(p, kernels, count);
+    p->plan->ways[p->plan->way_count++] =
+        (Way){.kernels = kernels, .count = count, .limited = limited, .few = few};
 }
 
 static bool made_by(const Plan *plan, ValueId v, uint32_t phase) {
@@ -119,8 +126,8 @@ static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) 
         for (uint32_t i = kernel->first; i < end; i++)
             if (plan_writes(&plan->phases[i], a) && plan_reads(plan, phase, a)) return false;
     for (uint32_t i = end; i < plan->phase_count; i++)
-        for (ValueId v = 1; v < f->value_count; v++) /* without axes, so that nothing gathers it */
-            if (plan->phases[i].needed[v] && made_by(plan, v, index)) return false;
+        for (size_t n = 0; n < plan->phases[i].value_count; n++) /* without axes: not gathered */
+            if (made_by(plan, plan->phases[i].values[n], index)) return false;
     return true;
 }
 
@@ -145,30 +152,31 @@ void planner_group_kernels(Planner *p) {
     size_t chain_count, whole_count, single_count;
     Kernel *chains = planner_find_chains(p, &chain_count);
     chain_count = planner_join_beside(plan, chains, chain_count);
-    const Kernel *whole = group(p, chains, chain_count, true, &whole_count);
+    Kernel *whole = group(p, chains, chain_count, true, &whole_count);
     plan->kernels = group(p, chains, chain_count, false, &plan->kernel_count);
     plan->kernel_count = find_prologues(plan, plan->kernels, plan->kernel_count);
+    find_arrays(p, plan->kernels, plan->kernel_count);
     plan->way_count = 0;
     if (plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_CHAIN) {
         Kernel *all = arena_alloc(p->arena, sizeof *all);
         *all = (Kernel){.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
-        if (plan->phase_count > 1) add_way(plan, (Way){.kernels = all, .count = 1});
+        if (plan->phase_count > 1) add_way(p, all, 1, false, false);
     }
     if (has_long_rows(plan)) {
-        const Kernel *singles = group(p, one_each(p), plan->phase_count, true, &single_count);
-        add_way(plan, (Way){.kernels = singles, .count = single_count, .few = true});
+        Kernel *singles = group(p, one_each(p), plan->phase_count, true, &single_count);
+        add_way(p, singles, single_count, false, true);
     }
     const bool limited = plan->kernel_count < whole_count;
-    add_way(plan, (Way){.kernels = plan->kernels, .count = plan->kernel_count, .limited = limited});
+    add_way(p, plan->kernels, plan->kernel_count, limited, false);
     if (!limited) return;
     /* where the one are little work and the other not */
     size_t tails_count, prologues_count;
-    const Kernel *tails = group(p, chains, chain_count, false, &tails_count);
+    Kernel *tails = group(p, chains, chain_count, false, &tails_count);
     Kernel *prologues = group(p, chains, chain_count, true, &prologues_count);
     prologues_count = find_prologues(plan, prologues, prologues_count);
     if (plan->kernel_count < tails_count && tails_count < whole_count)
-        add_way(plan, (Way){.kernels = tails, .count = tails_count, .limited = true});
+        add_way(p, tails, tails_count, true, false);
     if (plan->kernel_count < prologues_count && prologues_count < whole_count)
-        add_way(plan, (Way){.kernels = prologues, .count = prologues_count, .limited = true});
-    add_way(plan, (Way){.kernels = whole, .count = whole_count});
+        add_way(p, prologues, prologues_count, true, false);
+    add_way(p, whole, whole_count, false, false);
 }

@@ -40,7 +40,7 @@ static unsigned cost_of(const Plan *plan, const Phase *phase, ValueId value) {
     reached[value] = true;
     for (ValueId v = value; v > 0; v--) {
         ValueId operands[3];
-        if (!reached[v] || phase->level[v] != LEVEL_ELEMENT) continue;
+        if (!reached[v] || plan_level(phase, v) != LEVEL_ELEMENT) continue;
         if (!plan_is_read(plan, phase, v)) cost += op_info[f->values[v].op].cost;
         for (size_t i = plan_operands(plan, phase, v, operands); i-- > 0;)
             reached[operands[i]] = true;
@@ -49,7 +49,7 @@ static unsigned cost_of(const Plan *plan, const Phase *phase, ValueId value) {
 }
 
 static bool computes(const Plan *plan, const Phase *phase, ValueId v) {
-    return phase->needed[v] && phase->level[v] == LEVEL_ELEMENT && !plan_is_read(plan, phase, v) &&
+    return plan_level(phase, v) == LEVEL_ELEMENT && !plan_is_read(plan, phase, v) &&
            plan->function->values[v].axes == (phase->outer | phase->inner);
 }
 
@@ -59,12 +59,12 @@ static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
     uint32_t first = kernel->first, users = 0;
     if (plan->home[v] || plan->array_of[v] || !planner_may_keep(plan->function, v))
         return UINT32_MAX;
-    while (first < chain_end(kernel) && !plan->phases[first].needed[v]) first++;
+    while (first < chain_end(kernel) && !plan_needs(&plan->phases[first], v)) first++;
     if (first < chain_end(kernel) && plan_optional_of(plan, &plan->phases[first]))
         return UINT32_MAX;
     for (uint32_t i = first; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
-        if (!phase->needed[v]) continue;
+        if (!plan_needs(phase, v)) continue;
         if (i >= chain_end(kernel) || !computes(plan, phase, v)) return UINT32_MAX;
         if (phase->known != plan->phases[first].known) return UINT32_MAX;
         if (i > first && cost_of(plan, phase, v) < COST_LEAST) return UINT32_MAX;
@@ -73,35 +73,11 @@ static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
     return users > 1 ? first : UINT32_MAX;
 }
 
-static void need(bool *needed, ValueId v) {
-    if (v) needed[v] = true;
-}
-
-/* As planner_mark_needed, from what the finished phase makes and stores. */
-static void mark_needed(Plan *plan, Phase *phase) {
-    const Function *f = plan->function;
-    bool *needed = arena_alloc(f->arena, f->value_count * sizeof *needed);
-    for (size_t i = 0; i < phase->reduction_count; i++) need(needed, phase->reductions[i]);
-    for (size_t i = 0; i < phase->scan_count; i++) need(needed, phase->scans[i]);
-    for (size_t i = 0; i < phase->guard_count; i++) need(needed, phase->guards[i].condition);
-    for (size_t i = 0; i < phase->store_count; i++) {
-        ValueId value = phase->stores[i].value;
-        for (Guard guard; plan_keeps(plan, phase->stores[i].array, &value, &guard);)
-            need(needed, guard.condition);
-        need(needed, value);
-    }
-    for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
-        ValueId operands[3];
-        if (!needed[v]) continue;
-        for (size_t i = plan_operands(plan, phase, v, operands); i-- > 0;)
-            need(needed, operands[i]);
-    }
-    phase->needed = needed;
-}
-
 static void mark_chain(Plan *plan, const Kernel *kernel) {
+    Arena *arena = plan->function->arena;
+    Marks *marks = marks_open(plan->function, arena);
     for (uint32_t i = kernel->first; i < chain_end(kernel); i++)
-        mark_needed(plan, &plan->phases[i]);
+        planner_mark_finished(plan, &plan->phases[i], marks, arena);
 }
 
 /* A copy that has arrays of its own to grow. */
@@ -149,7 +125,7 @@ static size_t choose(Plan *plan, const Kernel *kernel, ValueId *kept) {
     for (size_t i = 0; i < count; i++) {
         bool used = false;
         for (uint32_t p = plan->home[kept[i]]; p < chain_end(kernel); p++)
-            used |= plan->phases[p].needed[kept[i]];
+            used |= plan_needs(&plan->phases[p], kept[i]);
         if (used)
             kept[left++] = kept[i];
         else

@@ -1,10 +1,33 @@
 /* plan_read.c: what a phase of a plan computes, what it reads and what it stores.
  *
  * The questions that the planner, the emitter and the reports ask of a plan; none changes it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler.h"
 #include "plan.h"
+
+/* Where the value stands among those of the phase, or their count. */
+static size_t slot_of(const Phase *phase, ValueId v) {
+    size_t low = 0, high = phase->value_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (phase->values[middle] < v)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < phase->value_count && phase->values[low] == v ? low : phase->value_count;
+}
+
+bool plan_needs(const Phase *phase, ValueId v) {
+    return slot_of(phase, v) < phase->value_count;
+}
+
+Level plan_level(const Phase *phase, ValueId v) {
+    const size_t slot = slot_of(phase, v);
+    return slot < phase->value_count ? (Level)phase->levels[slot] : LEVEL_SCALAR;
+}
 
 bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v) {
     uint32_t index = (uint32_t)(phase - plan->phases);
@@ -65,22 +88,82 @@ size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId op
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
     const ValueId held[] = {plan->arrays[array].value, plan->arrays[array].made};
     for (int i = 0; i < 2; i++)
-        if (held[i] && phase->needed[held[i]] && plan_is_read(plan, phase, held[i]) &&
-            plan_source(plan, phase, held[i]) == array + 1)
+        if (held[i] && plan_is_read(plan, phase, held[i]) &&
+            plan_source(plan, phase, held[i]) == array + 1 && plan_needs(phase, held[i]))
             return true;
     return false;
 }
 
 bool plan_is_gather_of(const Plan *plan, const Phase *phase, ValueId v, uint32_t array) {
     const Value *value = &plan->function->values[v];
-    return value->op == OP_GATHER && phase->needed[v] &&
-           plan_source(plan, phase, value->arg[0]) == array + 1 && !plan_is_read(plan, phase, v);
+    return value->op == OP_GATHER && plan_source(plan, phase, value->arg[0]) == array + 1 &&
+           !plan_is_read(plan, phase, v) && plan_needs(phase, v);
 }
 
 bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array) {
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (plan_is_gather_of(plan, phase, v, array)) return true;
+    for (size_t i = 0; i < phase->gather_count; i++)
+        if (plan_is_gather_of(plan, phase, phase->gathers[i], array)) return true;
     return false;
+}
+
+/* ---- touches ---- */
+
+static int by_array(const void *a, const void *b) {
+    const uint32_t x = ((const Touch *)a)->array, y = ((const Touch *)b)->array;
+    return x < y ? -1 : x > y;
+}
+
+void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena) {
+    const Value *values = plan->function->values;
+    Touch *touches =
+        arena_alloc(arena, (phase->value_count + phase->store_count + 1) * sizeof *touches);
+    size_t count = 0, merged = 0;
+    for (size_t i = 0; i < phase->value_count; i++) {
+        const ValueId v = phase->values[i];
+        const bool read = plan_is_read(plan, phase, v), gather = values[v].op == OP_GATHER;
+        if (!read && !gather) continue;
+        const uint32_t source = plan_source(plan, phase, read ? v : values[v].arg[0]);
+        if (!source) continue;
+        const Array *array = &plan->arrays[source - 1];
+        if (!read || array->value == v || array->made == v)
+            touches[count++] = (Touch){.array = source - 1, .reads = read, .gathers = !read};
+    }
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        const bool tail = store->level == LEVEL_TAIL;
+        touches[count++] = (Touch){.array = store->array,
+                                   .writes = !tail,
+                                   .tail = tail,
+                                   .adds = store->kind == STORE_ADD};
+    }
+    qsort(touches, count, sizeof *touches, by_array);
+    for (size_t i = 0; i < count; i++) {
+        if (!merged || touches[merged - 1].array != touches[i].array) {
+            touches[merged++] = touches[i];
+            continue;
+        }
+        Touch *last = &touches[merged - 1];
+        last->reads |= touches[i].reads;
+        last->gathers |= touches[i].gathers;
+        last->writes |= touches[i].writes;
+        last->tail |= touches[i].tail;
+        last->adds |= touches[i].adds;
+    }
+    phase->touches = touches;
+    phase->touch_count = merged;
+}
+
+const Touch *plan_touch(const Phase *phase, uint32_t array) {
+    size_t low = 0, high = phase->touch_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (phase->touches[middle].array < array)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool found = low < phase->touch_count && phase->touches[low].array == array;
+    return found ? &phase->touches[low] : NULL;
 }
 
 const char *plan_reduction(const Value *value) {

@@ -155,4 +155,6 @@ void planner_find_strips(Plan *plan) {
         }
         kernels[way->count++] = kernel;
     }
+    for (size_t k = 0; k < way->count; k++)
+        plan_find_arrays(plan, &kernels[k], plan->function->arena);
 }

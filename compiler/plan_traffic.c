@@ -48,14 +48,14 @@ static void add_read(Flows *f, const Phase *phase, uint32_t array, ls_image_agai
         return;
     }
     size_t gathers = 0;
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        gathers += plan_is_gather_of(plan, phase, v, array);
+    for (size_t i = 0; i < phase->gather_count; i++)
+        gathers += plan_is_gather_of(plan, phase, phase->gathers[i], array);
     if (!gathers) return;
     ls_image_flow *flow = add(f, array, false, again, gathers);
     flow->most = whole(f, array);
-    for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (plan_is_gather_of(plan, phase, v, array))
-            add_extent(flow, extent_of(f, 32, values[v].axes));
+    for (size_t i = 0; i < phase->gather_count; i++)
+        if (plan_is_gather_of(plan, phase, phase->gathers[i], array))
+            add_extent(flow, extent_of(f, 32, values[phase->gathers[i]].axes));
 }
 
 /* The numbers of a phase's reductions, in bytes, once for `divide` inner elements each. */
@@ -95,7 +95,7 @@ static void add_strips(Flows *f, const Kernel *kernel) {
         const ValueId old = plan->arrays[a].value;
         bool reads = !plan_kernel_writes(plan, kernel, a);
         for (uint32_t i = kernel->first; i < end; i++)
-            reads |= old && plan->phases[i].needed[old] && !plan->home[old];
+            reads |= old && plan_needs(&plan->phases[i], old) && !plan->home[old];
         for (uint32_t i = kernel->first; i < end; i++)
             if (reads && plan_kernel_reads(plan, kernel, a))
                 add_read(f, &plan->phases[i], a, LS_FLOW_LARGEST);

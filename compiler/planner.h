@@ -6,6 +6,14 @@
 #ifndef PLANNER_H
 #define PLANNER_H
 
+/* A set of values from which the highest is taken. */
+typedef struct Marks {
+    uint64_t *bits;
+    size_t pending;
+    ValueId highest; /* none is above */
+    ValueId *found;  /* room for all values */
+} Marks;
+
 typedef struct Planner {
     const Function *function;
     const Choices *choices;
@@ -16,11 +24,14 @@ typedef struct Planner {
     uint32_t *ready;      /* by value: the first phase that can compute it before its epilogue */
     uint32_t *late;       /* by value: the first phase whose epilogue can */
     uint32_t *store_home; /* by store: its phase, UINT32_MAX while it has none */
+    Marks *marks;         /* empty between calls */
+    uint8_t *levels;      /* by value: room for the levels of a phase */
 } Planner;
 
 /* plan.c */
-/* NULL when what later phases should read back cannot be stored in time. */
-Plan *planner_build(const Function *function, const Choices *choices);
+/* A plan in memory of the arena; NULL when what later phases should read back cannot be stored in
+ * time. */
+Plan *planner_build(const Function *function, const Choices *choices, Arena *arena);
 /* Whether the parameter holds all of the stored value as it is. */
 bool planner_holds(const Function *function, const Store *store);
 /* Whether a value can be read back at all: it is no leaf, and not made in any case. */
@@ -32,7 +43,19 @@ Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_
 /* The first phase from `from` on that can store the value to an array over `axes`; if need be a
  * new one. */
 uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from);
+
+/* plan_needed.c */
+Marks *marks_open(const Function *f, Arena *arena);
+void marks_add(Marks *marks, ValueId v); /* nothing for value 0 */
+ValueId marks_take(Marks *marks);        /* the highest; 0 when the set is empty */
+void marks_clear(Marks *marks);
+/* Finds what phase `index` reads and computes. */
 void planner_mark_needed(Planner *p, uint32_t index);
+/* The same for a finished phase, its levels and touches too, in new memory. */
+void planner_mark_finished(const Plan *plan, Phase *phase, Marks *marks, Arena *arena);
+/* Of the phases that need the value, after where it is made has changed. */
+void planner_mark_users(Planner *p, ValueId v);
+
 
 /* plan_hazard.c: moves stores to where nobody reads the old value any more; false when that does
  * not come to an end, which what is read back may cause. */
