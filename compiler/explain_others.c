@@ -99,6 +99,10 @@ void report_others(Report *r) {
         text_printf(&r->out, "    %s: %zu launch%s, %s\n", others[i].what, others[i].launches,
                     others[i].launches == 1 ? "" : "es", report_bytes_text(r, others[i].moved));
     if (count > SHOWN) text_printf(&r->out, "    and %zu more\n", count - SHOWN);
+    if (r->plan->stopped)
+        text_puts(&r->out,
+                  "  the search for a plan stopped early: the step is large, and there may be a "
+                  "better one\n");
 }
 
 void report_others_json(Report *r) {
@@ -111,5 +115,5 @@ void report_others_json(Report *r) {
         text_printf(&r->out, ", \"launches\": %zu, \"bytes_moved\": %.0f}", others[i].launches,
                     others[i].moved);
     }
-    text_puts(&r->out, "]");
+    text_printf(&r->out, "],\n     \"search_stopped\": %s", r->plan->stopped ? "true" : "false");
 }

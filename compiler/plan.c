@@ -209,12 +209,13 @@ uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
                                 .depth = value ? p->depth[value] : 0});
 }
 
-/* One phase for all reductions of one depth over the same axes to the same axes. */
-static void place_reduction(Planner *p, ValueId v) {
+/* One phase for all reductions of one depth over the same axes to the same axes; `first` is the
+ * first phase of what has that depth. */
+static void place_reduction(Planner *p, ValueId v, uint32_t first) {
     const Value *value = &p->function->values[v];
     AxisSet inner = (AxisSet)value->payload, outer = value->axes;
     uint32_t home = UINT32_MAX, depth = p->depth[v] - 1;
-    for (uint32_t i = 0; i < p->plan->phase_count; i++) {
+    for (uint32_t i = first; i < p->plan->phase_count; i++) {
         const Phase *phase = &p->plan->phases[i];
         if (phase->depth == depth && phase->outer == outer && phase->inner == inner &&
             phase->reduction_count)
@@ -233,7 +234,7 @@ static void place_reduction(Planner *p, ValueId v) {
 }
 
 /* Likewise for all scans that walk the same way. */
-static void place_scan(Planner *p, ValueId v) {
+static void place_scan(Planner *p, ValueId v, uint32_t first) {
     const Value *value = &p->function->values[v];
     AxisSet inner = scanned(p->function, value), outer = value->axes & ~inner;
     bool reverse = value->payload & SCAN_REVERSE;
@@ -241,7 +242,7 @@ static void place_scan(Planner *p, ValueId v) {
     if ((value->axes & inner) != inner)
         bug(p->function->compiler, "value %u of step %s scans an axis it lacks", v,
             p->function->name);
-    for (uint32_t i = 0; i < p->plan->phase_count; i++) {
+    for (uint32_t i = first; i < p->plan->phase_count; i++) {
         const Phase *phase = &p->plan->phases[i];
         if (phase->shape == SHAPE_SCAN && phase->depth == depth && phase->outer == outer &&
             phase->inner == inner && phase->reverse == reverse)
@@ -286,30 +287,46 @@ static uint32_t clear_scatter(Planner *p, ValueId v) {
     return home;
 }
 
-/* Shallow ones first. */
+/* What is live and made, shallow ones first and in the order of the values; `begin` gets where each
+ * depth begins, and one more. */
+static ValueId *sort_made(const Planner *p, uint32_t deepest, size_t *begin) {
+    const Function *f = p->function;
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (p->live[v] && is_made(&f->values[v])) begin[p->depth[v] + 1]++;
+    for (uint32_t depth = 0; depth <= deepest; depth++) begin[depth + 1] += begin[depth];
+    ValueId *made = arena_alloc(p->arena, (begin[deepest + 1] + 1) * sizeof *made);
+    size_t *next = arena_alloc(p->arena, (deepest + 2) * sizeof *next);
+    memcpy(next, begin, (deepest + 2) * sizeof *next);
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (p->live[v] && is_made(&f->values[v])) made[next[p->depth[v]]++] = v;
+    return made;
+}
+
 static void place_made(Planner *p) {
     const Function *f = p->function;
     uint32_t deepest = 0, *cleared = arena_alloc(p->arena, f->value_count * sizeof *cleared);
     for (ValueId v = 1; v < f->value_count; v++)
-        if (p->live[v] && p->depth[v] > deepest) deepest = p->depth[v];
+        if (p->live[v]) deepest = larger(deepest, p->depth[v]);
+    size_t *begin = arena_alloc(p->arena, (deepest + 3) * sizeof *begin);
+    const ValueId *made = sort_made(p, deepest, begin);
     for (uint32_t depth = 1; depth <= deepest; depth++) {
+        const uint32_t first = (uint32_t)p->plan->phase_count;
         bool any_scatter = false;
-        for (ValueId v = 1; v < f->value_count; v++) {
-            const Value *value = &f->values[v];
-            if (!p->live[v] || p->depth[v] != depth) continue;
-            if (is_reduction(value)) place_reduction(p, v);
-            if (value->op == OP_SCAN) place_scan(p, v);
+        for (size_t i = begin[depth]; i < begin[depth + 1]; i++) {
+            const Value *value = &f->values[made[i]];
+            if (is_reduction(value)) place_reduction(p, made[i], first);
+            if (value->op == OP_SCAN) place_scan(p, made[i], first);
             any_scatter |= value->op == OP_SCATTER;
         }
         if (!any_scatter) continue;
         find_ready(p);
         for (int adds = 0; adds < 2; adds++)
-            for (ValueId v = 1; v < f->value_count; v++) {
-                if (!p->live[v] || p->depth[v] != depth || f->values[v].op != OP_SCATTER) continue;
+            for (size_t i = begin[depth]; i < begin[depth + 1]; i++) {
+                if (f->values[made[i]].op != OP_SCATTER) continue;
                 if (adds)
-                    place_scatter(p, v, cleared[v]);
+                    place_scatter(p, made[i], cleared[made[i]]);
                 else
-                    cleared[v] = clear_scatter(p, v);
+                    cleared[made[i]] = clear_scatter(p, made[i]);
             }
     }
     find_ready(p);
@@ -389,15 +406,15 @@ static void insert_phase(Planner *p, ValueId v, uint32_t at) {
     for (size_t s = 0; s < p->function->store_count; s++)
         if (p->store_home[s] != UINT32_MAX && p->store_home[s] >= at) p->store_home[s]++;
     find_ready(p);
-    for (uint32_t i = 0; i < plan->phase_count; i++) planner_mark_needed(p, i);
 }
 
 /* The first phase that can store a value to a temporary and computes it anyhow, or has it at hand
  * when it is done; and that comes before another that needs it. UINT32_MAX if there is none. */
-static uint32_t keeping_phase(const Planner *p, ValueId v) {
+static uint32_t keeping_phase(Planner *p, ValueId v) {
     const Plan *plan = p->plan;
     for (uint32_t i = 0; i < plan->phase_count; i++) {
         const Level level = planner_store_level(p, v, p->function->values[v].axes, i);
+        planner_refresh(p, i);
         if (level == LEVEL_EPILOGUE || (level == LEVEL_ELEMENT && plan_needs(&plan->phases[i], v)))
             return i;
         /* over more axes it would be computed again and again */
@@ -413,6 +430,7 @@ static void keep_others(Planner *p) {
         if (!p->choices->kept[v] || p->plan->home[v]) continue;
         uint32_t home = keeping_phase(p, v);
         if (home == UINT32_MAX) {
+            planner_refresh_all(p);
             for (home = 0; home < p->plan->phase_count; home++)
                 if (plan_needs(&p->plan->phases[home], v)) break;
             if (home == p->plan->phase_count || p->ready[v] > home) continue;
@@ -422,9 +440,10 @@ static void keep_others(Planner *p) {
         const uint32_t array = add_temporary(p, v);
         planner_add_store(p, home, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
         p->plan->home[v] = home + 1;
-        planner_mark_users(p, v);
-        planner_mark_needed(p, home);
+        planner_leave_users(p, v);
+        p->plan->phases[home].stale = true;
     }
+    planner_refresh_all(p);
 }
 
 /* A reduction or scan read by another phase than its own goes through memory. */
@@ -516,7 +535,7 @@ static void explain_split(Planner *p, uint32_t index) {
         phase->why = "an earlier phase still reads what it overwrites";
 }
 
-Plan *planner_build(const Function *function, const Choices *choices, Arena *arena) {
+Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work) {
     const size_t values = function->value_count;
     Planner p = {.function = function, .arena = arena, .choices = choices};
     p.plan = arena_alloc(arena, sizeof *p.plan);
@@ -529,6 +548,7 @@ Plan *planner_build(const Function *function, const Choices *choices, Arena *are
     p.store_home = arena_alloc(arena, (function->store_count + 1) * sizeof(uint32_t));
     p.levels = arena_alloc(arena, values);
     p.marks = marks_open(function, arena);
+    p.marks->taken = work;
     p.live = find_live(&p);
 
     find_depths(&p);

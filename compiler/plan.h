@@ -90,6 +90,7 @@ typedef struct Phase {
     ValueId *values;
     uint8_t *levels;
     size_t value_count, value_capacity;
+    bool stale;       /* while the plan is made: they may be fewer by now */
     ValueId *gathers; /* those of them that are gathers */
     size_t gather_count, gather_capacity;
     /* The arrays it reads or stores, in their order; once its stores are known. */
@@ -117,7 +118,7 @@ typedef struct Kernel {
     /* So many before the tail are run for each coordinate of their outer axes, a part, by whoever
      * finishes the last row or column of that. */
     uint32_t followers;
-    uint32_t prologue; /* so many before the first are run by every block for itself */
+    uint32_t prologue;      /* so many before the first are run by every block for itself */
     const uint32_t *arrays; /* those that its phases touch, in their order */
     size_t array_count;
 } Kernel;
@@ -156,6 +157,7 @@ struct Plan {
     AxisSet strip_columns; /* of a way by strips: what a row goes along */
     /* and of an element: in arrays that its phases read more than once, and of what is reduced */
     uint32_t strip_bytes, strip_partial;
+    bool stopped; /* the search for it ended before all choices were tried */
 };
 
 /* The phases ahead of the followers and the tail. */
@@ -170,8 +172,9 @@ typedef struct Alternative {
 } Alternative;
 typedef struct Alternatives {
     Alternative *items;
-    size_t count, capacity;
+    size_t count;
 } Alternatives;
+/* The cheapest of them: 16 at most. */
 Alternatives plan_alternatives(const Plan *plan);
 
 /* plan_read.c */

@@ -2,31 +2,29 @@
  *
  * A phase moves each array that it touches once, and what its tiles leave for each other; a kernel
  * what its phases do. The planner compares plans by it, and the reports count with it. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "compiler.h"
 #include "plan.h"
 
+static int by_number(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
 void plan_find_arrays(const Plan *plan, Kernel *kernel, Arena *arena) {
     const uint32_t begin = kernel->first - kernel->prologue, end = kernel->first + kernel->count;
-    size_t most = 0, count = 0;
+    size_t most = 0, count = 0, merged = 0;
     for (uint32_t i = begin; i < end; i++) most += plan->phases[i].touch_count;
-    uint32_t *arrays = arena_alloc(arena, 2 * (most + 1) * sizeof *arrays), *merged = arrays + most;
-    for (uint32_t i = begin; i < end; i++) {
-        const Phase *phase = &plan->phases[i];
-        size_t a = 0, t = 0, next = 0;
-        while (a < count || t < phase->touch_count) {
-            const uint32_t left = a < count ? arrays[a] : UINT32_MAX;
-            const uint32_t right = t < phase->touch_count ? phase->touches[t].array : UINT32_MAX;
-            merged[next++] = left < right ? left : right;
-            a += left <= right;
-            t += right <= left;
-        }
-        memcpy(arrays, merged, next * sizeof *arrays);
-        count = next;
-    }
+    uint32_t *arrays = arena_alloc(arena, (most + 1) * sizeof *arrays);
+    for (uint32_t i = begin; i < end; i++)
+        for (size_t t = 0; t < plan->phases[i].touch_count; t++)
+            arrays[count++] = plan->phases[i].touches[t].array;
+    if (end - begin > 1) qsort(arrays, count, sizeof *arrays, by_number);
+    for (size_t i = 0; i < count; i++)
+        if (!merged || arrays[merged - 1] != arrays[i]) arrays[merged++] = arrays[i];
     kernel->arrays = arrays;
-    kernel->array_count = count;
+    kernel->array_count = merged;
 }
 
 bool plan_writes(const Phase *phase, uint32_t array) {

@@ -32,7 +32,8 @@ static bool meet(const Touch *a, const Touch *b) {
 
 /* The next array that both phases touch: moves behind it. False: there is none. */
 static bool next_common(const Phase *a, const Phase *b, size_t *at_a, size_t *at_b) {
-    for (; *at_a < a->touch_count && *at_b < b->touch_count; ++*(a->touches[*at_a].array < b->touches[*at_b].array ? at_a : at_b))
+    for (; *at_a < a->touch_count && *at_b < b->touch_count;
+         ++*(a->touches[*at_a].array < b->touches[*at_b].array ? at_a : at_b))
         if (a->touches[*at_a].array == b->touches[*at_b].array) return true;
     return false;
 }

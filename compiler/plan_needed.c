@@ -36,6 +36,7 @@ ValueId marks_take(Marks *marks) {
     marks->bits[word] &= ~((uint64_t)1 << v % 64);
     marks->pending--;
     marks->highest = v;
+    if (marks->taken) ++*marks->taken;
     return v;
 }
 
@@ -90,11 +91,20 @@ void planner_mark_needed(Planner *p, uint32_t index) {
         if (p->store_home[s] == index)
             add_stored(p->marks, p->plan, f->stores[s].parameter, f->stores[s].value);
     close(p->plan, phase, p->marks, p->arena);
+    phase->stale = false;
 }
 
-void planner_mark_users(Planner *p, ValueId v) {
+void planner_leave_users(Planner *p, ValueId v) {
     for (uint32_t i = 0; i < p->plan->phase_count; i++)
-        if (plan_needs(&p->plan->phases[i], v)) planner_mark_needed(p, i);
+        p->plan->phases[i].stale |= plan_needs(&p->plan->phases[i], v);
+}
+
+void planner_refresh(Planner *p, uint32_t index) {
+    if (p->plan->phases[index].stale) planner_mark_needed(p, index);
+}
+
+void planner_refresh_all(Planner *p) {
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_refresh(p, i);
 }
 
 void planner_mark_finished(const Plan *plan, Phase *phase, Marks *marks, Arena *arena) {

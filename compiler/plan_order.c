@@ -61,8 +61,8 @@ static AxisSet space_of(const Phase *phase) {
 }
 
 static void add(Arena *arena, Phases *phases, uint32_t phase) {
-    phases->items = arena_grow(arena, phases->items, phases->count, &phases->capacity,
-                               sizeof *phases->items);
+    phases->items =
+        arena_grow(arena, phases->items, phases->count, &phases->capacity, sizeof *phases->items);
     phases->items[phases->count++] = phase;
 }
 
@@ -112,8 +112,8 @@ static Uses *find_uses(Order *o) {
         }
         for (size_t s = 0; s < stores[i].count; s++)
             add_use(o, &uses[stores[i].items[s]], (Use){i, false, true});
-        o->works[i] = phase.reduction_count || phase.scan_count || phase.store_count ||
-                      stores[i].count;
+        o->works[i] =
+            phase.reduction_count || phase.scan_count || phase.store_count || stores[i].count;
     }
     return uses;
 }
@@ -160,8 +160,8 @@ static void make_ready(Order *o, uint32_t phase) {
            (o->ready[r].space != space || o->ready[r].ahead != o->ahead[phase]))
         r++;
     if (r == o->ready_count) {
-        o->ready = arena_grow(o->p->arena, o->ready, o->ready_count, &o->ready_capacity,
-                              sizeof *o->ready);
+        o->ready =
+            arena_grow(o->p->arena, o->ready, o->ready_count, &o->ready_capacity, sizeof *o->ready);
         o->ready[o->ready_count++] = (Ready){.space = space, .ahead = o->ahead[phase]};
     }
     Phases *phases = &o->ready[r].phases;

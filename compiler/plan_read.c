@@ -131,10 +131,8 @@ void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena) {
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *store = &phase->stores[i];
         const bool tail = store->level == LEVEL_TAIL;
-        touches[count++] = (Touch){.array = store->array,
-                                   .writes = !tail,
-                                   .tail = tail,
-                                   .adds = store->kind == STORE_ADD};
+        touches[count++] = (Touch){
+            .array = store->array, .writes = !tail, .tail = tail, .adds = store->kind == STORE_ADD};
     }
     qsort(touches, count, sizeof *touches, by_array);
     for (size_t i = 0; i < count; i++) {

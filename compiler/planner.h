@@ -12,6 +12,7 @@ typedef struct Marks {
     size_t pending;
     ValueId highest; /* none is above */
     ValueId *found;  /* room for all values */
+    size_t *taken;   /* counts them, where it is not NULL */
 } Marks;
 
 typedef struct Planner {
@@ -30,8 +31,8 @@ typedef struct Planner {
 
 /* plan.c */
 /* A plan in memory of the arena; NULL when what later phases should read back cannot be stored in
- * time. */
-Plan *planner_build(const Function *function, const Choices *choices, Arena *arena);
+ * time. Adds the values that it looked at to `work`. */
+Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work);
 /* Whether the parameter holds all of the stored value as it is. */
 bool planner_holds(const Function *function, const Store *store);
 /* Whether a value can be read back at all: it is no leaf, and not made in any case. */
@@ -53,9 +54,11 @@ void marks_clear(Marks *marks);
 void planner_mark_needed(Planner *p, uint32_t index);
 /* The same for a finished phase, its levels and touches too, in new memory. */
 void planner_mark_finished(const Plan *plan, Phase *phase, Marks *marks, Arena *arena);
-/* Of the phases that need the value, after where it is made has changed. */
-void planner_mark_users(Planner *p, ValueId v);
-
+/* Where the value is made has changed: the phases that need it are stale. */
+void planner_leave_users(Planner *p, ValueId v);
+/* Finds again what a stale phase needs, or all that are. */
+void planner_refresh(Planner *p, uint32_t index);
+void planner_refresh_all(Planner *p);
 
 /* plan_hazard.c: moves stores to where nobody reads the old value any more; false when that does
  * not come to an end, which what is read back may cause. */
