@@ -74,9 +74,10 @@ static bool read_shard(const char *text, Directives *directives) {
 }
 
 static bool read_fill(const char *text, Directives *directives) {
-    directives->fill[FILL_NORMAL] = strstr(text, "normal") != NULL;
-    directives->fill[FILL_SPECIAL] = strstr(text, "special") != NULL;
-    return directives->fill[FILL_NORMAL] || directives->fill[FILL_SPECIAL];
+    bool any = false;
+    for (size_t i = 0; i < FILL_COUNT; i++)
+        any |= directives->fill[i] = strstr(text, fill_names[i]) != NULL;
+    return any;
 }
 
 static const struct {
@@ -90,7 +91,7 @@ static const struct {
 bool directives_read(const char *text, Directives *directives) {
     memset(directives, 0, sizeof *directives);
     directives->launches = 1;
-    for (size_t i = 0; i < FILL_COUNT; i++) directives->fill[i] = true;
+    directives->fill[FILL_NORMAL] = directives->fill[FILL_SPECIAL] = true;
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         if (*line == '\n') line++;
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -26,14 +26,15 @@ typedef struct Programs {
     size_t count, capacity;
 } Programs;
 
-typedef enum Fill { FILL_NORMAL, FILL_SPECIAL, FILL_COUNT } Fill;
+typedef enum Fill { FILL_NORMAL, FILL_SPECIAL, FILL_MINUS, FILL_ZEROS, FILL_COUNT } Fill;
 
 /* ---- directives.c: what a text's comments ask for ----
  *   # sizes: b=256 k=64; b=0 k=3      one run for each set; axes that a step lacks are ignored
  *   # sizes: t=300 n=5+0+1030          of an axis that hangs on t the lengths, repeated as needed
  *   # shard: 3 1024                    the numbers of the first tensor and element of its draws
  *   # launches: 3                     the step runs three times, the last time as a captured graph
- *   # fill: normal special            which inputs (default: both)
+ *   # fill: minus zeros               which inputs, of normal, special, minus and zeros (default:
+ *                                    the first two)
  *   # value: lr=0.01                  a rank-0 input under the normal fill
  *   # positive: v                     no minus signs in v under the normal fill */
 typedef struct SizeSet {
@@ -87,6 +88,7 @@ enum { RANDOM_PROGRAMS = 16 }; /* in the suite */
 char *random_program(uint64_t number, uint64_t seed, bool small);
 
 /* ---- fill.c: inputs, a function of the seed alone ---- */
+extern const char *const fill_names[FILL_COUNT];
 uint64_t random_bits(uint64_t *state);
 void fill_array(Fill fill, ls_type type, bool positive, uint64_t *state, void *data, size_t count);
 /* What a branch that is not taken leaves alone keeps the NaN it had, what a store writes has ours:

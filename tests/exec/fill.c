@@ -1,11 +1,15 @@
 /* fill.c: inputs made of random bits alone, without arithmetic, so that every machine has the same.
  * The normal fill keeps numbers near one; the special fill looks for trouble: NaNs of every
  * payload, infinities, zeros of both signs, subnormals, the largest and the smallest, halves,
- * extreme integers. */
+ * extreme integers. Two fills show the bits of zero: in one all is -0.0, which only a sum begun
+ * with -0.0 keeps; in the other zeros of either sign are the greatest, or the least, of what is
+ * there. */
 #include "exec.h"
 #include "interp.h"
 
 #include <string.h>
+
+const char *const fill_names[FILL_COUNT] = {"normal", "special", "minus", "zeros"};
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
 uint64_t random_bits(uint64_t *state) {
@@ -90,10 +94,37 @@ static uint64_t special_integer(ls_type type, uint64_t bits) {
     }
 }
 
+/* Zeros are alike for a stretch of 1 to 4096 elements, so that rows, lanes and tiles have only the
+ * one, only the other, or both: in either order, among others or alone. What is not zero has one
+ * sign in all of an array. */
+typedef struct Stretch {
+    size_t left;
+    uint64_t rarity; /* one of so many is a zero */
+    enum { ONLY_MINUS, ONLY_PLUS, BOTH } signs;
+    bool negative; /* the others */
+} Stretch;
+
+static uint64_t zero_or_other(ls_type type, Stretch *stretch, uint64_t bits, uint64_t *state) {
+    if (stretch->left == 0) {
+        static const uint16_t rarities[] = {1, 2, 32, 700};
+        const uint64_t drawn = random_bits(state);
+        stretch->left = (size_t)1 << drawn % 13;
+        stretch->rarity = rarities[drawn >> 8 & 3];
+        stretch->signs = drawn >> 16 & 1 ? BOTH : drawn >> 17 & 1 ? ONLY_PLUS : ONLY_MINUS;
+    }
+    stretch->left--;
+    if ((bits >> 20) % stretch->rarity == 0)
+        return float_bits_of(type, stretch->signs == BOTH ? bits & 1 : stretch->signs == ONLY_MINUS,
+                             0, 0);
+    return normal_float(type, true, bits) | float_bits_of(type, stretch->negative, 0, 0);
+}
+
 static uint64_t element(Fill fill, ls_type type, bool positive, uint64_t bits) {
     const bool special = fill == FILL_SPECIAL && (bits >> 33 & 1);
     switch (formats[type].class) {
-    case FLOAT: return special ? special_float(type, bits) : normal_float(type, positive, bits);
+    case FLOAT:
+        if (fill == FILL_MINUS) return float_bits_of(type, true, 0, 0);
+        return special ? special_float(type, bits) : normal_float(type, positive, bits);
     case SIGNED:
         if (special) return special_integer(type, bits);
         return positive ? bits >> 60 : (bits >> 60) - 8;
@@ -105,8 +136,12 @@ static uint64_t element(Fill fill, ls_type type, bool positive, uint64_t bits) {
 
 void fill_array(Fill fill, ls_type type, bool positive, uint64_t *state, void *data, size_t count) {
     const size_t size = formats[type].size;
+    const bool zeros = fill == FILL_ZEROS && formats[type].class == FLOAT;
+    Stretch stretch = {.negative = zeros && random_bits(state) >> 63};
     for (size_t i = 0; i < count; i++) {
-        const uint64_t bits = element(fill, type, positive, random_bits(state));
+        const uint64_t drawn = random_bits(state);
+        const uint64_t bits = zeros ? zero_or_other(type, &stretch, drawn, state)
+                                    : element(fill, type, positive, drawn);
         element_copy((char *)data + i * size, &bits, size);
     }
 }

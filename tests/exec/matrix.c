@@ -257,7 +257,9 @@ static void reduction(Programs *programs, const Reduction *shape, const char *ty
     Writer writer;
     writer_open(&writer);
     FILE *out = writer.head, *statements = writer.statements;
-    fprintf(out, "# sizes: %s\nstep reduction[%s](\n", shape->sizes, shape->axes);
+    fprintf(out, "# sizes: %s\n", shape->sizes);
+    if (class == 'F') fprintf(out, "# fill: normal special minus zeros\n");
+    fprintf(out, "step reduction[%s](\n", shape->axes);
     declare(out, "", "a", type, shape->operand);
     for (size_t i = 0; i < sizeof reducers / sizeof *reducers; i++) {
         const Reducer *reducer = &reducers[i];

@@ -9,7 +9,7 @@
 #include "compiler.h"
 #include "interp.h"
 
-enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000 };
+enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
 enum { SPARING = LAYOUT_COUNT, STEPS };
@@ -291,8 +291,7 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     if (ok) ls_step_stats(step, &statistics);
     snprintf(situation, sizeof situation,
              "%s:%s%s, %s inputs, %s arrays%s, %s threads, plan '%s', seed %" PRIu64,
-             run->program->name, run->image->step, sizes,
-             run->fill == FILL_NORMAL ? "normal" : "special",
+             run->program->name, run->image->step, sizes, fill_names[run->fill],
              layout == LAYOUT_DENSE ? "dense" : "strided",
              run->sparing ? ", optional outs unbound" : "", run->runner->threads[context_index],
              statistics.variant ? statistics.variant : "?", run->runner->seed);
@@ -311,11 +310,13 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     return ok && bad == 0;
 }
 
-/* Of the matrix's largest each program has one of the two fills: both would cost minutes in all. */
+/* Of the matrix's largest each program has one of the first two fills: both would cost minutes in
+ * all. Zeros tell what they have to tell in fewer tiles. */
 static bool is_left_out(const Run *run, size_t largest) {
     const bool *fills = run->directives->fill;
     unsigned sum = 0;
     if (run->runner->quick && largest > QUICK_LARGE) return true;
+    if ((run->fill == FILL_MINUS || run->fill == FILL_ZEROS) && largest > ZEROS_LARGE) return true;
     if (!run->program->single || largest <= LARGE || !fills[0] || !fills[1]) return false;
     for (const char *c = run->program->name; *c; c++) sum += (unsigned char)*c;
     return run->fill == (Fill)(sum % 2);
@@ -384,8 +385,9 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
     }
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64};
-    const uint32_t runs = (uint32_t)(directives->set_count *
-                                     ((size_t)directives->fill[0] + (size_t)directives->fill[1]));
+    uint32_t runs = 0;
+    for (size_t fill = 0; fill < FILL_COUNT; fill++)
+        runs += (uint32_t)(directives->fill[fill] * directives->set_count);
     uint32_t most = 1;
     for (int layout = 0; ok && layout < LAYOUT_COUNT; layout++)
         if (variants_of(image, (Layout)layout) > most) most = variants_of(image, (Layout)layout);
