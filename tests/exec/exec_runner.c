@@ -1,5 +1,6 @@
 /* exec_runner.c: runs the execution tests on a device and compares every bit with the interpreter.
  * It needs nothing but liblockstep, so that it also serves on a GPU machine without test tools. */
+#include "bounds.h"
 #include "exec.h"
 
 #include <dirent.h>
@@ -147,6 +148,7 @@ static void random_add(Programs *programs, uint64_t first, size_t count) {
 static bool open_contexts(Runner *runner) {
     static const char *const counts[CONTEXTS] = {"1", "2", "5"};
     runner->context_count = strcmp(runner->device, "cpu") == 0 ? CONTEXTS : 1;
+    bounds_open(runner->device);
     for (size_t c = 0; c < runner->context_count; c++) {
         runner->threads[c] = runner->context_count > 1 ? counts[c] : "device";
         if (runner->context_count > 1) setenv("LOCKSTEP_THREADS", counts[c], 1);

@@ -1,4 +1,5 @@
 /* run.c: one program: every step, size, fill, layout and context, each against the interpreter. */
+#include "bounds.h"
 #include "exec.h"
 
 #include <inttypes.h>
@@ -198,6 +199,7 @@ static bool record(Run *run, ls_context *context, ls_step *step, Layout layout, 
               runner_check(run->runner, context, ls_graph_end(context, graph), "ls_graph_end");
     ok = swap_arrays(run, context, step, layout, others) && ok &&
          runner_check(run->runner, context, ls_graph_update(*graph), "ls_graph_update");
+    bounds_add(step);
     for (uint32_t i = 0; i < run->image->parameter_count; i++) ls_free(context, others[i]);
     return ok;
 }
@@ -208,8 +210,12 @@ static bool launch_all(Run *run, ls_context *context, ls_step *step, Layout layo
     const int launches = run->directives->launches, replays = launches < 3 ? launches - 1 : 2;
     ls_graph *graph = NULL;
     bool ok = true;
-    for (int launch = 0; ok && launch < launches - replays; launch++)
-        ok = runner_check(run->runner, context, ls_step_launch(step), "ls_step_launch");
+    for (int launch = 0; ok && launch < launches - replays; launch++) {
+        ok = runner_check(run->runner, context, ls_step_prepare(step), "ls_step_prepare") &&
+             bounds_poison(context, step);
+        bounds_add(step);
+        ok = ok && runner_check(run->runner, context, ls_step_launch(step), "ls_step_launch");
+    }
     if (!ok || replays == 0) return ok;
     ok = record(run, context, step, layout, &graph) &&
          runner_check(run->runner, context, ls_graph_repeat(graph, (uint64_t)replays),
@@ -280,6 +286,7 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
         array_place(&run->arrays[i], layout, state);
     bool ok = bind_all(run, context, step, layout) && set_shard(run, context, step) &&
               launch_all(run, context, step, layout) && read_back(run, context, step, layout);
+    bounds_clear();
     if (ok) runner_count_variant(run->runner, step);
     char situation[256], sizes[128] = "";
     for (uint32_t i = 0, used = 0; i < run->image->axis_count && used < sizeof sizes - 32; i++)

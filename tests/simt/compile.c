@@ -17,6 +17,29 @@ enum { PATH_SIZE = 512 };
 /* clang first: it keeps every wait of the text a single place in the code. */
 static const char *const compilers[] = {"clang", "g++", "c++"};
 
+/* What stands between a kernel's qualifiers and its name: LS_THREADS(256), or nothing. Its bounds
+ * are read off by the dialect's own macros, given another __launch_bounds__. */
+static void write_bound(FILE *file, const char *source, size_t size, const char *kernel) {
+    static const char opening[] = "LS_KERNEL ";
+    const char *end = source + size, *from = NULL, *to = NULL;
+    char call[PATH_SIZE];
+    snprintf(call, sizeof call, "%s(", kernel);
+    for (const char *at = source;
+         (at = memmem(at, (size_t)(end - at), call, strlen(call))) != NULL && !from; at++) {
+        if (at == source || (at[-1] != ' ' && at[-1] != '\n')) continue;
+        for (to = at, from = at; from > source && from[-1] != '\n' && from[-1] != ';';) from--;
+        if (from == at && from > source) /* the name has a line of its own */
+            for (from--; from > source && from[-1] != '\n';) from--;
+        if (strncmp(from, opening, sizeof opening - 1) != 0) from = NULL;
+    }
+    fprintf(file, "extern \"C\" const unsigned simt_bound_%s = 0", kernel);
+    if (from) {
+        from += sizeof opening - 1;
+        fprintf(file, " + 0 %.*s", (int)(to - from), from);
+    }
+    fprintf(file, ";\n");
+}
+
 static bool write_text(const char *path, const char *source, size_t size, SimtDialect dialect,
                        const char *const *kernels, size_t kernel_count) {
     FILE *file = fopen(path, "w");
@@ -31,6 +54,8 @@ static bool write_text(const char *path, const char *source, size_t size, SimtDi
             "extern \"C\" void simt_enter_%s(const void *arguments) { simt_call(%s, arguments); }\n"
             "extern \"C\" const unsigned long simt_size_%s = simt_size(%s);\n",
             kernels[i], kernels[i], kernels[i], kernels[i]);
+    fputs("#undef __launch_bounds__\n#define __launch_bounds__(threads, ...) +threads\n", file);
+    for (size_t i = 0; i < kernel_count; i++) write_bound(file, source, size, kernels[i]);
     bool good = !ferror(file);
     return fclose(file) == 0 && good;
 }
@@ -152,6 +177,12 @@ static void *find_symbol(const SimtModule *module, const char *prefix, const cha
 size_t simt_argument_size(const SimtModule *module, const char *kernel) {
     const unsigned long *size = find_symbol(module, "simt_size_", kernel);
     return size ? *size : 0;
+}
+
+uint32_t simt_bound(const SimtModule *module, const char *kernel) {
+    enum { WITHOUT = 1024 };
+    const unsigned *bound = find_symbol(module, "simt_bound_", kernel);
+    return bound && *bound ? *bound : WITHOUT;
 }
 
 SimtEntry simt_entry(const SimtModule *module, const char *kernel) {

@@ -8,6 +8,11 @@
 #else
 #define SIMT_WATCHED 0
 #endif
+#if defined(SIMT_HIP)
+#define SIMT_FENCES_ALONE 1
+#else
+#define SIMT_FENCES_ALONE 0
+#endif
 
 /* Shared memory is static: launch.c puts a block's own there before its turn. Its section, whose
  * ends the linker names, is never empty. */
@@ -27,9 +32,11 @@ SimtMachine simt_machine = {{},
                             nullptr,
                             nullptr,
                             nullptr,
+                            nullptr,
                             __start_simt_shared,
                             __stop_simt_shared,
-                            SIMT_WATCHED};
+                            SIMT_WATCHED,
+                            SIMT_FENCES_ALONE};
 }
 
 #define __device__
@@ -48,14 +55,14 @@ extern "C" {
     SIMT_OURS void name(void *address) {             \
         simt_machine.access(address, bytes, writes); \
     }
-#define SIMT_ACCESSES(bytes)                                    \
-    SIMT_ACCESS(__tsan_read##bytes, bytes, 0)                   \
-    SIMT_ACCESS(__tsan_write##bytes, bytes, 1)                  \
-    SIMT_ACCESS(__tsan_unaligned_read##bytes, bytes, 0)         \
-    SIMT_ACCESS(__tsan_unaligned_write##bytes, bytes, 1)        \
-    SIMT_ACCESS(__tsan_volatile_write##bytes, bytes, 1)         \
-    SIMT_OURS void __tsan_volatile_read##bytes(void *counter) { \
-        simt_machine.atomic(counter, 0);                        \
+#define SIMT_ACCESSES(bytes)                                            \
+    SIMT_ACCESS(__tsan_read##bytes, bytes, 0)                           \
+    SIMT_ACCESS(__tsan_write##bytes, bytes, 1)                          \
+    SIMT_ACCESS(__tsan_unaligned_read##bytes, bytes, 0)                 \
+    SIMT_ACCESS(__tsan_unaligned_write##bytes, bytes, 1)                \
+    SIMT_ACCESS(__tsan_volatile_write##bytes, bytes, 1)                 \
+    SIMT_OURS void __tsan_volatile_read##bytes(void *counter) {         \
+        simt_machine.atomic(counter, 0, __ATOMIC_RELAXED, SIMT_SYSTEM); \
     }
 SIMT_ACCESSES(1)
 SIMT_ACCESSES(2)
@@ -101,6 +108,9 @@ SIMT_OURS SIMT_WAIT void simt_barrier() {
 SIMT_OURS SIMT_WAIT void simt_group_sync() {
     simt_machine.group_sync(SIMT_PLACE);
 }
+SIMT_OURS SIMT_WAIT void simt_bare_wait(int scope) {
+    simt_machine.bare_wait(SIMT_PLACE, scope);
+}
 SIMT_OURS SIMT_WAIT void simt_pause() {
     simt_machine.pause(SIMT_PLACE);
 }
@@ -114,6 +124,17 @@ template <class T> SIMT_OURS static T simt_exchange_value(T value, unsigned lane
     bits = simt_exchange(bits, lane);
     __builtin_memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+template <class T> SIMT_OURS static T simt_atomic_add(T *counter, T value, int order, int scope) {
+    simt_machine.atomic(counter, 1, order, scope);
+    T before = *counter;
+    *counter = before + value;
+    return before;
+}
+template <class T> SIMT_OURS static T simt_atomic_load(const T *counter, int order, int scope) {
+    simt_machine.atomic(counter, 0, order, scope);
+    return *const_cast<const volatile T *>(counter);
 }
 
 #if defined(SIMT_CUDA)
@@ -164,21 +185,17 @@ template <class T> static T __shfl_xor_sync(unsigned members, T value, int mask)
 #define __syncthreads() simt_barrier()
 #define __syncwarp() simt_group_sync()
 static inline void __threadfence() {
-    simt_machine.fence();
+    simt_machine.fence(__ATOMIC_SEQ_CST, SIMT_DEVICE);
+}
+static inline void __threadfence_block() {
+    simt_machine.fence(__ATOMIC_SEQ_CST, SIMT_BLOCK);
 }
 #define __nanosleep(time) simt_pause()
-SIMT_OURS static inline unsigned atomicAdd(unsigned *counter, unsigned value) {
-    simt_machine.atomic(counter, 1);
-    unsigned before = *counter;
-    *counter = before + value;
-    return before;
+template <class T> static T atomicAdd(T *counter, T value) {
+    return simt_atomic_add(counter, value, __ATOMIC_RELAXED, SIMT_DEVICE);
 }
-SIMT_OURS static inline unsigned long long atomicAdd(unsigned long long *counter,
-                                                     unsigned long long value) {
-    simt_machine.atomic(counter, 1);
-    unsigned long long before = *counter;
-    *counter = before + value;
-    return before;
+template <class T> static T atomicAdd_block(T *counter, T value) {
+    return simt_atomic_add(counter, value, __ATOMIC_RELAXED, SIMT_BLOCK);
 }
 
 #elif defined(SIMT_HIP)
@@ -187,10 +204,21 @@ SIMT_OURS static inline unsigned long long atomicAdd(unsigned long long *counter
 #define __builtin_amdgcn_workgroup_id_x() (simt_machine.block.x)
 #define __builtin_amdgcn_workgroup_size_x() (simt_machine.threads.x)
 #define __builtin_amdgcn_grid_size_x() (simt_machine.threads.x * simt_machine.blocks.x)
-/* A fence for the workgroup or the wave is part of a barrier. */
-#define __builtin_amdgcn_fence(order, scope) ((scope)[0] == 'a' ? simt_machine.fence() : (void)0)
-#define __builtin_amdgcn_s_barrier() simt_barrier()
-#define __builtin_amdgcn_wave_barrier() simt_group_sync()
+/* "agent", "workgroup", "wavefront", "singlethread"; "" is the system. */
+static constexpr int simt_scope(const char *name) {
+    return name[0] == 'a'                     ? SIMT_DEVICE
+           : name[0] == 'w' && name[1] == 'o' ? SIMT_BLOCK
+           : name[0] == 'w'                   ? SIMT_WAVE
+           : name[0]                          ? SIMT_THREAD
+                                              : SIMT_SYSTEM;
+}
+template <int order, int scope> SIMT_OURS static void simt_fence() {
+    simt_machine.fence(order, scope);
+}
+#define __builtin_amdgcn_fence(order, scope) simt_fence<order, simt_scope(scope)>()
+/* These order no memory. */
+#define __builtin_amdgcn_s_barrier() simt_bare_wait(SIMT_BLOCK)
+#define __builtin_amdgcn_wave_barrier() simt_bare_wait(SIMT_WAVE)
 #define __builtin_amdgcn_s_sleep(time) simt_pause()
 
 /* The last instruction of a division has its operands, and is the division here. */
@@ -214,16 +242,19 @@ static inline int __builtin_simt_ds_bpermute(int address, int value) {
 }
 #define __builtin_amdgcn_ds_bpermute(address, value) __builtin_simt_ds_bpermute(address, value)
 
+#undef __HIP_MEMORY_SCOPE_SINGLETHREAD
+#undef __HIP_MEMORY_SCOPE_WAVEFRONT
+#undef __HIP_MEMORY_SCOPE_WORKGROUP
 #undef __HIP_MEMORY_SCOPE_AGENT
-#define __HIP_MEMORY_SCOPE_AGENT 0
-#define __hip_atomic_load(counter, order, scope) (*(const volatile unsigned *)(counter))
-#define __hip_atomic_fetch_add(counter, value, order, scope) simt_atomic_add(counter, value)
-template <class T> SIMT_OURS static T simt_atomic_add(T *counter, T value) {
-    simt_machine.atomic(counter, 1);
-    T before = *counter;
-    *counter = before + value;
-    return before;
-}
+#undef __HIP_MEMORY_SCOPE_SYSTEM
+#define __HIP_MEMORY_SCOPE_SINGLETHREAD SIMT_THREAD
+#define __HIP_MEMORY_SCOPE_WAVEFRONT SIMT_WAVE
+#define __HIP_MEMORY_SCOPE_WORKGROUP SIMT_BLOCK
+#define __HIP_MEMORY_SCOPE_AGENT SIMT_DEVICE
+#define __HIP_MEMORY_SCOPE_SYSTEM SIMT_SYSTEM
+#define __hip_atomic_load(counter, order, scope) simt_atomic_load(counter, order, scope)
+#define __hip_atomic_fetch_add(counter, value, order, scope) \
+    simt_atomic_add(counter, value, order, scope)
 
 #endif
 

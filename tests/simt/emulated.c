@@ -3,10 +3,11 @@
  *   LOCKSTEP_CUDA=emulated_cuda.so LOCKSTEP_NVRTC=emulated_cuda.so lockstep run ... --device cuda
  * Built twice, with STAND_IN_CUDA and with STAND_IN_HIP. The compiler gives back the source as the
  * code; loading it compiles it for the host. Device memory is host memory, starts as rubbish and
- * ends at a page that cannot be touched; a stream does its work as late as tests/driver/late.h has
- * it; a capture records launches, copies and fills. SIMT_ARCHITECTURE names the HIP device (gfx1030
- * for waves of 32), SIMT_SEED another order of turns and of streams. What lives is counted and any
- * call can be made to fail, as in tests/driver/stand_in.h. */
+ * ends at a page that cannot be touched; see extents.h for what lies within; a stream does its work
+ * as late as tests/driver/late.h has it; a capture records launches, copies and fills.
+ * SIMT_ARCHITECTURE names the HIP device (gfx1030 for waves of 32), SIMT_SEED another order of turns
+ * and of streams. What lives is counted and any call can be made to fail, as in
+ * tests/driver/stand_in.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "stand_in.h"
+#include "extents.h"
 #include "late.h"
 #include "simt.h"
 
@@ -125,14 +127,16 @@ static void __attribute__((constructor)) open_library(void) {
     if (seed) state.seed = strtoull(seed, NULL, 10);
 }
 
-/* What lies ahead of an allocation, in its first page, is nobody's. */
+/* What lies ahead of an allocation, in its first page, is nobody's; where a test has said what the
+ * arrays are, nor is what lies between them. */
 static const char *touch(const void *address, size_t bytes, bool writes) {
     const unsigned char *at = address;
     const Allocation *found = allocations;
-    (void)bytes, (void)writes;
+    (void)writes;
     while (found && (at < found->pages || at >= found->pages + found->page_bytes))
         found = found->next;
-    if (!found || at >= found->data) return NULL;
+    if (!found) return NULL;
+    if (at >= found->data) return simt_extents_touch(address, bytes);
     return "it touches memory ahead of what was allocated";
 }
 
@@ -316,7 +320,7 @@ static UNUSED int do_memory_allocate(void **pointer, size_t bytes) {
     made->data = made->pages + page_bytes - PAGE - size;
     made->next = allocations;
     allocations = made;
-    memset(made->pages, 0xa5, page_bytes - PAGE);
+    memset(made->pages, 0xff, page_bytes - PAGE); /* NaN, and no index */
     if (mprotect(made->pages + page_bytes - PAGE, PAGE, PROT_NONE) != 0) return OUT_OF_MEMORY;
     *pointer = made->data;
     state.allocations++;

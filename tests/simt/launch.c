@@ -35,6 +35,7 @@ static const char *const state_words[STATE_COUNT] = {"can go on",
 
 typedef struct Thread {
     State state;
+    int released, owed;       /* how far its last fence released; its next one must acquire */
     const void *place;        /* where it waits */
     unsigned long long given; /* what it leaves at an exchange */
     unsigned long long shown; /* what it left at the last one that all reached */
@@ -100,6 +101,18 @@ __attribute__((format(printf, 2, 3))) static void fail(Run *run, const char *for
 
 /* ---- called by the running thread ---- */
 
+static bool acquires(int order) {
+    return order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE;
+}
+static bool releases(int order) {
+    return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
+}
+
+static void stop(const char *why) {
+    Run *run = current;
+    fail(run, "thread %u: %s", run->running, why);
+    for (;;) fiber_leave(run->fibers);
+}
 static void wait_in(State state, const void *place) {
     Run *run = current;
     Thread *thread = &run->threads[run->running];
@@ -113,13 +126,16 @@ static void wait_barrier(const void *place) {
 static void wait_group(const void *place) {
     wait_in(AT_GROUP, place);
 }
+/* A wait among others who may touch the same memory, which it does not order: what the thread did
+ * before must be released and what it does next must be acquired, as far as the waiters are. */
+static void bare_wait(const void *place, int scope) {
+    Thread *thread = &current->threads[current->running];
+    if (thread->released < scope) stop("it comes to a barrier without a fence that releases");
+    wait_in(scope == SIMT_WAVE ? AT_GROUP : AT_BARRIER, place);
+    thread->owed = scope;
+}
 static void pause_here(const void *place) {
     wait_in(PAUSED, place);
-}
-static void stop(const char *why) {
-    Run *run = current;
-    fail(run, "thread %u: %s", run->running, why);
-    for (;;) fiber_leave(run->fibers);
 }
 static unsigned long long exchange(unsigned long long value, unsigned lane, const void *place) {
     Run *run = current;
@@ -132,6 +148,10 @@ static unsigned long long exchange(unsigned long long value, unsigned lane, cons
 static void access(const void *address, unsigned long bytes, int writes) {
     Run *run = current;
     if (!run || fibers_own(run->fibers, address)) return;
+    if ((uintptr_t)address - (uintptr_t)run->machine < sizeof *run->machine) return;
+    Thread *thread = &run->threads[run->running];
+    thread->released = 0;
+    if (thread->owed) stop("it goes on behind a barrier without a fence that acquires");
     const WatchAccess what = {.address = address,
                               .bytes = bytes,
                               .writes = writes != 0,
@@ -147,13 +167,26 @@ static void access(const void *address, unsigned long bytes, int writes) {
     if (!wrong && run->launch->touch) wrong = run->launch->touch(address, bytes, writes != 0);
     if (wrong) stop(wrong);
 }
-static void atomic(const void *counter, int adds) {
+static void atomic(const void *counter, int adds, int order, int scope) {
     Run *run = current;
-    watch_atomic(run->watch, run->block->number, run->running / LANES, counter, adds != 0);
+    const WatchAtomic what = {.counter = counter,
+                              .adds = adds != 0,
+                              .block = run->block->number,
+                              .group = run->running / LANES,
+                              .device = scope >= SIMT_DEVICE,
+                              .acquires = acquires(order),
+                              .releases = releases(order)};
+    const char *wrong = watch_atomic(run->watch, &what);
+    if (wrong) stop(wrong);
 }
-static void fence(void) {
+static void fence(int order, int scope) {
     Run *run = current;
-    watch_fence(run->watch, run->block->number, run->running / LANES);
+    Thread *thread = &run->threads[run->running];
+    if (releases(order) && scope > thread->released) thread->released = scope;
+    if (acquires(order) && scope >= thread->owed) thread->owed = 0;
+    if (scope >= SIMT_DEVICE)
+        watch_fence(run->watch, run->block->number, run->running / LANES, acquires(order),
+                    releases(order));
 }
 static void run_thread(void *data) {
     Run *run = data;
@@ -312,15 +345,21 @@ static void run_blocks(Run *run, const uint32_t *order, uint32_t room) {
     }
 }
 
-static bool launch_is_legal(const SimtLaunch *launch, char *message, size_t message_size) {
-    if (launch->blocks && launch->threads && launch->threads <= 1024 &&
-        (launch->wave == 32 || launch->wave == 64))
-        return true;
-    snprintf(message, message_size,
-             "%s: cannot launch %u blocks of %u threads with waves of %u: expected at least one "
-             "block, 1 "
-             "to 1024 threads, waves of 32 or 64",
-             launch->kernel, launch->blocks, launch->threads, launch->wave);
+static bool launch_is_legal(const SimtModule *module, const SimtLaunch *launch, char *message,
+                            size_t message_size) {
+    const uint32_t most = simt_bound(module, launch->kernel);
+    if (!launch->blocks || !launch->threads || launch->threads > THREADS_MOST ||
+        (launch->wave != 32 && launch->wave != 64)) {
+        snprintf(
+            message, message_size,
+            "%s: cannot launch %u blocks of %u threads with waves of %u: expected at least one "
+            "block, 1 to 1024 threads, waves of 32 or 64",
+            launch->kernel, launch->blocks, launch->threads, launch->wave);
+        return false;
+    }
+    if (launch->threads <= most) return true;
+    snprintf(message, message_size, "%s: blocks of %u threads, and it was compiled for at most %u",
+             launch->kernel, launch->threads, most);
     return false;
 }
 
@@ -329,12 +368,12 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
     run.message_size = message_size;
     run.random = launch->seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du;
     if (run.random == 0) run.random = 1;
-    if (!launch_is_legal(launch, message, message_size)) return false;
     run.entry = simt_entry(module, launch->kernel);
     if (!run.entry) {
         snprintf(message, message_size, "the text has no kernel %s", launch->kernel);
         return false;
     }
+    if (!launch_is_legal(module, launch, message, message_size)) return false;
     const uint32_t room = launch->cooperative ? launch->blocks : 1;
     const size_t fibers = (size_t)room * launch->threads;
     const size_t shared = (size_t)(module->machine->shared_end - module->machine->shared_begin);
@@ -342,7 +381,8 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
     run.all_threads = calloc(fibers, sizeof *run.all_threads);
     run.all_shared = calloc(room, shared);
     run.blocks = calloc(room, sizeof *run.blocks);
-    run.watch = watch_open(launch->blocks, (launch->threads + LANES - 1) / LANES);
+    run.watch = watch_open(launch->blocks, (launch->threads + LANES - 1) / LANES,
+                           module->machine->fences_alone);
     uint32_t *order = calloc(launch->blocks, sizeof *order);
     run.shared_first = module->machine->watched ? shared : 0;
     run.shared_last = module->machine->watched ? 0 : shared;
@@ -359,6 +399,7 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
         machine->wave = launch->wave;
         machine->barrier = wait_barrier;
         machine->group_sync = wait_group;
+        machine->bare_wait = bare_wait;
         machine->pause = pause_here;
         machine->exchange = exchange;
         machine->fail = stop;

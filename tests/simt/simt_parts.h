@@ -13,5 +13,7 @@ struct SimtModule {
 /* The entry point of a kernel: call(arguments). NULL when the module has none of that name. */
 typedef void (*SimtEntry)(const void *arguments);
 SimtEntry simt_entry(const SimtModule *module, const char *kernel);
+/* The most threads that a block of the kernel may have, by its __launch_bounds__. */
+uint32_t simt_bound(const SimtModule *module, const char *kernel);
 
 #endif

@@ -31,12 +31,16 @@ typedef struct Page {
 typedef struct Counter { /* what an atomic counter carries */
     const void *address;
     uint32_t *clocks;
+    uint32_t user;               /* a block that has used it, */
+    bool shared, narrow;         /* whether another has too, and whether one did not reach so far */
+    uint32_t adder, adder_clock; /* the last group that added, and when; adder_clock 0: none */
 } Counter;
 
 struct Watch {
     uint32_t blocks, groups, count; /* count: groups in all */
     uint32_t *clocks;               /* by group and group: what the first has seen of the second */
     uint32_t *fenced, *taken;       /* what it gives at an atomic; what its next fence takes in */
+    uint32_t *shown;                /* what of that is sure to have left its group; or NULL */
     uint32_t *meetings, *exchanges; /* by group; exchanges: meetings of either kind */
     uint32_t *rounds;               /* by block: of its shared memory */
     uint32_t sequence;              /* accesses so far */
@@ -89,7 +93,7 @@ static Page *page_at(Watch *watch, uint64_t number) {
     return page;
 }
 
-Watch *watch_open(uint32_t blocks, uint32_t groups) {
+Watch *watch_open(uint32_t blocks, uint32_t groups, bool fences_alone) {
     Watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
     if (page_count > PAGES_MOST) drop_pages();
@@ -100,6 +104,7 @@ Watch *watch_open(uint32_t blocks, uint32_t groups) {
     watch->clocks = calloc(count * count, sizeof *watch->clocks);
     watch->fenced = calloc(count * count, sizeof *watch->fenced);
     watch->taken = calloc(count * count, sizeof *watch->taken);
+    if (fences_alone) watch->shown = calloc(count * count, sizeof *watch->shown);
     watch->meetings = calloc(count, sizeof *watch->meetings);
     watch->exchanges = calloc(count, sizeof *watch->exchanges);
     watch->rounds = calloc(blocks, sizeof *watch->rounds);
@@ -112,10 +117,10 @@ Watch *watch_open(uint32_t blocks, uint32_t groups) {
     watch->counter_room = COUNTERS;
     watch->counters = calloc(COUNTERS, sizeof *watch->counters);
     watch->round = ++last_round;
-    if (!watch->clocks || !watch->fenced || !watch->taken || !watch->meetings ||
-        !watch->exchanges || !watch->rounds || !watch->shared_bytes || !watch->effects ||
-        !watch->doubtful || !watch->met || !watch->added || !watch->added_behind ||
-        !watch->counters) {
+    if (!watch->clocks || (fences_alone && !watch->shown) || !watch->fenced || !watch->taken ||
+        !watch->meetings || !watch->exchanges || !watch->rounds || !watch->shared_bytes ||
+        !watch->effects || !watch->doubtful || !watch->met || !watch->added ||
+        !watch->added_behind || !watch->counters) {
         watch_close(watch);
         return NULL;
     }
@@ -131,6 +136,7 @@ void watch_close(Watch *watch) {
     free(watch->clocks);
     free(watch->fenced);
     free(watch->taken);
+    free(watch->shown);
     free(watch->meetings);
     free(watch->exchanges);
     free(watch->rounds);
@@ -162,13 +168,19 @@ void watch_group_meets(Watch *watch, uint32_t block, uint32_t group, bool memory
     watch->exchanges[block * watch->groups + group]++;
 }
 
+/* What one of a block's groups knows, all know. */
+static void join_block(const Watch *watch, uint32_t *table, uint32_t first) {
+    uint32_t *all = row(table, watch, first);
+    for (uint32_t g = first + 1; g < first + watch->groups; g++)
+        join(all, row(table, watch, g), watch->count);
+    for (uint32_t g = first + 1; g < first + watch->groups; g++)
+        memcpy(row(table, watch, g), all, watch->count * sizeof *all);
+}
+
 void watch_block_meets(Watch *watch, uint32_t block) {
     const uint32_t first = block * watch->groups, last = first + watch->groups;
-    uint32_t *all = row(watch->clocks, watch, first);
-    for (uint32_t g = first + 1; g < last; g++)
-        join(all, row(watch->clocks, watch, g), watch->count);
-    for (uint32_t g = first + 1; g < last; g++)
-        memcpy(row(watch->clocks, watch, g), all, watch->count * sizeof *all);
+    join_block(watch, watch->clocks, first);
+    if (watch->shown) join_block(watch, watch->shown, first);
     for (uint32_t g = first; g < last; g++) {
         row(watch->clocks, watch, g)[g]++;
         watch->meetings[g]++;
@@ -178,12 +190,27 @@ void watch_block_meets(Watch *watch, uint32_t block) {
     }
 }
 
-void watch_fence(Watch *watch, uint32_t block, uint32_t group) {
-    const uint32_t g = block * watch->groups + group;
-    uint32_t *clocks = row(watch->clocks, watch, g);
-    join(clocks, row(watch->taken, watch, g), watch->count);
-    memcpy(row(watch->fenced, watch, g), clocks, watch->count * sizeof *clocks);
+static void acquire(Watch *watch, uint32_t g) {
+    const uint32_t *taken = row(watch->taken, watch, g);
+    join(row(watch->clocks, watch, g), taken, watch->count);
+    if (watch->shown) join(row(watch->shown, watch, g), taken, watch->count);
+}
+
+/* What a later atomic of the group gives to those who acquire it. */
+static void release(Watch *watch, uint32_t g) {
+    uint32_t *clocks = row(watch->clocks, watch, g), *given = clocks;
+    if (watch->shown) {
+        given = row(watch->shown, watch, g);
+        given[g] = clocks[g];
+    }
+    memcpy(row(watch->fenced, watch, g), given, watch->count * sizeof *given);
     clocks[g]++;
+}
+
+void watch_fence(Watch *watch, uint32_t block, uint32_t group, bool acquires, bool releases) {
+    const uint32_t g = block * watch->groups + group;
+    if (acquires) acquire(watch, g);
+    if (releases) release(watch, g);
 }
 
 /* Where the counter is or belongs. */
@@ -220,17 +247,35 @@ static Counter *counter_at(Watch *watch, const void *address) {
     return found;
 }
 
-void watch_atomic(Watch *watch, uint32_t block, uint32_t group, const void *counter, bool adds) {
-    const uint32_t g = block * watch->groups + group;
-    Counter *found = watch->full ? NULL : counter_at(watch, counter);
+const char *watch_atomic(Watch *watch, const WatchAtomic *atomic) {
+    const uint32_t g = atomic->block * watch->groups + atomic->group;
+    Counter *found = watch->full ? NULL : counter_at(watch, atomic->counter);
     watch->full = !found;
-    if (!found) return;
-    if (adds) {
+    if (!found) return NULL;
+    if (!found->user) found->user = atomic->block + 1;
+    found->shared |= found->user != atomic->block + 1;
+    found->narrow |= !atomic->device;
+    if (found->shared && found->narrow)
+        return "blocks share a counter, and an atomic on it does not reach beyond its block";
+    if (atomic->adds) {
         watch->added[g] = ++watch->sequence;
         watch->added_behind[g] = watch->met[g];
+        if (atomic->releases) release(watch, g);
+        found->adder = g;
+        found->adder_clock = row(watch->clocks, watch, g)[g];
     }
     join(row(watch->taken, watch, g), found->clocks, watch->count);
-    if (adds) join(found->clocks, row(watch->fenced, watch, g), watch->count);
+    if (atomic->adds) join(found->clocks, row(watch->fenced, watch, g), watch->count);
+    if (atomic->acquires) acquire(watch, g);
+    return NULL;
+}
+
+/* A plain read of what blocks add to, while others may: a compiler may keep what it has read. */
+static bool is_torn(const Watch *watch, const void *address, uint32_t group) {
+    const Counter *found = counter_slot(watch->counters, watch->counter_room, address);
+    return found->address && found->adder_clock &&
+           found->adder / watch->groups != group / watch->groups &&
+           found->adder_clock > row(watch->clocks, watch, group)[found->adder];
 }
 
 /* Whether the earlier access is ordered before what the thread does now. */
@@ -327,6 +372,8 @@ const char *watch_access(Watch *watch, const WatchAccess *access) {
         if (watch->doubtful[group])
             return "it writes, and its group has read device memory that another wrote meanwhile";
     }
+    if (!access->writes && !is_shared && is_torn(watch, access->address, group))
+        return "it reads a counter that another block adds to, and no atomic does the reading";
     for (size_t i = 0, bytes; i < access->bytes && !watch->full; i += bytes) {
         Page *page = page_at(watch, (place + i) / PAGE);
         if (!page) break;

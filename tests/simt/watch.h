@@ -1,6 +1,7 @@
 /* watch.h: who touched what in a launch, and whether anything orders it. The unit that time is kept
  * for is a group of 32 lanes: a block's barrier orders its groups, an atomic between two fences
- * those of all blocks; lanes of a group are ordered by its meetings. */
+ * those of all blocks, if the one releases, the other acquires, and all three reach as far as the
+ * device; lanes of a group are ordered by its meetings. */
 #ifndef WATCH_H
 #define WATCH_H
 
@@ -10,7 +11,8 @@
 
 typedef struct Watch Watch;
 
-Watch *watch_open(uint32_t blocks, uint32_t groups); /* groups of a block; NULL: out of memory */
+/* Groups of a block; `fences_alone`: see machine.h. NULL: out of memory. */
+Watch *watch_open(uint32_t blocks, uint32_t groups, bool fences_alone);
 void watch_close(Watch *watch);
 /* Shared memory of the block begins anew, at [begin, begin + bytes) while it has its turn. */
 void watch_block(Watch *watch, uint32_t block, const void *begin, size_t bytes);
@@ -18,9 +20,18 @@ void watch_block(Watch *watch, uint32_t block, const void *begin, size_t bytes);
  * ahead of what is written behind it, and no more. */
 void watch_group_meets(Watch *watch, uint32_t block, uint32_t group, bool memory);
 void watch_block_meets(Watch *watch, uint32_t block);
-void watch_fence(Watch *watch, uint32_t block, uint32_t group);
-/* An atomic addition to a counter, or a look at it. */
-void watch_atomic(Watch *watch, uint32_t block, uint32_t group, const void *counter, bool adds);
+/* A fence for the device. */
+void watch_fence(Watch *watch, uint32_t block, uint32_t group, bool acquires, bool releases);
+
+typedef struct WatchAtomic {
+    const void *counter;
+    bool adds; /* or it looks */
+    uint32_t block, group;
+    bool device; /* it reaches beyond the block */
+    bool acquires, releases;
+} WatchAtomic;
+/* NULL, or what is wrong with it. */
+const char *watch_atomic(Watch *watch, const WatchAtomic *atomic);
 
 typedef struct WatchAccess {
     const void *address;
