@@ -372,6 +372,17 @@ static void declaration(Text *out, const ls_image *image, const ls_image_paramet
     if (p->rank) text_puts(out, "]");
 }
 
+/* What arrays over the blocks of an axis have to be long. */
+static void blocks(Text *out, const ls_image *image, size_t whole) {
+    for (uint32_t i = 0; i < image->axis_count; i++) {
+        const ls_image_axis *rest = &image->axes[i];
+        if (rest->whole != whole + 1 || !rest->parent || !image->axes[rest->parent - 1].whole)
+            continue;
+        text_printf(out, ", in %s blocks of %s = %lld, of which the last may be short",
+                    image->axes[rest->parent - 1].name, rest->name, (long long)rest->length);
+    }
+}
+
 static void structure(Ahead *a, const ls_image *image) {
     Text *out = &a->header;
     const char *step = names_c_step(a->arena, image->step);
@@ -384,6 +395,7 @@ static void structure(Ahead *a, const ls_image *image) {
                     list < 0 ? "    int64_t %s; /* length" : "    const int64_t *%s; /* length",
                     names_c_member(a->arena, image->axes[i].name));
         if (list >= 0) text_printf(out, " in each of the %s tensors", image->axes[list].name);
+        blocks(out, image, i);
         text_puts(out, " */\n");
     }
     for (size_t i = 0; i < image->parameter_count; i++) {

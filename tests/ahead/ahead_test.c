@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "adamw.h"
+#include "adamw_8bit.h"
 #include "dropout_forward.h"
 #include "fixtures.h"
 #include "layer_norm_backward.h"
 #include "linreg.h"
+#include "quantise.h"
 
 typedef struct Run {
     ls_context *context;
@@ -194,6 +196,104 @@ static void test_random_numbers_and_own_outputs(void **state) {
     close_run(&run);
 }
 
+/* Lengths that end within a block, at its end, and behind it: the arrays over blocks follow from
+ * the one length that is given. */
+static void test_blocks(void **state) {
+    enum { K = 256 };
+    static const int64_t lengths[] = {1000, 256, 257, 1, 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const int64_t n = lengths[i], q = (n + K - 1) / K, shape[] = {q, K};
+        Run run = open_run();
+        ls_tensor tensor;
+        load(&run, QUANTISE, "quantise");
+        void *x = numbers(&run, (size_t)n, 1), *w = numbers(&run, (size_t)(q * K), 2);
+        void *scale[2], *code[2], *sums[2], *padded[2], *error[2];
+        for (uint32_t side = 0; side < 2; side++) {
+            scale[side] = numbers(&run, (size_t)q, 3);
+            code[side] = numbers(&run, (size_t)n, 4); /* any bytes */
+            sums[side] = numbers(&run, (size_t)q, 5 + side);
+            /* what the last block lacks is not written */
+            padded[side] = numbers(&run, (size_t)(q * K), 7);
+            error[side] = numbers(&run, 1, 9 + side);
+        }
+        const struct quantise_args args = {.n = n,
+                                           .x = x,
+                                           .w = w,
+                                           .scale = scale[0],
+                                           .code = code[0],
+                                           .sums = sums[0],
+                                           .error = error[0],
+                                           .padded = padded[0]};
+        EXPECT_OK(run.context, quantise_bind(run.context, &args, &run.ahead));
+        bind(&run, "x", x, 1, &n);
+        bind(&run, "w", w, 2, shape);
+        bind(&run, "scale", scale[1], 1, shape);
+        bind(&run, "sums", sums[1], 1, shape);
+        bind(&run, "error", error[1], 0, NULL);
+        bind(&run, "padded", padded[1], 2, shape);
+        tensor = tensor_of(code[1], LS_I8, 1, &n);
+        EXPECT_OK(run.context, ls_step_bind(run.now, "code", &tensor));
+        for (int launch = 0; launch < 2; launch++) {
+            EXPECT_OK(run.context, ls_step_launch(run.ahead));
+            EXPECT_OK(run.context, ls_step_launch(run.now));
+        }
+        expect_same(&run, scale[0], scale[1], (size_t)q * sizeof(float));
+        expect_same(&run, code[0], code[1], (size_t)n);
+        expect_same(&run, sums[0], sums[1], (size_t)q * sizeof(float));
+        expect_same(&run, error[0], error[1], sizeof(float));
+        expect_same(&run, padded[0], padded[1], (size_t)(q * K) * sizeof(float));
+        close_run(&run);
+    }
+}
+
+/* A list in blocks: bytes for codes, a scale for each block of each tensor. */
+static void test_lists_of_blocks(void **state) {
+    enum { T = 5, K = 256 };
+    static const int64_t lengths[T] = {1000, 0, 256, 257, 1};
+    static const char *const names[] = {"p", "m", "m_scale", "v", "v_scale", "g"};
+    static const ls_type types[] = {LS_F32, LS_I8, LS_F32, LS_U8, LS_F32, LS_F32};
+    enum { ARRAYS = 6 };
+    void *lists[2][ARRAYS][T];
+    int64_t shapes[ARRAYS][T];
+    Run run = open_run();
+    (void)state;
+    load(&run, "std/optim", "adamw_8bit");
+    for (uint32_t i = 0; i < ARRAYS; i++)
+        for (uint32_t t = 0; t < T; t++) {
+            shapes[i][t] = i == 2 || i == 4 ? (lengths[t] + K - 1) / K : lengths[t];
+            for (int side = 0; side < 2; side++)
+                lists[side][i][t] = numbers(&run, (size_t)shapes[i][t], 10 * i + t);
+            for (int side = 0; side < 2 && i > 0 && i < 5; side++) /* codes and scales: zeros */
+                EXPECT_OK(run.context, ls_fill_zero(run.context, lists[side][i][t],
+                                                    (size_t)shapes[i][t] * ls_type_size(types[i])));
+        }
+    const struct adamw_8bit_args args = {.t = T,
+                                         .n = lengths,
+                                         .p = (float *const *)lists[0][0],
+                                         .m = (int8_t *const *)lists[0][1],
+                                         .m_scale = (float *const *)lists[0][2],
+                                         .v = (uint8_t *const *)lists[0][3],
+                                         .v_scale = (float *const *)lists[0][4],
+                                         .g = (const float *const *)lists[0][5]};
+    EXPECT_OK(run.context, adamw_8bit_bind(run.context, &args, &run.ahead));
+    for (int i = 0; i < ARRAYS; i++) {
+        ls_tensor tensors[T];
+        for (int t = 0; t < T; t++)
+            tensors[t] = tensor_of(lists[1][i][t], types[i], 1, &shapes[i][t]);
+        EXPECT_OK(run.context, ls_step_bind_list(run.now, names[i], tensors, T));
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(run.context, ls_step_launch(run.ahead));
+        EXPECT_OK(run.context, ls_step_launch(run.now));
+    }
+    for (int i = 0; i < ARRAYS; i++)
+        for (int t = 0; t < T; t++)
+            expect_same(&run, lists[0][i][t], lists[1][i][t],
+                        (size_t)shapes[i][t] * ls_type_size(types[i]));
+    close_run(&run);
+}
+
 /* A cell of the step's own begins anew with every launch that lets go; one given goes on. */
 static void test_cells_last_where_they_are_given(void **state) {
     static const int64_t lengths[1] = {0};
@@ -231,6 +331,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_arrays_and_cells),
                                        cmocka_unit_test(test_lists),
                                        cmocka_unit_test(test_rows_and_columns),
+                                       cmocka_unit_test(test_blocks),
+                                       cmocka_unit_test(test_lists_of_blocks),
                                        cmocka_unit_test(test_random_numbers_and_own_outputs),
                                        cmocka_unit_test(test_cells_last_where_they_are_given),
                                        cmocka_unit_test(test_mistakes)};
