@@ -80,12 +80,18 @@ static bool read_fill(const char *text, Directives *directives) {
     return any;
 }
 
+static bool read_large(const char *text, Directives *directives) {
+    directives->large = strcmp(text + strspn(text, " "), "yes") == 0;
+    return directives->large;
+}
+
 static const struct {
     const char *prefix;
     bool (*read)(const char *text, Directives *directives);
 } kinds[] = {
-    {"# sizes:", read_sizes},       {"# values:", read_values}, {"# positive:", read_positive},
-    {"# launches:", read_launches}, {"# fill:", read_fill},     {"# shard:", read_shard},
+    {"# large:", read_large},       {"# sizes:", read_sizes},       {"# values:", read_values},
+    {"# positive:", read_positive}, {"# launches:", read_launches}, {"# fill:", read_fill},
+    {"# shard:", read_shard},
 };
 
 bool directives_read(const char *text, Directives *directives) {

@@ -32,6 +32,7 @@ typedef enum Fill { FILL_NORMAL, FILL_SPECIAL, FILL_MINUS, FILL_ZEROS, FILL_COUN
  *   # sizes: b=256 k=64; b=0 k=3      one run for each set; axes that a step lacks are ignored
  *   # sizes: t=300 n=5+0+1030          of an axis that hangs on t the lengths, repeated as needed
  *   # shard: 3 1024                    the numbers of the first tensor and element of its draws
+ *   # large: yes                       its large arrays are for quick runs too
  *   # launches: 3                     the step runs three times, the last time as a captured graph
  *   # fill: minus zeros               which inputs, of normal, special, minus and zeros (default:
  *                                    the first two)
@@ -59,6 +60,7 @@ typedef struct Directives {
     int launches;
     int64_t shard[2];
     bool fill[FILL_COUNT];
+    bool large;
     struct {
         char name[NAME_SIZE];
         double value;

@@ -322,7 +322,7 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
 static bool is_left_out(const Run *run, size_t largest) {
     const bool *fills = run->directives->fill;
     unsigned sum = 0;
-    if (run->runner->quick && largest > QUICK_LARGE) return true;
+    if (run->runner->quick && largest > QUICK_LARGE && !run->directives->large) return true;
     if ((run->fill == FILL_MINUS || run->fill == FILL_ZEROS) && largest > ZEROS_LARGE) return true;
     if (!run->program->single || largest <= LARGE || !fills[0] || !fills[1]) return false;
     for (const char *c = run->program->name; *c; c++) sum += (unsigned char)*c;

@@ -33,6 +33,7 @@ SimtMachine simt_machine = {{},
                             nullptr,
                             nullptr,
                             nullptr,
+                            nullptr,
                             __start_simt_shared,
                             __stop_simt_shared,
                             SIMT_WATCHED,
@@ -48,21 +49,21 @@ SimtMachine simt_machine = {{},
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 /* clang's instrumentation for data races calls these before every access to memory whose address is
- * known elsewhere; what this file does itself is left out. Volatile looks are at counters. */
+ * known elsewhere; what this file does itself is left out. */
 #define SIMT_OURS __attribute__((no_sanitize("thread")))
 extern "C" {
 #define SIMT_ACCESS(name, bytes, writes)             \
     SIMT_OURS void name(void *address) {             \
         simt_machine.access(address, bytes, writes); \
     }
-#define SIMT_ACCESSES(bytes)                                            \
-    SIMT_ACCESS(__tsan_read##bytes, bytes, 0)                           \
-    SIMT_ACCESS(__tsan_write##bytes, bytes, 1)                          \
-    SIMT_ACCESS(__tsan_unaligned_read##bytes, bytes, 0)                 \
-    SIMT_ACCESS(__tsan_unaligned_write##bytes, bytes, 1)                \
-    SIMT_ACCESS(__tsan_volatile_write##bytes, bytes, 1)                 \
-    SIMT_OURS void __tsan_volatile_read##bytes(void *counter) {         \
-        simt_machine.atomic(counter, 0, __ATOMIC_RELAXED, SIMT_SYSTEM); \
+#define SIMT_ACCESSES(bytes)                                    \
+    SIMT_ACCESS(__tsan_read##bytes, bytes, 0)                   \
+    SIMT_ACCESS(__tsan_write##bytes, bytes, 1)                  \
+    SIMT_ACCESS(__tsan_unaligned_read##bytes, bytes, 0)         \
+    SIMT_ACCESS(__tsan_unaligned_write##bytes, bytes, 1)        \
+    SIMT_ACCESS(__tsan_volatile_write##bytes, bytes, 1)         \
+    SIMT_OURS void __tsan_volatile_read##bytes(void *address) { \
+        simt_machine.look(address, bytes);                      \
     }
 SIMT_ACCESSES(1)
 SIMT_ACCESSES(2)

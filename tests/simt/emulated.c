@@ -5,8 +5,8 @@
  * code; loading it compiles it for the host. Device memory is host memory, starts as rubbish and
  * ends at a page that cannot be touched; see extents.h for what lies within; a stream does its work
  * as late as tests/driver/late.h has it; a capture records launches, copies and fills.
- * SIMT_ARCHITECTURE names the HIP device (gfx1030 for waves of 32), SIMT_SEED another order of turns
- * and of streams. What lives is counted and any call can be made to fail, as in
+ * SIMT_ARCHITECTURE names the HIP device (gfx1030 for waves of 32), SIMT_SEED another order of
+ * turns and of streams. What lives is counted and any call can be made to fail, as in
  * tests/driver/stand_in.h. */
 #include <signal.h>
 #include <stdio.h>

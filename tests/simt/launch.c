@@ -179,6 +179,12 @@ static void atomic(const void *counter, int adds, int order, int scope) {
     const char *wrong = watch_atomic(run->watch, &what);
     if (wrong) stop(wrong);
 }
+static void look(const void *address, unsigned long bytes) {
+    if (current && watch_counts(current->watch, address))
+        atomic(address, 0, __ATOMIC_RELAXED, SIMT_SYSTEM);
+    else
+        access(address, bytes, 0);
+}
 static void fence(int order, int scope) {
     Run *run = current;
     Thread *thread = &run->threads[run->running];
@@ -404,6 +410,7 @@ bool simt_launch(SimtModule *module, const SimtLaunch *launch, char *message, si
         machine->exchange = exchange;
         machine->fail = stop;
         machine->access = access;
+        machine->look = look;
         machine->atomic = atomic;
         machine->fence = fence;
         current = &run;

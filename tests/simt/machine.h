@@ -28,6 +28,8 @@ typedef struct SimtMachine {
     void (*fail)(const char *why); /* does not return */
     /* What the running thread does to memory that others see too, before it does it. */
     void (*access)(const void *address, unsigned long bytes, int writes);
+    /* A volatile read: of a counter an atomic look, of anything else a read like others. */
+    void (*look)(const void *address, unsigned long bytes);
     void (*atomic)(const void *counter, int adds, int order, int scope);
     void (*fence)(int order, int scope);
     unsigned char *shared_begin, *shared_end; /* all shared memory of the text */

@@ -247,6 +247,10 @@ static Counter *counter_at(Watch *watch, const void *address) {
     return found;
 }
 
+bool watch_counts(const Watch *watch, const void *address) {
+    return counter_slot(watch->counters, watch->counter_room, address)->address != NULL;
+}
+
 const char *watch_atomic(Watch *watch, const WatchAtomic *atomic) {
     const uint32_t g = atomic->block * watch->groups + atomic->group;
     Counter *found = watch->full ? NULL : counter_at(watch, atomic->counter);

@@ -30,6 +30,8 @@ typedef struct WatchAtomic {
     bool device; /* it reaches beyond the block */
     bool acquires, releases;
 } WatchAtomic;
+/* Whether an atomic has used it as a counter. */
+bool watch_counts(const Watch *watch, const void *address);
 /* NULL, or what is wrong with it. */
 const char *watch_atomic(Watch *watch, const WatchAtomic *atomic);
 
