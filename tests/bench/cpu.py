@@ -9,7 +9,7 @@ Every candidate runs between two runs of a kernel that moves the same bytes and 
 machine in that moment; rounds in which another process ran are dropped; medians are reported, as GB/s and as a
 fraction of that limit. Before, each peer's results are compared with Lockstep's. What is compiled is kept under
 the build folder and in PyTorch's own cache, so a second run is the quicker one. tests/bench/report.py makes the
-tables and the chart of the README from the JSON."""
+tables and the chart of tests/bench/README.md from the JSON."""
 import argparse
 import faulthandler
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Turns what tests/bench/gpu.py or cpu.py measured into the README's tables and a chart.
+"""Turns what tests/bench/gpu.py or cpu.py measured into the tables of README.md beside it and a chart.
 
-    python3 tests/bench/report.py RESULT.json [--svg FILE] [--readme README.md]
+    python3 tests/bench/report.py RESULT.json [--svg FILE] [--readme tests/bench/README.md]
 
 Prints Markdown. Of a GPU, gpu.sh's results.json too: each candidate's share of the same traffic alone, in percent. Of a CPU: times,
 Lockstep's share of what the same traffic alone reaches, and how many times as fast as the best peer it is; then

@@ -1,4 +1,4 @@
-"""The table of grades in README says what sweep.txt and instructions.txt record: no bound is below the largest
+"""The table of grades in templates/README.md says what sweep.txt and instructions.txt record: no bound is below the largest
 error found nor 0.002 above it, and instructions are those counted."""
 import os
 import re
@@ -20,7 +20,7 @@ def check(what, written, found, room):
 
 
 errors, instructions = recorded("sweep.txt", 1), recorded("instructions.txt", 1)
-with open(os.path.join(ROOT, "README.md")) as file:
+with open(os.path.join(ROOT, "templates", "README.md")) as file:
     lines = file.read().split("`math exact`: largest error")[1].split("\n\n")[0].splitlines()
 count = 0
 for line in lines[2:]:
