@@ -16,7 +16,7 @@
 #include "batch.h"
 #include "exec.h"
 
-enum { SECONDS = 300, MEMORY_GB = 8, STEPS = 8 };
+enum { SECONDS = 300, MEMORY_GB = 8, STEPS = 64 };
 
 const char *const verdict_words[VERDICT_COUNT] = {
     "right", "refused by the compiler", "without an image", "without code", "wrong", "a crash",
