@@ -60,9 +60,9 @@ void library_expand(const Library *library, Text *out, const Piece *macro, const
 extern const Library library_tables[];
 extern const size_t library_table_count;
 /* A serial number for what decides bits and is written in C: the order in which adjoints add up
- * and where they are exactly 0 (derive.c, adjoint.c), and what lower.c makes of mean, norm, lerp and
- * the like. Whoever changes one of those raises it. Hashed with the texts that decide bits it is
- * `numeric_texts`: see numeric.c; tests/interp/test_constants.c has the version that results. */
+ * and where they are exactly 0 (derive.c, adjoint.c), and what lower.c makes of mean, norm, lerp
+ * and the like. Whoever changes one of those raises it. Hashed with the texts that decide bits it
+ * is `numeric_texts`: see numeric.c; tests/interp/test_constants.c has the version that results. */
 enum { NUMERIC_SERIAL = 3 };
 extern const uint64_t numeric_texts;
 

@@ -167,7 +167,8 @@ const char *names_made(Emitter *e, const char *wish) {
 }
 
 const char *names_user(Emitter *e, const char *name) {
-    if (names_has_prefix(name)) name = arena_printf(e->arena, "n%s%s", *name == '_' ? "" : "_", name);
+    if (names_has_prefix(name))
+        name = arena_printf(e->arena, "n%s%s", *name == '_' ? "" : "_", name);
     return unique(e, name, has_suffix(name) || is_word(name));
 }
 

@@ -185,9 +185,9 @@ bool run_training(Runner *runner, bool print_hash) {
         puts(
             "  1,000 steps of training leave other bits than before. Where only some of the hashes "
             "above\n  are new, those who have them are wrong. Where all are, what programs compute "
-            "has changed;\n  if that is meant, it is a new numeric version: raise NUMERIC_SERIAL in "
-            "compiler/library.h (a text in\n  templates/ counts by itself), put the new hash into "
-            "tests/exec/training.c, and say so in\n  the commit.");
+            "has changed;\n  if that is meant, it is a new numeric version: raise NUMERIC_SERIAL "
+            "in compiler/library.h (a text in\n  templates/ counts by itself), put the new hash "
+            "into tests/exec/training.c, and say so in\n  the commit.");
     free(x);
     free(y);
     return good;

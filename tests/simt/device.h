@@ -223,8 +223,10 @@ template <int order, int scope> SIMT_OURS static void simt_fence() {
 #define __builtin_amdgcn_s_sleep(time) simt_pause()
 
 /* The last instruction of a division has its operands, and is the division here. */
-#define __builtin_amdgcn_div_scalef(a, b, numerator, scaled) (*(scaled) = false, (numerator) ? (a) : (b))
-#define __builtin_amdgcn_div_scale(a, b, numerator, scaled) (*(scaled) = false, (numerator) ? (a) : (b))
+#define __builtin_amdgcn_div_scalef(a, b, numerator, scaled) \
+    (*(scaled) = false, (numerator) ? (a) : (b))
+#define __builtin_amdgcn_div_scale(a, b, numerator, scaled) \
+    (*(scaled) = false, (numerator) ? (a) : (b))
 #define __builtin_amdgcn_rcpf(d) (1.0f / (d))
 #define __builtin_amdgcn_rcp(d) (1.0 / (d))
 #define __builtin_amdgcn_div_fmasf(r, y, q, scaled) ((void)(scaled), (r) * (y) + (q))
