@@ -1,5 +1,6 @@
-/* emulated.c: a GPU vendor's libraries on top of the emulator: driver and runtime compiler in one
- * shared library, so that the whole product runs with --device cuda or hip where there is no GPU:
+/* emulated.c: a GPU vendor's libraries on top of the emulator: the driver, and in
+ * emulated_compiler.c the runtime compiler, in one shared library, so that the whole product runs
+ * with --device cuda or hip where there is no GPU:
  *   LOCKSTEP_CUDA=emulated_cuda.so LOCKSTEP_NVRTC=emulated_cuda.so lockstep run ... --device cuda
  * Built twice, with STAND_IN_CUDA and with STAND_IN_HIP. The compiler gives back the source as the
  * code; loading it compiles it for the host. Device memory is host memory, starts as rubbish and
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "stand_in.h"
+#include "emulated_compiler.h"
 #include "extents.h"
 #include "late.h"
 #include "simt.h"
@@ -28,7 +30,6 @@ enum {
     NOT_SUPPORTED = 801,
     LAUNCH_FAILED = 719,
     NAME_SIZE = 128,
-    KERNELS_MOST = 4096,
     TOO_MANY_BLOCKS = 720,
     MULTIPROCESSORS = 3,
     TOGETHER = 1 /* blocks that a multiprocessor holds */
@@ -392,83 +393,27 @@ static UNUSED int do_fill_32(void *to, unsigned value, size_t count, void *strea
 
 /* ---- code ---- */
 
-/* One text may be the code of many images: it stays compiled until another one comes. */
-static struct {
-    char *text;
-    SimtModule *compiled;
-    size_t users;
-} kept;
-
-static void drop_kept(void) {
-    simt_close(kept.compiled);
-    free(kept.text);
-    memset(&kept, 0, sizeof kept);
-}
-
-/* The entry points of a text: what stands before the bracket behind LS_KERNEL and its
- * LS_THREADS(n) or LS_THREADS_WIDE(n). */
-static size_t find_kernels(const char *text, char (*names)[NAME_SIZE]) {
-    size_t count = 0;
-    for (const char *at = text;
-         (at = strstr(at, "\nLS_KERNEL ")) != NULL && count < KERNELS_MOST;) {
-        at += strlen("\nLS_KERNEL ");
-        if (strncmp(at, "LS_THREADS", 10) == 0) at = strchr(at, ')') + 1;
-        at += strspn(at, " \n");
-        snprintf(names[count++], NAME_SIZE, "%.*s", (int)strcspn(at, "("), at);
-    }
-    return count;
-}
-
-static SimtModule *compile(const char *text) {
-    static char names[KERNELS_MOST][NAME_SIZE];
-    const char *list[KERNELS_MOST];
-    size_t count = find_kernels(text, names);
-    for (size_t i = 0; i < count; i++) list[i] = names[i];
-#ifdef STAND_IN_CUDA
-    SimtDialect dialect = SIMT_CUDA;
-#else
-    SimtDialect dialect = SIMT_HIP;
-#endif
-    return simt_open(text, strlen(text), dialect, list, count, message, sizeof message);
-}
-
 static UNUSED int do_module_load(void **handle, const void *code) {
     const char *text = code;
     const bool ptx = strncmp(text, ".version", 8) == 0; /* of ls_repeat, which we do ourselves */
-    if (!ptx && strncmp(text, magic, strlen(magic)) != 0)
+    if (!ptx && !emulated_code_is(text))
         return fail(INVALID_IMAGE, "the code was not made by the emulated compiler");
     Module *module = calloc(1, sizeof *module);
     if (!module) return OUT_OF_MEMORY;
+    if (!ptx) module->compiled = emulated_code_open(text, message, sizeof message);
+    if (!ptx && !module->compiled) {
+        free(module);
+        return fail(INVALID_IMAGE, message);
+    }
     *handle = module;
     state.modules++;
-    if (ptx) return 0;
-    if (kept.text && strcmp(kept.text, text) == 0) {
-        module->compiled = kept.compiled;
-        kept.users++;
-        return 0;
-    }
-    if (kept.users == 0) drop_kept();
-    module->compiled = compile(text);
-    if (module->compiled) {
-        if (!kept.compiled && (kept.text = strdup(text))) {
-            kept.compiled = module->compiled;
-            kept.users = 1;
-        }
-        return 0;
-    }
-    free(module);
-    *handle = NULL;
-    state.modules--;
-    return fail(INVALID_IMAGE, message);
+    return 0;
 }
 
 static UNUSED int do_module_unload(void *handle) {
     Module *module = handle;
     late_settled(module, "a module");
-    if (module->compiled && module->compiled == kept.compiled)
-        kept.users--;
-    else if (module->compiled)
-        simt_close(module->compiled);
+    emulated_code_close(module->compiled);
     free(module);
     state.modules--;
     return 0;
