@@ -230,6 +230,7 @@ int rtc_guard(char **words, int channel) {
         sigaddset(&signals, (const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP}[i]);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a folder where files may not grow so far has no room */
     guard.signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (guard.signals < 0) reply.error = errno;

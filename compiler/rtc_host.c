@@ -313,7 +313,7 @@ static ls_status compile(const char *source, size_t size, const char *label, con
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
     folder = calloc(1, sizeof *folder);
     if (!folder) return rtc_fail(output, LS_ERROR_MEMORY, "out of memory");
-    ls_status status = LS_ERROR_FILE;
+    ls_status status = LS_ERROR_TOOLCHAIN;
     if (!rtc_guard_start(&folder->guard, true, ROOM + SOURCES * (uint64_t)size, reason,
                          sizeof reason)) {
         rtc_fail(output, status, "%s", reason);

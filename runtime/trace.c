@@ -1,7 +1,8 @@
 /* trace.c: a profile as a file for Perfetto and chrome://tracing.
  *
  * The format is the Trace Event Format's JSON object: complete events (X) on two tracks of this
- * process, times in microseconds. The file is written under another name and renamed. */
+ * process, times in microseconds. The file is written under another name and renamed, unless what
+ * has the name is no regular file: a device or a FIFO is written to, not replaced. */
 #include "runtime.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TRACK_HOST = 1, TRACK_DEVICE = 2 };
@@ -121,11 +123,35 @@ static int create_beside(const char *path, char *name, size_t size) {
     return descriptor;
 }
 
+/* Opens what is written to: `*temporary` is its name until all is there, or NULL where the final
+ * name is a device's, a FIFO's or a folder's. `*path`, the caller's to free, is the final name,
+ * what a symbolic link points to. */
+static int open_trace(char **path, char **temporary) {
+    struct stat about;
+    const bool exists = stat(*path, &about) == 0;
+    if (exists && !S_ISREG(about.st_mode)) return open(*path, O_WRONLY | O_CLOEXEC);
+    char *real = exists ? realpath(*path, NULL) : NULL;
+    if (real) {
+        free(*path);
+        *path = real;
+    }
+    const size_t size = strlen(*path) + 40;
+    *temporary = malloc(size);
+    if (!*temporary) return -1;
+    const int descriptor = create_beside(*path, *temporary, size);
+    if (descriptor < 0) {
+        const int error = errno;
+        free(*temporary);
+        *temporary = NULL;
+        errno = error;
+    }
+    return descriptor;
+}
+
 ls_status trace_write(ls_context *context, const char *path) {
-    const size_t size = strlen(path) + 40;
-    char *name = malloc(size);
-    if (!name) return error_memory(&context->error, "ls_profile_trace");
-    int error = 0, descriptor = create_beside(path, name, size);
+    char *to = strdup(path), *temporary = NULL;
+    if (!to) return error_memory(&context->error, "ls_profile_trace");
+    int error = 0, descriptor = open_trace(&to, &temporary);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     if (!file) {
         error = errno;
@@ -134,9 +160,10 @@ ls_status trace_write(ls_context *context, const char *path) {
         put_all(file, context);
         if (fflush(file) != 0 || ferror(file)) error = errno ? errno : EIO;
         if (fclose(file) != 0 && !error) error = errno;
-        if (!error && rename(name, path) != 0) error = errno;
+        if (!error && temporary && rename(temporary, to) != 0) error = errno;
     }
-    if (error && descriptor >= 0) unlink(name);
-    free(name);
+    if (error && temporary) unlink(temporary);
+    free(temporary);
+    free(to);
     return error ? failed(context, path, error) : LS_OK;
 }

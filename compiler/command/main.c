@@ -6,9 +6,11 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Asked for, or because there is nothing else on the command line. */
 static int print_help(bool asked) {
@@ -132,8 +134,19 @@ static void on_signal(int signal_number) {
     raise(signal_number);
 }
 
+/* Where one of the first three descriptors is closed, the next file that is opened would get its
+ * number, and the results or a message would go into it. What is put there instead takes nothing:
+ * reading standard input fails and so does writing standard output, as when they are closed. */
+static void hold_standard_descriptors(void) {
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int i = 0; i < (int)COUNT(modes); i++)
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[i]) != i) break;
+}
+
 int main(int count, char **words) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+    hold_standard_descriptors();
+    signal(SIGXFSZ, SIG_IGN); /* at the limit of a file's size, writing fails and is reported */
     for (size_t i = 0; i < COUNT(signals); i++)
         if (signal(signals[i], on_signal) == SIG_IGN) signal(signals[i], SIG_IGN); /* nohup */
     int status = dispatch((const char *const *)words + 1, count > 0 ? (size_t)count - 1 : 0);
