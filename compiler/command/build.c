@@ -106,6 +106,30 @@ static void add_path(Buffer *out, const char *path) {
     }
 }
 
+/* A rule for make ends at a line's end, and that cannot be quoted. */
+static bool check_path(const char *depfile, const char *path, Failure *failure) {
+    if (!strpbrk(path, "\n\r")) return true;
+    return fail(failure, STATUS_INPUT, "cannot write %s: a rule for make cannot name '%s'", depfile,
+                path);
+}
+
+/* What would not do, known before anything is written. */
+static bool check_depfile(const char *depfile, const char *folder, const char *stem,
+                          const ls_compilation *compilation, Failure *failure) {
+    bool good = check_path(depfile, folder, failure);
+    for (const char *kind = "ch"; good && *kind; kind++) {
+        Buffer file = {0};
+        buffer_printf(&file, "%s/%s.%c", folder, stem, *kind);
+        if (strcmp(file.data, depfile) == 0)
+            good = fail(failure, STATUS_USAGE, "--depfile %s is a file that build writes itself",
+                        depfile);
+        buffer_free(&file);
+    }
+    for (size_t i = 0; good && i < ls_compilation_file_count(compilation); i++)
+        good = check_path(depfile, ls_compilation_file(compilation, i), failure);
+    return good;
+}
+
 /* Which files the two were made of, as a rule for make and ninja. */
 static bool write_depfile(const char *depfile, const char *folder, const char *stem,
                           const ls_compilation *compilation, Failure *failure) {
@@ -156,8 +180,8 @@ static bool build(const Invocation *invocation, ls_compilation *compilation,
                fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
     }
     const bool tell = !options->depfile;
-    good = good && make_folder(folder, failure) &&
-           write_file(folder, stem, 'c', code, tell, failure) &&
+    good = good && (tell || check_depfile(options->depfile, folder, stem, compilation, failure)) &&
+           make_folder(folder, failure) && write_file(folder, stem, 'c', code, tell, failure) &&
            write_file(folder, stem, 'h', header, tell, failure) &&
            (tell || write_depfile(options->depfile, folder, stem, compilation, failure));
     free(steps);

@@ -75,7 +75,12 @@ static bool set(Found found, const char *argument, Failure *failure) {
     char *end;
     switch (option->kind) {
     case OPTION_FLAG: *(bool *)member = true; return true;
-    case OPTION_TEXT: *(const char **)member = argument; return true;
+    case OPTION_TEXT:
+        if (!*argument)
+            return fail(failure, STATUS_USAGE, "--%s needs an argument: %s", option->name,
+                        option->argument);
+        *(const char **)member = argument;
+        return true;
     case OPTION_LIST: list_add(member, argument); return true;
     case OPTION_COUNT: {
         int64_t count;

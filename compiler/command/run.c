@@ -127,6 +127,10 @@ static bool prepare_outputs(Run *run, Failure *failure) {
         memory((given->count + run->session.image->parameter_count) * sizeof *run->outputs);
     for (size_t i = 0; i < given->count; i++)
         if (!parse_output(run, given->items[i], failure)) return false;
+    for (size_t i = 0; i < run->output_count && run->options->trace; i++)
+        if (run->outputs[i].path && strcmp(run->outputs[i].path, run->options->trace) == 0)
+            return fail(failure, STATUS_USAGE, "the trace and an output go to %s",
+                        run->outputs[i].path);
     if (given->count == 0) choose_outputs(run);
     return true;
 }

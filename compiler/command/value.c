@@ -307,8 +307,13 @@ static bool parse_generator(const char *text, const Generator *generator, const 
                     text);
     }
     size_t size = strlen(arguments);
-    if (arguments[size - 1] != ')')
-        return fail(failure, STATUS_USAGE, "%s lacks its closing parenthesis", text);
+    if (arguments[size - 1] != ')') {
+        const char *end = strrchr(arguments, ')');
+        return fail(failure, STATUS_USAGE,
+                    end ? "%s goes on behind its closing parenthesis: '%s'"
+                        : "%s lacks its closing parenthesis",
+                    text, end ? end + 1 : "");
+    }
     char *inside = copy_text(arguments + 1, size - 2);
     bool good = parse_arguments(generator, inside, value, failure);
     free(inside);

@@ -25,3 +25,5 @@ try sgd p=model.safetensors g=zeros decay=0 -o p=p.safetensors -o w=p.safetensor
 try rows 'x=ones(2,3)+ones(4)'
 try sgd 'p=ones(3)+zeros' g=zeros decay=0
 try sgd p=model.safetensors g=zeros 'decay=ones(3)'
+try rows x=ones --size t=9223372036854775807,r=3,c=4
+try rows x=ones --size t=1048577,r=3,c=4

@@ -30,3 +30,6 @@ try wrong.step 'x=ones(3)'
 try two.step:first x=scale.step
 try two.step:first 'x=iota(99999999,99999999,99999999)'
 try scale.step 'x=ones(3)' -o x=x.safetensors:__metadata__
+try scale.step 'x=ones(3)' -o x=x.npy --trace x.npy
+try scale.step 'x=ones(3)' --trace ''
+try scale.step 'x=ones(3)+'
