@@ -80,7 +80,7 @@ static bool keeps_to_rows(const Phase *phase) {
     for (size_t i = 0; i < phase->store_count; i++)
         if (phase->stores[i].kind != STORE_VALUE || phase->stores[i].level == LEVEL_TAIL)
             return false;
-    return phase->shape == SHAPE_ROWS;
+    return true;
 }
 
 /* Where a condition skips one of the kernel's phases it skips all of them, and this one. */

@@ -108,7 +108,7 @@ static bool fits(const Plan *plan, const Phase *phase, AxisSet outer, Shape shap
         return false;
     }
     if (ir_list_axis(f, all_axes(phase)) >= 0 && !plan_one_tile(f, inner)) return false;
-    return chain_shape(outer, inner) == shape;
+    return chain_shape(outer, inner) == shape; /* for speed: others would read across their rows */
 }
 
 static bool joins(const Plan *plan, const Group *group, uint32_t phase, AxisSet outer,
