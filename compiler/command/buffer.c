@@ -54,18 +54,23 @@ void buffer_puts(Buffer *buffer, const char *text) {
     buffer_add(buffer, text, strlen(text));
 }
 
-void buffer_printf(Buffer *buffer, const char *format, ...) {
-    va_list arguments, again;
-    va_start(arguments, format);
+void buffer_vprintf(Buffer *buffer, const char *format, va_list arguments) {
+    va_list again;
     va_copy(again, arguments);
     int size = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
     if (size > 0) {
         reserve(buffer, (size_t)size);
         vsnprintf(buffer->data + buffer->size, (size_t)size + 1, format, again);
         buffer->size += (size_t)size;
     }
     va_end(again);
+}
+
+void buffer_printf(Buffer *buffer, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    buffer_vprintf(buffer, format, arguments);
+    va_end(arguments);
 }
 
 void buffer_free(Buffer *buffer) {

@@ -5,6 +5,7 @@
 #ifndef FILES_H
 #define FILES_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,7 @@ char *copy_text(const char *text, size_t size);
 void buffer_add(Buffer *buffer, const void *bytes, size_t size);
 void buffer_puts(Buffer *buffer, const char *text);
 void buffer_printf(Buffer *buffer, const char *format, ...) PRINTF_LIKE(2, 3);
+void buffer_vprintf(Buffer *buffer, const char *format, va_list arguments) PRINTF_LIKE(2, 0);
 void buffer_free(Buffer *buffer);
 
 /* text.c: a variable of the environment; NULL where it is not set, or where the command runs with

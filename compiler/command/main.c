@@ -144,7 +144,7 @@ static void hold_standard_descriptors(void) {
 }
 
 int main(int count, char **words) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     hold_standard_descriptors();
     signal(SIGXFSZ, SIG_IGN); /* at the limit of a file's size, writing fails and is reported */
     for (size_t i = 0; i < COUNT(signals); i++)

@@ -20,16 +20,32 @@ static void print_label(const char *label, const char *color) {
     fprintf(stderr, "%s%s%s", colored ? color : "", label, colored ? "\033[0m" : "");
 }
 
+void put_text(FILE *file, const char *text, size_t size) {
+    for (size_t i = 0, end; i < size; i = end) {
+        for (end = i; end < size; end++) {
+            const unsigned char c = (unsigned char)text[end], next = (unsigned char)text[end + 1];
+            if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) break;
+            if (c == 0xc2 && end + 1 < size && next >= 0x80 && next < 0xa0) break;
+        }
+        fwrite(text + i, 1, end - i, file);
+        if (end == size) break;
+        fputs("\xef\xbf\xbd", file); /* U+FFFD, as in the compiler's messages */
+        end += (unsigned char)text[end] == 0xc2 ? 2 : 1;
+    }
+}
+
 int report(const Failure *failure) {
     fflush(stdout); /* what was printed first stays first where both go to one file */
     fputs("lockstep: ", stderr);
     print_label("error: ", "\033[1;31m");
     size_t size = strlen(failure->text); /* toolchains end their logs with empty lines */
     while (size && failure->text[size - 1] == '\n') size--;
-    fprintf(stderr, "%.*s\n", (int)size, failure->text);
+    put_text(stderr, failure->text, size);
+    fputs("\n", stderr);
     if (failure->help[0]) {
         print_label("help: ", "\033[1;36m");
-        fprintf(stderr, "%s\n", failure->help);
+        put_text(stderr, failure->help, strlen(failure->help));
+        fputs("\n", stderr);
     }
     return failure->status;
 }
@@ -47,12 +63,15 @@ int usage_error(const Command *command, const char *format, ...) {
 }
 
 void note(const char *format, ...) {
+    Buffer text = {0};
     va_list arguments;
     va_start(arguments, format);
-    fputs("lockstep: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputs("\n", stderr);
+    buffer_vprintf(&text, format, arguments);
     va_end(arguments);
+    fputs("lockstep: ", stderr);
+    if (text.size) put_text(stderr, text.data, text.size);
+    fputs("\n", stderr);
+    buffer_free(&text);
 }
 
 int exit_status(ls_status status) {

@@ -359,6 +359,12 @@ static bool write_output(Run *run, size_t first, Failure *failure) {
     return written;
 }
 
+static void print_tensor(const char *list, const char *name, const char *join, const char *text) {
+    printf("%s '", list);
+    put_text(stdout, name, strlen(name));
+    printf("' =%s%s\n", join, text);
+}
+
 static void print_output(const Run *run, const Output *output) {
     Buffer text = {0};
     const char *name = run->session.image->parameters[output->parameter].name;
@@ -368,7 +374,7 @@ static void print_output(const Run *run, const Output *output) {
         array_print(&output->arrays[i], &text);
         const char *join = strchr(text.data, '\n') ? "\n" : " ";
         if (output->list && tensors[i].name)
-            printf("%s '%s' =%s%s\n", name, tensors[i].name, join, text.data);
+            print_tensor(name, tensors[i].name, join, text.data);
         else if (output->list)
             printf("%s %zu =%s%s\n", name, i, join, text.data);
         else

@@ -24,3 +24,13 @@ cat good.step | $lockstep check - && echo from a pipe
 $lockstep check /dev/stdin <good.step && echo from a redirection
 for command in check fmt emit; do timeout 20 $lockstep $command - </dev/zero; done
 for file in pipe.npy zero.npy pipe.safetensors; do timeout 20 $lockstep run good.step x=$file 2>&1 | head -1; done
+
+# names that tell a terminal what to do
+header="{'descr': '<$(printf '\033[31m')', 'fortran_order': False, 'shape': (3,)}"
+printf "\\x93NUMPY\\x01\\x00\\x$(printf %x ${#header})\\x00%s" "$header" >escape.npy
+header='{"a\u001b[31m":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b\u009b\u007fx":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}'
+printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s\\0\\0\\0\\0\\0\\0\\0\\0" "$header" >escape.safetensors
+printf 'step t[t, n of t](x: f32[t, n], out y: f32[t, n]) {\n    y = x + 1\n}\n' >list.step
+$lockstep run good.step x=escape.npy 2>&1 | head -1
+$lockstep run good.step x=escape.safetensors 2>&1
+$lockstep run --device cpu list.step x=escape.safetensors
