@@ -98,13 +98,48 @@ static bool create_beside(OutputFile *file, const struct stat *old, Failure *fai
     return true;
 }
 
+/* What a path leads to through symbolic links, also where nothing is there yet; NULL with errno
+ * where they lead nowhere. */
+static char *through_links(const char *path) {
+    enum { LINKS_MOST = 40 }; /* as Linux has it */
+    char *name = copy_text(path, strlen(path)), target[4096];
+    for (int i = 0; i < LINKS_MOST; i++) {
+        ssize_t size = readlink(name, target, sizeof target - 1);
+        if (size < 0) return name; /* no link */
+        Buffer next = {0};
+        const char *slash = strrchr(name, '/');
+        if (*target != '/' && slash) buffer_add(&next, name, (size_t)(slash - name) + 1);
+        buffer_add(&next, target, (size_t)size);
+        free(name);
+        name = next.data;
+    }
+    free(name);
+    errno = ELOOP;
+    return NULL;
+}
+
+char *file_identity(const char *path) {
+    char *name = through_links(path);
+    if (!name) return copy_text(path, strlen(path));
+    char *slash = strrchr(name, '/');
+    if (slash) *slash = '\0';
+    char *folder = realpath(!slash ? "." : slash == name ? "/" : name, NULL);
+    if (slash) *slash = '/';
+    if (!folder) return name;
+    Buffer whole = {0};
+    buffer_printf(&whole, "%s/%s", folder, slash ? slash + 1 : name);
+    free(folder);
+    free(name);
+    return whole.data;
+}
+
 bool file_create(const char *path, OutputFile *file, Failure *failure) {
     struct stat about;
     *file = (OutputFile){.descriptor = -1};
-    bool exists = stat(path, &about) == 0;
     /* through a symbolic link: what it points to is replaced, not the link */
-    char *real = exists ? realpath(path, NULL) : NULL;
-    file->path = real ? real : copy_text(path, strlen(path));
+    file->path = through_links(path);
+    if (!file->path) return fail_file(failure, "write", path);
+    bool exists = stat(file->path, &about) == 0;
     if (exists && !S_ISREG(about.st_mode)) {
         file->descriptor = open(path, O_WRONLY | O_CLOEXEC);
         if (file->descriptor >= 0) return true;

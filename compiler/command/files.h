@@ -114,6 +114,8 @@ typedef struct OutputFile {
     char *path, *temporary; /* temporary is NULL when written directly */
     int descriptor;
 } OutputFile;
+/* The same for every way to spell the path of one file, which need not be there; the caller's. */
+char *file_identity(const char *path);
 bool file_create(const char *path, OutputFile *file, Failure *failure);
 bool file_write(OutputFile *file, const void *data, size_t size, Failure *failure);
 bool file_commit(OutputFile *file, Failure *failure); /* closes; on failure as file_abandon */

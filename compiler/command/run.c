@@ -16,6 +16,7 @@ typedef struct Options {
 typedef struct Output {
     size_t parameter;
     char *path;         /* NULL: printed */
+    char *identity;     /* of the file, however the path is spelt */
     const char *tensor; /* the name asked for in a .safetensors file, or NULL */
     bool list;          /* many arrays, else one */
     Array *arrays;      /* with their names in the file */
@@ -98,9 +99,10 @@ static bool parse_output(Run *run, const char *text, Failure *failure) {
         return fail(failure, STATUS_USAGE, "parameter '%s' is only read; it has no new value",
                     parameter->name);
     if (!parse_target(equal + 1, output, parameter, failure)) return false;
+    if (output->path) output->identity = file_identity(output->path);
     for (size_t i = 0; i + 1 < run->output_count && output->path; i++) {
         const Output *other = &run->outputs[i];
-        if (other->path && strcmp(other->path, output->path) == 0 &&
+        if (other->path && strcmp(other->identity, output->identity) == 0 &&
             ends_with(output->path, ".npy"))
             return fail(failure, STATUS_USAGE, "two outputs go to %s", output->path);
     }
@@ -127,10 +129,13 @@ static bool prepare_outputs(Run *run, Failure *failure) {
         memory((given->count + run->session.image->parameter_count) * sizeof *run->outputs);
     for (size_t i = 0; i < given->count; i++)
         if (!parse_output(run, given->items[i], failure)) return false;
-    for (size_t i = 0; i < run->output_count && run->options->trace; i++)
-        if (run->outputs[i].path && strcmp(run->outputs[i].path, run->options->trace) == 0)
-            return fail(failure, STATUS_USAGE, "the trace and an output go to %s",
-                        run->outputs[i].path);
+    char *trace = run->options->trace ? file_identity(run->options->trace) : NULL;
+    const Output *same = NULL;
+    for (size_t i = 0; i < run->output_count && trace; i++)
+        if (run->outputs[i].path && strcmp(run->outputs[i].identity, trace) == 0)
+            same = &run->outputs[i];
+    free(trace);
+    if (same) return fail(failure, STATUS_USAGE, "the trace and an output go to %s", same->path);
     if (given->count == 0) choose_outputs(run);
     return true;
 }
@@ -161,14 +166,14 @@ static char *tensor_name(const Run *run, const Output *output, size_t index) {
 }
 
 typedef struct NamedOutput {
-    const char *path;
+    const char *path, *identity;
     char *name;
     size_t output;
 } NamedOutput;
 
 static int by_path_and_name(const void *a, const void *b) {
     const NamedOutput *x = a, *y = b;
-    int order = strcmp(x->path, y->path);
+    int order = strcmp(x->identity, y->identity);
     return order ? order : strcmp(x->name, y->name);
 }
 
@@ -200,7 +205,8 @@ static bool check_tensor_names(const Run *run, Failure *failure) {
         const Output *output = &run->outputs[i];
         size_t tensors = output->list ? run->bindings.items[output->parameter].tensor_count : 1;
         for (size_t k = 0; output->path && k < tensors; k++)
-            names[used++] = (NamedOutput){output->path, tensor_name(run, output, k), i};
+            names[used++] =
+                (NamedOutput){output->path, output->identity, tensor_name(run, output, k), i};
     }
     if (used) qsort(names, used, sizeof *names, by_path_and_name);
     bool good = true;
@@ -340,14 +346,14 @@ static bool execute(Run *run, Failure *failure) {
 /* ---- results ---- */
 
 static bool write_output(Run *run, size_t first, Failure *failure) {
-    const char *path = run->outputs[first].path;
+    const char *path = run->outputs[first].path, *identity = run->outputs[first].identity;
     if (ends_with(path, ".npy")) return npy_write(path, run->outputs[first].arrays, failure);
     size_t count = 0, most = 0;
     for (size_t i = first; i < run->output_count; i++) most += run->outputs[i].count;
     const Array **arrays = memory(most * sizeof *arrays);
     for (size_t i = first; i < run->output_count; i++) {
         Output *other = &run->outputs[i];
-        if (!other->path || strcmp(other->path, path) != 0) continue;
+        if (!other->path || strcmp(other->identity, identity) != 0) continue;
         other->written = true;
         for (size_t k = 0; k < other->count; k++) {
             other->arrays[k].name = tensor_name(run, other, k);
@@ -563,6 +569,7 @@ static int run(const Invocation *invocation) {
         for (size_t k = 0; k < run.outputs[i].count; k++) array_free(&run.outputs[i].arrays[k]);
         free(run.outputs[i].arrays);
         free(run.outputs[i].path);
+        free(run.outputs[i].identity);
     }
     free(run.outputs);
     bindings_close(&run.bindings);

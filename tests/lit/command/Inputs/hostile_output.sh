@@ -53,3 +53,22 @@ $run 'x=ones(3)' --trace link.json -o y=none.npy
 test -L link.json && python3 -m json.tool traced.json >/dev/null && echo through a link
 $run 'x=ones(3)' --trace . -o y=none.npy
 echo status $?
+
+echo '# one file, spelt in two ways'
+printf 'step s[n](x: f32[n], out y: f32[n], out z: f32[n]) {\n    y = x + 1\n    z = x + 2\n}\n' >two.step
+mkdir deep
+ln -s twice.npy link.npy
+ln -s ../twice.npy deep/link.npy
+ln -s round.npy round.npy
+two="timeout 60 $lockstep run --device cpu two.step x=ones(3)"
+for other in ./twice.npy "$PWD/twice.npy" deep/../twice.npy link.npy deep/link.npy; do
+    $two -o y=twice.npy -o z=$other >out 2>&1
+    echo $? $(sed "s#$PWD#HERE#" out)
+done
+$two -o y=twice.npy --trace ./twice.npy
+$two -o y=twice.safetensors:a -o z=./twice.safetensors:a 2>&1 | head -1
+$two -o y=twice.safetensors:a -o z=./twice.safetensors:b
+timeout 60 $lockstep run --device cpu good.step x=twice.safetensors:b -o y=-
+$two -o y=deep/link.npy && test -L deep/link.npy && test -f twice.npy && echo through a link to nothing
+$two -o y=round.npy
+echo status $?
