@@ -454,8 +454,8 @@ typedef struct ls_profile_row {
  * texts are the context's until ls_profile_begin. */
 size_t ls_profile_rows(ls_context *context, ls_profile_row *rows, size_t capacity);
 /* Writes the launches of the profile that ended, the latest 262,144, as a trace for Perfetto or
- * chrome://tracing: a track for the calls and one for the device. A regular file is replaced when the
- * new one is complete, through a symbolic link too; a device or pipe is written to. */
+ * chrome://tracing: a track for the calls and one for the device. A regular file is replaced when
+ * the new one is complete, through a symbolic link too; a device or pipe is written to. */
 ls_status ls_profile_trace(ls_context *context, const char *path);
 
 /* ---- monitor: what a device is doing ---- */
