@@ -417,6 +417,7 @@ const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_im
 
 /* emit_wrap.c */
 const char *emit_wrap(Emitter *e, const char *text); /* without lines too long to read */
+bool emit_is_short(const char *expression);          /* it may stand inside another */
 
 /* emit.c */
 void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count);

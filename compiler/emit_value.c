@@ -13,8 +13,6 @@
 #include "plan.h"
 #include "emit.h"
 
-enum { INLINE_LENGTH = 56 };
-
 const char *emit_type(Type type) {
     return type == TYPE_BOOL ? "int" : type_info[type].c_name;
 }
@@ -199,7 +197,7 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
     infix = strchr(text, ' ') && (op_info[value->op].flags & OP_INFIX) &&
             !(value->op == OP_DIV && e->target->divides);
     bool may_stand_inside = !load && !kept && !value->name && value->op != OP_SCAN;
-    if (may_stand_inside && e->uses[v] <= 1 && strlen(text) <= INLINE_LENGTH) {
+    if (may_stand_inside && e->uses[v] <= 1 && emit_is_short(text)) {
         e->text_of[v] = infix ? arena_printf(e->arena, "(%s)", text) : text;
         return;
     }

@@ -14,6 +14,7 @@
 
 enum {
     LINE_MOST = 100,
+    SHORT_MOST = 56, /* of an expression inside another */
     DEPTH_MOST = 64, /* brackets within each other that are told apart */
     RANK_MOST = 4 * DEPTH_MOST,
     ALIGN_MOST = 64, /* a bracket further right is not aligned to */
@@ -163,4 +164,8 @@ const char *emit_wrap(Emitter *e, const char *text) {
         text_puts(&out, "\n");
     }
     return out.data;
+}
+
+bool emit_is_short(const char *expression) {
+    return strlen(expression) <= SHORT_MOST;
 }

@@ -1,11 +1,12 @@
-/* captured.h: words of texts, for captured.c. */
+/* captured.h: the parts of captured.c. */
 #ifndef CAPTURED_H
 #define CAPTURED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TARGETS = 3 };
+enum { TARGETS = 3, ROLES = 6, SLOTS_MOST = 400 };
+extern const char *const captured_targets[TARGETS];
 
 typedef struct Token {
     const char *text;
@@ -21,5 +22,45 @@ bool step_token_next(const char **text, Token *token); /* of a .step text */
 /* Whether two C texts differ in names only, one for one in each function, and in none that is not
  * declared in them. Says what it finds. */
 bool same_but_for_names(const char *plain, const char *nasty);
+
+/* captured_pool.c */
+typedef struct Words {
+    char **list;
+    size_t count, capacity;
+} Words;
+bool in_words(const Words *words, const char *word, size_t size);
+void add_word(Words *words, const char *word, size_t size); /* unless it is there */
+/* Of the programs' texts for all targets, and of names.c. */
+Words make_pool(char *const *paths, size_t path_count);
+bool begins(const char *word, const char *with);
+bool is_legal(const char *word); /* whether the language takes it for a name */
+bool is_fixed(const char *word); /* whether it has no suffix: others are made of stems */
+
+/* captured_rename.c */
+typedef struct Slot {
+    char name[64], nasty[80], plain[80];
+    int role;
+} Slot;
+
+/* Of one program: the words of its generated text that are not made of its names, and whose turn it
+ * is. These come first. */
+typedef struct Own {
+    Words words;
+    size_t cursor;
+} Own;
+
+typedef struct Renamed {
+    Own *own;
+    Slot slots[SLOTS_MOST];
+    size_t count;
+    Words others; /* words that stay as they are */
+} Renamed;
+
+extern const char *const captured_roles[ROLES];
+extern size_t captured_cursors[ROLES]; /* in the pool */
+/* `text` has two characters before it. */
+Renamed *rename_program(const char *text, const Words *pool, Own *own);
+char *rename_text(Renamed *r, const char *text, bool nasty); /* malloc'ed */
+void rename_drop(Renamed *r);
 
 #endif
