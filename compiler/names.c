@@ -9,7 +9,8 @@
  *   NAME_number       the second value called NAME, and those after it: x_2
  *   t12, size_n       a value without a name, an axis' length
  *   phase_1..., kernel_of_..., ls_..., LS_..., _...
- * A user's name of the last two lines gets n_ before it, any other of these forms a number behind
+ *   cuda..., hip..., CU..., HIP_..., NV_..., FP_FAST_...: macros of the GPU toolchains
+ * A user's name of the last three lines gets n_ before it, any other of these forms a number behind
  * it. All others stay as they are: x is x. A name made of names (a temporary's, the coordinate of
  * joined axes) is treated as a user's.
  *
@@ -104,7 +105,9 @@ static bool has_suffix(const char *name) {
 
 /* Forms that tell by how they begin. */
 bool names_has_prefix(const char *name) {
-    static const char *const prefixes[] = {"_", "ls_", "LS_", "size_", "phase_", "kernel_of_"};
+    static const char *const prefixes[] = {"_",          "ls_",  "LS_",     "size_", "phase_",
+                                           "kernel_of_", "cuda", "hip",     "CUDA",  "CU_",
+                                           "HIP_",       "NV_",  "FP_FAST_"};
     for (size_t i = 0; i < COUNT(prefixes); i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
     if (strcmp(name, "size") == 0 || strcmp(name, "phase") == 0) return true; /* size_2 */
