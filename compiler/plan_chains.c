@@ -60,9 +60,9 @@ bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, Axis
     for (size_t i = 0, k = 0; next_common(before, after, &i, &k); i++, k++) {
         const Touch a = before->touches[i], b = after->touches[k];
         if (!meet(&a, &b)) continue;
-        if (b.tail && !a.tail) continue;
+        if (b.tail) continue; /* an array has one tail at most */
         if (a.gathers || b.gathers || a.adds || b.adds) return false;
-        /* what a tail writes has no axes */
+        /* what a tail writes without adding has no axes */
         if ((plan->arrays[a.array].axes & outer) != outer) return false;
     }
     return true;

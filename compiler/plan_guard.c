@@ -142,7 +142,7 @@ static bool is_known(const Guards *g, ValueId c, uint32_t index) {
 static void guard_phase(Guards *g, uint32_t index) {
     Phase *phase = &g->p->plan->phases[index];
     Literals all = phase_demands(g, index), known = 0;
-    if (all == ~(Literals)0) return;
+    if (all == ~(Literals)0) return; /* nothing to skip: a condition would only be looked at */
     phase->guards = arena_alloc(g->p->arena, (2 * g->count + 1) * sizeof *phase->guards);
     for (size_t i = 0; i < 2 * g->count; i++) {
         const Guard guard = {g->condition[i / 2], i % 2};
