@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,20 +125,19 @@ static int create_beside(const char *path, char *name, size_t size) {
 }
 
 /* Opens what is written to: `*temporary` is its name until all is there, or NULL where the final
- * name is a device's, a FIFO's or a folder's. `*path`, the caller's to free, is the final name,
- * what a symbolic link points to. */
-static int open_trace(char **path, char **temporary) {
+ * name is a device's, a FIFO's or a folder's. `*path` becomes the final name, in `real`, where a
+ * symbolic link points to it. */
+static int open_trace(const char **path, char real[PATH_MAX], char **temporary) {
     struct stat about;
     const bool exists = stat(*path, &about) == 0;
     if (exists && !S_ISREG(about.st_mode)) return open(*path, O_WRONLY | O_CLOEXEC);
-    char *real = exists ? realpath(*path, NULL) : NULL;
-    if (real) {
-        free(*path);
-        *path = real;
-    }
+    if (exists && realpath(*path, real)) *path = real;
     const size_t size = strlen(*path) + 40;
     *temporary = malloc(size);
-    if (!*temporary) return -1;
+    if (!*temporary) {
+        errno = ENOMEM;
+        return -1;
+    }
     const int descriptor = create_beside(*path, *temporary, size);
     if (descriptor < 0) {
         const int error = errno;
@@ -149,9 +149,9 @@ static int open_trace(char **path, char **temporary) {
 }
 
 ls_status trace_write(ls_context *context, const char *path) {
-    char *to = strdup(path), *temporary = NULL;
-    if (!to) return error_memory(&context->error, "ls_profile_trace");
-    int error = 0, descriptor = open_trace(&to, &temporary);
+    char real[PATH_MAX], *temporary = NULL;
+    const char *to = path;
+    int error = 0, descriptor = open_trace(&to, real, &temporary);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
     if (!file) {
         error = errno;
@@ -164,6 +164,6 @@ ls_status trace_write(ls_context *context, const char *path) {
     }
     if (error && temporary) unlink(temporary);
     free(temporary);
-    free(to);
+    if (error == ENOMEM) return error_memory(&context->error, "ls_profile_trace");
     return error ? failed(context, path, error) : LS_OK;
 }
