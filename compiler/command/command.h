@@ -63,7 +63,7 @@ void options_print_help(const Command *command);
 void options_print_common(void);
 
 /* message.c: everything that is not a result goes to stderr. */
-bool color_wanted(FILE *stream);    /* a terminal, and no NO_COLOR */
+bool color_wanted(FILE *stream); /* a terminal, and no NO_COLOR */
 /* Without control characters but for the line's end and the tab: names come from files, and are not
  * to tell the terminal what to do. */
 void put_text(FILE *file, const char *text, size_t size);
