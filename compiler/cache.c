@@ -7,6 +7,7 @@
  * miss, and the next store replaces it. Whatever is wrong with the directory costs time only. */
 #include "compiler.h"
 #include "rtc.h"
+#include "rtc_parts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -169,17 +170,6 @@ static bool is_temporary(const char *name) {
     return strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0;
 }
 
-static bool read_all(int file, void *data, size_t size) {
-    for (uint8_t *next = data; size;) {
-        ssize_t got = read(file, next, size);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        next += got;
-        size -= (size_t)got;
-    }
-    return true;
-}
-
 /* Reads and checks one entry; NULL unless every byte is as it was stored. */
 static void *entry_read(const Directory *directory, const CacheKey *key, size_t *size) {
     uint8_t *data = NULL;
@@ -192,12 +182,12 @@ static void *entry_read(const Directory *directory, const CacheKey *key, size_t 
     if (file < 0) return NULL;
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || !ours_alone(&status)) goto done;
     if (status.st_size < (off_t)sizeof header || (uint64_t)status.st_size > CACHE_LIMIT) goto done;
-    if (!read_all(file, &header, sizeof header) || memcmp(header.magic, magic, 16) != 0) goto done;
+    if (!rtc_read(file, &header, sizeof header) || memcmp(header.magic, magic, 16) != 0) goto done;
     uint64_t stored = 0;
     for (unsigned i = 0; i < 8; i++) stored |= (uint64_t)header.size[i] << (8 * i);
     if (stored != (uint64_t)status.st_size - sizeof header) goto done;
     data = malloc((size_t)stored + 1);
-    if (!data || !read_all(file, data, (size_t)stored)) goto done;
+    if (!data || !rtc_read(file, data, (size_t)stored)) goto done;
     uint8_t digest[32];
     entry_checksum(key, &header, data, (size_t)stored, digest);
     good = memcmp(digest, header.checksum, 32) == 0;
@@ -416,7 +406,7 @@ static bool record_read(const Directory *directory, const char *name, char *text
     int file = openat(directory->descriptor, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) return false;
     bool good = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && ours_alone(&status) &&
-                (uint64_t)status.st_size < size && read_all(file, text, (size_t)status.st_size);
+                (uint64_t)status.st_size < size && rtc_read(file, text, (size_t)status.st_size);
     close(file);
     text[good ? status.st_size : 0] = 0;
     return good;
