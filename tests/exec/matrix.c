@@ -14,7 +14,7 @@ typedef struct Operation {
 static const Operation operations[] = {
 #define X(id, name, arity, rule, flags, cost, print, derivative) \
     {#id, name, #rule, #flags, print, arity},
-#include "ops.def"
+#include "ir/ops.def"
 #undef X
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
@@ -312,13 +312,13 @@ void matrix_add(Programs *programs) {
 
     const char *names[] = {
 #define X(id, name, class, size, compute, c_name) name,
-#include "types.def"
+#include "ir/types.def"
 #undef X
         NULL
     };
     const char classes[] = {
 #define X(id, name, class, size, compute, c_name) #class[0],
-#include "types.def"
+#include "ir/types.def"
 #undef X
         '\0'
     };

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler.h"
+#include "base/base.h"
+#include "ir/ir.h"
 #include "interp.h"
 
 enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };

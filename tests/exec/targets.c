@@ -2,9 +2,10 @@
  * there, and says how long it took. */
 #include "exec.h"
 #include "lint.h"
-#include "compiler.h"
-#include "rtc.h"
-#include "rtc_parts.h"
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "toolchain/toolchain.h"
 
 #include <inttypes.h>
 #include <stdio.h>

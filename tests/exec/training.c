@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "../../examples/linreg/data.h"
-#include "compiler.h"
+#include "base/base.h"
+#include "ir/ir.h"
 #include "interp.h"
 
 #define GOLDEN UINT64_C(0x8622c2e2e5e883e3)
@@ -186,7 +187,8 @@ bool run_training(Runner *runner, bool print_hash) {
             "  1,000 steps of training leave other bits than before. Where only some of the hashes "
             "above\n  are new, those who have them are wrong. Where all are, what programs compute "
             "has changed;\n  if that is meant, it is a new numeric version: raise NUMERIC_SERIAL "
-            "in compiler/library.h (a text in\n  templates/ counts by itself), put the new hash "
+            "in compiler/target/target.h (a text in\n  templates/ counts by itself), put the new "
+            "hash "
             "into tests/exec/training.c, and say so in\n  the commit.");
     free(x);
     free(y);

@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "compiler.h"
-#include "plan.h"
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
 
 enum { NAMES = 256, PATH_SIZE = 512, WORDS = 64 };
 
@@ -66,19 +67,19 @@ static bool starts(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-typedef struct Word {
+typedef struct BatchWord {
     const char *text;
     size_t size;
-} Word;
+} BatchWord;
 
-static bool is_among(const Word *words, size_t count, Word word) {
+static bool is_among(const BatchWord *words, size_t count, BatchWord word) {
     for (size_t i = 0; i < count; i++)
         if (words[i].size == word.size && memcmp(words[i].text, word.text, word.size) == 0)
             return true;
     return false;
 }
 
-static size_t add_word(Word *words, size_t count, Word word) {
+static size_t add_word(BatchWord *words, size_t count, BatchWord word) {
     if (count < NAMES && !is_among(words, count, word)) words[count++] = word;
     return count;
 }
@@ -89,15 +90,15 @@ static const char *skip_comment(const char *at) {
 }
 
 /* The tags of structures, and what stands before a bracket outside every brace: the functions. */
-static size_t find_names(const char *text, Word *words) {
+static size_t find_names(const char *text, BatchWord *words) {
     size_t count = 0;
     int braces = 0, brackets = 0;
-    Word last = {NULL, 0}, before = {NULL, 0};
+    BatchWord last = {NULL, 0}, before = {NULL, 0};
     for (const char *at = text; *at;) {
         if (starts(at, "/*")) {
             at = skip_comment(at);
         } else if (in_word(*at)) {
-            Word word = {at, 0};
+            BatchWord word = {at, 0};
             while (in_word(at[word.size])) word.size++;
             before = last;
             last = word;
@@ -135,7 +136,7 @@ static const char *take_uses(Batch *batch, const char *at) {
 
 /* Adds the text with its names numbered; gives the number. */
 static unsigned add_text(Batch *batch, const char *source, bool broken) {
-    Word words[NAMES];
+    BatchWord words[NAMES];
     const char *code = strstr(source, "\nLS_ACCESS(");
     if (!code) {
         fprintf(stderr, "batch: a text without LS_ACCESS has no known parts\n");
@@ -154,7 +155,7 @@ static unsigned add_text(Batch *batch, const char *source, bool broken) {
         }
         while (in_word(at[size])) size++;
         text_add(&batch->own, at, size ? size : 1);
-        if (size && is_among(words, count, (Word){at, size}))
+        if (size && is_among(words, count, (BatchWord){at, size}))
             text_printf(&batch->own, "__%u", number);
         at += size ? size : 1;
     }

@@ -16,9 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compiler.h"
-#include "plan.h"
-#include "emit.h"
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
 
 #include "batch.h"
 #include "captured.h"

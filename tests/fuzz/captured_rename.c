@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler.h"
-#include "plan.h"
-#include "emit.h"
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
 
 #include "batch.h"
 

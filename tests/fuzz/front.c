@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compiler.h"
+#include "base/base.h"
+#include "ir/ir.h"
+#include "front/front.h"
 
 static char problem[700];
 

@@ -299,8 +299,8 @@ def main(mode, root, build):
         else:
             words += macros()
         words = list(dict.fromkeys(words))
-        keywords = set(re.findall(r'"(\w+)",\s*[WK]\)', open(f"{root}/compiler/tokens.def").read()))
-        keywords |= set(re.findall(r'"(\w+)"', open(f"{root}/compiler/types.def").read()))
+        keywords = set(re.findall(r'"(\w+)",\s*[WK]\)', open(f"{root}/compiler/front/tokens.def").read()))
+        keywords |= set(re.findall(r'"(\w+)"', open(f"{root}/compiler/ir/types.def").read()))
         no_c = set(table(root, "language_words")) | {word for word in words if LIMIT.search(word)}
         names = Names(words, stems, keywords, no_c)
         right = [run_step(build, f"{top}/plain", plain, step)[1] for step in range(len(STEPS))] if mode == "run" else []

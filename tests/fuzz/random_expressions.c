@@ -6,8 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler.h"
+#include "base/base.h"
+#include "ir/ir.h"
 #include "exec.h"
+
+/* emit/emit.h, which has an Array of its own */
+const char *names_word(size_t number);
+const char *names_suffix(size_t number);
 
 /* clang-format off */
 static const char *const nasty[] = {

@@ -6,7 +6,8 @@
 #ifndef INTERP_H
 #define INTERP_H
 
-#include "compiler.h"
+#include "base/base.h"
+#include "ir/ir.h"
 
 #include <string.h>
 

@@ -154,13 +154,13 @@ static void check_version(void) {
     checks++;
     if (version == recorded_version) return;
     failures++;
-    printf(
-        "the numeric version is 0x%016" PRIx64 ", recorded 0x%016" PRIx64 ".\n"
-        "  A device text under templates/, a derivative of ops.def or NUMERIC_SERIAL "
-        "(compiler/library.h)\n  has changed. If results are to stay as they were, look for what "
-        "changed them. If they are meant\n  to change, or only a text does, put the new version "
-        "into tests/interp/test_constants.c and say\n  in the commit what computes otherwise.\n",
-        version, recorded_version);
+    printf("the numeric version is 0x%016" PRIx64 ", recorded 0x%016" PRIx64 ".\n"
+           "  A device text under templates/, a derivative of ops.def or NUMERIC_SERIAL "
+           "(compiler/target/target.h)\n  has changed. If results are to stay as they were, look "
+           "for what "
+           "changed them. If they are meant\n  to change, or only a text does, put the new version "
+           "into tests/interp/test_constants.c and say\n  in the commit what computes otherwise.\n",
+           version, recorded_version);
 }
 
 int main(void) {

@@ -5,7 +5,8 @@
  * Reads FILE, does what the options say in order and prints the result. A pass is followed by the
  * check of its stage. Exit status 1: the text has errors or a check failed, and stderr says which.
  */
-#include "compiler.h"
+#include "base/base.h"
+#include "ir/ir.h"
 
 #include <stdio.h>
 #include <stdlib.h>

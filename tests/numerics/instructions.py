@@ -16,7 +16,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TABLE = os.path.join(ROOT, "tests", "numerics", "instructions.txt")
-with open(os.path.join(ROOT, "compiler", "rtc_options.def")) as rows:
+with open(os.path.join(ROOT, "compiler", "toolchain", "options.def")) as rows:
     OPTIONS = ["--gpu-architecture=sm_90"] + re.findall(
         r'^X\(NVRTC, [^)]*\bRTC_USE_EXACT\b[^"]*"(.*)"\)$', rows.read(), re.MULTILINE)
 NAMES = """exp exp2 expm1 log log2 log1p sigmoid tanh erf softplus sqrt rsqrt cbrt sin cos

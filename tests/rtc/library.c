@@ -7,8 +7,10 @@
  * most runs all phases in one kernel; with --all, every variant, with --half, two steps of four.
  * The steps of a file are one module each in a namespace of its own, since a toolchain takes longer
  * to begin than for most steps. */
-#include "compiler.h"
-#include "rtc.h"
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "toolchain/toolchain.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -2,9 +2,10 @@
 #ifndef RTC_TEST_H
 #define RTC_TEST_H
 
-#include "compiler.h"
-#include "rtc.h"
-#include "rtc_parts.h"
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "toolchain/toolchain.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

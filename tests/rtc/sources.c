@@ -4,7 +4,8 @@
  *
  * A file is called as the program, the step and the variant's number, and ends as its dialect says:
  * norms.layer_norm_forward.0.hip. What two variants or steps have word for word is written once. */
-#include "compiler.h"
+#include "base/base.h"
+#include "ir/ir.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler.h"
-#include "rtc.h"
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "toolchain/toolchain.h"
 #include "lint.h"
 
 static unsigned long checks_passed, checks_failed;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compiler.h"
+#include "base/base.h"
 
 /* Those of one file: its own, or, of one that only imports, all. */
 static void print_steps(FILE *out, const char *file, const char *between, const char **before) {

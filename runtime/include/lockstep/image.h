@@ -23,7 +23,7 @@ extern "C" {
 /* The ordinal in the key of every `shuffle`; draws count theirs from 0. */
 #define LS_SHUFFLE_ORDINAL 0xffffffffu
 
-/* Element types, in the order of compiler/types.def. One row per type: identifier, spelling, class
+/* Element types, in the order of compiler/ir/types.def. One row per type: identifier, spelling, class
  * (F float, S signed, U unsigned, B bool), bytes. */
 #define LS_TYPE_LIST(X)     \
     X(F64, "f64", 'F', 8)   \

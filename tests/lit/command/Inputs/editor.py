@@ -12,9 +12,9 @@ def text(*path):
         return file.read()
 
 
-words = re.findall(r"^X\((\w+),", text("compiler", "builtins.def"), re.M)
-words += re.findall(r'^X\(\w+,\s*"(\w+)"', text("compiler", "types.def"), re.M)
-words += re.findall(r'^X\(\w+,\s*"(\w+)",\s*[KW]\)', text("compiler", "tokens.def"), re.M)
+words = re.findall(r"^X\((\w+),", text("compiler", "front", "builtins.def"), re.M)
+words += re.findall(r'^X\(\w+,\s*"(\w+)"', text("compiler", "ir", "types.def"), re.M)
+words += re.findall(r'^X\(\w+,\s*"(\w+)",\s*[KW]\)', text("compiler", "front", "tokens.def"), re.M)
 words += "of as math from reverse backward step".split()
 assert len(words) > 90, "the compiler's tables do not read as before"
 

@@ -18,7 +18,7 @@ def read(path):
 
 
 def table(name):
-    body = re.search(rf"static const char {name}\[\] =\n((?:\s*\"[^\"]*\"\n?)+);", read("compiler/names.c"))
+    body = re.search(rf"static const char {name}\[\] =\n((?:\s*\"[^\"]*\"\n?)+);", read("compiler/emit/names.c"))
     return set("".join(re.findall(r'"([^"]*)"', body[1])).split())
 
 

@@ -5,7 +5,7 @@ import re
 import sys
 
 root = sys.argv[1]
-with open(os.path.join(root, "compiler", "errors.def")) as file:
+with open(os.path.join(root, "compiler", "base", "errors.def")) as file:
     rows = re.findall(r'^X\((\w+),\s*"\w+",\s*"((?:[^"\\]|\\.)*)"\)', file.read(), re.M)
 assert len(rows) > 70, "errors.def does not read as before"
 texts = {}

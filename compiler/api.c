@@ -1,0 +1,507 @@
+/* api.c: the public functions of lockstep/compiler.h.
+ *
+ * Every one of them that can fail sets the point that compiler_fail unwinds to, so a broken
+ * invariant or a lack of memory comes back as a status. What they do is done elsewhere: compile.c
+ * has the passes, report/ what is written for people, toolchain/ what makes code. */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "front/front.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+#include "toolchain/toolchain.h"
+#include "compile.h"
+#include "report/report.h"
+
+/* ---- compilations ---- */
+
+static ls_status keep_message(ls_compilation *c, ls_status status, const char *message) {
+    snprintf(c->message, sizeof c->message, "%s", message);
+    return status;
+}
+
+/* Runs a task to its end or to where a pass unwinds, with numbers read and written as in the C
+ * locale, whatever the program has set. */
+static ls_status run(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
+                     void *job) {
+    locale_t before = c->locale ? uselocale(c->locale) : (locale_t)0;
+    ls_status status;
+    if (setjmp(c->compiler.unwind))
+        status = keep_message(c, c->compiler.failure, c->compiler.failure_message);
+    else
+        status = task(c, job);
+    if (before) uselocale(before);
+    return status;
+}
+
+static ls_compilation *compilation_new(const ls_compile_options *options) {
+    ls_compilation *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    if (options) c->options = *options;
+    if (!c->options.dump) c->options.dump = environment_value("LOCKSTEP_DUMP");
+    if (c->options.dump && !*c->options.dump) c->options.dump = NULL;
+    c->compiler.options = &c->options;
+    c->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    arena_open(&c->compiler.arena, &c->compiler);
+    return c;
+}
+
+/* Those given, then those of the environment. */
+static void copy_import_paths(ls_compilation *c, const char *environment) {
+    Arena *arena = &c->compiler.arena;
+    size_t count = c->options.import_path_count + 1;
+    for (const char *s = environment; s && *s; s++) count += *s == ':';
+    const char **paths = arena_alloc(arena, count * sizeof *paths);
+    for (count = 0; count < c->options.import_path_count; count++)
+        paths[count] = arena_copy(arena, c->options.import_paths[count],
+                                  strlen(c->options.import_paths[count]));
+    for (const char *s = environment; s && *s;) {
+        size_t length = strcspn(s, ":");
+        if (length) paths[count++] = arena_copy(arena, s, length);
+        s += length + (s[length] == ':');
+    }
+    c->options.import_paths = paths;
+    c->options.import_path_count = count;
+}
+
+/* The caller's strings are read until the compilation ends, so they are copied. */
+static void copy_options(ls_compilation *c) {
+    Arena *arena = &c->compiler.arena;
+    const char **defines = arena_alloc(arena, (c->options.define_count + 1) * sizeof *defines);
+    for (size_t i = 0; i < c->options.define_count; i++)
+        defines[i] = arena_copy(arena, c->options.defines[i], strlen(c->options.defines[i]));
+    c->options.defines = defines;
+    copy_import_paths(c, environment_value("LOCKSTEP_PATH"));
+    if (c->options.dump)
+        c->options.dump = arena_copy(arena, c->options.dump, strlen(c->options.dump));
+}
+
+typedef struct SourceJob {
+    const char *name, *text;
+    size_t size;
+    bool from_library;
+} SourceJob;
+
+static ls_status read_source(ls_compilation *c, void *job) {
+    const SourceJob *source = job;
+    copy_options(c);
+    c->compiler.from_library = source->from_library;
+    c->module = module_read(&c->compiler, source->name, source->text, source->size);
+    c->options.sources = NULL; /* the caller's, and read */
+    c->options.source_count = 0;
+    if (c->module && c->compiler.error_count == 0) {
+        size_t count = module_step_count(c->module);
+        c->steps = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *c->steps);
+        c->step_count = count;
+        for (size_t i = 0; i < count; i++) compile_step(c, i);
+    }
+    return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
+}
+
+ls_status ls_compile_text(const char *name, const char *text, size_t size,
+                          const ls_compile_options *options, ls_compilation **compilation) {
+    *compilation = compilation_new(options);
+    if (!*compilation) return LS_ERROR_MEMORY;
+    return run(*compilation, read_source, &(SourceJob){name, text, size, false});
+}
+
+/* "std/optim": a file of the library that the compiler carries; NULL: it has none of that name. */
+static const EmbeddedFile *library_file(const char *path) {
+    size_t length = strlen(path);
+    if (strncmp(path, "std/", 4) != 0) return NULL;
+    for (size_t i = 0; i < embedded_file_count; i++) {
+        const char *name = embedded_files[i].path;
+        if (strncmp(name, path, length) == 0 &&
+            (name[length] == '\0' || strcmp(name + length, ".step") == 0))
+            return &embedded_files[i];
+    }
+    return NULL;
+}
+
+/* What is a little too large is read, for the compiler to say so in its place. */
+enum { READ_MAX = 2 * FILE_MAX };
+
+/* The bytes of a file, with a zero behind them, or NULL with the reason. "-" is standard input,
+ * which may be a pipe; what has a name must be a file: a device or a pipe may have no end. */
+static char *read_whole(const char *path, size_t *size, const char **reason) {
+    const bool standard = strcmp(path, "-") == 0;
+    struct stat status;
+    char *data = NULL;
+    /* not to wait for a writer where the name is a FIFO's */
+    int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    *size = 0;
+    *reason = NULL;
+    if (file < 0) return NULL;
+    if (!standard && fstat(file, &status) != 0) goto done;
+    if (!standard && S_ISDIR(status.st_mode)) {
+        errno = EISDIR;
+        goto done;
+    }
+    if (!standard && !S_ISREG(status.st_mode)) {
+        *reason = "it is no regular file; `-` reads a program from standard input";
+        goto done;
+    }
+    data = malloc(READ_MAX + 2);
+    for (ssize_t got = 1; data && got != 0 && *size <= READ_MAX;) {
+        got = read(file, data + *size, READ_MAX + 1 - *size);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            free(data);
+            data = NULL;
+            break;
+        }
+        *size += (size_t)got;
+    }
+    if (data && *size > READ_MAX) {
+        *reason = "it is larger than a source may be, 4 MiB";
+        free(data);
+        data = NULL;
+    }
+    if (data) data[*size] = 0;
+done:
+    if (!standard) {
+        int error = errno;
+        close(file);
+        errno = error;
+    }
+    return data;
+}
+
+ls_status ls_compile_file(const char *path, const ls_compile_options *options,
+                          ls_compilation **compilation) {
+    size_t size;
+    const char *reason;
+    char *text = read_whole(path, &size, &reason);
+    if (text) {
+        ls_status status = ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size,
+                                           options, compilation);
+        free(text);
+        return status;
+    }
+    int error = errno;
+    *compilation = compilation_new(options);
+    if (!*compilation) return LS_ERROR_MEMORY;
+    const EmbeddedFile *library =
+        !reason && (error == ENOENT || error == EISDIR) ? library_file(path) : NULL;
+    if (library)
+        return run(*compilation, read_source,
+                   &(SourceJob){library->path, library->text, library->size, true});
+    snprintf((*compilation)->message, sizeof(*compilation)->message, "cannot read %s: %s", path,
+             reason ? reason : strerror(error));
+    return LS_ERROR_FILE;
+}
+
+void ls_compilation_destroy(ls_compilation *c) {
+    if (!c) return;
+    for (size_t i = 0; i < c->step_count; i++)
+        for (Made *made = c->steps[i].made; made; made = made->next) {
+            for (uint32_t v = 0; v < made->image->variant_count; v++) free(made->code[v].data);
+            free(made->tunings);
+        }
+    for (Output *output = c->outputs; output; output = output->next) free(output->data);
+    import_c_close(&c->compiler);
+    arena_close(&c->compiler.arena);
+    if (c->locale) freelocale(c->locale);
+    free(c);
+}
+
+typedef struct RenderJob {
+    bool color;
+    const char *text;
+} RenderJob;
+
+static ls_status render(ls_compilation *c, void *job) {
+    RenderJob *r = job;
+    Text text = text_open(&c->compiler.arena);
+    diagnostics_render(&c->compiler, &text, r->color);
+    r->text = text.data;
+    return LS_OK;
+}
+
+static const char *message(ls_compilation *c, bool color) {
+    RenderJob job = {color, NULL};
+    if (c->message[0] || run(c, render, &job) != LS_OK) return c->message;
+    return job.text;
+}
+
+const char *ls_compilation_message(const ls_compilation *c) {
+    return message((ls_compilation *)c, false);
+}
+const char *ls_compilation_message_color(const ls_compilation *c) {
+    return message((ls_compilation *)c, true);
+}
+size_t ls_compilation_diagnostic_count(const ls_compilation *c) {
+    return c->compiler.diagnostic_count;
+}
+const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *c, size_t index) {
+    return index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
+}
+size_t ls_compilation_step_count(const ls_compilation *c) {
+    return c->step_count;
+}
+size_t ls_compilation_own_step_count(const ls_compilation *c) {
+    return c->step_count ? module_own_count(c->module) : 0;
+}
+const char *ls_compilation_step_name(const ls_compilation *c, size_t step) {
+    return step < c->step_count ? module_step_name(c->module, step) : NULL;
+}
+size_t ls_compilation_file_count(const ls_compilation *c) {
+    return c->compiler.file_count;
+}
+const char *ls_compilation_file(const ls_compilation *c, size_t index) {
+    return index < c->compiler.file_count ? c->compiler.files[index] : NULL;
+}
+
+static ls_status find_step(ls_compilation *c, size_t step) {
+    if (c->compiler.error_count) return LS_ERROR_PROGRAM;
+    if (step < c->step_count && c->steps[step].simplified) return LS_OK;
+    return keep_message(c, LS_ERROR_ARGUMENT, "the file has no step of that number");
+}
+
+const Function *compilation_function(ls_compilation *c, size_t step, Stage stage) {
+    if (find_step(c, step) != LS_OK) return NULL;
+    const StepState *s = &c->steps[step];
+    return stage == STAGE_LOWERED   ? s->lowered
+           : stage == STAGE_DERIVED ? s->derived
+                                    : s->simplified;
+}
+
+/* ---- images and code ---- */
+
+typedef struct StepJob {
+    size_t step;
+    const char *word, *device; /* a target or a form; a device's description */
+    const ls_explain_options *options;
+    Made *made;
+    const char *data;
+    size_t size;
+} StepJob;
+
+/* A task about one step: refused when there is no such step. */
+static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
+                             StepJob *job) {
+    c->message[0] = 0;
+    ls_status status = find_step(c, job->step);
+    return status == LS_OK ? run(c, task, job) : status;
+}
+
+static ls_status make_image(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    j->made = compile_image(c, j->step, j->word);
+    return LS_OK;
+}
+
+static ls_status make_tuned(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    j->made = compile_image(c, j->step, j->word);
+    tune_apply(c, j->made, j->device);
+    return LS_OK;
+}
+
+ls_status ls_compilation_image(ls_compilation *c, size_t step, const char *target,
+                               const ls_image **image) {
+    StepJob job = {.step = step, .word = target};
+    ls_status status = run_on_step(c, make_image, &job);
+    *image = job.made ? job.made->image : NULL;
+    return status;
+}
+
+/* The image of this compilation that `image` is, or NULL. */
+static Made *find_made(ls_compilation *c, const ls_image *image) {
+    for (size_t i = 0; i < c->step_count; i++)
+        for (Made *made = c->steps[i].made; made; made = made->next)
+            if (made->image == image) return made;
+    return NULL;
+}
+
+ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t variant,
+                              const void **code, size_t *size, int *from_cache) {
+    *code = NULL;
+    *size = 0;
+    c->message[0] = 0;
+    Made *made = find_made(c, image);
+    if (!made || variant >= image->variant_count)
+        return keep_message(c, LS_ERROR_ARGUMENT, "the image is not one of this compilation");
+    ls_status status = code_get(made, variant, c->options.no_cache, c->message, sizeof c->message);
+    if (status != LS_OK) return status;
+    *code = made->code[variant].data;
+    *size = made->code[variant].size;
+    if (from_cache) *from_cache = made->code[variant].from_cache;
+    return LS_OK;
+}
+
+ls_status ls_compilation_codes(ls_compilation *c, const ls_code_request *requests, size_t count) {
+    CodeRequest *wanted = calloc(count + 1, sizeof *wanted);
+    size_t known = 0;
+    for (size_t i = 0; wanted && i < count; i++) { /* without: they are made one by one */
+        Made *made = find_made(c, requests[i].image);
+        if (made && requests[i].variant < made->image->variant_count)
+            wanted[known++] = (CodeRequest){made, (uint32_t)requests[i].variant};
+    }
+    code_make_all(wanted, known, c->options.no_cache, NULL, NULL);
+    free(wanted);
+    for (size_t i = 0; i < count; i++) {
+        Made *made = find_made(c, requests[i].image);
+        if (made && requests[i].variant < made->image->variant_count &&
+            made->code[requests[i].variant].data)
+            continue;
+        const void *code;
+        size_t size;
+        ls_status status =
+            ls_compilation_code(c, requests[i].image, requests[i].variant, &code, &size, NULL);
+        if (status != LS_OK) return status;
+    }
+    return LS_OK;
+}
+
+/* ---- what `lockstep tune` found ---- */
+
+ls_status ls_compilation_image_tuned(ls_compilation *c, size_t step, const char *target,
+                                     const char *device, const ls_image **image) {
+    StepJob job = {.step = step, .word = target, .device = device};
+    ls_status status = run_on_step(c, make_tuned, &job);
+    *image = job.made ? job.made->image : NULL;
+    return status;
+}
+
+ls_status ls_tuning_keep(const ls_image *image, const ls_tuning_record *record, char *reason,
+                         size_t size) {
+    return tune_keep(image, record, reason, size);
+}
+
+size_t ls_tuning_list(const ls_image *image, const char *device, ls_tuning_record *records,
+                      size_t capacity) {
+    return tune_list(image, device, records, capacity);
+}
+
+/* ---- reports and text for people ---- */
+
+static ls_status emit(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    return report_emit(c, j->step, j->word, &j->data, &j->size);
+}
+
+ls_status ls_compilation_emit(ls_compilation *c, size_t step, const char *form, const char **data,
+                              size_t *size) {
+    StepJob job = {.step = step, .word = form};
+    ls_status status = run_on_step(c, emit, &job);
+    *data = job.data;
+    *size = job.size;
+    return status;
+}
+
+static ls_status explain(ls_compilation *c, void *job) {
+    StepJob *j = job;
+    j->data = report_explain(c, j->step, j->options);
+    return LS_OK;
+}
+
+ls_status ls_compilation_explain(ls_compilation *c, size_t step, const ls_explain_options *options,
+                                 const char **text) {
+    StepJob job = {.step = step, .options = options};
+    ls_status status = run_on_step(c, explain, &job);
+    *text = job.data;
+    return status;
+}
+
+/* ---- ahead of time ---- */
+
+typedef struct AheadJob {
+    const ls_ahead_options *options;
+    const char *header, *source;
+} AheadJob;
+
+static void check_targets(ls_compilation *c, const ls_ahead_options *options) {
+    if (!options->target_count)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                      "name the targets to build for, such as cpu, sm_90 or gfx90a");
+    for (size_t i = 0; i < options->target_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(options->targets[i], options->targets[k]) == 0)
+                compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "target %s is named twice",
+                              options->targets[i]);
+}
+
+static ls_status build_ahead(ls_compilation *c, void *job) {
+    AheadJob *j = job;
+    const ls_ahead_options *options = j->options;
+    Arena *arena = &c->compiler.arena;
+    Text shared[2] = {text_open(arena), text_open(arena)};
+    check_targets(c, options);
+    AheadImage *images =
+        arena_alloc(arena, (options->step_count * options->target_count + 1) * sizeof *images);
+    AheadImage *image = images;
+    for (size_t i = 0; i < options->step_count; i++)
+        for (size_t t = 0; t < options->target_count; t++, image++)
+            *image = compile_ahead(c, options->steps[i], options->targets[t], shared);
+    const AheadInput input = {&c->compiler, options, images, shared, c->options.no_cache};
+    j->source = ahead_text(&input, &j->header);
+    return LS_OK;
+}
+
+ls_status ls_compilation_ahead(ls_compilation *c, const ls_ahead_options *options,
+                               const char **header, const char **source) {
+    AheadJob job = {.options = options};
+    *header = *source = NULL;
+    c->message[0] = 0;
+    ls_status status = LS_OK;
+    for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
+        status = find_step(c, options->steps[i]);
+    if (status == LS_OK) status = run(c, build_ahead, &job);
+    if (status != LS_OK) return status;
+    *header = job.header;
+    *source = job.source;
+    return LS_OK;
+}
+
+/* ---- layout of source text, versions ---- */
+
+typedef struct FormatJob {
+    SourceJob source;
+    char *formatted;
+} FormatJob;
+
+static ls_status format(ls_compilation *c, void *job) {
+    FormatJob *f = job;
+    const char *result =
+        format_source(&c->compiler, f->source.name, f->source.text, f->source.size);
+    ls_status status = result ? LS_OK : LS_ERROR_PROGRAM;
+    if (!result) {
+        Text messages = text_open(&c->compiler.arena);
+        diagnostics_render(&c->compiler, &messages, false);
+        result = messages.data;
+    }
+    f->formatted = strdup(result);
+    return f->formatted ? status : LS_ERROR_MEMORY;
+}
+
+ls_status ls_format_text(const char *name, const char *text, size_t size, char **formatted) {
+    *formatted = NULL;
+    ls_compilation *c = compilation_new(NULL);
+    if (!c) return LS_ERROR_MEMORY;
+    FormatJob job = {{.name = name, .text = text, .size = size}, NULL};
+    ls_status status = run(c, format, &job);
+    *formatted = job.formatted;
+    ls_compilation_destroy(c);
+    return status;
+}
+
+void ls_text_free(char *text) {
+    free(text);
+}
+
+const char *ls_version(void) {
+    return LOCKSTEP_VERSION;
+}
+uint64_t ls_numeric_version(void) {
+    return numeric_version();
+}

@@ -1,0 +1,36 @@
+/* compile.h: the state behind ls_compilation, and the pipeline that fills it. */
+#ifndef LOCKSTEP_COMPILE_H
+#define LOCKSTEP_COMPILE_H
+
+/* A step's forms, as far as somebody asked for them. */
+typedef struct StepState {
+    Function *lowered, *derived, *simplified;
+    Plan *plan;
+    Made *made; /* by target */
+} StepState;
+
+typedef struct Output {
+    void *data;
+    struct Output *next;
+} Output;
+
+struct ls_compilation {
+    Compiler compiler;
+    ls_compile_options options;
+    Module *module;
+    StepState *steps;
+    size_t step_count;
+    locale_t locale;    /* C */
+    Output *outputs;    /* what emit gave, freed at the end */
+    char message[4096]; /* the last failure that is not a diagnostic */
+};
+
+/* compile.c: the passes in their order. Each unwinds where it cannot go on. */
+void compile_step(ls_compilation *c, size_t step); /* to the IR that is planned */
+const Plan *compile_plan(ls_compilation *c, size_t step);
+Made *compile_image(ls_compilation *c, size_t step, const char *target);
+
+/* The same for a file that is built ahead of time, which kernels for the CPU go into as C. */
+AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target, Text *shared);
+
+#endif

@@ -1,0 +1,449 @@
+/* emit.h: what the emitter's files share: image.c (the module and the image), phase.c (a
+ * phase), kernel.c and segment_epilogue.c (which phases a
+ * launch runs), items.c (how its work is cut),
+ * axes.c and address.c (its axes, and where its elements are), access.c (fours and
+ * streams), reduce.c, scan.c, gather.c (what it makes), value.c (expressions,
+ * loads, stores), names.c (the names of it all). */
+#ifndef LOCKSTEP_EMIT_H
+#define LOCKSTEP_EMIT_H
+
+/* ---- for the other rooms ---- */
+
+/* image.c: a plan as source text and as the tables of an image: a variant for each layout, and
+ * where there are several phases one for each way to run them; of the layouts up to the last one
+ * wanted. With `shared`, two texts, those of the variants have names of their own and no prelude,
+ * so that they can stand in one file: before them come the prelude, the library that all of it
+ * uses, shared[0] (a line for each macro) and shared[1] (imported C functions). NULL where no
+ * kernel can be made of the plan, with what is wrong with it in *problem. */
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last, Text *shared, const char **problem);
+/* Elements that all phases visit, up to which the way is one. */
+uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way);
+
+/* names.c: identifiers of generated text. Its words and suffixes are what no user's name becomes,
+ * for tests that call things so: NULL after the last one. */
+const char *names_word(size_t number);
+const char *names_suffix(size_t number);
+/* Of a step, what the names of its kernels begin with; and a step's and a member's name in the
+ * headers of steps built ahead of time. Different names stay different. */
+const char *names_label(Arena *arena, const char *step);
+const char *names_c_step(Arena *arena, const char *step);
+const char *names_c_member(Arena *arena, const char *name);
+
+/* ---- what the emitter's files share ---- */
+
+/* Axes of a phase that are walked as one: adjacent in every array the phase touches. */
+typedef struct Group {
+    AxisSet axes;
+    const char *name; /* its coordinate's variable */
+    const char *size; /* its length, an expression */
+    const char *most; /* the same with whole blocks where `size` is of one that may be short */
+    uint32_t whole;   /* when it is q and k together: 1 + n; else 0 */
+    const char *block, *rest; /* then: their coordinates' variables */
+} Group;
+
+typedef struct NameTable {
+    struct NameEntry { /* open addressing */
+        const char *name;
+        unsigned next; /* NAME_2 and so on are taken below this number */
+    } * table;
+    size_t capacity, count;
+} NameTable;
+
+/* Device memory of the step: what image.h lists, with its C type. */
+typedef struct Field {
+    ls_image_temporary temporary;
+    const char *type;
+} Field;
+
+/* Which part of a phase is emitted: all of it; of one down columns, what it does with a strip of
+ * rows, or what is left when all strips are done. */
+typedef enum Portion { PORTION_WHOLE, PORTION_STRIP, PORTION_FINISH } Portion;
+
+typedef enum Ready { READY_ROW = 1, READY_TENSOR = 2 } Ready;
+
+/* The items of a list's phases: what image.h lists, by name. */
+typedef struct Table {
+    const char *name;
+    ls_image_table table;
+} Table;
+
+typedef struct Emitter {
+    const Plan *plan;
+    const Function *f;
+    Compiler *compiler;
+    Arena *arena;
+    const Target *target;
+    ls_image_layout layout;
+    Text *shared;            /* ahead of time: what the texts of one file share; else NULL */
+    const char *label;       /* what the names at file scope are made of: names_label */
+    const char *prefix;      /* of the phases' names: none, or the label where texts share a file */
+    const char *arguments;   /* the argument structure's name */
+    const char **size_name;  /* by axis */
+    const char **field_name; /* by array: in the argument structure */
+    const char **stride_name; /* by array and axis: in it too, where the layout has strides */
+    Field *fields;            /* the plan's temporaries, then those of the phases */
+    size_t field_count, field_capacity;
+    bool *touched; /* by phase and array: whether its text uses the pointer */
+    Table *tables;
+    size_t table_count, table_capacity;
+
+    /* the phase being emitted */
+    const Phase *phase;
+    uint32_t number;
+    Portion portion;
+    ls_image_extent items; /* its items of work */
+    NameTable names;
+    Group outer[LS_AXES_MAX], inner[LS_AXES_MAX];
+    size_t outer_count, inner_count; /* of a column phase, the last outer group is the columns */
+    int list;                        /* a ragged phase: the axis that counts tensors; else -1 */
+    Group tensor;                    /* that axis, which is of no other group */
+    const char *table;               /* its items in the argument structure */
+    const char *tensor_at;           /* where a gather chooses another tensor: its index */
+    AxisSet asked;                   /* q and k that are wanted beside n */
+    const char **data_name;          /* by array: the pointer's variable, NULL until used */
+    bool *four;    /* by array: accessed by fours in the element loop, or by eights: see span */
+    unsigned span; /* 4, or 8 for a map of 2-byte and 1-byte elements */
+    bool eights;   /* whether any phase of the variant has 8 */
+    const char **four_name;
+    const char **block_name; /* by array: the block its results may stream from, or NULL */
+    const char **at_name;    /* by array: the element loop's base offset, NULL if unused */
+    const char **text_of;    /* by value: its name or expression */
+    const char **name_of;    /* by value: its variable, kept for a second emission */
+    uint32_t *uses;          /* by value: how often the section asks for it, as operand or root */
+    uint8_t *ready;          /* by value: Ready, where it stands in a section already */
+    uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
+    const Kernel **followed; /* by phase: the kernel whose followers come after its rows, or NULL */
+    const Kernel *chained;  /* the phase runs row by row, its strips those of the kernel's others */
+    const Kernel *strips;   /* of the way at hand, or NULL */
+    bool holds[TYPE_COUNT]; /* by type: whether its rows or tiles are copied */
+    const char **tile_name; /* by array: the tile at hand, or NULL; tiled: loads are from there */
+    bool tiled;
+    const char **held_name; /* by array: the field of its held rows, or NULL */
+    bool vectors;           /* what is emitted is of whole vectors, see small_rows.c */
+    const bool *hits;       /* by value: compares that are taken to fail, see peel.c */
+    bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
+    bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
+    const char **draw_name; /* by value: the draws made ahead, or NULL */
+    size_t draw_count;
+    const char **near_name; /* by value: of a gather, the four that may stand ahead, or NULL */
+    const char **scan_name; /* by value: the stem of a scan of the phase, also by its RUNNING */
+} Emitter;
+
+/* What a skeleton's @NAME@ stands for. */
+typedef struct Hole {
+    const char *name, *text;
+} Hole;
+
+/* names.c: the only place that makes an identifier of generated text. Its beginning says which
+ * forms there are: what is not made here (x_leaf of the stem x, loop variables of skeletons) is of
+ * a form that no user's name keeps. */
+void names_begin(
+    Emitter *e); /* of a function, or of the argument structure: nothing is taken yet */
+const char *names_user(Emitter *e, const char *name); /* for what the source calls so */
+const char *names_array(Emitter *e, uint32_t array);  /* a parameter, or a temporary */
+const char *names_made(Emitter *e, const char *wish); /* of a reserved form */
+/* The user's name, or where that is NULL a made one, as a stem of which others are made,
+ * STEM_SUFFIX, which become taken too. */
+const char *names_stem(Emitter *e, const char *user, const char *made, const char *const *suffixes);
+bool names_is_plain(const char *user);   /* it is of no reserved form */
+bool names_has_prefix(const char *user); /* it is of one that gets n_ */
+
+/* value.c */
+/* Text of somebody else's within a comment, which it cannot end. */
+void emit_quote(Text *out, const char *begin, const char *end);
+const char *emit_type(Type type); /* a value's C type: bool is int */
+const char *emit_constant(Emitter *e, Type type, uint64_t bits);
+/* Where a section of text stands, for the offsets of its loads. */
+typedef enum Place {
+    PLACE_SCALAR,
+    PLACE_TENSOR, /* of a list, once */
+    PLACE_OUTER,
+    PLACE_ROW, /* one lane's column phases: per element walked down, before the columns */
+    PLACE_ELEMENT,
+    PLACE_EPILOGUE
+} Place;
+const char *emit_bare(Emitter *e, const char *text);
+/* Statements for all that the roots need and that is neither of an available level nor ready. */
+void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,
+                  Place place);
+void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard);
+bool emit_has_condition(const Emitter *e, const PhaseStore *store);
+/* "if (...) " where a store needs it, or "" */
+const char *emit_condition(Emitter *e, const PhaseStore *store);
+ValueId emit_stored(const Emitter *e, const PhaseStore *store); /* what is handed to the store */
+
+/* The operands that are computed beside a value. */
+size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]);
+
+/* address.c */
+bool emit_is_rest(const Emitter *e, uint32_t axis);  /* whether it is a k, within blocks */
+bool emit_is_split(const Emitter *e, uint32_t axis); /* a k that is walked block by block */
+int emit_list_of(const Emitter *e, uint32_t axis);   /* the axis of tensors it hangs on, or -1 */
+bool emit_is_list(const Emitter *e, uint32_t array);
+bool emit_in_loop_columns(const Emitter *e);
+const char *emit_coordinate(Emitter *e, uint32_t axis);
+const char *emit_size(Emitter *e, uint32_t axis);
+const char *emit_data(Emitter *e, uint32_t array); /* the array's pointer variable */
+bool emit_has_group(const Emitter *e, uint32_t array, const Group *group);
+/* The offset of an array's element from the coordinates of `groups`; "0" when it varies with none.
+ */
+const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count);
+const char *emit_outer_offset(Emitter *e, uint32_t array, size_t count); /* of `count` groups */
+const char *emit_join_offset(Emitter *e, const char *a, const char *b);
+const char *emit_position(Emitter *e, AxisSet over); /* the flat coordinate */
+/* The same with `text` for the coordinate of `group`, or where that is NULL for all inner axes. */
+const char *emit_position_at(Emitter *e, AxisSet over, const Group *group, const char *text);
+const char *emit_index(Emitter *e, uint32_t array, Place place);
+/* The part of an element's offset that stays while the fastest coordinate moves, for one lane. */
+const char *emit_base(Emitter *e, uint32_t array);
+
+/* gather.c */
+const char *emit_gather(Emitter *e, const Value *value);
+/* For ahead of a map's element loop by fours: the gathers of neighbours of one row, by fours too
+ * where they turn out to be aligned. */
+void emit_near(Emitter *e, Text *out, unsigned available);
+void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
+
+/* random.c */
+bool emit_is_drawn_ahead(const Emitter *e, ValueId v);
+const char *emit_draw(Emitter *e, ValueId v); /* a draw that is */
+void emit_draws(Emitter *e, Text *out);       /* all of them, for ahead of the element loop */
+
+/* c_functions.c: imported C functions */
+const char *emit_c_call(Emitter *e, const Value *value);
+void emit_c_functions(Emitter *e, Text *out); /* those that the step needs */
+
+/* reduce.c: the lines a reduction adds to each part of a skeleton. */
+typedef enum Part {
+    PART_LEVELS,
+    PART_LEAVES,
+    PART_PUSH,
+    PART_PAD,
+    PART_LANES,
+    PART_TOP_EIGHT, /* of a logsumexp alone */
+    PART_PUSH_TOP,
+    PART_TOP_LANE,
+    PART_TOP,
+    PART_EIGHT,
+    PART_VECTORS,
+    PART_EIGHT_VECTORS,
+    PART_PUSH_VECTOR,
+    PART_PUSH_SHORT,
+    PART_SHORT,
+    PART_PUSH_EIGHT,
+    PART_PUSH_EIGHTS,
+    PART_TOTALS,
+    PART_PUSH_FOURS,
+    PART_PUSH_LANES,
+    PART_WHOLE,
+    PART_ODD, /* whether it was not a plain one */
+    PART_PARTS,
+    PART_PUSH_ROW,
+    PART_PUSH_LANE,
+    PART_PUSH_OCTET,
+    PART_OCTETS,
+    PART_PASS_END,
+    PART_TILE,
+    PART_PUBLISH,
+    PART_GATHER,
+    PART_KEEP, /* the same of one thread that has all tiles */
+    PART_OWN,
+    PART_FINISH,
+    PART_COUNT
+} Part;
+void emit_reduction(Emitter *e, ValueId reduction, Part part, Text *out);
+const char *emit_part(Emitter *e, Part part); /* of all reductions of the phase */
+const char *emit_combine(Emitter *e);         /* what is done with several tiles */
+void emit_reduction_fields(Emitter *e, ValueId reduction);
+void emit_strip_fields(Emitter *e, ValueId reduction);
+void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */
+/* LS_OCTETS for every kind that goes down columns in a kernel of strips. */
+void emit_octet_library(Emitter *e, const Way *way, Text *out);
+bool emit_is_flat(const Emitter *e); /* all tiles arrive at one counter */
+
+/* axes.c */
+bool emit_has_word(const char *text, const char *word); /* as a name, in no comment */
+/* Of lines that declare values, `const TYPE NAME = ...;`, the next whose name is in `used`; moves
+ * past it. False: there is none. */
+bool emit_next_value(Emitter *e, const char **lines, const char *used, const char **type,
+                     const char **name);
+bool emit_touches(const Emitter *e, uint32_t array); /* whether the phase does */
+void emit_open_axes(Emitter *e);                     /* the groups of a phase */
+const char *emit_product(Emitter *e, const Group *groups, size_t count);
+/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
+ * a run begins, NAME_first, and its k left to the loop over the run. */
+void emit_decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
+                 bool run);
+/* Where q and k of a group that walks along n are asked for: from `name`, its coordinate; k with
+ * `rest`, or on its own. */
+void emit_decode_blocks(Emitter *e, Text *out, const Group *group, const char *name, bool rest);
+void emit_decode_rest(Emitter *e, Text *out, const Group *group);
+const char *emit_run_end(Emitter *e,
+                         const Group *fast);  /* where a run along it ends at the latest */
+void emit_split_sizes(Emitter *e, Text *out); /* of blocks, at the outer coordinate */
+/* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
+bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
+                      const char *push);
+/* The same in a loop over the elements of a four, where `at` has to be computed. */
+void emit_element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
+                              const char *stores, const char *push);
+/* Local copies of what the other holes use of the argument structure: of the whole phase, and of
+ * the tensor at hand. */
+void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text *tensor);
+
+/* access.c */
+typedef struct StreamText {
+    Text decide, bases, blocks;
+} StreamText;
+void emit_find_fours(Emitter *e);
+void emit_find_streams(Emitter *e);
+StreamText emit_streams(Emitter *e);
+const char *emit_strip_streams(Emitter *e); /* of a strip: the decision */
+/* Loads before the element loop and stores after it. */
+void emit_fours(Emitter *e, Text *loads, Text *stores);
+/* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
+const char *emit_bases(Emitter *e);
+
+/* phase.c, scan.c */
+typedef struct Roots {
+    ValueId *values;
+    size_t count, capacity;
+} Roots;
+
+/* The texts of a phase's holes that make names or use them, in the order in which they are written:
+ * a name stands for its value only after the statement that gives it. */
+typedef struct Sections {
+    bool simt, columns, map;
+    unsigned before; /* the levels computed ahead of the element loop */
+    Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
+    const char *guard, *by_fours, *push, *eights, *tops, *hits, *tile, *finish, *inner;
+    Text top_body, hit_body, hit_stores;     /* the loop's lines once more: see loops.c, peel.c */
+    Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
+    /* one lane's columns: what rows have of their own, computed for all of them first */
+    Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
+    Text tile_body, tile_push;     /* one lane's whole tiles, from copies */
+    Text vector_body, vector_push; /* one lane's short rows: see small_rows.c */
+    Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
+} Sections;
+
+typedef struct PhaseText {
+    const char *name;
+    ls_image_extent items;
+    uint64_t item_cost;
+    const char *item_count; /* the items as an expression over `a` */
+    const char *row_items;  /* of SHAPE_ROWS, those of one row */
+    const char *finish;     /* its function that makes something of all strips; NULL: has none */
+    const char *inner;      /* the elements that each outer coordinate goes over */
+    /* The same as strips of tiles each: rows, or chunks of columns. */
+    const char *strips, *tiles;
+    ls_image_extent strip_items, strip_tiles;
+    const char *table;          /* a list's items in the argument structure; NULL: is none */
+    const char *values;         /* the structure of what it computes once, or NULL */
+    bool tail;                  /* has something to do when all are done */
+    bool streams;               /* may store past the caches; in a chain its kernel ends that */
+    size_t fields, field_count; /* of e->fields, those that it alone uses */
+} PhaseText;
+PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
+void emit_name_scans(Emitter *e);
+const char *emit_scan_text(Emitter *e, const Value *value); /* of a scan or its RUNNING */
+void emit_scans_start(Emitter *e, Text *running, Text *start);
+void emit_scans_advance(Emitter *e, Text *out);
+
+/* loops.c: of the dialect with one lane */
+/* Whether an earlier one of the values stands under the same name. */
+bool emit_is_named_before(const Emitter *e, const Roots *values, size_t index);
+void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows);
+void emit_share_bases(Emitter *e, Sections *s);
+/* Before the element loop's own lines: those that find what logsumexps take exponentials below. */
+void emit_tops(Emitter *e, Sections *s);
+const char *emit_ahead(Emitter *e, const Sections *s);
+/* What is done with an element of a whole tile that has been copied: ahead of the text for others.
+ */
+void emit_tiles(Emitter *e, Sections *s, const Roots *roots);
+const char *emit_whole(Emitter *e, const Sections *s);
+const char *emit_eights(Emitter *e, const Sections *s);
+/* f32 instructions for an element of the phase, about. */
+unsigned emit_element_cost(const Emitter *e);
+const char *emit_apart(const Emitter *e);
+const char *emit_interleaved(const Emitter *e);
+/* Prefetches `count` elements of the rows that come next, from `from` on, or "". */
+const char *emit_asked(Emitter *e, const char *from, const char *count);
+/* Declarations, those whose name the text uses. */
+const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
+
+/* small_rows.c: short rows of the dialect with one lane */
+void emit_vectors(Emitter *e, Sections *s, const Roots *roots);
+const char *emit_short(Emitter *e, const Sections *s);
+/* For eight rows of 64 columns; `take` are the lines that name what a row has. */
+const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take);
+
+/* pack.c: the rows that a strip's phases read again and again */
+void emit_find_held(Emitter *e, const Way *way);         /* of a variant: after the plan's fields */
+const char *emit_held(const Emitter *e, uint32_t array); /* its field in this phase, or NULL */
+const char *emit_held_type(const Emitter *e, uint32_t array); /* of its elements in this phase */
+bool emit_holds(const Emitter *e, Type type);                 /* whether copies are of that type */
+const char *emit_held_base(Emitter *e);                       /* as emit_base */
+bool emit_may_hold(const Emitter *e, uint32_t array);
+void emit_note_held(Emitter *e, Type type); /* copies of it are made somewhere in the variant */
+void emit_held_library(Emitter *e, Text *out);
+void emit_open_held(Emitter *e, Text *out, const char *columns);
+void emit_hold(Emitter *e, Text *out, const char *columns);
+void emit_ask_held(Emitter *e, Text *out, uint32_t first, uint32_t end, const char *columns);
+
+/* peel.c */
+/* By value: compares of the element loop that hold for one element of a row at most; NULL if there
+ * are none, or the element cannot be computed again. */
+const bool *emit_find_hits(const Emitter *e);
+/* What does so behind the loop: the loop's lines as they are where nothing is taken to fail. */
+const char *emit_hits(Emitter *e, const bool *hits, const char *body, const char *stores);
+
+/* row_panels.c */
+const Kernel *emit_strips_of(const Way *way); /* its kernel of strips */
+PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out);
+enum { STRIP_CONDITIONS = 3 };
+uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions);
+/* Fills what is special about the kernel into its row, whose name and shape stand there. */
+void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
+                       const PhaseText *phases, ls_image_kernel *row);
+
+/* kernel.c */
+/* A kernel's text, and its row in the image. */
+ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
+                            const PhaseText *phases);
+
+/* segment_epilogue.c: what runs part by part behind the phases of a kernel. */
+/* Its functions, once the phases that follow have theirs. */
+void emit_followers(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases);
+const char *emit_followed(Emitter *e); /* the call at the end of a row or columns, or "" */
+/* The loop over parts in which nobody finishes anything. */
+void emit_empty_parts(Emitter *e, Text *out, const Kernel *kernel);
+
+/* row_fusion.c: the text of a kernel that is a chain of phases, and then a tail. */
+void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
+                const PhaseText *phases, const char *sizes, const char *prologue, const char *tail);
+/* What a worker needs of an array that is near. */
+ls_image_extent emit_near_bytes(Emitter *e, uint32_t array);
+
+/* alias.c: gives temporaries that are never needed at once the same number. */
+void emit_share_temporaries(Emitter *e, const Way *way, const PhaseText *phases);
+
+/* items.c */
+bool emit_walks_columns(const Emitter *e); /* the last outer group is columns of an item */
+bool emit_one_tile(const Emitter *e);      /* whatever the sizes: nothing to combine */
+/* The numbers that say how an item's number splits, and how many items there are, over those. */
+const char *emit_space(Emitter *e);
+const char *emit_item_count(Emitter *e);
+const char *emit_chunk_count(Emitter *e); /* of columns, without their tiles */
+void emit_find_items(Emitter *e, PhaseText *text);
+const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
+                           bool zeroed);
+
+/* wrap.c */
+const char *emit_wrap(Emitter *e, const char *text); /* without lines too long to read */
+bool emit_is_short(const char *expression);          /* it may stand inside another */
+
+/* image.c */
+void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count);
+
+#endif

@@ -1,0 +1,502 @@
+/* image.c: a plan as source text and as the tables of an image.
+ *
+ * A variant is a layout of the arrays and a way to run the phases: one kernel for all of them in
+ * one block, or one kernel each. Its text is the prelude, the device functions it uses, the
+ * argument structure, a function per phase and the kernels. What differs between dialects is in the
+ * Target, the preludes and the skeletons; nothing here asks for a dialect. Needs a plan; keeps it.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+
+/* ---- skeletons ---- */
+
+static const char *hole_text(Emitter *e, const Hole *holes, size_t count, const char *name,
+                             size_t size, const char *skeleton) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(holes[i].name) == size && memcmp(holes[i].name, name, size) == 0)
+            return holes[i].text;
+    bug(e->compiler, "templates/%s has a hole %.*s that nobody fills", skeleton, (int)size, name);
+}
+
+/* A hole alone on its line takes its text's lines with the line's indentation, or goes with the
+ * line when the text is empty; within a line it is replaced in place. */
+void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count) {
+    const char *line = embedded_text(skeleton);
+    if (!line) bug(e->compiler, "templates/%s is not embedded", skeleton);
+    while (*line) {
+        const char *end = strchr(line, '\n');
+        if (!end) end = line + strlen(line);
+        const char *begin = line;
+        while (begin < end && *begin == ' ') begin++;
+        const char *close = begin < end && *begin == '@' ? strchr(begin + 1, '@') : NULL;
+        if (close && close + 1 == end) {
+            const char *text =
+                hole_text(e, holes, count, begin + 1, (size_t)(close - begin - 1), skeleton);
+            while (text && *text) {
+                const char *stop = strchr(text, '\n');
+                size_t size = stop ? (size_t)(stop - text) : strlen(text);
+                if (size) text_add(out, line, (size_t)(begin - line));
+                text_add(out, text, size);
+                text_puts(out, "\n");
+                text += stop ? size + 1 : size;
+            }
+        } else {
+            for (const char *at = line; at < end;) {
+                close = *at == '@' ? strchr(at + 1, '@') : NULL;
+                if (close && close < end) {
+                    text_puts(out, hole_text(e, holes, count, at + 1, (size_t)(close - at - 1),
+                                             skeleton));
+                    at = close + 1;
+                } else {
+                    const char *hole =
+                        at + 1 < end ? memchr(at + 1, '@', (size_t)(end - at - 1)) : NULL;
+                    if (!hole) hole = end;
+                    text_add(out, at, (size_t)(hole - at));
+                    at = hole;
+                }
+            }
+            text_puts(out, "\n");
+        }
+        line = *end ? end + 1 : end;
+    }
+}
+
+const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
+                           bool zeroed) {
+    e->fields =
+        arena_grow(e->arena, e->fields, e->field_count, &e->field_capacity, sizeof *e->fields);
+    e->fields[e->field_count++] =
+        (Field){.temporary = {.name = wish, .bytes = bytes, .zeroed = zeroed}, .type = type};
+    return wish;
+}
+
+/* ---- the argument structure ---- */
+
+static void name_arguments(Emitter *e) {
+    const Function *f = e->f;
+    names_begin(e);
+    e->size_name = arena_alloc(e->arena, (f->axis_count + 1) * sizeof *e->size_name);
+    e->field_name = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *e->field_name);
+    e->stride_name =
+        arena_alloc(e->arena, (e->plan->array_count + 1) * LS_AXES_MAX * sizeof *e->stride_name);
+    e->arguments = arena_printf(e->arena, "%s_arguments", e->label);
+    for (size_t i = 0; i < f->axis_count; i++)
+        e->size_name[i] = names_made(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
+    for (size_t i = 0; i < e->plan->array_count; i++)
+        e->field_name[i] = names_array(e, (uint32_t)i);
+    for (size_t i = 0; i < e->plan->array_count; i++)
+        for (size_t axis = 0; axis < f->axis_count; axis++)
+            e->stride_name[i * LS_AXES_MAX + axis] = names_made(
+                e, arena_printf(e->arena, "%s_stride_%s", e->field_name[i], f->axes[axis].name));
+}
+
+static void add_plan_fields(Emitter *e) {
+    for (size_t i = e->f->parameter_count; i < e->plan->array_count; i++) {
+        const Array *array = &e->plan->arrays[i];
+        emit_add_field(e, e->field_name[i], type_info[array->type].c_name,
+                       array->near ? emit_near_bytes(e, (uint32_t)i)
+                                   : plan_extent(e->f, type_info[array->type].size, array->axes),
+                       false);
+        e->fields[e->field_count - 1].temporary.per_block = array->near;
+        if (emit_is_list(e, (uint32_t)i)) e->fields[e->field_count - 1].temporary.pointers = 1;
+    }
+}
+
+static void shape_comment(Emitter *e, Text *out, AxisSet axes) {
+    text_puts(out, "[");
+    for (size_t axis = 0; axis < e->f->axis_count; axis++)
+        if (axes >> axis & 1)
+            text_printf(out, "%s%s", out->data[out->size - 1] == '[' ? "" : ", ",
+                        e->f->axes[axis].name);
+    text_puts(out, "]");
+}
+
+static bool draws_numbers(const Function *f) {
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (f->values[v].op == OP_FIRST) return true;
+    return false;
+}
+
+/* Says of a temporary which earlier one's place it may have. */
+static const char *place_comment(Emitter *e, size_t number) {
+    const uint32_t share = e->fields[number].temporary.share;
+    for (size_t i = 0; share && i < number; i++)
+        if (e->fields[i].temporary.share == share)
+            return arena_printf(e->arena, " /* in the place of %s */", e->fields[i].temporary.name);
+    return "";
+}
+
+/* Every member has 8 bytes, in the order image.h gives. */
+static const char *structure_text(Emitter *e) {
+    static const char *const roles[] = {[LS_IN] = "in", [LS_INOUT] = "inout", [LS_OUT] = "out"};
+    const Function *f = e->f;
+    Text text = text_open(e->arena);
+    text_printf(&text, "struct %s {\n", e->arguments);
+    for (uint32_t i = 0; i < f->axis_count; i++)
+        text_printf(&text,
+                    emit_list_of(e, i) < 0 || emit_is_rest(e, i) ? "    i64 %s;\n"
+                                                                 : "    const i64 *%s;\n",
+                    e->size_name[i]);
+    for (uint32_t i = 0; i < f->parameter_count; i++) {
+        const Parameter *p = &f->parameters[i];
+        text_printf(&text, "    %s%s *%s%s; /* %s %s", p->role == LS_IN ? "const " : "",
+                    type_info[p->type].c_name, emit_is_list(e, i) ? "const *" : "",
+                    e->field_name[i], roles[p->role], type_info[p->type].name);
+        if (p->axes) shape_comment(e, &text, p->declared ? p->declared : p->axes);
+        text_puts(&text, " */\n");
+    }
+    for (size_t i = 0; i < e->field_count; i++)
+        text_printf(&text, "    %s *%s%s;%s\n", e->fields[i].type,
+                    e->fields[i].temporary.pointers ? "const *" : "", e->fields[i].temporary.name,
+                    place_comment(e, i));
+    for (size_t i = 0; i < e->table_count; i++)
+        text_printf(&text, "    const ls_entry *%s;\n    i64 %s_count;\n", e->tables[i].name,
+                    e->tables[i].name);
+    if (e->layout == LS_LAYOUT_STRIDED)
+        for (size_t i = 0; i < f->parameter_count; i++)
+            for (size_t axis = 0; axis < f->axis_count; axis++)
+                if (f->parameters[i].declared >> axis & 1)
+                    text_printf(&text, "    i64 %s;\n", e->stride_name[i * LS_AXES_MAX + axis]);
+    if (draws_numbers(f)) text_puts(&text, "    i64 first_tensor, first_element; /* of draws */\n");
+    text_puts(&text, "};\n");
+    return text.data;
+}
+
+/* ---- the module ---- */
+
+static const char *accesses_text(Emitter *e) {
+    Text text = text_open(e->arena);
+    for (int type = 0; type < TYPE_COUNT; type++)
+        for (size_t i = 0; i < e->plan->array_count; i++)
+            if (e->plan->arrays[i].type == (Type)type || emit_holds(e, (Type)type)) {
+                const char *storage = type_info[type].c_name;
+                const char *compute = emit_type(type_info[type].compute);
+                text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,
+                            compute);
+                if (e->target->simt && e->layout == LS_LAYOUT_DENSE)
+                    text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\n", type_info[type].name,
+                                storage, compute);
+                if (e->eights && type_info[type].size <= 2)
+                    text_printf(&text, "LS_ACCESS_EIGHT(%s, %s, %s)\n", type_info[type].name,
+                                storage, compute);
+                break;
+            }
+    return text.data;
+}
+
+/* The lines that are not there yet: several texts of one file use the same macros. */
+static void add_new_lines(Text *out, const char *lines) {
+    while (*lines) {
+        const char *end = strchr(lines, '\n');
+        const size_t size = end ? (size_t)(end - lines) + 1 : strlen(lines);
+        bool there = false;
+        for (const char *at = out->data; *at && !there; at = strchr(at, '\n') + 1)
+            there = strncmp(at, lines, size) == 0;
+        if (!there) text_add(out, lines, size);
+        lines += size;
+    }
+}
+
+static const char *module_text(Emitter *e, const Way *way, const char *phases, const char *kernels,
+                               const char *how) {
+    Text code = text_open(e->arena), text = text_open(e->arena);
+    text_puts(&code, accesses_text(e));
+    emit_held_library(e, &code);
+    emit_reduction_library(e, &code);
+    emit_octet_library(e, way, &code);
+    const char *own = arena_printf(e->arena, "%s\n%s%s", structure_text(e), emit_wrap(e, phases),
+                                   emit_wrap(e, kernels));
+    if (e->shared) { /* the file's maker puts the prelude and the library before it all */
+        add_new_lines(&e->shared[0], code.data);
+        emit_c_functions(e, &e->shared[1]);
+        return arena_printf(e->arena, "/* Step %s, %s. */\n%s", e->f->name, how, own);
+    }
+    emit_c_functions(e, &code);
+    text_printf(&code, "\n%s", own);
+    const char *file = e->f->range.file && e->f->range.file < e->compiler->source_count
+                           ? e->compiler->sources[e->f->range.file].path
+                           : "";
+    text_printf(&text, "/* Step %s%s", e->f->name, *file ? " of " : "");
+    emit_quote(&text, file, file + strlen(file));
+    if (e->f->math != LS_MATH_EXACT) text_printf(&text, ", math %s", ir_math_names[e->f->math]);
+    text_printf(&text, ", %s. Generated by Lockstep %s. */\n\n", how, LOCKSTEP_VERSION);
+    text_puts(&text, embedded_text(e->target->prelude));
+    text_puts(&text, "\n");
+    library_add_used(e->compiler, &text, e->target, code.data);
+    text_add(&text, code.data, code.size);
+    return text.data;
+}
+
+/* Of the argument structure: what is wrong with their number, or NULL. */
+static const char *words_problem(const Emitter *e) {
+    size_t words = e->f->axis_count + e->f->parameter_count + e->field_count + 2 * e->table_count;
+    for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
+        words += (size_t)__builtin_popcount(e->f->parameters[i].declared);
+    words += draws_numbers(e->f) ? 2 : 0;
+    if (words <= LS_ARGUMENTS_MAX) return NULL;
+    return arena_printf(e->arena,
+                        "step %s needs %zu argument words, and a kernel takes %d: split the step",
+                        e->f->name, words, LS_ARGUMENTS_MAX);
+}
+
+static ls_image_extent phase_work(Emitter *e, uint32_t phase) {
+    return plan_extent(e->f, 1, e->plan->phases[phase].outer | e->plan->phases[phase].inner);
+}
+
+/* Of one part: a tensor's, or without a list what one coordinate of the outer axes has. */
+static ls_image_extent part_work(Emitter *e, uint32_t number) {
+    const Phase *phase = &e->plan->phases[number];
+    const bool list = ir_list_axis(e->f, phase->inner) >= 0;
+    return plan_extent(e->f, 1, list ? phase->outer | phase->inner : phase->inner);
+}
+
+static void add_condition(ls_image_variant *variant, ls_image_condition condition) {
+    ((ls_image_condition *)(uintptr_t)variant->conditions)[variant->condition_count++] = condition;
+}
+
+static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way,
+                           const PhaseText *phases) {
+    const Plan *plan = e->plan;
+    variant->conditions = arena_alloc(e->arena, (2 * plan->phase_count + STRIP_CONDITIONS) *
+                                                    sizeof *variant->conditions);
+    if (way->strips)
+        variant->condition_count =
+            emit_strip_conditions(e, way, (ls_image_condition *)(uintptr_t)variant->conditions);
+    for (size_t k = 0; way->limited && k < way->count; k++) {
+        const uint32_t end = way->kernels[k].first + way->kernels[k].count;
+        const uint32_t tail = end - way->kernels[k].tail;
+        for (uint32_t i = tail; i < end; i++)
+            add_condition(variant, (ls_image_condition){.extent = phase_work(e, i),
+                                                        .at_most = e->target->tail_limit});
+        for (uint32_t i = tail - way->kernels[k].followers; i < tail; i++)
+            add_condition(variant, (ls_image_condition){.extent = part_work(e, i),
+                                                        .largest = 1,
+                                                        .at_most = e->target->part_limit});
+        const uint32_t first = way->kernels[k].first;
+        for (uint32_t i = first - way->kernels[k].prologue; i < first; i++)
+            add_condition(variant, (ls_image_condition){.extent = phase_work(e, i),
+                                                        .at_most = e->target->prologue_limit});
+    }
+    for (size_t k = 0; way->few && k < plan->kernel_count; k++) {
+        const uint32_t first = plan->kernels[k].first;
+        if (plan->kernels[k].kind != KERNEL_CHAIN || plan_one_tile(e->f, plan->phases[first].inner))
+            continue;
+        add_condition(variant, (ls_image_condition){.extent = phases[first].strip_items,
+                                                    .at_most = e->target->few_strips});
+        add_condition(variant, (ls_image_condition){.extent = phases[first].strip_tiles,
+                                                    .at_least = e->target->many_tiles,
+                                                    .at_most = UINT64_MAX});
+    }
+}
+
+/* By phase: the kernel that runs it row by row, or NULL. */
+static const Kernel **chained_phases(Emitter *e, const Way *way) {
+    const Kernel **chained = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *chained);
+    for (size_t k = 0; k < way->count; k++) {
+        const Kernel *kernel = &way->kernels[k];
+        for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+            chained[i] = kernel->kind == KERNEL_CHAIN ? kernel : NULL;
+    }
+    return chained;
+}
+
+/* By phase: the kernel whose followers come after its rows. */
+static const Kernel **followed_phases(Emitter *e, const Way *way) {
+    const Kernel **followed = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *followed);
+    for (size_t k = 0; k < way->count; k++) {
+        const Kernel *kernel = &way->kernels[k];
+        for (uint32_t i = kernel->first;
+             kernel->followers && i < kernel->first + plan_mains(kernel); i++)
+            followed[i] = kernel;
+    }
+    return followed;
+}
+
+static void add_phase(Emitter *e, const Way *way, uint32_t number, Text *out, PhaseText *phases) {
+    const size_t fields = e->field_count;
+    phases[number] = emit_portions(e, way, number, out);
+    phases[number].fields = fields;
+    phases[number].field_count = e->field_count - fields;
+}
+
+/* What follows others, which call it, stands before them. */
+static void add_phases(Emitter *e, const Way *way, Text *out, PhaseText *phases) {
+    const Kernel **chained = chained_phases(e, way);
+    e->followed = followed_phases(e, way);
+    e->chained = NULL;
+    for (size_t k = 0; k < way->count; k++) {
+        const Kernel *kernel = &way->kernels[k];
+        const uint32_t first = kernel->first + plan_mains(kernel);
+        for (uint32_t i = first; i < first + kernel->followers; i++)
+            add_phase(e, way, i, out, phases);
+        if (kernel->followers) emit_followers(e, out, kernel, phases);
+    }
+    for (uint32_t i = 0; i < e->plan->phase_count; i++) {
+        e->chained = chained[i];
+        if (!phases[i].name) add_phase(e, way, i, out, phases);
+    }
+}
+
+uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way) {
+    const bool waits = target->simt && plan->kernel_count > 1;
+    if (way->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
+    /* one launch without waiting is better than one with */
+    return waits ? target->together_limit : target->one_block_limit;
+}
+
+/* False: with the problem in *problem. */
+static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
+                        ls_image_layout layout, Way way, const char **problem) {
+    const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
+    const Plan *const plan = e->plan;
+    const size_t phase_count = plan->phase_count;
+    const char *step = names_label(e->arena, e->f->name);
+    e->plan = plan_near(plan, e->target, &way);
+    e->layout = layout;
+    e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
+    e->fields = NULL;
+    e->eights = false;
+    e->field_count = e->field_capacity = 0;
+    e->label = e->shared ? arena_printf(e->arena, "%s_%td", step, variant - first) : step;
+    e->prefix = e->shared ? arena_printf(e->arena, "%s_", e->label) : "";
+    e->tables = NULL;
+    e->table_count = e->table_capacity = 0;
+    name_arguments(e);
+    add_plan_fields(e);
+    emit_find_held(e, &way);
+
+    Text phases = text_open(e->arena), kernels = text_open(e->arena);
+    PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
+    ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
+    add_phases(e, &way, &phases, made);
+    for (uint32_t i = 0; i < phase_count; i++) work[i] = phase_work(e, i);
+    ls_image_kernel *table = arena_alloc(e->arena, way.count * sizeof *table);
+    for (size_t i = 0; i < way.count; i++)
+        table[i] = emit_kernel(e, &kernels, &way.kernels[i],
+                               way.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1), made);
+    emit_share_temporaries(e, &way, made);
+    ls_image_traffic *traffic = arena_alloc(e->arena, way.count * sizeof *traffic);
+    for (size_t i = 0; i < way.count; i++)
+        traffic[i] = plan_traffic(plan, &way.kernels[i], e->target->on_chip_bytes);
+    ls_image_temporary *temporaries =
+        arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
+    for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;
+    ls_image_table *tables = arena_alloc(e->arena, (e->table_count + 1) * sizeof *tables);
+    for (size_t i = 0; i < e->table_count; i++) tables[i] = e->tables[i].table;
+
+    const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
+    const char *name = waits            ? "one launch"
+                       : all            ? "one block"
+                       : way.strips     ? "strips of rows"
+                       : way.count == 1 ? "one kernel"
+                                        : arena_printf(e->arena, "%zu kernels", way.count);
+    const char *how = arena_printf(e->arena, "%s, %s", name, layout_name);
+    *variant = (ls_image_variant){
+        .name = how,
+        .layout = layout,
+        .work_count = (uint32_t)phase_count,
+        .work = work,
+        .work_limit = emit_work_limit(e->plan, e->target, &way),
+        .one_block_limit = waits ? e->target->one_block_limit : 0,
+        .temporary_count = (uint32_t)e->field_count,
+        .temporaries = temporaries,
+        .table_count = (uint32_t)e->table_count,
+        .tables = tables,
+        .kernel_count = (uint32_t)way.count,
+        .kernels = table,
+        .traffic = traffic,
+        .source = module_text(e, &way, phases.data, kernels.data, how),
+    };
+    add_conditions(e, variant, &way, made);
+    *problem = words_problem(e);
+    e->plan = plan;
+    return !*problem;
+}
+
+/* ---- the image ---- */
+
+static ls_image_parameter parameter_row(Emitter *e, const Parameter *p) {
+    ls_image_parameter row = {.name = p->name,
+                              .role = p->role,
+                              .type = (ls_type)p->type,
+                              .has_default = p->has_default,
+                              .initial = p->initial};
+    uint8_t *axes = arena_alloc(e->arena, LS_AXES_MAX);
+    for (uint8_t axis = 0; axis < e->f->axis_count; axis++)
+        if (p->declared >> axis & 1) axes[row.rank++] = axis;
+    row.axes = axes;
+    if (p->range.file && p->range.file < e->compiler->source_count) {
+        uint32_t column;
+        source_position(&e->compiler->sources[p->range.file], p->range.begin, &row.line, &column);
+    }
+    return row;
+}
+
+static uint32_t step_line(const Function *f) {
+    uint32_t line = 0, column;
+    if (f->range.file && f->range.file < f->compiler->source_count)
+        source_position(&f->compiler->sources[f->range.file], f->range.begin, &line, &column);
+    return line;
+}
+
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last, Text *shared, const char **problem) {
+    const Function *f = plan->function;
+    Emitter e = {.plan = plan,
+                 .f = f,
+                 .compiler = f->compiler,
+                 .arena = f->arena,
+                 .target = target,
+                 .shared = shared};
+    ls_image *image = arena_alloc(e.arena, sizeof *image);
+    ls_image_axis *axes = arena_alloc(e.arena, (f->axis_count + 1) * sizeof *axes);
+    ls_image_parameter *parameters =
+        arena_alloc(e.arena, (f->parameter_count + 1) * sizeof *parameters);
+    for (size_t i = 0; i < f->axis_count; i++)
+        axes[i] = (ls_image_axis){.name = f->axes[i].name,
+                                  .fixed = f->axes[i].fixed,
+                                  .parent = (uint32_t)(f->axes[i].parent + 1),
+                                  .whole = (uint32_t)(f->axes[i].whole + 1),
+                                  .length = f->axes[i].length,
+                                  .terms = f->axes[i].terms,
+                                  .term_count = (uint32_t)f->axes[i].term_count};
+    for (size_t i = 0; i < f->parameter_count; i++)
+        parameters[i] = parameter_row(&e, &f->parameters[i]);
+    for (uint32_t i = 0; i < f->parameter_count; i++)
+        parameters[i].optional = plan_is_optional(plan, i);
+
+    ls_image_variant *variants = arena_alloc(e.arena, 2 * WAYS * sizeof *variants);
+    uint32_t count = 0;
+    for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++)
+        for (size_t i = 0; i < plan->way_count; i++)
+            /* strips only of contiguous arrays: what has strides is rarely as large */
+            if ((layout == LS_LAYOUT_DENSE || !plan->ways[i].strips) &&
+                !add_variant(&e, variants, &variants[count++], layout, plan->ways[i], problem))
+                return NULL;
+    *image = (ls_image){
+        .version = LS_IMAGE_VERSION,
+        .step = f->name,
+        .target = arena_copy(e.arena, target_name, strlen(target_name)),
+        .source_file = f->range.file && f->range.file < f->compiler->source_count
+                           ? f->compiler->sources[f->range.file].path
+                           : "",
+        .numeric_version = numeric_version(),
+        .math = ir_math_names[f->math],
+        .axis_count = (uint32_t)f->axis_count,
+        .axes = axes,
+        .parameter_count = (uint32_t)f->parameter_count,
+        .parameters = parameters,
+        .variant_count = count,
+        .variants = variants,
+        .draws = draws_numbers(f),
+        .line = step_line(f),
+    };
+    return image;
+}

@@ -1,0 +1,166 @@
+/* kernel.c: a kernel as an entry point that runs its phases, and as a row of the image.
+ *
+ * Between phases that the whole grid shares all blocks wait for each other; a tail is run by the
+ * block that comes last; a prologue by every block in memory of its own. On the CPU a kernel of all
+ * phases has one worker, and a tail is its last worker's. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+
+/* For the numbers of items that the calls name; one lane's has those that it uses, where that
+ * is known. */
+static const char *sizes_text(Emitter *e, const char *used) {
+    Text sizes = text_open(e->arena);
+    for (size_t axis = 0; axis < e->f->axis_count; axis++) {
+        if (emit_list_of(e, (uint32_t)axis) >= 0 || emit_is_rest(e, (uint32_t)axis)) continue;
+        if (e->f->axes[axis].fixed >= 0)
+            text_printf(&sizes, "const i64 %s = %lld;\n", e->size_name[axis],
+                        (long long)e->f->axes[axis].fixed);
+        else
+            text_printf(&sizes, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
+        if (e->target->simt) text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
+    }
+    return e->target->simt || !used ? sizes.data : emit_used_lines(e, sizes.data, used);
+}
+
+/* A counter that begins as 0; its name. */
+static const char *counter(Emitter *e, const char *name) {
+    return emit_add_field(e, name, "u32", (ls_image_extent){.scale = sizeof(uint32_t)}, true);
+}
+
+static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+    const char *state = e->target->simt ? counter(e, "blocks_waiting") : NULL;
+    for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        if (i > kernel->first && state) text_printf(out, "ls_wait_for_blocks(a->%s);\n", state);
+        text_printf(out, "LS_RUN_ALL(%s, %s)\n", phases[i].name, phases[i].item_count);
+    }
+}
+
+static void call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+    const uint32_t end = kernel->first + kernel->count, begin = end - kernel->tail;
+    const char *done =
+        counter(e, arena_printf(e->arena, "kernel_of_phase_%u_done", kernel->first + 1));
+    text_printf(out, "if (LS_LAST(a->%s)) {\n", done);
+    for (uint32_t i = begin; i < end; i++) {
+        if (i > begin) text_puts(out, "    ls_barrier();\n");
+        text_printf(out, "    LS_RUN_ALONE(%s, %s)\n", phases[i].name, phases[i].item_count);
+    }
+    text_puts(out, "}\n");
+}
+
+/* The value of an extent without a list, as an expression over the sizes. */
+static const char *extent_text(Emitter *e, const ls_image_extent *extent) {
+    Text text = text_open(e->arena);
+    text_printf(&text, "%llu", (unsigned long long)extent->scale);
+    for (uint32_t i = 0; i < extent->factor_count; i++) {
+        const ls_image_factor *factor = &extent->factor[i];
+        Text product = text_open(e->arena);
+        text_puts(&product, "(i64)1");
+        for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+            if (factor->axes >> axis & 1) text_printf(&product, " * %s", e->size_name[axis]);
+        text_printf(&text, factor->minimum ? " * ls_parts(%s, %llu)" : " * ((%s + %llu) / %llu)",
+                    product.data,
+                    (unsigned long long)(factor->minimum ? factor->divide : factor->divide - 1),
+                    (unsigned long long)factor->divide);
+    }
+    return text.data;
+}
+
+/* Gives the block a part of its own of a temporary. */
+static void own_field(Emitter *e, Text *out, Field *field) {
+    field->temporary.per_block = 1;
+    text_printf(out, "own.%s = (%s *)LS_OWN(own.%s, %s);\n", field->temporary.name, field->type,
+                field->temporary.name, extent_text(e, &field->temporary.bytes));
+}
+
+/* From then on `a` is the block's own copy of the arguments. */
+static const char *prologue_text(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text text = text_open(e->arena);
+    if (!kernel->prologue) return "";
+    text_printf(&text, "struct %s own = *a;\na = &own;\n", e->arguments);
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
+        for (size_t a = e->f->parameter_count; a < e->plan->array_count; a++)
+            if (plan_writes(&e->plan->phases[i], (uint32_t)a))
+                own_field(e, &text, &e->fields[a - e->f->parameter_count]);
+        for (size_t k = 0; k < phases[i].field_count; k++)
+            own_field(e, &text, &e->fields[phases[i].fields + k]);
+    }
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+        text_printf(&text, "LS_RUN_ALONE(%s, %s)\nls_barrier();\n", phases[i].name,
+                    phases[i].item_count);
+    return text.data;
+}
+
+/* Phases beside each other, or a single one; then what follows them where nothing is finished. */
+static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+    const uint32_t end = kernel->first + plan_mains(kernel);
+    for (uint32_t i = kernel->first; i < end; i++)
+        if (kernel->kind == KERNEL_BESIDE)
+            text_printf(out, "LS_RUN_BESIDE(%s, %s)\n", phases[i].name, phases[i].item_count);
+        else
+            text_printf(out, "LS_RUN(%s)\n", phases[i].name);
+    emit_empty_parts(e, out, kernel);
+}
+
+ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
+                            const PhaseText *phases) {
+    const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->simt;
+    const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
+    const PhaseText *first = &phases[kernel->first];
+    /* C keeps its entry points apart from the names a linker may hold. */
+    const char *name = arena_printf(e->arena, "lockstep_%s%s", e->label, suffix);
+    const bool chain = kernel->kind == KERNEL_CHAIN, beside = kernel->kind == KERNEL_BESIDE;
+    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
+        ls_image_kernel row = {
+            .name = name,
+            .items_per_block = e->target->items_per_block,
+            .threads = threads,
+            .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
+        };
+        emit_strip_kernel(e, out, kernel, sizes_text(e, NULL), phases, &row);
+        return row;
+    }
+    Text calls = text_open(e->arena);
+    const char *prologue = prologue_text(e, kernel, phases);
+    if (kernel->prologue && e->target->simt && !chain) text_puts(&calls, sizes_text(e, ""));
+    if (!chain) text_puts(&calls, prologue);
+    if (all)
+        call_all(e, &calls, kernel, phases);
+    else if (!chain)
+        call_mains(e, &calls, kernel, phases);
+    if (kernel->tail) call_tail(e, &calls, kernel, phases);
+    Hole holes[] = {{"KERNEL", name},
+                    {"ARGUMENTS", e->arguments},
+                    {"THREADS", arena_printf(e->arena, "%u", threads)},
+                    {"SIZES", all || beside || kernel->tail || kernel->prologue
+                                  ? sizes_text(e, calls.data)
+                                  : ""},
+                    {"CALLS", calls.data}};
+    if (chain)
+        emit_chain(e, out, name, kernel, phases, sizes_text(e, NULL), prologue, calls.data);
+    else
+        emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
+                  COUNT(holes));
+    ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
+    const uint32_t several = waits ? kernel->count : beside ? plan_mains(kernel) : 0;
+    for (uint32_t i = 0; i < several; i++) items[i] = phases[kernel->first + i].items;
+    return (ls_image_kernel){
+        .name = name,
+        .items = all     ? plan_extent(e->f, 1, 0)
+                 : chain ? first->strip_items
+                         : first->items,
+        .items_per_block = all ? e->target->one_block_threads / 32 : e->target->items_per_block,
+        .threads = threads,
+        .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
+        .one_block = all && !waits,
+        .item_cost = all ? 1 : first->item_cost * (chain || beside ? plan_mains(kernel) : 1),
+        .cooperative = waits,
+        .phase_count = several,
+        .phases = items,
+        .tiles = chain ? first->strip_tiles : (ls_image_extent){0},
+    };
+}

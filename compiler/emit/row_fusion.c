@@ -1,0 +1,148 @@
+/* row_fusion.c: a kernel that runs several phases row by row.
+ *
+ * All phases cut their work into the same strips, a row or a chunk of columns each, and a strip
+ * into tiles: so many items in a row. On a GPU a strip of one tile belongs to a group, a longer one
+ * to a block, chosen when the lengths are known; on the CPU a worker takes the strips that stay in
+ * its nearest caches. What a phase computes once, it computes before the first strip. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+
+/* The arguments of a call before those that say which items. */
+static const char *leading(Emitter *e, const PhaseText *phase) {
+    return phase->values ? arena_printf(e->arena, "a, %s_once", phase->name) : "a";
+}
+
+static void add_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases, Text *calls,
+                      Text *tails) {
+    const bool simt = e->target->simt;
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
+        const PhaseText *phase = &phases[i];
+        const char *name = phase->name, *own = leading(e, phase);
+        if (simt && i > kernel->first)
+            text_puts(calls, "if (alone) ls_group_sync(); else ls_barrier();\n");
+        if (simt)
+            text_printf(calls,
+                        "%s(%s, strip * %s_tiles + member, (strip + 1) * %s_tiles, "
+                        "members, 0);\n",
+                        name, own, name, name);
+        else
+            text_printf(calls,
+                        "%s(%s, (u64)(strip * %s_tiles), (u64)(next * %s_tiles), workers, 0);\n",
+                        name, own, name, name);
+        if (phase->tail)
+            text_printf(tails,
+                        simt ? "%s(%s, 0, 0, 1, LS_PARTIES);\n"
+                             : "%s(%s, 0, 0, workers, workers);\n",
+                        name, own);
+    }
+}
+
+/* The axes along one row of an array that is near, and how many elements it has. */
+static AxisSet row_axes(const Emitter *e, uint32_t array) {
+    const Plan *plan = e->plan;
+    const Phase *phase = &plan->phases[plan->home[plan->arrays[array].value] - 1];
+    return phase->inner;
+}
+
+static const char *row_length(Emitter *e, uint32_t array) {
+    Text text = text_open(e->arena);
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (row_axes(e, array) >> axis & 1)
+            text_printf(&text, "%s%s", text.size ? " * " : "", e->size_name[axis]);
+    return text.data;
+}
+
+/* One long row, or as many as a worker takes at a time. */
+ls_image_extent emit_near_bytes(Emitter *e, uint32_t array) {
+    const uint64_t size = type_info[e->plan->arrays[array].type].size;
+    ls_image_extent extent = plan_extent(e->f, size, row_axes(e, array));
+    extent.factor[0].minimum = 1024 * e->target->near_tiles;
+    return extent;
+}
+
+/* The worker's own memory for what the kernel's phases keep near, and, for each run of rows, where
+ * the first row of all would be for these to begin there. */
+static void add_near(Emitter *e, const Kernel *kernel, Text *open, Text *move) {
+    for (uint32_t i = 0; i < e->plan->array_count; i++) {
+        const Array *array = &e->plan->arrays[i];
+        if (!array->near) continue;
+        const uint32_t home = e->plan->home[array->value] - 1;
+        if (home < kernel->first || home >= kernel->first + plan_mains(kernel)) continue;
+        const char *type = type_info[array->type].c_name, *name = e->field_name[i];
+        const char *row = row_length(e, i);
+        if (!open->size && !kernel->prologue)
+            text_printf(open, "struct %s own = *a;\na = &own;\n", e->arguments);
+        text_printf(open, "const u64 %s_near = (u64)LS_OWN(own.%s, %u * ls_most(%u, %s));\n", name,
+                    name, type_info[array->type].size, 1024 * e->target->near_tiles, row);
+        text_printf(move, "own.%s = (%s *)(%s_near - %u * (u64)(strip * %s));\n", name, type, name,
+                    type_info[array->type].size, row);
+    }
+}
+
+/* The length of the longest row, or "" where not all phases have rows of one length. */
+static const char *longest_row(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    const char *longest = NULL;
+    if (e->target->simt) return "";
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
+        const char *length = phases[i].inner;
+        if (e->plan->phases[i].shape != SHAPE_ROWS) return "";
+        for (uint32_t axis = 0; axis < e->f->axis_count; axis++) /* whose lengths differ */
+            if (e->plan->phases[i].inner >> axis & 1 &&
+                (e->f->axes[axis].parent >= 0 || e->f->axes[axis].whole >= 0))
+                return "";
+        if (longest && strcmp(longest, length) == 0) continue;
+        longest = longest ? arena_printf(e->arena, "ls_most(%s, %s)", longest, length) : length;
+    }
+    return longest;
+}
+
+void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
+                const PhaseText *phases, const char *sizes, const char *prologue,
+                const char *tail) {
+    Text once = text_open(e->arena), tiles = text_open(e->arena), alone = text_open(e->arena);
+    Text most = text_open(e->arena), calls = text_open(e->arena), tails = text_open(e->arena);
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
+        const PhaseText *phase = &phases[i];
+        const char *join = i > kernel->first ? " + " : "";
+        if (phase->values)
+            text_printf(&once, "const struct %s %s_once = %s_open(a);\n", phase->values,
+                        phase->name, phase->name);
+        text_printf(&tiles, "const i64 %s_tiles = %s;\n", phase->name, phase->tiles);
+        text_printf(&alone, "%s%s_tiles == 1", i > kernel->first ? " && " : "", phase->name);
+        text_printf(&most, "%s%s_tiles", join, phase->name);
+    }
+    Text near = text_open(e->arena), move = text_open(e->arena);
+    add_near(e, kernel, &near, &move);
+    add_calls(e, kernel, phases, &calls, &tails);
+    bool streams = false;
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+        streams |= phases[i].streams;
+    if (streams) text_puts(&tails, "ls_stream_end();\n");
+    const char *strips = phases[kernel->first].strips;
+    text_puts(&tails, tail);
+    const char *longest = longest_row(e, kernel, phases);
+    const char *run = arena_printf(e->arena, "ls_parts(%u, %s)", e->target->near_tiles, most.data);
+    if (*longest) run = arena_printf(e->arena, "ls_rows_near(%s, %s)", run, longest);
+    const char *used =
+        arena_printf(e->arena, "%s %s %s %s %s %s %s %s", strips, once.data, tiles.data, prologue,
+                     near.data, longest, calls.data, tails.data);
+    if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
+    Hole holes[] = {{"KERNEL", name},
+                    {"ARGUMENTS", e->arguments},
+                    {"THREADS", arena_printf(e->arena, "%u", e->target->threads)},
+                    {"SIZES", arena_printf(e->arena, "%s%s%s", sizes, prologue, near.data)},
+                    {"ONCE", once.data},
+                    {"TILES", tiles.data},
+                    {"ALONE", alone.data},
+                    {"STRIPS", strips},
+                    {"RUN", run},
+                    {"NEAR_ROWS", move.data},
+                    {"CALLS", calls.data},
+                    {"TAILS", tails.data}};
+    emit_fill(e, out, arena_printf(e->arena, "chain.%s.k", e->target->lanes), holes, COUNT(holes));
+}

@@ -1,0 +1,170 @@
+/* row_panels.c: kernels that take rows and columns of one space at once, see fuse/row_panels.c.
+ *
+ * A phase down columns has two functions then: what it does with the rows of a strip, and what it
+ * makes of all strips. The first is called beside the phases along rows, the second by a kernel of
+ * its own. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+
+const Kernel *emit_strips_of(const Way *way) {
+    const Kernel *kernel = way->kernels;
+    while (kernel->kind != KERNEL_STRIPS) kernel++;
+    return kernel;
+}
+
+PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out) {
+    const Kernel *strips = way->strips ? emit_strips_of(way) : NULL;
+    const bool two = strips && number >= strips->first && number < strips->first + strips->count &&
+                     e->plan->phases[number].shape == SHAPE_COLUMNS;
+    PhaseText text = emit_phase(e, number, two ? PORTION_STRIP : PORTION_WHOLE, out);
+    text_puts(out, "\n");
+    if (two) {
+        text.finish = emit_phase(e, number, PORTION_FINISH, out).name;
+        text_puts(out, "\n");
+    }
+    return text;
+}
+
+/* What stands on chip for each column while a block walks `span` rows of a lane: those, and the
+ * levels of the reductions, one for each power of two of the parts that a strip is walked in. */
+static uint64_t held_bytes(const Plan *plan, uint32_t span) {
+    const uint32_t levels = span == 8 ? 3 : 4;
+    return (uint64_t)span * plan->strip_bytes + (uint64_t)levels * plan->strip_partial;
+}
+
+/* Rows that are many, and long, but not too long to stay on chip. */
+uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions) {
+    const Target *target = e->target;
+    const AxisSet rows = emit_strips_of(way)->outer, columns = e->plan->strip_columns;
+    const uint64_t bytes = held_bytes(e->plan, 4);
+    conditions[0] = (ls_image_condition){.extent = plan_extent(e->f, 1, rows),
+                                         .at_least = target->strip_rows,
+                                         .at_most = UINT64_MAX};
+    conditions[1] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
+                                         .at_least = target->strip_columns,
+                                         .at_most = UINT64_MAX};
+    conditions[2] = (ls_image_condition){.extent = plan_extent(e->f, bytes, columns),
+                                         .at_most = target->strip_bytes};
+    return STRIP_CONDITIONS;
+}
+
+/* The first phase down columns: they all have the same items. */
+static const PhaseText *columns_of(const Emitter *e, const Kernel *kernel,
+                                   const PhaseText *phases) {
+    uint32_t i = kernel->first;
+    while (e->plan->phases[i].shape != SHAPE_COLUMNS) i++;
+    return &phases[i];
+}
+
+/* One thread takes a row through all phases along rows that follow each other. */
+static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases,
+                              const char *columns) {
+    Text calls = text_open(e->arena), hold = text_open(e->arena);
+    bool row = false;
+    uint32_t rows = 0; /* phases along rows before any other */
+    while (rows < kernel->count && !phases[kernel->first + rows].finish) rows++;
+    emit_hold(e, &hold, columns);
+    if (hold.size && rows)
+        text_puts(&hold, "    const i64 next = row + 128 < first + 128 * span ? row + 128 : "
+                         "ls_strip_row(64 * strip + (part + 1) * span);\n");
+    if (hold.size && phases[kernel->first].finish)
+        text_printf(&calls, "LS_ROWS_OF_PART {\n%s}\n", hold.data);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        const PhaseText *phase = &phases[i];
+        if (row && phase->finish) text_puts(&calls, "}\n");
+        if (!row && !phase->finish)
+            text_printf(&calls, "LS_ROWS_OF_PART {\n%s", i == kernel->first ? hold.data : "");
+        row = !phase->finish;
+        const uint32_t number = i - kernel->first;
+        if (number < rows)
+            emit_ask_held(e, &calls, number, number + 1 < rows ? number + 1 : UINT32_MAX, columns);
+        if (row)
+            text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
+                        phase->name, phase->row_items, phase->row_items);
+        else
+            text_printf(&calls, "%s(a, strip, first, part, span, worker);\n", phase->name);
+    }
+    if (row) text_puts(&calls, "}\n");
+    return calls.data;
+}
+
+static const char *strip_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text calls = text_open(e->arena);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
+        if (phases[i].finish)
+            text_printf(&calls, "LS_RUN_STRIP(%s)\n", phases[i].name);
+        else
+            text_printf(&calls, "LS_RUN_ROWS(%s, %s)\n", phases[i].name, phases[i].row_items);
+    }
+    return calls.data;
+}
+
+static const char *finish_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+    Text calls = text_open(e->arena);
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        if (phases[i].finish) text_printf(&calls, "LS_RUN(%s)\n", phases[i].finish);
+    return calls.data;
+}
+
+/* How long a row is. */
+static const char *columns_text(Emitter *e) {
+    Text columns = text_open(e->arena);
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
+        if (e->plan->strip_columns >> axis & 1)
+            text_printf(&columns, "%s%s", columns.size ? " * " : "", e->size_name[axis]);
+    return columns.data;
+}
+
+/* How many rows of a lane go together: all 8 unless they are too long. */
+static const char *span_text(Emitter *e) {
+    return arena_printf(e->arena, "%s <= %llu ? 8 : 4", columns_text(e),
+                        (unsigned long long)(e->target->strip_bytes / held_bytes(e->plan, 8)));
+}
+
+void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
+                       const PhaseText *phases, ls_image_kernel *row) {
+    const bool strips = kernel->kind == KERNEL_STRIPS;
+    const PhaseText *columns = columns_of(e, kernel, phases);
+    row->items = columns->items;
+    row->item_cost = columns->item_cost / 64;
+    if (strips) {
+        row->items = plan_extent(e->f, 16, kernel->outer);
+        row->items.factor[0].minimum = 1;
+        row->items.factor[0].divide = 1024;
+        row->item_cost = 64 * 1024;
+        row->items_per_block = 1;
+        row->threads = e->target->strip_threads;
+        row->blocks_per_multiprocessor = e->target->strips_per_multiprocessor;
+    }
+    const char *calls = !strips           ? finish_calls(e, kernel, phases)
+                        : e->target->simt ? strip_calls(e, kernel, phases)
+                                          : loop_calls(e, kernel, phases, columns_text(e));
+    bool streams = false;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        streams |= phases[i].streams;
+    Text held = text_open(e->arena);
+    if (strips) emit_open_held(e, &held, columns_text(e));
+    const char *span = span_text(e);
+    const char *used =
+        arena_printf(e->arena, "%s %s %s %s", columns->inner, span, calls, held.data);
+    if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
+    Hole holes[] = {
+        {"KERNEL", row->name},
+        {"ARGUMENTS", e->arguments},
+        {"THREADS", arena_printf(e->arena, "%u", row->threads)},
+        {"SIZES", strips ? sizes : ""},
+        {"HELD", held.data},
+        {"STREAM_END", streams ? "ls_stream_end();\n" : ""},
+        {"ROWS", columns->inner},
+        {"SPAN", span},
+        {"CALLS", calls},
+    };
+    emit_fill(
+        e, out,
+        arena_printf(e->arena, "kernel_%s.%s.k", strips ? "strips" : "entry", e->target->lanes),
+        holes, COUNT(holes));
+}

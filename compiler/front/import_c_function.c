@@ -1,0 +1,428 @@
+/* import_c_function.c: whether a C function can be part of a kernel, and its text there.
+ *
+ * The walk over clang's tree allows what is listed here and nothing else: arithmetic on numbers,
+ * local variables, control flow without jumps, and calls of functions of the same kind. The text is
+ * clang's own print of the tree, in which macros are expanded, word by word in the names that
+ * kernels use: functions get a prefix, locals another one, enumerators are their values and
+ * typedefs the types behind them. A word that nobody has accounted for makes the function one that
+ * cannot be imported. */
+#include <ctype.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "ir/ir.h"
+#include "front/front.h"
+#include "front/clang.h"
+
+enum { C_DEPTH_MAX = 400, C_CALLS_MAX = 64 };
+
+/* What a name of the function's text becomes. */
+typedef struct Word {
+    const char *name, *text;
+    struct Word *next;
+} Word;
+
+typedef struct Walk {
+    Checker *c;
+    ClangUnit *u;
+    CSymbol *symbol;
+    CXCursor function;
+    Word *words;
+    int *calls; /* the numbers of the functions it calls */
+    size_t call_count, call_capacity;
+    uint32_t depth;
+} Walk;
+
+/* ---- types ---- */
+
+static const struct {
+    CKind kind;
+    Type type;
+} compute_types[] = {{C_BOOL, TYPE_BOOL},     {C_INT, TYPE_I32},      {C_UINT, TYPE_U32},
+                     {C_LONG, TYPE_I64},      {C_LONGLONG, TYPE_I64}, {C_ULONG, TYPE_U64},
+                     {C_ULONGLONG, TYPE_U64}, {C_FLOAT, TYPE_F32},    {C_DOUBLE, TYPE_F64}};
+
+static Type compute_type(Walk *w, CXType type) {
+    int kind = w->u->clang.clang_getCanonicalType(type).kind;
+    for (size_t i = 0; i < COUNT(compute_types); i++)
+        if ((int)compute_types[i].kind == kind) return compute_types[i].type;
+    return TYPE_NONE;
+}
+
+/* Numbers of any width, for what stays inside the function. */
+static bool is_number(Walk *w, CXType type) {
+    int kind = w->u->clang.clang_getCanonicalType(type).kind;
+    return compute_type(w, type) != TYPE_NONE || kind == C_CHAR_U || kind == C_UCHAR ||
+           kind == C_USHORT || kind == C_CHAR_S || kind == C_SCHAR || kind == C_SHORT;
+}
+
+/* ---- problems ---- */
+
+/* The first one counts. Always false. */
+static bool problem(Walk *w, CXCursor cursor, const char *reason) {
+    if (w->symbol->problem) return false;
+    w->symbol->problem = reason;
+    if (cursor.kind != CURSOR_FUNCTION) w->symbol->place = clang_range(w->c, w->u, cursor);
+    return false;
+}
+
+static const char *type_text(Walk *w, CXCursor cursor) {
+    return clang_text(w->c, w->u,
+                      w->u->clang.clang_getTypeSpelling(w->u->clang.clang_getCursorType(cursor)));
+}
+
+static const char *spelling(Walk *w, CXCursor cursor) {
+    return clang_text(w->c, w->u, w->u->clang.clang_getCursorSpelling(cursor));
+}
+
+/* "a pointer, `float *`" for the type of something. */
+static const char *describe_type(Walk *w, CXCursor cursor) {
+    int kind = w->u->clang.clang_getCanonicalType(w->u->clang.clang_getCursorType(cursor)).kind;
+    const char *what = kind == C_POINTER  ? "a pointer"
+                       : kind == C_ARRAY  ? "an array"
+                       : kind == C_RECORD ? "a struct or union"
+                       : kind == C_ENUM   ? "an enum"
+                                          : "of a type that is no number of steps";
+    return arena_printf(w->c->arena, "%s, `%s`", what, type_text(w, cursor));
+}
+
+/* ---- words ---- */
+
+static bool add_word(Walk *w, CXCursor at, const char *name, const char *text) {
+    for (const Word *word = w->words; word; word = word->next) {
+        if (strcmp(word->name, name) != 0) continue;
+        return strcmp(word->text, text) == 0 ||
+               problem(w, at, arena_printf(w->c->arena, "`%s` means two things in it", name));
+    }
+    Word *word = arena_alloc(w->c->arena, sizeof *word);
+    *word = (Word){name, text, w->words};
+    w->words = word;
+    return true;
+}
+
+static bool add_local(Walk *w, CXCursor cursor) {
+    const char *name = spelling(w, cursor);
+    return add_word(w, cursor, name, arena_printf(w->c->arena, "c_%s", name));
+}
+
+/* ---- calls ---- */
+
+/* math.h's functions have the names of the device functions. */
+static bool is_device_function(Walk *w, CXCursor function) {
+    void *file = NULL;
+    unsigned line, column, offset;
+    const char *name = spelling(w, function);
+    w->u->clang.clang_getExpansionLocation(w->u->clang.clang_getCursorLocation(function), &file,
+                                           &line, &column, &offset);
+    if (!file || strncmp(name, "ls_", 3) != 0) return false;
+    const char *path = clang_text(w->c, w->u, w->u->clang.clang_getFileName(file));
+    return strncmp(path, C_HEADERS, strlen(C_HEADERS)) == 0;
+}
+
+static bool keep_call(Walk *w, int number) {
+    for (size_t i = 0; i < w->call_count; i++)
+        if (w->calls[i] == number) return true;
+    w->calls =
+        arena_grow(w->c->arena, w->calls, w->call_count, &w->call_capacity, sizeof *w->calls);
+    w->calls[w->call_count++] = number;
+    return true;
+}
+
+static bool walk_call(Walk *w, CXCursor call, CXCursor callee) {
+    const char *name = spelling(w, callee);
+    if (callee.kind != CURSOR_FUNCTION) return problem(w, call, "it calls through a pointer");
+    if (is_device_function(w, callee)) return add_word(w, call, name, name);
+    if (w->u->clang.clang_Cursor_isVariadic(callee))
+        return problem(w, call, arena_printf(w->c->arena, "it calls the variadic `%s`", name));
+    CXCursor definition = w->u->clang.clang_getCursorDefinition(callee);
+    if (definition.kind != CURSOR_FUNCTION)
+        return problem(w, call,
+                       arena_printf(w->c->arena,
+                                    "it calls `%s`, which has no definition in the header", name));
+    const CSymbol *other = c_function(w->c, w->u, definition);
+    if (other->active) return problem(w, call, "it calls itself, which kernels cannot");
+    if (other->problem) {
+        if (w->symbol->problem) return false;
+        w->symbol->problem = arena_printf(w->c->arena, "it calls `%s`: %s", name, other->problem);
+        w->symbol->place = other->place;
+        return false;
+    }
+    const char *text = w->c->c_functions[other->number].name;
+    return keep_call(w, other->number) &&
+           add_word(w, call, name, arena_printf(w->c->arena, "ls_c_%s", text));
+}
+
+/* ---- the walk ---- */
+
+static bool walk(Walk *w, CXCursor cursor);
+
+static bool walk_children(Walk *w, CXCursor cursor, size_t first) {
+    size_t count;
+    CXCursor *children = clang_children(w->c, w->u, cursor, &count);
+    bool good = true;
+    if (++w->depth > C_DEPTH_MAX) good = problem(w, cursor, "it is nested too deeply");
+    for (size_t i = first; i < count && good; i++) good = walk(w, children[i]);
+    w->depth--;
+    return good;
+}
+
+static bool walk_reference(Walk *w, CXCursor cursor) {
+    CXCursor to = w->u->clang.clang_getCursorReferenced(cursor);
+    const char *name = spelling(w, cursor);
+    if (to.kind == CURSOR_PARAMETER) return true;
+    if (to.kind == CURSOR_ENUM_CONSTANT) {
+        long long value = w->u->clang.clang_getEnumConstantDeclValue(to);
+        return add_word(w, cursor, name,
+                        arena_printf(w->c->arena,
+                                     value < INT32_MIN || value > INT32_MAX ? "(%lldll)"
+                                     : value == INT32_MIN                   ? "(%lld - 1)"
+                                                                            : "(%lld)",
+                                     value == INT32_MIN ? value + 1 : value));
+    }
+    if (to.kind != CURSOR_VARIABLE)
+        return problem(w, cursor, arena_printf(w->c->arena, "it takes the address of `%s`", name));
+    CXCursor parent = w->u->clang.clang_getCursorSemanticParent(to);
+    if (parent.kind != CURSOR_FUNCTION)
+        return problem(w, cursor, arena_printf(w->c->arena, "it uses the global `%s`", name));
+    return true; /* a static one was refused where it is declared */
+}
+
+static bool walk_declaration(Walk *w, CXCursor cursor) {
+    size_t count;
+    CXCursor *children = clang_children(w->c, w->u, cursor, &count);
+    for (size_t i = 0; i < count; i++) {
+        CXCursor variable = children[i];
+        if (variable.kind != CURSOR_VARIABLE)
+            return problem(w, variable, "it declares something else than variables");
+        int storage = w->u->clang.clang_Cursor_getStorageClass(variable);
+        const char *name = spelling(w, variable);
+        if (storage != STORAGE_NONE && storage != STORAGE_AUTO && storage != STORAGE_REGISTER)
+            return problem(w, variable,
+                           arena_printf(w->c->arena, "its variable `%s` is not local", name));
+        if (!is_number(w, w->u->clang.clang_getCursorType(variable)))
+            return problem(w, variable,
+                           arena_printf(w->c->arena, "its variable `%s` is %s", name,
+                                        describe_type(w, variable)));
+        if (!add_local(w, variable) || !walk_children(w, variable, 0)) return false;
+    }
+    return true;
+}
+
+/* A typedef in a cast or a declaration: the type behind it. */
+static bool walk_type(Walk *w, CXCursor cursor) {
+    CXCursor to = w->u->clang.clang_getCursorReferenced(cursor);
+    if (to.kind != CURSOR_TYPEDEF) return true; /* what has the type is looked at itself */
+    CXType type =
+        w->u->clang.clang_getCanonicalType(w->u->clang.clang_getTypedefDeclUnderlyingType(to));
+    return add_word(w, cursor, spelling(w, to),
+                    clang_text(w->c, w->u, w->u->clang.clang_getTypeSpelling(type)));
+}
+
+static bool walk_expression(Walk *w, CXCursor cursor) {
+    CXType type = w->u->clang.clang_getCursorType(cursor);
+    if (!is_number(w, type) && w->u->clang.clang_getCanonicalType(type).kind != C_VOID)
+        return problem(
+            w, cursor,
+            arena_printf(w->c->arena, "it has a value that is %s", describe_type(w, cursor)));
+    if (cursor.kind == CURSOR_REFERENCE) return walk_reference(w, cursor);
+    if (cursor.kind == CURSOR_CALL)
+        return walk_call(w, cursor, w->u->clang.clang_getCursorReferenced(cursor)) &&
+               walk_children(w, cursor, 1);
+    return walk_children(w, cursor, 0);
+}
+
+static bool walk(Walk *w, CXCursor cursor) {
+    switch (cursor.kind) {
+    case CURSOR_TYPE_REFERENCE: return walk_type(w, cursor);
+    case CURSOR_DECLARATION: return walk_declaration(w, cursor);
+    case CURSOR_COMPOUND:
+    case CURSOR_CASE:
+    case CURSOR_DEFAULT:
+    case CURSOR_IF:
+    case CURSOR_SWITCH:
+    case CURSOR_WHILE:
+    case CURSOR_DO:
+    case CURSOR_FOR:
+    case CURSOR_CONTINUE:
+    case CURSOR_BREAK:
+    case CURSOR_RETURN:
+    case CURSOR_NULL: return walk_children(w, cursor, 0);
+    case CURSOR_UNEXPOSED_EXPRESSION:
+    case CURSOR_REFERENCE:
+    case CURSOR_CALL:
+    case CURSOR_INTEGER:
+    case CURSOR_FLOAT:
+    case CURSOR_CHARACTER:
+    case CURSOR_PARENTHESES:
+    case CURSOR_UNARY:
+    case CURSOR_BINARY:
+    case CURSOR_COMPOUND_ASSIGNMENT:
+    case CURSOR_CONDITIONAL:
+    case CURSOR_CAST:
+    case CURSOR_SIZEOF: return walk_expression(w, cursor);
+    case CURSOR_SUBSCRIPT: return problem(w, cursor, "it reads through a pointer or an array");
+    case CURSOR_ASM:
+    case CURSOR_MS_ASM: return problem(w, cursor, "it contains `asm`");
+    case CURSOR_LABEL:
+    case CURSOR_GOTO:
+    case CURSOR_INDIRECT_GOTO: return problem(w, cursor, "it jumps with `goto`");
+    default: return problem(w, cursor, "it contains what kernels cannot take over");
+    }
+}
+
+/* ---- the text ---- */
+
+/* Words that stand for themselves. */
+static const char own_words[] =
+    " auto break case char const continue default do double else float for if int long register "
+    "return short signed sizeof switch unsigned void while ";
+
+static const char *word_text(Walk *w, const char *word) {
+    for (const Word *known = w->words; known; known = known->next)
+        if (strcmp(known->name, word) == 0) return known->text;
+    if (strcmp(word, "_Bool") == 0) return "LS_C_BOOL";
+    if (strcmp(word, "bool") == 0) return "LS_C_BOOL";
+    const char *found = strstr(own_words, arena_printf(w->c->arena, " %s ", word));
+    return found ? word : NULL;
+}
+
+/* The body as clang prints it, in our words; NULL when a word is not accounted for. */
+static const char *translate(Walk *w, const char *body) {
+    Text text = text_open(w->c->arena);
+    for (const char *s = body; *s;) {
+        size_t size = 1;
+        if (isalpha((unsigned char)*s) || *s == '_') {
+            while (isalnum((unsigned char)s[size]) || s[size] == '_') size++;
+            const char *word = arena_copy(w->c->arena, s, size), *ours = word_text(w, word);
+            if (!ours) {
+                problem(w, w->function,
+                        arena_printf(w->c->arena, "`%s` in it is not understood", word));
+                return NULL;
+            }
+            text_puts(&text, ours);
+        } else if (isdigit((unsigned char)*s) || (*s == '.' && isdigit((unsigned char)s[1]))) {
+            while (isalnum((unsigned char)s[size]) || s[size] == '.' ||
+                   ((s[size] == '+' || s[size] == '-') && strchr("eEpP", s[size - 1])))
+                size++;
+            text_add(&text, s, size);
+        } else if (*s == '\'') {
+            while (s[size] && s[size] != '\'') size += s[size] == '\\' ? 2 : 1;
+            text_add(&text, s, ++size);
+        } else if (*s == '"' || *s == '#' || *s == '@') {
+            problem(w, w->function, "it contains a text");
+            return NULL;
+        } else {
+            text_add(&text, s, 1);
+        }
+        s += size;
+    }
+    while (text.size && isspace((unsigned char)text.data[text.size - 1]))
+        text.data[--text.size] = '\0';
+    return text.data;
+}
+
+static const char *c_type(Type type) {
+    return type == TYPE_BOOL ? "LS_C_BOOL" : type_info[type].c_name;
+}
+
+static const char *definition(Walk *w, const CFunction *function, const char *const *names) {
+    void *policy = w->u->clang.clang_getCursorPrintingPolicy(w->function);
+    CXString printed = w->u->clang.clang_getCursorPrettyPrinted(w->function, policy);
+    w->u->clang.clang_PrintingPolicy_dispose(policy);
+    const char *whole = clang_text(w->c, w->u, printed), *body = strchr(whole, '{');
+    body = body ? translate(w, body) : NULL;
+    if (!body) return NULL;
+    Text text = text_open(w->c->arena);
+    text_printf(&text, "LS_FN %s ls_c_%s(", c_type(function->result), function->name);
+    for (size_t i = 0; i < function->parameter_count; i++)
+        text_printf(&text, "%s%s c_%s", i ? ", " : "", c_type(function->parameters[i]), names[i]);
+    text_printf(&text, "%s) %s\n", function->parameter_count ? "" : "void", body);
+    return text.data;
+}
+
+/* ---- one function ---- */
+
+static bool read_signature(Walk *w, CFunction *function, const char ***names) {
+    int count = w->u->clang.clang_Cursor_getNumArguments(w->function);
+    if (w->u->clang.clang_Cursor_isVariadic(w->function))
+        return problem(w, w->function, "it is variadic");
+    function->result = compute_type(w, w->u->clang.clang_getCursorResultType(w->function));
+    if (function->result == TYPE_NONE)
+        return problem(w, w->function,
+                       "its result is not float, double, int, unsigned, a 64-bit integer or bool");
+    if (count < 0) return problem(w, w->function, "its parameters are not declared");
+    function->parameter_count = (size_t)count;
+    function->parameters = arena_alloc(w->c->arena, (size_t)count * sizeof *function->parameters);
+    function->derivatives = arena_alloc(w->c->arena, (size_t)count * sizeof *function->derivatives);
+    *names = arena_alloc(w->c->arena, (size_t)count * sizeof **names);
+    for (int i = 0; i < count; i++) {
+        CXCursor parameter = w->u->clang.clang_Cursor_getArgument(w->function, (unsigned)i);
+        Type type = compute_type(w, w->u->clang.clang_getCursorType(parameter));
+        function->parameters[i] = type;
+        function->derivatives[i] = -1;
+        (*names)[i] =
+            *spelling(w, parameter) ? spelling(w, parameter) : arena_printf(w->c->arena, "%d", i);
+        if (type == TYPE_NONE)
+            return problem(w, parameter,
+                           arena_printf(w->c->arena, "its parameter `%s` is %s", (*names)[i],
+                                        describe_type(w, parameter)));
+        if (*spelling(w, parameter) && !add_local(w, parameter)) return false;
+    }
+    return true;
+}
+
+/* A name of its own in kernels; an equal function of another header is the same one. */
+static int add_function(Checker *c, CFunction function, Walk *w, const char *const *names) {
+    const char *name = function.name;
+    for (unsigned k = 2;; k++) {
+        const char *text = function.source = definition(w, &function, names);
+        if (!text) return -1;
+        bool taken = false;
+        for (size_t i = 0; i < c->c_function_count; i++) {
+            if (strcmp(c->c_functions[i].name, function.name) != 0) continue;
+            if (strcmp(c->c_functions[i].source, text) == 0) return (int)i;
+            taken = true;
+        }
+        if (!taken) break;
+        function.name = arena_printf(c->arena, "%s_%u", name, k);
+    }
+    c->c_functions = arena_grow(c->arena, c->c_functions, c->c_function_count,
+                                &c->c_function_capacity, sizeof *c->c_functions);
+    c->c_functions[c->c_function_count] = function;
+    return (int)c->c_function_count++;
+}
+
+CSymbol *c_function(Checker *c, ClangUnit *u, CXCursor cursor) {
+    const char *text = clang_text(c, u, u->clang.clang_getCursorSpelling(cursor));
+    const Name *name = name_intern(c->names, text, strlen(text));
+    Symbol *known = scope_find_here(&c->c_unit->functions, name);
+    if (known) return known->c;
+    Range range = clang_place(c, u, u->clang.clang_getCursorLocation(cursor));
+    range.end = range.begin + (uint32_t)strlen(text);
+    Symbol *symbol = scope_add(&c->c_unit->functions, name, range, SYMBOL_C);
+    CSymbol *s = symbol->c = arena_alloc(c->arena, sizeof *s);
+    *s = (CSymbol){.name = name,
+                   .range = range,
+                   .place = range,
+                   .number = -1,
+                   .active = true,
+                   .scope = &c->c_unit->functions};
+    Walk w = {.c = c, .u = u, .symbol = s, .function = cursor};
+    CFunction function = {.name = name->text};
+    const char **names;
+    if (u->clang.clang_getCursorDefinition(cursor).kind != CURSOR_FUNCTION) {
+        s->problem = "it has no definition in the header";
+    } else {
+        w.function = cursor = u->clang.clang_getCursorDefinition(cursor);
+        size_t count;
+        bool good = read_signature(&w, &function, &names);
+        CXCursor *children = clang_children(c, u, cursor, &count);
+        for (size_t i = 0; i < count && good; i++)
+            if (children[i].kind == CURSOR_COMPOUND) good = walk(&w, children[i]);
+        function.calls = w.calls;
+        function.call_count = w.call_count;
+        if (good) s->number = add_function(c, function, &w, names);
+    }
+    s->active = false;
+    return s;
+}

@@ -1,0 +1,583 @@
+/* choose.c: which plan of a function moves the fewest bytes.
+ *
+ * phases.c builds a plan from choices: which values later phases read back rather than compute
+ * again (from the parameter that they are stored to anyhow, or from a temporary), and which
+ * reductions wait for a later pass over the same space. Here plans are built and compared: from one
+ * where every value is computed again and nothing waits, one choice after another is kept when the
+ * plan with it is better, until none is. Bytes are counted with every axis as long as the others; a
+ * launch counts as a part of a pass over the largest space. The order in which choices are tried
+ * is that of the function's stores and values, so the same function always gives the same plan. */
+#include <string.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+/* Values that are looked at for all plans that are built, at most: further choices are not tried.
+ * That takes some 10 ms. */
+enum { WORK = 1 << 19 };
+
+/* Of the values that may be worth a temporary, the most promising are tried one by one; where there
+ * are more, some together first. */
+enum { CANDIDATES = 24 };
+
+/* Phases up to which reductions are tried in every later pass; beyond, where passes may meet. */
+enum { FEW_PHASES = 12 };
+
+enum { DEAR = 8 }; /* operations of one that is worth a temporary by itself */
+
+/* A launch, in bytes for each element of the largest space. */
+static const double launch_bytes = 0.25;
+/* Operations done while a byte moves: a kernel that has more of them waits for those. More than
+ * devices do, for compilers move some out of loops. */
+static const double operations_per_byte = 16;
+/* What a temporary must save at least. */
+static const double temporary_bytes = 0.125;
+
+typedef struct Cost {
+    double moved; /* with what launches count as, and operations beyond what is free */
+    double operations;
+    size_t phases;
+} Cost;
+
+/* A plan with other choices, what it costs, or no plan. */
+typedef struct Trial {
+    Choices choices;
+    Plan *plan;
+    Arena *arena; /* of all of it */
+    Cost cost;
+} Trial;
+
+typedef struct Search {
+    const Function *f;
+    Arena *arena;
+    PlanSizes sizes;
+    double unit;    /* elements of the largest space */
+    double largest; /* bytes of the largest parameter: no temporary has more */
+    Trial best;
+    size_t work;     /* values looked at */
+    bool stopped;    /* before all choices were tried */
+    Arena *spare[4]; /* of trials that were given up */
+    size_t spare_count;
+} Search;
+
+/* With all tails and with none but the least: which it is depends on sizes. */
+static double launches_of(const Plan *plan) {
+    return 0.5 * (double)(plan->kernel_count + plan->ways[plan->way_count - 1].count);
+}
+
+static Cost cost_of(const Search *s, const Plan *plan) {
+    Cost cost = {.phases = plan->phase_count};
+    for (size_t i = 0; i < plan->kernel_count; i++) {
+        const Kernel *kernel = &plan->kernels[i];
+        const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, kernel);
+        double operations = 0;
+        for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
+            operations += plan_operations(plan, &s->sizes, &plan->phases[k]);
+        const double moved = bytes.read + bytes.written, busy = operations / operations_per_byte;
+        cost.moved += (moved > busy ? moved : busy) / s->unit;
+        cost.operations += operations;
+    }
+    cost.moved += launch_bytes * launches_of(plan);
+    return cost;
+}
+
+static bool is_less(Cost a, Cost b) {
+    const double close = 1e-9 * (a.moved + b.moved);
+    if (a.moved < b.moved - close || a.moved > b.moved + close) return a.moved < b.moved;
+    if (a.phases != b.phases) return a.phases < b.phases;
+    return a.operations < b.operations;
+}
+
+static Choices copy_choices(const Search *s, Choices from, Arena *arena) {
+    Choices to = {.kept = arena_alloc(arena, s->f->value_count * sizeof *to.kept),
+                  .depth = arena_alloc(arena, s->f->value_count * sizeof *to.depth)};
+    if (from.kept) memcpy(to.kept, from.kept, s->f->value_count * sizeof *to.kept);
+    if (from.depth) memcpy(to.depth, from.depth, s->f->value_count * sizeof *to.depth);
+    return to;
+}
+
+/* A trial with the best choices so far, to change some of. */
+static Trial begin(Search *s) {
+    Arena *arena = s->spare_count ? s->spare[--s->spare_count] : arena_child(s->arena);
+    return (Trial){.choices = copy_choices(s, s->best.choices, arena), .arena = arena};
+}
+
+static void give_up(Search *s, Trial *trial) {
+    arena_close(trial->arena);
+    if (s->spare_count < COUNT(s->spare)) s->spare[s->spare_count++] = trial->arena;
+}
+
+static void build(Search *s, Trial *trial) {
+    s->stopped |= s->work > WORK;
+    if (s->stopped) return;
+    trial->plan = planner_build(s->f, &trial->choices, trial->arena, &s->work);
+    s->work += s->f->value_count;
+    if (trial->plan) trial->cost = cost_of(s, trial->plan);
+}
+
+/* Whether a plan is better by more than `least`. */
+static bool is_better(const Trial *trial, const Trial *than, double least) {
+    Cost cost = trial->cost;
+    cost.moved += least;
+    return trial->plan && is_less(cost, than->cost);
+}
+
+/* Keeps the better of two trials in `best`. */
+static void choose(Search *s, Trial *best, Trial *trial, bool better) {
+    give_up(s, better ? best : trial);
+    if (better) *best = *trial;
+}
+
+static bool try_choices(Search *s, Trial *trial) {
+    build(s, trial);
+    const bool better = is_better(trial, &s->best, 0);
+    choose(s, &s->best, trial, better);
+    return better;
+}
+
+/* ---- reductions that wait ---- */
+
+static bool try_delay(Search *s, const ValueId *reductions, size_t count, uint32_t depth) {
+    Trial trial = begin(s);
+    for (size_t i = 0; i < count; i++) trial.choices.depth[reductions[i]] = depth + 1;
+    return try_choices(s, &trial);
+}
+
+static bool same_pass(const Phase *a, const Phase *b) {
+    return a->reduction_count && b->reduction_count && a->outer == b->outer &&
+           a->inner == b->inner && a->depth < b->depth && a->known == b->known;
+}
+
+/* By value: whether it is one of these or made of one. */
+static void find_dependents(const Search *s, const ValueId *reductions, size_t count,
+                            bool *depends) {
+    memset(depends, 0, s->f->value_count * sizeof *depends);
+    ValueId first = (ValueId)s->f->value_count;
+    for (size_t i = 0; i < count; i++) {
+        depends[reductions[i]] = true;
+        if (reductions[i] < first) first = reductions[i];
+    }
+    for (ValueId v = first; v < s->f->value_count; v++)
+        for (int i = 0; i < op_info[s->f->values[v].op].arity; i++)
+            depends[v] |= depends[s->f->values[v].arg[i]];
+}
+
+/* By phase: the first of those that reduce over the same axes. */
+static const size_t *find_kinds(const Plan *plan, Arena *arena) {
+    size_t *kinds = arena_alloc(arena, plan->phase_count * sizeof *kinds);
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *a = &plan->phases[i];
+        for (kinds[i] = 0; kinds[i] < i; kinds[i]++) {
+            const Phase *b = &plan->phases[kinds[i]];
+            if (b->reduction_count && a->outer == b->outer && a->inner == b->inner) break;
+        }
+    }
+    return kinds;
+}
+
+typedef struct Meeting {
+    const size_t *kinds;
+    bool *depends;     /* by value */
+    uint32_t *delayed; /* by kind: the depth of the first pass that is */
+} Meeting;
+
+static Meeting open_meeting(const Search *s) {
+    const Plan *plan = s->best.plan;
+    Arena *arena = s->best.arena;
+    return (Meeting){.kinds = find_kinds(plan, arena),
+                     .depends = arena_alloc(arena, s->f->value_count * sizeof(bool)),
+                     .delayed = arena_alloc(arena, plan->phase_count * sizeof(uint32_t))};
+}
+
+/* Whether a delay lets two passes meet: delayed are these reductions and all that are made of them,
+ * and there is another reduction of the kind of one of them in a pass behind it. Where all that
+ * comes behind is made of them, a delay moves it, too. */
+static bool may_meet(Search *s, const Meeting *meeting, const ValueId *reductions, size_t count) {
+    const Plan *plan = s->best.plan;
+    const size_t *kinds = meeting->kinds;
+    bool *depends = meeting->depends;
+    uint32_t *delayed = meeting->delayed;
+    s->work += s->f->value_count;
+    s->stopped |= s->work > WORK;
+    find_dependents(s, reductions, count, depends);
+    for (size_t i = 0; i < plan->phase_count; i++) delayed[i] = UINT32_MAX;
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        for (size_t r = 0; r < phase->reduction_count; r++)
+            if (depends[phase->reductions[r]] && phase->depth < delayed[kinds[i]])
+                delayed[kinds[i]] = phase->depth;
+    }
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        for (size_t r = 0; r < phase->reduction_count; r++)
+            if (!depends[phase->reductions[r]] && phase->depth > delayed[kinds[i]]) return true;
+    }
+    return false;
+}
+
+/* All reductions of a phase in a later one of the same axes, or one of them. */
+static bool try_delays(Search *s) {
+    const Plan *plan = s->best.plan;
+    const Meeting meeting = open_meeting(s);
+    for (size_t i = 0; i < plan->phase_count && !s->stopped; i++) {
+        const Phase *phase = &plan->phases[i];
+        const size_t choices = phase->reduction_count > 1 ? phase->reduction_count + 1 : 1;
+        uint8_t *may = arena_alloc(s->best.arena, choices); /* 1: yes, 2: no, 0: not yet known */
+        for (size_t k = i + 1; k < plan->phase_count && !s->stopped; k++) {
+            if (!same_pass(phase, &plan->phases[k])) continue;
+            for (size_t c = 0; c < choices; c++) {
+                const ValueId *some = c ? &phase->reductions[c - 1] : phase->reductions;
+                const size_t count = c ? 1 : phase->reduction_count;
+                if (!may[c])
+                    may[c] = plan->phase_count <= FEW_PHASES || may_meet(s, &meeting, some, count)
+                                 ? 1
+                                 : 2;
+                if (may[c] == 1 && try_delay(s, some, count, plan->phases[k].depth)) return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- values that are read back ---- */
+
+static bool try_kept(Search *s, ValueId v, bool kept) {
+    Trial trial = begin(s);
+    trial.choices.kept[v] = kept;
+    return try_choices(s, &trial);
+}
+
+static bool try_stored(Search *s) {
+    bool better = false;
+    for (size_t i = 0; i < s->f->store_count && !s->stopped; i++) {
+        const Store *store = &s->f->stores[i];
+        if (s->best.choices.kept[store->value]) continue;
+        if (planner_may_keep(s->f, store->value) && planner_holds(s->f, store))
+            better |= try_kept(s, store->value, true);
+    }
+    return better;
+}
+
+typedef uint64_t Reads; /* parameters and made values, by number modulo 64 */
+
+/* What each value is computed from in memory. */
+static Reads *find_reads(const Search *s, const Plan *plan, Arena *arena) {
+    const Function *f = s->f;
+    Reads *below = arena_alloc(arena, f->value_count * sizeof *below);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        const Value *value = &f->values[v];
+        if (plan->array_of[v] && value->axes) below[v] = (Reads)1 << plan->array_of[v] % 64;
+        if (plan->home[v] || value->op == OP_PARAMETER) continue;
+        for (int i = 0; i < op_info[value->op].arity; i++) below[v] |= below[value->arg[i]];
+    }
+    return below;
+}
+
+/* Whether the value joins what several arrays hold, takes fewer bytes than what it is of, or is
+ * dear. */
+static bool is_candidate(const Search *s, const Reads *below, ValueId v) {
+    const Value *value = &s->f->values[v];
+    bool much = op_info[value->op].cost >= DEAR;
+    for (int i = 0; i < op_info[value->op].arity; i++) {
+        const Value *operand = &s->f->values[value->arg[i]];
+        much |= below[v] != below[value->arg[i]];
+        much |= type_info[value->type].size < type_info[operand->type].size;
+    }
+    return much && below[v];
+}
+
+/* By value: how many phases compute it; one for each element of a larger space counts twice. */
+static uint32_t *find_users(const Plan *plan, Arena *arena) {
+    const Function *f = plan->function;
+    uint32_t *users = arena_alloc(arena, f->value_count * sizeof *users);
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        for (size_t n = 0; n < phase->value_count; n++) {
+            const ValueId v = phase->values[n];
+            const bool larger = f->values[v].axes != (phase->outer | phase->inner);
+            users[v] += phase->levels[n] == LEVEL_ELEMENT && larger ? 2 : 1;
+        }
+    }
+    return users;
+}
+
+static double value_bytes(const Search *s, ValueId v) {
+    const Value *value = &s->f->values[v];
+    return plan_sizes_elements(&s->sizes, value->axes) * type_info[value->type].size;
+}
+
+/* A value that may be worth a temporary, and about what that would save: operations, as bytes, of
+ * the phases that compute it again, less the bytes that it takes to store it and read it back. */
+typedef struct Candidate {
+    ValueId v;
+    double saved;
+} Candidate;
+
+static int by_saved(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    if (x->saved != y->saved) return x->saved > y->saved ? -1 : 1;
+    return x->v < y->v ? -1 : x->v > y->v;
+}
+
+static bool in_memory(const Plan *plan, ValueId v) {
+    return plan->home[v] || plan->function->values[v].op == OP_PARAMETER;
+}
+
+/* The operations that computing a value takes of operands that take so many; more than there are
+ * where operands share some. */
+static double cost_above(const Function *f, const double *costs, ValueId v) {
+    const Value *value = &f->values[v];
+    double cost = op_info[value->op].cost;
+    for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
+        cost += costs[value->arg[i]];
+    return cost;
+}
+
+/* About what a value in a temporary saves when it takes so many operations. */
+static double saving(const Search *s, uint32_t users, ValueId v, double cost) {
+    const double again = (users - 1) * plan_sizes_elements(&s->sizes, s->f->values[v].axes);
+    return again * cost / operations_per_byte - 2 * value_bytes(s, v);
+}
+
+static Candidate *find_candidates(const Search *s, size_t *count) {
+    const Plan *plan = s->best.plan;
+    Arena *arena = s->best.arena;
+    const Reads *below = find_reads(s, plan, arena);
+    const uint32_t *users = find_users(plan, arena);
+    Candidate *candidates = arena_alloc(arena, s->f->value_count * sizeof *candidates);
+    double *costs = arena_alloc(arena, s->f->value_count * sizeof *costs);
+    *count = 0;
+    for (ValueId v = 1; v < s->f->value_count; v++) {
+        if (in_memory(plan, v)) continue;
+        costs[v] = cost_above(s->f, costs, v);
+        if (!planner_may_keep(s->f, v) || !is_candidate(s, below, v)) continue;
+        if (users[v] < 2 || value_bytes(s, v) > s->largest) continue;
+        candidates[(*count)++] = (Candidate){v, saving(s, users[v], v, costs[v])};
+    }
+    return candidates;
+}
+
+/* Where candidates are many, some at once: each that would save `times` what it takes, when those
+ * before it are in temporaries. */
+static bool try_many(Search *s, double times) {
+    size_t count, kept = 0;
+    const Candidate *candidates = find_candidates(s, &count), *next = candidates;
+    if (count <= CANDIDATES) return false;
+    const Plan *plan = s->best.plan;
+    const uint32_t *users = find_users(plan, s->best.arena);
+    double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
+    Trial trial = begin(s);
+    for (ValueId v = 1; v < s->f->value_count; v++) {
+        if (in_memory(plan, v)) continue;
+        costs[v] = cost_above(s->f, costs, v);
+        if (next == candidates + count || next->v != v) continue;
+        next++;
+        if (saving(s, users[v], v, costs[v] / times) <= 0) continue;
+        trial.choices.kept[v] = true;
+        costs[v] = 0;
+        kept++;
+    }
+    if (kept) return try_choices(s, &trial);
+    give_up(s, &trial);
+    return false;
+}
+
+/* Of such values, the one that saves most in a temporary. */
+static bool try_temporaries(Search *s) {
+    size_t count;
+    Candidate *candidates = find_candidates(s, &count);
+    if (count > CANDIDATES) {
+        qsort(candidates, count, sizeof *candidates, by_saved);
+        count = CANDIDATES;
+    }
+    Trial best = {.plan = NULL};
+    for (size_t i = 0; i < count && !s->stopped; i++) {
+        Trial trial = begin(s);
+        trial.choices.kept[candidates[i].v] = true;
+        build(s, &trial);
+        if (best.plan)
+            choose(s, &best, &trial, is_better(&trial, &best, 0));
+        else if (is_better(&trial, &s->best, temporary_bytes))
+            best = trial;
+        else
+            give_up(s, &trial);
+    }
+    if (best.plan) choose(s, &s->best, &best, true);
+    return best.plan;
+}
+
+/* What others have made useless. */
+static bool try_without(Search *s) {
+    bool better = false;
+    for (ValueId v = 1; v < s->f->value_count; v++) {
+        if (s->best.choices.kept[v]) better |= try_kept(s, v, false);
+    }
+    return better;
+}
+
+/* Where no plan is better. */
+static Search open_search(const Function *function) {
+    Search s = {.f = function, .arena = function->arena, .unit = 1};
+    s.sizes = plan_sizes_read(function, NULL, 0);
+    for (size_t i = 0; i < function->parameter_count; i++) {
+        const Parameter *parameter = &function->parameters[i];
+        const double bytes =
+            plan_sizes_elements(&s.sizes, parameter->axes) * type_info[parameter->type].size;
+        if (bytes > s.largest) s.largest = bytes;
+    }
+    return s;
+}
+
+static void find_unit(Search *s, const Plan *plan) {
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        const double elements = plan_sizes_elements(&s->sizes, phase->outer | phase->inner);
+        if (elements > s->unit) s->unit = elements;
+    }
+}
+
+Plan *plan_build(const Function *function) {
+    Search s = open_search(function);
+    s.best = begin(&s);
+    s.best.plan = planner_build(function, &s.best.choices, s.best.arena, &s.work);
+    find_unit(&s, s.best.plan);
+    s.best.cost = cost_of(&s, s.best.plan);
+    const Phase *first = &s.best.plan->phases[0];
+    bool better = s.best.plan->phase_count > 1 || first->reduction_count;
+    for (double times = 1; better && times <= 16; times *= 4) try_many(&s, times);
+    while (better && !s.stopped) {
+        better = try_stored(&s);
+        better |= try_delays(&s);
+        better |= try_temporaries(&s);
+        better |= try_without(&s);
+    }
+    s.best.plan->choices = s.best.choices;
+    s.best.plan->stopped = s.stopped;
+    planner_find_strips(s.best.plan);
+    return s.best.plan;
+}
+
+/* ---- what was not chosen ---- */
+
+/* Alternatives that are reported at most, and phases that they have: each is emitted. */
+enum { NAME_LENGTH = 40, ALTERNATIVES_MOST = 16, PHASES_MOST = 256 };
+
+/* An alternative and what it costs, in the order in which they were found. */
+typedef struct Found {
+    Alternative alternative;
+    Cost cost;
+    size_t place;
+} Found;
+
+typedef struct FoundList {
+    Found *items;
+    size_t count, capacity;
+} FoundList;
+
+/* A value as the source spells it: its name, what it is stored to, or its text. */
+static const char *source_name(const Search *s, ValueId v) {
+    const Value *value = &s->f->values[v];
+    const Compiler *compiler = s->f->compiler;
+    if (value->name) return value->name;
+    for (size_t i = 0; i < s->f->store_count; i++)
+        if (s->f->stores[i].value == v) return s->f->parameters[s->f->stores[i].parameter].name;
+    if (!value->range.file || value->range.file >= compiler->source_count)
+        return arena_printf(s->arena, "%s_%u", plan_reduction(value), v);
+    const char *text = compiler->sources[value->range.file].text + value->range.begin;
+    const size_t size = value->range.end - value->range.begin, line = strcspn(text, "\n");
+    const size_t whole = size < line ? size : line;
+    const int shown = (int)(whole < NAME_LENGTH ? whole : NAME_LENGTH);
+    return arena_printf(s->arena, "`%.*s%s`", shown, text, (size_t)shown < size ? "..." : "");
+}
+
+static void add_alternative(Search *s, FoundList *list, Trial *trial, const char *what) {
+    build(s, trial);
+    if (!trial->plan) return;
+    list->items =
+        arena_grow(s->arena, list->items, list->count, &list->capacity, sizeof *list->items);
+    list->items[list->count] = (Found){{what, trial->plan}, trial->cost, list->count};
+    list->count++;
+}
+
+static void add_kept(Search *s, FoundList *list, ValueId v) {
+    const char *name = source_name(s, v);
+    const bool kept = s->best.choices.kept[v];
+    Trial trial = begin(s);
+    trial.choices.kept[v] = !kept;
+    if (kept) {
+        add_alternative(s, list, &trial,
+                        arena_printf(s->arena, "%s computed again, not read back", name));
+        return;
+    }
+    for (size_t i = 0; i < s->f->store_count; i++)
+        if (s->f->stores[i].value == v && planner_holds(s->f, &s->f->stores[i])) {
+            add_alternative(s, list, &trial,
+                            arena_printf(s->arena, "%s read back from where it is stored", name));
+            return;
+        }
+    add_alternative(s, list, &trial, arena_printf(s->arena, "%s kept in a temporary", name));
+}
+
+/* A reduction in the first pass that can make it. */
+static void add_early(Search *s, FoundList *list, ValueId v) {
+    if (!s->best.choices.depth[v]) return;
+    Trial trial = begin(s);
+    trial.choices.depth[v] = 0;
+    add_alternative(s, list, &trial,
+                    arena_printf(s->arena, "%s in an earlier pass", source_name(s, v)));
+}
+
+static void add_late(Search *s, FoundList *list) {
+    const Plan *plan = s->best.plan;
+    for (size_t i = 0; i < plan->phase_count; i++)
+        for (size_t k = i + 1; k < plan->phase_count; k++) {
+            if (!same_pass(&plan->phases[i], &plan->phases[k])) continue;
+            Trial trial = begin(s);
+            const ValueId first = plan->phases[i].reductions[0];
+            trial.choices.depth[first] = plan->phases[k].depth + 1;
+            add_alternative(s, list, &trial,
+                            arena_printf(s->arena, "%s in a later pass", source_name(s, first)));
+        }
+}
+
+static int by_place(const void *a, const void *b) {
+    const Found *x = a, *y = b;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int by_cost(const void *a, const void *b) {
+    const Found *x = a, *y = b;
+    return is_less(x->cost, y->cost) ? -1 : is_less(y->cost, x->cost) ? 1 : by_place(a, b);
+}
+
+Alternatives plan_alternatives(const Plan *plan) {
+    FoundList list = {0};
+    Search s = open_search(plan->function);
+    s.best.plan = planner_build(plan->function, &plan->choices, s.arena, &s.work);
+    s.best.choices = plan->choices;
+    if (!s.best.plan || plan->phase_count < 2) return (Alternatives){0};
+    find_unit(&s, s.best.plan);
+    const Reads *below = find_reads(&s, s.best.plan, s.arena);
+    const uint32_t *users = find_users(plan, s.arena);
+    for (ValueId v = 1; v < s.f->value_count; v++) {
+        const bool may = planner_may_keep(s.f, v) && !plan->home[v] && users[v] > 1;
+        add_early(&s, &list, v);
+        if (plan->choices.kept[v] || (may && is_candidate(&s, below, v))) add_kept(&s, &list, v);
+    }
+    add_late(&s, &list);
+    /* the cheapest, in their order */
+    size_t count = list.count;
+    size_t most = PHASES_MOST / plan->phase_count;
+    if (most > ALTERNATIVES_MOST) most = ALTERNATIVES_MOST;
+    if (count > most) {
+        qsort(list.items, count, sizeof *list.items, by_cost);
+        count = most;
+        qsort(list.items, count, sizeof *list.items, by_place);
+    }
+    Alternatives all = {.items = arena_alloc(s.arena, (count + 1) * sizeof *all.items)};
+    for (size_t i = 0; i < count; i++) all.items[all.count++] = list.items[i].alternative;
+    return all;
+}

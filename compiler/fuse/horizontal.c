@@ -1,0 +1,110 @@
+/* horizontal.c: phases that share a launch though neither is along the rows of the other.
+ *
+ * Phases that need nothing of each other run *beside* each other: in one launch, nobody waits
+ * between them.
+ *
+ * A phase that goes along what the phases of a kernel leave of each coordinate of its outer axes, a
+ * tensor of a list, say, *follows* them part by part: the rows and columns of a part are counted as
+ * they are finished, and whoever finishes the last one runs the phase on that part. Nothing of
+ * other parts may meet in it.
+ *
+ * Needs phases with their stores. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+static AxisSet space(const Phase *phase) {
+    return phase->outer | phase->inner;
+}
+
+/* ---- beside ---- */
+
+/* Whether the phase replaces what every group reads when it begins with it, while others may still
+ * do so: they have no work then, and must have none after it. */
+static bool replaces_scalar(const Plan *plan, const Phase *phase) {
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        if (store->level != LEVEL_TAIL && !plan->arrays[store->array].axes &&
+            plan_reads(plan, phase, store->array))
+            return true;
+    }
+    return false;
+}
+
+static bool goes_beside(const Plan *plan, const Kernel *kernel, const Kernel *next) {
+    const Phase *phase = &plan->phases[next->first];
+    if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_BESIDE) return false;
+    if (next->kind != KERNEL_SINGLE || phase->shape == SHAPE_SCALAR) return false;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
+        if (!planner_apart(plan, i, next->first) || replaces_scalar(plan, &plan->phases[i]))
+            return false;
+    return true;
+}
+
+size_t planner_join_beside(const Plan *plan, Kernel *kernels, size_t count) {
+    size_t joined = 0;
+    for (size_t k = 0; k < count; k++) {
+        if (joined && goes_beside(plan, &kernels[joined - 1], &kernels[k])) {
+            kernels[joined - 1].kind = KERNEL_BESIDE;
+            kernels[joined - 1].count++;
+        } else {
+            kernels[joined++] = kernels[k];
+        }
+    }
+    return joined;
+}
+
+/* ---- parts ---- */
+
+static bool has_blocks(const Function *f, AxisSet axes) {
+    for (uint32_t axis = 0; axis < f->axis_count; axis++)
+        if ((axes >> axis & 1) && f->axes[axis].whole >= 0) return true;
+    return false;
+}
+
+/* Whether each item of the phase is of one part, and its number says of which: the tensor that the
+ * item is of, or for rows that are no list's the first of their axes. */
+static bool is_divided(const Function *f, const Phase *phase, AxisSet parts) {
+    const AxisSet rest = space(phase) & ~parts;
+    const int list = ir_list_axis(f, space(phase));
+    if (!phase->reduction_count || (phase->outer & parts) != parts) return false;
+    if (has_blocks(f, space(phase))) return false;
+    if (list >= 0 && parts != (AxisSet)1 << list) return false;
+    if (phase->shape == SHAPE_COLUMNS)
+        return list >= 0 && __builtin_popcount(phase->outer & ~parts) == 1;
+    return (rest & (~rest + 1)) > parts;
+}
+
+/* Whether the phase leaves nothing but what it makes of its rows. */
+static bool keeps_to_rows(const Phase *phase) {
+    for (size_t i = 0; i < phase->store_count; i++)
+        if (phase->stores[i].kind != STORE_VALUE || phase->stores[i].level == LEVEL_TAIL)
+            return false;
+    return true;
+}
+
+/* Where a condition skips one of the kernel's phases it skips all of them, and this one. */
+static bool skips_alike(const Plan *plan, const Kernel *kernel, const Phase *phase) {
+    const Literals known = plan->phases[kernel->first].known;
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+        if (plan->phases[i].known != known) return false;
+    return !(known & ~phase->known);
+}
+
+bool planner_follows(const Plan *plan, const Kernel *kernel, uint32_t index) {
+    const Phase *phase = &plan->phases[index];
+    const uint32_t mains = plan_mains(kernel);
+    if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_BESIDE) return false;
+    if (kernel->tail || !phase->outer || !keeps_to_rows(phase)) return false;
+    if (!is_divided(plan->function, phase, phase->outer) || !skips_alike(plan, kernel, phase))
+        return false;
+    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
+        const Phase *earlier = &plan->phases[i];
+        if (i < kernel->first + mains ? !is_divided(plan->function, earlier, phase->outer)
+                                      : earlier->outer != phase->outer)
+            return false;
+        if (!planner_row_by_row(plan, i, index, phase->outer)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,183 @@
+/* kernels.c: which phases run in one kernel.
+ *
+ * A phase that visits a part of the axes of the kernel before it is little work beside it: its
+ * *tail*, which the block that finishes last does on its own rather than another launch.
+ *
+ * What follows a kernel part by part, and which phases run beside each other, is for horizontal.c.
+ *
+ * A small whole reduction that is made for a kernel alone, such as the count of a mask, is its
+ * *prologue*: every block makes it for itself, so that it needs no launch of its own.
+ *
+ * Needs a plan's phases with their stores; gives plan->kernels, runs of phases in order, and
+ * plan->ways: all in one launch; where there are chains, which row_fusion.c finds, all phases on
+ * their own, for few long rows; those kernels; where that differs, those without the tails, without
+ * the prologues and without both, which may be too much for one block. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+uint32_t plan_mains(const Kernel *kernel) {
+    return kernel->count - kernel->followers - kernel->tail;
+}
+
+static AxisSet space(const Phase *phase) {
+    return phase->outer | phase->inner;
+}
+
+/* Whether one of the phases beside each other visits more than these axes. */
+static bool is_part_of_main(const Plan *plan, const Kernel *kernel, AxisSet axes) {
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
+        const AxisSet own = space(&plan->phases[i]);
+        if ((axes & ~own) == 0 && axes != own) return true;
+    }
+    return false;
+}
+
+/* Whether the kernel's last block can do the phase, too. */
+static bool is_tail(const Plan *plan, const Kernel *kernel, const Phase *phase, bool none_only) {
+    AxisSet main = 0;
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+        main |= space(&plan->phases[i]);
+    if (none_only) return main && !space(phase);
+    if (kernel->kind == KERNEL_BESIDE) return is_part_of_main(plan, kernel, space(phase));
+    return (space(phase) & ~main) == 0 && space(phase) != main;
+}
+
+/* Whether all phases of a kernel are tails of the one before. */
+static bool are_tails(const Plan *plan, const Kernel *kernel, const Kernel *next, bool none_only) {
+    if (next->kind != KERNEL_SINGLE && next->kind != KERNEL_BESIDE) return false;
+    for (uint32_t i = next->first; i < next->first + next->count; i++)
+        if (!is_tail(plan, kernel, &plan->phases[i], none_only)) return false;
+    return true;
+}
+
+/* Kernels, what follows them, and their tails. With `none_only`, phases that visit nothing are the
+ * only tails. */
+static Kernel *group(Planner *p, const Kernel *from, size_t from_count, bool none_only,
+                     size_t *count) {
+    const Plan *plan = p->plan;
+    Kernel *kernels = arena_alloc(p->arena, (plan->phase_count + 1) * sizeof *kernels);
+    *count = 0;
+    for (size_t k = 0; k < from_count; k++) {
+        Kernel *last = *count ? &kernels[*count - 1] : NULL;
+        if (!last || !are_tails(plan, last, &from[k], none_only)) {
+            kernels[(*count)++] = from[k];
+            continue;
+        }
+        for (uint32_t i = from[k].first; i < from[k].first + from[k].count; i++) {
+            const bool follows = !none_only && planner_follows(plan, last, i);
+            last->count++;
+            last->followers += follows;
+            last->tail += !follows;
+        }
+    }
+    return kernels;
+}
+
+static Kernel *one_each(Planner *p) {
+    Kernel *kernels = arena_alloc(p->arena, (p->plan->phase_count + 1) * sizeof *kernels);
+    for (uint32_t i = 0; i < p->plan->phase_count; i++)
+        kernels[i] = (Kernel){.kind = KERNEL_SINGLE, .first = i, .count = 1};
+    return kernels;
+}
+
+/* Whether some chain's rows can be long. */
+static bool has_long_rows(const Plan *plan) {
+    for (size_t k = 0; k < plan->kernel_count; k++)
+        if (plan->kernels[k].kind == KERNEL_CHAIN &&
+            !plan_one_tile(plan->function, plan->phases[plan->kernels[k].first].inner))
+            return true;
+    return false;
+}
+
+static void find_arrays(Planner *p, Kernel *kernels, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        if (!kernels[k].arrays) plan_find_arrays(p->plan, &kernels[k], p->arena);
+}
+
+static void add_way(Planner *p, Kernel *kernels, size_t count, bool limited, bool few) {
+    find_arrays(p, kernels, count);
+    p->plan->ways[p->plan->way_count++] =
+        (Way){.kernels = kernels, .count = count, .limited = limited, .few = few};
+}
+
+static bool made_by(const Plan *plan, ValueId v, uint32_t phase) {
+    return plan->home[v] == phase + 1;
+}
+
+/* Whether every block of the kernel can run the phase for itself: it leaves nothing to others but
+ * what it makes in temporaries, and reads nothing that the kernel writes. */
+static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) {
+    const Function *f = plan->function;
+    const Phase *phase = &plan->phases[index];
+    const uint32_t end = kernel->first + kernel->count, mains = plan_mains(kernel);
+    AxisSet main = 0;
+    for (uint32_t i = kernel->first; i < kernel->first + mains; i++)
+        main |= space(&plan->phases[i]);
+    if (!phase->reduction_count || phase->outer || ir_list_axis(f, space(phase)) >= 0) return false;
+    if ((space(phase) & ~main) || space(phase) == main) return false;
+    for (size_t i = 0; i < phase->store_count; i++)
+        if (plan->arrays[phase->stores[i].array].parameter != UINT32_MAX ||
+            phase->stores[i].level != LEVEL_EPILOGUE)
+            return false;
+    for (uint32_t a = 0; a < plan->array_count; a++)
+        for (uint32_t i = kernel->first; i < end; i++)
+            if (plan_writes(&plan->phases[i], a) && plan_reads(plan, phase, a)) return false;
+    for (uint32_t i = end; i < plan->phase_count; i++)
+        for (size_t n = 0; n < plan->phases[i].value_count; n++) /* without axes: not gathered */
+            if (made_by(plan, plan->phases[i].values[n], index)) return false;
+    return true;
+}
+
+/* Makes kernels of one phase the next one's prologue. */
+static size_t find_prologues(const Plan *plan, Kernel *kernels, size_t count) {
+    size_t at = count, left = 0;
+    for (size_t k = count; k-- > 0;) {
+        Kernel own = kernels[k];
+        for (; k > 0 && kernels[k - 1].count == 1; k--) {
+            if (!is_prologue(plan, &own, kernels[k - 1].first)) break;
+            own.prologue++;
+        }
+        kernels[--at] = own;
+        left++;
+    }
+    memmove(kernels, kernels + at, left * sizeof *kernels);
+    return left;
+}
+
+void planner_group_kernels(Planner *p) {
+    Plan *plan = p->plan;
+    size_t chain_count, whole_count, single_count;
+    Kernel *chains = planner_find_chains(p, &chain_count);
+    chain_count = planner_join_beside(plan, chains, chain_count);
+    Kernel *whole = group(p, chains, chain_count, true, &whole_count);
+    plan->kernels = group(p, chains, chain_count, false, &plan->kernel_count);
+    plan->kernel_count = find_prologues(plan, plan->kernels, plan->kernel_count);
+    find_arrays(p, plan->kernels, plan->kernel_count);
+    plan->way_count = 0;
+    if (plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_CHAIN) {
+        Kernel *all = arena_alloc(p->arena, sizeof *all);
+        *all = (Kernel){.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
+        if (plan->phase_count > 1) add_way(p, all, 1, false, false);
+    }
+    if (has_long_rows(plan)) {
+        Kernel *singles = group(p, one_each(p), plan->phase_count, true, &single_count);
+        add_way(p, singles, single_count, false, true);
+    }
+    const bool limited = plan->kernel_count < whole_count;
+    add_way(p, plan->kernels, plan->kernel_count, limited, false);
+    if (!limited) return;
+    /* where the one are little work and the other not */
+    size_t tails_count, prologues_count;
+    Kernel *tails = group(p, chains, chain_count, false, &tails_count);
+    Kernel *prologues = group(p, chains, chain_count, true, &prologues_count);
+    prologues_count = find_prologues(plan, prologues, prologues_count);
+    if (plan->kernel_count < tails_count && tails_count < whole_count)
+        add_way(p, tails, tails_count, true, false);
+    if (plan->kernel_count < prologues_count && prologues_count < whole_count)
+        add_way(p, prologues, prologues_count, true, false);
+    add_way(p, whole, whole_count, false, false);
+}

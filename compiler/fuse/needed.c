@@ -1,0 +1,122 @@
+/* needed.c: the values that a phase reads and computes: the closure of its roots, what it
+ * makes and stores, under the operands that it takes.
+ *
+ * A phase lists them in the order of their numbers; operands precede their users, so one walk from
+ * the highest root down finds them, in time that grows with what it finds and with the numbers that
+ * it passes, 64 at a time. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+Marks *marks_open(const Function *f, Arena *arena) {
+    Marks *marks = arena_alloc(arena, sizeof *marks);
+    marks->bits = arena_alloc(arena, (f->value_count / 64 + 1) * sizeof *marks->bits);
+    marks->found = arena_alloc(arena, f->value_count * sizeof *marks->found);
+    return marks;
+}
+
+void marks_add(Marks *marks, ValueId v) {
+    const uint64_t bit = (uint64_t)1 << v % 64;
+    if (!v || marks->bits[v / 64] & bit) return;
+    marks->bits[v / 64] |= bit;
+    marks->pending++;
+    if (v > marks->highest) marks->highest = v;
+}
+
+ValueId marks_take(Marks *marks) {
+    if (!marks->pending) {
+        marks->highest = 0;
+        return 0;
+    }
+    size_t word = marks->highest / 64;
+    while (!marks->bits[word]) word--;
+    const ValueId v = (ValueId)(64 * word + 63 - (size_t)__builtin_clzll(marks->bits[word]));
+    marks->bits[word] &= ~((uint64_t)1 << v % 64);
+    marks->pending--;
+    marks->highest = v;
+    if (marks->taken) ++*marks->taken;
+    return v;
+}
+
+void marks_clear(Marks *marks) {
+    while (marks_take(marks)) continue;
+}
+
+/* The roots that the phase itself says. */
+static void add_roots(Marks *marks, const Phase *phase) {
+    for (size_t i = 0; i < phase->reduction_count; i++) marks_add(marks, phase->reductions[i]);
+    for (size_t i = 0; i < phase->scan_count; i++) marks_add(marks, phase->scans[i]);
+    for (size_t i = 0; i < phase->guard_count; i++) marks_add(marks, phase->guards[i].condition);
+}
+
+static void close(const Plan *plan, Phase *phase, Marks *marks, Arena *arena) {
+    const Function *f = plan->function;
+    size_t count = 0;
+    add_roots(marks, phase);
+    for (ValueId v; (v = marks_take(marks)) != 0;) {
+        ValueId operands[3];
+        marks->found[count++] = v;
+        for (size_t i = plan_operands(plan, phase, v, operands); i-- > 0;)
+            marks_add(marks, operands[i]);
+    }
+    if (count > phase->value_capacity) {
+        phase->values = arena_alloc(arena, count * sizeof *phase->values);
+        phase->value_capacity = count;
+    }
+    phase->value_count = count;
+    phase->gather_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const ValueId v = marks->found[count - 1 - i];
+        phase->values[i] = v;
+        if (f->values[v].op != OP_GATHER) continue;
+        phase->gathers = arena_grow(arena, phase->gathers, phase->gather_count,
+                                    &phase->gather_capacity, sizeof *phase->gathers);
+        phase->gathers[phase->gather_count++] = v;
+    }
+}
+
+/* What a store puts down, and the conditions under which it does. */
+static void add_stored(Marks *marks, const Plan *plan, uint32_t array, ValueId value) {
+    for (Guard guard; plan_keeps(plan, array, &value, &guard);) marks_add(marks, guard.condition);
+    marks_add(marks, value);
+}
+
+void planner_mark_needed(Planner *p, uint32_t index) {
+    const Function *f = p->function;
+    Phase *phase = &p->plan->phases[index];
+    for (size_t i = 0; i < phase->store_count; i++) marks_add(p->marks, phase->stores[i].value);
+    for (size_t s = 0; s < f->store_count; s++)
+        if (p->store_home[s] == index)
+            add_stored(p->marks, p->plan, f->stores[s].parameter, f->stores[s].value);
+    close(p->plan, phase, p->marks, p->arena);
+    phase->stale = false;
+}
+
+void planner_leave_users(Planner *p, ValueId v) {
+    for (uint32_t i = 0; i < p->plan->phase_count; i++)
+        p->plan->phases[i].stale |= plan_needs(&p->plan->phases[i], v);
+}
+
+void planner_refresh(Planner *p, uint32_t index) {
+    if (p->plan->phases[index].stale) planner_mark_needed(p, index);
+}
+
+void planner_refresh_all(Planner *p) {
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_refresh(p, i);
+}
+
+void planner_mark_finished(const Plan *plan, Phase *phase, Marks *marks, Arena *arena) {
+    const Phase before = *phase;
+    for (size_t i = 0; i < phase->store_count; i++)
+        add_stored(marks, plan, phase->stores[i].array, phase->stores[i].value);
+    phase->value_capacity = phase->gather_capacity = 0; /* those of `before` stay as they are */
+    phase->gathers = NULL;
+    close(plan, phase, marks, arena);
+    phase->levels = arena_alloc(arena, phase->value_count * sizeof *phase->levels);
+    for (size_t i = 0; i < phase->value_count; i++)
+        phase->levels[i] = (uint8_t)plan_level(&before, phase->values[i]);
+    plan_find_touches(plan, phase, arena);
+}

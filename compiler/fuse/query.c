@@ -1,0 +1,236 @@
+/* query.c: what a phase of a plan computes, what it reads and what it stores.
+ *
+ * The questions that the planner, the emitter and the reports ask of a plan; none changes it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+/* Where the value stands among those of the phase, or their count. */
+static size_t slot_of(const Phase *phase, ValueId v) {
+    size_t low = 0, high = phase->value_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (phase->values[middle] < v)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < phase->value_count && phase->values[low] == v ? low : phase->value_count;
+}
+
+bool plan_needs(const Phase *phase, ValueId v) {
+    return slot_of(phase, v) < phase->value_count;
+}
+
+Level plan_level(const Phase *phase, ValueId v) {
+    const size_t slot = slot_of(phase, v);
+    return slot < phase->value_count ? (Level)phase->levels[slot] : LEVEL_SCALAR;
+}
+
+bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v) {
+    uint32_t index = (uint32_t)(phase - plan->phases);
+    return plan->function->values[v].op == OP_PARAMETER ||
+           (plan->home[v] && plan->home[v] - 1 < index);
+}
+
+uint32_t plan_source(const Plan *plan, const Phase *phase, ValueId v) {
+    const Value *value = &plan->function->values[v];
+    const uint32_t index = (uint32_t)(phase - plan->phases);
+    if (value->op != OP_PARAMETER || (plan->home[v] && plan->home[v] - 1 < index))
+        return plan->array_of[v];
+    return (uint32_t)value->payload + 1;
+}
+
+Literals plan_literal(size_t condition, bool holds) {
+    return (Literals)1 << (2 * (condition - 1) + holds);
+}
+
+/* Not where nothing varies: that may be the tail's, which runs in any case. */
+ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v) {
+    const Value *value = &plan->function->values[v];
+    bool holds = true;
+    if (!phase->known || value->op != OP_SELECT || !value->axes) return 0;
+    ValueId c = value->arg[0];
+    for (; plan->function->values[c].op == OP_NOT; c = plan->function->values[c].arg[0])
+        holds = !holds;
+    if (!plan->condition_of[c]) return 0;
+    if (phase->known & plan_literal(plan->condition_of[c], holds)) return value->arg[1];
+    return phase->known & plan_literal(plan->condition_of[c], !holds) ? value->arg[2] : 0;
+}
+
+bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard) {
+    const Function *f = plan->function;
+    const Value *select = &f->values[*value];
+    const ValueId old = plan->arrays[array].value;
+    if (!old || select->op != OP_SELECT || f->values[select->arg[0]].axes) return false;
+    if (f->values[old].op != OP_PARAMETER) return false;
+    if (select->arg[1] != old && select->arg[2] != old) return false;
+    *guard = (Guard){select->arg[0], select->arg[2] == old};
+    *value = select->arg[guard->holds ? 1 : 2];
+    return true;
+}
+
+size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]) {
+    const Value *value = &plan->function->values[v];
+    size_t count = 0;
+    if (plan_is_read(plan, phase, v)) return 0;
+    operands[0] = plan_chosen(plan, phase, v);
+    if (operands[0]) return 1;
+    for (int i = 0; i < op_info[value->op].arity; i++) {
+        bool elsewhere = (value->op == OP_GATHER && i == 0) || (value->op == OP_SCAN && i == 2);
+        if (value->arg[i] && !elsewhere) operands[count++] = value->arg[i];
+    }
+    return count;
+}
+
+bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
+    const ValueId held[] = {plan->arrays[array].value, plan->arrays[array].made};
+    for (int i = 0; i < 2; i++)
+        if (held[i] && plan_is_read(plan, phase, held[i]) &&
+            plan_source(plan, phase, held[i]) == array + 1 && plan_needs(phase, held[i]))
+            return true;
+    return false;
+}
+
+bool plan_is_gather_of(const Plan *plan, const Phase *phase, ValueId v, uint32_t array) {
+    const Value *value = &plan->function->values[v];
+    return value->op == OP_GATHER && plan_source(plan, phase, value->arg[0]) == array + 1 &&
+           !plan_is_read(plan, phase, v) && plan_needs(phase, v);
+}
+
+bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array) {
+    for (size_t i = 0; i < phase->gather_count; i++)
+        if (plan_is_gather_of(plan, phase, phase->gathers[i], array)) return true;
+    return false;
+}
+
+/* ---- touches ---- */
+
+static int by_array(const void *a, const void *b) {
+    const uint32_t x = ((const Touch *)a)->array, y = ((const Touch *)b)->array;
+    return x < y ? -1 : x > y;
+}
+
+void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena) {
+    const Value *values = plan->function->values;
+    Touch *touches =
+        arena_alloc(arena, (phase->value_count + phase->store_count + 1) * sizeof *touches);
+    size_t count = 0, merged = 0;
+    for (size_t i = 0; i < phase->value_count; i++) {
+        const ValueId v = phase->values[i];
+        const bool read = plan_is_read(plan, phase, v), gather = values[v].op == OP_GATHER;
+        if (!read && !gather) continue;
+        const uint32_t source = plan_source(plan, phase, read ? v : values[v].arg[0]);
+        if (!source) continue;
+        const Array *array = &plan->arrays[source - 1];
+        if (!read || array->value == v || array->made == v)
+            touches[count++] = (Touch){.array = source - 1, .reads = read, .gathers = !read};
+    }
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        const bool tail = store->level == LEVEL_TAIL;
+        touches[count++] = (Touch){
+            .array = store->array, .writes = !tail, .tail = tail, .adds = store->kind == STORE_ADD};
+    }
+    qsort(touches, count, sizeof *touches, by_array);
+    for (size_t i = 0; i < count; i++) {
+        if (!merged || touches[merged - 1].array != touches[i].array) {
+            touches[merged++] = touches[i];
+            continue;
+        }
+        Touch *last = &touches[merged - 1];
+        last->reads |= touches[i].reads;
+        last->gathers |= touches[i].gathers;
+        last->writes |= touches[i].writes;
+        last->tail |= touches[i].tail;
+        last->adds |= touches[i].adds;
+    }
+    phase->touches = touches;
+    phase->touch_count = merged;
+}
+
+const Touch *plan_touch(const Phase *phase, uint32_t array) {
+    size_t low = 0, high = phase->touch_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (phase->touches[middle].array < array)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool found = low < phase->touch_count && phase->touches[low].array == array;
+    return found ? &phase->touches[low] : NULL;
+}
+
+const char *plan_reduction(const Value *value) {
+    static const char prefix[] = "reduce_"; /* tells `max` of an axis from `max` of two values */
+    const char *name = op_info[value->op].name;
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
+}
+
+bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array) {
+    return plan_value_reads(plan, phase, array) || plan_gathers(plan, phase, array);
+}
+
+/* Whoever finishes the rows or columns of a kernel with followers runs these: its phases have to be
+ * run in any case. */
+static bool is_followed(const Plan *plan, uint32_t phase) {
+    for (size_t i = 0; i < plan->way_count; i++)
+        for (size_t k = 0; k < plan->ways[i].count; k++) {
+            const Kernel *kernel = &plan->ways[i].kernels[k];
+            if (kernel->followers && phase >= kernel->first &&
+                phase < kernel->first + kernel->count)
+                return true;
+        }
+    return false;
+}
+
+bool plan_is_optional(const Plan *plan, uint32_t array) {
+    const Function *f = plan->function;
+    bool others = false;
+    if (array >= f->parameter_count || f->parameters[array].role != LS_OUT) return false;
+    if (!f->parameters[array].declared) return false;
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        bool stores = false;
+        if (plan_reads(plan, phase, array)) return false;
+        for (size_t k = 0; k < phase->store_count; k++) {
+            stores |= phase->stores[k].array == array;
+            others |=
+                phase->stores[k].array != array && phase->stores[k].array < f->parameter_count;
+        }
+        if (!stores) continue;
+        if (phase->shape == SHAPE_SCALAR || is_followed(plan, i)) return false;
+        for (size_t k = 0; k < phase->store_count; k++)
+            if (phase->stores[k].array != array || phase->stores[k].kind != STORE_VALUE)
+                return false;
+    }
+    return others;
+}
+
+uint32_t plan_optional_of(const Plan *plan, const Phase *phase) {
+    const uint32_t array = phase->store_count ? phase->stores[0].array : 0;
+    return phase->store_count && plan_is_optional(plan, array) ? array + 1 : 0;
+}
+
+AxisSet plan_extent_axes(const Function *f, AxisSet axes) {
+    for (uint32_t axis = 0; axis < f->axis_count; axis++) {
+        const AxisSet both = ir_expand(f, (AxisSet)1 << axis);
+        if (f->axes[axis].block < 0 || (axes & both) != both) continue;
+        axes &= ~both;
+        axes |= (AxisSet)1 << axis;
+    }
+    return axes;
+}
+
+ls_image_extent plan_extent(const Function *f, uint64_t scale, AxisSet axes) {
+    const int list = ir_list_axis(f, axes);
+    ls_image_extent extent = {.scale = scale, .factor_count = 1, .list = (uint32_t)(list + 1)};
+    if (list >= 0) axes &= ~((AxisSet)1 << list);
+    extent.factor[0] = (ls_image_factor){.axes = plan_extent_axes(f, axes), .divide = 1};
+    return extent;
+}

@@ -1,0 +1,161 @@
+/* row_panels.c: rows and columns of one space in one kernel.
+ *
+ * A phase that reduces down columns reads what the phases along the rows read. Where rows are many
+ * they go together: a strip is 64 rows whose lanes, an octet of them, make a whole subtree of the
+ * columns' reduction; the phases take the 8 rows of a lane in turn, or 4 where rows are long, so
+ * that all but the first find them on chip. What the strips leave, 1/64 of the space, a second
+ * kernel finishes. Needs plan->ways; adds one that goes by strips, where phases allow it. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+typedef struct Run {
+    AxisSet rows, columns;
+    uint32_t first, count;
+} Run;
+
+static bool has_logsumexp(const Plan *plan, const Phase *phase) {
+    for (size_t i = 0; i < phase->reduction_count; i++)
+        if (plan->function->values[phase->reductions[i]].op == OP_LOGSUMEXP) return true;
+    return false;
+}
+
+/* Whether the phase has nothing that another row, or all of the grid, would have to wait for. */
+static bool keeps_to_rows(const Phase *phase) {
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        if (store->kind != STORE_VALUE) return false;
+        if (store->level == LEVEL_TAIL && phase->shape != SHAPE_COLUMNS) return false;
+    }
+    return true;
+}
+
+static bool belongs(const Plan *plan, const Run *run, const Phase *phase) {
+    if (!phase->reduction_count || !keeps_to_rows(phase)) return false;
+    if (phase->shape == SHAPE_ROWS)
+        return phase->outer == run->rows && phase->inner == run->columns;
+    /* a logsumexp down a column needs the maximum of a whole tile of rows first */
+    return phase->shape == SHAPE_COLUMNS && phase->outer == run->columns &&
+           phase->inner == run->rows && !has_logsumexp(plan, phase);
+}
+
+/* Whether the phase writes the array while its strips are walked; what becomes of columns is
+ * written when they are finished. */
+static bool writes_rows(const Phase *phase, uint32_t array) {
+    for (size_t i = 0; i < phase->store_count; i++)
+        if (phase->stores[i].array == array &&
+            (phase->shape != SHAPE_COLUMNS || phase->stores[i].level == LEVEL_ELEMENT))
+            return true;
+    return false;
+}
+
+/* Whether one phase may run on a row as soon as an earlier one has: what one writes and the other
+ * touches lies within the row. */
+static bool may_follow(const Plan *plan, const Run *run, const Phase *before, const Phase *phase) {
+    for (uint32_t a = 0; a < plan->array_count; a++) {
+        const bool reads = plan_reads(plan, phase, a), read = plan_reads(plan, before, a);
+        const bool written = plan_writes(before, a) && (reads || plan_writes(phase, a));
+        if (!written && !(writes_rows(phase, a) && read)) continue;
+        if ((plan->arrays[a].axes & run->rows) != run->rows) return false;
+        if (plan_gathers(plan, before, a) || plan_gathers(plan, phase, a)) return false;
+    }
+    return true;
+}
+
+static bool extends(const Plan *plan, const Run *run, uint32_t index) {
+    const Phase *phase = &plan->phases[index];
+    if (!belongs(plan, run, phase)) return false;
+    for (uint32_t i = run->first; i < run->first + run->count; i++) {
+        const Phase *other = &plan->phases[i];
+        if (i < index ? !may_follow(plan, run, other, phase) : !may_follow(plan, run, phase, other))
+            return false;
+    }
+    return true;
+}
+
+/* The bytes of an element that the run's phases read again and again: what strips save. Those of
+ * the arrays they are in go to `held`. */
+static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *held) {
+    const AxisSet space = run->rows | run->columns;
+    uint32_t saved = 0;
+    *held = 0;
+    for (uint32_t a = 0; a < plan->array_count; a++) {
+        const uint32_t bytes = type_info[plan->arrays[a].type].size;
+        uint32_t reads = 0;
+        if ((plan->arrays[a].axes & space) != space) continue;
+        for (uint32_t i = run->first; i < run->first + run->count; i++)
+            reads += plan_value_reads(plan, &plan->phases[i], a);
+        if (reads > 1) saved += (reads - 1) * bytes, *held += bytes;
+    }
+    return saved;
+}
+
+/* And of a column, in what its reductions have in hand. */
+static uint32_t partial_bytes(const Plan *plan, const Run *run) {
+    uint32_t bytes = 0;
+    for (uint32_t i = run->first; i < run->first + run->count; i++) {
+        const Phase *phase = &plan->phases[i];
+        for (size_t r = 0; phase->shape == SHAPE_COLUMNS && r < phase->reduction_count; r++) {
+            const Value *value = &plan->function->values[phase->reductions[r]];
+            const bool arg = value->op == OP_ARGMIN || value->op == OP_ARGMAX;
+            const uint32_t size = type_info[plan->function->values[value->arg[0]].type].size;
+            bytes += arg ? 16 : size > 4 ? size : 4;
+        }
+    }
+    return bytes;
+}
+
+/* The longest run around a phase down columns; none where the axes are a list's or a block's. */
+static Run run_around(const Plan *plan, uint32_t index) {
+    const Function *f = plan->function;
+    const Phase *phase = &plan->phases[index];
+    Run run = {phase->inner, phase->outer, index, 1};
+    if (phase->shape != SHAPE_COLUMNS || !belongs(plan, &run, phase)) return (Run){0};
+    for (uint32_t axis = 0; axis < f->axis_count; axis++)
+        if ((run.rows | run.columns) >> axis & 1 &&
+            (f->axes[axis].parent >= 0 || f->axes[axis].whole >= 0 ||
+             ir_list_axis(f, (AxisSet)1 << axis) >= 0))
+            return (Run){0};
+    while (run.first && extends(plan, &run, run.first - 1)) run.first--, run.count++;
+    while (run.first + run.count < plan->phase_count && extends(plan, &run, run.first + run.count))
+        run.count++;
+    return run;
+}
+
+void planner_find_strips(Plan *plan) {
+    Run best = {0};
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        Run run = run_around(plan, i);
+        uint32_t held = 0;
+        const uint32_t saved = run.count ? saved_bytes(plan, &run, &held) : 0;
+        if (saved > most) {
+            plan->strip_bytes = held;
+            most = saved;
+            best = run;
+        }
+    }
+    if (!most) return;
+    plan->strip_columns = best.columns;
+    plan->strip_partial = partial_bytes(plan, &best);
+    /* tried after what is for small sizes, which is all phases at once */
+    size_t at = plan->ways[0].kernels[0].kind == KERNEL_ALL;
+    for (size_t i = plan->way_count++; i > at; i--) plan->ways[i] = plan->ways[i - 1];
+    Way *way = &plan->ways[at];
+    Kernel *kernels = arena_alloc(plan->function->arena, (plan->phase_count + 1) * sizeof *kernels);
+    *way = (Way){.kernels = kernels, .strips = true};
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        Kernel kernel = {.kind = KERNEL_SINGLE, .first = i, .count = 1};
+        if (i == best.first) {
+            kernel = (Kernel){
+                .kind = KERNEL_STRIPS, .first = i, .count = best.count, .outer = best.rows};
+            kernels[way->count++] = kernel;
+            kernel.kind = KERNEL_FINISH;
+            i += best.count - 1;
+        }
+        kernels[way->count++] = kernel;
+    }
+    for (size_t k = 0; k < way->count; k++)
+        plan_find_arrays(plan, &kernels[k], plan->function->arena);
+}

@@ -1,0 +1,164 @@
+/* worker_scratch.c: what of a row is kept near rather than computed again.
+ *
+ * Every phase of a chain computes what it needs of an element for itself. On a CPU a worker takes
+ * few rows at a time: what is some work, an exponential that is summed and then divided, costs less
+ * when the first phase that needs it leaves it for the others, in memory of the worker's own that
+ * holds those rows and stays in the near cache. Needs a finished plan and the way it is run; keeps
+ * both, and gives a plan whose chains of that way do so: the same phases in the same kernels, of
+ * which some store an array that is `near` and later ones read it. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+/* Operations that are more than storing and reading, and how many arrays a chain has at most. */
+enum { COST_LEAST = 8, ARRAYS_MOST = 4 };
+
+static uint32_t chain_end(const Kernel *kernel) {
+    return kernel->first + plan_mains(kernel);
+}
+
+/* Whether the chain's rows lie one behind the other in an array of the worker's own. */
+static bool has_plain_rows(const Plan *plan, const Kernel *kernel) {
+    const Function *f = plan->function;
+    const Phase *phase = &plan->phases[kernel->first];
+    const AxisSet all = phase->outer | phase->inner;
+    if (kernel->kind != KERNEL_CHAIN || phase->shape != SHAPE_ROWS || !phase->outer) return false;
+    if (ir_list_axis(f, all) >= 0) return false;
+    for (uint32_t axis = 0; axis < f->axis_count; axis++)
+        if (all >> axis & 1 && (f->axes[axis].parent >= 0 || f->axes[axis].whole >= 0))
+            return false;
+    return __builtin_ctz(phase->inner) > 31 - __builtin_clz(phase->outer);
+}
+
+/* Operations for an element that the phase does to have the value. */
+static unsigned cost_of(const Plan *plan, const Phase *phase, ValueId value) {
+    const Function *f = plan->function;
+    bool *reached = arena_alloc(f->arena, (value + 1) * sizeof *reached);
+    unsigned cost = 0;
+    reached[value] = true;
+    for (ValueId v = value; v > 0; v--) {
+        ValueId operands[3];
+        if (!reached[v] || plan_level(phase, v) != LEVEL_ELEMENT) continue;
+        if (!plan_is_read(plan, phase, v)) cost += op_info[f->values[v].op].cost;
+        for (size_t i = plan_operands(plan, phase, v, operands); i-- > 0;)
+            reached[operands[i]] = true;
+    }
+    return cost;
+}
+
+static bool computes(const Plan *plan, const Phase *phase, ValueId v) {
+    return plan_level(phase, v) == LEVEL_ELEMENT && !plan_is_read(plan, phase, v) &&
+           plan->function->values[v].axes == (phase->outer | phase->inner);
+}
+
+/* The phase of the chain that should keep the value: the first to compute it, when nobody behind
+ * the chain needs it and it is run in any case. UINT32_MAX if none should. */
+static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
+    uint32_t first = kernel->first, users = 0;
+    if (plan->home[v] || plan->array_of[v] || !planner_may_keep(plan->function, v))
+        return UINT32_MAX;
+    while (first < chain_end(kernel) && !plan_needs(&plan->phases[first], v)) first++;
+    if (first < chain_end(kernel) && plan_optional_of(plan, &plan->phases[first]))
+        return UINT32_MAX;
+    for (uint32_t i = first; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        if (!plan_needs(phase, v)) continue;
+        if (i >= chain_end(kernel) || !computes(plan, phase, v)) return UINT32_MAX;
+        if (phase->known != plan->phases[first].known) return UINT32_MAX;
+        if (i > first && cost_of(plan, phase, v) < COST_LEAST) return UINT32_MAX;
+        users++;
+    }
+    return users > 1 ? first : UINT32_MAX;
+}
+
+static void mark_chain(Plan *plan, const Kernel *kernel) {
+    Arena *arena = plan->function->arena;
+    Marks *marks = marks_open(plan->function, arena);
+    for (uint32_t i = kernel->first; i < chain_end(kernel); i++)
+        planner_mark_finished(plan, &plan->phases[i], marks, arena);
+}
+
+/* A copy that has arrays of its own to grow. */
+static Plan *copy_plan(const Plan *from, size_t arrays) {
+    const Function *f = from->function;
+    Arena *arena = f->arena;
+    Plan *plan = arena_alloc(arena, sizeof *plan);
+    *plan = *from;
+    plan->array_of = arena_alloc(arena, f->value_count * sizeof *plan->array_of);
+    memcpy(plan->array_of, from->array_of, f->value_count * sizeof *plan->array_of);
+    plan->home = arena_alloc(arena, f->value_count * sizeof *plan->home);
+    memcpy(plan->home, from->home, f->value_count * sizeof *plan->home);
+    plan->phases = arena_alloc(arena, plan->phase_count * sizeof *plan->phases);
+    memcpy(plan->phases, from->phases, plan->phase_count * sizeof *plan->phases);
+    plan->array_capacity = plan->array_count + arrays;
+    plan->arrays = arena_alloc(arena, plan->array_capacity * sizeof *plan->arrays);
+    memcpy(plan->arrays, from->arrays, plan->array_count * sizeof *plan->arrays);
+    return plan;
+}
+
+static void keep(Plan *plan, uint32_t index, ValueId v, uint32_t array) {
+    Arena *arena = plan->function->arena;
+    Phase *phase = &plan->phases[index];
+    PhaseStore *stores = arena_alloc(arena, (phase->store_count + 1) * sizeof *stores);
+    if (phase->store_count) memcpy(stores, phase->stores, phase->store_count * sizeof *stores);
+    stores[phase->store_count++] =
+        (PhaseStore){array, v, LEVEL_ELEMENT, plan->function->values[v].range, STORE_VALUE};
+    phase->stores = stores;
+    phase->store_capacity = phase->store_count;
+    plan->home[v] = index + 1;
+    plan->array_of[v] = array + 1;
+}
+
+/* Values in their order, so that of one that is made of another only what is left counts; then
+ * those are given up again that only others which are kept were made of. */
+static size_t choose(Plan *plan, const Kernel *kernel, ValueId *kept) {
+    size_t count = 0, left = 0;
+    for (ValueId v = 1; v < plan->function->value_count && count < ARRAYS_MOST; v++) {
+        const uint32_t index = keeper(plan, kernel, v);
+        if (index == UINT32_MAX) continue;
+        plan->home[v] = index + 1;
+        mark_chain(plan, kernel);
+        kept[count++] = v;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool used = false;
+        for (uint32_t p = plan->home[kept[i]]; p < chain_end(kernel); p++)
+            used |= plan_needs(&plan->phases[p], kept[i]);
+        if (used)
+            kept[left++] = kept[i];
+        else
+            plan->home[kept[i]] = 0;
+    }
+    return left;
+}
+
+static void keep_rows(Plan *plan, const Kernel *kernel) {
+    const Function *f = plan->function;
+    ValueId kept[ARRAYS_MOST];
+    const size_t count = choose(plan, kernel, kept);
+    for (size_t i = 0; i < count; i++) {
+        const ValueId v = kept[i];
+        const Value *value = &f->values[v];
+        const char *name =
+            arena_printf(f->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
+        const Type type = value->op == OP_ROUND_TO ? (Type)value->payload : (Type)value->type;
+        plan->arrays[plan->array_count] =
+            (Array){name, type, value->axes, v, UINT32_MAX, 0, .near = true};
+        keep(plan, plan->home[v] - 1, v, (uint32_t)plan->array_count++);
+    }
+    mark_chain(plan, kernel);
+}
+
+const Plan *plan_near(const Plan *plan, const Target *target, const Way *way) {
+    Plan *near = NULL;
+    if (target->simt) return plan;
+    for (size_t k = 0; k < way->count; k++) {
+        if (!has_plain_rows(plan, &way->kernels[k]) || plan_mains(&way->kernels[k]) < 2) continue;
+        if (!near) near = copy_plan(plan, ARRAYS_MOST * way->count);
+        keep_rows(near, &way->kernels[k]);
+    }
+    return near ? near : plan;
+}

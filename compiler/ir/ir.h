@@ -1,0 +1,296 @@
+/* ir.h: the value IR, and what is done on it.
+ *
+ * Tables (types.def, ops.def), building, text and reading back, the checker, constants, gradients
+ * and rewrites. derive, simplify and gather are passes: compile.c has their order. */
+#ifndef LOCKSTEP_IR_H
+#define LOCKSTEP_IR_H
+
+/* types.def: element types. Type values equal ls_type's. */
+typedef enum Type {
+#define X(id, ...) TYPE_##id,
+#include "types.def"
+#undef X
+    TYPE_COUNT,
+    TYPE_NONE = TYPE_COUNT
+} Type;
+typedef struct TypeInfo {
+    const char *name;
+    char class; /* 'F' 'S' 'U' 'B' */
+    uint8_t size;
+    Type compute; /* what a load gives; a type is a compute type when this is itself */
+    const char *c_name;
+} TypeInfo;
+extern const TypeInfo type_info[TYPE_COUNT];
+
+/* build.c: the IR. A step is a list of pure values, hash-consed, and one final store per parameter
+ * it writes; the order of the source's statements is already folded into the values (a read after
+ * an assignment is the assigned value, rounded to the parameter's type by ROUND_TO). Operands
+ * precede their users. Value 0 is none. */
+typedef uint32_t AxisSet; /* bit a: the step's axis a, slowest first */
+typedef uint32_t ValueId;
+
+typedef enum Op {
+    OP_NONE,
+#define X(id, name, arity, rule, flags, cost, print, derivative) OP_##id,
+#include "ops.def"
+#undef X
+    OP_COUNT
+} Op;
+
+/* OP_ARRAY: complete in memory before anyone reads it (scans, scatters) */
+enum { OP_LEAF = 1, OP_REDUCTION = 2, OP_COMMUTATIVE = 4, OP_INFIX = 8, OP_ARRAY = 16 };
+enum { SCAN_REVERSE = 256 }; /* in a SCAN's payload, beside the axis */
+typedef struct OpInfo {
+    const char *name;
+    uint8_t arity, rule, flags, cost;
+    const char *print, *derivative;
+} OpInfo;
+extern const OpInfo op_info[OP_COUNT];
+
+typedef struct Value {
+    uint8_t op;   /* Op */
+    uint8_t type; /* Type, a compute type */
+    AxisSet axes; /* the axes it varies over */
+    ValueId arg[3];
+    /* CONST: the bits, in the value's type; PARAMETER: its number; SIZE, INDEX: the axis;
+     * POSITION: the AxisSet; a reduction: the AxisSet reduced; ROUND_TO, ROUND_STOCHASTIC: the
+     * storage Type; FROM_FIXED: the Type; MARK, RUNNING: a serial number that keeps it apart from
+     * equal values; LIST: the axis, or the argument's number; SCAN: the axis and SCAN_REVERSE;
+     * SCATTER: the AxisSet of the result; RANDOM_KEY: the draw's ordinal; FIRST: 0 tensor, 1
+     * element; CALL: its number in f->functions */
+    uint64_t payload;
+    ValueId next;     /* hash chain */
+    Range range;      /* where the source asks for it first */
+    const char *name; /* the let or parameter it is bound to, or NULL: for readable output */
+} Value;
+
+/* An axis whose length differs along another one, its parent, is ragged: what varies over it varies
+ * over the parent too. `n as (q, k = 256)` makes three axes: n, the whole, which never stands in an
+ * AxisSet; q, which counts blocks; and k, an axis that hangs on q and has the length
+ * min(256, size n - 256 * q). A value over n has the axes q and k: the flat index 256 q + k is that
+ * along n. */
+typedef struct Axis {
+    const char *name;
+    int64_t fixed;   /* -1: bound at run time */
+    int parent;      /* the axis it hangs on: `n of t`, k on q; -1: none */
+    int whole;       /* of q and k: n; -1: none */
+    int block, rest; /* of n: q and k; -1: none */
+    int64_t length;  /* of n, q and k: elements of a whole block; 0: none */
+    /* `w = 2 * h`: the length as the image gives it, in reverse Polish order; NULL: none */
+    const ls_image_term *terms;
+    size_t term_count;
+    Range range;
+} Axis;
+
+typedef struct Parameter {
+    const char *name;
+    ls_role role;
+    Type type;        /* storage type */
+    AxisSet axes;     /* empty: rank 0 */
+    AxisSet declared; /* as written: n where axes has its q and k */
+    bool has_default;
+    uint64_t initial; /* bits of the default in `type` */
+    Range range;
+} Parameter;
+
+/* After the step the parameter holds `value` (a value whose type is the compute type of the
+ * parameter's, already representable in it) broadcast over the parameter's axes. `guard`, when not
+ * 0, is a bool: where it is false the parameter keeps its value. */
+typedef struct Store {
+    uint32_t parameter;
+    ValueId value, guard;
+    Range range;
+} Store;
+
+/* A C function that a step calls (import_c.c). Its text is part of the kernels. */
+typedef struct CFunction {
+    const char *name;
+    Type result;
+    Type *parameters;
+    size_t parameter_count;
+    int *derivatives;   /* by parameter: the number in f->functions of its partner, or -1 */
+    const char *source; /* its definition in the words of kernels, called ls_c_NAME */
+    const int *calls;   /* the numbers of those it calls, which are below its own */
+    size_t call_count;
+} CFunction;
+
+typedef struct Function { /* one step in IR form */
+    Compiler *compiler;
+    Arena *arena;
+    const char *name;
+    Range range;
+    ls_math math;
+    Axis *axes;
+    size_t axis_count;
+    Parameter *parameters;
+    size_t parameter_count, parameter_capacity;
+    Value *values; /* values[0] unused */
+    size_t value_count, value_capacity;
+    Store *stores;
+    size_t store_count, store_capacity;
+    const CFunction *functions;
+    size_t function_count;
+    uint64_t serial; /* the last number given to a RUNNING */
+    ValueId *buckets;
+    size_t bucket_count;
+} Function;
+
+/* a plain axis; fixed -1: bound at run time */
+Axis ir_axis(const char *name, int64_t fixed, Range range);
+Function *ir_function(Compiler *compiler, Arena *arena, const char *name);
+/* the same axes and parameters; no value, no store */
+Function *ir_function_like(const Function *f);
+/* Every builder gives an existing equal value where there is one. Types are checked (bug() on
+ * misuse). */
+ValueId ir_constant(Function *f, Type type, uint64_t bits);
+ValueId ir_constant_number(Function *f, Type type, double value); /* rounded once to `type` */
+ValueId ir_leaf(Function *f, Op op, Type type, AxisSet axes, uint64_t payload);
+ValueId ir_parameter(Function *f, uint32_t number); /* its value before the step */
+/* i64; a constant where the axis is fixed; over the parent of a ragged axis */
+ValueId ir_size(Function *f, uint32_t axis);
+/* i64 over the axis (and its parents); over q and k for the whole of a blocked axis */
+ValueId ir_index(Function *f, uint32_t axis);
+/* i64: the flat index over the set, within the tensor: the set has no parent of its ragged axes */
+ValueId ir_position(Function *f, AxisSet over);
+/* by arity; 0 where unused; MARK is a new value each time */
+ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c);
+ValueId ir_cast(Function *f, Type type, ValueId a); /* to a compute type */
+ValueId ir_round_to(Function *f, Type storage, ValueId a);
+/* An argument list: `value` before `next` (0: the last). */
+ValueId ir_list(Function *f, ValueId value, ValueId next, uint64_t payload);
+AxisSet ir_listed(const Function *f,
+                  ValueId list); /* the axes that the list of a gather replaces */
+/* `source` at the coordinates the list gives; 0 where one is out of range */
+ValueId ir_gather(Function *f, ValueId source, ValueId list);
+/* sums of i64 at the listed coordinates of an array over `axes` */
+ValueId ir_scatter(Function *f, ValueId q, ValueId list, AxisSet axes);
+/* a new value each time */
+ValueId ir_running(Function *f, Type type, AxisSet axes);
+ValueId ir_scan(Function *f, ValueId init, ValueId body, ValueId running, uint32_t axis,
+                bool reverse);
+ValueId ir_random_key(Function *f, ValueId seed, ValueId step, ValueId tensor, uint32_t ordinal);
+ValueId ir_round_stochastic(Function *f, Type storage, ValueId a, ValueId bits);
+ValueId ir_from_fixed(Function *f, Type type, ValueId q, ValueId shift);
+ValueId ir_call(Function *f, uint32_t function, ValueId list);
+/* a over `axes` too; a if it has them */
+ValueId ir_broadcast(Function *f, ValueId a, AxisSet axes);
+ValueId ir_reduce(Function *f, Op op, ValueId a, AxisSet over); /* a must have the axes */
+/* v of `from` on operands of `to` */
+ValueId ir_rebuild(Function *to, const Function *from, ValueId v, const ValueId args[3]);
+/* the operation, type, axes and payload of `like` on these operands */
+ValueId ir_make(Function *f, const Value *like, const ValueId args[3]);
+ValueId ir_find(const Function *f, const Value *value); /* an equal value, or 0 */
+void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Range range);
+/* Those of `from`, whose values `map` takes to values of `f`. */
+void ir_copy_stores(Function *f, const Function *from, const ValueId *map);
+/* first caller wins */
+void ir_place(Function *f, ValueId value, Range range, const char *name);
+AxisSet ir_all_axes(const Function *f);
+AxisSet ir_closure(const Function *f, AxisSet axes); /* with the parents, and theirs */
+/* The axes of a value over what `axes` lists as written: q and k for the whole of blocks. */
+AxisSet ir_expand(const Function *f, AxisSet axes);
+/* The plain axis on which one of the set hangs (a list's), or -1. */
+int ir_list_axis(const Function *f, AxisSet axes);
+const bool *ir_needed(const Function *f); /* by value: whether a store needs it */
+/* the same stores, with only the values they need */
+Function *ir_compact(const Function *f);
+uint64_t ir_number_bits(Type type, double value); /* the payload of such a constant */
+/* What an operation wants that these operands are not ("floats of one type"), or NULL and its type.
+ */
+const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result);
+const char *ir_cast_problem(const Function *f, Type type, ValueId a);
+const char *ir_round_problem(const Function *f, Type storage, ValueId a);
+const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over);
+
+/* evaluate.c: one operation on constants, with the bits the device computes; false if not foldable.
+ * The arguments are the bits of constants; the count of a shift and the exponent of POWI are given
+ * as i64. */
+bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
+                 uint64_t *bits);
+
+/* numeric.c: a hash of all that decides bits: equal versions give equal results. */
+uint64_t numeric_version(void);
+
+/* print.c, read.c: the IR as text, and back. Printing what was read gives the same text. */
+void ir_print(const Function *f, Text *out);
+/* its words: roles, grades, terms of a length, what a FIRST gives; by their numbers */
+extern const char *const ir_role_names[3], *const ir_math_names[4], *const ir_term_names[7];
+extern const char *const ir_first_names[2];
+/* NULL after diagnostics */
+Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source);
+
+/* check.c: what is legal when. Calls bug() with the value and the rule it breaks. */
+typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_SIMPLIFIED, STAGE_GATHERED } Stage;
+void ir_check(const Function *f, Stage stage);
+/* compiler/api.c: for tests, the IR of a step at a stage; NULL when the source has errors. */
+const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
+/* The rule that the operation breaks on its operands, or NULL: its type and axes follow from them.
+ */
+const char *ir_operation_problem(const Function *f, const Value *v);
+
+/* formula.c: the expressions of our own tables, read and built. A name is a letter; what it stands
+ * for is at its place in the alphabet. */
+typedef enum FormulaKind { FORMULA_OP, FORMULA_NAME, FORMULA_NUMBER, FORMULA_BOOL } FormulaKind;
+typedef struct Formula Formula;
+struct Formula {
+    FormulaKind kind;
+    Op op;
+    char name;
+    double number;
+    const Formula *arg[3];
+};
+/* Reads up to a ';' or the end and leaves *text behind it. */
+const Formula *formula_read(Compiler *compiler, Arena *arena, const char **text);
+/* `type` is that of a number with no operand beside it and of cast(). */
+ValueId formula_build(Function *f, const Formula *formula, const ValueId names[26], Type type);
+
+/* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
+ * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
+ * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
+ * simplify keeps it so; f itself when it has no gather.
+ * Each returns a function in the same arena; derive and gather NULL, after a diagnostic, when it
+ * would be too large. */
+Function *derive(Function *f);
+Function *simplify(Function *f);
+Function *gather(Function *f);
+/* whether the list's indices of these axes are in range; 0 when it lists none of them */
+ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
+
+/* ---- adjoints that know where they count: between derive.c and adjoint.c ---- */
+
+/* The `if`s between the derived value and an adjoint, outermost first at the end of `outer`: the
+ * adjoint counts where each test comes out as `holds` says. NULL: everywhere. */
+typedef struct Condition Condition;
+struct Condition {
+    const Condition *outer;
+    ValueId test;
+    bool holds;
+    uint32_t depth;
+};
+
+/* A value that is the adjoint where `where` holds. Elsewhere the adjoint is 0, which the value is
+ * only within `within`, `where` or one outside of it; beyond that it is anything, NaN too. So what
+ * is multiplied by slopes needs no `if` on the way: it is masked once, where it is added up. */
+typedef struct Adjoint {
+    ValueId value; /* 0: nothing */
+    const Condition *where, *within;
+} Adjoint;
+
+/* adjoint.c */
+/* What passes through the branch that is taken where the test comes out as `holds` says. */
+Adjoint adjoint_branch(Function *f, Adjoint d, ValueId test, bool holds);
+/* c, which is made of d and slopes. */
+Adjoint adjoint_times(const Function *f, Adjoint d, ValueId c);
+/* value, which was made of a and b, so counts where both do. */
+Adjoint adjoint_both(Function *f, Adjoint a, Adjoint b, ValueId value);
+Adjoint adjoint_add(Function *f, Adjoint a, Adjoint b);
+ValueId adjoint_masked(Function *f, Adjoint d); /* 0 where it does not count */
+/* The same adjoint without the innermost tests, down to the outermost over one of the axes, as the
+ * value is 0 where they fail. *rest: whether they hold; 0 where there is none. */
+Adjoint adjoint_split(Function *f, Adjoint d, AxisSet axes, ValueId *rest);
+/* a, which was made of what adjoint_split gave, and counts where `rest` (0: everywhere) holds. */
+Adjoint adjoint_rejoin(Function *f, Adjoint a, ValueId value, ValueId rest);
+ValueId adjoint_counts(Function *f, Adjoint d);      /* whether it counts; 0: everywhere */
+bool value_is_finite(const Function *f, ValueId id); /* whatever a step is given */
+
+#endif

@@ -1,0 +1,376 @@
+/* explain.c: what a step will cost and why.
+ *
+ * The plan as text and as JSON (its keys are a contract with scripts); as a graph it is
+ * graph.c's. Bytes
+ * are counted for the sizes given: each array once per pass that touches it, a kernel of several
+ * phases making as many passes; the minimum is every input read once and every output written once.
+ * Registers, spills and access widths come from the toolchains, for the targets asked for. Needs a
+ * plan. */
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "front/front.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+#include "toolchain/toolchain.h"
+#include "compile.h"
+#include "report/report.h"
+
+/* ---- counting ---- */
+
+const char *const report_shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns", "walks"};
+
+static void count_kernel(Report *r, KernelReport *kernel) {
+    const KernelBytes bytes = plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan);
+    kernel->read = bytes.read;
+    kernel->written = bytes.written;
+    if (kernel->plan.kind == KERNEL_FINISH) return;
+    for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
+         p < kernel->plan.first + kernel->plan.count; p++)
+        kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
+}
+
+/* The variant for arrays that are contiguous, on a device that can do all; its number is that of
+ * the plan's way. */
+uint32_t report_choose(const Report *r, const Plan *plan, const ls_image *image, bool *together) {
+    for (uint32_t v = 0;; v++) {
+        const ls_image_variant *variant = &image->variants[v];
+        double work = 0;
+        for (uint32_t i = 0; i < variant->work_count; i++)
+            work += plan_sizes_extent(&r->sizes, &variant->work[i]);
+        *together = variant->kernels[0].cooperative && work > (double)variant->one_block_limit;
+        const bool fits =
+            plan_sizes_suit(&r->sizes, variant) && work <= (double)variant->work_limit;
+        if (fits || v + 1 == plan->way_count) return v;
+    }
+}
+
+/* How a kernel's work is shared out: "rows", or "each rows then tile then columns" where every
+ * block does the first for itself and the last block the last; "rows beside columns then rows by
+ * part" where the first two have nothing to do with each other and the last follows them. */
+static const char *share_text(const Report *r, const Kernel *kernel) {
+    Text text = text_open(&r->c->compiler.arena);
+    if (kernel->kind == KERNEL_ALL) return r->together ? "together" : "everything";
+    if (kernel->kind == KERNEL_STRIPS) return "strips";
+    if (kernel->kind == KERNEL_FINISH) return "columns";
+    const uint32_t end = kernel->first + kernel->count;
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+        text_printf(&text, "each %s then ", report_shares[r->plan->phases[i].shape]);
+    text_puts(&text, report_shares[r->plan->phases[kernel->first].shape]); /* of all in a chain */
+    const uint32_t mains = kernel->kind == KERNEL_BESIDE ? plan_mains(kernel) : 1;
+    for (uint32_t i = kernel->first + 1; i < kernel->first + mains; i++)
+        text_printf(&text, " beside %s", report_shares[r->plan->phases[i].shape]);
+    for (uint32_t i = kernel->first + plan_mains(kernel); i < end; i++)
+        text_printf(&text, " then %s%s", report_shares[r->plan->phases[i].shape],
+                    i < end - kernel->tail ? " by part" : "");
+    return text.data;
+}
+
+static void count_all(Report *r) {
+    Arena *arena = &r->c->compiler.arena;
+    const ls_image *image = r->image;
+    r->variant = report_choose(r, r->plan, image, &r->together);
+    const Kernel *kernels = r->plan->ways[r->variant].kernels;
+    const ls_image_variant *variant = &image->variants[r->variant];
+    r->kernel_count = variant->kernel_count;
+    r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        r->kernels[i] = (KernelReport){.name = variant->kernels[i].name,
+                                       .share = share_text(r, &kernels[i]),
+                                       .plan = kernels[i]};
+        count_kernel(r, &r->kernels[i]);
+        r->moved += r->kernels[i].read + r->kernels[i].written;
+    }
+    r->minimum = plan_minimum(r->plan, &r->sizes);
+    report_count_temporaries(r);
+}
+
+/* ---- shared pieces of the reports ---- */
+
+bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array) {
+    return plan_kernel_writes(r->plan, &kernel->plan, array);
+}
+
+static void put_array(Report *r, uint32_t array, bool json) {
+    const char *name = r->plan->arrays[array].name;
+    if (json)
+        text_json(&r->out, name);
+    else
+        text_puts(&r->out, name);
+}
+
+static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool json) {
+    const char *separator = "";
+    if (kernel->plan.kind == KERNEL_FINISH && !writes && !json) {
+        text_puts(&r->out, "what the strips leave");
+        separator = ", ";
+    }
+    for (uint32_t a = 0; a < r->plan->array_count; a++) {
+        const bool used =
+            (writes ? plan_kernel_writes : plan_kernel_reads)(r->plan, &kernel->plan, a);
+        if (!used) continue;
+        text_puts(&r->out, separator);
+        put_array(r, a, json);
+        separator = ", ";
+    }
+}
+
+/* The code that inspect will ask for, for all targets at once; a shared object tells nothing. */
+static void make_codes(Report *r) {
+    const size_t count = r->options->plan_only ? 0 : r->options->target_count;
+    CodeRequest *requests = arena_alloc(&r->c->compiler.arena, (count + 1) * sizeof *requests);
+    size_t found = 0;
+    for (size_t t = 0; t < count; t++)
+        if (target_for(r->options->targets[t]) != &target_c)
+            requests[found++] =
+                (CodeRequest){compile_image(r->c, r->number, r->options->targets[t]), r->variant};
+    if (found > 1) code_make_all(requests, found, r->c->options.no_cache, NULL, NULL);
+}
+
+/* Code and figures of a kernel on a target; false with the reason in the compilation's message. */
+static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats *stats) {
+    *stats = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
+    if (r->options->plan_only || target_for(target) == &target_c) return true;
+    Made *made = compile_image(r->c, r->number, target);
+    if (code_get(made, r->variant, r->c->options.no_cache, r->c->message, sizeof r->c->message) !=
+        LS_OK)
+        return false;
+    const Code *code = &made->code[r->variant];
+    rtc_inspect(target, code->data, code->size,
+                made->image->variants[r->variant].kernels[kernel].name, stats);
+    return true;
+}
+
+static const char *split_reason(const Report *r, const KernelReport *kernel) {
+    if (kernel->plan.kind == KERNEL_FINISH) return "columns are done when all strips are";
+    return kernel->plan.first == kernel->plan.prologue ? NULL
+                                                       : r->plan->phases[kernel->plan.first].why;
+}
+
+const char *report_bytes_text(Report *r, double bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    while (bytes >= 1024 && unit + 1 < COUNT(units)) bytes /= 1024, unit++;
+    return arena_printf(&r->c->compiler.arena, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes,
+                        units[unit]);
+}
+
+/* ---- text ---- */
+
+static void text_targets(Report *r, size_t kernel) {
+    for (size_t t = 0; t < r->options->target_count; t++) {
+        const char *target = r->options->targets[t];
+        RtcKernelStats stats;
+        if (!inspect(r, target, kernel, &stats)) {
+            text_printf(&r->out, "    on %-8s %.*s\n", target, (int)strcspn(r->c->message, "\n"),
+                        r->c->message);
+            continue;
+        }
+        if (stats.registers < 0 && stats.widest_access < 0) continue;
+        text_printf(&r->out, "    on %-8s", target);
+        if (stats.registers >= 0) text_printf(&r->out, " %d registers,", stats.registers);
+        if (stats.spill_bytes >= 0) text_printf(&r->out, " %d bytes spilled,", stats.spill_bytes);
+        if (stats.widest_access >= 0)
+            text_printf(&r->out, " widest access %d bytes,", stats.widest_access);
+        r->out.data[--r->out.size] = 0; /* the last comma */
+        text_puts(&r->out, "\n");
+    }
+}
+
+/* "rows: sum, count c" */
+static void print_phase(Report *r, const Phase *phase) {
+    text_puts(&r->out, report_shares[phase->shape]);
+    for (size_t i = 0; i < phase->reduction_count; i++) {
+        const Value *value = &r->plan->function->values[phase->reductions[i]];
+        text_printf(&r->out, "%s %s%s%s", i ? "," : ":", plan_reduction(value),
+                    value->name ? " " : "", value->name ? value->name : "");
+    }
+}
+
+/* What a kernel does after its first phase, and why not at once. */
+static void print_later(Report *r, const Kernel *kernel, size_t p) {
+    const Phase *phase = &r->plan->phases[p];
+    const size_t mains = kernel->first + plan_mains(kernel);
+    if (p < mains && kernel->kind == KERNEL_BESIDE) {
+        text_puts(&r->out, "    beside it: ");
+        print_phase(r, phase);
+        text_puts(&r->out, "\n");
+    } else if (p >= mains && p < mains + kernel->followers) {
+        text_puts(&r->out, "    then, for each");
+        for (size_t axis = 0; axis < r->plan->function->axis_count; axis++)
+            if (phase->outer >> axis & 1)
+                text_printf(&r->out, " %s", r->plan->function->axes[axis].name);
+        text_puts(&r->out, ", by whoever finishes it: ");
+        print_phase(r, phase);
+        text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
+    } else if (p >= mains + kernel->followers) {
+        text_puts(&r->out, "    then, by the last block: ");
+        print_phase(r, phase);
+        text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
+    } else if (phase->why) {
+        text_printf(&r->out, "    phase %zu waits %s: %s\n", p + 1,
+                    r->together ? "for all blocks" : "at a barrier", phase->why);
+    }
+}
+
+/* Outs that are computed only where somebody binds them or asks for them. */
+static void list_optional(Report *r, bool json) {
+    const char *before = json ? "" : "  ";
+    for (uint32_t i = 0; i < r->plan->function->parameter_count; i++) {
+        if (!plan_is_optional(r->plan, i)) continue;
+        text_puts(&r->out, before);
+        put_array(r, i, json);
+        before = ", ";
+    }
+    if (!json && before[0] == ',') text_puts(&r->out, " only where it is bound or asked for\n");
+}
+
+static void print_text(Report *r) {
+    const Function *f = r->plan->function;
+    text_printf(&r->out, "step %s", f->name);
+    for (size_t i = 0; i < f->axis_count; i++) {
+        text_printf(&r->out, "%s %s=", i ? "," : " with", f->axes[i].name);
+        plan_sizes_print_length(&r->sizes, i, false, &r->out);
+    }
+    text_puts(&r->out, r->sizes.assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
+    if (f->math == LS_MATH_LITE) text_puts(&r->out, "  math lite: functions good to bf16\n");
+    if (f->math == LS_MATH_FAST)
+        text_puts(&r->out,
+                  "  math fast: approximations and contraction; no promise of equal bits\n");
+    text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
+                report_bytes_text(r, r->moved));
+    text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
+                r->minimum > 0 ? r->moved / r->minimum : 1.0, report_bytes_text(r, r->minimum),
+                report_bytes_text(r, r->temporary));
+    list_optional(r, false);
+    if (r->options->peak_gb_s > 0)
+        text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
+                    r->moved / r->options->peak_gb_s * 1e-3);
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        const KernelReport *kernel = &r->kernels[i];
+        text_printf(&r->out, "  kernel %s, share: %s\n", kernel->name, kernel->share);
+        text_puts(&r->out, "    reads ");
+        list_arrays(r, kernel, false, false);
+        text_puts(&r->out, "; writes ");
+        list_arrays(r, kernel, true, false);
+        double bytes = kernel->read + kernel->written;
+        text_printf(&r->out, "\n    %s read, ", report_bytes_text(r, kernel->read));
+        text_printf(&r->out, "%s written, %.3g operations per byte\n",
+                    report_bytes_text(r, kernel->written),
+                    bytes > 0 ? kernel->operations / bytes : 0.0);
+        const bool whole = kernel->plan.kind != KERNEL_FINISH;
+        for (size_t p = kernel->plan.first - kernel->plan.prologue; p < kernel->plan.first; p++) {
+            text_puts(&r->out, "    first, in every block: ");
+            print_phase(r, &r->plan->phases[p]);
+            text_puts(&r->out, "\n");
+        }
+        for (size_t p = kernel->plan.first + 1;
+             whole && p < kernel->plan.first + kernel->plan.count; p++)
+            print_later(r, &kernel->plan, p);
+        if (split_reason(r, kernel))
+            text_printf(&r->out, "    not part of the kernel before: %s\n",
+                        split_reason(r, kernel));
+        text_targets(r, i);
+    }
+    report_temporaries(r);
+    report_others(r);
+    report_tuned(r);
+}
+
+/* ---- JSON ---- */
+
+static void json_targets(Report *r, size_t kernel) {
+    text_puts(&r->out, "\"targets\": {");
+    for (size_t t = 0; t < r->options->target_count; t++) {
+        RtcKernelStats stats;
+        text_puts(&r->out, t ? ", " : "");
+        text_json(&r->out, r->options->targets[t]);
+        if (!inspect(r, r->options->targets[t], kernel, &stats)) {
+            text_puts(&r->out, ": {\"error\": ");
+            text_json(&r->out, r->c->message);
+            text_puts(&r->out, "}");
+            continue;
+        }
+        const struct {
+            const char *key;
+            int value;
+        } figures[] = {{"registers", stats.registers},
+                       {"spill_bytes", stats.spill_bytes},
+                       {"widest_access", stats.widest_access}};
+        for (size_t i = 0; i < COUNT(figures); i++)
+            text_printf(&r->out, figures[i].value < 0 ? "%s\"%s\": null" : "%s\"%s\": %d",
+                        i ? ", " : ": {", figures[i].key, figures[i].value);
+        text_puts(&r->out, "}");
+    }
+    text_puts(&r->out, "}");
+}
+
+static void print_json(Report *r) {
+    const Function *f = r->plan->function;
+    text_puts(&r->out, "{\"steps\": [\n    {\"name\": ");
+    text_json(&r->out, f->name);
+    text_puts(&r->out, ", \"sizes\": {");
+    for (size_t i = 0; i < f->axis_count; i++) {
+        text_puts(&r->out, i ? ", " : "");
+        text_json(&r->out, f->axes[i].name);
+        text_puts(&r->out, ": ");
+        plan_sizes_print_length(&r->sizes, i, true, &r->out);
+    }
+    text_printf(&r->out,
+                "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
+                "\"temporary_bytes\": %.0f, \"temporary_bytes_apart\": %.0f, \"temporaries\": %zu, "
+                "\"math\": \"%s\",\n     \"optional\": [",
+                r->kernel_count, r->moved, r->minimum, r->temporary, r->temporary_apart,
+                r->temporary_count, ir_math_names[f->math]);
+    list_optional(r, true);
+    text_puts(&r->out, "],\n     \"kernels\": [");
+    for (size_t i = 0; i < r->kernel_count; i++) {
+        const KernelReport *kernel = &r->kernels[i];
+        text_puts(&r->out, i ? ",\n       {\"name\": " : "\n       {\"name\": ");
+        text_json(&r->out, kernel->name);
+        text_printf(&r->out, ", \"share\": \"%s\", \"reads\": [", kernel->share);
+        list_arrays(r, kernel, false, true);
+        text_puts(&r->out, "], \"writes\": [");
+        list_arrays(r, kernel, true, true);
+        text_printf(
+            &r->out,
+            "],\n        \"bytes_read\": %.0f, \"bytes_written\": %.0f, \"operations\": %.0f, ",
+            kernel->read, kernel->written, kernel->operations);
+        text_puts(&r->out, "\"why_split\": ");
+        if (split_reason(r, kernel))
+            text_json(&r->out, split_reason(r, kernel));
+        else
+            text_puts(&r->out, "null");
+        text_puts(&r->out, ",\n        ");
+        json_targets(r, i);
+        text_puts(&r->out, "}");
+    }
+    text_puts(&r->out, "],\n     ");
+    report_others_json(r);
+    text_puts(&r->out, ",\n     ");
+    report_tuned_json(r);
+    text_puts(&r->out, "}\n]}\n");
+}
+
+const char *report_explain(ls_compilation *c, size_t number, const ls_explain_options *options) {
+    Report r = {.c = c, .number = number, .plan = compile_plan(c, number), .options = options};
+    r.out = text_open(&c->compiler.arena);
+    r.sizes = plan_sizes_read(r.plan->function, options->sizes, options->size_count);
+    r.image = compile_image(c, number, options->target_count ? options->targets[0] : "cpu")->image;
+    r.sizes.on_chip = target_for(r.image->target)->on_chip_bytes;
+    count_all(&r);
+    if (options->report != LS_REPORT_DOT) make_codes(&r);
+    if (options->report == LS_REPORT_JSON)
+        print_json(&r);
+    else if (options->report == LS_REPORT_DOT)
+        report_graph(&r);
+    else
+        print_text(&r);
+    return r.out.data;
+}

@@ -1,0 +1,72 @@
+/* report.h: what is written for people: what a step will cost and why, its text, and what
+ * `lockstep tune` found. */
+#ifndef LOCKSTEP_REPORT_H
+#define LOCKSTEP_REPORT_H
+
+/* ---- for the other rooms ---- */
+
+/* explain.c: the report of `lockstep explain`. */
+const char *report_explain(ls_compilation *c, size_t step, const ls_explain_options *options);
+/* emission.c: FORM[:TARGET][#VARIANT] of a step; the message where it fails is the compilation's.
+ */
+ls_status report_emit(ls_compilation *c, size_t step, const char *form, const char **data,
+                      size_t *size);
+/* tune.c: see ls_tuning_keep and ls_tuning_list. */
+ls_status tune_keep(const ls_image *image, const ls_tuning_record *record, char *reason,
+                    size_t size);
+size_t tune_list(const ls_image *image, const char *device, ls_tuning_record *records,
+                 size_t capacity);
+/* Adds to an image the forms that only a tuning chooses, where the options or a tuning want them,
+ * and what was found for the device (NULL: nothing). */
+void tune_apply(ls_compilation *c, Made *made, const char *device);
+
+/* ---- what the reports of `lockstep explain` share ---- */
+
+/* One kernel of the variant the sizes select. */
+typedef struct KernelReport {
+    const char *name, *share;
+    Kernel plan; /* its phases */
+    double read, written, operations;
+} KernelReport;
+
+typedef struct Report {
+    ls_compilation *c;
+    size_t number;
+    const Plan *plan;
+    const ls_explain_options *options;
+    PlanSizes sizes;
+    const ls_image *image;
+    uint32_t variant;
+    bool together; /* its blocks wait for each other, and there are several */
+    KernelReport *kernels;
+    size_t kernel_count;
+    double moved, minimum;
+    double temporary, temporary_apart; /* bytes of all; if none shared its memory with others */
+    const uint64_t *temporary_sizes;   /* of each, of all blocks together */
+    size_t temporary_count;
+    uint64_t parts; /* blocks or workers of the largest launch */
+    Text out;
+} Report;
+
+/* explain.c */
+extern const char *const report_shares[SHAPE_COUNT]; /* how a phase is shared out */
+const char *report_bytes_text(Report *r, double bytes);
+uint32_t report_choose(const Report *r, const Plan *plan, const ls_image *image, bool *together);
+bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
+
+/* temporaries.c */
+void report_count_temporaries(Report *r);
+void report_temporaries(Report *r);
+
+/* graph.c */
+void report_graph(Report *r);
+
+/* alternatives.c: the plans that were not chosen */
+void report_others(Report *r);
+void report_others_json(Report *r);
+
+/* tuned.c: what lockstep tune keeps for it */
+void report_tuned(Report *r);
+void report_tuned_json(Report *r);
+
+#endif

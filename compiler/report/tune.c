@@ -1,0 +1,285 @@
+/* tune.c: what `lockstep tune` found, kept beside the kernels in the cache.
+ *
+ * One small text file for a program on a device, "tuned-PROGRAM-DEVICE": both are hashes, of the
+ * kernels' text and of the device's description. Its first line is the format's version, its second
+ * the device; then comes a line for each range of work, and last a hash of all before. A file that
+ * is not whole, or says what cannot be, counts as none: tuning changes speed only. */
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "front/front.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+#include "toolchain/toolchain.h"
+#include "compile.h"
+#include "report/report.h"
+
+enum { FILE_BYTES = 16384, RECORDS_MOST = 32, NAME_BYTES = 80, THREADS_MOST = 1024 };
+static const char format[] = "lockstep-tuned 1";
+
+/* Words at a time, since every bind of a cached program comes through here. */
+static uint64_t add(uint64_t hash, const char *text, size_t size) {
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = size;
+        memcpy(&word, text + i, size - i < 8 ? size - i : 8);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+static uint64_t add_text(uint64_t hash, const char *text) {
+    return add(hash, text, strlen(text) + 1);
+}
+
+static void program_name(const ls_image *image, char name[NAME_BYTES]) {
+    uint64_t hash[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x2545f4914f6cdd1d)};
+    for (size_t i = 0; i < COUNT(hash); i++) {
+        hash[i] = add_text(hash[i], image->target);
+        for (uint32_t v = 0; v < image->variant_count && !image->variants[v].form; v++)
+            hash[i] = add_text(hash[i], image->variants[v].source ? image->variants[v].source : "");
+    }
+    snprintf(name, NAME_BYTES, "tuned-%016llx%016llx-", (unsigned long long)hash[0],
+             (unsigned long long)hash[1]);
+}
+
+static void file_name(const ls_image *image, const char *device, char name[NAME_BYTES]) {
+    program_name(image, name);
+    const size_t used = strlen(name);
+    snprintf(name + used, NAME_BYTES - used, "%016llx", (unsigned long long)add_text(1, device));
+}
+
+/* ---- forms: the same kernels, made otherwise ---- */
+
+/* What a macro of the device functions stands for instead. The forms of all variants by the first
+ * row stand behind the variants, then those by the next: so a file's numbers mean the same whether
+ * an image has forms or not. */
+static const struct {
+    const char *name, *macros[2], *value;
+} forms[] = {
+    {"2 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 2\")"},
+    {"4 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 4\")"},
+    {"past the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0"},
+    {"2 vectors at once",
+     {"LS_INTERLEAVED", "LS_INTERLEAVED_NARROW"},
+     "_Pragma(\"clang loop interleave_count(2)\")"},
+    {"8 vectors at once",
+     {"LS_INTERLEAVED", "LS_INTERLEAVED_NARROW"},
+     "_Pragma(\"clang loop interleave_count(8)\")"},
+    {"into the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0x7fffffffffffffff"},
+};
+static const char form_name[] = "%s, %s";
+
+static uint32_t usual_count(const ls_image *image) {
+    uint32_t count = 0;
+    while (count < image->variant_count && !image->variants[count].form) count++;
+    return count;
+}
+
+static uint32_t form_count(const ls_image *image) {
+    return usual_count(image) * (1 + (uint32_t)COUNT(forms));
+}
+
+/* Behind the name of a macro where a text defines it, or NULL. */
+static const char *find_define(const char *text, const char *macro) {
+    static const char define[] = "\n#define ";
+    for (const char *at = text; macro && (at = strstr(at, define));) {
+        at += strlen(define);
+        const size_t size = strlen(macro);
+        if (strncmp(at, macro, size) == 0 && (at[size] == ' ' || at[size] == '\n'))
+            return at + size;
+    }
+    return NULL;
+}
+
+/* The text with another value in each line that defines the macro; the text itself where none does.
+ */
+static const char *with_value(Arena *arena, const char *text, const char *macro,
+                              const char *value) {
+    const char *rest = text, *at = find_define(text, macro);
+    if (!at) return text;
+    Text out = text_open(arena);
+    for (; at; at = find_define(rest, macro)) {
+        text_add(&out, rest, (size_t)(at - rest));
+        text_printf(&out, " %s", value);
+        rest = at + strcspn(at, "\n");
+    }
+    text_puts(&out, rest);
+    return out.data;
+}
+
+static const char *form_text(Arena *arena, const char *text, size_t form) {
+    for (size_t i = 0; i < COUNT(forms[form].macros); i++)
+        text = with_value(arena, text, forms[form].macros[i], forms[form].value);
+    return text;
+}
+
+static bool has_forms(const ls_image *image) {
+    for (uint32_t v = 0; v < image->variant_count; v++)
+        for (size_t i = 0; i < COUNT(forms); i++)
+            for (size_t m = 0; m < COUNT(forms[i].macros); m++)
+                if (find_define(image->variants[v].source, forms[i].macros[m])) return true;
+    return false;
+}
+
+static void add_forms(Arena *arena, Made *made) {
+    const uint32_t usual = made->image->variant_count;
+    ls_image_variant *all = arena_alloc(arena, form_count(made->image) * sizeof *all);
+    Code *code = arena_alloc(arena, form_count(made->image) * sizeof *code);
+    memcpy(all, made->image->variants, usual * sizeof *all);
+    memcpy(code, made->code, usual * sizeof *code);
+    for (uint32_t i = 0; i < COUNT(forms) * usual; i++) {
+        ls_image_variant *form = &all[usual + i];
+        *form = all[i % usual];
+        form->source = form_text(arena, form->source, i / usual);
+        form->name = arena_printf(arena, form_name, form->name, forms[i / usual].name);
+        form->form = 1 + i / usual;
+    }
+    made->code = code;
+    made->image->variants = all;
+    made->image->variant_count = form_count(made->image);
+}
+
+/* ---- reading ---- */
+
+typedef struct Records {
+    ls_tuning_record *items;
+    size_t count, capacity;
+    const ls_image *image;
+} Records;
+
+static bool read_line(const char *line, const ls_image *image, ls_tuning_record *record) {
+    ls_image_tuning *t = &record->tuning;
+    unsigned long long least, most;
+    int used = 0;
+    if (sscanf(line, "%u %llu %llu %u %u %u %lf %lf %159[^\n]%n", &t->variant, &least, &most,
+               &t->threads, &t->blocks_per_multiprocessor, &t->workers, &record->usual_us,
+               &record->best_us, record->sizes, &used) != 9)
+        return false;
+    t->at_least = least;
+    t->at_most = most;
+    if (t->variant >= form_count(image) || least > most || t->threads > THREADS_MOST ||
+        t->blocks_per_multiprocessor > THREADS_MOST || t->workers > THREADS_MOST)
+        return false;
+    const uint32_t usual = usual_count(image);
+    const char *name = image->variants[t->variant % usual].name;
+    if (t->variant < usual)
+        snprintf(record->variant, sizeof record->variant, "%s", name);
+    else
+        snprintf(record->variant, sizeof record->variant, form_name, name,
+                 forms[t->variant / usual - 1].name);
+    return true;
+}
+
+/* Of a whole file; what is wrong with it ends it. */
+static void read_records(void *user, const char *text) {
+    Records *records = user;
+    const char *end = strstr(text, "\nsum ");
+    char sum[24], device[160];
+    if (!end || strncmp(text, format, strlen(format)) != 0) return;
+    snprintf(sum, sizeof sum, "%016llx\n",
+             (unsigned long long)add(1, text, (size_t)(end + 1 - text)));
+    if (strcmp(end + 5, sum) != 0) return;
+    const char *line = text + strlen(format);
+    if (sscanf(line, "\n%159[^\n]\n", device) != 1) return;
+    line += strlen(device) + 2;
+    while (line < end + 1 && records->count < records->capacity) {
+        ls_tuning_record *record = &records->items[records->count];
+        *record = (ls_tuning_record){0};
+        if (!read_line(line, records->image, record)) return;
+        memcpy(record->device, device, sizeof device);
+        records->count++;
+        line = strchr(line, '\n') + 1;
+    }
+}
+
+size_t tune_list(const ls_image *image, const char *device, ls_tuning_record *records,
+                 size_t capacity) {
+    char name[NAME_BYTES], text[FILE_BYTES];
+    Records found = {records, 0, capacity, image};
+    if (device) {
+        file_name(image, device, name);
+        if (cache_record_load(name, text, sizeof text)) read_records(&found, text);
+    } else {
+        program_name(image, name);
+        cache_record_each(name, text, sizeof text, read_records, &found);
+    }
+    return found.count;
+}
+
+/* ---- writing ---- */
+
+static bool overlap(const ls_image_tuning *a, const ls_image_tuning *b) {
+    return a->at_least <= b->at_most && b->at_least <= a->at_most;
+}
+
+static bool put_record(char *text, size_t size, const ls_tuning_record *record) {
+    const ls_image_tuning *t = &record->tuning;
+    const size_t used = strlen(text);
+    const int length =
+        snprintf(text + used, size - used, "%u %llu %llu %u %u %u %.4f %.4f %s\n", t->variant,
+                 (unsigned long long)t->at_least, (unsigned long long)t->at_most, t->threads,
+                 t->blocks_per_multiprocessor, t->workers, record->usual_us, record->best_us,
+                 record->sizes[0] ? record->sizes : "-");
+    return length > 0 && (size_t)length < size - used;
+}
+
+ls_status tune_keep(const ls_image *image, const ls_tuning_record *record, char *reason,
+                    size_t size) {
+    char name[NAME_BYTES], text[FILE_BYTES];
+    ls_tuning_record *kept = calloc(RECORDS_MOST, sizeof *kept);
+    if (!kept) {
+        snprintf(reason, size, "out of memory");
+        return LS_ERROR_MEMORY;
+    }
+    const size_t count = tune_list(image, record->device, kept, RECORDS_MOST);
+    const bool keeps = record->best_us > 0;
+    size_t written = 0;
+    snprintf(text, sizeof text, "%s\n%s\n", format, record->device);
+    bool whole = !keeps || put_record(text, sizeof text, record);
+    for (size_t i = 0; whole && i < count && written + keeps < RECORDS_MOST; i++) {
+        if (overlap(&kept[i].tuning, &record->tuning)) continue;
+        whole = put_record(text, sizeof text - 64, &kept[i]);
+        written += whole;
+    }
+    free(kept);
+    if (!whole) {
+        snprintf(reason, size, "there are too many sizes; lockstep cache clear drops them all");
+        return LS_ERROR_FILE;
+    }
+    const size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "sum %016llx\n",
+             (unsigned long long)add(1, text, used));
+    file_name(image, record->device, name);
+    return cache_record_store(name, keeps || written ? text : NULL, reason, size) ? LS_OK
+                                                                                  : LS_ERROR_FILE;
+}
+
+/* ---- at bind ---- */
+
+void tune_apply(ls_compilation *c, Made *made, const char *device) {
+    Arena *arena = &c->compiler.arena;
+    const ls_image *image = made->image;
+    const bool forms_there = usual_count(image) < image->variant_count;
+    if (c->options.all_forms && !forms_there && has_forms(image)) {
+        add_forms(arena, made);
+        return;
+    }
+    if (!device || c->options.no_cache || c->options.no_tuning || made->tunings) return;
+    ls_tuning_record *records = calloc(RECORDS_MOST, sizeof *records);
+    if (!records) return; /* it is only for speed */
+    const size_t count = tune_list(image, device, records, RECORDS_MOST);
+    bool wanted = false;
+    for (size_t i = 0; i < count; i++) wanted |= records[i].tuning.variant >= image->variant_count;
+    if (count) made->tunings = calloc(count, sizeof *made->tunings);
+    for (size_t i = 0; made->tunings && i < count; i++) made->tunings[i] = records[i].tuning;
+    free(records);
+    if (wanted && has_forms(image)) add_forms(arena, made);
+    if (!made->tunings) return;
+    made->image->tunings = made->tunings;
+    made->image->tuning_count = (uint32_t)count;
+}

@@ -1,0 +1,106 @@
+/* target.h: what a target is, and the device functions that its kernels are made of.
+ *
+ * A target is a row of numbers and spellings: nobody asks whether it is CUDA. */
+#ifndef LOCKSTEP_TARGET_H
+#define LOCKSTEP_TARGET_H
+
+/* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024
+ * elements, four neighbours each at a time; without, one thread does. */
+typedef struct Target {
+    const char *name;             /* "cuda" */
+    const char *prelude;          /* its file under templates/ */
+    const char *const *libraries; /* the other files, in order, NULL-terminated */
+    const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
+    bool simt;
+    bool divides;      /* by its prelude's function, not by the compiler's operator */
+    const char *lanes; /* "simt" or "loop": which skeletons, <shape>.<lanes>.k */
+    /* How a launch is shaped; see ls_image_kernel. */
+    uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
+    uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
+    uint32_t columns;    /* columns an item of a column phase takes */
+    /* Chains: on a CPU the tiles that its nearest caches hold; rows up to which they are few, and
+     * tiles from which on a row is long: then each phase has a kernel of its own. */
+    uint32_t near_tiles, few_strips, many_tiles;
+    uint64_t on_chip_bytes; /* of a row, up to which what is read again is still near */
+    /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
+     * that wait for each other, if there are such; and of a phase of a tail, of one part of a
+     * follower, of a phase of a prologue. */
+    uint64_t one_block_limit, together_limit, tail_limit, part_limit, prologue_limit;
+    /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
+     * of rows and levels that stay on chip. */
+    uint32_t strip_threads, strips_per_multiprocessor;
+    uint64_t strip_rows, strip_columns, strip_bytes;
+} Target;
+extern const Target target_cuda, target_hip, target_c;
+const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */
+const Target *target_named(const char *name); /* by dialect */
+
+/* library.c: the device functions under templates/ as pieces of text, read when Lockstep is built.
+ *
+ * A piece is a macro; a function (LS_FN type name(...) to its closing brace); the use of a macro at
+ * the start of a line; an #undef; a choice (#if to its #endif); other code. library_build.c reads
+ * the files, expands the uses to see what functions they define, and writes what each piece needs
+ * as tables; library.c picks from those what a text needs. */
+typedef struct Word {
+    const char *text;
+    size_t size;
+} Word;
+
+typedef enum PieceKind {
+    PIECE_OTHER,
+    PIECE_FUNCTION,
+    PIECE_MACRO,
+    PIECE_USE,
+    PIECE_UNDEF,
+    PIECE_CHOICE
+} PieceKind;
+
+/* Places are in the text of a file under templates/; `need_first` and `need_count` are of the
+ * pieces that this one uses. */
+typedef struct Piece {
+    uint8_t kind; /* PieceKind */
+    bool blank_before;
+    uint16_t file, name_size; /* of the function or macro */
+    uint32_t text, code, end; /* with the comment before it, without it, behind it */
+    uint32_t name;
+    uint32_t need_first, need_count;
+} Piece;
+
+/* A word that a piece defines, in a hash table; the piece counts from 1, 0: none. */
+typedef struct DefinedWord {
+    uint32_t text; /* in `words` */
+    uint16_t size, piece;
+} DefinedWord;
+
+typedef struct Library {
+    const char *name;         /* of the target's dialect */
+    const char *const *files; /* the text of each */
+    const Piece *pieces;
+    const uint16_t *needs;
+    const DefinedWord *defined;
+    const char *words;
+    uint32_t piece_count, defined_count; /* the latter a power of two */
+} Library;
+
+/* library_words.c */
+Word library_word_at(const char *text);
+size_t library_slot(const Library *library, Word word); /* its place in `defined`, or a free one */
+const Piece *library_find(const Library *library, Word word);
+const char *library_line_end(const char *at);
+/* What the use of a macro stands for; `arguments` is behind the opening bracket. */
+void library_expand(const Library *library, Text *out, const Piece *macro, const char *arguments);
+
+/* library_tables.c, which library_build.c writes */
+extern const Library library_tables[];
+extern const size_t library_table_count;
+/* A serial number for what decides bits and is written in C: the order in which adjoints add up
+ * and where they are exactly 0 (derive.c, adjoint.c), and what lower.c makes of mean, norm, lerp
+ * and the like. Whoever changes one of those raises it. Hashed with the texts that decide bits it
+ * is `numeric_texts`: see numeric.c; tests/interp/test_constants.c has the version that results. */
+enum { NUMERIC_SERIAL = 3 };
+extern const uint64_t numeric_texts;
+
+/* library.c: adds the paragraphs of the target's template files that `code` uses. */
+void library_add_used(Compiler *compiler, Text *out, const Target *target, const char *code);
+
+#endif

@@ -1,0 +1,551 @@
+/* ahead.c: steps as a C header and a C file that need the runtime only (`lockstep build`).
+ *
+ * The file holds each step's images as static tables: for GPU targets with the code that the
+ * toolchains made of every variant, for "cpu" with the kernels themselves as C. Equal tables are
+ * written once. The text depends on the source, the options and the toolchains alone. What image.h
+ * and lockstep/ahead.h say is the layout; every initialiser is complete and positional, so that the
+ * file is C11 and C++ without a warning. */
+#include <locale.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lockstep/compiler.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+#include "toolchain/toolchain.h"
+
+typedef struct Written { /* written before: its initialiser and its name */
+    const char *text, *name;
+    struct Written *next;
+} Written;
+
+typedef struct Ahead {
+    const AheadInput *input;
+    const ls_ahead_options *options;
+    Arena *arena;
+    Text kernels;   /* of target cpu: what they share with nobody */
+    Text tables;    /* the file's */
+    Text functions; /* its last part */
+    Text header;
+    Written *written;
+    size_t table_count, total; /* `total`: pieces of code that toolchains make */
+} Ahead;
+
+static const char *const role_names[] = {"LS_IN", "LS_INOUT", "LS_OUT"};
+static const char *const layout_names[] = {"LS_LAYOUT_DENSE", "LS_LAYOUT_STRIDED"};
+static const char *const again_names[] = {"LS_FLOW_ALWAYS", "LS_FLOW_LARGEST", "LS_FLOW_FAR"};
+static const char *const term_names[] = {"LS_TERM_NUMBER",   "LS_TERM_AXIS",     "LS_TERM_ADD",
+                                         "LS_TERM_SUBTRACT", "LS_TERM_MULTIPLY", "LS_TERM_DIVIDE",
+                                         "LS_TERM_REMAINDER"};
+static const char *const type_ids[] = {
+#define TYPE_ID(id, name, class_, bytes) "LS_" #id,
+    LS_TYPE_LIST(TYPE_ID)
+#undef TYPE_ID
+};
+/* What a C program sees of an element; narrow floats are their bits. */
+static const char *const c_types[LS_TYPE_COUNT] = {
+    [LS_F64] = "double",    [LS_F32] = "float",    [LS_I64] = "int64_t",  [LS_I32] = "int32_t",
+    [LS_U64] = "uint64_t",  [LS_U32] = "uint32_t", [LS_BOOL] = "uint8_t", [LS_F16] = "uint16_t",
+    [LS_BF16] = "uint16_t", [LS_E4M3] = "uint8_t", [LS_E5M2] = "uint8_t", [LS_I16] = "int16_t",
+    [LS_I8] = "int8_t",     [LS_U16] = "uint16_t", [LS_U8] = "uint8_t"};
+
+static void quote(Text *out, const char *text) {
+    if (!text) {
+        text_puts(out, "NULL");
+        return;
+    }
+    text_puts(out, "\"");
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            text_printf(out, "\\%c", c);
+        else if (c < ' ' || c >= 127 || c == '?') /* no trigraphs */
+            text_printf(out, "\\%03o", c);
+        else
+            text_add(out, text, 1);
+    }
+    text_puts(out, "\"");
+}
+
+/* A static array of `type`, or an earlier one that is equal; "NULL" of no entries. `kind` is what
+ * its name says. */
+static const char *table(Ahead *a, const char *type, const char *kind, const char *entries) {
+    if (!*entries) return "NULL";
+    const char *text = arena_printf(a->arena, "static const %s %%s[] = {\n%s};\n", type, entries);
+    for (const Written *t = a->written; t; t = t->next)
+        if (strcmp(t->text, text) == 0) return t->name;
+    Written *made = arena_alloc(a->arena, sizeof *made);
+    *made = (Written){text, arena_printf(a->arena, "%s_%zu", kind, ++a->table_count), a->written};
+    a->written = made;
+    text_printf(&a->tables, "static const %s %s[] = {\n%s};\n", type, made->name, entries);
+    return made->name;
+}
+
+/* ---- the entries of image.h's tables ---- */
+
+static void add_extent(Text *out, const ls_image_extent *extent) {
+    text_printf(out, "{%lluu, %u, {", (unsigned long long)extent->scale, extent->factor_count);
+    for (size_t i = 0; i < COUNT(extent->factor); i++)
+        text_printf(out, "%s{%uu, %uu, %lluu}", i ? ", " : "", extent->factor[i].axes,
+                    extent->factor[i].minimum, (unsigned long long)extent->factor[i].divide);
+    text_printf(out, "}, %uu}", extent->list);
+}
+
+static const char *extents(Ahead *a, const ls_image_extent *extent, size_t count) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < count; i++) {
+        text_puts(&text, "    ");
+        add_extent(&text, &extent[i]);
+        text_puts(&text, ",\n");
+    }
+    return table(a, "ls_image_extent", "extents", text.data);
+}
+
+static const char *axes(Ahead *a, const ls_image *image) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < image->axis_count; i++) {
+        const ls_image_axis *axis = &image->axes[i];
+        Text terms = text_open(a->arena);
+        for (size_t k = 0; k < axis->term_count; k++)
+            text_printf(&terms, "    {%s, %lld},\n", term_names[axis->terms[k].operation],
+                        (long long)axis->terms[k].value);
+        const char *name = table(a, "ls_image_term", "terms", terms.data);
+        text_puts(&text, "    {");
+        quote(&text, axis->name);
+        text_printf(&text, ", %lld, %u, %u, %lld, %s, %u},\n", (long long)axis->fixed, axis->parent,
+                    axis->whole, (long long)axis->length, name, axis->term_count);
+    }
+    return table(a, "ls_image_axis", "axes", text.data);
+}
+
+static const char *parameters(Ahead *a, const ls_image *image) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < image->parameter_count; i++) {
+        const ls_image_parameter *p = &image->parameters[i];
+        Text numbers = text_open(a->arena);
+        for (size_t k = 0; k < p->rank; k++) text_printf(&numbers, "    %u,\n", p->axes[k]);
+        const char *list = table(a, "uint8_t", "numbers", numbers.data);
+        text_puts(&text, "    {");
+        quote(&text, p->name);
+        text_printf(&text, ", %s, %s, %u, %s, %u, 0x%llxu, %u, %u},\n", role_names[p->role],
+                    type_ids[p->type], p->rank, list, p->has_default,
+                    (unsigned long long)p->initial, p->line, p->optional);
+    }
+    return table(a, "ls_image_parameter", "parameters", text.data);
+}
+
+static const char *temporaries(Ahead *a, const ls_image_variant *variant) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < variant->temporary_count; i++) {
+        const ls_image_temporary *t = &variant->temporaries[i];
+        text_puts(&text, "    {");
+        quote(&text, t->name);
+        text_puts(&text, ", ");
+        add_extent(&text, &t->bytes);
+        text_printf(&text, ", %u, %u, %u, %u},\n", t->zeroed, t->pointers, t->per_block, t->share);
+    }
+    return table(a, "ls_image_temporary", "temporaries", text.data);
+}
+
+static const char *work_tables(Ahead *a, const ls_image_variant *variant) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < variant->table_count; i++) {
+        text_puts(&text, "    {");
+        add_extent(&text, &variant->tables[i].items);
+        text_puts(&text, "},\n");
+    }
+    return table(a, "ls_image_table", "items", text.data);
+}
+
+static const char *conditions(Ahead *a, const ls_image_variant *variant) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < variant->condition_count; i++) {
+        const ls_image_condition *condition = &variant->conditions[i];
+        text_puts(&text, "    {");
+        add_extent(&text, &condition->extent);
+        text_printf(&text, ", %u, %lluu, %lluu},\n", condition->largest,
+                    (unsigned long long)condition->at_least,
+                    (unsigned long long)condition->at_most);
+    }
+    return table(a, "ls_image_condition", "conditions", text.data);
+}
+
+static const char *kernels(Ahead *a, const ls_image_variant *variant) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < variant->kernel_count; i++) {
+        const ls_image_kernel *k = &variant->kernels[i];
+        const char *phases = extents(a, k->phases, k->phase_count);
+        text_puts(&text, "    {");
+        quote(&text, k->name);
+        text_puts(&text, ", ");
+        add_extent(&text, &k->items);
+        text_printf(&text, ", %u, %u, %u, %u, %lluu, %u, %u, %s, ", k->items_per_block, k->threads,
+                    k->blocks_per_multiprocessor, k->one_block, (unsigned long long)k->item_cost,
+                    k->cooperative, k->phase_count, phases);
+        add_extent(&text, &k->tiles);
+        text_puts(&text, "},\n");
+    }
+    return table(a, "ls_image_kernel", "kernels", text.data);
+}
+
+static const char *flows(Ahead *a, const ls_image_traffic *traffic) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < traffic->flow_count; i++) {
+        const ls_image_flow *flow = &traffic->flows[i];
+        const char *bytes = extents(a, flow->bytes, flow->count);
+        text_printf(&text, "    {%u, %u, %s, %u, %s, ", flow->array, flow->written,
+                    again_names[flow->again], flow->count, bytes);
+        add_extent(&text, &flow->most);
+        text_puts(&text, ", ");
+        add_extent(&text, &flow->above);
+        text_puts(&text, "},\n");
+    }
+    return table(a, "ls_image_flow", "flows", text.data);
+}
+
+static const char *traffics(Ahead *a, const ls_image_variant *variant) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; variant->traffic && i < variant->kernel_count; i++) {
+        const ls_image_traffic *traffic = &variant->traffic[i];
+        Text rows = text_open(a->arena);
+        for (size_t k = 0; k < traffic->row_count; k++) {
+            text_puts(&rows, "    {");
+            add_extent(&rows, &traffic->rows[k].bytes);
+            text_puts(&rows, ", ");
+            add_extent(&rows, &traffic->rows[k].rows);
+            text_printf(&rows, ", %u},\n", traffic->rows[k].at_once);
+        }
+        const char *flow_name = flows(a, traffic);
+        const char *row_name = table(a, "ls_image_row", "rows", rows.data);
+        text_printf(&text, "    {%u, %u, %s, %s, %lluu},\n", traffic->flow_count,
+                    traffic->row_count, flow_name, row_name, (unsigned long long)traffic->near);
+    }
+    return table(a, "ls_image_traffic", "traffic", text.data);
+}
+
+/* ---- code ---- */
+
+static const char *bytes(Ahead *a, const unsigned char *data, size_t size) {
+    Text text = text_open(a->arena);
+    for (size_t i = 0; i < size; i++) {
+        char number[16];
+        const int length = snprintf(number, sizeof number, "%s%u,", i % 32 ? "" : "    ", data[i]);
+        text_add(&text, number, (size_t)length);
+        if (i % 32 == 31 || i + 1 == size) text_puts(&text, "\n");
+    }
+    return table(a, "uint8_t", "code", text.data);
+}
+
+typedef struct EmbeddedCode {
+    const char *name, *functions; /* "NULL" where it has none */
+    size_t size;
+} EmbeddedCode;
+
+static void report(void *user, size_t done) {
+    Ahead *a = user;
+    const ls_ahead_options *options = a->options;
+    if (options->progress) options->progress(options->user, done, a->total, "kernels");
+}
+
+/* The code of all variants for GPUs, side by side; that for CPUs is text. */
+static void make_codes(Ahead *a) {
+    const size_t count = a->options->step_count * a->options->target_count;
+    CodeRequest *requests = NULL;
+    size_t capacity = 0;
+    for (size_t i = 0; i < count; i++) {
+        Made *made = a->input->images[i].made;
+        for (uint32_t v = 0; v < made->image->variant_count && !a->input->images[i].image; v++) {
+            requests = arena_grow(a->arena, requests, a->total, &capacity, sizeof *requests);
+            requests[a->total++] = (CodeRequest){made, v};
+        }
+    }
+    report(a, 0);
+    code_make_all(requests, a->total, a->input->no_cache, report, a);
+}
+
+static EmbeddedCode gpu_code(Ahead *a, Made *made, size_t variant) {
+    char message[4096];
+    ls_status status = code_get(made, variant, a->input->no_cache, message, sizeof message);
+    if (status != LS_OK) compiler_fail(a->input->compiler, status, "%s", message);
+    const Code *code = &made->code[variant];
+    return (EmbeddedCode){bytes(a, code->data, code->size), "NULL", code->size};
+}
+
+static EmbeddedCode cpu_code(Ahead *a, const ls_image_variant *variant) {
+    text_printf(&a->kernels, "\n%s", variant->source);
+    Text text = text_open(a->arena);
+    for (size_t k = 0; k < variant->kernel_count; k++)
+        text_printf(&text, "    %s,\n", variant->kernels[k].name);
+    return (EmbeddedCode){"NULL", table(a, "ls_ahead_kernel", "functions", text.data), 0};
+}
+
+static const char *variants(Ahead *a, const AheadImage *of) {
+    const ls_image *image = of->image ? of->image : of->made->image;
+    Text text = text_open(a->arena);
+    for (size_t v = 0; v < image->variant_count; v++) {
+        const ls_image_variant *variant = &image->variants[v];
+        const EmbeddedCode code = of->image ? cpu_code(a, variant) : gpu_code(a, of->made, v);
+        const char *work = extents(a, variant->work, variant->work_count);
+        const char *temporary = temporaries(a, variant), *kernel = kernels(a, variant);
+        const char *items = work_tables(a, variant), *condition = conditions(a, variant);
+        const char *traffic = traffics(a, variant);
+        text_puts(&text, "    {");
+        quote(&text, variant->name);
+        text_printf(&text,
+                    ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, %s, %zuu, %s, %u, %s, "
+                    "%u, %s, %s, 0},\n",
+                    layout_names[variant->layout], variant->work_count, work,
+                    (unsigned long long)variant->work_limit,
+                    (unsigned long long)variant->one_block_limit, variant->temporary_count,
+                    temporary, variant->kernel_count, kernel, code.name, code.size, code.functions,
+                    variant->table_count, items, variant->condition_count, condition, traffic);
+    }
+    return table(a, "ls_image_variant", "variants", text.data);
+}
+
+/* The file's part of one target; gives the name of its image. */
+static const char *image_of(Ahead *a, const AheadImage *of) {
+    const ls_image *image = of->image ? of->image : of->made->image;
+    const char *axis = axes(a, image), *parameter = parameters(a, image);
+    const char *variant = variants(a, of);
+    const char *name =
+        arena_printf(a->arena, "%s_%s_image", names_c_step(a->arena, image->step), image->target);
+    text_printf(&a->tables, "static const ls_image %s = {\n    LS_IMAGE_VERSION, ", name);
+    quote(&a->tables, image->step);
+    text_puts(&a->tables, ", ");
+    quote(&a->tables, image->target);
+    text_puts(&a->tables, ", ");
+    quote(&a->tables, image->source_file);
+    text_printf(&a->tables, ",\n    0x%llxu, ", (unsigned long long)image->numeric_version);
+    quote(&a->tables, image->math);
+    text_printf(&a->tables, ", %u, %s, %u, %s, %u, %s, %u, %u, 0, NULL};\n", image->axis_count,
+                axis, image->parameter_count, parameter, image->variant_count, variant,
+                image->draws, image->line);
+    return name;
+}
+
+/* ---- the structure of arguments ---- */
+
+/* As the runtime tells them apart. */
+static int list_of(const ls_image *image, size_t axis) {
+    size_t root = axis;
+    for (uint32_t i = 0; i < image->axis_count && image->axes[root].parent; i++)
+        root = image->axes[root].parent - 1;
+    return root == axis || image->axes[root].whole ? -1 : (int)root;
+}
+
+static bool has_field(const ls_image *image, size_t axis) {
+    return !image->axes[axis].whole && image->axes[axis].fixed < 0;
+}
+
+static bool is_list(const ls_image *image, const ls_image_parameter *parameter) {
+    for (uint32_t i = 0; i < parameter->rank; i++)
+        if (list_of(image, parameter->axes[i]) >= 0) return true;
+    return false;
+}
+
+static void declaration(Text *out, const ls_image *image, const ls_image_parameter *p) {
+    static const char *const roles[] = {"", "inout ", "out "};
+    static const char *const types[] = {
+#define TYPE_NAME(id, name, class_, bytes) name,
+        LS_TYPE_LIST(TYPE_NAME)
+#undef TYPE_NAME
+    };
+    text_printf(out, "%s%s", roles[p->role], types[p->type]);
+    for (uint32_t i = 0; i < p->rank; i++)
+        text_printf(out, "%s%s", i ? ", " : "[", image->axes[p->axes[i]].name);
+    if (p->rank) text_puts(out, "]");
+}
+
+/* What arrays over the blocks of an axis have to be long. */
+static void blocks(Text *out, const ls_image *image, size_t whole) {
+    for (uint32_t i = 0; i < image->axis_count; i++) {
+        const ls_image_axis *rest = &image->axes[i];
+        if (rest->whole != whole + 1 || !rest->parent || !image->axes[rest->parent - 1].whole)
+            continue;
+        text_printf(out, ", in %s blocks of %s = %lld, of which the last may be short",
+                    image->axes[rest->parent - 1].name, rest->name, (long long)rest->length);
+    }
+}
+
+static void structure(Ahead *a, const ls_image *image) {
+    Text *out = &a->header;
+    const char *step = names_c_step(a->arena, image->step);
+    text_printf(out, "\n/* %s:%u: what step %s works on. */\nstruct %s_args {\n",
+                image->source_file ? image->source_file : "", image->line, image->step, step);
+    for (size_t i = 0; i < image->axis_count; i++) {
+        if (!has_field(image, i)) continue;
+        const int list = list_of(image, i);
+        text_printf(out,
+                    list < 0 ? "    int64_t %s; /* length" : "    const int64_t *%s; /* length",
+                    names_c_member(a->arena, image->axes[i].name));
+        if (list >= 0) text_printf(out, " in each of the %s tensors", image->axes[list].name);
+        blocks(out, image, i);
+        text_puts(out, " */\n");
+    }
+    for (size_t i = 0; i < image->parameter_count; i++) {
+        const ls_image_parameter *p = &image->parameters[i];
+        text_printf(out, "    %s%s *%s%s; /* ", p->role == LS_IN ? "const " : "", c_types[p->type],
+                    is_list(image, p) ? "const *" : "", names_c_member(a->arena, p->name));
+        declaration(out, image, p);
+        if (p->has_default) text_puts(out, ", has a default");
+        text_puts(out, " */\n");
+    }
+    if (!image->axis_count && !image->parameter_count) text_puts(out, "    int nothing;\n");
+    text_printf(
+        out,
+        "};\n"
+        "ls_status %s_bind(ls_context *context, const struct %s_args *args, ls_step **step);\n"
+        "ls_status %s_launch(ls_context *context, const struct %s_args *args);\n",
+        step, step, step, step);
+}
+
+static void offsets(Ahead *a, const ls_image *image) {
+    Text *out = &a->functions;
+    const char *step = names_c_step(a->arena, image->step);
+    text_printf(out, "\nstatic const uint32_t %s_axes[] = {\n", step);
+    for (size_t i = 0; i < image->axis_count; i++)
+        if (has_field(image, i))
+            text_printf(out, "    (uint32_t)offsetof(struct %s_args, %s),\n", step,
+                        names_c_member(a->arena, image->axes[i].name));
+        else
+            text_puts(out, "    LS_NO_FIELD,\n");
+    text_printf(out, "    LS_NO_FIELD};\nstatic const uint32_t %s_parameters[] = {\n", step);
+    for (size_t i = 0; i < image->parameter_count; i++)
+        text_printf(out, "    (uint32_t)offsetof(struct %s_args, %s),\n", step,
+                    names_c_member(a->arena, image->parameters[i].name));
+    text_printf(out,
+                "    LS_NO_FIELD};\nstatic const ls_ahead_fields %s_fields = {%u, \"%s\", %s_axes, "
+                "%s_parameters};\n",
+                step, (unsigned)LS_IMAGE_VERSION, image->step, step, step);
+}
+
+static void functions(Ahead *a, const ls_image *image, const char *const *images, size_t count) {
+    Text *out = &a->functions;
+    const char *step = names_c_step(a->arena, image->step);
+    offsets(a, image);
+    text_printf(out, "static const ls_image *const %s_images[] = {\n", step);
+    for (size_t i = 0; i < count; i++) text_printf(out, "    &%s,\n", images[i]);
+    text_printf(
+        out,
+        "};\n\n"
+        "ls_status %s_bind(ls_context *context, const struct %s_args *args, ls_step **step) {\n"
+        "    return ls_ahead_bind(context, %s_images, %zu, &%s_fields, args, step);\n}\n\n"
+        "ls_status %s_launch(ls_context *context, const struct %s_args *args) {\n"
+        "    return ls_ahead_launch(context, %s_images, %zu, &%s_fields, args);\n}\n",
+        step, step, step, count, step, step, step, step, count, step);
+}
+
+/* ---- the files ---- */
+
+static void open_header(Ahead *a, const char *guard) {
+    text_printf(&a->header, "/* Written by Lockstep %s; do not change. Built ahead of time for",
+                LOCKSTEP_VERSION);
+    for (size_t i = 0; i < a->options->target_count; i++)
+        text_printf(&a->header, "%s %s", i ? "," : "", a->options->targets[i]);
+    text_printf(
+        &a->header,
+        ".\n *\n"
+        " * STEP_bind gives a step bound to what the structure holds, ready for ls_step_launch "
+        "and\n"
+        " * graphs; STEP_launch binds, launches and lets go. Both are queued on the context's\n"
+        " * stream. Pointers are to memory of the context's device; of a list of tensors, a host\n"
+        " * array of them, read during the call. NULL: a cell, or an output, of the step's own "
+        "(see\n"
+        " * ls_step_set, ls_step_want). bf16, f16 and 8-bit floats are their bits. Arrays are\n"
+        " * contiguous, last axis fastest; for others, bind again with ls_step_bind. Names that "
+        "C,\n"
+        " * C++ or the library have for themselves, and those that end in _, have _ behind them.\n"
+        " *\n"
+        " * What a step's own cell holds, such as a count of the steps taken, goes with it: for\n"
+        " * STEP_launch, give those that must last memory. */\n"
+        "#ifndef %s\n#define %s\n\n#include <lockstep/ahead.h>\n\n"
+        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
+        guard, guard);
+}
+
+/* Kernels are made of pieces, some of whose names one kernel or another has no use for. */
+static void quiet(Text *out) {
+    static const char *const warnings[] = {"unused-variable", "unused-parameter", "unused-function",
+                                           "unused-but-set-variable"};
+    text_puts(out, "\n#if defined(__GNUC__)\n");
+    for (size_t i = 0; i < COUNT(warnings); i++)
+        text_printf(out, "#pragma GCC diagnostic ignored \"-W%s\"\n", warnings[i]);
+    text_puts(out, "#ifndef __clang__\n#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
+                   "#endif\n#endif\n\n");
+}
+
+static const char *source_text(Ahead *a, const Target *target) {
+    Text code = text_open(a->arena), text = text_open(a->arena);
+    text_printf(
+        &text,
+        "/* Written by Lockstep %s; do not change. Belongs to %s.h and is compiled as C or C++\n"
+        " * with the runtime's headers",
+        LOCKSTEP_VERSION, a->options->name);
+    if (target)
+        text_puts(&text, "; best with -O3 -march=native -fno-math-errno -fno-trapping-math,\n"
+                         " * which change the speed of target cpu and no bit of its results");
+    text_printf(&text, ". */\n#include \"%s.h\"\n\n#include <stddef.h>\n", a->options->name);
+    if (target) {
+        text_puts(&code, a->input->shared[0].data);
+        text_puts(&code, a->input->shared[1].data);
+        text_puts(&code, a->kernels.data);
+        quiet(&text);
+        text_puts(&text, embedded_text(target->prelude));
+        text_puts(&text, "#undef LS_KERNEL\n#define LS_KERNEL static void\n\n");
+        library_add_used(a->input->compiler, &text, target, code.data);
+        text_add(&text, code.data, code.size);
+        text_puts(&text, "\ntypedef void (*ls_ahead_kernel)(const void *, uint64_t, uint64_t, "
+                         "uint32_t, uint32_t);\n");
+    }
+    text_puts(&text, "\n");
+    text_add(&text, a->tables.data, a->tables.size);
+    text_add(&text, a->functions.data, a->functions.size);
+    return text.data;
+}
+
+static const char *guard_of(Ahead *a) {
+    char *guard = arena_printf(a->arena, "%s_STEP_H", a->options->name);
+    for (char *at = guard; *at; at++) {
+        if (*at >= 'a' && *at <= 'z') *at = (char)(*at - 'a' + 'A');
+        const bool word = (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9');
+        if (!word) *at = '_';
+    }
+    return *guard >= '0' && *guard <= '9' ? arena_printf(a->arena, "LS_%s", guard) : guard;
+}
+
+const char *ahead_text(const AheadInput *input, const char **header) {
+    Arena *arena = &input->compiler->arena;
+    const ls_ahead_options *options = input->options;
+    const size_t targets = options->target_count;
+    Ahead a = {.input = input,
+               .options = options,
+               .arena = arena,
+               .kernels = text_open(arena),
+               .tables = text_open(arena),
+               .functions = text_open(arena),
+               .header = text_open(arena)};
+    const Target *text = NULL; /* whose kernels go into the file as C */
+    const char *guard = guard_of(&a);
+    open_header(&a, guard);
+    make_codes(&a);
+    for (size_t i = 0; i < options->step_count; i++) {
+        const char **names = arena_alloc(arena, targets * sizeof *names);
+        for (size_t t = 0; t < targets; t++) {
+            const AheadImage *of = &input->images[i * targets + t];
+            names[t] = image_of(&a, of);
+            if (of->image) text = of->target;
+        }
+        const ls_image *image = input->images[i * targets].made->image;
+        structure(&a, image);
+        functions(&a, image, names, targets);
+    }
+    text_puts(&a.header, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    *header = a.header.data;
+    return source_text(&a, text);
+}

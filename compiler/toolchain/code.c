@@ -1,0 +1,143 @@
+/* code.c: from the text of an image's variants to machine code, through the cache; several at once
+ * on threads of their own, each of which waits for a toolchain's process.
+ *
+ * What a thread makes depends on the text alone, and a cache entry appears whole, so neither the
+ * number of threads nor their order can be told from the result. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "toolchain/toolchain.h"
+
+enum { THREADS_MOST = 16, MESSAGE_SIZE = 4096 };
+
+ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
+                    RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size) {
+    ls_status status = rtc->compile(source, strlen(source), step, target, form, math, output);
+    if (status == LS_OK) return LS_OK;
+    snprintf(message, size, "%s could not compile step %s for %s: %.3500s", rtc->name, step, target,
+             output->log ? output->log : "out of memory");
+    rtc_output_free(output);
+    return status;
+}
+
+/* Takes it from the cache or makes it. */
+static ls_status fetch(const Made *made, size_t variant, bool no_cache, Code *code, char *message,
+                       size_t size) {
+    const ls_image *image = made->image;
+    const Rtc *rtc = rtc_for_target(image->target);
+    const char *source = image->variants[variant].source;
+    char toolchain[1024];
+    if (!rtc->describe(toolchain, sizeof toolchain)) {
+        snprintf(message, size, "%s", toolchain);
+        return LS_ERROR_TOOLCHAIN;
+    }
+    CacheKey key = cache_key(source, strlen(source), image->target, image->math, toolchain);
+    code->from_cache = !no_cache && cache_load(&key, &code->data, &code->size);
+    if (code->from_cache) return LS_OK;
+    RtcOutput output = {0};
+    ls_status status = code_make(rtc, source, image->step, image->target, RTC_IMAGE, made->math,
+                                 &output, message, size);
+    if (status != LS_OK) return status;
+    code->data = output.data;
+    code->size = output.size;
+    output.data = NULL;
+    rtc_output_free(&output);
+    if (!no_cache) cache_store(&key, code->data, code->size);
+    return LS_OK;
+}
+
+ls_status code_get(Made *made, size_t variant, bool no_cache, char *message, size_t size) {
+    Code *kept = &made->code[variant];
+    if (!kept->data) {
+        ls_status status = fetch(made, variant, no_cache, kept, message, size);
+        if (status != LS_OK) return status;
+    } else {
+        kept->from_cache = kept->from_cache || !kept->fresh;
+    }
+    kept->fresh = false;
+    return LS_OK;
+}
+
+/* ---- several at once ---- */
+
+typedef struct Batch {
+    const CodeRequest *requests;
+    bool *wanted; /* by request: it is to be made, and by no other request */
+    bool no_cache;
+    size_t count, next, done;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+} Batch;
+
+/* Works until all are taken. */
+static void *work(void *data) {
+    Batch *batch = data;
+    char message[MESSAGE_SIZE];
+    pthread_mutex_lock(&batch->lock);
+    while (batch->next < batch->count) {
+        const size_t number = batch->next++;
+        const CodeRequest *request = &batch->requests[number];
+        Code *code = &request->made->code[request->variant];
+        pthread_mutex_unlock(&batch->lock);
+        /* What fails fails again, and says why, when it is asked for by itself. */
+        if (batch->wanted[number] && fetch(request->made, request->variant, batch->no_cache, code,
+                                           message, sizeof message) == LS_OK)
+            code->fresh = true;
+        pthread_mutex_lock(&batch->lock);
+        batch->done++;
+        pthread_cond_signal(&batch->moved);
+    }
+    pthread_mutex_unlock(&batch->lock);
+    return NULL;
+}
+
+/* The program's signal handlers run on the program's own threads. */
+static size_t start_threads(Batch *batch, pthread_t threads[THREADS_MOST]) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = processors < 1 ? 1 : (size_t)processors, started = 0;
+    if (wanted > THREADS_MOST) wanted = THREADS_MOST;
+    if (wanted > batch->count) wanted = batch->count;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (started < wanted && pthread_create(&threads[started], NULL, work, batch) == 0) started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+void code_make_all(const CodeRequest *requests, size_t count, bool no_cache,
+                   void (*done)(void *user, size_t done), void *user) {
+    pthread_t threads[THREADS_MOST];
+    Batch batch = {.requests = requests, .count = count, .no_cache = no_cache};
+    batch.wanted = calloc(count + 1, sizeof *batch.wanted);
+    if (!batch.wanted) return; /* they are made one by one */
+    for (size_t i = 0; i < count; i++) {
+        Code *code = &requests[i].made->code[requests[i].variant];
+        batch.wanted[i] = !code->data && !code->asked;
+        code->asked = true;
+    }
+    pthread_mutex_init(&batch.lock, NULL);
+    pthread_cond_init(&batch.moved, NULL);
+    const size_t started = start_threads(&batch, threads);
+    if (started == 0) work(&batch);
+    pthread_mutex_lock(&batch.lock);
+    for (size_t told = 0; told < count;) {
+        while (batch.done == told) pthread_cond_wait(&batch.moved, &batch.lock);
+        told = batch.done;
+        pthread_mutex_unlock(&batch.lock);
+        if (done) done(user, told);
+        pthread_mutex_lock(&batch.lock);
+    }
+    pthread_mutex_unlock(&batch.lock);
+    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < count; i++) requests[i].made->code[requests[i].variant].asked = false;
+    pthread_cond_destroy(&batch.moved);
+    pthread_mutex_destroy(&batch.lock);
+    free(batch.wanted);
+}

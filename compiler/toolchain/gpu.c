@@ -1,0 +1,178 @@
+/* gpu.c: the GPU toolchains as rows of toolchain.h: finds the library's file without loading it,
+ * which is all that a cache hit needs, and leaves the rest to the helper process. */
+#include "base/base.h"
+#include "target/target.h"
+#include "toolchain/toolchain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- where it is ---- */
+
+/* The folders of a distribution, where ld.so looks too. */
+static const char *const system_folders[] = {
+#if defined(__x86_64__)
+    "/usr/lib/x86_64-linux-gnu",
+#elif defined(__aarch64__)
+    "/usr/lib/aarch64-linux-gnu",
+#endif
+    "/usr/lib64", "/usr/lib", "/usr/local/lib", NULL};
+
+static bool look_in(const RtcToolchain *toolchain, const char *folder, size_t length, char *path,
+                    size_t size) {
+    for (size_t i = 0; length && toolchain->files[i]; i++)
+        if ((size_t)snprintf(path, size, "%.*s/%s", (int)length, folder, toolchain->files[i]) <
+                size &&
+            access(path, R_OK) == 0)
+            return true;
+    return false;
+}
+
+/* Folders of a table, "$NAME/rest" begun by an environment variable that is set. */
+static bool look_in_all(const RtcToolchain *toolchain, const char *const *folders, char *path,
+                        size_t size) {
+    for (; *folders; folders++) {
+        char name[64], folder[4096];
+        size_t length = strcspn(*folders, "/");
+        const char *value = "";
+        if (**folders == '$') {
+            snprintf(name, sizeof name, "%.*s", (int)length - 1, *folders + 1);
+            value = environment_value(name);
+            if (!value || *value != '/') continue;
+        }
+        if ((size_t)snprintf(folder, sizeof folder, "%s%s", value,
+                             *folders + (**folders == '$' ? length : 0)) < sizeof folder &&
+            look_in(toolchain, folder, strlen(folder), path, size))
+            return true;
+    }
+    return false;
+}
+
+/* ld.so's own list. Whatever its format, each path stands in it as a string. */
+static bool look_in_ld_cache(const RtcToolchain *toolchain, char *path, size_t size) {
+    char *data = NULL;
+    size_t length = 0;
+    bool found = false;
+    if (!rtc_read_file("/etc/ld.so.cache", (size_t)1 << 26, &data, &length)) return false;
+    for (size_t i = 0; !found && toolchain->files[i]; i++) {
+        char end[128];
+        size_t end_size = (size_t)snprintf(end, sizeof end, "/%s", toolchain->files[i]) + 1;
+        for (char *hit = data;
+             !found && (hit = memmem(hit, length - (size_t)(hit - data), end, end_size)); hit++) {
+            char *begin = hit;
+            while (begin > data && begin[-1]) begin--;
+            found = *begin == '/' && strlen(begin) < size && access(begin, R_OK) == 0;
+            if (found) strcpy(path, begin);
+        }
+    }
+    free(data);
+    return found;
+}
+
+bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_size, char *reason,
+                      size_t reason_size) {
+    const char *wish = environment_value(toolchain->variable);
+    if (wish && *wish) {
+        if ((size_t)snprintf(path, path_size, "%s", wish) < path_size && access(path, R_OK) == 0)
+            return true;
+        snprintf(reason, reason_size, "%s is '%s', which cannot be read: %s", toolchain->variable,
+                 wish, strerror(errno));
+        return false;
+    }
+    for (const char *next = environment_value("LD_LIBRARY_PATH"); next;) {
+        size_t length = strcspn(next, ":");
+        if (look_in(toolchain, next, length, path, path_size)) return true;
+        next = next[length] ? next + length + 1 : NULL;
+    }
+    if (look_in_all(toolchain, toolchain->folders, path, path_size) ||
+        look_in_all(toolchain, system_folders, path, path_size) ||
+        look_in_ld_cache(toolchain, path, path_size))
+        return true;
+    snprintf(reason, reason_size,
+             "%s is not here: no %s in LD_LIBRARY_PATH, the toolkits' usual places (%s) or the "
+             "system's; %s",
+             toolchain->title, toolchain->files[0], toolchain->folders[0], toolchain->advice);
+    return false;
+}
+
+/* ---- the rows ---- */
+
+static bool describe(uint32_t index, char *text, size_t size) {
+    const RtcToolchain *toolchain = rtc_toolchains[index];
+    char path[4096], companion[4200];
+    Sha256 hash = sha256_open();
+    if (!rtc_find_library(toolchain, path, sizeof path, text, size)) return false;
+    if (!rtc_hash_file(&hash, path)) {
+        snprintf(text, size, "%s cannot be read: %s", path, strerror(errno));
+        return false;
+    }
+    int folder = (int)(strrchr(path, '/') ? strrchr(path, '/') - path : 0);
+    for (size_t i = 0; toolchain->companions[i]; i++) {
+        snprintf(companion, sizeof companion, "%.*s/%s", folder, path, toolchain->companions[i]);
+        rtc_hash_file(&hash, companion);
+    }
+    for (size_t i = 0; i < rtc_option_count; i++) {
+        if (strcmp(rtc_options[i].toolchain, toolchain->name) != 0) continue;
+        sha256_add(&hash, rtc_options[i].text, strlen(rtc_options[i].text) + 1);
+        sha256_add(&hash, &rtc_options[i].uses, sizeof rtc_options[i].uses);
+    }
+    rtc_identity(text, size, toolchain->name, hash, path);
+    return true;
+}
+
+static ls_status run(uint32_t index, const RtcJob *job, RtcOutput *output) {
+    char path[4096], reason[1024];
+    if (!rtc_find_library(rtc_toolchains[index], path, sizeof path, reason, sizeof reason))
+        return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
+    return rtc_process_run(index, path, job, output);
+}
+
+static bool version(uint32_t index, char *text, size_t size) {
+    RtcOutput output = {0};
+    char path[4096];
+    RtcJob job = {.verb = RTC_VERSION, .label = "being asked", .target = "", .source = ""};
+    if (!rtc_find_library(rtc_toolchains[index], path, sizeof path, text, size)) return false;
+    ls_status status = run(index, &job, &output);
+    const char *log = output.log ? output.log : "out of memory";
+    char *real = realpath(path, NULL); /* the versioned name says more than the link */
+    if (status == LS_OK)
+        snprintf(text, size, "%s (%s)", log, real ? real : path);
+    else
+        snprintf(text, size, "%.*s", (int)strcspn(log, "\n"), log);
+    free(real);
+    rtc_output_free(&output);
+    return status == LS_OK;
+}
+
+ls_status rtc_disassemble(const char *target, const void *image, size_t size, RtcOutput *output) {
+    RtcJob job = {.verb = RTC_DISASSEMBLE,
+                  .label = "an image",
+                  .target = target,
+                  .source = image,
+                  .size = size};
+    *output = (RtcOutput){0};
+    return run(RTC_TOOLCHAIN_HIPRTC, &job, output);
+}
+
+#define ROW(variable, text, index)                                                              \
+    static ls_status variable##_compile(const char *source, size_t size, const char *label,     \
+                                        const char *target, RtcForm form, ls_math math,         \
+                                        RtcOutput *output) {                                    \
+        *output = (RtcOutput){0};                                                               \
+        return run(                                                                             \
+            index,                                                                              \
+            &(RtcJob){RTC_COMPILE, form, math, label ? label : "kernel", target, source, size}, \
+            output);                                                                            \
+    }                                                                                           \
+    static bool variable##_describe(char *line, size_t size) {                                  \
+        return describe(index, line, size);                                                     \
+    }                                                                                           \
+    static bool variable##_version(char *line, size_t size) {                                   \
+        return version(index, line, size);                                                      \
+    }                                                                                           \
+    const Rtc variable = {text, variable##_compile, variable##_describe, variable##_version};
+ROW(rtc_nvrtc, "nvrtc", RTC_TOOLCHAIN_NVRTC)
+ROW(rtc_hiprtc, "hiprtc", RTC_TOOLCHAIN_HIPRTC)

@@ -1,0 +1,301 @@
+/* toolchain.h: the runtime compilers behind one interface: source text and a target in, image bytes
+ * and a log out. GPU toolchains run in a helper process (see process.c), so a crash or a hang of
+ * theirs is an error here; the host compiler is a process of its own. */
+#ifndef LOCKSTEP_TOOLCHAIN_H
+#define LOCKSTEP_TOOLCHAIN_H
+
+typedef enum RtcForm {
+    RTC_IMAGE,   /* what the driver loads: cubin for sm_NN, PTX for compute_NN, code object for
+                    gfxNNN, a shared object for cpu */
+    RTC_ASSEMBLY /* for people and tests: PTX for CUDA, disassembly-like text for the others */
+} RtcForm;
+
+typedef struct RtcOutput {
+    void *data;  /* malloc'ed, with a zero after its last byte; rtc_output_free */
+    size_t size; /* PTX as an image counts its final zero, assembly does not */
+    char *log; /* malloc'ed, never NULL after a call; the toolchain's words, or why it could not run
+                */
+    double milliseconds; /* spent in the toolchain */
+} RtcOutput;
+
+/* One row per toolchain. `prefix` decides: "sm_" and "compute_" NVRTC, "gfx" hipRTC, "cpu" the
+ * host. */
+typedef struct Rtc {
+    const char *name; /* "nvrtc", "hiprtc", "host" */
+    ls_status (*compile)(const char *source, size_t size, const char *label, const char *target,
+                         RtcForm form, ls_math math, RtcOutput *output);
+    /* What becomes part of the cache key: which files the toolchain is (path, size, time of
+     * change), its options, and for the host the CPU. Cheap: loads and runs nothing. False: the
+     * reason it is missing. */
+    bool (*describe)(char *text, size_t size);
+    /* Its name and version for people, by loading or running it. False: why that failed. */
+    bool (*version)(char *text, size_t size);
+} Rtc;
+const Rtc *rtc_for_target(const char *target); /* NULL: no such target */
+const Rtc *rtc_named(const char *name);
+void rtc_output_free(RtcOutput *output);
+
+/* code.c: from the text of an image's variants to machine code, through the cache. */
+/* Code of one variant, malloc'ed. */
+typedef struct Code {
+    void *data; /* NULL: nobody asked for it yet */
+    size_t size;
+    bool from_cache; /* what it is said to be from */
+    bool fresh;      /* nobody was told yet */
+    bool asked;      /* by a request for several */
+} Code;
+/* The image of a step for one target, and its code as far as somebody asked for it. */
+typedef struct Made {
+    ls_image *image;
+    ls_image_tuning *tunings; /* its own, malloc'ed; NULL: none */
+    ls_math math;
+    Code *code; /* by variant */
+    struct Made *next;
+} Made;
+typedef struct CodeRequest {
+    Made *made;
+    uint32_t variant;
+} CodeRequest;
+/* Runs the toolchain for a step, or says in `message` why it could not. Threads may do so at once.
+ */
+ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
+                    RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size);
+/* Has made->code[variant] filled, from the cache or by the toolchain. */
+ls_status code_get(Made *made, size_t variant, bool no_cache, char *message, size_t size);
+/* Makes several at once, each once, as many side by side as there are processors; `done`, which may
+ * be NULL, is called by the calling thread. What could not be made is not there afterwards. */
+void code_make_all(const CodeRequest *requests, size_t count, bool no_cache,
+                   void (*done)(void *user, size_t done), void *user);
+
+/* ahead.c: the images of the steps to build, by step and then target, to a C file and the header
+ * that belongs to it; unwinds when they cannot be made. */
+typedef struct AheadImage {
+    Made *made;
+    const ls_image *image; /* where the kernels go into the file as C: with the shared texts */
+    const Target *target;
+} AheadImage;
+typedef struct AheadInput {
+    Compiler *compiler;
+    const ls_ahead_options *options;
+    const AheadImage *images;
+    const Text *shared; /* what emit_step has put there */
+    bool no_cache;
+} AheadInput;
+const char *ahead_text(const AheadInput *input, const char **header);
+
+/* Every target the product promises, NULL-terminated: the suite compiles every kernel for each. */
+extern const char *const rtc_cuda_targets[];
+extern const char *const rtc_hip_targets[];
+/* Whether the target is none of those; `tried` receives the list of its toolchain. */
+bool rtc_untried_target(const char *target, char *tried, size_t size);
+
+/* What the toolchain made of a kernel, read from the image (ELF notes of a cubin, metadata of a
+ * code object) or, for its accesses to device memory, from its instructions. -1 where unknown. */
+enum { RTC_WIDTHS = 5 };
+typedef struct RtcKernelStats {
+    int registers, spill_bytes, widest_access;
+    int accesses[RTC_WIDTHS]; /* loads and stores of 1, 2, 4, 8 and 16 bytes (12 count as 8) */
+} RtcKernelStats;
+bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,
+                 RtcKernelStats *stats);
+/* The same for several kernels, which a disassembler reads at once; false if one is not there. */
+bool rtc_inspect_all(const char *target, const void *image, size_t size, const char *const *kernels,
+                     size_t count, RtcKernelStats *stats);
+
+/* output.c: all of `size` bytes to an open file; false with errno set. */
+bool rtc_write(int file, const void *data, size_t size);
+
+/* cache.c. The key of an image: a hash of everything it is a function of, Lockstep's own version
+ * and numeric version included. `toolchain_version` is Rtc.describe's text; `options` is whatever
+ * else the caller compiles with (the grade of the mathematics, the form). */
+typedef struct CacheKey {
+    char text[65]; /* hexadecimal, zero-terminated */
+} CacheKey;
+CacheKey cache_key(const char *source, size_t size, const char *target, const char *options,
+                   const char *toolchain_version);
+/* The directory's name; false: there is none that can be used. */
+bool cache_folder(char *path, size_t size);
+/* *data is malloc'ed, with a zero after its last byte. False: not there, or not to be trusted. */
+bool cache_load(const CacheKey *key, void **data, size_t *size);
+void cache_store(const CacheKey *key, const void *data, size_t size); /* best effort */
+/* Removes the oldest entries until at most `limit` bytes are left; cache_store does so now and
+ * then. */
+void cache_trim(uint64_t limit);
+/* Small text files beside the entries, whose names begin with "tuned-": loaded whole into `size`
+ * bytes; stored (NULL: removed), with the reason where that fails; all those whose names begin with
+ * `begin`, one after the other. */
+bool cache_record_load(const char *name, char *text, size_t size);
+bool cache_record_store(const char *name, const char *text, char *reason, size_t size);
+void cache_record_each(const char *begin, char *text, size_t size,
+                       void (*visit)(void *user, const char *text), void *user);
+
+/* ---- what the toolchains' files and the helper program share ---- */
+
+#include <sys/types.h>
+
+extern const Rtc rtc_nvrtc, rtc_hiprtc, rtc_host;
+
+/* toolchain.c */
+/* Sets the log and returns `status`. */
+ls_status rtc_fail(RtcOutput *output, ls_status status, const char *format, ...) PRINTF_LIKE(3, 4);
+double rtc_now(void); /* milliseconds of a clock that only goes forward */
+/* Milliseconds of processor time that a toolchain may take: LOCKSTEP_COMPILE_TIMEOUT, in seconds;
+ * 120 seconds without it. RTC_PATIENCE times as long may pass. */
+double rtc_timeout(void);
+enum { RTC_PATIENCE = 10 };
+typedef enum RtcLate { RTC_IN_TIME, RTC_LATE_TIME, RTC_LATE_WAIT } RtcLate;
+/* "used 120 seconds of processor time and was ended; ...": how to be given more. */
+void rtc_explain_late(RtcLate late, char *text, size_t size);
+/* Adds to `hash` what tells one version of a file from another: its real path, size and time of
+ * last change. False if there is no such file. */
+bool rtc_hash_file(Sha256 *hash, const char *path);
+/* "NAME-HASH, PATH": the hash first, so that a short buffer cuts only what is for people. */
+void rtc_identity(char *text, size_t size, const char *name, Sha256 hash, const char *path);
+bool rtc_read_file(const char *path, size_t limit, char **data, size_t *size);
+
+/* output.c: all of `size` bytes from an open file; false at its end. */
+bool rtc_read(int file, void *data, size_t size);
+
+/* folder.c: private folders. What makes one gets an open file that locks it while it lives, or
+ * -1 and the reason; the sweep removes those in `place` that nobody holds. */
+#define RTC_FOLDER_NAME "lockstep-compile-XXXXXX"
+int rtc_folder_make(const char *const *places, uint64_t room, char *path, size_t size, char *reason,
+                    size_t reason_size);
+int rtc_folder_lock(const char *path);
+void rtc_folder_remove(const char *path);
+void rtc_folder_sweep(const char *place);
+void rtc_folder_sweep_beside(const char *path); /* of a folder */
+/* The folder for the temporary files of the helper with this number: it makes the folder and at its
+ * end removes it; after a crash the library does. */
+int rtc_scratch_make(pid_t helper, char *path, size_t size);
+void rtc_scratch_remove(pid_t helper);
+
+/* spawn.c: child processes of a program that is not ours: it may have threads, signal handlers
+ * and blocked signals, and may reap children itself. */
+/* Starts `path` with these words in a process group of its own, default signals, and the three
+ * standard streams only. 0, or an errno value. */
+int rtc_spawn(const char *path, char *const words[], int input, int output, pid_t *pid);
+/* Starts the helper program (helper.c) so. */
+int rtc_spawn_helper(char *const words[], int input, int output, pid_t *pid);
+/* A memory file above the standard streams, which a child replaces; -1: there are none. */
+int rtc_memory_file(const char *name);
+/* Ends the child's whole group if it still runs at `deadline` (on rtc_now's clock; 0: at once).
+ * False if it had to. *status is as from waitpid, or -1 when the program reaped our child before
+ * us. */
+bool rtc_reap(pid_t pid, double deadline, int *status);
+/* "was killed by signal 11 (Segmentation fault)", "failed with exit status 3". */
+void rtc_explain_exit(int status, char *text, size_t size);
+
+/* run.c: programs that are run to their end in a folder of their own, and ended with all that
+ * they started when they take too long or this program ends, however it ends. */
+typedef struct RtcGuard {
+    pid_t pid;
+    int channel, output;
+    char folder[4096]; /* "": none was asked for */
+} RtcGuard;
+typedef struct RtcRun {
+    char *log; /* malloc'ed; NULL: it said nothing */
+    size_t log_size;
+    int status; /* as from waitpid */
+    RtcLate late;
+} RtcRun;
+bool rtc_guard_start(RtcGuard *guard, bool folder, uint64_t room, char *reason, size_t size);
+bool rtc_guard_run(RtcGuard *guard, const char *path, char *const words[], RtcRun *run,
+                   char *reason, size_t size);
+void rtc_guard_end(RtcGuard *guard); /* with its folder */
+enum { RTC_PLACES_MOST = 6 };
+size_t rtc_places(const char *places[RTC_PLACES_MOST + 1], char *cache, size_t size);
+
+/* What a GPU toolchain is asked for. */
+typedef enum RtcVerb { RTC_COMPILE, RTC_DISASSEMBLE, RTC_VERSION } RtcVerb;
+typedef struct RtcJob {
+    RtcVerb verb;
+    RtcForm form;
+    ls_math math;
+    const char *label, *target;
+    const char *source; /* for RTC_DISASSEMBLE an image */
+    size_t size;
+} RtcJob;
+
+/* output.c: options.def as a table. What an option is for, one or several of: */
+typedef enum RtcUse {
+    RTC_USE_EXACT = 1, /* every grade of math but fast */
+    RTC_USE_FAST = 2,
+    RTC_USE_IMAGE = 4,   /* machine code, not assembly */
+    RTC_USE_MINIMAL = 8, /* a toolchain that knows --minimal */
+    RTC_USE_SPILLED = 16 /* the second attempt of a kernel that has spilled */
+} RtcUse;
+enum { RTC_OPTIONS_MAX = 16 };
+typedef struct RtcOption {
+    const char *toolchain; /* "nvrtc" */
+    const char *text;
+    unsigned uses;
+} RtcOption;
+extern const RtcOption rtc_options[];
+extern const size_t rtc_option_count;
+/* Appends to `list`, which has room for RTC_OPTIONS_MAX, the options of a toolchain that have one
+ * of the uses; the new count. */
+size_t rtc_add_options(const char *toolchain, unsigned uses, const char **list, size_t count);
+
+/* nvrtc.c, hiprtc.c: one row per GPU toolchain. The library looks for the file; only the
+ * helper loads it and calls `run`. */
+typedef struct RtcSymbol {
+    const char *name;
+    size_t offset; /* of its function pointer in the toolchain's table of them */
+} RtcSymbol;
+enum { RTC_SYMBOLS_MAX = 16 };
+typedef struct RtcToolchain {
+    const char *name, *title; /* "nvrtc", "NVRTC" */
+    const char *variable;     /* the environment's name for the file */
+    const char *const *files, *const
+                                  *folders; /* where to look, best first, NULL-terminated; a folder
+                                               may begin with an environment variable: "$X/lib" */
+    const char *const *companions;          /* files beside it that make the code too */
+    const char *advice;                     /* what to install */
+    const RtcSymbol *symbols;
+    size_t symbol_count;
+    ls_status (*run)(const void *symbols, const RtcJob *job, RtcOutput *output);
+} RtcToolchain;
+extern const RtcToolchain rtc_nvrtc_toolchain, rtc_hiprtc_toolchain;
+enum { RTC_TOOLCHAIN_NVRTC, RTC_TOOLCHAIN_HIPRTC, RTC_TOOLCHAIN_COUNT };
+extern const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT];
+
+/* gpu.c */
+bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_size, char *reason,
+                      size_t reason_size);
+ls_status rtc_disassemble(const char *target, const void *image, size_t size, RtcOutput *output);
+
+/* process.c: has the helper do a job with the library at `path`. */
+ls_status rtc_process_run(uint32_t toolchain, const char *path, const RtcJob *job,
+                          RtcOutput *output);
+
+/* helper.c: the helper's own program, and what goes through the socket that is its standard
+ * input: a request, then path, label, target (each with its final zero) and source; a reply, then
+ * data and log. */
+extern const unsigned char rtc_helper_program[];
+extern const size_t rtc_helper_program_size;
+#define RTC_MAGIC 0x4c534b31u
+typedef struct RtcRequest {
+    uint32_t magic, toolchain, verb, form, math, unused;
+    uint64_t path_size, label_size, target_size, source_size;
+} RtcRequest;
+typedef struct RtcReply {
+    uint32_t magic, status;
+    double milliseconds;
+    uint64_t data_size, log_size;
+} RtcReply;
+
+/* guard.c: the helper program as `guard LIMIT ROOM PLACE...`. It replies once when it has its
+ * folder, followed by the folder's name or the reason, and then to each request: a path and words,
+ * each with its final zero. */
+int rtc_guard(char **words, int channel);
+typedef struct RtcGuardRequest {
+    uint32_t magic, size;
+} RtcGuardRequest;
+typedef struct RtcGuardReply {
+    uint32_t magic, late;
+    int32_t error, status; /* error: an errno value */
+    uint64_t size;
+} RtcGuardReply;
+
+#endif
