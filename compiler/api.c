@@ -267,6 +267,9 @@ static ls_status find_step(ls_compilation *c, size_t step) {
     return keep_message(c, LS_ERROR_ARGUMENT, "the file has no step of that number");
 }
 
+/* For tests (tests/interp/interp.h): the IR of a step at a stage; NULL when the source has errors.
+ */
+const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
 const Function *compilation_function(ls_compilation *c, size_t step, Stage stage) {
     if (find_step(c, step) != LS_OK) return NULL;
     const StepState *s = &c->steps[step];

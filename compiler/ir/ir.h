@@ -222,8 +222,6 @@ Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source);
 /* check.c: what is legal when. Calls bug() with the value and the rule it breaks. */
 typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_SIMPLIFIED, STAGE_GATHERED } Stage;
 void ir_check(const Function *f, Stage stage);
-/* compiler/api.c: for tests, the IR of a step at a stage; NULL when the source has errors. */
-const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
 /* The rule that the operation breaks on its operands, or NULL: its type and axes follow from them.
  */
 const char *ir_operation_problem(const Function *f, const Value *v);

@@ -6,10 +6,13 @@
 #ifndef INTERP_H
 #define INTERP_H
 
+#include <string.h>
+
 #include "base/base.h"
 #include "ir/ir.h"
 
-#include <string.h>
+/* compiler/api.c: the IR of a step at a stage; NULL when the source has errors. */
+const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
 
 /* Runs a derived function (simplified, gathered or not). sizes[a] are the lengths of axis a: one,
  * or of a ragged axis one for each coordinate of its parent; the axes of blocks have theirs from
