@@ -140,13 +140,24 @@ typedef struct Way {
 } Way;
 enum { WAYS = 7 };
 
+/* How far a plan is made: see passes.def. */
+typedef enum PlanStage {
+    PLAN_CHOSEN, /* there are choices, and no phase yet */
+#define X(id, ...) PLAN_##id,
+#include "passes.def"
+#undef X
+    PLAN_STAGE_COUNT
+} PlanStage;
+
 typedef struct Plan {
     const Function *function;
+    PlanStage stage;
     Choices choices;
     Array *arrays; /* the parameters, then the temporaries */
     size_t array_count, array_capacity;
-    uint32_t *array_of; /* by value: 1 + array it can be read from, or 0 */
-    uint32_t *home;     /* by value: 1 + the phase that makes it, or 0: every phase computes it */
+    uint32_t *array_of;   /* by value: 1 + array it can be read from, or 0 */
+    uint32_t *home;       /* by value: 1 + the phase that makes it, or 0: every phase computes it */
+    uint32_t *store_home; /* by store: its phase, or UINT32_MAX; until stores.c has run */
     uint8_t *condition_of; /* by value: its number in sets of literals, or 0 */
     Phase *phases;
     size_t phase_count, phase_capacity;
@@ -288,27 +299,46 @@ typedef struct Marks {
 
 typedef struct Planner {
     const Function *function;
-    const Choices *choices;
     Plan *plan;
     Arena *arena;
-    const bool *live;     /* by value: a store reaches it */
-    uint32_t *depth;      /* by value: phases on the longest path that must be complete below it */
-    uint32_t *ready;      /* by value: the first phase that can compute it before its epilogue */
-    uint32_t *late;       /* by value: the first phase whose epilogue can */
-    uint32_t *store_home; /* by store: its phase, UINT32_MAX while it has none */
-    Marks *marks;         /* empty between calls */
-    uint8_t *levels;      /* by value: room for the levels of a phase */
+    const bool *live; /* by value: a store reaches it */
+    uint32_t *depth;  /* by value: phases on the longest path that must be complete below it */
+    uint32_t *ready;  /* by value: the first phase that can compute it before its epilogue */
+    uint32_t *late;   /* by value: the first phase whose epilogue can */
+    Marks *marks;     /* empty between calls */
+    uint8_t *levels;  /* by value: room for the levels of a phase */
 } Planner;
 
-/* phases.c */
-/* A plan in memory of the arena; NULL when what later phases should read back cannot be stored in
- * time. Adds the values that it looked at to `work`. */
+/* passes.c */
+/* A pass, alone: it needs a plan of the stage before its own. False: there is no plan with these
+ * choices, as what later phases should read back cannot be stored in time. */
+typedef struct PlanPass {
+    const char *name;
+    bool (*run)(Planner *p);
+    PlanStage stage; /* that it leads to */
+} PlanPass;
+extern const PlanPass plan_passes[PLAN_STAGE_COUNT - 1];
+/* A plan of which nothing is made but the arrays of the parameters, in memory of the arena. */
+Planner *planner_open(const Function *function, Choices choices, Arena *arena);
+bool planner_run(Planner *p, const PlanPass *pass);
+/* All of them; NULL where a pass says no. Adds the values that it looked at to `work`. */
 Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work);
+
+/* phases.c: places what is made and the stores of the function in phases; then what later phases
+ * read back. */
+bool planner_place_phases(Planner *p);
+/* A store that never changes anything. */
+bool plan_is_idle(const Plan *plan, const Store *store);
+/* By value: the depth, and which phases can compute it. */
+void planner_find_depths(Planner *p);
+void planner_find_ready(Planner *p);
 /* Whether the parameter holds all of the stored value as it is. */
 bool planner_holds(const Function *function, const Store *store);
 /* Whether a value can be read back at all: it is no leaf, and not made in any case. */
 bool planner_may_keep(const Function *function, ValueId v);
 uint32_t planner_add_array(Planner *p, Array array);
+uint32_t planner_add_temporary(Planner *p, ValueId v);
+void planner_read_from_parameter(Planner *p, const Store *store);
 void planner_add_store(Planner *p, uint32_t phase, PhaseStore store);
 /* Where in phase `index` a value can be stored to an array over `axes`, or LEVEL_COUNT. */
 Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_t index);
@@ -338,34 +368,40 @@ bool planner_settle_stores(Planner *p);
  * stores itself. */
 bool planner_keeps_order(const Plan *plan);
 
-/* kernels.c: groups the finished phases into kernels. */
-void planner_group_kernels(Planner *p);
-
 /* order.c: drops phases without work, and puts the others into an order in which those of one
  * space follow each other. */
-void planner_order_phases(Planner *p);
+bool planner_order_phases(Planner *p);
 
-/* row_panels.c: finds phases that take rows together with columns, once a plan is chosen. */
-void planner_find_strips(Plan *plan);
+/* guard.c: finds the conditions without which a phase has nothing to do. */
+bool planner_guard_phases(Planner *p);
+
+/* stores.c: the stores of the function become stores of phases, and what another phase reads gets
+ * an array. */
+bool planner_add_stores(Planner *p);
 
 /* row_fusion.c: puts the phases in an order in which those that can be run row by row together
- * follow each other; gives the kernels that this makes. */
-Kernel *planner_find_chains(Planner *p, size_t *count);
-
+ * follow each other, and makes kernels of them: plan->kernels. */
+bool planner_fuse_rows(Planner *p);
 /* Whether nothing that one of two phases stores is touched by the other. */
 bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later);
 /* Whether what the earlier phase and the later one have in common they touch at the same
  * coordinates of the axes `outer`. Tails run when every phase of the kernel is done. */
 bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, AxisSet outer);
 
-/* horizontal.c */
-/* Makes kernels of one phase each that follow each other one, where neither needs the other; gives
- * how many there are then. */
-size_t planner_join_beside(const Plan *plan, Kernel *kernels, size_t count);
+/* horizontal.c: makes kernels of one phase each that follow each other one, where neither needs the
+ * other. */
+bool planner_join_beside(Planner *p);
 /* Whether the phase after those of the kernel can follow them part by part. */
 bool planner_follows(const Plan *plan, const Kernel *kernel, uint32_t index);
 
-/* guard.c: finds the conditions without which a phase has nothing to do. */
-void planner_guard_phases(Planner *p);
+/* kernels.c: groups plan->kernels into the ways of the plan. */
+bool planner_group_kernels(Planner *p);
+
+/* finish.c: levels, and why each phase is one. */
+bool planner_finish(Planner *p);
+void planner_find_levels(Planner *p);
+
+/* row_panels.c: finds phases that take rows together with columns, once a plan is chosen. */
+void planner_find_strips(Plan *plan);
 
 #endif

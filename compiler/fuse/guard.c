@@ -109,7 +109,7 @@ static Literals phase_demands(Guards *g, uint32_t index) {
     for (size_t s = 0; s < g->f->store_count; s++) {
         const Store *store = &g->f->stores[s];
         AxisSet axes = g->f->parameters[store->parameter].axes;
-        if (g->p->store_home[s] == index &&
+        if (g->p->plan->store_home[s] == index &&
             planner_store_level(g->p, store->value, axes, index) != LEVEL_TAIL)
             all &= store_demands(g, store);
     }
@@ -130,7 +130,8 @@ static bool is_known(const Guards *g, ValueId c, uint32_t index) {
         ValueId operands[3];
         ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
         for (size_t s = 0; f->values[read].op == OP_PARAMETER && s < f->store_count; s++)
-            if (f->stores[s].parameter == f->values[read].payload && g->p->store_home[s] < index)
+            if (f->stores[s].parameter == f->values[read].payload &&
+                g->p->plan->store_home[s] < index)
                 known = false;
         if (value->op == OP_GATHER && f->values[read].op == OP_PARAMETER) known = false;
         for (size_t i = plan_operands(g->p->plan, phase, v, operands); i-- > 0;)
@@ -163,10 +164,12 @@ static void guard_phase(Guards *g, uint32_t index) {
     planner_mark_needed(g->p, index);
 }
 
-void planner_guard_phases(Planner *p) {
+bool planner_guard_phases(Planner *p) {
+    planner_find_ready(p); /* phases have moved */
     Guards g = {.p = p, .f = p->function};
     p->plan->condition_of = arena_alloc(p->arena, p->function->value_count);
     find_literals(&g);
     find_demands(&g);
     for (uint32_t i = 0; i < p->plan->phase_count; i++) guard_phase(&g, i);
+    return true;
 }

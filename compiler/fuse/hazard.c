@@ -81,7 +81,7 @@ static bool reads_old(const Plan *plan, const Phase *phase, uint32_t array) {
 static bool settle(Planner *p, size_t s) {
     const Store *store = &p->function->stores[s];
     const Plan *plan = p->plan;
-    const uint32_t home = p->store_home[s];
+    const uint32_t home = p->plan->store_home[s];
     uint32_t from = home;
     bool gathered = false;
     for (uint32_t i = home; i < plan->phase_count; i++) {
@@ -98,20 +98,20 @@ static bool settle(Planner *p, size_t s) {
     }
     AxisSet axes = p->function->parameters[store->parameter].axes;
     size_t phases = plan->phase_count;
-    p->store_home[s] = planner_place(p, store->value, axes, from);
+    p->plan->store_home[s] = planner_place(p, store->value, axes, from);
     if (gathered && plan->phase_count > phases)
-        plan->phases[p->store_home[s]].why =
+        plan->phases[p->plan->store_home[s]].why =
             arena_printf(p->arena,
                          "an earlier phase reads %s at other coordinates than this one "
                          "overwrites",
                          p->function->parameters[store->parameter].name);
     if (plan->arrays[store->parameter].made == store->value) { /* is read back after the store */
-        plan->home[store->value] = p->store_home[s] + 1;
+        plan->home[store->value] = p->plan->store_home[s] + 1;
         planner_leave_users(p, store->value);
         planner_refresh_all(p);
     }
     planner_mark_needed(p, home);
-    planner_mark_needed(p, p->store_home[s]);
+    planner_mark_needed(p, p->plan->store_home[s]);
     return true;
 }
 
@@ -125,7 +125,7 @@ static bool settle(Planner *p, size_t s) {
 bool planner_settle_stores(Planner *p) {
     size_t moves = 0, most = 16 * (p->function->store_count + p->plan->phase_count);
     bool read_back = false;
-    for (ValueId v = 1; v < p->function->value_count; v++) read_back |= p->choices->kept[v];
+    for (ValueId v = 1; v < p->function->value_count; v++) read_back |= p->plan->choices.kept[v];
     for (bool moved = true; moved;) {
         moved = false;
         for (size_t s = 0; s < p->function->store_count; s++)

@@ -42,9 +42,11 @@ static bool goes_beside(const Plan *plan, const Kernel *kernel, const Kernel *ne
     return true;
 }
 
-size_t planner_join_beside(const Plan *plan, Kernel *kernels, size_t count) {
+bool planner_join_beside(Planner *p) {
+    Plan *plan = p->plan;
+    Kernel *kernels = plan->kernels;
     size_t joined = 0;
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < plan->kernel_count; k++) {
         if (joined && goes_beside(plan, &kernels[joined - 1], &kernels[k])) {
             kernels[joined - 1].kind = KERNEL_BESIDE;
             kernels[joined - 1].count++;
@@ -52,7 +54,8 @@ size_t planner_join_beside(const Plan *plan, Kernel *kernels, size_t count) {
             kernels[joined++] = kernels[k];
         }
     }
-    return joined;
+    plan->kernel_count = joined;
+    return true;
 }
 
 /* ---- parts ---- */

@@ -148,11 +148,11 @@ static size_t find_prologues(const Plan *plan, Kernel *kernels, size_t count) {
     return left;
 }
 
-void planner_group_kernels(Planner *p) {
+bool planner_group_kernels(Planner *p) {
     Plan *plan = p->plan;
-    size_t chain_count, whole_count, single_count;
-    Kernel *chains = planner_find_chains(p, &chain_count);
-    chain_count = planner_join_beside(plan, chains, chain_count);
+    const Kernel *chains = plan->kernels;
+    const size_t chain_count = plan->kernel_count;
+    size_t whole_count, single_count;
     Kernel *whole = group(p, chains, chain_count, true, &whole_count);
     plan->kernels = group(p, chains, chain_count, false, &plan->kernel_count);
     plan->kernel_count = find_prologues(plan, plan->kernels, plan->kernel_count);
@@ -169,7 +169,7 @@ void planner_group_kernels(Planner *p) {
     }
     const bool limited = plan->kernel_count < whole_count;
     add_way(p, plan->kernels, plan->kernel_count, limited, false);
-    if (!limited) return;
+    if (!limited) return true;
     /* where the one are little work and the other not */
     size_t tails_count, prologues_count;
     Kernel *tails = group(p, chains, chain_count, false, &tails_count);
@@ -180,4 +180,5 @@ void planner_group_kernels(Planner *p) {
     if (plan->kernel_count < prologues_count && prologues_count < whole_count)
         add_way(p, prologues, prologues_count, true, false);
     add_way(p, whole, whole_count, false, false);
+    return true;
 }

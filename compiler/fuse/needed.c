@@ -89,7 +89,7 @@ void planner_mark_needed(Planner *p, uint32_t index) {
     Phase *phase = &p->plan->phases[index];
     for (size_t i = 0; i < phase->store_count; i++) marks_add(p->marks, phase->stores[i].value);
     for (size_t s = 0; s < f->store_count; s++)
-        if (p->store_home[s] == index)
+        if (p->plan->store_home[s] == index)
             add_stored(p->marks, p->plan, f->stores[s].parameter, f->stores[s].value);
     close(p->plan, phase, p->marks, p->arena);
     phase->stale = false;

@@ -15,7 +15,7 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-/* What a phase has to do with an array, while its stores are still in p->store_home. */
+/* What a phase has to do with an array, while its stores are still in p->plan->store_home. */
 typedef struct Use {
     uint32_t phase;
     bool reads, writes;
@@ -101,8 +101,8 @@ static Uses *find_uses(Order *o) {
     Uses *uses = arena_alloc(p->arena, (p->plan->array_count + 1) * sizeof *uses);
     Phases *stores = arena_alloc(p->arena, o->count * sizeof *stores);
     for (size_t s = 0; s < p->function->store_count; s++)
-        if (p->store_home[s] != UINT32_MAX)
-            add(p->arena, &stores[p->store_home[s]], p->function->stores[s].parameter);
+        if (p->plan->store_home[s] != UINT32_MAX)
+            add(p->arena, &stores[p->plan->store_home[s]], p->function->stores[s].parameter);
     for (uint32_t i = 0; i < o->count; i++) {
         Phase phase = p->plan->phases[i];
         plan_find_touches(p->plan, &phase, p->arena);
@@ -213,11 +213,11 @@ static uint32_t next_phase(Order *o) {
     return next;
 }
 
-void planner_order_phases(Planner *p) {
+bool planner_order_phases(Planner *p) {
     Plan *plan = p->plan;
     Order o = {.p = p, .count = (uint32_t)plan->phase_count};
     bool moved = false;
-    if (o.count < 2) return;
+    if (o.count < 2) return true;
     o.ordered = arena_alloc(p->arena, o.count * sizeof *o.ordered);
     o.place = arena_alloc(p->arena, o.count * sizeof *o.place);
     o.later = arena_alloc(p->arena, o.count * sizeof *o.later);
@@ -240,9 +240,11 @@ void planner_order_phases(Planner *p) {
     for (ValueId v = 1; v < p->function->value_count; v++)
         if (plan->home[v]) plan->home[v] = o.place[plan->home[v] - 1];
     for (size_t s = 0; s < p->function->store_count; s++)
-        if (p->store_home[s] != UINT32_MAX) p->store_home[s] = o.place[p->store_home[s]] - 1;
+        if (p->plan->store_home[s] != UINT32_MAX)
+            p->plan->store_home[s] = o.place[p->plan->store_home[s]] - 1;
     plan->phases = o.ordered;
     plan->phase_count = o.taken;
     /* what phases compute for themselves others may have made by now, and the other way round */
     for (uint32_t i = 0; moved && i < o.taken; i++) planner_mark_needed(p, i);
+    return true;
 }

@@ -19,8 +19,7 @@ static uint32_t larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-/* A store that never changes anything. */
-static bool is_idle(const Plan *plan, const Store *store) {
+bool plan_is_idle(const Plan *plan, const Store *store) {
     ValueId value = store->value;
     for (Guard guard; plan_keeps(plan, store->parameter, &value, &guard);) continue;
     return value == plan->arrays[store->parameter].value;
@@ -60,7 +59,7 @@ static uint32_t depth_below(Planner *p, ValueId scan) {
     return depth;
 }
 
-static void find_depths(Planner *p) {
+void planner_find_depths(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
@@ -69,23 +68,8 @@ static void find_depths(Planner *p) {
             if (p->depth[value->arg[i]] > depth) depth = p->depth[value->arg[i]];
         if (value->op == OP_SCAN && p->live[v]) depth = depth_below(p, v);
         p->depth[v] = depth + (is_made(value) ? 1 : 0);
-        if (is_reduction(value)) p->depth[v] = larger(p->depth[v], p->choices->depth[v]);
+        if (is_reduction(value)) p->depth[v] = larger(p->depth[v], p->plan->choices.depth[v]);
     }
-}
-
-/* Marks what the stores reach. */
-static const bool *find_live(Planner *p) {
-    const Function *f = p->function;
-    bool *live = arena_alloc(p->arena, f->value_count * sizeof *live);
-    for (size_t i = 0; i < f->store_count; i++) {
-        live[f->stores[i].value] = true;
-        live[f->stores[i].guard] = true;
-    }
-    for (ValueId v = (ValueId)f->value_count; v-- > 1;)
-        if (live[v])
-            for (int i = 0; i < op_info[f->values[v].op].arity; i++)
-                live[f->values[v].arg[i]] = true;
-    return live;
 }
 
 uint32_t planner_add_array(Planner *p, Array array) {
@@ -97,26 +81,12 @@ uint32_t planner_add_array(Planner *p, Array array) {
     return (uint32_t)plan->array_count++;
 }
 
-static uint32_t add_temporary(Planner *p, ValueId v) {
+uint32_t planner_add_temporary(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
     const char *name =
         arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
     const Type type = value->op == OP_ROUND_TO ? (Type)value->payload : (Type)value->type;
     return planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0, false});
-}
-
-static void add_parameters(Planner *p) {
-    const Function *f = p->function;
-    for (uint32_t i = 0; i < f->parameter_count; i++) {
-        const Parameter *parameter = &f->parameters[i];
-        Array array = {parameter->name, parameter->type, parameter->axes, 0, i, 0, false};
-        planner_add_array(p, array);
-    }
-    for (ValueId v = 1; v < f->value_count; v++)
-        if (p->live[v] && f->values[v].op == OP_PARAMETER) {
-            p->plan->arrays[f->values[v].payload].value = v;
-            p->plan->array_of[v] = (uint32_t)f->values[v].payload + 1;
-        }
 }
 
 /* ---- phases ---- */
@@ -146,7 +116,7 @@ void planner_add_store(Planner *p, uint32_t phase, PhaseStore store) {
 /* By value: which phases can compute it. A reduction can be used in its own phase's epilogue, a
  * scan at each element of its own walk, a scatter and what others are gathered from not before all
  * of it is done. */
-static void find_ready(Planner *p) {
+void planner_find_ready(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
@@ -269,7 +239,7 @@ static void place_scatter(Planner *p, ValueId v, uint32_t cleared) {
     uint32_t array = p->plan->array_of[v] - 1;
     AxisSet axes =
         p->function->values[value->arg[0]].axes | p->function->values[value->arg[1]].axes;
-    /* of the adding; find_ready() gives the sum's */
+    /* of the adding; planner_find_ready() gives the sum's */
     p->ready[v] = larger(p->ready[value->arg[0]], p->ready[value->arg[1]]);
     p->late[v] = larger(p->late[value->arg[0]], p->late[value->arg[1]]);
     uint32_t home = planner_place(p, v, axes, cleared + 1);
@@ -281,7 +251,7 @@ static void place_scatter(Planner *p, ValueId v, uint32_t cleared) {
 
 static uint32_t clear_scatter(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
-    uint32_t array = add_temporary(p, v), home = planner_place(p, 0, value->axes, 0);
+    uint32_t array = planner_add_temporary(p, v), home = planner_place(p, 0, value->axes, 0);
     planner_add_store(p, home,
                       (PhaseStore){array, 0, planner_store_level(p, 0, value->axes, home),
                                    value->range, STORE_CLEAR});
@@ -320,7 +290,7 @@ static void place_made(Planner *p) {
             any_scatter |= value->op == OP_SCATTER;
         }
         if (!any_scatter) continue;
-        find_ready(p);
+        planner_find_ready(p);
         for (int adds = 0; adds < 2; adds++)
             for (size_t i = begin[depth]; i < begin[depth + 1]; i++) {
                 if (f->values[made[i]].op != OP_SCATTER) continue;
@@ -330,23 +300,7 @@ static void place_made(Planner *p) {
                     cleared[made[i]] = clear_scatter(p, made[i]);
             }
     }
-    find_ready(p);
-}
-
-/* The element loop reads `old` of a parameter that the same phase stores over fewer axes only in
- * its epilogue, after every element is done, and a rank-0 parameter only in the tail, after every
- * block has read it. */
-static void add_stores(Planner *p) {
-    const Function *f = p->function;
-    for (size_t s = 0; s < f->store_count; s++) {
-        const Store *store = &f->stores[s];
-        if (p->store_home[s] == UINT32_MAX) continue;
-        Level level = planner_store_level(p, store->value, f->parameters[store->parameter].axes,
-                                          p->store_home[s]);
-        planner_add_store(
-            p, p->store_home[s],
-            (PhaseStore){store->parameter, store->value, level, store->range, STORE_VALUE});
-    }
+    planner_find_ready(p);
 }
 
 bool planner_holds(const Function *f, const Store *store) {
@@ -362,22 +316,9 @@ bool planner_may_keep(const Function *f, ValueId v) {
            !(op_info[value->op].flags & OP_LEAF) && value->op != OP_LIST;
 }
 
-static void read_from_parameter(Planner *p, const Store *store) {
+void planner_read_from_parameter(Planner *p, const Store *store) {
     p->plan->array_of[store->value] = store->parameter + 1;
     p->plan->arrays[store->parameter].made = store->value;
-}
-
-/* Whether the value is stored whole and as it is by the phase that makes it, for later ones to read
- * there. */
-static bool store_holds(Planner *p, ValueId v) {
-    const Function *f = p->function;
-    for (size_t s = 0; s < f->store_count; s++) {
-        if (f->stores[s].value != v || p->store_home[s] + 1 != p->plan->home[v]) continue;
-        if (!planner_holds(f, &f->stores[s])) continue;
-        read_from_parameter(p, &f->stores[s]);
-        return true;
-    }
-    return false;
 }
 
 /* What the phases after a store read back from the parameter. Whether the store has to wait, and
@@ -386,10 +327,10 @@ static void keep_stored(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
         const ValueId v = f->stores[s].value;
-        const uint32_t home = p->store_home[s];
-        if (home == UINT32_MAX || !p->choices->kept[v] || p->plan->home[v]) continue;
+        const uint32_t home = p->plan->store_home[s];
+        if (home == UINT32_MAX || !p->plan->choices.kept[v] || p->plan->home[v]) continue;
         if (!planner_holds(f, &f->stores[s])) continue;
-        read_from_parameter(p, &f->stores[s]);
+        planner_read_from_parameter(p, &f->stores[s]);
         p->plan->home[v] = home + 1;
     }
 }
@@ -405,8 +346,9 @@ static void insert_phase(Planner *p, ValueId v, uint32_t at) {
     for (ValueId other = 1; other < p->function->value_count; other++)
         if (plan->home[other] > at) plan->home[other]++;
     for (size_t s = 0; s < p->function->store_count; s++)
-        if (p->store_home[s] != UINT32_MAX && p->store_home[s] >= at) p->store_home[s]++;
-    find_ready(p);
+        if (p->plan->store_home[s] != UINT32_MAX && p->plan->store_home[s] >= at)
+            p->plan->store_home[s]++;
+    planner_find_ready(p);
 }
 
 /* The first phase that can store a value to a temporary and computes it anyhow, or has it at hand
@@ -428,7 +370,7 @@ static uint32_t keeping_phase(Planner *p, ValueId v) {
 static void keep_others(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
-        if (!p->choices->kept[v] || p->plan->home[v]) continue;
+        if (!p->plan->choices.kept[v] || p->plan->home[v]) continue;
         uint32_t home = keeping_phase(p, v);
         if (home == UINT32_MAX) {
             planner_refresh_all(p);
@@ -438,7 +380,7 @@ static void keep_others(Planner *p) {
             insert_phase(p, v, home);
         }
         const Level level = planner_store_level(p, v, f->values[v].axes, home);
-        const uint32_t array = add_temporary(p, v);
+        const uint32_t array = planner_add_temporary(p, v);
         planner_add_store(p, home, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
         p->plan->home[v] = home + 1;
         planner_leave_users(p, v);
@@ -447,143 +389,19 @@ static void keep_others(Planner *p) {
     planner_refresh_all(p);
 }
 
-/* A reduction or scan read by another phase than its own goes through memory. */
-static void add_temporaries(Planner *p) {
+bool planner_place_phases(Planner *p) {
     const Function *f = p->function;
-    bool *carried = arena_alloc(p->arena, f->value_count * sizeof *carried);
-    for (ValueId v = 1; v < f->value_count; v++)
-        if (p->live[v] && f->values[v].op == OP_GATHER) carried[f->values[v].arg[0]] = true;
-    for (uint32_t i = 0; i < p->plan->phase_count; i++)
-        for (size_t n = 0; n < p->plan->phases[i].value_count; n++) {
-            const ValueId v = p->plan->phases[i].values[n];
-            carried[v] |= p->plan->home[v] <= i;
-        }
-    for (ValueId v = 1; v < f->value_count; v++) {
-        const Value *value = &f->values[v];
-        if (!p->plan->home[v] || p->plan->array_of[v]) continue;
-        if (!carried[v] || store_holds(p, v)) continue;
-        Level level = value->op == OP_SCAN ? LEVEL_ELEMENT : LEVEL_EPILOGUE;
-        uint32_t array = add_temporary(p, v);
-        planner_add_store(p, p->plan->home[v] - 1,
-                          (PhaseStore){array, v, level, value->range, STORE_VALUE});
-    }
-}
-
-static void find_levels(Planner *p, uint32_t index) {
-    const Function *f = p->function;
-    Phase *phase = &p->plan->phases[index];
-    for (size_t n = 0; n < phase->value_count; n++) {
-        const ValueId v = phase->values[n];
-        const Value *value = &f->values[v];
-        Level level = !value->axes                 ? LEVEL_SCALAR
-                      : value->axes & phase->inner ? LEVEL_ELEMENT
-                                                   : LEVEL_OUTER;
-        ValueId operands[3];
-        if (is_reduction(value)) {
-            if (p->plan->home[v] == index + 1) level = LEVEL_EPILOGUE;
-        } else {
-            for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
-                if (p->levels[operands[i]] == LEVEL_EPILOGUE) level = LEVEL_EPILOGUE;
-        }
-        p->levels[v] = (uint8_t)level;
-    }
-    /* What is added to a sum stands where it is added, whatever axes the sums have. */
-    for (size_t i = 0; i < phase->store_count; i++) {
-        const PhaseStore *store = &phase->stores[i];
-        if (store->kind == STORE_ADD)
-            p->levels[store->value] =
-                store->level == LEVEL_TAIL ? LEVEL_SCALAR : (uint8_t)store->level;
-    }
-    phase->levels = arena_alloc(p->arena, phase->value_count * sizeof *phase->levels);
-    for (size_t n = 0; n < phase->value_count; n++) phase->levels[n] = p->levels[phase->values[n]];
-}
-
-static const char *made_name(Planner *p, ValueId v) {
-    const Value *value = &p->function->values[v];
-    if (value->name) return value->name;
-    if (!is_made(value) && p->plan->array_of[v])
-        return p->plan->arrays[p->plan->array_of[v] - 1].name;
-    return plan_reduction(value);
-}
-
-static void explain_split(Planner *p, uint32_t index) {
-    const Plan *plan = p->plan;
-    Phase *phase = &plan->phases[index];
-    if (index == 0 || phase->why) return;
-    const Phase *before = &plan->phases[index - 1];
-    const char *waits = NULL;
-    ValueId latest = 0; /* what was finished last is what it waits for */
-    for (size_t n = 0; n < phase->value_count; n++) {
-        const ValueId v = phase->values[n];
-        const Value *value = &p->function->values[v];
-        ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
-        if (plan->home[read] > plan->home[latest] && plan_is_read(plan, phase, read)) latest = read;
-        if (!latest && value->op == OP_SCATTER && plan->home[v] == index + 1)
-            waits = "it adds to sums that an earlier phase clears";
-    }
-    if (latest)
-        waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
-                             made_name(p, latest));
-    if (waits)
-        phase->why = waits;
-    else if ((before->outer | before->inner) != (phase->outer | phase->inner))
-        phase->why = "it visits other axes than the phase before";
-    else if (phase->scan_count)
-        phase->why = "it walks along its axis in order";
-    else if (phase->reduction_count && before->reduction_count)
-        phase->why = "it reduces over other axes than the phase before";
-    else
-        phase->why = "an earlier phase still reads what it overwrites";
-}
-
-Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work) {
-    const size_t values = function->value_count;
-    Planner p = {.function = function, .arena = arena, .choices = choices};
-    p.plan = arena_alloc(arena, sizeof *p.plan);
-    p.plan->function = function;
-    p.plan->array_of = arena_alloc(arena, values * sizeof(uint32_t));
-    p.plan->home = arena_alloc(arena, values * sizeof(uint32_t));
-    p.depth = arena_alloc(arena, values * sizeof(uint32_t));
-    p.ready = arena_alloc(arena, values * sizeof(uint32_t));
-    p.late = arena_alloc(arena, values * sizeof(uint32_t));
-    p.store_home = arena_alloc(arena, (function->store_count + 1) * sizeof(uint32_t));
-    p.levels = arena_alloc(arena, values);
-    p.marks = marks_open(function, arena);
-    p.marks->taken = work;
-    p.live = find_live(&p);
-
-    find_depths(&p);
-    add_parameters(&p);
-    place_made(&p);
+    place_made(p);
     for (int scalars = 0; scalars < 2; scalars++)
-        for (size_t s = 0; s < function->store_count; s++) {
-            const Store *store = &function->stores[s];
-            AxisSet axes = function->parameters[store->parameter].axes;
-            if (is_idle(p.plan, store))
-                p.store_home[s] = UINT32_MAX;
-            else if (scalars == !axes)
-                p.store_home[s] = planner_place(&p, store->value, axes, 0);
+        for (size_t s = 0; s < f->store_count; s++) {
+            const Store *store = &f->stores[s];
+            const AxisSet axes = f->parameters[store->parameter].axes;
+            if (!plan_is_idle(p->plan, store) && scalars == !axes)
+                p->plan->store_home[s] = planner_place(p, store->value, axes, 0);
         }
-    if (p.plan->phase_count == 0) add_phase(&p, (Phase){.shape = SHAPE_SCALAR});
-    keep_stored(&p);
-    for (uint32_t i = 0; i < p.plan->phase_count; i++) planner_mark_needed(&p, i);
-    keep_others(&p);
-    if (!planner_settle_stores(&p)) return NULL;
-    planner_order_phases(&p);
-    find_ready(&p);
-    planner_guard_phases(&p);
-    add_stores(&p);
-    add_temporaries(&p);
-    for (uint32_t i = 0; i < p.plan->phase_count; i++)
-        plan_find_touches(p.plan, &p.plan->phases[i], arena);
-    planner_group_kernels(&p);
-    for (uint32_t i = 0; i < p.plan->phase_count; i++) {
-        find_levels(&p, i);
-        explain_split(&p, i);
-    }
-    if (planner_keeps_order(p.plan)) return p.plan;
-    for (ValueId v = 1; v < values; v++)
-        if (choices->kept[v]) return NULL;
-    bug(function->compiler, "a phase of step %s reads what an earlier one overwrites",
-        function->name);
+    if (p->plan->phase_count == 0) add_phase(p, (Phase){.shape = SHAPE_SCALAR});
+    keep_stored(p);
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
+    keep_others(p);
+    return true;
 }

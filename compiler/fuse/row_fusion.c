@@ -180,15 +180,16 @@ static void order_phases(Planner *p, const Group *groups, size_t count) {
         if (plan->home[v]) plan->home[v] = now[plan->home[v] - 1] + 1;
 }
 
-Kernel *planner_find_chains(Planner *p, size_t *count) {
-    Group *groups = arena_alloc(p->arena, (p->plan->phase_count + 1) * sizeof *groups);
-    *count = find_groups(p, groups);
-    order_phases(p, groups, *count);
-    Kernel *kernels = arena_alloc(p->arena, (*count + 1) * sizeof *kernels);
-    for (uint32_t g = 0, first = 0; g < *count; first += (uint32_t)groups[g++].count)
-        kernels[g] = (Kernel){.kind = groups[g].outer ? KERNEL_CHAIN : KERNEL_SINGLE,
-                              .first = first,
-                              .count = (uint32_t)groups[g].count,
-                              .outer = groups[g].outer};
-    return kernels;
+bool planner_fuse_rows(Planner *p) {
+    Plan *plan = p->plan;
+    Group *groups = arena_alloc(p->arena, (plan->phase_count + 1) * sizeof *groups);
+    plan->kernel_count = find_groups(p, groups);
+    order_phases(p, groups, plan->kernel_count);
+    plan->kernels = arena_alloc(p->arena, (plan->kernel_count + 1) * sizeof *plan->kernels);
+    for (uint32_t g = 0, first = 0; g < plan->kernel_count; first += (uint32_t)groups[g++].count)
+        plan->kernels[g] = (Kernel){.kind = groups[g].outer ? KERNEL_CHAIN : KERNEL_SINGLE,
+                                    .first = first,
+                                    .count = (uint32_t)groups[g].count,
+                                    .outer = groups[g].outer};
+    return true;
 }
