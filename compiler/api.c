@@ -503,7 +503,7 @@ void ls_text_free(char *text) {
 }
 
 const char *ls_version(void) {
-    return LOCKSTEP_VERSION;
+    return compiler_version();
 }
 uint64_t ls_numeric_version(void) {
     return numeric_version();

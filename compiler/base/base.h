@@ -45,6 +45,9 @@ char *arena_copy(Arena *arena, const char *text, size_t size); /* zero-terminate
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 void arena_close(Arena *arena);
 
+/* version.c: "0.1.0". */
+const char *compiler_version(void);
+
 /* environment.c: a variable of the environment; NULL where it is not set, or not to be trusted. */
 const char *environment_value(const char *name);
 

@@ -445,7 +445,7 @@ static void functions(Ahead *a, const ls_image *image, const char *const *images
 
 static void open_header(Ahead *a, const char *guard) {
     text_printf(&a->header, "/* Written by Lockstep %s; do not change. Built ahead of time for",
-                LOCKSTEP_VERSION);
+                compiler_version());
     for (size_t i = 0; i < a->options->target_count; i++)
         text_printf(&a->header, "%s %s", i ? "," : "", a->options->targets[i]);
     text_printf(
@@ -486,7 +486,7 @@ static const char *source_text(Ahead *a, const Target *target) {
         &text,
         "/* Written by Lockstep %s; do not change. Belongs to %s.h and is compiled as C or C++\n"
         " * with the runtime's headers",
-        LOCKSTEP_VERSION, a->options->name);
+        compiler_version(), a->options->name);
     if (target)
         text_puts(&text, "; best with -O3 -march=native -fno-math-errno -fno-trapping-math,\n"
                          " * which change the speed of target cpu and no bit of its results");

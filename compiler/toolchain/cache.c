@@ -46,7 +46,7 @@ CacheKey cache_key(const char *source, size_t size, const char *target, const ch
                    const char *toolchain_version) {
     char numeric[32];
     snprintf(numeric, sizeof numeric, "%016llx", (unsigned long long)numeric_version());
-    const char *field[] = {magic, LOCKSTEP_VERSION, numeric, target, options, toolchain_version};
+    const char *field[] = {magic, compiler_version(), numeric, target, options, toolchain_version};
     Sha256 hash = sha256_open();
     /* Every field with its final zero, so that no two lists of fields are the same bytes. */
     for (size_t i = 0; i < COUNT(field); i++)

@@ -7,13 +7,13 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* Stand for compile.c's, so that a test can change them. */
+/* Stand for those of the compiler, so that a test can change them. */
 static const char *version = "1.2.3";
 static uint64_t numeric = 7;
-const char *ls_version(void) {
+const char *compiler_version(void) {
     return version;
 }
-uint64_t ls_numeric_version(void) {
+uint64_t numeric_version(void) {
     return numeric;
 }
 

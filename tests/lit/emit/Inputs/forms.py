@@ -26,7 +26,7 @@ words = table("language_words") | table("prelude_words") | table("nest_words") |
 suffixes = table("suffixes") | FUNCTIONS
 
 lines = sys.argv[2:]
-for path in glob.glob(os.path.join(root, "compiler", "emit*.c")):
+for path in glob.glob(os.path.join(root, "compiler", "emit", "*.c")):
     tokens = re.findall(r"/\*.*?\*/|'(?:[^'\\]|\\.)'|\"(?:[^\"\\\n]|\\.)*\"|[^/'\"]+|/", open(path).read(), re.S)
     source = "".join(token for token in tokens if token[:2] != "/*" and token[0] != "'")
     for array in re.findall(r"suffixes\[\] = \{(.*?)\}", source, re.S):
