@@ -84,10 +84,7 @@ bool directives_positive(const Directives *directives, const char *name);
 void matrix_add(Programs *programs);
 void programs_add(Programs *programs, const char *name, char *text, bool whole); /* takes text */
 
-/* ---- ../fuzz/random_programs.c: a program that is a function of the seed and its number;
- * malloc'ed. Those of seed 1 are the programs random-FIRST and on. ---- */
-enum { RANDOM_PROGRAMS = 16 }; /* in the suite */
-char *random_program(uint64_t number, uint64_t seed, bool small);
+enum { RANDOM_PROGRAMS = 16 }; /* in the suite: ../fuzz/random_program.h */
 
 /* ---- fill.c: inputs, a function of the seed alone ---- */
 extern const char *const fill_names[FILL_COUNT];

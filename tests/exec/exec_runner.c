@@ -2,6 +2,7 @@
  * It needs nothing but liblockstep, so that it also serves on a GPU machine without test tools. */
 #include "bounds.h"
 #include "exec.h"
+#include "random_program.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -140,7 +141,7 @@ static void random_add(Programs *programs, uint64_t first, size_t count) {
     char name[NAME_SIZE];
     for (size_t i = 0; i < count; i++) {
         snprintf(name, sizeof name, "random-%" PRIu64, first + i);
-        programs_add(programs, name, random_program(first + i, 1, false), false);
+        programs_add(programs, name, random_program(first + i, 1, false, 0), false);
     }
 }
 

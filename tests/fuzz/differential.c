@@ -19,10 +19,12 @@
 
 #include "check.h"
 #include "exec.h"
+#include "random_program.h"
 
 static const char usage[] =
     "usage: differential [--first N] [--count N] [--seed S] [--every N] [--batch N] [--minutes M]\n"
     "                    [--out FOLDER] [--shrink N] [--print N] [--break N] [--file FILE]\n"
+    "                    [--statements N]\n"
     "  --first N     the first program's number (1)\n"
     "  --count N     how many (40)\n"
     "  --seed S      another sequence of programs (1)\n"
@@ -33,10 +35,11 @@ static const char usage[] =
     "  --shrink N    attempts to make a failing program smaller (300)\n"
     "  --print N     prints program N and does no more\n"
     "  --break N     takes the work out of program N's kernels: it must be found\n"
+    "  --statements N  of a step (a few); such programs are large: fewer to a --batch\n"
     "  --file FILE   checks this text on every machine\n";
 
 typedef struct Options {
-    uint64_t first, count, seed, every, batch, minutes, shrink, print, broken;
+    uint64_t first, count, seed, every, batch, minutes, shrink, print, broken, statements;
     const char *out, *file;
 } Options;
 
@@ -111,7 +114,8 @@ static int run_all(const Options *options) {
         for (; count < options->batch && done + count < options->count; count++) {
             const uint64_t number = options->first + done + count;
             snprintf(cases[count].name, sizeof cases[count].name, "random-%" PRIu64, number);
-            cases[count].text = random_program(number, options->seed, true);
+            cases[count].text =
+                random_program(number, options->seed, true, (unsigned)options->statements);
             cases[count].full = number % options->every == 0;
             cases[count].turn = number / options->every;
             cases[count].broken = number == options->broken;
@@ -145,7 +149,7 @@ static bool read_options(int count, char **arguments, Options *options) {
                    {"--seed", &options->seed},     {"--every", &options->every},
                    {"--batch", &options->batch},   {"--minutes", &options->minutes},
                    {"--shrink", &options->shrink}, {"--print", &options->print},
-                   {"--break", &options->broken}};
+                   {"--break", &options->broken},  {"--statements", &options->statements}};
     for (int i = 1; i < count; i += 2) {
         bool known = false;
         if (i + 1 == count) return false;
@@ -174,7 +178,8 @@ int main(int count, char **arguments) {
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
 #endif
     if (options.print) {
-        char *text = random_program(options.print, options.seed, true);
+        char *text =
+            random_program(options.print, options.seed, true, (unsigned)options.statements);
         fputs(text, stdout);
         free(text);
         return 0;

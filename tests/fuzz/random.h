@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { NAMES_MOST = 64, AXES_MOST = 9, DEPTH = 4, SETS = 3 };
+enum { NAMES_MOST = 512, AXES_MOST = 9, DEPTH = 4, SETS = 3 };
 
-enum { NASTY = 128, GIVEN_SIZE = 48 }; /* names to a program, and how long they are */
+enum { NASTY = 1024, GIVEN_SIZE = 48 }; /* names to a program, and how long they are */
+/* of both, in programs that were not asked to have so many statements */
+enum { SHORT_NAMES = 64, SHORT_NASTY = 128 };
 
 typedef enum Kind { F32, F64, I32, I64, U32, U64, BOOL, KINDS } Kind;
 enum { IN, INOUT, OUT, LET };
@@ -48,7 +50,8 @@ typedef struct Generator {
     Name callee[NAMES_MOST];    /* parameters of the file's first step, if another calls it */
     char callee_name[16];
     unsigned callee_count;
-    bool small; /* quick to compile and to run: short, most lengths small */
+    bool small;          /* quick to compile and to run: short, most lengths small */
+    unsigned statements; /* of a step; 0: a few, as they are drawn */
 } Generator;
 
 /* An expression that was written: the axes it has; whether it is a constant and so without type. */
@@ -58,6 +61,7 @@ typedef struct Made {
 } Made;
 
 unsigned below(Generator *g, unsigned limit);
+unsigned most_names(const Generator *g);
 bool chance(Generator *g, unsigned percent);
 unsigned blocks(const Generator *g);                 /* the two axes of blocks, or none */
 unsigned closure(const Generator *g, unsigned axes); /* with those that others hang on */

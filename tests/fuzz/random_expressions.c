@@ -100,9 +100,14 @@ static void made_name(Generator *g, char *name, size_t size) {
         snprintf(name, size, chance(g, 50) ? "size_%s" : "%s_2", stem);
 }
 
+unsigned most_names(const Generator *g) {
+    return g->statements ? NAMES_MOST : SHORT_NAMES;
+}
+
 /* A name nobody has; NULL when there are enough. */
 const char *new_name(Generator *g) {
-    for (int attempts = 0; attempts < 200 && g->given_count < NASTY; attempts++) {
+    const unsigned most = g->statements ? NASTY : SHORT_NASTY;
+    for (int attempts = 0; attempts < 200 && g->given_count < most; attempts++) {
         char *name = g->given[g->given_count];
         if (chance(g, 50))
             snprintf(name, GIVEN_SIZE, "%s", nasty[below(g, sizeof nasty / sizeof *nasty)]);

@@ -236,7 +236,7 @@ static void write_block(Generator *g, unsigned around, unsigned depth) {
 }
 
 static void add_let(Generator *g, const char *text, unsigned axes) {
-    if (g->name_count < NAMES_MOST)
+    if (g->name_count < most_names(g))
         g->names[g->name_count++] =
             (Name){.text = text, .kind = F32, .axes = axes, .role = LET, .readable = true};
 }

@@ -6,6 +6,7 @@
  */
 #include "exec.h"
 #include "random.h"
+#include "random_program.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -39,7 +40,7 @@ static void write_stored(Generator *g, unsigned type, unsigned allowed) {
 }
 
 static void add_name(Generator *g, Name name) {
-    if (name.text && g->name_count < NAMES_MOST) g->names[g->name_count++] = name;
+    if (name.text && g->name_count < most_names(g)) g->names[g->name_count++] = name;
 }
 
 static void write_let(Generator *g) {
@@ -355,10 +356,12 @@ static void write_step(Generator *g, unsigned number) {
     const unsigned parameters = g->name_count;
     fprintf(g->out, ")%s {\n", grades[below(g, 4)]);
     const unsigned most = g->hazards ? 7 : g->layered ? 9 : 5;
-    const unsigned statements = g->small ? below(g, most) : 3 + below(g, g->hazards ? 4 : 9);
+    const unsigned drawn = g->small ? below(g, most) : 3 + below(g, g->hazards ? 4 : 9);
+    const unsigned statements = g->statements ? g->statements : drawn;
     const unsigned call = statements && g->late ? below(g, statements) : 0;
     if (g->dead_branch) write_dead_branch(g);
     for (unsigned i = 0; i < statements; i++) {
+        const long begin = ftell(g->out);
         if (i == call) write_call(g);
         Name *name = &g->names[below(g, g->name_count)];
         const unsigned which = below(g, 100);
@@ -376,6 +379,7 @@ static void write_step(Generator *g, unsigned number) {
             write_when(g);
         else if (name->role == OUT || name->role == INOUT)
             write_assignment(g, name);
+        if (g->statements && ftell(g->out) == begin) i--; /* nothing was written */
     }
     for (unsigned i = 0; i < g->name_count; i++)
         if (g->names[i].role == OUT && !g->names[i].assigned) write_assignment(g, &g->names[i]);
@@ -479,12 +483,13 @@ static void write_steps(Generator *g) {
     write_step(g, 1);
 }
 
-char *random_program(uint64_t number, uint64_t seed, bool small) {
+char *random_program(uint64_t number, uint64_t seed, bool small, unsigned statements) {
     char *text = NULL;
     size_t size = 0;
     Generator *g = must_allocate(sizeof *g);
     *g = (Generator){.state = (number + (seed - 1) * 0x632be59bd9b4e019u) * 0x9e3779b97f4a7c15u,
                      .small = small,
+                     .statements = statements,
                      .out = open_memstream(&text, &size)};
     if (!g->out) exit(3);
     g->axis_count = below(g, 5);
