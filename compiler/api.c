@@ -47,7 +47,7 @@ static ls_compilation *compilation_new(const ls_compile_options *options) {
     ls_compilation *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     if (options) c->options = *options;
-    if (!c->options.dump) c->options.dump = environment_value("LOCKSTEP_DUMP");
+    if (!c->options.dump) c->options.dump = environment_value(VARIABLE_LOCKSTEP_DUMP);
     if (c->options.dump && !*c->options.dump) c->options.dump = NULL;
     c->compiler.options = &c->options;
     c->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -80,7 +80,7 @@ static void copy_options(ls_compilation *c) {
     for (size_t i = 0; i < c->options.define_count; i++)
         defines[i] = arena_copy(arena, c->options.defines[i], strlen(c->options.defines[i]));
     c->options.defines = defines;
-    copy_import_paths(c, environment_value("LOCKSTEP_PATH"));
+    copy_import_paths(c, environment_value(VARIABLE_LOCKSTEP_PATH));
     if (c->options.dump)
         c->options.dump = arena_copy(arena, c->options.dump, strlen(c->options.dump));
 }

@@ -29,7 +29,21 @@ char *text_copy(const char *text, size_t size) {
     return copy;
 }
 
-const char *host_environment(const char *name) {
+static const char *const variable_names[] = {
+#define X(name, ...) [VARIABLE_##name] = #name,
+#include <lockstep/environment.def>
+#undef X
+};
+
+const char *host_variable_name(Variable variable) {
+    return variable_names[variable];
+}
+
+const char *host_environment(Variable variable) {
+    return secure_getenv(variable_names[variable]);
+}
+
+const char *host_environment_foreign(const char *name) {
     return secure_getenv(name);
 }
 

@@ -39,7 +39,7 @@ ls_status device_named(const char *call, const char *text, Error *error, const D
     *driver = NULL;
     *index = 0;
     if (!text || strcmp(text, "auto") == 0) {
-        text = host_environment("LOCKSTEP_DEVICE");
+        text = host_environment(VARIABLE_LOCKSTEP_DEVICE);
         from = " (from LOCKSTEP_DEVICE)";
     }
     if (!text || !*text || strcmp(text, "auto") == 0) return LS_OK;

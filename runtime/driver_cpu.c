@@ -24,7 +24,7 @@ typedef struct Cpu {
 } Cpu;
 
 static ls_status read_threads(Error *error, uint32_t *threads) {
-    const char *text = host_environment("LOCKSTEP_THREADS");
+    const char *text = host_environment(VARIABLE_LOCKSTEP_THREADS);
     if (text && *text) {
         char *end;
         unsigned long value = strtoul(text, &end, 10);
@@ -178,7 +178,7 @@ static int create_file(bool in_memory, char *path, size_t size) {
         snprintf(path, size, "/proc/self/fd/%d", file);
         return file;
     }
-    const char *folder = host_environment("TMPDIR");
+    const char *folder = host_environment(VARIABLE_TMPDIR);
     snprintf(path, size, "%s/lockstep-XXXXXX", folder && *folder ? folder : "/tmp");
     return mkostemp(path, O_CLOEXEC);
 }

@@ -103,7 +103,7 @@ typedef struct GpuPlace {
 
 typedef struct Vendor {
     const char *title;          /* "CUDA" */
-    const char *variable;       /* "LOCKSTEP_CUDA": a library to load instead */
+    Variable variable;          /* VARIABLE_LOCKSTEP_CUDA: a library to load instead */
     const char *libraries[5];   /* tried in order */
     const char *device_file;    /* must exist, or NULL */
     const char *no_device_file; /* what it means when it does not */

@@ -76,8 +76,8 @@ static bool load(const Vendor *vendor, GpuLibrary *library, char *reason, size_t
         library->handle = dlopen(own, flags);
         const char *message = library->handle ? NULL : dlerror();
         if (!library->handle)
-            snprintf(reason, size, "%s cannot be loaded (%s): %s", own, vendor->variable,
-                     message ? message : "no reason given");
+            snprintf(reason, size, "%s cannot be loaded (%s): %s", own,
+                     host_variable_name(vendor->variable), message ? message : "no reason given");
         return library->handle != NULL;
     }
     if (vendor->device_file && access(vendor->device_file, F_OK) != 0) {

@@ -195,7 +195,7 @@ static int cuda_leave(const GpuCalls *calls, GpuCurrent own, GpuCurrent before, 
 
 const Vendor vendor_cuda = {
     .title = "CUDA",
-    .variable = "LOCKSTEP_CUDA",
+    .variable = VARIABLE_LOCKSTEP_CUDA,
     .libraries = {"libcuda.so.1"},
     .no_library = "install the NVIDIA driver (in a container: start it with --gpus all)",
     .no_device = "see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides them",
@@ -299,7 +299,7 @@ static int hip_leave(const GpuCalls *calls, GpuCurrent own, GpuCurrent before, G
 
 const Vendor vendor_hip = {
     .title = "HIP",
-    .variable = "LOCKSTEP_HIP",
+    .variable = VARIABLE_LOCKSTEP_HIP,
     .libraries = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"},
     .device_file = "/dev/kfd",
     .no_device_file = "load the amdgpu kernel driver (in a container: pass --device /dev/kfd "

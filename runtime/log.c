@@ -11,7 +11,7 @@
 static const char *const words[] = {[LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
 
 bool log_wanted(LogLevel level) {
-    const char *text = host_environment("LOCKSTEP_LOG");
+    const char *text = host_environment(VARIABLE_LOCKSTEP_LOG);
     if (!text) return false;
     for (size_t i = 0; i < COUNT(words); i++)
         if (strcmp(text, words[i]) == 0) return level <= (LogLevel)i;
@@ -30,7 +30,7 @@ void log_write(LogLevel level, const char *format, ...) {
 }
 
 void log_check(void) {
-    const char *text = host_environment("LOCKSTEP_LOG");
+    const char *text = host_environment(VARIABLE_LOCKSTEP_LOG);
     if (!text || !*text) return;
     for (size_t i = 0; i < COUNT(words); i++)
         if (strcmp(text, words[i]) == 0) return;

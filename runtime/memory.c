@@ -11,7 +11,7 @@
 enum { FIRST_CAPACITY = 64 };
 
 ls_status memory_open(Memory *memory) {
-    const char *text = host_environment("LOCKSTEP_POOL");
+    const char *text = host_environment(VARIABLE_LOCKSTEP_POOL);
     memory->reserve.off = text && strcmp(text, "off") == 0;
     if (!text || !*text || memory->reserve.off) return LS_OK;
     return error_set(NULL, LS_ERROR_ARGUMENT,

@@ -49,7 +49,7 @@ enum {
 
 /* A library to load, and the calls to look for in it. */
 typedef struct MonitorLibrary {
-    const char *variable;     /* "LOCKSTEP_NVML": a library to load instead */
+    Variable variable;        /* VARIABLE_LOCKSTEP_NVML: a library to load instead */
     const char *libraries[6]; /* tried in order */
     const char *missing;      /* what to do when there is none of them */
     const char *const *names; /* of the calls, */

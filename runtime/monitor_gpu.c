@@ -80,8 +80,8 @@ static void *open_first(const MonitorLibrary *library, char *reason, size_t size
         void *handle = dlopen(own, flags);
         const char *message = handle ? NULL : dlerror();
         if (!handle)
-            snprintf(reason, size, "%s cannot be loaded (%s): %s", own, library->variable,
-                     message ? message : "no reason given");
+            snprintf(reason, size, "%s cannot be loaded (%s): %s", own,
+                     host_variable_name(library->variable), message ? message : "no reason given");
         return handle;
     }
     size_t last = 0;

@@ -21,7 +21,7 @@ static const char *const names[] = {
 _Static_assert(sizeof(NvmlCalls) == sizeof names, "an address for each name");
 
 static const MonitorLibrary nvml_library = {
-    .variable = "LOCKSTEP_NVML",
+    .variable = VARIABLE_LOCKSTEP_NVML,
     .libraries = {"libnvidia-ml.so.1"}, /* without the number: for linking only */
     .missing = "it comes with the NVIDIA driver (Debian: libnvidia-ml1; in a container: "
                "NVIDIA_DRIVER_CAPABILITIES must have utility)",

@@ -21,7 +21,7 @@ static const char *const names[] = {
 _Static_assert(sizeof(RocmCalls) == sizeof names, "an address for each name");
 
 static const MonitorLibrary rocm_library = {
-    .variable = "LOCKSTEP_ROCM_SMI",
+    .variable = VARIABLE_LOCKSTEP_ROCM_SMI,
     .libraries = {"librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5",
                   "librocm_smi64.so.1", "librocm_smi64.so"},
     .missing = "install ROCm SMI (Debian: librocm-smi64-1; ROCm: rocm-smi-lib)",

@@ -41,7 +41,7 @@ static const void *nvtx_table(uint32_t number) {
 }
 
 static bool open_injection(Ranges *ranges) {
-    const char *path = host_environment("NVTX_INJECTION64_PATH");
+    const char *path = host_environment_foreign("NVTX_INJECTION64_PATH");
     void *library = path && *path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
     void *address = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
     NvtxInitialise *initialise;
@@ -90,13 +90,13 @@ static Ranges found;
 static bool usable;
 
 static bool is_set(const char *variable) {
-    const char *value = host_environment(variable);
+    const char *value = host_environment_foreign(variable);
     return value && *value;
 }
 
 static void look(void) {
     static const char *const attached[] = {"HSA_TOOLS_LIB", "ROCP_TOOL_LIB", "ROCP_TOOL_LIBRARIES"};
-    const char *wish = host_environment("LOCKSTEP_RANGES");
+    const char *wish = host_environment(VARIABLE_LOCKSTEP_RANGES);
     bool asked = wish && *wish, roc = false;
     if (asked && strcmp(wish, "off") == 0) return;
     for (size_t i = 0; i < COUNT(attached); i++) roc |= is_set(attached[i]);

@@ -24,7 +24,14 @@
 /* common.c: the one way to a variable of the environment. A program that runs with more rights than
  * who started it (set-user-ID, file capabilities) takes none from that user: NULL, as when it is
  * not set. */
-const char *host_environment(const char *name);
+typedef enum Variable {
+#define X(name, ...) VARIABLE_##name,
+#include <lockstep/environment.def>
+#undef X
+} Variable;
+const char *host_variable_name(Variable variable);
+const char *host_environment(Variable variable);
+const char *host_environment_foreign(const char *name); /* one that is not Lockstep's */
 /* common.c: makes room for `count` elements in an array, whose pointer `array` points to; false:
  * out of memory, and it is as it was. */
 bool array_grow(void *array, size_t *capacity, size_t count, size_t element);

@@ -49,7 +49,14 @@ void arena_close(Arena *arena);
 const char *compiler_version(void);
 
 /* environment.c: a variable of the environment; NULL where it is not set, or not to be trusted. */
-const char *environment_value(const char *name);
+typedef enum Variable {
+#define X(name, ...) VARIABLE_##name,
+#include "lockstep/environment.def"
+#undef X
+} Variable;
+const char *environment_name(Variable variable);
+const char *environment_value(Variable variable);
+const char *environment_foreign(const char *name); /* one that is not Lockstep's: "HOME" */
 
 /* text.c: growing text in an arena, always zero-terminated. */
 typedef struct Text {

@@ -5,6 +5,20 @@
 
 #include <stdlib.h>
 
-const char *environment_value(const char *name) {
+static const char *const names[] = {
+#define X(name, ...) [VARIABLE_##name] = #name,
+#include "lockstep/environment.def"
+#undef X
+};
+
+const char *environment_name(Variable variable) {
+    return names[variable];
+}
+
+const char *environment_value(Variable variable) {
+    return secure_getenv(names[variable]);
+}
+
+const char *environment_foreign(const char *name) {
     return secure_getenv(name);
 }

@@ -53,7 +53,13 @@ void buffer_free(Buffer *buffer);
 
 /* text.c: a variable of the environment; NULL where it is not set, or where the command runs with
  * more rights than who started it. */
-const char *command_environment(const char *name);
+typedef enum Variable {
+#define X(name, ...) VARIABLE_##name,
+#include "lockstep/environment.def"
+#undef X
+} Variable;
+const char *command_environment(Variable variable);
+const char *command_environment_foreign(const char *name); /* one that is not Lockstep's */
 /* Words, numbers and sizes. */
 /* The entry of `names` nearest to `word`, when near enough to suggest, or NULL. */
 const char *nearest(const char *word, const char *const *names, size_t count);

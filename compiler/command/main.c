@@ -73,7 +73,7 @@ static void free_lists(const Command *command, void *options, Common *common) {
 
 /* What the toolchains' time limit ignores is said once, where commands are. */
 static void check_timeout(void) {
-    const char *text = command_environment("LOCKSTEP_COMPILE_TIMEOUT");
+    const char *text = command_environment(VARIABLE_LOCKSTEP_COMPILE_TIMEOUT);
     char *end = NULL;
     double limit = text ? strtod(text, &end) : 1;
     if (text && *text && (*end || end == text || !(limit > 0 && limit < 1e6)))

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 bool color_wanted(FILE *stream) {
-    const char *none = command_environment("NO_COLOR"), *terminal = command_environment("TERM");
+    const char *none = command_environment(VARIABLE_NO_COLOR),
+               *terminal = command_environment_foreign("TERM");
     return isatty(fileno(stream)) && !(none && *none) &&
            !(terminal && strcmp(terminal, "dumb") == 0);
 }

@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *command_environment(const char *name) {
+const char *command_environment(Variable variable) {
+    static const char *const names[] = {
+#define X(name, ...) [VARIABLE_##name] = #name,
+#include "lockstep/environment.def"
+#undef X
+    };
+    return secure_getenv(names[variable]);
+}
+
+const char *command_environment_foreign(const char *name) {
     return secure_getenv(name);
 }
 

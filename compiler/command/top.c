@@ -194,7 +194,7 @@ static void show_once(Top *top, bool json) {
 static bool unicode_wanted(void) {
     static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < COUNT(variables); i++) {
-        const char *value = command_environment(variables[i]);
+        const char *value = command_environment_foreign(variables[i]);
         if (value && *value) return strstr(value, "UTF-8") || strstr(value, "utf8");
     }
     return false;

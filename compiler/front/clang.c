@@ -15,7 +15,7 @@ static const char *const spellings[] = {"libclang-%d.so.%d", "libclang-%d.so.1",
                                         "/usr/lib/llvm-%d/lib/libclang.so.1", "libclang.so.%d"};
 
 static void *open_library(Compiler *compiler) {
-    const char *wish = environment_value("LOCKSTEP_LIBCLANG");
+    const char *wish = environment_value(VARIABLE_LOCKSTEP_LIBCLANG);
     if (wish && *wish) return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
     for (int version = NEWEST; version >= OLDEST; version--) {
         for (size_t i = 0; i < COUNT(spellings); i++) {
@@ -36,7 +36,7 @@ static void *open_library(Compiler *compiler) {
 const char *clang_load(Compiler *compiler, Clang *clang) {
     void *library = open_library(compiler);
     if (!library) {
-        const char *wish = environment_value("LOCKSTEP_LIBCLANG"), *reason = dlerror();
+        const char *wish = environment_value(VARIABLE_LOCKSTEP_LIBCLANG), *reason = dlerror();
         return wish && *wish ? arena_printf(&compiler->arena, "LOCKSTEP_LIBCLANG: %s",
                                             reason ? reason : "it cannot be loaded")
                              : "none was found";

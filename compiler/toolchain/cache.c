@@ -78,10 +78,10 @@ static bool refuse(Directory *directory, const char *format, const char *what) {
 }
 
 static bool directory_name(Directory *directory) {
-    const char *off = environment_value("LOCKSTEP_CACHE");
-    const char *own = environment_value("LOCKSTEP_CACHE_DIR");
-    const char *xdg = environment_value("XDG_CACHE_HOME");
-    const char *home = environment_value("HOME");
+    const char *off = environment_value(VARIABLE_LOCKSTEP_CACHE);
+    const char *own = environment_value(VARIABLE_LOCKSTEP_CACHE_DIR);
+    const char *xdg = environment_foreign("XDG_CACHE_HOME");
+    const char *home = environment_foreign("HOME");
     const char *base = own, *under = "";
     directory->path[0] = 0;
     if (off && strcmp(off, "off") == 0) return refuse(directory, "%s", "LOCKSTEP_CACHE=off");

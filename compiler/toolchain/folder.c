@@ -116,7 +116,7 @@ void rtc_folder_sweep_beside(const char *path) {
 /* ---- of the helper, whose folder the library knows by its number ---- */
 
 static const char *scratch_place(size_t number) {
-    const char *own = environment_value("TMPDIR");
+    const char *own = environment_value(VARIABLE_TMPDIR);
     if (number == 0) return own && *own ? own : "/tmp";
     return number == 1 ? "/tmp" : NULL;
 }

@@ -40,7 +40,7 @@ static bool look_in_all(const RtcToolchain *toolchain, const char *const *folder
         const char *value = "";
         if (**folders == '$') {
             snprintf(name, sizeof name, "%.*s", (int)length - 1, *folders + 1);
-            value = environment_value(name);
+            value = environment_foreign(name);
             if (!value || *value != '/') continue;
         }
         if ((size_t)snprintf(folder, sizeof folder, "%s%s", value,
@@ -78,11 +78,11 @@ bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_siz
     if (wish && *wish) {
         if ((size_t)snprintf(path, path_size, "%s", wish) < path_size && access(path, R_OK) == 0)
             return true;
-        snprintf(reason, reason_size, "%s is '%s', which cannot be read: %s", toolchain->variable,
-                 wish, strerror(errno));
+        snprintf(reason, reason_size, "%s is '%s', which cannot be read: %s",
+                 environment_name(toolchain->variable), wish, strerror(errno));
         return false;
     }
-    for (const char *next = environment_value("LD_LIBRARY_PATH"); next;) {
+    for (const char *next = environment_foreign("LD_LIBRARY_PATH"); next;) {
         size_t length = strcspn(next, ":");
         if (look_in(toolchain, next, length, path, path_size)) return true;
         next = next[length] ? next + length + 1 : NULL;

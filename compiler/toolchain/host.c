@@ -64,7 +64,7 @@ typedef struct Command {
 static bool find_program(const char *name, char *path, size_t size) {
     if (strchr(name, '/'))
         return (size_t)snprintf(path, size, "%s", name) < size && access(path, X_OK) == 0;
-    const char *folders = environment_value("PATH");
+    const char *folders = environment_foreign("PATH");
     if (!folders || !*folders) folders = "/usr/local/bin:/usr/bin:/bin";
     for (const char *next = folders; next;) {
         size_t length = strcspn(next, ":");
@@ -80,7 +80,7 @@ static bool find_program(const char *name, char *path, size_t size) {
 
 /* Fills `command`, or `reason` with what to do about there being none. */
 static bool find_compiler(Command *command, char *reason, size_t size) {
-    const char *wish = environment_value("LOCKSTEP_CC");
+    const char *wish = environment_value(VARIABLE_LOCKSTEP_CC);
     if (wish && *wish) {
         command->count = 0;
         snprintf(command->text, sizeof command->text, "%s", wish);

@@ -79,7 +79,7 @@ bool rtc_read(int file, void *data, size_t size) {
 }
 
 double rtc_timeout(void) {
-    const char *text = environment_value("LOCKSTEP_COMPILE_TIMEOUT");
+    const char *text = environment_value(VARIABLE_LOCKSTEP_COMPILE_TIMEOUT);
     char *end = NULL;
     double seconds = text ? strtod(text, &end) : 0;
     return text && end != text && *end == 0 && seconds > 0 && seconds < 1e6 ? seconds * 1e3 : 120e3;

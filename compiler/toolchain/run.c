@@ -17,11 +17,11 @@
 
 /* Where a compile's folder may be: the first with room. The last is memory. */
 size_t rtc_places(const char *places[RTC_PLACES_MOST + 1], char *cache, size_t size) {
-    const char *const all[] = {environment_value("TMPDIR"),
+    const char *const all[] = {environment_value(VARIABLE_TMPDIR),
                                "/tmp",
                                "/var/tmp",
                                cache_folder(cache, size) ? cache : NULL,
-                               environment_value("XDG_RUNTIME_DIR"),
+                               environment_foreign("XDG_RUNTIME_DIR"),
                                "/dev/shm"};
     size_t count = 0;
     for (size_t i = 0; i < COUNT(all); i++)

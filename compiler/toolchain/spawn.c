@@ -82,8 +82,8 @@ static int spawn_from_memory(char *const words[], int input, int output, pid_t *
 }
 
 static int spawn_from_file(char *const words[], int input, int output, pid_t *pid) {
-    const char *places[] = {environment_value("XDG_RUNTIME_DIR"), environment_value("TMPDIR"),
-                            "/tmp", "/var/tmp"};
+    const char *places[] = {environment_foreign("XDG_RUNTIME_DIR"),
+                            environment_value(VARIABLE_TMPDIR), "/tmp", "/var/tmp"};
     int error = ENOENT;
     for (size_t i = 0; i < COUNT(places); i++) {
         char folder[4000], path[4096];

@@ -246,7 +246,7 @@ typedef struct RtcSymbol {
 enum { RTC_SYMBOLS_MAX = 16 };
 typedef struct RtcToolchain {
     const char *name, *title; /* "nvrtc", "NVRTC" */
-    const char *variable;     /* the environment's name for the file */
+    Variable variable;        /* of the environment, for another file */
     const char *const *files, *const
                                   *folders; /* where to look, best first, NULL-terminated; a folder
                                                may begin with an environment variable: "$X/lib" */

@@ -25,7 +25,7 @@ static bool contrary(uint32_t index, const char *path) {
         return false;
     }
     setenv("CONTRARY_LIBRARY", real, 1);
-    setenv(toolchain->variable, path, 1);
+    setenv(environment_name(toolchain->variable), path, 1);
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* pages.c: build tool: pages SKELETONS OUT. Writes the manual pages (OUT/man1) and the completions
- * of bash, zsh and fish from the tables that the command itself reads its command line by. The
+/* pages.c: build tool: pages SKELETONS OUT. Writes the manual pages (OUT/man1), the completions of
+ * bash, zsh and fish and the tables of READMEs from the tables that the command itself reads. The
  * texts around what is written are the files of SKELETONS, where @name@ is a hole; pages_man.c and
  * pages_shells.c fill them. */
 #include "files.h"
@@ -80,7 +80,8 @@ int main(int count, char **words) {
     bool good = page(in, "lockstep.1.in", manual.data, "lockstep.1", NULL) &&
                 page(in, "lockstep.bash.in", out, "lockstep.bash", NULL) &&
                 page(in, "_lockstep.in", out, "_lockstep", NULL) &&
-                page(in, "lockstep.fish.in", out, "lockstep.fish", NULL);
+                page(in, "lockstep.fish.in", out, "lockstep.fish", NULL) &&
+                page(in, "environment.md.in", out, "environment.md", NULL);
     for (size_t i = 0; good && command_at(i); i++) {
         Buffer name = {0};
         buffer_printf(&name, "lockstep-%s.1", command_at(i)->name);

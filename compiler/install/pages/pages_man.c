@@ -113,18 +113,37 @@ static void see_also(FILE *out, const Command *command) {
     }
 }
 
-static void environment(FILE *out, const Command *command) {
-    static const struct {
-        const char *name, *text;
-    } rows[] = {
-#define X(name, text) {#name, text},
-#include "environment.def"
+static const struct {
+    const char *name, *reader, *values, *text;
+} variables[] = {
+#define X(name, reader, values, text) {#name, reader, values, text},
+#include "lockstep/environment.def"
 #undef X
-    };
+};
+
+static void environment(FILE *out, const Command *command) {
     (void)command;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        fprintf(out, "%s.TP\n.B %s\n", i ? "\n" : "", rows[i].name);
-        put(out, rows[i].text);
+    for (size_t i = 0; i < COUNT(variables); i++) {
+        fprintf(out, "%s.TP\n.BI %s= ", i ? "\n" : "", variables[i].name);
+        put(out, variables[i].values);
+        putc('\n', out);
+        put_sentence(out, variables[i].text);
+    }
+}
+
+/* As Markdown. Words stand as they are written, what stands for them without a code's type. */
+static void environment_table(FILE *out, const Command *command) {
+    (void)command;
+    fputs("| variable | read by | values | what it does |\n| --- | --- | --- | --- |", out);
+    for (size_t i = 0; i < COUNT(variables); i++) {
+        fprintf(out, "\n| `%s` | %s | ", variables[i].name, variables[i].reader);
+        for (const char *at = variables[i].values; *at;) {
+            const size_t size = strcspn(at, "|");
+            const char *code = isupper((unsigned char)*at) ? "" : "`";
+            fprintf(out, "%s%.*s%s%s", code, (int)size, at, code, at[size] ? ", " : "");
+            at += size + (at[size] != 0);
+        }
+        fprintf(out, " | %s |", variables[i].text);
     }
 }
 
@@ -147,6 +166,7 @@ const Hole man_holes[] = {
     {"commands", commands},
     {"see_also", see_also},
     {"environment", environment},
+    {"environment_table", environment_table},
     {"library", library},
     {NULL, NULL},
 };
