@@ -70,12 +70,16 @@ static const char *function_stem(Emitter *e, const char *stem, const char *type)
     return strstr(embedded_text(e->target->fast), head) ? fast : stem;
 }
 
+static bool is_infix(const Value *value) {
+    const OpForm form = (OpForm)op_info[value->op].form;
+    return form == FORM_INFIX || form == FORM_ARITHMETIC;
+}
+
 static const char *operation_text(Emitter *e, const Value *value) {
     const OpInfo *info = &op_info[value->op];
     const char *arg[3] = {NULL, NULL, NULL};
     for (int i = 0; i < info->arity; i++) arg[i] = e->text_of[value->arg[i]];
     Type operand = info->arity ? (Type)e->f->values[value->arg[0]].type : TYPE_NONE;
-    Type named = value->op == OP_SELECT ? (Type)value->type : operand;
     const ValueId chosen = plan_chosen(e->plan, e->phase, (ValueId)(value - e->f->values));
     if (chosen) return e->text_of[chosen];
     switch (value->op) {
@@ -102,6 +106,9 @@ static const char *operation_text(Emitter *e, const Value *value) {
     case OP_FROM_FIXED:
         return arena_printf(e->arena, "ls_from_fixed_%s(%s, %s)", type_info[value->type].name,
                             arg[0], arg[1]);
+    case OP_SELECT:
+        return arena_printf(e->arena, "ls_select_%s(%s, %s, %s)", type_info[value->type].name,
+                            arg[0], arg[1], arg[2]);
     case OP_CALL: return emit_c_call(e, value);
     case OP_BROADCAST: return arg[0];
     case OP_CAST:
@@ -111,17 +118,16 @@ static const char *operation_text(Emitter *e, const Value *value) {
         return arena_printf(e->arena, "ls_round_%s(%s)", type_info[value->payload].name, arg[0]);
     default: break;
     }
-    bool infix = info->flags & OP_INFIX;
-    bool arithmetic = info->rule == op_info[OP_ADD].rule;
-    const char *type = type_info[named].name, *name = infix ? info->name : info->print;
+    if (info->form == FORM_NONE || info->form == FORM_OWN)
+        bug(e->compiler, "there is no text for %s", info->name);
+    bool infix = is_infix(value);
+    bool arithmetic = info->form == FORM_ARITHMETIC;
+    const char *type = type_info[operand].name, *name = info->name;
     const char *stem = function_stem(e, name, type);
     const bool called = value->op == OP_DIV && e->target->divides;
     if (infix && stem == name && !called && (!arithmetic || type_info[operand].class == 'F'))
-        return arena_printf(e->arena, "%s %s %s", arg[0], info->print, arg[1]);
-    if (value->op == OP_POWI && e->f->values[value->arg[1]].type != TYPE_I64)
-        arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
-    if ((value->op == OP_SHIFT_LEFT || value->op == OP_SHIFT_RIGHT) &&
-        e->f->values[value->arg[1]].type != TYPE_I64)
+        return arena_printf(e->arena, "%s %s %s", arg[0], info->sign, arg[1]);
+    if (ir_takes_count((Op)value->op) && e->f->values[value->arg[1]].type != TYPE_I64)
         arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
     switch (info->arity) {
     case 1: return arena_printf(e->arena, "ls_%s_%s(%s)", stem, type, arg[0]);
@@ -196,8 +202,7 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
         e->text_of[v] = text;
         return;
     }
-    infix = strchr(text, ' ') && (op_info[value->op].flags & OP_INFIX) &&
-            !(value->op == OP_DIV && e->target->divides);
+    infix = strchr(text, ' ') && is_infix(value) && !(value->op == OP_DIV && e->target->divides);
     bool may_stand_inside = !load && !kept && !value->name && value->op != OP_SCAN;
     if (may_stand_inside && e->uses[v] <= 1 && emit_is_short(text)) {
         e->text_of[v] = infix ? arena_printf(e->arena, "(%s)", text) : text;

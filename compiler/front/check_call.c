@@ -15,7 +15,7 @@ static CheckCall check_test, check_bits, check_shift, check_pow, check_lerp, che
     check_from_bits, check_stop_gradient;
 
 static const Builtin builtins[] = {
-#define X(name, handler, least, most, f64, op) {#name, check_##handler, least, most, f64, OP_##op},
+#define X(name, handler, least, most, op) {#name, check_##handler, least, most, OP_##op},
 #include "builtins.def"
 #undef X
 };
@@ -72,7 +72,7 @@ bool check_arguments(Checker *c, const Node *node, const Builtin *builtin, Typed
 }
 
 bool check_f64(Checker *c, const Builtin *builtin, int type, Range range) {
-    if (type != TYPE_F64 || builtin->f64) return true;
+    if (type != TYPE_F64 || op_info[builtin->op].f64) return true;
     if (complain(c, ERROR_NO_F64, range, builtin->name))
         diagnose_help(c->compiler, "write `%s(f32(x))`", builtin->name);
     return false;
@@ -153,11 +153,6 @@ static Typed *check_float_bits(Checker *c, const Node *node, const Builtin *buil
     Typed *a;
     int type = common_arguments(c, node, builtin, ACCEPT_FLOAT, &a);
     if (type == TYPE_NONE) return &c->error;
-    if (type == TYPE_F64) {
-        if (complain(c, ERROR_NO_F64, node->range, builtin->name))
-            diagnose_help(c->compiler, "write `float_bits(f32(x))`");
-        return &c->error;
-    }
     return typed_op(c, OP_FLOAT_BITS, TYPE_U32, typed_cast(c, a, TYPE_F32), NULL, NULL, 0,
                     node->range);
 }

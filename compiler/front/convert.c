@@ -69,22 +69,12 @@ Typed *typed_constant(Checker *c, int type, uint64_t bits, Range range) {
     return a;
 }
 
-/* select and clamp of constants are decided here; everything else is ir_evaluate's. */
 static bool evaluate(Op op, Type result, Typed *const operands[3], uint64_t payload,
                      uint64_t *bits) {
     uint64_t args[3] = {0};
     for (int i = 0; i < 3; i++)
         if (operands[i]) args[i] = operands[i]->payload;
     Type operand = operands[0] ? real_type(operands[0]->type) : result;
-    if (op == OP_SELECT) {
-        *bits = args[0] ? args[1] : args[2];
-        return true;
-    }
-    if (op == OP_CLAMP) {
-        uint64_t low[3] = {args[0], args[1]}, high[3] = {0, args[2]};
-        return ir_evaluate(OP_MAX, result, operand, 0, low, &high[0]) &&
-               ir_evaluate(OP_MIN, result, operand, 0, high, bits);
-    }
     return ir_evaluate(op, result, operand, payload, args, bits);
 }
 

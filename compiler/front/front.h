@@ -364,7 +364,6 @@ struct Builtin {
     const char *name;
     CheckCall *check;
     uint8_t least, most;
-    bool f64;
     Op op;
 };
 

@@ -44,15 +44,19 @@ typedef enum RuleId {
     RULE_DRAWF,
     RULE_FIX,
     RULE_PLACE,
-    RULE_LITE,
     RULE_COUNT
 } RuleId;
 
-enum { L = OP_LEAF, R = OP_REDUCTION, C = OP_COMMUTATIVE, I = OP_INFIX, A = OP_ARRAY };
+enum { L = OP_LEAF, R = OP_REDUCTION, C = OP_COMMUTATIVE, A = OP_ARRAY };
 const OpInfo op_info[OP_COUNT] = {
-    {"none", 0, RULE_OTHER, 0, 0, "", ""},
-#define X(id, name, arity, rule, flags, cost, print, derivative) \
-    {name, arity, RULE_##rule, flags, cost, print, derivative},
+    {"none", 0, RULE_OTHER, 0, 0, false, OP_NONE, FORM_NONE, "", ""},
+#define SPELLING_NONE FORM_NONE, ""
+#define SPELLING_OWN FORM_OWN, ""
+#define SPELLING_CALL FORM_CALL, ""
+#define SPELLING_INFIX(sign) FORM_INFIX, #sign
+#define SPELLING_ARITHMETIC(sign) FORM_ARITHMETIC, #sign
+#define X(id, name, arity, rule, flags, cost, f64, lite, form, derivative) \
+    {#name, arity, RULE_##rule, flags, cost, f64, OP_##lite, SPELLING_##form, derivative},
 #include "ops.def"
 #undef X
 };
@@ -97,7 +101,6 @@ static const Rule rules[RULE_COUNT] = {
     [RULE_PLACE] = {{1 << TYPE_I64, 1 << TYPE_I64, 1 << TYPE_U64},
                     TYPE_I64,
                     "two i64 and a u64 key"},
-    [RULE_LITE] = {{1 << TYPE_F32}, TYPE_F32, "an f32"},
 };
 
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result) {
@@ -126,11 +129,16 @@ const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type
                        : rule->operand[i] == LIKE_1 ? 1 << types[1]
                                                     : rule->operand[i];
         if (!(1 << types[i] & accepted)) return rule->meaning;
+        if (types[i] == TYPE_F64 && !info->f64) return "an f32: it has no f64 form";
     }
     *result = rule->result == LIKE_0   ? types[0]
               : rule->result == LIKE_1 ? types[1]
                                        : (Type)rule->result;
     return NULL;
+}
+
+bool ir_takes_count(Op op) {
+    return op_info[op].rule == RULE_SHIFT || op_info[op].rule == RULE_POWI;
 }
 
 const char *ir_cast_problem(const Function *f, Type type, ValueId a) {
@@ -362,14 +370,9 @@ ValueId ir_position(Function *f, AxisSet over) {
 
 /* What `math lite` computes in place of an operation on f32. */
 static Op graded(const Function *f, Op op, ValueId a) {
-    static const struct {
-        Op exact, lite;
-    } pairs[] = {{OP_EXP, OP_EXP_LITE},   {OP_EXP2, OP_EXP2_LITE}, {OP_LOG, OP_LOG_LITE},
-                 {OP_TANH, OP_TANH_LITE}, {OP_ERF, OP_ERF_LITE},   {OP_SIGMOID, OP_SIGMOID_LITE}};
-    if (f->math != LS_MATH_LITE || !a || f->values[a].type != TYPE_F32) return op;
-    for (size_t i = 0; i < COUNT(pairs); i++)
-        if (pairs[i].exact == op) return pairs[i].lite;
-    return op;
+    const Op lite = (Op)op_info[op].lite;
+    const bool has = lite != OP_NONE && f->math == LS_MATH_LITE;
+    return has && a && f->values[a].type == TYPE_F32 ? lite : op;
 }
 
 ValueId ir_op(Function *f, Op op, ValueId a, ValueId b, ValueId c) {

@@ -1,8 +1,8 @@
 /* evaluate.c: one operation on constants, as the device computes it.
  *
  * The device functions of templates/ are compiled into the compiler itself, so a folded constant
- * has the bits that generated code would have computed. An operation without a row here is not
- * folded. */
+ * has the bits that generated code would have computed. Which operation is folded, and by what
+ * text, is the column `form` of ops.def; for which types, its `rule` and `f64`. */
 #include "base/base.h"
 #include "ir/ir.h"
 
@@ -62,185 +62,126 @@ static uint64_t put_bool(int x) {
     return x != 0;
 }
 
-typedef uint64_t (*Evaluate)(const uint64_t *args);
+/* The bits of the operands, and behind them the payload. */
+typedef uint64_t (*Evaluate)(const uint64_t x[4]);
+
+/* ---- from the table: a function for each operation and each type that its rule accepts ----
+ * OVER_<rule>(F, wide, ...) is F(T, result, first, second, third, ...) for each of them, T being
+ * the id of the first operand's type, which chooses the function; `wide` is the column f64. */
+#define F64_0(F, ...)
+#define F64_1(F, ...) F(F64, __VA_ARGS__)
+#define OVER_FLOAT(F, wide, ...) \
+    F64_##wide(F, f64, f64, f64, f64, __VA_ARGS__) F(F32, f32, f32, f32, f32, __VA_ARGS__)
+#define OVER_INT(F, wide, ...)              \
+    F(I64, i64, i64, i64, i64, __VA_ARGS__) \
+    F(I32, i32, i32, i32, i32, __VA_ARGS__) \
+    F(U64, u64, u64, u64, u64, __VA_ARGS__) \
+    F(U32, u32, u32, u32, u32, __VA_ARGS__)
+#define OVER_SAME(F, wide, ...)      \
+    OVER_FLOAT(F, wide, __VA_ARGS__) \
+    OVER_INT(F, 0, __VA_ARGS__)
+#define OVER_BOOL(F, wide, ...) F(BOOL, bool, bool, bool, bool, __VA_ARGS__)
+#define OVER_FTEST(F, wide, ...) \
+    F64_##wide(F, bool, f64, f64, f64, __VA_ARGS__) F(F32, bool, f32, f32, f32, __VA_ARGS__)
+#define OVER_TEST(F, wide, ...)              \
+    OVER_FTEST(F, wide, __VA_ARGS__)         \
+    F(I64, bool, i64, i64, i64, __VA_ARGS__) \
+    F(I32, bool, i32, i32, i32, __VA_ARGS__) \
+    F(U64, bool, u64, u64, u64, __VA_ARGS__) \
+    F(U32, bool, u32, u32, u32, __VA_ARGS__)
+#define OVER_EQUAL(F, wide, ...)    \
+    OVER_TEST(F, wide, __VA_ARGS__) \
+    OVER_BOOL(F, 0, __VA_ARGS__)
+#define OVER_SHIFT(F, wide, ...)            \
+    F(I64, i64, i64, i64, i64, __VA_ARGS__) \
+    F(I32, i32, i32, i64, i64, __VA_ARGS__) \
+    F(U64, u64, u64, i64, i64, __VA_ARGS__) \
+    F(U32, u32, u32, i64, i64, __VA_ARGS__)
+#define OVER_POWI(F, wide, ...)                                                            \
+    F64_##wide(F, f64, f64, i64, i64, __VA_ARGS__) F(F32, f32, f32, i64, i64, __VA_ARGS__) \
+        OVER_SHIFT(F, 0, __VA_ARGS__)
+#define OVER_BITS(F, wide, ...) F(F32, u32, f32, f32, f32, __VA_ARGS__)
+#define OVER_UNBITS(F, wide, ...) F(U32, f32, u32, u32, u32, __VA_ARGS__)
+#define OVER_NARROW(F, wide, ...) F(F64, f32, f64, f64, f64, __VA_ARGS__)
+#define OVER_DRAW(F, wide, ...) F(U64, u32, u64, i64, i64, __VA_ARGS__)
+#define OVER_DRAWF(F, wide, ...) F(U64, f32, u64, i64, i64, __VA_ARGS__)
+#define OVER_PLACE(F, wide, ...) F(I64, i64, i64, i64, u64, __VA_ARGS__)
+#define OVER_FIX(F, wide, ...) \
+    F64_##wide(F, i64, f64, i64, i64, __VA_ARGS__) F(F32, i64, f32, i64, i64, __VA_ARGS__)
+
+/* What stands behind the types: the operation's id, its name, its operands' number and, where C has
+ * one, its operator. */
+#define GET_1(A, B, C) get_##A(x[0])
+#define GET_2(A, B, C) get_##A(x[0]), get_##B(x[1])
+#define GET_3(A, B, C) get_##A(x[0]), get_##B(x[1]), get_##C(x[2])
+#define DEFINE_CALLED(T, R, A, B, C, id, name, n, sign)        \
+    static uint64_t evaluate_##id##_##T(const uint64_t x[4]) { \
+        return put_##R(ls_##name##_##A(GET_##n(A, B, C)));     \
+    }
+#define DEFINE_INFIX(T, R, A, B, C, id, name, n, sign)         \
+    static uint64_t evaluate_##id##_##T(const uint64_t x[4]) { \
+        return put_##R(get_##A(x[0]) sign get_##B(x[1]));      \
+    }
+#define DEFINE_ARITHMETIC(T, ...) ARITHMETIC_##T(T, __VA_ARGS__)
+#define ARITHMETIC_F64 DEFINE_INFIX
+#define ARITHMETIC_F32 DEFINE_INFIX
+#define ARITHMETIC_I64 DEFINE_CALLED
+#define ARITHMETIC_I32 DEFINE_CALLED
+#define ARITHMETIC_U64 DEFINE_CALLED
+#define ARITHMETIC_U32 DEFINE_CALLED
+#define ENTRY(T, R, A, B, C, id, name, n, sign) [OP_##id][TYPE_##T] = evaluate_##id##_##T,
+
+/* The column `form` as two words, and what becomes of each kind of it. */
+#define KIND_NONE NONE,
+#define KIND_OWN OWN,
+#define KIND_CALL CALLED,
+#define KIND_INFIX(sign) INFIX, sign
+#define KIND_ARITHMETIC(sign) ARITHMETIC, sign
+#define SPREAD(F, ...) F(__VA_ARGS__)
+
+#define FUNCTIONS(kind, ...) FUNCTIONS_##kind(__VA_ARGS__)
+#define FUNCTIONS_NONE(...)
+#define FUNCTIONS_OWN(...)
+#define FUNCTIONS_CALLED(sign, id, name, n, rule, wide) \
+    OVER_##rule(DEFINE_CALLED, wide, id, name, n, sign)
+#define FUNCTIONS_INFIX(sign, id, name, n, rule, wide) \
+    OVER_##rule(DEFINE_INFIX, wide, id, name, n, sign)
+#define FUNCTIONS_ARITHMETIC(sign, id, name, n, rule, wide) \
+    OVER_##rule(DEFINE_ARITHMETIC, wide, id, name, n, sign)
+#define X(id, name, n, rule, flags, cost, f64, lite, form, derivative) \
+    SPREAD(FUNCTIONS, KIND_##form, id, name, n, rule, f64)
+#include "ops.def"
+#undef X
+
+#define ENTRIES(kind, ...) ENTRIES_##kind(__VA_ARGS__)
+#define ENTRIES_NONE(...)
+#define ENTRIES_OWN(...)
+#define ENTRIES_CALLED(sign, id, name, n, rule, wide) OVER_##rule(ENTRY, wide, id, name, n, sign)
+#define ENTRIES_INFIX ENTRIES_CALLED
+#define ENTRIES_ARITHMETIC ENTRIES_CALLED
+static const Evaluate operations[OP_COUNT][TYPE_COUNT] = {
+#define X(id, name, n, rule, flags, cost, f64, lite, form, derivative) \
+    SPREAD(ENTRIES, KIND_##form, id, name, n, rule, f64)
+#include "ops.def"
+#undef X
+};
+
+/* ---- operations whose text depends on more than the first operand's type ---- */
+
+typedef struct Site {
+    Type result, operand;
+    uint64_t payload;
+} Site;
 
 #define FLOAT_TYPES(X) \
     X(F64, f64)        \
     X(F32, f32)
-#define INTEGER_TYPES(X) \
-    X(I64, i64)          \
-    X(I32, i32)          \
-    X(U64, u64)          \
+#define NUMBER_TYPES(X)        \
+    FLOAT_TYPES(X) X(I64, i64) \
+    X(I32, i32)                \
+    X(U64, u64)                \
     X(U32, u32)
-#define NUMBER_TYPES(X) FLOAT_TYPES(X) INTEGER_TYPES(X)
 #define COMPUTE_TYPES(X) NUMBER_TYPES(X) X(BOOL, bool)
-
-/* The operations by shape: OP_id and the stem of the device function or the C operator. */
-#define FLOAT_UNARY(X, ...)      \
-    X(FLOOR, floor, __VA_ARGS__) \
-    X(CEIL, ceil, __VA_ARGS__)   \
-    X(ROUND, round, __VA_ARGS__) \
-    X(TRUNC, trunc, __VA_ARGS__) \
-    X(SQRT, sqrt, __VA_ARGS__)   \
-    X(EXP, exp, __VA_ARGS__)     \
-    X(LOG, log, __VA_ARGS__)
-#define F32_UNARY(X, ...)                \
-    X(RSQRT, rsqrt, __VA_ARGS__)         \
-    X(CBRT, cbrt, __VA_ARGS__)           \
-    X(EXP2, exp2, __VA_ARGS__)           \
-    X(EXPM1, expm1, __VA_ARGS__)         \
-    X(LOG2, log2, __VA_ARGS__)           \
-    X(LOG1P, log1p, __VA_ARGS__)         \
-    X(SIN, sin, __VA_ARGS__)             \
-    X(COS, cos, __VA_ARGS__)             \
-    X(TANH, tanh, __VA_ARGS__)           \
-    X(ERF, erf, __VA_ARGS__)             \
-    X(SIGMOID, sigmoid, __VA_ARGS__)     \
-    X(SOFTPLUS, softplus, __VA_ARGS__)   \
-    X(EXP_LITE, exp_lite, __VA_ARGS__)   \
-    X(EXP2_LITE, exp2_lite, __VA_ARGS__) \
-    X(LOG_LITE, log_lite, __VA_ARGS__)   \
-    X(TANH_LITE, tanh_lite, __VA_ARGS__) \
-    X(ERF_LITE, erf_lite, __VA_ARGS__)   \
-    X(SIGMOID_LITE, sigmoid_lite, __VA_ARGS__)
-#define FLOAT_TESTS(X, ...)      \
-    X(ISNAN, isnan, __VA_ARGS__) \
-    X(ISINF, isinf, __VA_ARGS__) \
-    X(ISFINITE, isfinite, __VA_ARGS__)
-#define FLOAT_BINARY(X, ...)           \
-    X(COPYSIGN, copysign, __VA_ARGS__) \
-    X(POW, pow, __VA_ARGS__)
-#define FLOAT_INFIX(X, ...) \
-    X(ADD, +, __VA_ARGS__)  \
-    X(SUB, -, __VA_ARGS__)  \
-    X(MUL, *, __VA_ARGS__)  \
-    X(DIV, /, __VA_ARGS__)
-#define NUMBER_UNARY(X, ...) \
-    X(NEG, neg, __VA_ARGS__) \
-    X(ABS, abs, __VA_ARGS__) \
-    X(SIGN, sign, __VA_ARGS__)
-#define NUMBER_BINARY(X, ...)          \
-    X(MIN, min, __VA_ARGS__)           \
-    X(MAX, max, __VA_ARGS__)           \
-    X(FLOORDIV, floordiv, __VA_ARGS__) \
-    X(MOD, mod, __VA_ARGS__)
-#define INTEGER_BINARY(X, ...)       \
-    X(ADD, add, __VA_ARGS__)         \
-    X(SUB, sub, __VA_ARGS__)         \
-    X(MUL, mul, __VA_ARGS__)         \
-    X(BIT_AND, bit_and, __VA_ARGS__) \
-    X(BIT_OR, bit_or, __VA_ARGS__)   \
-    X(BIT_XOR, bit_xor, __VA_ARGS__)
-#define INTEGER_COUNTED(X, ...)            \
-    X(SHIFT_LEFT, shift_left, __VA_ARGS__) \
-    X(SHIFT_RIGHT, shift_right, __VA_ARGS__)
-#define POWERS(X, ...) X(POWI, powi, __VA_ARGS__)
-#define EQUALITIES(X, ...) \
-    X(EQ, ==, __VA_ARGS__) \
-    X(NE, !=, __VA_ARGS__)
-#define ORDERINGS(X, ...)  \
-    X(LT, <, __VA_ARGS__)  \
-    X(LE, <=, __VA_ARGS__) \
-    X(GT, >, __VA_ARGS__)  \
-    X(GE, >=, __VA_ARGS__)
-
-/* A function for each operation and type, and the table that finds it. */
-#define NAME(id, type) evaluate_##id##_##type
-#define UNARY(id, stem, T)                              \
-    static uint64_t NAME(id, T)(const uint64_t *x) {    \
-        return put_##T(ls_##stem##_##T(get_##T(x[0]))); \
-    }
-#define TEST(id, stem, T)                                \
-    static uint64_t NAME(id, T)(const uint64_t *x) {     \
-        return put_bool(ls_##stem##_##T(get_##T(x[0]))); \
-    }
-#define BINARY(id, stem, T)                                            \
-    static uint64_t NAME(id, T)(const uint64_t *x) {                   \
-        return put_##T(ls_##stem##_##T(get_##T(x[0]), get_##T(x[1]))); \
-    }
-#define COUNTED(id, stem, T)                                           \
-    static uint64_t NAME(id, T)(const uint64_t *x) {                   \
-        return put_##T(ls_##stem##_##T(get_##T(x[0]), get_i64(x[1]))); \
-    }
-#define INFIX(id, sign, T)                                \
-    static uint64_t NAME(id, T)(const uint64_t *x) {      \
-        return put_##T(get_##T(x[0]) sign get_##T(x[1])); \
-    }
-#define COMPARE(id, sign, T)                               \
-    static uint64_t NAME(id, T)(const uint64_t *x) {       \
-        return put_bool(get_##T(x[0]) sign get_##T(x[1])); \
-    }
-#define FUSED(id, stem, T)                                                            \
-    static uint64_t NAME(id, T)(const uint64_t *x) {                                  \
-        return put_##T(ls_##stem##_##T(get_##T(x[0]), get_##T(x[1]), get_##T(x[2]))); \
-    }
-#define ALL_FLOAT(ID, T)    \
-    FLOAT_UNARY(UNARY, T)   \
-    FLOAT_TESTS(TEST, T)    \
-    FLOAT_BINARY(BINARY, T) \
-    FLOAT_INFIX(INFIX, T)   \
-    FUSED(FMA, fma, T)
-#define ALL_INTEGER(ID, T) INTEGER_BINARY(BINARY, T) INTEGER_COUNTED(COUNTED, T)
-#define ALL_NUMBER(ID, T)  \
-    NUMBER_UNARY(UNARY, T) \
-    NUMBER_BINARY(BINARY, T) POWERS(COUNTED, T) EQUALITIES(COMPARE, T) ORDERINGS(COMPARE, T)
-FLOAT_TYPES(ALL_FLOAT)
-INTEGER_TYPES(ALL_INTEGER)
-NUMBER_TYPES(ALL_NUMBER)
-F32_UNARY(UNARY, f32)
-EQUALITIES(COMPARE, bool)
-INFIX(AND, &, bool)
-INFIX(OR, |, bool)
-UNARY(NOT, not, bool)
-static uint64_t evaluate_FLOAT_BITS_f32(const uint64_t *x) {
-    return ls_float_bits_f32(get_f32(x[0]));
-}
-static uint64_t evaluate_TO_ODD_f64(const uint64_t *x) {
-    return put_f32(ls_to_odd_f64(get_f64(x[0])));
-}
-static uint64_t evaluate_FLOAT_FROM_BITS_u32(const uint64_t *x) {
-    return (u32)x[0];
-}
-
-#define DRAW(id, stem, T)                                              \
-    static uint64_t evaluate_##id##_u64(const uint64_t *x) {           \
-        return put_##T(ls_##stem##_u64(get_u64(x[0]), get_i64(x[1]))); \
-    }
-DRAW(RANDOM_BITS, random_bits, u32)
-DRAW(RANDOM_UNIFORM, random_uniform, f32)
-DRAW(RANDOM_NORMAL, random_normal, f32)
-static uint64_t evaluate_SHUFFLE_i64(const uint64_t *x) {
-    return put_i64(ls_shuffle_i64(get_i64(x[0]), get_i64(x[1]), get_u64(x[2])));
-}
-#define FIXED(ID, T)                                                      \
-    static uint64_t evaluate_FIXED_SHIFT_##T(const uint64_t *x) {         \
-        return put_i64(ls_fixed_shift_##T(get_##T(x[0]), get_i64(x[1]))); \
-    }                                                                     \
-    static uint64_t evaluate_TO_FIXED_##T(const uint64_t *x) {            \
-        return put_i64(ls_to_fixed_##T(get_##T(x[0]), get_i64(x[1])));    \
-    }                                                                     \
-    static uint64_t from_fixed_##T(const uint64_t *x) {                   \
-        return put_##T(ls_from_fixed_##T(get_i64(x[0]), get_i64(x[1])));  \
-    }
-FLOAT_TYPES(FIXED)
-
-#define ROW(id, stem, ID, T) [OP_##id][TYPE_##ID] = NAME(id, T),
-#define FLOAT_ROWS(ID, T)   \
-    FLOAT_UNARY(ROW, ID, T) \
-    FLOAT_TESTS(ROW, ID, T) FLOAT_BINARY(ROW, ID, T) FLOAT_INFIX(ROW, ID, T) ROW(FMA, fma, ID, T)
-#define INTEGER_ROWS(ID, T) INTEGER_BINARY(ROW, ID, T) INTEGER_COUNTED(ROW, ID, T)
-#define NUMBER_ROWS(ID, T)   \
-    NUMBER_UNARY(ROW, ID, T) \
-    NUMBER_BINARY(ROW, ID, T) POWERS(ROW, ID, T) EQUALITIES(ROW, ID, T) ORDERINGS(ROW, ID, T)
-static const Evaluate operations[OP_COUNT][TYPE_COUNT] = {
-    FLOAT_TYPES(FLOAT_ROWS) INTEGER_TYPES(INTEGER_ROWS) NUMBER_TYPES(NUMBER_ROWS)
-        F32_UNARY(ROW, F32, f32) EQUALITIES(ROW, BOOL, bool) ROW(AND, and, BOOL, bool)
-            ROW(OR, or, BOOL, bool) ROW(NOT, not, BOOL, bool) ROW(FLOAT_BITS, , F32, f32)
-                ROW(FLOAT_FROM_BITS, , U32, u32) ROW(TO_ODD, , F64, f64)
-                    ROW(RANDOM_BITS, , U64, u64) ROW(RANDOM_UNIFORM, , U64, u64)
-                        ROW(RANDOM_NORMAL, , U64, u64) ROW(SHUFFLE, , I64, i64)
-                            ROW(FIXED_SHIFT, , F32, f32) ROW(FIXED_SHIFT, , F64, f64)
-                                ROW(TO_FIXED, , F32, f32) ROW(TO_FIXED, , F64, f64)};
 
 #define CASTS_TO(ID, T) \
     CAST(T, f64) CAST(T, f32) CAST(T, i64) CAST(T, i32) CAST(T, u64) CAST(T, u32) CAST(T, bool)
@@ -255,23 +196,29 @@ COMPUTE_TYPES(CASTS_TO)
         [TYPE_I32] = cast_##T##_i32,  [TYPE_U64] = cast_##T##_u64, [TYPE_U32] = cast_##T##_u32, \
         [TYPE_BOOL] = cast_##T##_bool},
 static const Evaluate casts[TYPE_COUNT][TYPE_COUNT] = {COMPUTE_TYPES(CAST_ROW)};
+static Evaluate choose_CAST(const Site *site) {
+    return casts[site->result][site->operand];
+}
 
-#define ROUND_TO(S, T)                                \
+#define ROUND(S, T)                                   \
     static uint64_t round_to_##S(const uint64_t *x) { \
         return put_##T(ls_round_##S(get_##T(x[0])));  \
     }
-ROUND_TO(f16, f32)
-ROUND_TO(bf16, f32)
-ROUND_TO(e4m3, f32)
-ROUND_TO(e5m2, f32)
-ROUND_TO(i16, i32)
-ROUND_TO(i8, i32)
-ROUND_TO(u16, i32)
-ROUND_TO(u8, i32)
+ROUND(f16, f32)
+ROUND(bf16, f32)
+ROUND(e4m3, f32)
+ROUND(e5m2, f32)
+ROUND(i16, i32)
+ROUND(i8, i32)
+ROUND(u16, i32)
+ROUND(u8, i32)
 static const Evaluate roundings[TYPE_COUNT] = {
     [TYPE_F16] = round_to_f16,   [TYPE_BF16] = round_to_bf16, [TYPE_E4M3] = round_to_e4m3,
     [TYPE_E5M2] = round_to_e5m2, [TYPE_I16] = round_to_i16,   [TYPE_I8] = round_to_i8,
     [TYPE_U16] = round_to_u16,   [TYPE_U8] = round_to_u8};
+static Evaluate choose_ROUND_TO(const Site *site) {
+    return site->payload < TYPE_COUNT ? roundings[site->payload] : NULL;
+}
 
 #define STOCHASTIC(S)                                                          \
     static uint64_t round_stochastic_##S(const uint64_t *x) {                  \
@@ -285,28 +232,66 @@ static const Evaluate stochastic_roundings[TYPE_COUNT] = {[TYPE_F16] = round_sto
                                                           [TYPE_BF16] = round_stochastic_bf16,
                                                           [TYPE_E4M3] = round_stochastic_e4m3,
                                                           [TYPE_E5M2] = round_stochastic_e5m2};
-static const Evaluate from_fixed[TYPE_COUNT] = {
-    [TYPE_F64] = from_fixed_f64, [TYPE_F32] = from_fixed_f32};
+static Evaluate choose_ROUND_STOCHASTIC(const Site *site) {
+    return site->payload < TYPE_COUNT ? stochastic_roundings[site->payload] : NULL;
+}
+
+#define FROM_FIXED_TO(ID, T)                                             \
+    static uint64_t from_fixed_##T(const uint64_t *x) {                  \
+        return put_##T(ls_from_fixed_##T(get_i64(x[0]), get_i64(x[1]))); \
+    }
+FLOAT_TYPES(FROM_FIXED_TO)
+#define FROM_FIXED_ROW(ID, T) [TYPE_##ID] = from_fixed_##T,
+static const Evaluate from_fixed[TYPE_COUNT] = {FLOAT_TYPES(FROM_FIXED_ROW)};
+static Evaluate choose_FROM_FIXED(const Site *site) {
+    return from_fixed[site->result];
+}
+
+#define CLAMPED(ID, T)                                                                       \
+    static uint64_t clamp_##T(const uint64_t *x) {                                           \
+        return put_##T(ls_min_##T(ls_max_##T(get_##T(x[0]), get_##T(x[1])), get_##T(x[2]))); \
+    }
+NUMBER_TYPES(CLAMPED)
+#define CLAMP_ROW(ID, T) [TYPE_##ID] = clamp_##T,
+static const Evaluate clamps[TYPE_COUNT] = {NUMBER_TYPES(CLAMP_ROW)};
+static Evaluate choose_CLAMP(const Site *site) {
+    return clamps[site->operand];
+}
+
+static uint64_t select_bits(const uint64_t *x) {
+    return x[0] ? x[1] : x[2];
+}
+static Evaluate choose_SELECT(const Site *site) {
+    return site->operand == TYPE_BOOL ? select_bits : NULL;
+}
+
+static uint64_t random_key(const uint64_t *x) {
+    return ls_random_key_u64(get_i64(x[0]), get_i64(x[1]), (u32)x[3], get_i64(x[2]));
+}
+static Evaluate choose_RANDOM_KEY(const Site *site) {
+    return site->operand == TYPE_I64 ? random_key : NULL;
+}
+
+typedef Evaluate Choose(const Site *site);
+#define CHOICE(kind, ...) CHOICE_##kind(__VA_ARGS__)
+#define CHOICE_NONE(...)
+#define CHOICE_OWN(sign, id) [OP_##id] = choose_##id,
+#define CHOICE_CALLED(...)
+#define CHOICE_INFIX(...)
+#define CHOICE_ARITHMETIC(...)
+static Choose *const choices[OP_COUNT] = {
+#define X(id, name, n, rule, flags, cost, f64, lite, form, derivative) \
+    SPREAD(CHOICE, KIND_##form, id)
+#include "ops.def"
+#undef X
+};
 
 bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
                  uint64_t *bits) {
     if (op >= OP_COUNT || result >= TYPE_COUNT || operand >= TYPE_COUNT) return false;
-    if (op == OP_SELECT) {
-        *bits = args[0] ? args[1] : args[2];
-        return true;
-    }
-    if (op == OP_RANDOM_KEY) {
-        *bits =
-            ls_random_key_u64(get_i64(args[0]), get_i64(args[1]), (u32)payload, get_i64(args[2]));
-        return true;
-    }
-    bool to_type = payload < TYPE_COUNT;
-    Evaluate evaluate = op == OP_CAST                          ? casts[result][operand]
-                        : op == OP_FROM_FIXED                  ? from_fixed[result]
-                        : op == OP_ROUND_TO && to_type         ? roundings[payload]
-                        : op == OP_ROUND_STOCHASTIC && to_type ? stochastic_roundings[payload]
-                                                               : operations[op][operand];
+    const Site site = {result, operand, payload};
+    const Evaluate evaluate = choices[op] ? choices[op](&site) : operations[op][operand];
     if (!evaluate) return false;
-    *bits = evaluate(args);
+    *bits = evaluate((const uint64_t[4]){args[0], args[1], args[2], payload});
     return true;
 }

@@ -31,19 +31,25 @@ typedef uint32_t ValueId;
 
 typedef enum Op {
     OP_NONE,
-#define X(id, name, arity, rule, flags, cost, print, derivative) OP_##id,
+#define X(id, ...) OP_##id,
 #include "ops.def"
 #undef X
     OP_COUNT
 } Op;
 
 /* OP_ARRAY: complete in memory before anyone reads it (scans, scatters) */
-enum { OP_LEAF = 1, OP_REDUCTION = 2, OP_COMMUTATIVE = 4, OP_INFIX = 8, OP_ARRAY = 16 };
+enum { OP_LEAF = 1, OP_REDUCTION = 2, OP_COMMUTATIVE = 4, OP_ARRAY = 8 };
+/* How C computes it, and whether constants are folded through it: not where it is FORM_NONE. */
+typedef enum OpForm { FORM_NONE, FORM_OWN, FORM_CALL, FORM_INFIX, FORM_ARITHMETIC } OpForm;
 enum { SCAN_REVERSE = 256 }; /* in a SCAN's payload, beside the axis */
 typedef struct OpInfo {
     const char *name;
     uint8_t arity, rule, flags, cost;
-    const char *print, *derivative;
+    bool f64;         /* takes or gives f64 too */
+    uint8_t lite;     /* Op: what `math lite` computes in its place on f32, or OP_NONE */
+    uint8_t form;     /* OpForm */
+    const char *sign; /* the operator of the infix forms, or "" */
+    const char *derivative;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
 
@@ -198,13 +204,14 @@ uint64_t ir_number_bits(Type type, double value); /* the payload of such a const
 /* What an operation wants that these operands are not ("floats of one type"), or NULL and its type.
  */
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result);
+/* Whether the second operand is a count or an exponent, which device functions take as an i64. */
+bool ir_takes_count(Op op);
 const char *ir_cast_problem(const Function *f, Type type, ValueId a);
 const char *ir_round_problem(const Function *f, Type storage, ValueId a);
 const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over);
 
 /* evaluate.c: one operation on constants, with the bits the device computes; false if not foldable.
- * The arguments are the bits of constants; the count of a shift and the exponent of POWI are given
- * as i64. */
+ * The arguments are the bits of constants; a count (ir_takes_count) is given as i64. */
 bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
                  uint64_t *bits);
 

@@ -134,13 +134,11 @@ static uint64_t as_i64(const Value *v) { /* a count or exponent, whatever its ty
 /* An operation on constants -> its result. */
 static ValueId fold(Function *f, const Value *v) {
     uint64_t args[3] = {0}, bits;
-    if (op_info[v->op].arity == 0 || (op_info[v->op].flags & OP_REDUCTION)) return 0;
+    if (op_info[v->op].form == FORM_NONE) return 0;
     for (int i = 0; i < op_info[v->op].arity; i++) {
         const Value *a = &f->values[v->arg[i]];
         if (a->op != OP_CONST) return 0;
-        bool counts =
-            i == 1 && (v->op == OP_POWI || v->op == OP_SHIFT_LEFT || v->op == OP_SHIFT_RIGHT);
-        args[i] = counts ? as_i64(a) : a->payload;
+        args[i] = i == 1 && ir_takes_count((Op)v->op) ? as_i64(a) : a->payload;
     }
     Type operand = (Type)f->values[v->arg[0]].type;
     if (!ir_evaluate((Op)v->op, (Type)v->type, operand, v->payload, args, &bits)) return 0;

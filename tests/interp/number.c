@@ -300,6 +300,10 @@ uint64_t number_apply(Op op, Type result, const Type operands[3], uint64_t paylo
     case OP_AND: return x[0] && x[1];
     case OP_OR: return x[0] || x[1];
     case OP_SELECT: return x[0] ? x[1] : x[2];
+    case OP_CLAMP: {
+        const uint64_t least = number_apply(OP_MAX, result, operands, 0, x);
+        return number_apply(OP_MIN, result, operands, 0, (uint64_t[3]){least, x[2]});
+    }
     case OP_EQ: return compare(type, x[0], x[1]) == 0;
     case OP_NE: return compare(type, x[0], x[1]) != 0;
     case OP_LT: return compare(type, x[0], x[1]) == -1;

@@ -1,7 +1,8 @@
 /* test_numbers.c: two writings of the arithmetic agree: the interpreter's and the device functions
  * that fold constants (templates/). Every operation on every type it takes, over all pairs of
- * awkward values; casts between all types; every pattern of the narrow floats and their neighbours
- * in f32. */
+ * awkward values and many of random bits; casts between all types; every pattern of the narrow
+ * floats and their neighbours in f32. And that ops.def says so: what its column `form` has is
+ * folded, on f64 where its column f64 has that, and nothing else is. */
 #include "interp.h"
 
 #include <math.h>
@@ -57,14 +58,24 @@ static bool is_nan(Type type, uint64_t bits) {
     return type_info[type].class == 'F' && isnan(number_to_double(type, bits));
 }
 
+static int folds[OP_COUNT]; /* by operation: how often it was folded */
+
 static void check(Op op, Type result, const Type operands[3], uint64_t payload,
                   const uint64_t x[3]) {
     uint64_t folded, args[3] = {x[0], x[1], x[2]};
-    bool counts = op == OP_POWI || op == OP_SHIFT_LEFT || op == OP_SHIFT_RIGHT;
-    if (counts && operands[1] == TYPE_I32) args[1] = (uint64_t)(int64_t)(int32_t)(uint32_t)x[1];
-    if (!ir_evaluate(op, result, operands[0], payload, args, &folded)) return;
-    uint64_t applied = number_apply(op, result, operands, payload, x);
+    if (ir_takes_count(op) && operands[1] == TYPE_I32)
+        args[1] = (uint64_t)(int64_t)(int32_t)(uint32_t)x[1];
     checks++;
+    if (ir_evaluate(op, result, operands[0], payload, args, &folded) !=
+        (op_info[op].form != FORM_NONE)) {
+        if (++failures <= 20)
+            printf("%s of %s: ops.def does not say whether it is folded\n", op_info[op].name,
+                   type_info[operands[0]].name);
+        return;
+    }
+    if (op_info[op].form == FORM_NONE) return;
+    folds[op]++;
+    uint64_t applied = number_apply(op, result, operands, payload, x);
     if (folded == applied || (is_nan(result, folded) && is_nan(result, applied))) return;
     if (++failures <= 20)
         printf("%s %s(%llx, %llx, %llx): folded %llx, interpreted %llx\n", op_info[op].name,
@@ -72,13 +83,38 @@ static void check(Op op, Type result, const Type operands[3], uint64_t payload,
                (unsigned long long)x[2], (unsigned long long)folded, (unsigned long long)applied);
 }
 
-/* Over all values of the operands' types; the third operand takes a few. */
+/* xorshift64 (Marsaglia, "Xorshift RNGs", 2003) */
+static uint64_t random_bits(uint64_t *state) {
+    *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;
+    return *state;
+}
+
+/* A third each: any bits, an awkward value, and for floats a subnormal or a common size. */
+static uint64_t random_value(Type type, uint64_t *state) {
+    const uint64_t bits = random_bits(state), how = bits >> 32 & 3;
+    const bool is_float = type_info[type].class == 'F', wide = type_info[type].size == 8;
+    if (type == TYPE_BOOL) return bits & 1;
+    if (how == 0) return value_at(type, bits % value_count(type));
+    if (is_float && how == 1) /* subnormal, of either sign */
+        return wide ? bits & UINT64_C(0x800fffffffffffff) : bits & 0x807fffff;
+    if (is_float && how == 2)
+        return ir_number_bits(type, (double)(int32_t)(uint32_t)bits * 0x1p-28);
+    return wide ? random_bits(state) : (uint32_t)bits;
+}
+
+/* Over all values of the operands' types, of the third a few, and over random ones. */
 static void check_operation(Function *f, Op op, const Type operands[3]) {
     ValueId args[3] = {0};
     Type result;
     int arity = op_info[op].arity;
     for (int i = 0; i < arity; i++) args[i] = ir_constant(f, operands[i], (uint64_t)i);
     if (ir_result_type(f, op, args, &result)) return; /* not for these types */
+    uint64_t state = UINT64_C(0x9e3779b97f4a7c15) + op;
+    for (int i = 0; i < 4000; i++) {
+        uint64_t x[3] = {0};
+        for (int k = 0; k < arity; k++) x[k] = random_value(operands[k], &state);
+        check(op, result, operands, 0, x);
+    }
     for (size_t i = 0; i < value_count(operands[0]); i++)
         for (size_t j = 0; j < (arity > 1 ? value_count(operands[1]) : 1); j++)
             for (size_t k = 0; k < (arity > 2 ? value_count(operands[2]) : 1); k += 3)
@@ -91,27 +127,30 @@ static void check_operation(Function *f, Op op, const Type operands[3]) {
 static void check_operations(Function *f) {
     for (Op op = 1; op < OP_COUNT; op = (Op)(op + 1)) {
         if (op_info[op].arity == 0 || op_info[op].flags & OP_REDUCTION) continue;
-        int before = checks;
+        bool on_f64 = false;
         for (Type a = 0; a <= TYPE_BOOL; a = (Type)(a + 1))
-            for (Type b = 0; b <= TYPE_BOOL; b = (Type)(b + 1))
+            for (Type b = 0; b <= (op_info[op].arity > 1 ? TYPE_BOOL : 0); b = (Type)(b + 1)) {
+                const int before = folds[op];
                 check_operation(f, op,
                                 (Type[3]){a, b,
                                           op == OP_SELECT    ? b
                                           : op == OP_SHUFFLE ? TYPE_U64
                                                              : a});
-        static const uint8_t not_folded[] = {OP_MARK,       OP_STOP_GRADIENT,
-                                             OP_GRAD,       OP_CAST,
-                                             OP_ROUND_TO,   OP_BROADCAST,
-                                             OP_CLAMP,      OP_LIST,
-                                             OP_GATHER,     OP_CALL,
-                                             OP_SCAN,       OP_SCATTER,
-                                             OP_RANDOM_KEY, OP_ROUND_STOCHASTIC,
-                                             OP_FROM_FIXED}; /* or below */
-        bool folds = !memchr(not_folded, (int)op, sizeof not_folded);
-        if (folds && checks == before) {
-            printf("%s is folded for no type\n", op_info[op].name);
-            failures++;
-        }
+                const bool has_f64 = a == TYPE_F64 || (op_info[op].arity > 1 && b == TYPE_F64);
+                on_f64 = on_f64 || (has_f64 && folds[op] > before);
+            }
+        if (folds[op] == 0 || on_f64 == op_info[op].f64) continue;
+        printf("%s: ops.def is wrong on whether it has an f64 form\n", op_info[op].name);
+        failures++;
+    }
+}
+
+/* After all other checks. */
+static void check_all_folded(void) {
+    for (Op op = 1; op < OP_COUNT; op = (Op)(op + 1)) {
+        if (op_info[op].form == FORM_NONE || folds[op]) continue;
+        printf("%s has a form and was never folded\n", op_info[op].name);
+        failures++;
     }
 }
 
@@ -233,6 +272,7 @@ int main(void) {
         else
             check_narrow_integer(storage);
     }
+    check_all_folded();
     arena_close(&compiler.arena);
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
