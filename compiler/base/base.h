@@ -108,6 +108,32 @@ uint32_t source_add(Compiler *compiler, const char *path, const char *text, size
 void file_was_read(Compiler *compiler, const char *path); /* from disk: the result depends on it */
 void source_position(const Source *source, uint32_t offset, uint32_t *line, uint32_t *column);
 
+/* reader.c: the words of a form's text, line by line. A word is letters, digits and what numbers
+ * and qualified names have, or one other character; `#` begins a comment. Each of those that give a
+ * bool gives false after a diagnostic, but for accept and next_line. */
+typedef struct TextWord {
+    const char *text;
+    size_t size;
+} TextWord;
+typedef struct TextReader {
+    Compiler *compiler;
+    Arena *arena;
+    uint32_t file;
+    const char *start, *at;
+} TextReader;
+TextReader reader_open(Compiler *compiler, Arena *arena, uint32_t source);
+TextWord reader_peek(TextReader *r); /* at the end of the line, none */
+TextWord reader_take(TextReader *r);
+bool word_is(TextWord word, const char *text);
+Range reader_range(const TextReader *r, const char *from, size_t size);
+bool reader_fail(TextReader *r, TextWord found, const char *expected); /* false */
+bool reader_accept(TextReader *r, const char *text);
+bool reader_expect(TextReader *r, const char *text);
+bool reader_name(TextReader *r, const char *what, const char **name);
+bool reader_integer(TextReader *r, uint64_t most, const char *what, int64_t *number);
+bool reader_end_line(TextReader *r);  /* nothing but a comment is left of it */
+bool reader_next_line(TextReader *r); /* false: that was the last */
+
 /* The compiler object: one compilation of one file. */
 struct Compiler {
     Arena arena; /* lives as long as the compilation */

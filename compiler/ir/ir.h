@@ -223,8 +223,29 @@ void ir_print(const Function *f, Text *out);
 /* its words: roles, grades, terms of a length, what a FIRST gives; by their numbers */
 extern const char *const ir_role_names[3], *const ir_math_names[4], *const ir_term_names[7];
 extern const char *const ir_first_names[2];
+void ir_print_axes(const Function *f, AxisSet axes, Text *out); /* in brackets */
 /* NULL after diagnostics */
 Function *ir_read(Compiler *compiler, Arena *arena, uint32_t source);
+typedef struct IrLabel {
+    const char *text;
+    size_t size;
+    ValueId value; /* 0: its line had an error, so lines that use it are passed over */
+} IrLabel;
+/* A text that begins with a function; the text of a plan goes on with its values and axes. */
+typedef struct IrReader {
+    TextReader words;
+    Function *f;
+    IrLabel *labels;
+    size_t label_count, label_capacity, errors_before;
+} IrReader;
+IrReader ir_reader_open(Compiler *compiler, Arena *arena, uint32_t source);
+bool ir_reader_close(IrReader *r); /* whether all of it was without an error */
+/* Each false after a diagnostic. */
+bool ir_read_line(IrReader *r);
+/* `%label`; *value is 0 where the label's own line had an error. */
+bool ir_read_operand(IrReader *r, ValueId *value);
+bool ir_read_type(IrReader *r, Type *type);
+bool ir_read_axes(IrReader *r, AxisSet *axes); /* `[b, k]`, `[]` or nothing */
 
 /* check.c: what is legal when. Calls bug() with the value and the rule it breaks. */
 typedef enum Stage { STAGE_LOWERED, STAGE_DERIVED, STAGE_SIMPLIFIED, STAGE_GATHERED } Stage;

@@ -32,7 +32,7 @@ const char *const ir_math_names[4] = {[LS_MATH_SOURCE] = "source",
 
 /* ---- printing ---- */
 
-static void print_axes(const Function *f, AxisSet axes, Text *out) {
+void ir_print_axes(const Function *f, AxisSet axes, Text *out) {
     const char *separator = "";
     text_puts(out, "[");
     for (uint32_t a = 0; a < f->axis_count; a++) {
@@ -139,7 +139,7 @@ static void print_header(const Function *f, Text *out) {
     for (size_t i = 0; i < f->parameter_count; i++) {
         const Parameter *p = &f->parameters[i];
         text_printf(out, "%s %s: %s", ir_role_names[p->role], p->name, type_info[p->type].name);
-        if (p->declared) print_axes(f, p->declared, out);
+        if (p->declared) ir_print_axes(f, p->declared, out);
         if (p->has_default) {
             text_puts(out, " = ");
             print_number(p->type, p->initial, out);
@@ -154,7 +154,7 @@ const char *const ir_first_names[2] = {"tensor", "element"};
 static void print_payload(const Function *f, const Value *v, bool argument, Text *out) {
     Op op = (Op)v->op;
     if ((op_info[op].flags & OP_REDUCTION) || op == OP_POSITION)
-        print_axes(f, (AxisSet)v->payload, out);
+        ir_print_axes(f, (AxisSet)v->payload, out);
     if (op == OP_SCAN)
         text_printf(out, "[%s%s]", f->axes[v->payload % SCAN_REVERSE].name,
                     v->payload & SCAN_REVERSE ? ", reverse" : "");
@@ -181,7 +181,7 @@ static void print_value(const Function *f, ValueId id, bool argument, Text *out)
     for (int i = 0; i < 3; i++)
         if (v->arg[i]) text_printf(out, " %%%" PRIu32, v->arg[i]);
     text_printf(out, " : %s", type_info[v->type].name);
-    if (v->axes) print_axes(f, v->axes, out);
+    if (v->axes) ir_print_axes(f, v->axes, out);
     if (v->name && op != OP_PARAMETER) text_printf(out, " as %s", v->name);
     text_puts(out, "\n");
 }
