@@ -44,6 +44,13 @@ static void dump_ir(ls_compilation *c, const Function *f, const char *stage, con
     dump(c, f->name, stage, same ? "(unchanged)\n" : text->data);
 }
 
+static void dump_plan(ls_compilation *c, const Plan *plan) {
+    Text text = text_open(&c->compiler.arena);
+    if (!c->options.dump) return;
+    plan_print(plan, &text);
+    dump(c, plan->function->name, "4-fused.plan", text.data);
+}
+
 /* ---- the pipeline ---- */
 
 void compile_step(ls_compilation *c, size_t number) {
@@ -69,7 +76,12 @@ void compile_step(ls_compilation *c, size_t number) {
 
 const Plan *compile_plan(ls_compilation *c, size_t number) {
     StepState *step = &c->steps[number];
-    if (!step->plan) step->plan = plan_build(step->simplified);
+    if (!step->plan) {
+        Plan *plan = plan_build(step->simplified);
+        plan_check(plan);
+        dump_plan(c, plan);
+        step->plan = plan;
+    }
     return step->plan;
 }
 
@@ -95,7 +107,7 @@ Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     step->made = made;
     for (uint32_t v = 0; v < image->variant_count; v++)
         dump(c, step->simplified->name,
-             arena_printf(&c->compiler.arena, "4-%s-%u.%s", target_name, v, target->name),
+             arena_printf(&c->compiler.arena, "5-%s-%u.%s", target_name, v, target->name),
              image->variants[v].source);
     return made;
 }

@@ -14,8 +14,8 @@ typedef struct Options {
 static const struct {
     const char *name;
     bool binary;
-} forms[] = {{"cuda", false}, {"hip", false},  {"c", false},   {"ptx", false},
-             {"cubin", true}, {"hsaco", true}, {"asm", false}, {"ir", false}};
+} forms[] = {{"cuda", false}, {"hip", false}, {"c", false},  {"ptx", false}, {"cubin", true},
+             {"hsaco", true}, {"asm", false}, {"ir", false}, {"plan", false}};
 
 /* A target alone asks for the source in its dialect. */
 static const struct {
@@ -50,8 +50,9 @@ static bool complete_form(const char *text, char *form, size_t capacity, bool *b
     if (near)
         fail_help(failure, "did you mean %s%s?", near, text + size);
     else
-        fail_help(failure, "cuda, hip, c, ptx, cubin, hsaco, asm or ir, where needed with the "
-                           "device: cubin:sm_90, hsaco:gfx90a");
+        fail_help(failure,
+                  "cuda, hip, c, ptx, cubin, hsaco, asm, ir or plan, where needed with the "
+                  "device: cubin:sm_90, hsaco:gfx90a");
     return false;
 }
 
@@ -108,7 +109,7 @@ static int run(const Invocation *invocation) {
 static const Option emit_options[] = {
     {'t', "target", "T", OPTION_LIST, offsetof(Options, targets),
      "cuda, hip or c: source; ptx, cubin, hsaco or asm: what the toolchain\n"
-     "makes of it; ir: the compiler's own form. A device may follow,\n"
+     "makes of it; ir or plan: the compiler's own forms. A device may follow,\n"
      "cubin:sm_90, or stand alone, sm_90. May be given several times.\n"
      "By default the source for --device"},
     {'o', "output", "FILE", OPTION_TEXT, offsetof(Options, output), "write there, not to stdout"},

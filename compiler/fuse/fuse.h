@@ -189,6 +189,19 @@ typedef struct Alternatives {
 /* The cheapest of them: 16 at most. */
 Alternatives plan_alternatives(const Plan *plan);
 
+/* print.c, read.c: a plan as text, and back. Printing what was read gives the same text. */
+void plan_print(const Plan *plan, Text *out);
+/* NULL after diagnostics; what is wrong with the plan is for plan_check() to say. A text without a
+ * line `plan`, a function alone, is a plan of stage PLAN_CHOSEN. */
+Plan *plan_read(Compiler *compiler, Arena *arena, uint32_t source);
+/* its words, by their numbers */
+extern const char *const plan_stage_names[PLAN_STAGE_COUNT], *const plan_shape_names[SHAPE_COUNT];
+extern const char *const plan_level_names[LEVEL_COUNT], *const plan_store_names[3];
+extern const char *const plan_kernel_names[KERNEL_KIND_COUNT];
+
+/* check.c: what is legal at the plan's stage. Calls bug() with what breaks a rule, and the rule. */
+void plan_check(const Plan *plan);
+
 /* query.c */
 /* Whether the phase reads or computes a value, and at which level; LEVEL_SCALAR if it does not. */
 bool plan_needs(const Phase *phase, ValueId v);
@@ -321,6 +334,8 @@ extern const PlanPass plan_passes[PLAN_STAGE_COUNT - 1];
 /* A plan of which nothing is made but the arrays of the parameters, in memory of the arena. */
 Planner *planner_open(const Function *function, Choices choices, Arena *arena);
 bool planner_run(Planner *p, const PlanPass *pass);
+/* Finds what follows from the text of a plan. */
+Planner *planner_resume(Plan *plan, Arena *arena);
 /* All of them; NULL where a pass says no. Adds the values that it looked at to `work`. */
 Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work);
 
@@ -337,6 +352,7 @@ bool planner_holds(const Function *function, const Store *store);
 /* Whether a value can be read back at all: it is no leaf, and not made in any case. */
 bool planner_may_keep(const Function *function, ValueId v);
 uint32_t planner_add_array(Planner *p, Array array);
+uint32_t planner_add_phase(Planner *p, Phase phase);
 uint32_t planner_add_temporary(Planner *p, ValueId v);
 void planner_read_from_parameter(Planner *p, const Store *store);
 void planner_add_store(Planner *p, uint32_t phase, PhaseStore store);
@@ -374,6 +390,7 @@ bool planner_order_phases(Planner *p);
 
 /* guard.c: finds the conditions without which a phase has nothing to do. */
 bool planner_guard_phases(Planner *p);
+void planner_find_known(Planner *p); /* what holds where a phase's guards do */
 
 /* stores.c: the stores of the function become stores of phases, and what another phase reads gets
  * an array. */

@@ -164,11 +164,26 @@ static void guard_phase(Guards *g, uint32_t index) {
     planner_mark_needed(g->p, index);
 }
 
-bool planner_guard_phases(Planner *p) {
-    planner_find_ready(p); /* phases have moved */
+static Guards open_guards(Planner *p) {
     Guards g = {.p = p, .f = p->function};
     p->plan->condition_of = arena_alloc(p->arena, p->function->value_count);
     find_literals(&g);
+    return g;
+}
+
+void planner_find_known(Planner *p) {
+    const Guards g = open_guards(p);
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) {
+        Phase *phase = &p->plan->phases[i];
+        phase->known = 0;
+        for (size_t k = 0; k < phase->guard_count; k++)
+            phase->known |= g.follows[phase->guards[k].holds][phase->guards[k].condition];
+    }
+}
+
+bool planner_guard_phases(Planner *p) {
+    planner_find_ready(p); /* phases have moved */
+    Guards g = open_guards(p);
     find_demands(&g);
     for (uint32_t i = 0; i < p->plan->phase_count; i++) guard_phase(&g, i);
     return true;

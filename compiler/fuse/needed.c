@@ -87,7 +87,8 @@ static void add_stored(Marks *marks, const Plan *plan, uint32_t array, ValueId v
 void planner_mark_needed(Planner *p, uint32_t index) {
     const Function *f = p->function;
     Phase *phase = &p->plan->phases[index];
-    for (size_t i = 0; i < phase->store_count; i++) marks_add(p->marks, phase->stores[i].value);
+    for (size_t i = 0; i < phase->store_count; i++)
+        add_stored(p->marks, p->plan, phase->stores[i].array, phase->stores[i].value);
     for (size_t s = 0; s < f->store_count; s++)
         if (p->plan->store_home[s] == index)
             add_stored(p->marks, p->plan, f->stores[s].parameter, f->stores[s].value);

@@ -62,6 +62,18 @@ Planner *planner_open(const Function *function, Choices choices, Arena *arena) {
     return p;
 }
 
+Planner *planner_resume(Plan *plan, Arena *arena) {
+    Planner *p = open_planner(plan, arena);
+    planner_find_ready(p);
+    if (plan->stage >= PLAN_GUARDED) planner_find_known(p);
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        planner_mark_needed(p, i);
+        if (plan->stage >= PLAN_STORED) plan_find_touches(plan, &plan->phases[i], arena);
+    }
+    if (plan->stage >= PLAN_FINISHED) planner_find_levels(p);
+    return p;
+}
+
 const PlanPass plan_passes[] = {
 #define X(id, stage, pass, run) {pass, run, PLAN_##id},
 #include "passes.def"

@@ -98,7 +98,7 @@ static Shape shape_of(AxisSet outer, AxisSet inner, bool reduces) {
     return inner > outer ? SHAPE_ROWS : SHAPE_COLUMNS; /* the highest bit is the fastest axis */
 }
 
-static uint32_t add_phase(Planner *p, Phase phase) {
+uint32_t planner_add_phase(Planner *p, Phase phase) {
     Plan *plan = p->plan;
     plan->phases = arena_grow(p->arena, plan->phases, plan->phase_count, &plan->phase_capacity,
                               sizeof *plan->phases);
@@ -174,10 +174,10 @@ uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
         }
     const int list = ir_list_axis(p->function, axes);
     const AxisSet tensors = list < 0 ? 0 : (AxisSet)1 << list; /* walked one after another */
-    return add_phase(p, (Phase){.shape = shape_of(0, axes, false),
-                                .outer = tensors,
-                                .inner = axes & ~tensors,
-                                .depth = value ? p->depth[value] : 0});
+    return planner_add_phase(p, (Phase){.shape = shape_of(0, axes, false),
+                                        .outer = tensors,
+                                        .inner = axes & ~tensors,
+                                        .depth = value ? p->depth[value] : 0});
 }
 
 /* One phase for all reductions of one depth over the same axes to the same axes; `first` is the
@@ -193,10 +193,10 @@ static void place_reduction(Planner *p, ValueId v, uint32_t first) {
             home = i;
     }
     if (home == UINT32_MAX)
-        home = add_phase(p, (Phase){.shape = shape_of(outer, inner, true),
-                                    .outer = outer,
-                                    .inner = inner,
-                                    .depth = depth});
+        home = planner_add_phase(p, (Phase){.shape = shape_of(outer, inner, true),
+                                            .outer = outer,
+                                            .inner = inner,
+                                            .depth = depth});
     Phase *phase = &p->plan->phases[home];
     phase->reductions = arena_grow(p->arena, phase->reductions, phase->reduction_count,
                                    &phase->reduction_capacity, sizeof *phase->reductions);
@@ -220,11 +220,11 @@ static void place_scan(Planner *p, ValueId v, uint32_t first) {
             home = i;
     }
     if (home == UINT32_MAX)
-        home = add_phase(p, (Phase){.shape = SHAPE_SCAN,
-                                    .outer = outer,
-                                    .inner = inner,
-                                    .depth = depth,
-                                    .reverse = reverse});
+        home = planner_add_phase(p, (Phase){.shape = SHAPE_SCAN,
+                                            .outer = outer,
+                                            .inner = inner,
+                                            .depth = depth,
+                                            .reverse = reverse});
     Phase *phase = &p->plan->phases[home];
     phase->scans = arena_grow(p->arena, phase->scans, phase->scan_count, &phase->scan_capacity,
                               sizeof *phase->scans);
@@ -399,7 +399,7 @@ bool planner_place_phases(Planner *p) {
             if (!plan_is_idle(p->plan, store) && scalars == !axes)
                 p->plan->store_home[s] = planner_place(p, store->value, axes, 0);
         }
-    if (p->plan->phase_count == 0) add_phase(p, (Phase){.shape = SHAPE_SCALAR});
+    if (p->plan->phase_count == 0) planner_add_phase(p, (Phase){.shape = SHAPE_SCALAR});
     keep_stored(p);
     for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
     keep_others(p);

@@ -62,6 +62,7 @@ static void add_temporaries(Planner *p) {
 bool planner_add_stores(Planner *p) {
     add_stores(p);
     add_temporaries(p);
+    for (size_t s = 0; s < p->function->store_count; s++) p->plan->store_home[s] = UINT32_MAX;
     for (uint32_t i = 0; i < p->plan->phase_count; i++)
         plan_find_touches(p->plan, &p->plan->phases[i], p->arena);
     return true;

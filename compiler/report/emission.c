@@ -56,9 +56,13 @@ static size_t usual_variant(const ls_compilation *c, size_t step, const ls_image
 
 ls_status report_emit(ls_compilation *c, size_t step, const char *form, const char **data,
                       size_t *size) {
-    if (strcmp(form, "ir") == 0) {
+    const bool plan = strcmp(form, "plan") == 0;
+    if (plan || strcmp(form, "ir") == 0) {
         Text text = text_open(&c->compiler.arena);
-        ir_print(c->steps[step].simplified, &text);
+        if (plan)
+            plan_print(compile_plan(c, step), &text);
+        else
+            ir_print(c->steps[step].simplified, &text);
         *data = text.data;
         *size = text.size;
         return LS_OK;
@@ -97,9 +101,8 @@ ls_status report_emit(ls_compilation *c, size_t step, const char *form, const ch
                                      &output, c->message, sizeof c->message);
         return status == LS_OK ? keep_output(c, &output, data, size) : status;
     }
-    compiler_fail(
-        &c->compiler, LS_ERROR_ARGUMENT,
-        "cannot emit %s: the forms are ir, cuda, hip, c, ptx[:sm_NN], cubin:sm_NN, hsaco:gfxNNN "
-        "and asm[:TARGET]",
-        form);
+    compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                  "cannot emit %s: the forms are ir, plan, cuda, hip, c, ptx[:sm_NN], cubin:sm_NN, "
+                  "hsaco:gfxNNN and asm[:TARGET]",
+                  form);
 }

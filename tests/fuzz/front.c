@@ -66,7 +66,7 @@ static const char *check_layout(Compiler *compiler, const char *text, size_t siz
 /* On through the whole compiler, to text: what the front end lets through is no surprise to anyone.
  */
 static const char *check_emission(const char *text, size_t size) {
-    static const char *const forms[] = {"ir", "c", "cuda", "hip"};
+    static const char *const forms[] = {"ir", "plan", "c", "cuda", "hip"};
     ls_compilation *compilation = NULL;
     const char *data, *wrong = NULL;
     size_t length;

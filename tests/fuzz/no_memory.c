@@ -75,7 +75,7 @@ char *__wrap_strdup(const char *text) {
 }
 
 static ls_status compile_all(const char *text) {
-    static const char *const forms[] = {"ir", "c", "cuda", "hip"};
+    static const char *const forms[] = {"ir", "plan", "c", "cuda", "hip"};
     static const char *const sizes[] = {"b=256", "k=64"};
     ls_compilation *compilation = NULL;
     ls_status status = ls_compile_text("linreg", text, strlen(text), NULL, &compilation);

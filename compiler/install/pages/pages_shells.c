@@ -24,7 +24,7 @@ static const Takes takes[] = {
     {"NAME=FILE", "assign", ""},
     {"T,...", "list", TARGETS},
     {"TARGET", "words", TARGETS},
-    {"T", "words", "cuda hip c ptx cubin hsaco asm ir " TARGETS},
+    {"T", "words", "cuda hip c ptx cubin hsaco asm ir plan " TARGETS},
 };
 
 static const Takes *what_takes(const Option *option) {

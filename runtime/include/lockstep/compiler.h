@@ -88,8 +88,8 @@ const char *ls_compilation_step_name(const ls_compilation *compilation, size_t s
 size_t ls_compilation_file_count(const ls_compilation *compilation);
 const char *ls_compilation_file(const ls_compilation *compilation, size_t index);
 
-/* The generated text or what the toolchain makes of it. `form` is "ir", "cuda", "hip", "c", "ptx",
- * "cubin", "hsaco" or "asm", with a target after a colon where one is needed ("ptx:sm_90",
+/* The generated text or what the toolchain makes of it. `form` is "ir", "plan", "cuda", "hip", "c",
+ * "ptx", "cubin", "hsaco" or "asm", with a target after a colon where one is needed ("ptx:sm_90",
  * "hsaco:gfx90a") and the number of an image's variant after a # ("cuda:sm_90#1"), 0 without. */
 ls_status ls_compilation_emit(ls_compilation *compilation, size_t step, const char *form,
                               const char **data, size_t *size);
