@@ -29,7 +29,8 @@ char *text_copy(const char *text, size_t size) {
     return copy;
 }
 
-static const char *const variable_names[] = {
+/* Rows of one size: pointers would cost three times as much in a shared object. */
+static const char variable_names[][sizeof "LOCKSTEP_COMPILE_TIMEOUT"] = {
 #define X(name, ...) [VARIABLE_##name] = #name,
 #include <lockstep/environment.def>
 #undef X
