@@ -32,18 +32,32 @@ static _Noreturn void out_of_memory(Arena *arena, size_t size) {
                   size);
 }
 
+/* A spare block of so many bytes, or NULL. */
+static ArenaBlock *take_spare(Arena *arena, size_t size) {
+    for (ArenaBlock **at = &arena->spare; *at; at = &(*at)->next)
+        if ((*at)->size >= size) {
+            ArenaBlock *block = *at;
+            *at = block->next;
+            return block;
+        }
+    return NULL;
+}
+
 /* The header takes one aligned unit in front of the memory it describes. */
 static void add_block(Arena *arena, size_t size) {
     size_t block_size = arena->blocks ? arena->blocks->size * 2 : FIRST_BLOCK;
     if (block_size > LARGEST_BLOCK) block_size = LARGEST_BLOCK;
     if (block_size < size) block_size = size;
-    ArenaBlock *block = calloc(1, ALIGNMENT + block_size);
-    if (!block) out_of_memory(arena, block_size);
+    ArenaBlock *block = take_spare(arena, size);
+    if (!block) {
+        block = calloc(1, ALIGNMENT + block_size);
+        if (!block) out_of_memory(arena, block_size);
+        block->size = block_size;
+    }
     block->next = arena->blocks;
-    block->size = block_size;
     arena->blocks = block;
     arena->next = (char *)block + ALIGNMENT;
-    arena->end = arena->next + block_size;
+    arena->end = arena->next + block->size;
 }
 
 void *arena_alloc(Arena *arena, size_t size) {
@@ -87,11 +101,43 @@ char *arena_printf(Arena *arena, const char *format, ...) {
     return text.data;
 }
 
+/* For names by the thousand: printf takes most of the time of those. */
+char *arena_numbered(Arena *arena, const char *stem, uint32_t number) {
+    char digits[10];
+    size_t count = 0;
+    const size_t size = strlen(stem);
+    for (; !count || number; number /= 10) digits[count++] = (char)('0' + number % 10);
+    char *name = arena_alloc(arena, size + count + 2);
+    memcpy(name, stem, size);
+    name[size] = '_';
+    for (size_t i = 0; i < count; i++) name[size + 1 + i] = digits[count - 1 - i];
+    return name;
+}
+
+/* Only the newest block has bytes that nobody took. */
+void arena_reset(Arena *arena) {
+    for (ArenaBlock *block = arena->blocks, *next; block; block = next) {
+        char *memory = (char *)block + ALIGNMENT;
+        memset(memory, 0, block == arena->blocks ? (size_t)(arena->next - memory) : block->size);
+        next = block->next;
+        block->next = arena->spare;
+        arena->spare = block;
+    }
+    arena->blocks = NULL;
+    arena->next = arena->end = NULL;
+}
+
+static void free_blocks(ArenaBlock *block) {
+    while (block) {
+        ArenaBlock *next = block->next;
+        free(block);
+        block = next;
+    }
+}
+
 void arena_close(Arena *arena) {
     for (Arena *child = arena->children; child; child = child->sibling) arena_close(child);
-    for (ArenaBlock *block = arena->blocks, *next; block; block = next) {
-        next = block->next;
-        free(block);
-    }
+    free_blocks(arena->blocks);
+    free_blocks(arena->spare);
     *arena = (Arena){.compiler = arena->compiler, .sibling = arena->sibling};
 }

@@ -31,6 +31,7 @@ typedef struct Arena {
     Compiler *compiler;
     ArenaBlock *blocks;
     char *next, *end;
+    ArenaBlock *spare; /* of arena_reset(), all zeros */
     struct Arena *children, *sibling; /* those that arena_child() made */
 } Arena;
 void arena_open(Arena *arena, Compiler *compiler);
@@ -43,7 +44,10 @@ void *arena_alloc(Arena *arena, size_t size);
 void *arena_grow(Arena *arena, void *array, size_t count, size_t *capacity, size_t element_size);
 char *arena_copy(Arena *arena, const char *text, size_t size); /* zero-terminated */
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
+char *arena_numbered(Arena *arena, const char *stem, uint32_t number); /* "stem_7" */
 void arena_close(Arena *arena);
+/* Gives everything back but the blocks, for one use after the other: has no children. */
+void arena_reset(Arena *arena);
 
 /* version.c: "0.1.0". */
 const char *compiler_version(void);

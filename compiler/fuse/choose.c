@@ -17,7 +17,7 @@
 
 /* Values that are looked at for all plans that are built, at most: further choices are not tried.
  * That takes some 10 ms. */
-enum { WORK = 1 << 19 };
+enum { WORK = 1 << 19, PHASE_WORK = 10 };
 
 /* Of the values that may be worth a temporary, the most promising are tried one by one; where there
  * are more, some together first. */
@@ -106,8 +106,12 @@ static Trial begin(Search *s) {
 }
 
 static void give_up(Search *s, Trial *trial) {
-    arena_close(trial->arena);
-    if (s->spare_count < COUNT(s->spare)) s->spare[s->spare_count++] = trial->arena;
+    if (s->spare_count == COUNT(s->spare)) {
+        arena_close(trial->arena);
+        return;
+    }
+    arena_reset(trial->arena);
+    s->spare[s->spare_count++] = trial->arena;
 }
 
 static void build(Search *s, Trial *trial) {
@@ -115,7 +119,9 @@ static void build(Search *s, Trial *trial) {
     if (s->stopped) return;
     trial->plan = planner_build(s->f, &trial->choices, trial->arena, &s->work);
     s->work += s->f->value_count;
-    if (trial->plan) trial->cost = cost_of(s, trial->plan);
+    if (!trial->plan) return;
+    s->work += PHASE_WORK * trial->plan->phase_count;
+    trial->cost = cost_of(s, trial->plan);
 }
 
 /* Whether a plan is better by more than `least`. */
@@ -227,6 +233,7 @@ static bool try_delays(Search *s) {
         const size_t choices = phase->reduction_count > 1 ? phase->reduction_count + 1 : 1;
         uint8_t *may = arena_alloc(s->best.arena, choices); /* 1: yes, 2: no, 0: not yet known */
         for (size_t k = i + 1; k < plan->phase_count && !s->stopped; k++) {
+            bool any = false;
             if (!same_pass(phase, &plan->phases[k])) continue;
             for (size_t c = 0; c < choices; c++) {
                 const ValueId *some = c ? &phase->reductions[c - 1] : phase->reductions;
@@ -236,7 +243,9 @@ static bool try_delays(Search *s) {
                                  ? 1
                                  : 2;
                 if (may[c] == 1 && try_delay(s, some, count, plan->phases[k].depth)) return true;
+                any |= may[c] == 1;
             }
+            if (!any) break;
         }
     }
     return false;
@@ -456,6 +465,7 @@ Plan *plan_build(const Function *function) {
     }
     s.best.plan->choices = s.best.choices;
     s.best.plan->stopped = s.stopped;
+    planner_complete(s.best.plan, s.best.arena);
     planner_find_strips(s.best.plan);
     return s.best.plan;
 }
@@ -578,6 +588,9 @@ Alternatives plan_alternatives(const Plan *plan) {
         qsort(list.items, count, sizeof *list.items, by_place);
     }
     Alternatives all = {.items = arena_alloc(s.arena, (count + 1) * sizeof *all.items)};
-    for (size_t i = 0; i < count; i++) all.items[all.count++] = list.items[i].alternative;
+    for (size_t i = 0; i < count; i++) {
+        planner_complete((Plan *)(uintptr_t)list.items[i].alternative.plan, s.arena);
+        all.items[all.count++] = list.items[i].alternative;
+    }
     return all;
 }

@@ -50,12 +50,19 @@ static double gathered_bytes(const Plan *plan, const PlanSizes *sizes, const Pha
     return gathered < bytes ? gathered : bytes;
 }
 
-double plan_read_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
-                       uint32_t array) {
+/* Of an array of so many bytes. */
+static double read_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
+                         uint32_t array, double bytes) {
     const Touch *touch = plan_touch(phase, array);
     if (!touch) return 0;
-    if (touch->reads) return plan_sizes_array_bytes(sizes, &plan->arrays[array]);
+    if (touch->reads) return bytes;
     return touch->gathers ? gathered_bytes(plan, sizes, phase, array, false) : 0;
+}
+
+double plan_read_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
+                       uint32_t array) {
+    const double bytes = plan_sizes_array_bytes(sizes, &plan->arrays[array]);
+    return read_bytes(plan, sizes, phase, array, bytes);
 }
 
 /* ---- strips of rows ---- */
@@ -157,22 +164,21 @@ static KernelBytes array_bytes(const Plan *plan, const PlanSizes *sizes, const K
                                uint32_t array, bool near) {
     KernelBytes bytes = {0, 0};
     const uint32_t end = kernel->first + kernel->count;
+    const double all = plan_sizes_array_bytes(sizes, &plan->arrays[array]);
     double most = 0;
     bool written = false;
     for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
-        bytes.read += plan_read_bytes(plan, sizes, &plan->phases[i], array);
-        if (plan_writes(&plan->phases[i], array))
-            bytes.written += plan_sizes_array_bytes(sizes, &plan->arrays[array]);
+        bytes.read += read_bytes(plan, sizes, &plan->phases[i], array, all);
+        if (plan_writes(&plan->phases[i], array)) bytes.written += all;
     }
     for (uint32_t i = kernel->first; i < end; i++) {
         const Phase *phase = &plan->phases[i];
         const bool again = near && i < end - kernel->tail;
-        const double read = again && written ? 0 : plan_read_bytes(plan, sizes, phase, array);
+        const double read = again && written ? 0 : read_bytes(plan, sizes, phase, array, all);
         bytes.read += !again ? read : read > most ? read - most : 0;
         if (read > most) most = read;
         if (!plan_writes(phase, array)) continue;
-        if (!again || !written)
-            bytes.written += plan_sizes_array_bytes(sizes, &plan->arrays[array]);
+        if (!again || !written) bytes.written += all;
         written = true;
     }
     return bytes;

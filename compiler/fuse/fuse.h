@@ -336,8 +336,11 @@ Planner *planner_open(const Function *function, Choices choices, Arena *arena);
 bool planner_run(Planner *p, const PlanPass *pass);
 /* Finds what follows from the text of a plan. */
 Planner *planner_resume(Plan *plan, Arena *arena);
-/* All of them; NULL where a pass says no. Adds the values that it looked at to `work`. */
+/* All of them but the last; NULL where a pass says no. Adds the values that it looked at to `work`.
+ */
 Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work);
+/* The last one, for a plan that is not only compared with others. */
+void planner_complete(Plan *plan, Arena *arena);
 
 /* phases.c: places what is made and the stores of the function in phases; then what later phases
  * read back. */
@@ -414,9 +417,12 @@ bool planner_follows(const Plan *plan, const Kernel *kernel, uint32_t index);
 /* kernels.c: groups plan->kernels into the ways of the plan. */
 bool planner_group_kernels(Planner *p);
 
-/* finish.c: levels, and why each phase is one. */
+/* finish.c: levels. */
 bool planner_finish(Planner *p);
 void planner_find_levels(Planner *p);
+
+/* explain.c: why each phase is one, and what the kernels of each way touch. */
+bool planner_explain(Planner *p);
 
 /* row_panels.c: finds phases that take rows together with columns, once a plan is chosen. */
 void planner_find_strips(Plan *plan);

@@ -48,7 +48,7 @@ static uint32_t materialise(Planner *p, const Store *store, ValueId v, Type type
     if (value->op == OP_CONST) return 0;
     uint32_t home = planner_place(p, v, value->axes, 0);
     Level level = planner_store_level(p, v, value->axes, home);
-    const char *name = arena_printf(p->arena, "%s_%u", value->name ? value->name : stem, v);
+    const char *name = arena_numbered(p->arena, value->name ? value->name : stem, v);
     uint32_t array =
         planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0, false});
     planner_add_store(p, home, (PhaseStore){array, v, level, store->range, STORE_VALUE});

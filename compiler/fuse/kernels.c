@@ -93,13 +93,7 @@ static bool has_long_rows(const Plan *plan) {
     return false;
 }
 
-static void find_arrays(Planner *p, Kernel *kernels, size_t count) {
-    for (size_t k = 0; k < count; k++)
-        if (!kernels[k].arrays) plan_find_arrays(p->plan, &kernels[k], p->arena);
-}
-
 static void add_way(Planner *p, Kernel *kernels, size_t count, bool limited, bool few) {
-    find_arrays(p, kernels, count);
     p->plan->ways[p->plan->way_count++] =
         (Way){.kernels = kernels, .count = count, .limited = limited, .few = few};
 }
@@ -156,7 +150,8 @@ bool planner_group_kernels(Planner *p) {
     Kernel *whole = group(p, chains, chain_count, true, &whole_count);
     plan->kernels = group(p, chains, chain_count, false, &plan->kernel_count);
     plan->kernel_count = find_prologues(plan, plan->kernels, plan->kernel_count);
-    find_arrays(p, plan->kernels, plan->kernel_count);
+    for (size_t k = 0; k < plan->kernel_count; k++)
+        plan_find_arrays(plan, &plan->kernels[k], p->arena);
     plan->way_count = 0;
     if (plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_CHAIN) {
         Kernel *all = arena_alloc(p->arena, sizeof *all);

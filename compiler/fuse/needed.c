@@ -52,13 +52,26 @@ static void add_roots(Marks *marks, const Phase *phase) {
     for (size_t i = 0; i < phase->guard_count; i++) marks_add(marks, phase->guards[i].condition);
 }
 
+/* What plan_operands() gives, of a phase in which nothing is known. */
+static void add_operands(Marks *marks, const Value *value) {
+    const bool scan = value->op == OP_SCAN;
+    for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
+        if (!(scan && i == 2)) marks_add(marks, value->arg[i]);
+}
+
 static void close(const Plan *plan, Phase *phase, Marks *marks, Arena *arena) {
     const Function *f = plan->function;
+    const uint32_t index = (uint32_t)(phase - plan->phases);
     size_t count = 0;
     add_roots(marks, phase);
     for (ValueId v; (v = marks_take(marks)) != 0;) {
         ValueId operands[3];
         marks->found[count++] = v;
+        if (plan->home[v] && plan->home[v] - 1 < index) continue;
+        if (!phase->known) {
+            add_operands(marks, &f->values[v]);
+            continue;
+        }
         for (size_t i = plan_operands(plan, phase, v, operands); i-- > 0;)
             marks_add(marks, operands[i]);
     }

@@ -104,17 +104,18 @@ static Uses *find_uses(Order *o) {
         if (p->plan->store_home[s] != UINT32_MAX)
             add(p->arena, &stores[p->plan->store_home[s]], p->function->stores[s].parameter);
     for (uint32_t i = 0; i < o->count; i++) {
-        Phase phase = p->plan->phases[i];
-        plan_find_touches(p->plan, &phase, p->arena);
-        for (size_t t = 0; t < phase.touch_count; t++) {
-            const Touch *touch = &phase.touches[t];
+        Phase *phase = &p->plan->phases[i];
+        plan_find_touches(p->plan, phase, p->arena);
+        for (size_t t = 0; t < phase->touch_count; t++) {
+            const Touch *touch = &phase->touches[t];
             add_use(o, &uses[touch->array],
                     (Use){i, touch->reads || touch->gathers, touch->writes || touch->tail});
         }
         for (size_t s = 0; s < stores[i].count; s++)
             add_use(o, &uses[stores[i].items[s]], (Use){i, false, true});
         o->works[i] =
-            phase.reduction_count || phase.scan_count || phase.store_count || stores[i].count;
+            phase->reduction_count || phase->scan_count || phase->store_count || stores[i].count;
+        phase->touch_count = 0; /* they are not known yet: there are more stores to come */
     }
     return uses;
 }

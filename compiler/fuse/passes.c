@@ -90,7 +90,7 @@ bool planner_run(Planner *p, const PlanPass *pass) {
 Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work) {
     Planner *p = planner_open(function, *choices, arena);
     p->marks->taken = work;
-    for (size_t i = 0; i < COUNT(plan_passes); i++) {
+    for (size_t i = 0; i + 1 < COUNT(plan_passes); i++) {
         if (planner_run(p, &plan_passes[i])) continue;
         for (ValueId v = 1; v < function->value_count; v++)
             if (choices->kept[v]) return NULL;
@@ -98,4 +98,9 @@ Plan *planner_build(const Function *function, const Choices *choices, Arena *are
             function->name);
     }
     return p->plan;
+}
+
+void planner_complete(Plan *plan, Arena *arena) {
+    Planner p = {.function = plan->function, .arena = arena, .plan = plan};
+    planner_run(&p, &plan_passes[COUNT(plan_passes) - 1]);
 }

@@ -83,8 +83,8 @@ uint32_t planner_add_array(Planner *p, Array array) {
 
 uint32_t planner_add_temporary(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
-    const char *name =
-        arena_printf(p->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
+    const char *stem = value->name ? value->name : plan_reduction(value);
+    const char *name = arena_numbered(p->arena, stem, v);
     const Type type = value->op == OP_ROUND_TO ? (Type)value->payload : (Type)value->type;
     return planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0, false});
 }

@@ -110,33 +110,41 @@ bool plan_gathers(const Plan *plan, const Phase *phase, uint32_t array) {
 
 /* ---- touches ---- */
 
+/* Whether value v of the phase touches an array, and how. */
+static bool touch_of(const Plan *plan, const Phase *phase, ValueId v, Touch *touch) {
+    const Value *values = plan->function->values;
+    const bool gather = values[v].op == OP_GATHER, read = plan_is_read(plan, phase, v);
+    if (!read && !gather) return false;
+    const uint32_t source = plan_source(plan, phase, read ? v : values[v].arg[0]);
+    if (!source) return false;
+    const Array *array = &plan->arrays[source - 1];
+    *touch = (Touch){.array = source - 1, .reads = read, .gathers = !read};
+    return !read || array->value == v || array->made == v;
+}
+
 static int by_array(const void *a, const void *b) {
     const uint32_t x = ((const Touch *)a)->array, y = ((const Touch *)b)->array;
     return x < y ? -1 : x > y;
 }
 
-void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena) {
-    const Value *values = plan->function->values;
-    Touch *touches =
-        arena_alloc(arena, (phase->value_count + phase->store_count + 1) * sizeof *touches);
-    size_t count = 0, merged = 0;
-    for (size_t i = 0; i < phase->value_count; i++) {
-        const ValueId v = phase->values[i];
-        const bool read = plan_is_read(plan, phase, v), gather = values[v].op == OP_GATHER;
-        if (!read && !gather) continue;
-        const uint32_t source = plan_source(plan, phase, read ? v : values[v].arg[0]);
-        if (!source) continue;
-        const Array *array = &plan->arrays[source - 1];
-        if (!read || array->value == v || array->made == v)
-            touches[count++] = (Touch){.array = source - 1, .reads = read, .gathers = !read};
+/* Most are few and nearly in order. */
+static void sort_touches(Touch *touches, size_t count) {
+    enum { FEW = 32 };
+    if (count > FEW) {
+        qsort(touches, count, sizeof *touches, by_array);
+        return;
     }
-    for (size_t i = 0; i < phase->store_count; i++) {
-        const PhaseStore *store = &phase->stores[i];
-        const bool tail = store->level == LEVEL_TAIL;
-        touches[count++] = (Touch){
-            .array = store->array, .writes = !tail, .tail = tail, .adds = store->kind == STORE_ADD};
+    for (size_t i = 1; i < count; i++) {
+        const Touch touch = touches[i];
+        size_t at = i;
+        for (; at > 0 && touches[at - 1].array > touch.array; at--) touches[at] = touches[at - 1];
+        touches[at] = touch;
     }
-    qsort(touches, count, sizeof *touches, by_array);
+}
+
+/* Those of one array as one. */
+static size_t merge_touches(Touch *touches, size_t count) {
+    size_t merged = 0;
     for (size_t i = 0; i < count; i++) {
         if (!merged || touches[merged - 1].array != touches[i].array) {
             touches[merged++] = touches[i];
@@ -149,8 +157,26 @@ void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena) {
         last->tail |= touches[i].tail;
         last->adds |= touches[i].adds;
     }
+    return merged;
+}
+
+void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena) {
+    size_t most = phase->store_count, count = 0;
+    Touch touch;
+    for (size_t i = 0; i < phase->value_count; i++)
+        most += touch_of(plan, phase, phase->values[i], &touch);
+    Touch *touches = arena_alloc(arena, (most + 1) * sizeof *touches);
+    for (size_t i = 0; count + phase->store_count < most; i++)
+        count += touch_of(plan, phase, phase->values[i], &touches[count]);
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        const bool tail = store->level == LEVEL_TAIL;
+        touches[count++] = (Touch){
+            .array = store->array, .writes = !tail, .tail = tail, .adds = store->kind == STORE_ADD};
+    }
+    sort_touches(touches, count);
     phase->touches = touches;
-    phase->touch_count = merged;
+    phase->touch_count = merge_touches(touches, count);
 }
 
 const Touch *plan_touch(const Phase *phase, uint32_t array) {

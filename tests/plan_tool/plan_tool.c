@@ -53,8 +53,8 @@ static const struct {
     const Plan *(*run)(const Plan *plan);
     PlanStage needs;
 } others[] = {{"choose", run_choose, PLAN_CHOSEN},
-              {"row_panels", run_row_panels, PLAN_FINISHED},
-              {"worker_scratch", run_worker_scratch, PLAN_FINISHED}};
+              {"row_panels", run_row_panels, PLAN_EXPLAINED},
+              {"worker_scratch", run_worker_scratch, PLAN_EXPLAINED}};
 
 /* The plan after the pass, or NULL after a message. */
 static const Plan *run_pass(const Plan *plan, const char *name) {
