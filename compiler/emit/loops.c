@@ -42,7 +42,7 @@ unsigned emit_element_cost(const Emitter *e) {
         const Value *value = &e->f->values[v];
         if (e->phase->levels[i] != LEVEL_ELEMENT) continue;
         if (columns && !(value->axes & columns->axes)) continue; /* a row's */
-        cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[value->op].cost;
+        cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[value->op].work;
     }
     return cost;
 }
@@ -56,7 +56,7 @@ static bool is_short(const Emitter *e) {
         const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
         if (op == OP_ARGMIN || op == OP_ARGMAX) return false;
         if (op == OP_LOGSUMEXP && e->phase->shape != SHAPE_ROWS) return false;
-        if (op == OP_LOGSUMEXP) cost += op_info[OP_EXP].cost;
+        if (op == OP_LOGSUMEXP) cost += op_info[OP_EXP].work;
     }
     return emit_element_cost(e) + cost <= COST_MOST;
 }
@@ -359,7 +359,7 @@ void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
     /* by value: whether it stands in the row's lines */
     for (ValueId v = 1; v < e->f->value_count; v++)
         if (e->ready[v] == READY_ROW && !plan_is_read(e->plan, e->phase, v))
-            cost += op_info[e->f->values[v].op].cost;
+            cost += op_info[e->f->values[v].op].work;
     if (cost < COST_LEAST) return;
     Text taken = text_open(e->arena);
     const bool strip = e->portion == PORTION_STRIP;

@@ -75,7 +75,7 @@ static Cost cost_of(const Search *s, const Plan *plan) {
         const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, kernel);
         double operations = 0;
         for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
-            operations += plan_operations(plan, &s->sizes, &plan->phases[k]);
+            operations += plan_operations(plan, &s->sizes, &plan->phases[k]).work;
         const double moved = bytes.read + bytes.written, busy = operations / operations_per_byte;
         cost.moved += (moved > busy ? moved : busy) / s->unit;
         cost.operations += operations;
@@ -289,7 +289,7 @@ static Reads *find_reads(const Search *s, const Plan *plan, Arena *arena) {
  * dear. */
 static bool is_candidate(const Search *s, const Reads *below, ValueId v) {
     const Value *value = &s->f->values[v];
-    bool much = op_info[value->op].cost >= DEAR;
+    bool much = op_info[value->op].work >= DEAR;
     for (int i = 0; i < op_info[value->op].arity; i++) {
         const Value *operand = &s->f->values[value->arg[i]];
         much |= below[v] != below[value->arg[i]];
@@ -339,7 +339,7 @@ static bool in_memory(const Plan *plan, ValueId v) {
  * where operands share some. */
 static double cost_above(const Function *f, const double *costs, ValueId v) {
     const Value *value = &f->values[v];
-    double cost = op_info[value->op].cost;
+    double cost = op_info[value->op].work;
     for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
         cost += costs[value->arg[i]];
     return cost;

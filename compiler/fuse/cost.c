@@ -250,14 +250,18 @@ double plan_partial_bytes(const Plan *plan, const PlanSizes *sizes, const Phase 
     return bytes * tiles;
 }
 
-double plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase) {
-    double cost = 0;
-    for (size_t i = 0; i < phase->value_count; i++) {
-        const ValueId v = phase->values[i];
-        if (phase->levels[i] == LEVEL_ELEMENT && !plan_is_read(plan, phase, v))
-            cost += op_info[plan->function->values[v].op].cost;
+Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase) {
+    const Value *values = plan->function->values;
+    const double elements = plan_sizes_elements(sizes, phase->outer | phase->inner);
+    Operations sum = {0, 0};
+    for (size_t i = 0; i < phase->value_count + phase->reduction_count; i++) {
+        const bool reduces = i >= phase->value_count;
+        const ValueId v = reduces ? phase->reductions[i - phase->value_count] : phase->values[i];
+        const bool computed =
+            reduces || (phase->levels[i] == LEVEL_ELEMENT && !plan_is_read(plan, phase, v));
+        if (!computed) continue;
+        sum.cost += op_info[values[v].op].cost;
+        sum.work += op_info[values[v].op].work;
     }
-    for (size_t i = 0; i < phase->reduction_count; i++)
-        cost += op_info[plan->function->values[phase->reductions[i]].op].cost;
-    return cost * plan_sizes_elements(sizes, phase->outer | phase->inner);
+    return (Operations){sum.cost * elements, sum.work * elements};
 }

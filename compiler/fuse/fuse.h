@@ -280,6 +280,9 @@ double plan_partial_bytes(const Plan *plan, const PlanSizes *sizes, const Phase 
 typedef struct KernelBytes {
     double read, written;
 } KernelBytes;
+typedef struct Operations {
+    double cost, work; /* sums of these columns of ops.def: what is reported, what decides */
+} Operations;
 /* Of an array: which a kernel of strips shares with the one that finishes them. */
 bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array);
 bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array);
@@ -289,7 +292,7 @@ double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *
                         uint32_t array);
 /* Every input read once, every output written once. */
 double plan_minimum(const Plan *plan, const PlanSizes *sizes);
-double plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase);
+Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase);
 
 /* traffic.c: the same as expressions, for an image. Rows of up to `on_chip` bytes stay near.
  */

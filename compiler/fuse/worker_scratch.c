@@ -42,7 +42,7 @@ static unsigned cost_of(const Plan *plan, const Phase *phase, ValueId value) {
     for (ValueId v = value; v > 0; v--) {
         ValueId operands[3];
         if (!reached[v] || plan_level(phase, v) != LEVEL_ELEMENT) continue;
-        if (!plan_is_read(plan, phase, v)) cost += op_info[f->values[v].op].cost;
+        if (!plan_is_read(plan, phase, v)) cost += op_info[f->values[v].op].work;
         for (size_t i = plan_operands(plan, phase, v, operands); i-- > 0;)
             reached[operands[i]] = true;
     }

@@ -49,14 +49,14 @@ typedef enum RuleId {
 
 enum { L = OP_LEAF, R = OP_REDUCTION, C = OP_COMMUTATIVE, A = OP_ARRAY };
 const OpInfo op_info[OP_COUNT] = {
-    {"none", 0, RULE_OTHER, 0, 0, false, OP_NONE, FORM_NONE, "", ""},
+    {"none", 0, RULE_OTHER, 0, 0, 0, false, OP_NONE, FORM_NONE, "", ""},
 #define SPELLING_NONE FORM_NONE, ""
 #define SPELLING_OWN FORM_OWN, ""
 #define SPELLING_CALL FORM_CALL, ""
 #define SPELLING_INFIX(sign) FORM_INFIX, #sign
 #define SPELLING_ARITHMETIC(sign) FORM_ARITHMETIC, #sign
-#define X(id, name, arity, rule, flags, cost, f64, lite, form, derivative) \
-    {#name, arity, RULE_##rule, flags, cost, f64, OP_##lite, SPELLING_##form, derivative},
+#define X(id, name, arity, rule, flags, cost, work, f64, lite, form, derivative) \
+    {#name, arity, RULE_##rule, flags, cost, work, f64, OP_##lite, SPELLING_##form, derivative},
 #include "ops.def"
 #undef X
 };

@@ -148,7 +148,7 @@ typedef uint64_t (*Evaluate)(const uint64_t x[4]);
     OVER_##rule(DEFINE_INFIX, wide, id, name, n, sign)
 #define FUNCTIONS_ARITHMETIC(sign, id, name, n, rule, wide) \
     OVER_##rule(DEFINE_ARITHMETIC, wide, id, name, n, sign)
-#define X(id, name, n, rule, flags, cost, f64, lite, form, derivative) \
+#define X(id, name, n, rule, flags, cost, work, f64, lite, form, derivative) \
     SPREAD(FUNCTIONS, KIND_##form, id, name, n, rule, f64)
 #include "ops.def"
 #undef X
@@ -160,7 +160,7 @@ typedef uint64_t (*Evaluate)(const uint64_t x[4]);
 #define ENTRIES_INFIX ENTRIES_CALLED
 #define ENTRIES_ARITHMETIC ENTRIES_CALLED
 static const Evaluate operations[OP_COUNT][TYPE_COUNT] = {
-#define X(id, name, n, rule, flags, cost, f64, lite, form, derivative) \
+#define X(id, name, n, rule, flags, cost, work, f64, lite, form, derivative) \
     SPREAD(ENTRIES, KIND_##form, id, name, n, rule, f64)
 #include "ops.def"
 #undef X
@@ -280,7 +280,7 @@ typedef Evaluate Choose(const Site *site);
 #define CHOICE_INFIX(...)
 #define CHOICE_ARITHMETIC(...)
 static Choose *const choices[OP_COUNT] = {
-#define X(id, name, n, rule, flags, cost, f64, lite, form, derivative) \
+#define X(id, name, n, rule, flags, cost, work, f64, lite, form, derivative) \
     SPREAD(CHOICE, KIND_##form, id)
 #include "ops.def"
 #undef X

@@ -44,11 +44,12 @@ typedef enum OpForm { FORM_NONE, FORM_OWN, FORM_CALL, FORM_INFIX, FORM_ARITHMETI
 enum { SCAN_REVERSE = 256 }; /* in a SCAN's payload, beside the axis */
 typedef struct OpInfo {
     const char *name;
-    uint8_t arity, rule, flags, cost;
-    bool f64;         /* takes or gives f64 too */
-    uint8_t lite;     /* Op: what `math lite` computes in its place on f32, or OP_NONE */
-    uint8_t form;     /* OpForm */
-    const char *sign; /* the operator of the infix forms, or "" */
+    uint8_t arity, rule, flags;
+    uint8_t cost, work; /* instructions on a GPU; what decisions weigh */
+    bool f64;           /* takes or gives f64 too */
+    uint8_t lite;       /* Op: what `math lite` computes in its place on f32, or OP_NONE */
+    uint8_t form;       /* OpForm */
+    const char *sign;   /* the operator of the infix forms, or "" */
     const char *derivative;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];

@@ -33,7 +33,7 @@ static void count_kernel(Report *r, KernelReport *kernel) {
     if (kernel->plan.kind == KERNEL_FINISH) return;
     for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
          p < kernel->plan.first + kernel->plan.count; p++)
-        kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]);
+        kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]).cost;
 }
 
 /* The variant for arrays that are contiguous, on a device that can do all; its number is that of

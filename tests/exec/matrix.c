@@ -13,7 +13,7 @@ typedef struct Operation {
     bool f64;
 } Operation;
 static const Operation operations[] = {
-#define X(id, name, arity, rule, flags, cost, f64, lite, form, derivative) \
+#define X(id, name, arity, rule, flags, cost, work, f64, lite, form, derivative) \
     {#id, #name, #rule, #flags, #form, #lite, arity, f64},
 #include "ir/ops.def"
 #undef X

@@ -14,20 +14,22 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "bench"))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "bench"), os.path.dirname(HERE)]
+from operations import functions
 from lockstep import ROOT, Context
 
 STRIDE, CHUNK = 499, 1 << 28  # of the sample; inputs of a launch
-PLAIN = "exp exp2 expm1 log log2 log1p sigmoid tanh erf softplus sqrt rsqrt cbrt sin cos abs sign floor ceil round trunc"
-LITE = "tanh erf sigmoid log exp exp2"
+LITES = {row.lite for row in functions()}
+PLAIN = [row.name for row in functions() if row.id not in LITES] + ["abs", "sign"]
+LITE = [row.name for row in functions() if row.lite != "NONE"]
 CASTS = "i32 u32 i64 u64"
 NARROW = "bf16 f16 e4m3 e5m2"
 # name in sweep.txt -> (f32 expression of x, grade)
 FUNCTIONS = {
-    **{name: (f"{name}(x)", "exact") for name in PLAIN.split()},
+    **{name: (f"{name}(x)", "exact") for name in PLAIN},
     "pow_07": ("pow(x, 0.7)", "exact"), "pow_m13": ("pow(x, -1.3)", "exact"), "pow_base": ("pow(0.999, x)", "exact"),
-    **{f"{name}_lite": (f"{name}(x)", "lite") for name in LITE.split()},
-    **{f"{name}_lite_bf16": (f"bf16({name}(x))", "lite") for name in LITE.split()},
+    **{f"{name}_lite": (f"{name}(x)", "lite") for name in LITE},
+    **{f"{name}_lite_bf16": (f"bf16({name}(x))", "lite") for name in LITE},
     "negative": ("-x", "exact"),
     "is_nan": ("f32(isnan(x))", "exact"), "is_infinite": ("f32(isinf(x))", "exact"),
     "is_finite": ("f32(isfinite(x))", "exact"),
