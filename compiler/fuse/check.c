@@ -1,7 +1,317 @@
+/* check.c: what is legal in a plan, and after which pass.
+ *
+ * Needs a plan that a pass has finished with. Changes nothing; calls bug() naming the first array,
+ * phase, store or kernel that breaks a rule, and the rule. What is legal when is written here and
+ * nowhere else:
+ *
+ *   always          choices are of values that have them; a temporary has the axes and a type of
+ * its value, which has no other, and is made once; a phase's axes are divided as its shape says,
+ * and are those of what it reduces and scans; whatever a store needs is made once, in a phase
+ * before those that read it; every store of the function is in one phase, but for those that change
+ * nothing, which are in none after guard     also guards, which are bools without axes after stores
+ * also a level for every store, which fits the axes of its array; what a phase reads of another is
+ * in an array; no temporary without a reader after row_fusion, horizontal also kernels: a partition
+ * of the phases in their order; in those that fuse rows phases meet at the same rows alone, in
+ * horizontal ones nowhere after kernels   also groupings, each such a partition, one of them what
+ * plans are compared by after finish    also what a store needs is there at its level; no phase
+ * reads what an earlier one overwrites; a worker's own scratch stays in one kernel
+ *
+ * It takes time linear in what phases read and compute. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+
+typedef struct Check {
+    const Plan *plan;
+    const Function *f;
+    Arena *arena;
+    const bool *live;      /* by value: a store needs it */
+    uint32_t *makes;       /* by value: phases that reduce, scan or add it up */
+    uint32_t *store_of;    /* by parameter: 1 + the step's store to it */
+    uint32_t *stored;      /* by store of the function: phases that make it */
+    uint32_t *puts, *adds; /* by array: its stores of a value, of what is added */
+    uint32_t *cleared;     /* by array: 1 + the phase that clears it */
+    bool *read;            /* by array: by a phase behind its maker */
+} Check;
+
+static _Noreturn void broken(const Check *c, const char *what, const char *rule) {
+    bug(c->f->compiler, "%s, plan %s: %s: %s", c->f->name, plan_stage_names[c->plan->stage], what,
+        rule);
+}
+
+static void require_phase(const Check *c, uint32_t phase, bool good, const char *rule) {
+    if (!good) broken(c, arena_printf(c->arena, "phase %u", phase), rule);
+}
+
+static void require_array(const Check *c, uint32_t array, bool good, const char *rule) {
+    if (good) return;
+    const Array *a = &c->plan->arrays[array];
+    const char *mark = a->parameter == UINT32_MAX ? "@" : "";
+    broken(c, arena_printf(c->arena, "array %s%s", mark, a->name), rule);
+}
+
+static bool is_temporary(const Plan *plan, uint32_t array) {
+    return plan->arrays[array].parameter == UINT32_MAX;
+}
+
+static bool is_reduction(const Value *value) {
+    return op_info[value->op].flags & OP_REDUCTION;
+}
+
+static bool is_made(const Value *value) {
+    return op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
+}
+
+static AxisSet space(const Phase *phase) {
+    return phase->outer | phase->inner;
+}
+
+/* ---- choices and arrays ---- */
+
+static void check_choices(const Check *c) {
+    const Choices choices = c->plan->choices;
+    for (ValueId v = 1; v < c->f->value_count; v++) {
+        const char *rule = NULL;
+        if (choices.kept && choices.kept[v] && !planner_may_keep(c->f, v))
+            rule = "a leaf or what is made in any case is not chosen to be materialised";
+        if (choices.depth && choices.depth[v] && !is_reduction(&c->f->values[v]))
+            rule = "the depth of a reduction alone is chosen";
+        if (rule) broken(c, arena_printf(c->arena, "%%%u", v), rule);
+    }
+}
+
+static bool is_held(const Check *c, uint32_t parameter, ValueId v) {
+    const uint32_t number = c->store_of[parameter];
+    const Store *store = number ? &c->f->stores[number - 1] : NULL;
+    return store && store->value == v && planner_holds(c->f, store);
+}
+
+static void check_array(const Check *c, uint32_t number) {
+    const Plan *plan = c->plan;
+    const Array *array = &plan->arrays[number];
+    const Value *value = &c->f->values[array->value];
+    if (!is_temporary(plan, number)) {
+        require_array(c, number, !array->made || is_held(c, array->parameter, array->made),
+                      "a parameter is read back for what the step stores to it as it is");
+        return;
+    }
+    require_array(c, number, array->axes == value->axes, "a temporary has its value's axes");
+    require_array(c, number, type_info[array->type].compute == (Type)value->type,
+                  "a temporary's type is one that its value is computed in");
+    require_array(c, number, plan->array_of[array->value] == number + 1,
+                  "a value has one temporary");
+}
+
+/* ---- phases ---- */
+
+static void check_shape(const Check *c, uint32_t index) {
+    const Phase *phase = &c->plan->phases[index];
+    const AxisSet all = space(phase);
+    const bool reduces = phase->reduction_count > 0;
+    bool good = true;
+    require_phase(c, index, !(phase->outer & phase->inner), "an axis is outer or inner");
+    require_phase(c, index, ir_closure(c->f, all) == all, "axes stand with those they hang on");
+    switch (phase->shape) {
+    case SHAPE_SCALAR: good = !all; break;
+    case SHAPE_MAP: good = all && !reduces; break;
+    case SHAPE_ROWS: good = phase->inner > phase->outer; break;
+    case SHAPE_COLUMNS: good = phase->inner && phase->outer > phase->inner; break;
+    case SHAPE_SCAN: good = phase->inner && phase->scan_count; break;
+    case SHAPE_COUNT: good = false; break;
+    }
+    require_phase(c, index, good, "its shape is that of its axes and of what it makes");
+    require_phase(c, index, !phase->scan_count || phase->shape == SHAPE_SCAN,
+                  "its shape is that of its axes and of what it makes");
+}
+
+static void check_reductions(Check *c, uint32_t index) {
+    const Phase *phase = &c->plan->phases[index];
+    for (size_t i = 0; i < phase->reduction_count; i++) {
+        const Value *value = &c->f->values[phase->reductions[i]];
+        require_phase(c, index, is_reduction(value), "what it reduces is a reduction");
+        require_phase(c, index,
+                      value->axes == phase->outer && (AxisSet)value->payload == phase->inner,
+                      "a reduction is over the inner axes, and leaves the outer ones");
+        c->makes[phase->reductions[i]]++;
+    }
+    for (size_t i = 0; i < phase->scan_count; i++) {
+        const Value *value = &c->f->values[phase->scans[i]];
+        require_phase(c, index, value->op == OP_SCAN, "what it scans is a scan");
+        const bool reverse = value->payload & SCAN_REVERSE;
+        const AxisSet along =
+            ir_expand(c->f, (AxisSet)1 << (value->payload & ~(uint64_t)SCAN_REVERSE));
+        require_phase(c, index,
+                      along == phase->inner && value->axes == space(phase) &&
+                          reverse == phase->reverse,
+                      "a scan goes along the inner axes, the phase's way");
+        c->makes[phase->scans[i]]++;
+    }
+}
+
+static void check_guards(const Check *c, uint32_t index) {
+    const Phase *phase = &c->plan->phases[index];
+    require_phase(c, index, !phase->guard_count || c->plan->stage >= PLAN_GUARDED,
+                  "guards are found by the pass guard");
+    for (size_t i = 0; i < phase->guard_count; i++) {
+        const Value *value = &c->f->values[phase->guards[i].condition];
+        require_phase(c, index, value->type == TYPE_BOOL && !value->axes,
+                      "a guard is a bool without axes");
+        if (c->plan->stage >= PLAN_FINISHED)
+            require_phase(c, index, plan_level(phase, phase->guards[i].condition) == LEVEL_SCALAR,
+                          "a guard is known before its phase begins");
+    }
+}
+
+/* Whether what is stored is there when stores of the level are made. */
+static bool is_in_time(const Phase *phase, const PhaseStore *store) {
+    const Level level = store->value ? plan_level(phase, store->value) : LEVEL_SCALAR;
+    switch (store->level) {
+    case LEVEL_ELEMENT: return level != LEVEL_EPILOGUE;
+    case LEVEL_EPILOGUE: return level != LEVEL_ELEMENT;
+    default: return level == LEVEL_SCALAR;
+    }
+}
+
+static void check_level(const Check *c, uint32_t index, const PhaseStore *store) {
+    const Phase *phase = &c->plan->phases[index];
+    const Value *value = &c->f->values[store->value];
+    const AxisSet added = c->f->values[value->arg[0]].axes | c->f->values[value->arg[1]].axes;
+    const AxisSet axes = store->kind == STORE_ADD ? added : c->plan->arrays[store->array].axes;
+    bool good = false;
+    if (store->level == LEVEL_ELEMENT) good = axes && axes == space(phase);
+    if (store->level == LEVEL_EPILOGUE) good = phase->reduction_count && axes == phase->outer;
+    if (store->level == LEVEL_TAIL) good = !axes;
+    require_phase(c, index, good, "a store's level is where the phase visits the array's axes");
+    if (c->plan->stage >= PLAN_FINISHED)
+        require_phase(c, index, is_in_time(phase, store),
+                      "what is stored is there at the level of the store");
+}
+
+static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
+    const Plan *plan = c->plan;
+    const uint32_t array = store->array;
+    const ValueId held = plan->arrays[array].value;
+    const bool scatters = c->f->values[held].op == OP_SCATTER;
+    if (!is_temporary(plan, array)) {
+        require_phase(c, index, store->kind == STORE_VALUE, "a scatter adds to a temporary");
+        require_phase(c, index, plan->stage >= PLAN_STORED,
+                      "the pass stores finds the level of a store to a parameter");
+        const uint32_t number = c->store_of[array];
+        require_phase(c, index, number && c->f->stores[number - 1].value == store->value,
+                      "what is stored to a parameter is what the step stores to it");
+        c->stored[number - 1]++;
+    } else if (store->kind == STORE_CLEAR) {
+        require_phase(c, index, scatters, "zeros are for a scatter to add to");
+        require_array(c, array, !c->cleared[array], "a temporary is made once");
+        c->cleared[array] = index + 1;
+    } else {
+        require_phase(c, index, store->value == held, "a temporary is stored the value it holds");
+        require_phase(c, index, (store->kind == STORE_ADD) == scatters,
+                      "a scatter is added, all else is stored");
+        ++*(scatters ? &c->adds[array] : &c->puts[array]);
+        if (scatters) {
+            c->makes[held]++;
+            require_array(c, array, c->cleared[array] && c->cleared[array] <= index,
+                          "a scatter adds to what an earlier phase clears");
+        }
+    }
+    check_level(c, index, store);
+}
+
+/* ---- what a phase reads ---- */
+
+static void check_read(Check *c, uint32_t index, ValueId v, bool gathered) {
+    const Plan *plan = c->plan;
+    const uint32_t home = plan->home[v];
+    const bool made = is_made(&c->f->values[v]);
+    if (made && (!home || home > index + 1 || (gathered && home == index + 1)))
+        broken(c, arena_printf(c->arena, "phase %u, %%%u", index, v),
+               "what is made is finished before it is read");
+    if (!home || home > index || plan->stage < PLAN_STORED) return;
+    if (!plan->array_of[v])
+        broken(c, arena_printf(c->arena, "phase %u, %%%u", index, v),
+               "what another phase made is read from an array");
+    c->read[plan->array_of[v] - 1] = true;
+}
+
+static void check_values(Check *c, uint32_t index) {
+    const Phase *phase = &c->plan->phases[index];
+    for (size_t i = 0; i < phase->value_count; i++) {
+        const ValueId v = phase->values[i];
+        const Value *value = &c->f->values[v];
+        ValueId operands[3];
+        check_read(c, index, v, false);
+        if (plan_is_read(c->plan, phase, v)) continue;
+        if (value->op == OP_GATHER) check_read(c, index, value->arg[0], true);
+        const bool waits = is_made(value) && c->plan->home[v] == index + 1;
+        for (size_t k = plan_operands(c->plan, phase, v, operands); k-- > 0;) {
+            if (c->f->values[operands[k]].op == OP_SCATTER) check_read(c, index, operands[k], true);
+            if (waits && c->plan->stage >= PLAN_FINISHED)
+                require_phase(c, index, plan_level(phase, operands[k]) != LEVEL_EPILOGUE,
+                              "what it makes is not made of what it reduces");
+        }
+    }
+}
+
+/* ---- each made once, each stored once ---- */
+
+static void check_made(const Check *c) {
+    for (ValueId v = 1; v < c->f->value_count; v++)
+        if (is_made(&c->f->values[v]) && c->makes[v] != c->live[v])
+            broken(c, arena_printf(c->arena, "%%%u (%s)", v, op_info[c->f->values[v].op].name),
+                   "what a store needs is made once, and nothing else");
+    for (uint32_t a = 0; a < c->plan->array_count; a++) {
+        if (!is_temporary(c->plan, a)) continue;
+        require_array(c, a, c->puts[a] + c->adds[a] == 1, "a temporary is made once");
+        if (c->plan->stage >= PLAN_STORED)
+            require_array(c, a, c->read[a], "a temporary is read by a phase behind its maker");
+    }
+}
+
+static void check_function_stores(const Check *c) {
+    for (size_t s = 0; s < c->f->store_count; s++) {
+        const Store *store = &c->f->stores[s];
+        const uint32_t home = c->plan->store_home[s];
+        const uint32_t phases = c->stored[s] + (home != UINT32_MAX);
+        if (phases != !plan_is_idle(c->plan, store))
+            broken(c, arena_printf(c->arena, "store %s", c->f->parameters[store->parameter].name),
+                   "a store that changes something is in one phase, another in none");
+        if (home != UINT32_MAX && c->plan->stage >= PLAN_STORED)
+            broken(c, arena_printf(c->arena, "store %s", c->f->parameters[store->parameter].name),
+                   "the pass stores gave every store its level");
+    }
+}
+
+static void check_phases(Check *c) {
+    const Plan *plan = c->plan;
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        check_shape(c, i);
+        check_reductions(c, i);
+        check_guards(c, i);
+        for (size_t k = 0; k < phase->store_count; k++) check_store(c, i, &phase->stores[k]);
+    }
+    for (uint32_t i = 0; i < plan->phase_count; i++) check_values(c, i);
+    check_function_stores(c);
+    check_made(c);
+}
+
 void plan_check(const Plan *plan) {
-    (void)plan;
+    const Function *f = plan->function;
+    Arena *arena = arena_child(f->arena);
+    Check c = {.plan = plan, .f = f, .arena = arena, .live = ir_needed(f)};
+    c.makes = arena_alloc(arena, f->value_count * sizeof *c.makes);
+    c.store_of = arena_alloc(arena, (f->parameter_count + 1) * sizeof *c.store_of);
+    for (uint32_t s = 0; s < f->store_count; s++) c.store_of[f->stores[s].parameter] = s + 1;
+    c.stored = arena_alloc(arena, (f->store_count + 1) * sizeof *c.stored);
+    c.puts = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.puts);
+    c.adds = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.adds);
+    c.cleared = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.cleared);
+    c.read = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.read);
+    check_choices(&c);
+    for (uint32_t a = 0; a < plan->array_count; a++) check_array(&c, a);
+    if (plan->stage > PLAN_CHOSEN) check_phases(&c);
+    if (plan->stage >= PLAN_FUSED) plan_check_kernels(plan, arena);
+    arena_close(arena);
 }

@@ -201,6 +201,8 @@ extern const char *const plan_kernel_names[KERNEL_KIND_COUNT];
 
 /* check.c: what is legal at the plan's stage. Calls bug() with what breaks a rule, and the rule. */
 void plan_check(const Plan *plan);
+/* check_kernels.c: the part of it that is about kernels. */
+void plan_check_kernels(const Plan *plan, Arena *arena);
 
 /* query.c */
 /* Whether the phase reads or computes a value, and at which level; LEVEL_SCALAR if it does not. */

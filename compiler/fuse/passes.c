@@ -84,6 +84,9 @@ _Static_assert(COUNT(plan_passes) == PLAN_STAGE_COUNT - 1, "a pass leads to each
 bool planner_run(Planner *p, const PlanPass *pass) {
     if (!pass->run(p)) return false;
     p->plan->stage = pass->stage;
+#ifdef LOCKSTEP_CHECK_PASSES
+    plan_check(p->plan);
+#endif
     return true;
 }
 

@@ -121,11 +121,12 @@ static void print_phase(const Plan *plan, uint32_t index, Text *out) {
     if (phase->why) text_printf(out, "  why %s\n", phase->why);
 }
 
-static void print_kernels(const Plan *plan, const Kernel *kernels, size_t count, Text *out) {
+static void print_kernels(const Plan *plan, const Kernel *kernels, size_t count, const char *indent,
+                          Text *out) {
     for (size_t i = 0; i < count; i++) {
         const Kernel *kernel = &kernels[i];
-        text_printf(out, "  kernel %s %u to %u", plan_kernel_names[kernel->kind], kernel->first,
-                    kernel->first + kernel->count - 1);
+        text_printf(out, "%skernel %s %u to %u", indent, plan_kernel_names[kernel->kind],
+                    kernel->first, kernel->first + kernel->count - 1);
         if (kernel->outer)
             text_puts(out, " over "), ir_print_axes(plan->function, kernel->outer, out);
         if (kernel->prologue) text_printf(out, " pre_reductions %u", kernel->prologue);
@@ -147,7 +148,7 @@ static void print_groupings(const Plan *plan, Text *out) {
         text_printf(out, "grouping%s%s%s%s\n", way->kernels == plan->kernels ? " compared" : "",
                     way->limited ? " small_epilogues" : "", way->strips ? " many_long_rows" : "",
                     way->few ? " few_long_rows" : "");
-        print_kernels(plan, way->kernels, way->count, out);
+        print_kernels(plan, way->kernels, way->count, "  ", out);
     }
 }
 
@@ -160,5 +161,5 @@ void plan_print(const Plan *plan, Text *out) {
     if (plan->stage >= PLAN_GROUPED)
         print_groupings(plan, out);
     else
-        print_kernels(plan, plan->kernels, plan->kernel_count, out);
+        print_kernels(plan, plan->kernels, plan->kernel_count, "", out);
 }

@@ -192,7 +192,7 @@ static bool check_step(Compiler *compiler, const char *path, const char *text) {
 }
 
 /* Each step with a compiler of its own, which is given its text. */
-static bool check_program(const char *path) {
+static bool check_program(const char *path, size_t *steps) {
     static Compiler compiler; /* static: its value is needed after longjmp */
     ls_compilation *compilation;
     static volatile bool good;
@@ -214,14 +214,16 @@ static bool check_program(const char *path) {
         arena_close(&compiler.arena);
     }
     ls_compilation_destroy(compilation);
+    *steps += count;
     return good;
 }
 
 int main(int count, char **words) {
     if (count > 2 && strcmp(words[1], "--steps") == 0) {
         int bad = 0;
-        for (int i = 2; i < count; i++) bad += !check_program(words[i]);
-        printf("%d programs, %d wrong\n", count - 2, bad);
+        size_t steps = 0;
+        for (int i = 2; i < count; i++) bad += !check_program(words[i], &steps);
+        printf("%zu steps of %d programs, %d wrong\n", steps, count - 2, bad);
         return bad > 0;
     }
     if (count < 2) {

@@ -1,0 +1,202 @@
+/* check_kernels.c: the half of check.c that is about kernels: what is legal in the groupings of a
+ * plan whose phases are. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+
+/* How the phases of the kernel at hand that share the rows meet in an array. */
+typedef struct Meeting {
+    uint32_t kernel; /* that the rest is about, counted from 1 */
+    uint32_t touching, writing;
+    bool elsewhere; /* one reads or adds at other coordinates */
+    bool tail;      /* the last block stores it, and a phase of it comes behind */
+    bool stored_by_tail;
+} Meeting;
+
+typedef struct Check {
+    const Plan *plan;
+    const Function *f;
+    Arena *arena;
+    Meeting *meetings; /* by array */
+    uint32_t serial;   /* of kernels */
+    size_t way;
+} Check;
+
+static _Noreturn void broken(const Check *c, const Kernel *kernel, const char *rule) {
+    const Plan *plan = c->plan;
+    const char *where = plan->way_count ? arena_printf(c->arena, "grouping %zu, ", c->way + 1) : "";
+    bug(c->f->compiler, "%s, plan %s: %skernel %s %u to %u: %s", c->f->name,
+        plan_stage_names[plan->stage], where, plan_kernel_names[kernel->kind], kernel->first,
+        kernel->first + kernel->count - 1, rule);
+}
+
+static void require(const Check *c, const Kernel *kernel, bool good, const char *rule) {
+    if (!good) broken(c, kernel, rule);
+}
+
+static AxisSet space(const Phase *phase) {
+    return phase->outer | phase->inner;
+}
+
+/* ---- what meets in an array ---- */
+
+static void meet(Check *c, const Touch *touch) {
+    Meeting *meeting = &c->meetings[touch->array];
+    if (meeting->kernel != c->serial) *meeting = (Meeting){.kernel = c->serial};
+    meeting->tail |= meeting->stored_by_tail;
+    meeting->touching++;
+    meeting->writing += touch->writes;
+    meeting->elsewhere |= touch->gathers || touch->adds;
+    meeting->stored_by_tail |= touch->tail;
+}
+
+/* Whether phases that run side by side, or row by row, may touch the array as they do. */
+static bool may_meet(const Check *c, const Kernel *kernel, uint32_t array) {
+    const Meeting *meeting = &c->meetings[array];
+    if (kernel->kind == KERNEL_BESIDE)
+        return meeting->touching < 2 || !(meeting->writing || meeting->stored_by_tail);
+    if (meeting->tail) return false;
+    if (meeting->touching < 2 || !meeting->writing) return true;
+    return !meeting->elsewhere && !(kernel->outer & ~c->plan->arrays[array].axes);
+}
+
+static void check_meetings(Check *c, const Kernel *kernel) {
+    c->serial++;
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+        for (size_t t = 0; t < c->plan->phases[i].touch_count; t++)
+            meet(c, &c->plan->phases[i].touches[t]);
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+        for (size_t t = 0; t < c->plan->phases[i].touch_count; t++)
+            require(c, kernel, may_meet(c, kernel, c->plan->phases[i].touches[t].array),
+                    kernel->kind == KERNEL_BESIDE ? "nothing that one phase stores another touches"
+                                                  : "phases meet at the same rows alone");
+}
+
+/* ---- kinds ---- */
+
+static void check_ends(const Check *c, const Kernel *kernel) {
+    const Plan *plan = c->plan;
+    const uint32_t mains = kernel->first + plan_mains(kernel);
+    AxisSet main = 0;
+    for (uint32_t i = kernel->first; i < mains; i++) main |= space(&plan->phases[i]);
+    for (uint32_t i = mains; i < kernel->first + kernel->count; i++)
+        require(c, kernel, !(space(&plan->phases[i]) & ~main),
+                "an epilogue visits a part of the kernel's axes");
+    for (uint32_t i = mains; i < mains + kernel->followers; i++)
+        require(c, kernel, plan->phases[i].outer && plan->phases[i].reduction_count,
+                "a segment epilogue reduces to its segments");
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
+        const Phase *phase = &plan->phases[i];
+        bool good = phase->reduction_count && !phase->outer;
+        for (size_t k = 0; k < phase->store_count; k++)
+            good &= plan->arrays[phase->stores[k].array].parameter == UINT32_MAX;
+        require(c, kernel, good, "a redundant pre-reduction is whole and leaves temporaries alone");
+    }
+}
+
+static void check_kind(Check *c, const Kernel *kernel) {
+    const uint32_t mains = plan_mains(kernel);
+    switch (kernel->kind) {
+    case KERNEL_SINGLE: require(c, kernel, mains == 1, "it has one phase besides epilogues"); break;
+    case KERNEL_BESIDE:
+        require(c, kernel, mains > 1, "it has several phases besides epilogues");
+        check_meetings(c, kernel);
+        break;
+    case KERNEL_CHAIN:
+        require(c, kernel, mains > 1, "it has several phases besides epilogues");
+        for (uint32_t i = kernel->first; i < kernel->first + mains; i++)
+            require(c, kernel, kernel->outer && c->plan->phases[i].outer == kernel->outer,
+                    "its phases have its outer axes");
+        check_meetings(c, kernel);
+        break;
+    case KERNEL_ALL:
+        require(c, kernel, kernel->count == c->plan->phase_count && mains == kernel->count,
+                "it has all phases");
+        break;
+    case KERNEL_STRIPS:
+    case KERNEL_FINISH:
+    case KERNEL_KIND_COUNT: break;
+    }
+}
+
+static void check_kernel(Check *c, const Kernel *kernel) {
+    require(c, kernel, kernel->tail + kernel->followers < kernel->count,
+            "it has a phase besides epilogues");
+    require(c, kernel, kernel->prologue <= kernel->first, "pre-reductions come before it");
+    require(c, kernel,
+            !kernel->followers || kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_BESIDE,
+            "segment epilogues are of single and horizontal kernels");
+    check_ends(c, kernel);
+    check_kind(c, kernel);
+}
+
+/* In their order, each phase in one kernel; but for row panels, which a second one finishes. */
+static void check_partition(Check *c, const Kernel *kernels, size_t count) {
+    uint32_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        const Kernel *kernel = &kernels[i], *before = i ? &kernels[i - 1] : NULL;
+        check_kernel(c, kernel);
+        const bool finishes = kernel->kind == KERNEL_FINISH;
+        const bool panels = before && before->kind == KERNEL_STRIPS;
+        if (finishes || panels)
+            require(c, kernel,
+                    finishes && panels && kernel->first == before->first &&
+                        kernel->count == before->count,
+                    "row panels and their finish have the same phases and follow each other");
+        else
+            require(c, kernel, kernel->first - kernel->prologue == next,
+                    "kernels are a partition of the phases in their order");
+        next = kernel->first + kernel->count;
+    }
+    if (!count || next != c->plan->phase_count)
+        bug(c->f->compiler, "%s, plan %s: kernels are a partition of the phases in their order",
+            c->f->name, plan_stage_names[c->plan->stage]);
+}
+
+/* ---- groupings ---- */
+
+static bool has_phase(const Kernel *kernel, uint32_t phase) {
+    return phase >= kernel->first && phase < kernel->first + plan_mains(kernel);
+}
+
+/* Whether a kernel of some grouping fuses the rows of all phases that touch the array. */
+static bool stays(const Plan *plan, uint32_t array) {
+    for (size_t w = 0; w < plan->way_count; w++)
+        for (size_t k = 0; k < plan->ways[w].count; k++) {
+            const Kernel *kernel = &plan->ways[w].kernels[k];
+            bool all = kernel->kind == KERNEL_CHAIN;
+            for (uint32_t i = 0; all && i < plan->phase_count; i++)
+                all = !plan_touch(&plan->phases[i], array) || has_phase(kernel, i);
+            if (all) return true;
+        }
+    return false;
+}
+
+static void check_finished(const Plan *plan) {
+    const char *stage = plan_stage_names[plan->stage];
+    const Function *f = plan->function;
+    if (!planner_keeps_order(plan))
+        bug(f->compiler, "%s, plan %s: no phase reads what an earlier one overwrites", f->name,
+            stage);
+    for (uint32_t a = 0; a < plan->array_count; a++)
+        if (plan->arrays[a].near && !stays(plan, a))
+            bug(f->compiler, "%s, plan %s: array @%s: a worker's scratch stays in one kernel",
+                f->name, stage, plan->arrays[a].name);
+}
+
+void plan_check_kernels(const Plan *plan, Arena *arena) {
+    Check c = {.plan = plan, .f = plan->function, .arena = arena};
+    bool compared = plan->stage < PLAN_GROUPED;
+    c.meetings = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.meetings);
+    if (compared) check_partition(&c, plan->kernels, plan->kernel_count);
+    for (c.way = 0; c.way < plan->way_count; c.way++) {
+        const Way *way = &plan->ways[c.way];
+        check_partition(&c, way->kernels, way->count);
+        compared |= way->kernels == plan->kernels;
+    }
+    if (!compared)
+        bug(c.f->compiler, "%s, plan %s: one grouping is what plans are compared by", c.f->name,
+            plan_stage_names[plan->stage]);
+    if (plan->stage >= PLAN_FINISHED) check_finished(plan);
+}
