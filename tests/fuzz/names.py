@@ -110,7 +110,7 @@ LIMIT = re.compile(r"_(MAX|MIN|WIDTH)$")
 
 
 def table(root, name):
-    text = open(os.path.join(root, "compiler", "names.c")).read()
+    text = open(os.path.join(root, "compiler", "emit", "names.c")).read()
     return "".join(re.findall(r'"([^"]*)"', re.search(rf"{name}\[\] =\n((?:\s*\"[^\"]*\"\n?)+);", text)[1])).split()
 
 
