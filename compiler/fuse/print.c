@@ -2,7 +2,7 @@
  *
  *   step softmax                            the function, as ir/print.c gives it
  *   ...
- *   plan finished                           the stage of passes.def; `stopped` where the search
+ *   plan explained                          the stage of passes.def; `stopped` where the search
  * ended before all choices were tried materialised %5 %9                      the choices: what
  * later phases read back depth %8 = 2                            and the least depth of a reduction
  *   array @max_5: f32[b] holds %5           a temporary; `scratch` follows where it is a worker's

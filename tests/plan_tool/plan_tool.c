@@ -61,7 +61,7 @@ static const Plan *run_pass(const Plan *plan, const char *name) {
     Arena *arena = plan->function->arena;
     for (size_t i = 0; i < COUNT(others); i++) {
         if (strcmp(others[i].name, name) != 0) continue;
-        if (plan->stage == others[i].needs) return others[i].run(plan);
+        if (plan->stage >= others[i].needs) return others[i].run(plan);
         fprintf(stderr, "plan_tool: %s needs a plan that is %s\n", name,
                 plan_stage_names[others[i].needs]);
         return NULL;
