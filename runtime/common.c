@@ -30,7 +30,11 @@ char *text_copy(const char *text, size_t size) {
 }
 
 /* Rows of one size: pointers would cost three times as much in a shared object. */
-static const char variable_names[][sizeof "LOCKSTEP_COMPILE_TIMEOUT"] = {
+enum { NAME_SIZE = 25 };
+#define X(name, ...) _Static_assert(sizeof #name <= NAME_SIZE, "no room for " #name);
+#include <lockstep/environment.def>
+#undef X
+static const char variable_names[][NAME_SIZE] = {
 #define X(name, ...) [VARIABLE_##name] = #name,
 #include <lockstep/environment.def>
 #undef X
