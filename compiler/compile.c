@@ -85,17 +85,20 @@ const Plan *compile_plan(ls_compilation *c, size_t number) {
     return step->plan;
 }
 
+_Noreturn static void refuse_target(ls_compilation *c, const char *name) {
+    Text targets = text_open(&c->compiler.arena);
+    target_put_kinds(&targets);
+    compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "there is no target %s: targets are %s", name,
+                  targets.data);
+}
+
 Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     StepState *step = &c->steps[number];
     const char *problem;
     for (Made *made = step->made; made; made = made->next)
         if (strcmp(made->image->target, target_name) == 0) return made;
     const Target *target = target_for(target_name);
-    if (!target || !rtc_for_target(target_name))
-        compiler_fail(
-            &c->compiler, LS_ERROR_ARGUMENT,
-            "there is no target %s: targets are cpu, sm_NN and compute_NN (CUDA), gfxNNN (HIP)",
-            target_name);
+    if (!target_is_well_formed(target_name)) refuse_target(c, target_name);
     const ls_image *image =
         emit_step(compile_plan(c, number), target, target_name, LS_LAYOUT_STRIDED, NULL, &problem);
     if (!image) compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "%s", problem);
@@ -116,7 +119,7 @@ AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target_name
     const Target *target = target_for(target_name);
     AheadImage image = {.made = compile_image(c, step, target_name), .target = target};
     const char *problem;
-    if (target != &target_c) return image;
+    if (!target_kind(target_name)->ahead_as_text) return image;
     image.image =
         emit_step(compile_plan(c, step), target, target_name, LS_LAYOUT_STRIDED, shared, &problem);
     if (!image.image) compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "%s", problem);

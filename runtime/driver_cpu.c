@@ -103,7 +103,7 @@ static ls_status cpu_open(const Driver *driver, int index, void *stream, Error *
     cpu->head.error = error;
     cpu->head.threads = pool_threads(cpu->pool);
     snprintf(cpu->head.name, sizeof cpu->head.name, "%s", driver->name);
-    snprintf(cpu->head.target, sizeof cpu->head.target, "cpu");
+    snprintf(cpu->head.target, sizeof cpu->head.target, LS_TARGET_CPU);
     snprintf(cpu->head.lacks[CAN_COOPERATE], LACK_BYTES, "the launches of a step are one job");
     describe(cpu->head.description, sizeof cpu->head.description, cpu->head.threads);
     *device = &cpu->head;

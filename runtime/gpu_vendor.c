@@ -35,7 +35,7 @@ static int cuda_target(const GpuCalls *calls, int device, char *text, size_t siz
     *verb = VERB_device_attribute;
     int error = calls->device_attribute(&major, CUDA_ATTRIBUTE_MAJOR, device);
     if (!error) error = calls->device_attribute(&minor, CUDA_ATTRIBUTE_MINOR, device);
-    if (!error) snprintf(text, size, "sm_%d%d", major, minor);
+    if (!error) snprintf(text, size, LS_TARGET_CUBIN "%d%d", major, minor);
     return error;
 }
 
@@ -52,7 +52,7 @@ static int capability(const char *text, bool *special) {
  * PTX. */
 static int cuda_suits(const char *own, const char *target) {
     enum { OWN = 40000, SAME_GENERATION = 20000 };
-    static const char cubin[] = "sm_", ptx[] = "compute_";
+    static const char cubin[] = LS_TARGET_CUBIN, ptx[] = LS_TARGET_PTX;
     bool special, unused;
     int device = capability(own + sizeof cubin - 1, &unused);
     if (strncmp(target, cubin, sizeof cubin - 1) == 0) {
@@ -235,7 +235,8 @@ static int hip_target(const GpuCalls *calls, int device, char *text, size_t size
     int error = calls->device_properties(properties, device);
     if (!error) {
         const char *name = properties + HIP_ARCHITECTURE_AT;
-        if (strncmp(name, "gfx", 3) != 0) name = properties + HIP_6_ARCHITECTURE_AT;
+        if (strncmp(name, LS_TARGET_GFX, strlen(LS_TARGET_GFX)) != 0)
+            name = properties + HIP_6_ARCHITECTURE_AT;
         /* "gfx90a:sramecc+:xnack-": code without the features' names runs with any of them */
         size_t length = strcspn(name, ":");
         snprintf(text, size, "%.*s", length < size ? (int)length : 0, name);

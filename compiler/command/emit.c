@@ -11,49 +11,60 @@ typedef struct Options {
     const char *output;
 } Options;
 
-static const struct {
-    const char *name;
-    bool binary;
-} forms[] = {{"cuda", false}, {"hip", false}, {"c", false},  {"ptx", false}, {"cubin", true},
-             {"hsaco", true}, {"asm", false}, {"ir", false}, {"plan", false}};
-
-/* A target alone asks for the source in its dialect. */
-static const struct {
-    const char *prefix, *form;
-} dialects[] = {{"sm_", "cuda"}, {"compute_", "cuda"}, {"gfx", "hip"}, {"cpu", "c"}};
-
-/* Completes what --target says to a form of ls_compilation_emit. */
-static bool complete_form(const char *text, char *form, size_t capacity, bool *binary,
-                          Failure *failure) {
-    const char *names[COUNT(forms)];
-    size_t size = strcspn(text, ":");
-    *binary = false;
-    for (size_t i = 0; i < COUNT(dialects); i++)
-        if (strncmp(text, dialects[i].prefix, strlen(dialects[i].prefix)) == 0) {
-            snprintf(form, capacity, "%s:%s", dialects[i].form, text);
-            return true;
-        }
-    for (size_t i = 0; i < COUNT(forms); i++) {
-        names[i] = forms[i].name;
-        if (strlen(names[i]) != size || strncmp(names[i], text, size) != 0) continue;
-        if (text[size] && !text[size + 1])
-            return fail(failure, STATUS_USAGE,
-                        "after '%s' should stand a device, as in cubin:sm_90", text);
-        *binary = forms[i].binary;
-        snprintf(form, capacity, "%s", text);
-        return true;
+static const ls_form *find_form(const char *name, size_t size) {
+    for (size_t i = 0; ls_form_at(i); i++) {
+        const ls_form *form = ls_form_at(i);
+        if (strlen(form->name) == size && strncmp(name, form->name, size) == 0) return form;
     }
+    return NULL;
+}
+
+static bool refuse(const char *text, Failure *failure) {
+    size_t count = 0;
+    while (ls_form_at(count)) count++;
+    const char **names = memory(count * sizeof *names);
+    Buffer list = {0}, with = {0};
+    for (size_t i = 0; i < count; i++) {
+        const ls_form *form = ls_form_at(i);
+        names[i] = form->name;
+        buffer_printf(&list, "%s%s", i == 0 ? "" : i + 1 == count ? " or " : ", ", form->name);
+        if (form->named)
+            buffer_printf(&with, "%s%s:%s", with.size ? ", " : "", form->name, form->target);
+    }
+    const size_t size = strcspn(text, ":");
     char *name = copy_text(text, size);
-    const char *near = nearest(name, names, COUNT(names));
-    free(name);
+    const char *near = nearest(name, names, count);
     fail(failure, STATUS_USAGE, "unknown target '%s'", text);
     if (near)
         fail_help(failure, "did you mean %s%s?", near, text + size);
     else
-        fail_help(failure,
-                  "cuda, hip, c, ptx, cubin, hsaco, asm, ir or plan, where needed with the "
-                  "device: cubin:sm_90, hsaco:gfx90a");
+        fail_help(failure, "%s, where needed with the device: %s", list.data, with.data);
+    buffer_free(&list);
+    buffer_free(&with);
+    free(names);
+    free(name);
     return false;
+}
+
+/* Completes what --target says to a form of ls_compilation_emit. A target alone asks for the source
+ * in its dialect. */
+static bool complete_form(const char *text, char *form, size_t capacity, bool *binary,
+                          Failure *failure) {
+    const size_t size = strcspn(text, ":");
+    const char *dialect = ls_target_dialect(text);
+    *binary = false;
+    if (dialect) {
+        snprintf(form, capacity, "%s:%s", dialect, text);
+        return true;
+    }
+    const ls_form *found = find_form(text, size);
+    if (!found) return refuse(text, failure);
+    if (found->target && text[size] && !text[size + 1])
+        return fail(failure, STATUS_USAGE, "after '%s' should stand a device, as in %s:%s", text,
+                    found->name, found->target);
+    *binary = found->content == LS_CONTENT_CODE;
+    snprintf(form, capacity, "%s", text);
+    return true;
 }
 
 static bool emit_one(ls_compilation *compilation, size_t step, const char *text, const char *output,

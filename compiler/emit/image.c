@@ -345,7 +345,7 @@ static void add_phases(Emitter *e, const Way *way, Text *out, PhaseText *phases)
 }
 
 uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way) {
-    const bool waits = target->simt && plan->kernel_count > 1;
+    const bool waits = target->together_limit && plan->kernel_count > 1;
     if (way->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
     /* one launch without waiting is better than one with */
     return waits ? target->together_limit : target->one_block_limit;
@@ -354,7 +354,7 @@ uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way)
 /* False: with the problem in *problem. */
 static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
                         ls_image_layout layout, Way way, const char **problem) {
-    const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->simt;
+    const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->together_limit;
     const Plan *const plan = e->plan;
     const size_t phase_count = plan->phase_count;
     const char *step = names_label(e->arena, e->f->name);

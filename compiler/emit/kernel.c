@@ -33,7 +33,7 @@ static const char *counter(Emitter *e, const char *name) {
 }
 
 static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
-    const char *state = e->target->simt ? counter(e, "blocks_waiting") : NULL;
+    const char *state = e->target->together_limit ? counter(e, "blocks_waiting") : NULL;
     for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first && state) text_printf(out, "ls_wait_for_blocks(a->%s);\n", state);
         text_printf(out, "LS_RUN_ALL(%s, %s)\n", phases[i].name, phases[i].item_count);
@@ -108,7 +108,7 @@ static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseT
 
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases) {
-    const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->simt;
+    const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->together_limit;
     const uint32_t threads = all ? e->target->one_block_threads : e->target->threads;
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */

@@ -147,8 +147,16 @@ static void check_expression(const PlanSizes *s, Arena *arena, size_t axis) {
     }
 }
 
+/* What every target keeps near. */
+static uint64_t least_on_chip(void) {
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; target_at(i); i++)
+        if (target_at(i)->on_chip_bytes < least) least = target_at(i)->on_chip_bytes;
+    return least;
+}
+
 PlanSizes plan_sizes_read(const Function *f, const char *const *words, size_t count) {
-    PlanSizes s = {.function = f, .assumed = count == 0, .on_chip = target_cuda.on_chip_bytes};
+    PlanSizes s = {.function = f, .assumed = count == 0, .on_chip = least_on_chip()};
     Arena *arena = f->arena;
     for (size_t i = 0; i < f->axis_count; i++)
         if (f->axes[i].fixed >= 0) set_length(&s, arena, i, f->axes[i].fixed);

@@ -154,7 +154,7 @@ static void keep_rows(Plan *plan, const Kernel *kernel) {
 
 const Plan *plan_near(const Plan *plan, const Target *target, const Way *way) {
     Plan *near = NULL;
-    if (target->simt) return plan;
+    if (!target->near_tiles) return plan;
     for (size_t k = 0; k < way->count; k++) {
         if (!has_plain_rows(plan, &way->kernels[k]) || plan_mains(&way->kernels[k]) < 2) continue;
         if (!near) near = copy_plan(plan, ARRAYS_MOST * way->count);

@@ -14,19 +14,6 @@
 #include "compile.h"
 #include "report/report.h"
 
-/* What `emit` can give: the text of a dialect, or what a toolchain makes of it. */
-static const struct {
-    const char *form, *toolchain; /* of its targets; NULL: any */
-    const char *target;           /* where none is named; NULL: it must be */
-    bool text;
-    RtcForm made;
-} forms[] = {
-    {"cuda", "nvrtc", "sm_80", true, RTC_IMAGE}, {"hip", "hiprtc", "gfx90a", true, RTC_IMAGE},
-    {"c", "host", "cpu", true, RTC_IMAGE},       {"ptx", "nvrtc", "sm_80", false, RTC_ASSEMBLY},
-    {"cubin", "nvrtc", NULL, false, RTC_IMAGE},  {"hsaco", "hiprtc", NULL, false, RTC_IMAGE},
-    {"asm", NULL, "cpu", false, RTC_ASSEMBLY},
-};
-
 /* Makes the place for an output, before there is one that a lack of memory could lose. */
 static void expect_output(ls_compilation *c) {
     Output *kept = arena_alloc(&c->compiler.arena, sizeof *kept);
@@ -54,55 +41,72 @@ static size_t usual_variant(const ls_compilation *c, size_t step, const ls_image
     return variant;
 }
 
-ls_status report_emit(ls_compilation *c, size_t step, const char *form, const char **data,
+static const ls_form *find_form(const char *name) {
+    for (size_t i = 0; ls_form_at(i); i++)
+        if (strcmp(ls_form_at(i)->name, name) == 0) return ls_form_at(i);
+    return NULL;
+}
+
+_Noreturn static void refuse_form(ls_compilation *c, const char *form) {
+    Text forms = text_open(&c->compiler.arena);
+    target_put_forms(&forms);
+    compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "cannot emit %s: the forms are %s", form,
+                  forms.data);
+}
+
+/* The target to emit for: the one named, or the form's. */
+static const char *choose_target(ls_compilation *c, const ls_form *form, const char *target) {
+    const bool named = target && *target;
+    if (!named && form->named)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "%s needs a target, such as %s:%s",
+                      form->name, form->name, form->target);
+    const char *name = named ? target : form->target;
+    const Rtc *rtc = rtc_for_target(name);
+    if (rtc && form->toolchain && strcmp(rtc->name, form->toolchain) != 0)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
+                      "there is no %s for %s: %s is made by %s, and %s is a target of %s",
+                      form->name, name, form->name, form->toolchain, name, rtc->name);
+    return name;
+}
+
+static ls_status emit_made(ls_compilation *c, const ls_form *form, const Made *made,
+                           const char *source, const char **data, size_t *size) {
+    const ls_image *image = made->image;
+    RtcOutput output = {0};
+    expect_output(c);
+    ls_status status = code_make(rtc_for_target(image->target), source, image->step, image->target,
+                                 form->content == LS_CONTENT_CODE ? RTC_IMAGE : RTC_ASSEMBLY,
+                                 made->math, &output, c->message, sizeof c->message);
+    return status == LS_OK ? keep_output(c, &output, data, size) : status;
+}
+
+ls_status report_emit(ls_compilation *c, size_t step, const char *form_word, const char **data,
                       size_t *size) {
-    const bool plan = strcmp(form, "plan") == 0;
-    if (plan || strcmp(form, "ir") == 0) {
-        Text text = text_open(&c->compiler.arena);
-        if (plan)
-            plan_print(compile_plan(c, step), &text);
-        else
-            ir_print(c->steps[step].simplified, &text);
+    /* FORM[:TARGET][#VARIANT] */
+    char *word = arena_copy(&c->compiler.arena, form_word, strlen(form_word));
+    char *number = strchr(word, '#'), *target = strchr(word, ':');
+    if (number) *number++ = 0;
+    if (target) *target++ = 0;
+    const ls_form *form = find_form(word);
+    const bool own = form && form->content < LS_CONTENT_SOURCE; /* of no target */
+    if (!form || (own && (target || number))) refuse_form(c, form_word);
+    Text text = text_open(&c->compiler.arena);
+    if (form->content == LS_CONTENT_IR) ir_print(c->steps[step].simplified, &text);
+    if (form->content == LS_CONTENT_PLAN) plan_print(compile_plan(c, step), &text);
+    if (own) {
         *data = text.data;
         *size = text.size;
         return LS_OK;
     }
-    /* FORM[:TARGET][#VARIANT] */
-    char *word = arena_copy(&c->compiler.arena, form, strlen(form));
-    char *number = strchr(word, '#'), *target = strchr(word, ':');
-    if (number) *number++ = 0;
-    if (target) *target++ = 0;
-    for (size_t i = 0; i < COUNT(forms); i++) {
-        if (strcmp(forms[i].form, word) != 0) continue;
-        const char *name = target && *target ? target : forms[i].target;
-        if (!name)
-            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "%s needs a target, such as %s", word,
-                          strcmp(word, "cubin") == 0 ? "cubin:sm_90" : "hsaco:gfx90a");
-        const Rtc *rtc = rtc_for_target(name);
-        if (rtc && forms[i].toolchain && strcmp(rtc->name, forms[i].toolchain) != 0)
-            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
-                          "there is no %s for %s: %s is made by %s, and %s is a target of %s", word,
-                          name, word, forms[i].toolchain, name, rtc->name);
-        const Made *made = compile_image(c, step, name);
-        const ls_image *image = made->image;
-        size_t variant = number ? strtoul(number, NULL, 10) : usual_variant(c, step, image);
-        if (variant >= image->variant_count)
-            compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u",
-                          image->step, image->variant_count - 1);
-        const char *source = image->variants[variant].source;
-        if (forms[i].text) {
-            *data = source;
-            *size = strlen(source);
-            return LS_OK;
-        }
-        RtcOutput output = {0};
-        expect_output(c);
-        ls_status status = code_make(rtc, source, image->step, name, forms[i].made, made->math,
-                                     &output, c->message, sizeof c->message);
-        return status == LS_OK ? keep_output(c, &output, data, size) : status;
-    }
-    compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
-                  "cannot emit %s: the forms are ir, plan, cuda, hip, c, ptx[:sm_NN], cubin:sm_NN, "
-                  "hsaco:gfxNNN and asm[:TARGET]",
-                  form);
+    const Made *made = compile_image(c, step, choose_target(c, form, target));
+    const ls_image *image = made->image;
+    const size_t variant = number ? strtoul(number, NULL, 10) : usual_variant(c, step, image);
+    if (variant >= image->variant_count)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u", image->step,
+                      image->variant_count - 1);
+    const char *source = image->variants[variant].source;
+    if (form->content != LS_CONTENT_SOURCE) return emit_made(c, form, made, source, data, size);
+    *data = source;
+    *size = strlen(source);
+    return LS_OK;
 }

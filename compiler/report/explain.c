@@ -121,13 +121,13 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
     }
 }
 
-/* The code that inspect will ask for, for all targets at once; a shared object tells nothing. */
+/* The code that inspect will ask for, for all targets at once. */
 static void make_codes(Report *r) {
     const size_t count = r->options->plan_only ? 0 : r->options->target_count;
     CodeRequest *requests = arena_alloc(&r->c->compiler.arena, (count + 1) * sizeof *requests);
     size_t found = 0;
     for (size_t t = 0; t < count; t++)
-        if (target_for(r->options->targets[t]) != &target_c)
+        if (rtc_inspects(r->options->targets[t]))
             requests[found++] =
                 (CodeRequest){compile_image(r->c, r->number, r->options->targets[t]), r->variant};
     if (found > 1) code_make_all(requests, found, r->c->options.no_cache, NULL, NULL);
@@ -136,7 +136,7 @@ static void make_codes(Report *r) {
 /* Code and figures of a kernel on a target; false with the reason in the compilation's message. */
 static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats *stats) {
     *stats = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
-    if (r->options->plan_only || target_for(target) == &target_c) return true;
+    if (r->options->plan_only || !rtc_inspects(target)) return true;
     Made *made = compile_image(r->c, r->number, target);
     if (code_get(made, r->variant, r->c->options.no_cache, r->c->message, sizeof r->c->message) !=
         LS_OK)
@@ -362,7 +362,8 @@ const char *report_explain(ls_compilation *c, size_t number, const ls_explain_op
     Report r = {.c = c, .number = number, .plan = compile_plan(c, number), .options = options};
     r.out = text_open(&c->compiler.arena);
     r.sizes = plan_sizes_read(r.plan->function, options->sizes, options->size_count);
-    r.image = compile_image(c, number, options->target_count ? options->targets[0] : "cpu")->image;
+    r.image = compile_image(c, number, options->target_count ? options->targets[0] : LS_TARGET_CPU)
+                  ->image;
     r.sizes.on_chip = target_for(r.image->target)->on_chip_bytes;
     count_all(&r);
     if (options->report != LS_REPORT_DOT) make_codes(&r);

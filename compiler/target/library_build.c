@@ -9,11 +9,10 @@
 #include "base/base.h"
 #include "target/target.h"
 
-/* What decides bits, for numeric.c. */
-static const char *const numeric_files[] = {
-    "math.h",    "lite.h",     "philox.h",   "fixed.h",       "integer.h",
-    "convert.h", "memory.h",   "reduce.h",   "reduce_loop.h", "reduce_simt.h",
-    "prelude.c", "prelude.cu", "prelude.hip"};
+/* What decides bits, for numeric.c, before the dialects' preludes. */
+static const char *const numeric_files[] = {"math.h",        "lite.h",       "philox.h", "fixed.h",
+                                            "integer.h",     "convert.h",    "memory.h", "reduce.h",
+                                            "reduce_loop.h", "reduce_simt.h"};
 
 /* A library while it is read. */
 typedef struct Reader {
@@ -264,23 +263,49 @@ static void write_tables(FILE *out, Reader *r, const char *name) {
     fputs("0};\n", out);
 }
 
-static uint64_t numeric_hash(void) { /* FNV-1a, the terminating zeros included */
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ NUMERIC_SERIAL;
-    for (size_t i = 0; i < COUNT(numeric_files); i++) {
-        const char *text = embedded_text(numeric_files[i]);
-        if (!text)
-            compiler_fail(NULL, LS_ERROR_INTERNAL, "templates/%s is not embedded: was it renamed?",
-                          numeric_files[i]);
-        do hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-        while (*text++);
-    }
+static uint64_t hash_file(uint64_t hash, const char *path) { /* the terminating zero included */
+    const char *text = embedded_text(path);
+    if (!text)
+        compiler_fail(NULL, LS_ERROR_INTERNAL, "templates/%s is not embedded: was it renamed?",
+                      path);
+    do hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    while (*text++);
     return hash;
 }
 
+static uint64_t numeric_hash(void) { /* FNV-1a */
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ NUMERIC_SERIAL;
+    for (size_t i = 0; i < COUNT(numeric_files); i++) hash = hash_file(hash, numeric_files[i]);
+    for (size_t i = 0; target_at(i); i++) hash = hash_file(hash, target_at(i)->prelude);
+    return hash;
+}
+
+/* The tables of a dialect's library; gives the entry of library_tables. */
+static const char *write_library(FILE *out, Arena *arena, const Target *target) {
+    Reader r = {.arena = arena, .words = text_open(arena)};
+    size_t files = 0;
+    while (target->libraries[files]) files++;
+    r.files = arena_alloc(arena, files * sizeof *r.files);
+    for (size_t i = 0; i < files; i++) read_file(&r, target->libraries[i]);
+    const char *name = target->name;
+    write_tables(out, &r, name);
+    Text list = text_open(arena);
+    for (size_t i = 0; i < files; i++) {
+        size_t number = 0; /* embedded.c has them in the order of embedded_files */
+        while (strcmp(embedded_files[number].path, target->libraries[i]) != 0) number++;
+        fprintf(out, "extern const unsigned char embedded_file_%zu[];\n", number);
+        text_printf(&list, "    (const char *)embedded_file_%zu,\n", number);
+    }
+    fprintf(out, "static const char *const files_%s[] = {\n%s};\n\n", name, list.data);
+    return arena_printf(arena,
+                        "    {\"%s\", files_%s, pieces_%s, needs_%s, defined_%s, words_%s, %zu, "
+                        "%u},\n",
+                        name, name, name, name, name, name, r.count, r.table.defined_count);
+}
+
 int main(int count, char **words) {
-    static const Target *const targets[] = {&target_c, &target_cuda, &target_hip};
-    Reader readers[COUNT(targets)] = {{0}};
     Arena arena;
+    size_t targets = 0;
     FILE *out = count == 2 ? fopen(words[1], "wb") : NULL;
     if (!out)
         compiler_fail(NULL, LS_ERROR_FILE, "usage: library_build OUTPUT, which can be written");
@@ -288,38 +313,13 @@ int main(int count, char **words) {
     fputs("/* Generated from templates/ by library_build.c. */\n#include \"base/base.h\"\n"
           "#include \"target/target.h\"\n\n",
           out);
-    for (size_t t = 0; t < COUNT(targets); t++) {
-        Reader *r = &readers[t];
-        size_t files = 0;
-        while (targets[t]->libraries[files]) files++;
-        r->arena = &arena;
-        r->files = arena_alloc(&arena, files * sizeof *r->files);
-        r->words = text_open(&arena);
-        for (size_t i = 0; i < files; i++) read_file(r, targets[t]->libraries[i]);
-        write_tables(out, r, targets[t]->name);
-        size_t *numbers = arena_alloc(&arena, files * sizeof *numbers);
-        for (size_t i = 0; i < files; i++) {
-            size_t number = 0; /* embedded.c has them in the order of embedded_files */
-            while (strcmp(embedded_files[number].path, targets[t]->libraries[i]) != 0) number++;
-            numbers[i] = number;
-            fprintf(out, "extern const unsigned char embedded_file_%zu[];\n", number);
-        }
-        fprintf(out, "static const char *const files_%s[] = {\n", targets[t]->name);
-        for (size_t i = 0; i < files; i++)
-            fprintf(out, "    (const char *)embedded_file_%zu,\n", numbers[i]);
-        fputs("};\n\n", out);
-    }
-    fputs("const Library library_tables[] = {\n", out);
-    for (size_t t = 0; t < COUNT(targets); t++) {
-        const char *name = targets[t]->name;
-        fprintf(
-            out, "    {\"%s\", files_%s, pieces_%s, needs_%s, defined_%s, words_%s, %zu, %u},\n",
-            name, name, name, name, name, name, readers[t].count, readers[t].table.defined_count);
-    }
+    Text tables = text_open(&arena);
+    for (; target_at(targets); targets++)
+        text_puts(&tables, write_library(out, &arena, target_at(targets)));
     fprintf(out,
-            "};\nconst size_t library_table_count = %zu;\n"
+            "const Library library_tables[] = {\n%s};\nconst size_t library_table_count = %zu;\n"
             "const uint64_t numeric_texts = UINT64_C(0x%016llx);\n",
-            COUNT(targets), (unsigned long long)numeric_hash());
+            tables.data, targets, (unsigned long long)numeric_hash());
     arena_close(&arena);
     return fclose(out) == 0 ? 0 : 1;
 }

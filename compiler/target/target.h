@@ -4,10 +4,12 @@
 #ifndef LOCKSTEP_TARGET_H
 #define LOCKSTEP_TARGET_H
 
-/* target_gpu.c, target_c.c: what a dialect is. With `simt`, 32 lanes work on an item of 1024
- * elements, four neighbours each at a time; without, one thread does. */
+/* targets.def's rows. A dialect: with `simt`, 32 lanes work on an item of 1024 elements, four
+ * neighbours each at a time; without, one thread does. */
 typedef struct Target {
     const char *name;             /* "cuda" */
+    const char *title;            /* "CUDA"; NULL where messages need none */
+    const char *toolchain;        /* which makes code of it: "nvrtc" */
     const char *prelude;          /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */
     const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
@@ -18,12 +20,13 @@ typedef struct Target {
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
     uint32_t columns;    /* columns an item of a column phase takes */
-    /* Chains: on a CPU the tiles that its nearest caches hold; rows up to which they are few, and
-     * tiles from which on a row is long: then each phase has a kernel of its own. */
+    /* Chains: the tiles that a worker's nearest caches hold (0: workers have none); rows up to
+     * which they are few, and tiles from which on a row is long: then each phase has a kernel of
+     * its own. */
     uint32_t near_tiles, few_strips, many_tiles;
     uint64_t on_chip_bytes; /* of a row, up to which what is read again is still near */
     /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
-     * that wait for each other, if there are such; and of a phase of a tail, of one part of a
+     * that wait for each other (0: blocks cannot); and of a phase of a tail, of one part of a
      * follower, of a phase of a prologue. */
     uint64_t one_block_limit, together_limit, tail_limit, part_limit, prologue_limit;
     /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
@@ -31,9 +34,35 @@ typedef struct Target {
     uint32_t strip_threads, strips_per_multiprocessor;
     uint64_t strip_rows, strip_columns, strip_bytes;
 } Target;
-extern const Target target_cuda, target_hip, target_c;
-const Target *target_for(const char *target); /* "sm_90" gives target_cuda; NULL if unknown */
-const Target *target_named(const char *name); /* by dialect */
+
+/* What code for a target is. */
+typedef enum TargetCode {
+    TARGET_SHARED_OBJECT,
+    TARGET_CUBIN,
+    TARGET_PTX,
+    TARGET_CODE_OBJECT /* AMD's */
+} TargetCode;
+/* Names of targets that begin alike. After the prefix stands something of `first`, unless that is
+ * "", and then nothing but what is in `rest`. */
+typedef struct TargetKind {
+    const char *prefix, *pattern; /* "sm_", and for people "sm_NN" */
+    const Target *dialect;
+    const char *first, *rest;
+    TargetCode code;
+    bool ahead_as_text; /* built ahead of time as C: code would be for one machine alone */
+} TargetKind;
+
+/* target.c: the rows by number, NULL behind the last. Those of CHIP and FORM are public:
+ * ls_target_at, ls_form_at. The first dialect is the machine's own. */
+const Target *target_at(size_t index);
+const TargetKind *target_kind_at(size_t index);
+/* By a target's name as far as the prefix; NULL if unknown. */
+const TargetKind *target_kind(const char *name);
+const Target *target_for(const char *name); /* its dialect */
+bool target_is_well_formed(const char *name);
+/* "cpu, sm_NN and compute_NN (CUDA), gfxNNN (HIP)"; "ir, cuda, cubin:sm_NN and asm[:TARGET]" */
+void target_put_kinds(Text *out);
+void target_put_forms(Text *out);
 
 /* library.c: the device functions under templates/ as pieces of text, read when Lockstep is built.
  *

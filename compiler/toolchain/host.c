@@ -307,7 +307,7 @@ static ls_status compile(const char *source, size_t size, const char *label, con
     char reason[PATH_SIZE + 256];
     Folder *folder = NULL;
     *output = (RtcOutput){0};
-    if (strcmp(target, "cpu") != 0)
+    if (strcmp(target, LS_TARGET_CPU) != 0)
         return rtc_fail(output, LS_ERROR_ARGUMENT, "the host compiler has no target '%s'", target);
     if (!find_compiler(&command, reason, sizeof reason))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);

@@ -352,21 +352,31 @@ static bool inspect_code_object(Bytes elf, const char *kernel, RtcKernelStats *s
     return found;
 }
 
+/* By what code of a target is. Nothing is recorded in a shared object. */
+static bool (*const inspectors[])(Bytes, const char *, RtcKernelStats *) = {
+    [TARGET_SHARED_OBJECT] = NULL,
+    [TARGET_CUBIN] = inspect_cubin,
+    [TARGET_PTX] = inspect_ptx,
+    [TARGET_CODE_OBJECT] = inspect_code_object,
+};
+
+bool rtc_inspects(const char *target) {
+    const TargetKind *kind = target_kind(target);
+    return !kind || inspectors[kind->code];
+}
+
 bool rtc_inspect_all(const char *target, const void *image, size_t size, const char *const *kernels,
                      size_t count, RtcKernelStats *stats) {
     const Bytes bytes = {image, size};
-    const bool amd = strncmp(target, "gfx", 3) == 0;
-    bool found = true;
+    const TargetKind *kind = target_kind(target);
+    bool found = kind && inspectors[kind->code];
     for (size_t i = 0; i < count; i++) {
         stats[i] = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
-        found =
-            found && (strncmp(target, "sm_", 3) == 0 ? inspect_cubin(bytes, kernels[i], &stats[i])
-                      : strncmp(target, "compute_", 8) == 0
-                          ? inspect_ptx(bytes, kernels[i], &stats[i])
-                          : amd && inspect_code_object(bytes, kernels[i], &stats[i]));
+        found = found && inspectors[kind->code](bytes, kernels[i], &stats[i]);
     }
-    if (found && amd) amd_accesses(target, bytes, kernels, count, stats);
-    return found; /* nothing is recorded in a shared object */
+    if (found && kind->code == TARGET_CODE_OBJECT)
+        amd_accesses(target, bytes, kernels, count, stats);
+    return found;
 }
 
 bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,

@@ -112,7 +112,8 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     size_t count = 0;
     if (job->verb == RTC_VERSION) return version(nvrtc, output);
     const char *number = strchr(job->target, '_') ? strchr(job->target, '_') + 1 : "";
-    bool ptx = job->form == RTC_ASSEMBLY || strncmp(job->target, "compute_", 8) == 0;
+    bool ptx = job->form == RTC_ASSEMBLY ||
+               strncmp(job->target, LS_TARGET_PTX, strlen(LS_TARGET_PTX)) == 0;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%s", ptx ? "compute" : "sm",
              number);
     options[count++] = architecture;

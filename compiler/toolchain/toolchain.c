@@ -12,33 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const rtc_cuda_targets[] = {"sm_75", "sm_80",  "sm_86",  "sm_89",
-                                        "sm_90", "sm_100", "sm_120", NULL};
-const char *const rtc_hip_targets[] = {"gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030", NULL};
+static const Rtc *const toolchains[] = {&rtc_nvrtc, &rtc_hiprtc, &rtc_host};
 
-/* A target is a prefix and what may follow it: digits (a last letter allowed, as in sm_90a),
- * hexadecimal digits and feature marks (gfx90a:xnack-), or nothing. */
-static const struct {
-    const char *prefix, *first, *rest;
-    const Rtc *rtc;
-} toolchains[] = {
-    {"sm_", "0123456789", "0123456789af", &rtc_nvrtc},
-    {"compute_", "0123456789", "0123456789af", &rtc_nvrtc},
-    {"gfx", "0123456789", "0123456789abcdef:+-_xnackshec", &rtc_hiprtc},
-    {"cpu", "", "", &rtc_host},
-};
+const Rtc *rtc_named(const char *name) {
+    for (size_t i = 0; name && i < COUNT(toolchains); i++)
+        if (strcmp(toolchains[i]->name, name) == 0) return toolchains[i];
+    return NULL;
+}
 
 const Rtc *rtc_for_target(const char *target) {
-    for (size_t i = 0; target && i < COUNT(toolchains); i++) {
-        size_t length = strlen(toolchains[i].prefix);
-        if (strncmp(target, toolchains[i].prefix, length) != 0) continue;
-        const char *rest = target + length;
-        size_t first = strspn(rest, toolchains[i].first);
-        if ((first > 0) == (toolchains[i].first[0] != 0) && strlen(rest) <= 24 &&
-            rest[strspn(rest, toolchains[i].rest)] == 0)
-            return toolchains[i].rtc;
-    }
-    return NULL;
+    return target_is_well_formed(target) ? rtc_named(target_for(target)->toolchain) : NULL;
 }
 
 /* compute_90 is as much tried as sm_90 is, and gfx90a:xnack+ as gfx90a. */
@@ -52,26 +35,17 @@ static bool same_device(const char *a, const char *b) {
 }
 
 bool rtc_untried_target(const char *target, char *tried, size_t size) {
-    const char *const *const lists[] = {rtc_cuda_targets, rtc_hip_targets};
     const Rtc *rtc = rtc_for_target(target);
-    for (size_t i = 0; rtc && i < COUNT(lists); i++) {
-        bool found = false;
-        if (rtc_for_target(lists[i][0]) != rtc) continue;
-        tried[0] = 0;
-        for (size_t k = 0; lists[i][k]; k++) {
-            size_t used = strlen(tried);
-            snprintf(tried + used, size - used, "%s%s", k ? ", " : "", lists[i][k]);
-            found = found || same_device(lists[i][k], target);
-        }
-        return !found;
+    bool found = false;
+    tried[0] = 0;
+    for (size_t i = 0; rtc && ls_target_at(i); i++) {
+        const ls_target *chip = ls_target_at(i);
+        const size_t used = strlen(tried);
+        if (strcmp(chip->tried, rtc->name) != 0) continue;
+        snprintf(tried + used, size - used, "%s%s", used ? ", " : "", chip->name);
+        found = found || same_device(chip->name, target);
     }
-    return false;
-}
-
-const Rtc *rtc_named(const char *name) {
-    for (size_t i = 0; name && i < COUNT(toolchains); i++)
-        if (strcmp(toolchains[i].rtc->name, name) == 0) return toolchains[i].rtc;
-    return NULL;
+    return rtc && !found;
 }
 
 int ls_toolchain_describe(const char *toolchain, char *text, size_t size) {

@@ -18,8 +18,7 @@ typedef struct RtcOutput {
     double milliseconds; /* spent in the toolchain */
 } RtcOutput;
 
-/* One row per toolchain. `prefix` decides: "sm_" and "compute_" NVRTC, "gfx" hipRTC, "cpu" the
- * host. */
+/* One row per toolchain. */
 typedef struct Rtc {
     const char *name; /* "nvrtc", "hiprtc", "host" */
     ls_status (*compile)(const char *source, size_t size, const char *label, const char *target,
@@ -31,7 +30,7 @@ typedef struct Rtc {
     /* Its name and version for people, by loading or running it. False: why that failed. */
     bool (*version)(char *text, size_t size);
 } Rtc;
-const Rtc *rtc_for_target(const char *target); /* NULL: no such target */
+const Rtc *rtc_for_target(const char *target); /* its dialect's; NULL: no such target */
 const Rtc *rtc_named(const char *name);
 void rtc_output_free(RtcOutput *output);
 
@@ -83,10 +82,7 @@ typedef struct AheadInput {
 } AheadInput;
 const char *ahead_text(const AheadInput *input, const char **header);
 
-/* Every target the product promises, NULL-terminated: the suite compiles every kernel for each. */
-extern const char *const rtc_cuda_targets[];
-extern const char *const rtc_hip_targets[];
-/* Whether the target is none of those; `tried` receives the list of its toolchain. */
+/* Whether the target is none of those that its toolchain is tried with; `tried` receives them. */
 bool rtc_untried_target(const char *target, char *tried, size_t size);
 
 /* What the toolchain made of a kernel, read from the image (ELF notes of a cubin, metadata of a
@@ -98,6 +94,7 @@ typedef struct RtcKernelStats {
 } RtcKernelStats;
 bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,
                  RtcKernelStats *stats);
+bool rtc_inspects(const char *target); /* false: code for it tells nothing */
 /* The same for several kernels, which a disassembler reads at once; false if one is not there. */
 bool rtc_inspect_all(const char *target, const void *image, size_t size, const char *const *kernels,
                      size_t count, RtcKernelStats *stats);

@@ -30,13 +30,8 @@ static const char usage[] =
  * target each, so that all have their turn; the usual one for the matrix. */
 typedef enum Breadth { BREADTH_NONE, BREADTH_ONE, BREADTH_TURN, BREADTH_ALL } Breadth;
 static const struct {
-    const char *suffix, *usual, *others[8];
-} toolchains[] = {
-    {"@nvrtc",
-     "sm_90",
-     {"sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120", "compute_75", "compute_90"}},
-    {"@hiprtc", "gfx90a", {"gfx906", "gfx908", "gfx1010", "gfx1030"}},
-};
+    const char *suffix, *usual;
+} toolchains[] = {{"@nvrtc", "sm_90"}, {"@hiprtc", "gfx90a"}};
 static const char training[] = "training-linreg";
 enum { SKIPPED = 77 };
 
@@ -182,12 +177,29 @@ static Breadth breadth_of(const Program *program) {
     return strstr(program->name, "-f32-") ? BREADTH_ONE : BREADTH_NONE;
 }
 
+enum { TARGETS_MOST = 32 };
+
+/* What is promised of a toolchain besides its usual target, and code for later devices: that of the
+ * oldest and of the usual one. */
+static size_t other_targets(size_t toolchain, const char *others[TARGETS_MOST]) {
+    const char *usual = toolchains[toolchain].usual;
+    size_t count = 0, portable = 0;
+    for (size_t i = 0; ls_target_at(i) && count + 2 < TARGETS_MOST; i++) {
+        const ls_target *target = ls_target_at(i);
+        if (strcmp(target->tried, toolchains[toolchain].suffix + 1) != 0) continue;
+        if (strcmp(target->name, usual) != 0) others[count++] = target->name;
+        if (target->portable && (portable++ == 0 || strcmp(target->name, usual) == 0))
+            others[count++] = target->portable;
+    }
+    return count;
+}
+
 /* The targets of a program's test, separated by commas. */
 static void list_targets(const Program *program, Breadth breadth, size_t toolchain, char *targets,
                          size_t size) {
-    const char *const *others = toolchains[toolchain].others;
-    size_t count = 0, hash = 0;
-    while (count < sizeof toolchains->others / sizeof *others && others[count]) count++;
+    const char *others[TARGETS_MOST];
+    const size_t count = other_targets(toolchain, others);
+    size_t hash = 0;
     for (const char *c = program->name; *c; c++) hash = 31 * hash + (unsigned char)*c;
     const size_t turn = breadth == BREADTH_TURN ? hash % (count + 1) : count;
     snprintf(targets, size, "%s", turn < count ? others[turn] : toolchains[toolchain].usual);
@@ -209,7 +221,7 @@ static int run_one(Runner *runner, const Options *options, const Program *progra
             return SKIPPED;
         }
         const Breadth breadth = breadth_of(program);
-        char targets[128];
+        char targets[512];
         list_targets(program, breadth, i, targets, sizeof targets);
         return !compile_program(runner, program, targets, breadth == BREADTH_ALL);
     }

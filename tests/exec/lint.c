@@ -3,6 +3,8 @@
  * code objects for the mode their kernels start in. */
 #include "lint.h"
 
+#include <lockstep/image.h>
+
 #include <ctype.h>
 #include <elf.h>
 #include <stdint.h>
@@ -86,7 +88,7 @@ static bool lint_reciprocals(const char *text, char *reason, size_t size) {
 }
 
 bool lint_assembly(const char *target, const char *text, char *reason, size_t size) {
-    const bool amd = strncmp(target, "gfx", 3) == 0;
+    const bool amd = strncmp(target, LS_TARGET_GFX, strlen(LS_TARGET_GFX)) == 0;
     const char *const *banned = amd ? banned_amd : banned_ptx;
     const size_t count = amd ? COUNT(banned_amd) : COUNT(banned_ptx);
     for (size_t i = 0; i < count; i++) {
@@ -118,7 +120,7 @@ bool lint_image(const char *target, const void *image, size_t image_size, char *
     Elf64_Shdr symbols, strings, section;
     Elf64_Sym symbol;
     size_t kernels = 0;
-    if (strncmp(target, "gfx", 3) != 0) return true;
+    if (strncmp(target, LS_TARGET_GFX, strlen(LS_TARGET_GFX)) != 0) return true;
     snprintf(reason, size, "the code object has no kernel descriptor");
     if (!read_at(image, image_size, 0, &header, sizeof header)) return false;
     for (size_t i = 0; i < header.e_shnum; i++) {

@@ -26,10 +26,6 @@ typedef struct Extent {
     size_t turn;
 } Extent;
 
-static bool is_amd(const char *target) {
-    return strncmp(target, "gfx", 3) == 0;
-}
-
 /* No instruction of other numbers than ours in a variant. */
 static bool lint_variant(ls_compilation *compilation, size_t step, size_t variant,
                          const char *target, const void *code, size_t size, char *reason,
@@ -38,7 +34,7 @@ static bool lint_variant(ls_compilation *compilation, size_t step, size_t varian
     const char *text = NULL;
     char form[48];
     bool made, good = false;
-    if (is_amd(target)) {
+    if (target_kind(target)->code == TARGET_CODE_OBJECT) {
         made = rtc_disassemble(target, code, size, &output) == LS_OK;
         text = made ? output.data : output.log;
     } else {

@@ -20,9 +20,11 @@ import subprocess
 import sys
 import tempfile
 
+from targets import tried_with
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 # From gfx10 on a block has the caches of one compute unit or of two; hipRTC has it in one.
-CHIPS = ["gfx90a", "gfx942", "gfx1100", "gfx1151:cumode"]
+CHIPS = [chip + ":cumode" if chip == "gfx1151" else chip for chip in ["gfx90a", *tried_with("clang")]]
 OPTIONS = ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "-O3", "-w", "-S",
            "-ffp-contract=off", "-fno-gpu-flush-denormals-to-zero",
            "-include", os.path.join(HERE, "amd.h")]

@@ -70,6 +70,14 @@ static inline void assert_says(const char *log, const char *words) {
     assert_true(found);
 }
 
+/* The promised target of this number among those of a toolchain; NULL behind the last. */
+static inline const ls_target *tried_with(const char *toolchain, size_t number) {
+    const ls_target *chip;
+    for (size_t i = 0; (chip = ls_target_at(i)); i++)
+        if (strcmp(chip->tried, toolchain) == 0 && number-- == 0) return chip;
+    return NULL;
+}
+
 /* Whether a toolchain is there; if not, says why the test is skipped. */
 static inline bool toolchain_here(const char *name) {
     char text[1024];

@@ -5,6 +5,7 @@
  * A file is called as the program, the step and the variant's number, and ends as its dialect says:
  * norms.layer_norm_forward.0.hip. What two variants or steps have word for word is written once. */
 #include "base/base.h"
+#include "target/target.h"
 #include "ir/ir.h"
 
 #include <stdio.h>
@@ -65,11 +66,14 @@ int main(int count, char **words) {
         fprintf(stderr, "usage: sources FOLDER TARGET FILE...\n");
         return 2;
     }
+    const Target *dialect = target_for(words[2]);
+    if (!dialect) {
+        fprintf(stderr, "sources: there is no target %s\n", words[2]);
+        return 2;
+    }
     Output output = {.folder = words[1],
                      .target = words[2],
-                     .ending = strncmp(words[2], "gfx", 3) == 0 ? "hip"
-                               : strcmp(words[2], "cpu") == 0   ? "c"
-                                                                : "cu"};
+                     .ending = strchr(dialect->prelude, '.') + 1}; /* as its prelude's */
     for (int i = 3; i < count; i++)
         if (!write_file(&output, words[i])) return 1;
     return 0;

@@ -8,11 +8,12 @@ static const char saxpy[] =
     "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
     "    if (i < n) y[i] = a * x[i] + y[i] / a;\n}\n";
 
-static void every_target(const char *toolchain, const char *const *targets) {
+static void every_target(const char *toolchain) {
     if (!toolchain_here(toolchain)) skip();
-    for (size_t i = 0; targets[i]; i++) {
+    for (size_t i = 0; tried_with(toolchain, i); i++) {
+        const char *target = tried_with(toolchain, i)->name;
         for (ls_math math = LS_MATH_EXACT; math <= LS_MATH_FAST; math++) {
-            RtcOutput output = compile_text(targets[i], RTC_IMAGE, math, saxpy, LS_OK);
+            RtcOutput output = compile_text(target, RTC_IMAGE, math, saxpy, LS_OK);
             assert_true(output.size > 500);
             assert_memory_equal(output.data, "\177ELF", 4);
             assert_true(output.milliseconds > 0);
@@ -23,22 +24,22 @@ static void every_target(const char *toolchain, const char *const *targets) {
 
 static void every_cuda_target(void **state) {
     (void)state;
-    every_target("nvrtc", rtc_cuda_targets);
+    every_target("nvrtc");
 }
 
 static void every_hip_target(void **state) {
     (void)state;
-    every_target("hiprtc", rtc_hip_targets);
+    every_target("hiprtc");
 }
 
 static void every_ptx_target(void **state) {
     (void)state;
     if (!toolchain_here("nvrtc")) skip();
-    for (size_t i = 0; rtc_cuda_targets[i]; i++) {
-        char target[32], line[64];
-        snprintf(target, sizeof target, "compute_%s", rtc_cuda_targets[i] + 3);
-        snprintf(line, sizeof line, ".target %s\n", rtc_cuda_targets[i]);
-        RtcOutput output = compile_text(target, RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK);
+    for (size_t i = 0; tried_with("nvrtc", i); i++) {
+        const ls_target *chip = tried_with("nvrtc", i);
+        char line[64];
+        snprintf(line, sizeof line, ".target %s\n", chip->name);
+        RtcOutput output = compile_text(chip->portable, RTC_IMAGE, LS_MATH_EXACT, saxpy, LS_OK);
         assert_says(output.data, line);
         assert_says(output.data, ".visible .entry saxpy(");
         assert_int_equal(output.size, strlen(output.data) + 1); /* a driver wants the zero */

@@ -321,7 +321,29 @@ static void targets_have_their_toolchain(void **state) {
         if (rtc) assert_string_equal(rtc->name, rows[i].name);
         if (rtc) assert_ptr_equal(rtc, rtc_named(rows[i].name));
     }
-    char text[256];
+    const ls_target *chip;
+    const char *dialect = NULL;
+    for (size_t i = 0; (chip = ls_target_at(i)); i++) { /* the rows themselves */
+        assert_non_null(rtc_for_target(chip->name));
+        dialect = ls_target_dialect(chip->name);
+        assert_string_equal(rtc_for_target(chip->name)->name, target_for(chip->name)->toolchain);
+        assert_true(rtc_named(chip->tried) == rtc_for_target(chip->name) ||
+                    strcmp(chip->tried, "clang") == 0);
+        if (chip->portable) assert_string_equal(ls_target_dialect(chip->portable), dialect);
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(ls_target_at(k)->name, chip->name);
+    }
+    for (size_t i = 0; target_at(i); i++) assert_non_null(rtc_named(target_at(i)->toolchain));
+    for (size_t i = 0; ls_form_at(i); i++) {
+        const ls_form *form = ls_form_at(i);
+        if (form->target && form->toolchain)
+            assert_string_equal(rtc_for_target(form->target)->name, form->toolchain);
+    }
+    char text[256], tried[256];
+    assert_null(ls_target_dialect("tpu"));
+    assert_true(rtc_untried_target("gfx1100", tried, sizeof tried));
+    assert_says(tried, "gfx906, gfx908, gfx90a, gfx1010, gfx1030");
+    assert_false(rtc_untried_target("gfx90a:xnack+", tried, sizeof tried));
+    assert_false(rtc_untried_target("compute_90", tried, sizeof tried));
     assert_null(rtc_for_target(NULL));
     assert_null(rtc_named("tpu"));
     assert_false(ls_toolchain_describe("tpu", text, sizeof text));

@@ -66,13 +66,15 @@ static void inspect_target(const char *target, int limit) {
 static void every_cuda_target(void **state) {
     (void)state;
     if (!toolchain_here("nvrtc")) skip();
-    for (size_t i = 0; rtc_cuda_targets[i]; i++) inspect_target(rtc_cuda_targets[i], 255);
+    for (size_t i = 0; tried_with("nvrtc", i); i++)
+        inspect_target(tried_with("nvrtc", i)->name, 255);
 }
 
 static void every_hip_target(void **state) {
     (void)state;
     if (!toolchain_here("hiprtc")) skip();
-    for (size_t i = 0; rtc_hip_targets[i]; i++) inspect_target(rtc_hip_targets[i], 512);
+    for (size_t i = 0; tried_with("hiprtc", i); i++)
+        inspect_target(tried_with("hiprtc", i)->name, 512);
 }
 
 static void ptx(void **state) {

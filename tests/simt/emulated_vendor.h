@@ -9,7 +9,16 @@ static uint32_t wave(void) {
 #ifdef STAND_IN_CUDA
     return 32;
 #else
-    return strncmp(architecture(), "gfx1", 4) == 0 ? 32 : 64;
+    static const struct {
+        const char *name;
+        uint32_t lanes;
+    } chips[] = {
+#define CHIP(name, portable, tried, lanes) {name, lanes},
+#include "target/targets.def"
+    };
+    for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        if (strcmp(architecture(), chips[i].name) == 0) return chips[i].lanes;
+    abort(); /* SIMT_ARCHITECTURE is none of them */
 #endif
 }
 

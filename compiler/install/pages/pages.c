@@ -81,7 +81,8 @@ int main(int count, char **words) {
                 page(in, "lockstep.bash.in", out, "lockstep.bash", NULL) &&
                 page(in, "_lockstep.in", out, "_lockstep", NULL) &&
                 page(in, "lockstep.fish.in", out, "lockstep.fish", NULL) &&
-                page(in, "environment.md.in", out, "environment.md", NULL);
+                page(in, "environment.md.in", out, "environment.md", NULL) &&
+                page(in, "targets.md.in", out, "targets.md", NULL);
     for (size_t i = 0; good && command_at(i); i++) {
         Buffer name = {0};
         buffer_printf(&name, "lockstep-%s.1", command_at(i)->name);

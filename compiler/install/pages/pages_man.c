@@ -147,6 +147,21 @@ static void environment_table(FILE *out, const Command *command) {
     }
 }
 
+/* As Markdown. */
+static void target_table(FILE *out, const Command *command) {
+    (void)command;
+    fputs("| target | dialect | lanes | compiled in the tests by | for it and later devices |\n"
+          "| --- | --- | --- | --- | --- |",
+          out);
+    for (size_t i = 0; ls_target_at(i); i++) {
+        const ls_target *target = ls_target_at(i);
+        const char *code = target->portable ? "`" : "";
+        fprintf(out, "\n| `%s` | %s | %u | %s | %s%s%s |", target->name,
+                ls_target_dialect(target->name), target->lanes, target->tried, code,
+                target->portable ? target->portable : "", code);
+    }
+}
+
 static void library(FILE *out, const Command *command) {
     (void)command;
     fputs(".BR ", out);
@@ -167,6 +182,7 @@ const Hole man_holes[] = {
     {"see_also", see_also},
     {"environment", environment},
     {"environment_table", environment_table},
+    {"target_table", target_table},
     {"library", library},
     {NULL, NULL},
 };

@@ -8,24 +8,45 @@
 
 #include <string.h>
 
+typedef enum Lists { LIST_FORMS = 1, LIST_TARGETS = 2 } Lists;
 typedef struct Takes {
     const char *name;  /* in the row of the option */
     const char *kind;  /* for lockstep.bash.in: words, list, files, folders, assign */
     const char *words; /* of `words` and `list` */
+    unsigned lists;    /* and of the compiler's tables */
 } Takes;
 
-#define TARGETS \
-    "cpu sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_80 compute_90 gfx90a gfx942"
 static const Takes takes[] = {
-    {"DEVICE", "words", "auto cpu cuda hip"},
-    {"GRADE", "words", "exact lite fast"},
-    {"FILE", "files", ""},
-    {"DIR", "folders", ""},
-    {"NAME=FILE", "assign", ""},
-    {"T,...", "list", TARGETS},
-    {"TARGET", "words", TARGETS},
-    {"T", "words", "cuda hip c ptx cubin hsaco asm ir plan " TARGETS},
+    {"DEVICE", "words", "auto cpu cuda hip", 0},
+    {"GRADE", "words", "exact lite fast", 0},
+    {"FILE", "files", "", 0},
+    {"DIR", "folders", "", 0},
+    {"NAME=FILE", "assign", "", 0},
+    {"T,...", "list", "", LIST_TARGETS},
+    {"TARGET", "words", "", LIST_TARGETS},
+    {"T", "words", "", LIST_FORMS | LIST_TARGETS},
 };
+
+static void put_forms(FILE *out) {
+    for (size_t i = 0; ls_form_at(i); i++) fprintf(out, "%s ", ls_form_at(i)->name);
+}
+
+static void put_targets(FILE *out) {
+    for (size_t i = 0; ls_target_at(i); i++)
+        fprintf(out, "%s%s", i ? " " : "", ls_target_at(i)->name);
+    for (size_t i = 0; ls_target_at(i); i++)
+        if (ls_target_at(i)->portable) fprintf(out, " %s", ls_target_at(i)->portable);
+}
+
+static bool has_words(const Takes *what) {
+    return *what->words || what->lists;
+}
+
+static void put_words_of(FILE *out, const Takes *what) {
+    fputs(what->words, out);
+    if (what->lists & LIST_FORMS) put_forms(out);
+    if (what->lists & LIST_TARGETS) put_targets(out);
+}
 
 static const Takes *what_takes(const Option *option) {
     for (size_t i = 0; option->argument && i < COUNT(takes); i++)
@@ -98,8 +119,10 @@ static void bash_values_of(FILE *out, const Command *command) {
         const Takes *what = what_takes(option);
         fprintf(out, "    %s:--%s", name, option->name);
         if (option->letter) fprintf(out, " | %s:-%c", name, option->letter);
-        fprintf(out, ") echo '%s%s%s' ;;\n", what ? what->kind : "none",
-                what && *what->words ? " " : "", what ? what->words : "");
+        fprintf(out, ") echo '%s", what ? what->kind : "none");
+        if (what && has_words(what)) putc(' ', out);
+        if (what) put_words_of(out, what);
+        fputs("' ;;\n", out);
     }
 }
 
@@ -130,10 +153,12 @@ static void zsh_action(FILE *out, const Takes *what) {
         fputs("_files -/", out);
     else if (strcmp(what->kind, "assign") == 0)
         fputs("_lockstep_assign", out);
-    else if (strcmp(what->kind, "list") == 0)
-        fprintf(out, "_values -s , target %s", what->words);
-    else
-        fprintf(out, "(%s)", what->words);
+    else {
+        const bool list = strcmp(what->kind, "list") == 0;
+        fputs(list ? "_values -s , target " : "(", out);
+        put_words_of(out, what);
+        if (!list) putc(')', out);
+    }
 }
 
 static void zsh_option(FILE *out, const char *indent, const Option *option) {
@@ -219,11 +244,12 @@ static void fish_option(FILE *out, const char *when, const Option *option) {
             fputs(" -x", out);
         else if (strcmp(what->kind, "folders") == 0)
             fputs(" -x -a '(__fish_complete_directories)'", out);
-        else if (strcmp(what->kind, "list") == 0)
-            fprintf(out, " -x -a '(__lockstep_list %s)'", what->words);
-        else if (*what->words)
-            fprintf(out, " -x -a '%s'", what->words);
-        else
+        else if (has_words(what)) {
+            const bool list = strcmp(what->kind, "list") == 0;
+            fputs(list ? " -x -a '(__lockstep_list " : " -x -a '", out);
+            put_words_of(out, what);
+            fputs(list ? ")'" : "'", out);
+        } else
             fputs(" -r -F", out);
     }
     fish_description(out, option->help);

@@ -88,9 +88,37 @@ const char *ls_compilation_step_name(const ls_compilation *compilation, size_t s
 size_t ls_compilation_file_count(const ls_compilation *compilation);
 const char *ls_compilation_file(const ls_compilation *compilation, size_t index);
 
-/* The generated text or what the toolchain makes of it. `form` is "ir", "plan", "cuda", "hip", "c",
- * "ptx", "cubin", "hsaco" or "asm", with a target after a colon where one is needed ("ptx:sm_90",
- * "hsaco:gfx90a") and the number of an image's variant after a # ("cuda:sm_90#1"), 0 without. */
+/* The targets that Lockstep promises: the tests compile kernels for each. Others whose names are
+ * like these go to the toolchain, which knows more or fewer. */
+typedef struct ls_target {
+    const char *name;     /* "sm_90" */
+    const char *portable; /* a target whose code later devices take too, "compute_90"; or NULL */
+    const char *tried;    /* which toolchain compiles for it in the tests: "nvrtc" */
+    uint32_t lanes;       /* that run together */
+} ls_target;
+const ls_target *ls_target_at(size_t index);       /* NULL behind the last */
+const char *ls_target_dialect(const char *target); /* "cuda" of "sm_90"; NULL: none such */
+
+/* What ls_compilation_emit gives. */
+typedef enum ls_content {
+    LS_CONTENT_IR,
+    LS_CONTENT_PLAN,
+    LS_CONTENT_SOURCE,
+    LS_CONTENT_ASSEMBLY,
+    LS_CONTENT_CODE /* bytes, not text */
+} ls_content;
+typedef struct ls_form {
+    const char *name; /* "cubin" */
+    ls_content content;
+    const char *toolchain; /* whose targets it is made for; NULL: any */
+    const char *target;    /* where none is named; of one that must be, an example */
+    int named;             /* a target must be named */
+} ls_form;
+const ls_form *ls_form_at(size_t index); /* NULL behind the last */
+
+/* The generated text or what the toolchain makes of it. `form` is the name of one, with a target
+ * after a colon where one is needed ("ptx:sm_90", "hsaco:gfx90a") and the number of an image's
+ * variant after a # ("cuda:sm_90#1"), 0 without. */
 ls_status ls_compilation_emit(ls_compilation *compilation, size_t step, const char *form,
                               const char **data, size_t *size);
 

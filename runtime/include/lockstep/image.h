@@ -23,8 +23,8 @@ extern "C" {
 /* The ordinal in the key of every `shuffle`; draws count theirs from 0. */
 #define LS_SHUFFLE_ORDINAL 0xffffffffu
 
-/* Element types, in the order of compiler/ir/types.def. One row per type: identifier, spelling, class
- * (F float, S signed, U unsigned, B bool), bytes. */
+/* Element types, in the order of compiler/ir/types.def. One row per type: identifier, spelling,
+ * class (F float, S signed, U unsigned, B bool), bytes. */
 #define LS_TYPE_LIST(X)     \
     X(F64, "f64", 'F', 8)   \
     X(F32, "f32", 'F', 4)   \
@@ -261,6 +261,12 @@ typedef struct ls_image_tuning {
     uint32_t blocks_per_multiprocessor;
     uint32_t workers; /* on a CPU */
 } ls_image_tuning;
+
+/* How the names of targets begin; behind them stands which device of that kind. */
+#define LS_TARGET_CPU "cpu"      /* all of it */
+#define LS_TARGET_CUBIN "sm_"    /* a compute capability: "sm_90" */
+#define LS_TARGET_PTX "compute_" /* the same, for it and later ones */
+#define LS_TARGET_GFX "gfx"      /* AMD's name: "gfx90a" */
 
 typedef struct ls_image {
     uint32_t version; /* LS_IMAGE_VERSION */

@@ -16,7 +16,7 @@ try lockstep --device cpu ru
 try lockstep run --re
 try lockstep run --device c
 try lockstep run --device = c
-try lockstep build x.step --targets sm_90,gfx90
+try lockstep build x.step --targets sm_90,gfx94
 try lockstep build x.step -o adam
 try lockstep explain std/sch
 try lockstep explain std/optim : adamw_b
