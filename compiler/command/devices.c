@@ -6,14 +6,6 @@ typedef struct Options {
     bool json;
 } Options;
 
-static const struct {
-    const char *name, *purpose;
-} toolchains[] = {
-    {"host", "compiles kernels for cpu"},
-    {"nvrtc", "compiles kernels for cuda"},
-    {"hiprtc", "compiles kernels for hip"},
-};
-
 static void print_row(bool usable, const char *name, const char *text) {
     bool color = color_wanted(stdout);
     printf("  %s%-8s%s %s\n", color ? usable ? "\033[32m" : "\033[33m" : "", name,
@@ -25,10 +17,10 @@ static void print_text(const ls_device_info *devices, size_t count) {
     for (size_t i = 0; i < count; i++)
         print_row(devices[i].usable, devices[i].name, devices[i].description);
     printf("Toolchains\n");
-    for (size_t i = 0; i < COUNT(toolchains); i++) {
+    for (size_t i = 0; ls_toolchain_at(i, NULL); i++) {
         char text[512] = "";
-        int usable = ls_toolchain_describe(toolchains[i].name, text, sizeof text);
-        print_row(usable, toolchains[i].name, text);
+        int usable = ls_toolchain_describe(ls_toolchain_at(i, NULL), text, sizeof text);
+        print_row(usable, ls_toolchain_at(i, NULL), text);
     }
 }
 
@@ -45,12 +37,14 @@ static void print_json(const ls_device_info *devices, size_t count) {
     }
     json_close(&json, ']');
     json_open(&json, "toolchains", '[');
-    for (size_t i = 0; i < COUNT(toolchains); i++) {
-        char text[512] = "";
-        int usable = ls_toolchain_describe(toolchains[i].name, text, sizeof text);
+    const char *name, *device;
+    for (size_t i = 0; (name = ls_toolchain_at(i, &device)); i++) {
+        char text[512] = "", purpose[64];
+        int usable = ls_toolchain_describe(name, text, sizeof text);
+        snprintf(purpose, sizeof purpose, "compiles kernels for %s", device);
         json_open(&json, NULL, '{');
-        json_string(&json, "name", toolchains[i].name);
-        json_string(&json, "purpose", toolchains[i].purpose);
+        json_string(&json, "name", name);
+        json_string(&json, "purpose", purpose);
         json_boolean(&json, "usable", usable);
         json_string(&json, "description", text);
         json_close(&json, '}');

@@ -48,6 +48,12 @@ const ls_form *ls_form_at(size_t index) {
     return index < COUNT(forms) ? &forms[index] : NULL;
 }
 
+const char *ls_toolchain_at(size_t index, const char **device) {
+    const Target *dialect = target_at(index);
+    if (device) *device = dialect ? dialect->device : NULL;
+    return dialect ? dialect->toolchain : NULL;
+}
+
 /* ---- by name ---- */
 
 const TargetKind *target_kind(const char *name) {

@@ -9,6 +9,7 @@
 typedef struct Target {
     const char *name;             /* "cuda" */
     const char *title;            /* "CUDA"; NULL where messages need none */
+    const char *device;           /* whose driver runs it: "cuda" */
     const char *toolchain;        /* which makes code of it: "nvrtc" */
     const char *prelude;          /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */

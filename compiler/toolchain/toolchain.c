@@ -52,8 +52,11 @@ int ls_toolchain_describe(const char *toolchain, char *text, size_t size) {
     const Rtc *rtc = rtc_named(toolchain);
     if (!text || size == 0) return 0;
     if (rtc) return rtc->version(text, size);
-    snprintf(text, size, "no toolchain is called '%s'; there are nvrtc, hiprtc and host",
-             toolchain ? toolchain : "");
+    int used =
+        snprintf(text, size, "no toolchain is called '%s'; there are", toolchain ? toolchain : "");
+    for (size_t i = 0; ls_toolchain_at(i, NULL) && used >= 0 && (size_t)used < size; i++)
+        used += snprintf(text + used, size - (size_t)used, "%s %s", i ? "," : "",
+                         ls_toolchain_at(i, NULL));
     return 0;
 }
 

@@ -199,8 +199,10 @@ ls_status ls_compilation_ahead(ls_compilation *compilation, const ls_ahead_optio
 ls_status ls_format_text(const char *name, const char *text, size_t size, char **formatted);
 void ls_text_free(char *text);
 
-/* Whether a toolchain is there: "nvrtc", "hiprtc" or "host". Gives its version, or why not, in one
- * line. */
+/* The toolchains by number, "nvrtc"; NULL behind the last. `device`, which may be NULL, receives
+ * what kind of device each makes code for: "cuda". */
+const char *ls_toolchain_at(size_t index, const char **device);
+/* Whether a toolchain is there. Gives its version, or why not, in one line. */
 int ls_toolchain_describe(const char *toolchain, char *text, size_t size);
 
 /* The kernel cache. */
