@@ -24,6 +24,17 @@ LS_FN f32 ls_tanh_lite_f32(f32 x) {
     f32 y = (a * above) * ls_reciprocal_lite(below);
     return ls_with_sign_f32(a > 5.0f ? 1.0f : y, x);
 }
+/* 2^-15.0: t P(t^2) with t = |x|, or from 1 on pi/2 and t = -1 / |x|, as in math.h */
+LS_FN f32 ls_atan_lite_f32(f32 x) {
+    f32 a = ls_abs_f32(x), capped = a > 0x1p100f ? 0x1p100f : a;
+    int large = a > 1.0f;
+    f32 t = large ? -ls_reciprocal_lite(capped) : a, s = t * t;
+    f32 p = ls_fma_f32(0x1.86f2d4p-6f, s, -0x1.78848cp-4f);
+    p = ls_fma_f32(p, s, 0x1.7b515cp-3f);
+    p = ls_fma_f32(p, s, -0x1.53a94ap-2f);
+    p = ls_fma_f32(p, s, 0x1.fffc12p-1f);
+    return ls_with_sign_f32(ls_fma_f32(t, p, large ? 0x1.921fb6p0f : 0.0f), x);
+}
 /* 2^-13.7: an odd polynomial, and 1 from 2.8 on */
 LS_FN f32 ls_erf_lite_f32(f32 x) {
     f32 a = ls_abs_f32(x), s = a * a;

@@ -530,6 +530,28 @@ LS_FN f32 ls_cos_f32(f32 x) { /* 0.95 ulp up to 2^17, 1.07 for all */
     return ls_isfinite_f32(x) ? ls_sine_of(angle) : LS_NAN_F32;
 }
 
+/* 1.03 ulp. t = |x|, or from 1 on -1 / |x|, to which pi/2 is added in two parts, for atan(x) +
+ * atan(1/x) = pi/2 (Abramowitz and Stegun, "Handbook of Mathematical Functions", 4.4). atan(t) is
+ * t + t s P(s) with s = t^2 <= 1, a minimax fit of the relative error. `rest` t is half of what t
+ * lacks of -1 / |x|: 1/2 is the slope at 1, where it counts. */
+LS_FN f32 ls_atan_f32(f32 x) {
+    f32 a = ls_abs_f32(x), capped = a > 0x1p100f ? 0x1p100f : a;
+    int large = a > 1.0f;
+    f32 t = large ? -ls_reciprocal_normal(capped) : a, s = t * t;
+    f32 p = ls_fma_f32(-0x1.d38e08p-10f, s, 0x1.643694p-7f);
+    p = ls_fma_f32(p, s, -0x1.fd86f2p-6f);
+    p = ls_fma_f32(p, s, 0x1.da2c1p-5f);
+    p = ls_fma_f32(p, s, -0x1.580952p-4f);
+    p = ls_fma_f32(p, s, 0x1.c08c52p-4f);
+    p = ls_fma_f32(p, s, -0x1.242086p-3f);
+    p = ls_fma_f32(p, s, 0x1.9991e4p-3f);
+    p = ls_fma_f32(p, s, -0x1.55553ep-2f);
+    f32 turn = large ? 0x1.921fb6p0f : 0.0f, turn_low = large ? -0x1.777a5cp-25f : 0.0f; /* pi/2 */
+    f32 high = turn + t, low = ((turn - high) + t) + turn_low;
+    f32 rest = large ? 0.5f * ls_fma_f32(t, capped, 1.0f) : 0.0f;
+    return ls_with_sign_f32(high + ls_fma_f32(t, ls_fma_f32(s, p, rest), low), x);
+}
+
 /* ---- f64: exponential, logarithm, power; each at most 2 ulp ----
  * The same reductions; Taylor coefficients, which reach 2^-57 here without a fit. */
 

@@ -8,6 +8,7 @@ float ls_floor_f32(float x), ls_ceil_f32(float x), ls_trunc_f32(float x), ls_rou
 float ls_exp_f32(float x), ls_exp2_f32(float x), ls_expm1_f32(float x);
 float ls_log_f32(float x), ls_log2_f32(float x), ls_log1p_f32(float x);
 float ls_sin_f32(float x), ls_cos_f32(float x), ls_tanh_f32(float x), ls_erf_f32(float x);
+float ls_atan_f32(float x);
 float ls_pow_f32(float x, float y), ls_copysign_f32(float x, float y);
 float ls_fma_f32(float x, float y, float z);
 float ls_away_f32(float x), ls_fmin_f32(float x, float y), ls_fmax_f32(float x, float y);
@@ -40,6 +41,7 @@ int ls_signbit_f64(double x);
 #define log1pf ls_log1p_f32
 #define sinf ls_sin_f32
 #define cosf ls_cos_f32
+#define atanf ls_atan_f32
 #define tanhf ls_tanh_f32
 #define erff ls_erf_f32
 #define powf ls_pow_f32

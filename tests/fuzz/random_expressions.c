@@ -232,10 +232,11 @@ static Made write_compare(Generator *g, unsigned allowed, unsigned depth) {
 
 static Made write_unary(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     static const char *const floats[] = {
-        "abs(",   "-(",    "sign(",          "floor(", "ceil(",  "round(",   "trunc(",    "sqrt(",
-        "exp(",   "log(",  "stop_gradient(", "rsqrt(", "cbrt(",  "exp2(",    "expm1(",    "log2(",
-        "log1p(", "sin(",  "cos(",           "tanh(",  "erf(",   "sigmoid(", "softplus(", "bf16(",
-        "f16(",   "e4m3(", "e5m2(",          "sin'(",  "tanh'(", "log1p'(",  "abs'("};
+        "abs(",   "-(",       "sign(",     "floor(",         "ceil(",  "round(", "trunc(",
+        "sqrt(",  "exp(",     "log(",      "stop_gradient(", "rsqrt(", "cbrt(",  "exp2(",
+        "expm1(", "log2(",    "log1p(",    "sin(",           "cos(",   "atan(",  "tanh(",
+        "erf(",   "sigmoid(", "softplus(", "bf16(",          "f16(",   "e4m3(",  "e5m2(",
+        "sin'(",  "tanh'(",   "log1p'(",   "atan'(",         "abs'("};
     static const char *const integers[] = {"abs(", "-(", "sign("};
     static const char *const tests[] = {"isnan(", "isinf(", "isfinite("};
     if (kind == BOOL) {
@@ -251,7 +252,7 @@ static Made write_unary(Generator *g, Kind kind, unsigned allowed, unsigned dept
         return made;
     }
     fputs("(", g->out);
-    fputs(kind == F32   ? floats[below(g, 31)]
+    fputs(kind == F32   ? floats[below(g, 33)]
           : kind == F64 ? floats[below(g, 11)]
           : kind <= I64 ? integers[below(g, 3)]
                         : "abs(",

@@ -222,6 +222,7 @@ static float apply_f32(Op op, const uint64_t x[3]) {
     case OP_LOG1P: return ls_log1p_f32(a);
     case OP_SIN: return ls_sin_f32(a);
     case OP_COS: return ls_cos_f32(a);
+    case OP_ATAN: return ls_atan_f32(a);
     case OP_TANH: return ls_tanh_f32(a);
     case OP_ERF: return ls_erf_f32(a);
     case OP_SIGMOID: return ls_sigmoid_f32(a);
@@ -229,6 +230,7 @@ static float apply_f32(Op op, const uint64_t x[3]) {
     case OP_EXP_LITE: return ls_exp_lite_f32(a);
     case OP_EXP2_LITE: return ls_exp2_lite_f32(a);
     case OP_LOG_LITE: return ls_log_lite_f32(a);
+    case OP_ATAN_LITE: return ls_atan_lite_f32(a);
     case OP_TANH_LITE: return ls_tanh_lite_f32(a);
     case OP_ERF_LITE: return ls_erf_lite_f32(a);
     case OP_SIGMOID_LITE: return ls_sigmoid_lite_f32(a);

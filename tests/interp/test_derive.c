@@ -194,7 +194,21 @@ static double reference_softplus(double x) {
     return log1p(exp(x));
 }
 
+static bool is_lite(Op op) {
+    for (Op other = 1; other < OP_COUNT; other = (Op)(other + 1))
+        if (op_info[other].lite == op) return true;
+    return false;
+}
+
+/* A function that is f32 only and has a slope, for which there must be a reference. */
+static bool needs_reference(Op op) {
+    const OpInfo *info = &op_info[op];
+    return info->form == FORM_CALL && info->arity == 1 && !info->f64 &&
+           strcmp(info->derivative, "0") != 0 && !is_lite(op);
+}
+
 static void check_f32_functions(void) {
+    size_t needed = 0;
     static const struct {
         Op op;
         double (*function)(double);
@@ -206,10 +220,13 @@ static void check_f32_functions(void) {
                      {OP_LOG1P, log1p},
                      {OP_SIN, sin},
                      {OP_COS, cos},
+                     {OP_ATAN, atan},
                      {OP_TANH, tanh},
                      {OP_ERF, erf},
                      {OP_SIGMOID, reference_sigmoid},
                      {OP_SOFTPLUS, reference_softplus}};
+    for (Op op = 1; op < OP_COUNT; op = (Op)(op + 1)) needed += needs_reference(op);
+    expect_close("the count of f32 functions", (double)needed, (double)COUNT(functions), 0);
     for (size_t i = 0; i < COUNT(functions); i++) {
         Function *f = new_function();
         Data data[PARAMETERS];

@@ -16,6 +16,7 @@ VECTOR(expm1)
 VECTOR(log)
 VECTOR(log2)
 VECTOR(log1p)
+VECTOR(atan)
 VECTOR(tanh)
 VECTOR(erf)
 VECTOR(cbrt)
@@ -84,6 +85,7 @@ static inline float ls_pow_base_f32(float x) {
     static inline float ls_##name##_lite_bf16_f32(float x) { \
         return ls_round_bf16(ls_##name##_lite_f32(x));       \
     }
+LITE(atan)
 LITE(tanh)
 LITE(erf)
 LITE(sigmoid)
@@ -182,6 +184,7 @@ NARROW(e5m2, 2, -14, 57344.0, 57344.0, 0x7f)
     X(cbrt, cbrt, F32, 0.9, cbrtl)             \
     X(sin, sin, F32, 1.2, sinl)                \
     X(cos, cos, F32, 1.2, cosl)                \
+    X(atan, atan, F32, 1.1, atanl)             \
     X(pow_07, pow_07, F32, 1, pow_07l)         \
     X(pow_m13, pow_m13, F32, 1, pow_m13l)      \
     X(pow_base, pow_base, F32, 1, pow_basel)
@@ -204,9 +207,12 @@ NARROW(e5m2, 2, -14, 57344.0, 57344.0, 0x7f)
     X(cbrt, cbrt, F32, 0.7970, cbrtl)                 \
     X(sin, sin, F32, 1.0571, sinl)                    \
     X(cos, cos, F32, 1.0651, cosl)                    \
+    X(atan, atan, F32, 1.0217, atanl)                 \
     X(pow_07, pow_07, F32, 0.9192, pow_07l)           \
     X(pow_m13, pow_m13, F32, 0.9385, pow_m13l)        \
     X(pow_base, pow_base, F32, 0.9041, pow_basel)     \
+    X(atan_lite, atan, F32, 503.1, atanl)             \
+    X(atan_lite_bf16, atan, BF16, 0.5077, NULL)       \
     X(tanh_lite, tanh, F32, 1523.3, tanhl)            \
     X(tanh_lite_bf16, tanh, BF16, 0.5144, NULL)       \
     X(erf_lite, erf, F32, 1258.6, erfl)               \

@@ -16,8 +16,8 @@ syn keyword stepType f64 f32 i64 i32 u64 u32 bool f16 bf16 e4m3 e5m2 i16 i8 u16 
 syn keyword stepReduction sum mean prod min max any all count norm logsumexp argmin argmax scan
 syn keyword stepReduction cumsum
 syn keyword stepFunction abs sign clamp floor ceil round trunc sqrt rsqrt cbrt exp exp2 expm1 log
-syn keyword stepFunction log2 log1p sin cos tanh erf sigmoid softplus pow fma lerp copysign isnan
-syn keyword stepFunction isinf isfinite bit_and bit_or bit_xor shift_left shift_right float_bits
+syn keyword stepFunction log2 log1p sin cos atan tanh erf sigmoid softplus pow fma lerp copysign
+syn keyword stepFunction isnan isinf isfinite bit_and bit_or bit_xor shift_left shift_right float_bits
 syn keyword stepFunction float_from_bits size index grad stop_gradient uniform normal bits bernoulli
 syn keyword stepFunction shuffle
 syn keyword stepFunction f16_stochastic bf16_stochastic e4m3_stochastic e5m2_stochastic

@@ -31,5 +31,5 @@ BINARY(pow, f32) BINARY(add, i32) BINARY(mul, i32) BINARY(min, i64) /* 44 */
 STORED(f16) STORED(bf16) STORED(e4m3) STORED(e5m2) /* 52 */
 CAST(i32, f32) CAST(f32, i32) CAST(f64, f32) CAST(f32, f64) CAST(i64, i32) CAST(u32, f32) /* 58 */
 UNARY(tanh_lite, f32) UNARY(erf_lite, f32) UNARY(sigmoid_lite, f32) UNARY(log_lite, f32) /* 62 */
-UNARY(exp_lite, f32) UNARY(exp2_lite, f32) /* 64 */
+UNARY(exp_lite, f32) UNARY(exp2_lite, f32) UNARY(atan, f32) UNARY(atan_lite, f32) /* 66 */
     /* clang-format on */
