@@ -5,7 +5,7 @@
  *
  * Reads FILE, the text of a plan or of a function alone, does what the options say in order and
  * prints the plan. Passes are those of passes.def, and `choose`, `row_panels` and `worker_scratch`;
- * each is followed by the check of its stage. Exit status 1: the text has errors, a check failed,
+ * before and after each the plan is checked. Exit status 1: the text has errors, a check failed,
  * or there is no such plan, and stderr says which.
  *
  * --steps takes programs, and does with the plan of each of their steps what the text forms
@@ -101,6 +101,7 @@ static int run_passes(Compiler *compiler, int count, char **words) {
     }
     const Plan *plan = read_text(compiler, words[count - 1], text, size);
     for (int i = 1; plan && i + 1 < count; i++) {
+        plan_check(plan); /* a pass needs a legal plan, and leaves one */
         if (strcmp(words[i], "--pass") == 0 && i + 2 < count)
             plan = run_pass(plan, words[++i]);
         else if (strcmp(words[i], "--check") != 0)
