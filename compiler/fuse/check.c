@@ -33,6 +33,7 @@ typedef struct Check {
     uint32_t *puts, *adds; /* by array: its stores of a value, of what is added */
     uint32_t *cleared;     /* by array: 1 + the phase that clears it */
     bool *read;            /* by array: by a phase behind its maker */
+    bool *late; /* by value of the phase at hand: only there after the phase's reductions */
 } Check;
 
 static _Noreturn void broken(const Check *c, const char *what, const char *rule) {
@@ -109,12 +110,14 @@ static void check_shape(const Check *c, uint32_t index) {
     const Phase *phase = &c->plan->phases[index];
     const AxisSet all = space(phase);
     const bool reduces = phase->reduction_count > 0;
+    const int list = ir_list_axis(c->f, all);
+    const AxisSet lists = list < 0 ? 0 : (AxisSet)1 << list;
     bool good = true;
     require_phase(c, index, !(phase->outer & phase->inner), "an axis is outer or inner");
     require_phase(c, index, ir_closure(c->f, all) == all, "axes stand with those they hang on");
     switch (phase->shape) {
     case SHAPE_SCALAR: good = !all; break;
-    case SHAPE_MAP: good = all && !reduces; break;
+    case SHAPE_MAP: good = all && !reduces && !(phase->outer & ~lists); break;
     case SHAPE_ROWS: good = phase->inner > phase->outer; break;
     case SHAPE_COLUMNS: good = phase->inner && phase->outer > phase->inner; break;
     case SHAPE_SCAN: good = phase->inner && phase->scan_count; break;
@@ -163,29 +166,45 @@ static void check_guards(const Check *c, uint32_t index) {
     }
 }
 
-/* Whether what is stored is there when stores of the level are made. */
-static bool is_in_time(const Phase *phase, const PhaseStore *store) {
-    const Level level = store->value ? plan_level(phase, store->value) : LEVEL_SCALAR;
-    switch (store->level) {
-    case LEVEL_ELEMENT: return level != LEVEL_EPILOGUE;
-    case LEVEL_EPILOGUE: return level != LEVEL_ELEMENT;
-    default: return level == LEVEL_SCALAR;
+/* Whether a value that is there after the phase's reductions, if `late`, can be stored at the level
+ * to an array over the axes. */
+static bool fits(const Phase *phase, AxisSet axes, Level level, bool late) {
+    switch (level) {
+    case LEVEL_ELEMENT: return axes && axes == space(phase) && !late;
+    case LEVEL_EPILOGUE: return phase->reduction_count && axes == phase->outer;
+    case LEVEL_TAIL: return !axes && !late;
+    default: return false;
     }
 }
 
+/* Whether what is stored, or what decides that it is, is there after the phase's reductions. */
+static bool is_late(const Check *c, uint32_t array, ValueId value) {
+    bool late = false;
+    for (Guard guard; plan_keeps(c->plan, array, &value, &guard);) late |= c->late[guard.condition];
+    return late || c->late[value];
+}
+
 static void check_level(const Check *c, uint32_t index, const PhaseStore *store) {
-    const Phase *phase = &c->plan->phases[index];
     const Value *value = &c->f->values[store->value];
     const AxisSet added = c->f->values[value->arg[0]].axes | c->f->values[value->arg[1]].axes;
     const AxisSet axes = store->kind == STORE_ADD ? added : c->plan->arrays[store->array].axes;
-    bool good = false;
-    if (store->level == LEVEL_ELEMENT) good = axes && axes == space(phase);
-    if (store->level == LEVEL_EPILOGUE) good = phase->reduction_count && axes == phase->outer;
-    if (store->level == LEVEL_TAIL) good = !axes;
-    require_phase(c, index, good, "a store's level is where the phase visits the array's axes");
-    if (c->plan->stage >= PLAN_FINISHED)
-        require_phase(c, index, is_in_time(phase, store),
-                      "what is stored is there at the level of the store");
+    require_phase(
+        c, index,
+        fits(&c->plan->phases[index], axes, store->level, is_late(c, store->array, store->value)),
+        "a store's level is where the array's axes are visited, and its value is there");
+}
+
+/* While the levels of the function's stores are not found yet. */
+static void check_placed(const Check *c, uint32_t index) {
+    for (size_t s = 0; s < c->f->store_count; s++) {
+        const Store *store = &c->f->stores[s];
+        const AxisSet axes = c->f->parameters[store->parameter].axes;
+        bool good = c->plan->store_home[s] != index;
+        for (Level level = LEVEL_ELEMENT; !good && level < LEVEL_COUNT; level++)
+            good = fits(&c->plan->phases[index], axes, level,
+                        is_late(c, store->parameter, store->value));
+        require_phase(c, index, good, "a store is in a phase that has a level for it");
+    }
 }
 
 static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
@@ -207,6 +226,8 @@ static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
         c->cleared[array] = index + 1;
     } else {
         require_phase(c, index, store->value == held, "a temporary is stored the value it holds");
+        require_phase(c, index, plan->home[held] == index + 1,
+                      "a value goes into its temporary where it is made");
         require_phase(c, index, (store->kind == STORE_ADD) == scatters,
                       "a scatter is added, all else is stored");
         ++*(scatters ? &c->adds[array] : &c->puts[array]);
@@ -216,7 +237,6 @@ static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
                           "a scatter adds to what an earlier phase clears");
         }
     }
-    check_level(c, index, store);
 }
 
 /* ---- what a phase reads ---- */
@@ -235,23 +255,36 @@ static void check_read(Check *c, uint32_t index, ValueId v, bool gathered) {
     c->read[plan->array_of[v] - 1] = true;
 }
 
+/* Finds which values of the phase are there after its reductions alone, too. */
 static void check_values(Check *c, uint32_t index) {
     const Phase *phase = &c->plan->phases[index];
     for (size_t i = 0; i < phase->value_count; i++) {
         const ValueId v = phase->values[i];
         const Value *value = &c->f->values[v];
+        const bool own = is_made(value) && c->plan->home[v] == index + 1;
+        bool late = false;
         ValueId operands[3];
         check_read(c, index, v, false);
-        if (plan_is_read(c->plan, phase, v)) continue;
-        if (value->op == OP_GATHER) check_read(c, index, value->arg[0], true);
-        const bool waits = is_made(value) && c->plan->home[v] == index + 1;
+        const bool read = plan_is_read(c->plan, phase, v);
+        if (value->op == OP_GATHER && !read) check_read(c, index, value->arg[0], true);
         for (size_t k = plan_operands(c->plan, phase, v, operands); k-- > 0;) {
-            if (c->f->values[operands[k]].op == OP_SCATTER) check_read(c, index, operands[k], true);
-            if (waits && c->plan->stage >= PLAN_FINISHED)
-                require_phase(c, index, plan_level(phase, operands[k]) != LEVEL_EPILOGUE,
-                              "what it makes is not made of what it reduces");
+            if (c->f->values[operands[k]].op == OP_SCATTER && !read)
+                check_read(c, index, operands[k], true);
+            late |= c->late[operands[k]];
         }
+        require_phase(c, index, !late || !own || value->op == OP_SCATTER,
+                      "what it makes is not made of what it reduces");
+        c->late[v] = late || (own && is_reduction(value));
     }
+}
+
+static void check_levels(Check *c, uint32_t index) {
+    const Phase *phase = &c->plan->phases[index];
+    for (size_t k = 0; k < phase->store_count; k++) check_level(c, index, &phase->stores[k]);
+    for (size_t i = 0; i < phase->guard_count; i++)
+        require_phase(c, index, !c->late[phase->guards[i].condition],
+                      "a guard is known before its phase begins");
+    if (c->plan->stage < PLAN_STORED) check_placed(c, index);
 }
 
 /* ---- each made once, each stored once ---- */
@@ -285,6 +318,7 @@ static void check_function_stores(const Check *c) {
 
 static void check_phases(Check *c) {
     const Plan *plan = c->plan;
+    bool guarded = false;
     for (uint32_t i = 0; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
         check_shape(c, i);
@@ -292,7 +326,14 @@ static void check_phases(Check *c) {
         check_guards(c, i);
         for (size_t k = 0; k < phase->store_count; k++) check_store(c, i, &phase->stores[k]);
     }
-    for (uint32_t i = 0; i < plan->phase_count; i++) check_values(c, i);
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        check_values(c, i);
+        check_levels(c, i);
+        guarded |= plan->phases[i].guard_count;
+    }
+    uint32_t wrong = 0;
+    if (guarded && !planner_may_skip(plan, c->live, c->arena, &wrong))
+        require_phase(c, wrong, false, "a guard skips nothing that is needed without it");
     check_function_stores(c);
     check_made(c);
 }
@@ -308,6 +349,7 @@ void plan_check(const Plan *plan) {
     c.puts = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.puts);
     c.adds = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.adds);
     c.cleared = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.cleared);
+    c.late = arena_alloc(arena, f->value_count * sizeof *c.late);
     c.read = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.read);
     check_choices(&c);
     for (uint32_t a = 0; a < plan->array_count; a++) check_array(&c, a);

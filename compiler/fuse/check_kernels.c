@@ -95,8 +95,17 @@ static void check_ends(const Check *c, const Kernel *kernel) {
     }
 }
 
+static bool is_in_panels(const Plan *plan, const Kernel *kernel, const Phase *phase) {
+    const AxisSet rows = kernel->outer, columns = plan->strip_columns;
+    if (phase->shape == SHAPE_ROWS) return phase->outer == rows && phase->inner == columns;
+    return phase->shape == SHAPE_COLUMNS && phase->outer == columns && phase->inner == rows;
+}
+
 static void check_kind(Check *c, const Kernel *kernel) {
     const uint32_t mains = plan_mains(kernel);
+    const bool rows = kernel->kind == KERNEL_CHAIN || kernel->kind == KERNEL_STRIPS ||
+                      kernel->kind == KERNEL_FINISH;
+    require(c, kernel, rows == (kernel->outer != 0), "rows have outer axes, and nothing else");
     switch (kernel->kind) {
     case KERNEL_SINGLE: require(c, kernel, mains == 1, "it has one phase besides epilogues"); break;
     case KERNEL_BESIDE:
@@ -106,8 +115,10 @@ static void check_kind(Check *c, const Kernel *kernel) {
     case KERNEL_CHAIN:
         require(c, kernel, mains > 1, "it has several phases besides epilogues");
         for (uint32_t i = kernel->first; i < kernel->first + mains; i++)
-            require(c, kernel, kernel->outer && c->plan->phases[i].outer == kernel->outer,
-                    "its phases have its outer axes");
+            require(c, kernel,
+                    c->plan->phases[i].outer == kernel->outer &&
+                        c->plan->phases[i].shape == c->plan->phases[kernel->first].shape,
+                    "its phases have its outer axes, and one shape");
         check_meetings(c, kernel);
         break;
     case KERNEL_ALL:
@@ -116,6 +127,10 @@ static void check_kind(Check *c, const Kernel *kernel) {
         break;
     case KERNEL_STRIPS:
     case KERNEL_FINISH:
+        for (uint32_t i = kernel->first; i < kernel->first + mains; i++)
+            require(c, kernel, is_in_panels(c->plan, kernel, &c->plan->phases[i]),
+                    "its phases go along the rows or the columns of row panels");
+        break;
     case KERNEL_KIND_COUNT: break;
     }
 }
@@ -149,6 +164,9 @@ static void check_partition(Check *c, const Kernel *kernels, size_t count) {
                     "kernels are a partition of the phases in their order");
         next = kernel->first + kernel->count;
     }
+    if (count)
+        require(c, &kernels[count - 1], kernels[count - 1].kind != KERNEL_STRIPS,
+                "row panels and their finish have the same phases and follow each other");
     if (!count || next != c->plan->phase_count)
         bug(c->f->compiler, "%s, plan %s: kernels are a partition of the phases in their order",
             c->f->name, plan_stage_names[c->plan->stage]);
@@ -173,6 +191,11 @@ static bool stays(const Plan *plan, uint32_t array) {
     return false;
 }
 
+static bool suits_all(const Way *way) {
+    const bool limited = way->limited || way->strips || way->few;
+    return !limited && way->kernels[0].kind != KERNEL_ALL;
+}
+
 static void check_finished(const Plan *plan) {
     const char *stage = plan_stage_names[plan->stage];
     const Function *f = plan->function;
@@ -195,6 +218,9 @@ void plan_check_kernels(const Plan *plan, Arena *arena) {
         check_partition(&c, way->kernels, way->count);
         compared |= way->kernels == plan->kernels;
     }
+    if (plan->way_count && !suits_all(&plan->ways[plan->way_count - 1]))
+        bug(c.f->compiler, "%s, plan %s: the last grouping is for all sizes", c.f->name,
+            plan_stage_names[plan->stage]);
     if (!compared)
         bug(c.f->compiler, "%s, plan %s: one grouping is what plans are compared by", c.f->name,
             plan_stage_names[plan->stage]);

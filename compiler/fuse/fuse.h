@@ -399,6 +399,8 @@ bool planner_order_phases(Planner *p);
 /* guard.c: finds the conditions without which a phase has nothing to do. */
 bool planner_guard_phases(Planner *p);
 void planner_find_known(Planner *p); /* what holds where a phase's guards do */
+/* Whether a phase leaves nothing that is needed where its guards do not hold; if not, which. */
+bool planner_may_skip(const Plan *plan, const bool *live, Arena *arena, uint32_t *phase);
 
 /* stores.c: the stores of the function become stores of phases, and what another phase reads gets
  * an array. */

@@ -103,9 +103,14 @@ static Literals phase_demands(Guards *g, uint32_t index) {
     Literals all = ~(Literals)0;
     for (size_t i = 0; i < phase->reduction_count; i++) all &= g->demands[phase->reductions[i]];
     for (size_t i = 0; i < phase->scan_count; i++) all &= g->demands[phase->scans[i]];
-    for (size_t i = 0; i < phase->store_count; i++) /* so far only those of made values */
-        if (phase->stores[i].level != LEVEL_TAIL)
-            all &= g->demands[plan->arrays[phase->stores[i].array].value];
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *own = &phase->stores[i];
+        if (own->level == LEVEL_TAIL) continue;
+        if (plan->arrays[own->array].parameter == UINT32_MAX)
+            all &= g->demands[plan->arrays[own->array].value];
+        else
+            all &= store_demands(g, &(Store){.parameter = own->array, .value = own->value});
+    }
     for (size_t s = 0; s < g->f->store_count; s++) {
         const Store *store = &g->f->stores[s];
         AxisSet axes = g->f->parameters[store->parameter].axes;
@@ -179,6 +184,27 @@ void planner_find_known(Planner *p) {
         for (size_t k = 0; k < phase->guard_count; k++)
             phase->known |= g.follows[phase->guards[k].holds][phase->guards[k].condition];
     }
+}
+
+bool planner_may_skip(const Plan *plan, const bool *live, Arena *arena, uint32_t *phase) {
+    Plan copy = *plan;
+    const size_t values = plan->function->value_count;
+    Planner p = {.function = plan->function, .plan = &copy, .arena = arena, .live = live};
+    p.ready = arena_alloc(arena, values * sizeof *p.ready);
+    p.late = arena_alloc(arena, values * sizeof *p.late);
+    p.marks = marks_open(plan->function, arena);
+    planner_find_ready(&p);
+    Guards g = open_guards(&p);
+    find_demands(&g);
+    for (*phase = 0; *phase < plan->phase_count; ++*phase) {
+        const Phase *own = &plan->phases[*phase];
+        const Literals all = phase_demands(&g, *phase);
+        for (size_t i = 0; i < own->guard_count; i++) {
+            const size_t number = copy.condition_of[own->guards[i].condition];
+            if (!number || !(all & plan_literal(number, own->guards[i].holds))) return false;
+        }
+    }
+    return true;
 }
 
 bool planner_guard_phases(Planner *p) {
