@@ -160,5 +160,8 @@ const Plan *plan_near(const Plan *plan, const Target *target, const Way *way) {
         if (!near) near = copy_plan(plan, ARRAYS_MOST * way->count);
         keep_rows(near, &way->kernels[k]);
     }
+#ifdef LOCKSTEP_CHECK_PASSES
+    if (near) plan_check(near);
+#endif
     return near ? near : plan;
 }
