@@ -19,6 +19,12 @@
  * That takes some 10 ms. */
 enum { WORK = 1 << 19, PHASE_WORK = 10 };
 
+/* And for the first plan, where nothing is read back. */
+enum { FIRST_WORK = WORK };
+/* Where that is too little, so many values are read back at most before any are tried, and one for
+ * eight phases that wait for each other. */
+enum { ESTIMATED = 64 };
+
 /* Of the values that may be worth a temporary, the most promising are tried one by one; where there
  * are more, some together first. */
 enum { CANDIDATES = 24 };
@@ -117,7 +123,7 @@ static void give_up(Search *s, Trial *trial) {
 static void build(Search *s, Trial *trial) {
     s->stopped |= s->work > WORK;
     if (s->stopped) return;
-    trial->plan = planner_build(s->f, &trial->choices, trial->arena, &s->work);
+    trial->plan = planner_build(s->f, &trial->choices, trial->arena, &s->work, 0);
     s->work += s->f->value_count;
     if (!trial->plan) return;
     s->work += PHASE_WORK * trial->plan->phase_count;
@@ -351,11 +357,9 @@ static double saving(const Search *s, uint32_t users, ValueId v, double cost) {
     return again * cost / operations_per_byte - 2 * value_bytes(s, v);
 }
 
-static Candidate *find_candidates(const Search *s, size_t *count) {
-    const Plan *plan = s->best.plan;
-    Arena *arena = s->best.arena;
+static Candidate *find_candidates(const Search *s, const Plan *plan, const uint32_t *users,
+                                  Arena *arena, size_t *count) {
     const Reads *below = find_reads(s, plan, arena);
-    const uint32_t *users = find_users(plan, arena);
     Candidate *candidates = arena_alloc(arena, s->f->value_count * sizeof *candidates);
     double *costs = arena_alloc(arena, s->f->value_count * sizeof *costs);
     *count = 0;
@@ -369,27 +373,34 @@ static Candidate *find_candidates(const Search *s, size_t *count) {
     return candidates;
 }
 
-/* Where candidates are many, some at once: each that would save `times` what it takes, when those
- * before it are in temporaries. */
-static bool try_many(Search *s, double times) {
+/* Where candidates are many, keeps some of them: each that would save `times` what it takes, when
+ * those before it are in temporaries. */
+static size_t keep_many(const Search *s, const Plan *plan, const uint32_t *users, Arena *arena,
+                        double times, bool *chosen) {
     size_t count, kept = 0;
-    const Candidate *candidates = find_candidates(s, &count), *next = candidates;
-    if (count <= CANDIDATES) return false;
-    const Plan *plan = s->best.plan;
-    const uint32_t *users = find_users(plan, s->best.arena);
-    double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
-    Trial trial = begin(s);
+    const Candidate *candidates = find_candidates(s, plan, users, arena, &count),
+                    *next = candidates;
+    if (count <= CANDIDATES) return 0;
+    double *costs = arena_alloc(arena, s->f->value_count * sizeof *costs);
     for (ValueId v = 1; v < s->f->value_count; v++) {
         if (in_memory(plan, v)) continue;
         costs[v] = cost_above(s->f, costs, v);
         if (next == candidates + count || next->v != v) continue;
         next++;
         if (saving(s, users[v], v, costs[v] / times) <= 0) continue;
-        trial.choices.kept[v] = true;
+        chosen[v] = true;
         costs[v] = 0;
         kept++;
     }
-    if (kept) return try_choices(s, &trial);
+    return kept;
+}
+
+static bool try_many(Search *s, double times) {
+    const Plan *plan = s->best.plan;
+    Arena *arena = s->best.arena;
+    const uint32_t *users = find_users(plan, arena);
+    Trial trial = begin(s);
+    if (keep_many(s, plan, users, arena, times, trial.choices.kept)) return try_choices(s, &trial);
     give_up(s, &trial);
     return false;
 }
@@ -397,7 +408,8 @@ static bool try_many(Search *s, double times) {
 /* Of such values, the one that saves most in a temporary. */
 static bool try_temporaries(Search *s) {
     size_t count;
-    Candidate *candidates = find_candidates(s, &count);
+    Candidate *candidates = find_candidates(
+        s, s->best.plan, find_users(s->best.plan, s->best.arena), s->best.arena, &count);
     if (count > CANDIDATES) {
         qsort(candidates, count, sizeof *candidates, by_saved);
         count = CANDIDATES;
@@ -427,6 +439,91 @@ static bool try_without(Search *s) {
     return better;
 }
 
+/* Drops temporaries that no later phase reads, as others have taken their place: a search that
+ * ended early has not tried to. */
+static void drop_unread(Search *s) {
+    const Plan *plan = s->best.plan;
+    bool *read = arena_alloc(s->best.arena, plan->array_count * sizeof *read), any = false;
+    for (uint32_t i = 0; i < plan->phase_count; i++)
+        for (size_t t = 0; t < plan->phases[i].touch_count; t++) {
+            const Touch *touch = &plan->phases[i].touches[t];
+            read[touch->array] |= touch->reads || touch->gathers;
+        }
+    Trial trial = begin(s);
+    for (size_t a = plan->function->parameter_count; a < plan->array_count; a++) {
+        bool *kept = &trial.choices.kept[plan->arrays[a].value];
+        any |= *kept && !read[a];
+        *kept = *kept && read[a];
+    }
+    if (any) trial.plan = planner_build(s->f, &trial.choices, trial.arena, &s->work, 0);
+    choose(s, &s->best, &trial, trial.plan);
+}
+
+/* ---- the first plan ---- */
+
+/* By value: in about how many phases it is computed where nothing is kept. Those have a depth each,
+ * and it is taken to be needed by all from the first to the last that need it. */
+static uint32_t *estimate_users(const Planner *p, Arena *arena) {
+    const Function *f = p->function;
+    uint32_t *first = arena_alloc(arena, f->value_count * sizeof *first);
+    uint32_t *last = arena_alloc(arena, f->value_count * sizeof *last);
+    for (ValueId v = 1; v < f->value_count; v++) first[v] = UINT32_MAX;
+    for (size_t s = 0; s < f->store_count; s++) {
+        const ValueId v = f->stores[s].value;
+        first[v] = last[v] = p->depth[v];
+    }
+    for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
+        const Value *value = &f->values[v];
+        const bool made = op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
+        const uint32_t from = made ? p->depth[v] - 1 : first[v], to = made ? from : last[v];
+        for (int i = value->op == OP_GATHER; p->live[v] && i < op_info[value->op].arity; i++) {
+            const ValueId arg = value->arg[i];
+            if (from < first[arg]) first[arg] = from;
+            if (to > last[arg]) last[arg] = to;
+        }
+    }
+    for (ValueId v = 1; v < f->value_count; v++) last[v] = last[v] + 1 - first[v];
+    return last;
+}
+
+/* What an estimate alone says: of values that are worth it, the more distant ones the more there
+ * are. False: they are too many. */
+static bool keep_estimated(const Search *s, Trial *trial) {
+    Planner *p = planner_open(s->f, trial->choices, trial->arena);
+    for (ValueId v = 1; v < s->f->value_count; v++)
+        if (p->live[v] && op_info[s->f->values[v].op].flags & (OP_REDUCTION | OP_ARRAY))
+            p->plan->home[v] = p->plan->array_of[v] = v;
+    const uint32_t *users = estimate_users(p, trial->arena);
+    bool *kept = trial->choices.kept;
+    size_t most = 0;
+    for (ValueId v = 1; v < s->f->value_count; v++)
+        if (p->depth[v] > most) most = p->depth[v];
+    most = most / 8 + ESTIMATED;
+    for (double times = 1; times <= 1 << 20; times *= 16) {
+        if (keep_many(s, p->plan, users, trial->arena, times, kept) <= most) return true;
+        memset(kept, 0, s->f->value_count * sizeof *kept);
+    }
+    return false;
+}
+
+/* Nothing is kept where that is a plan of moderate size. Phases of a deep program may compute most
+ * of it again each, which is a square: then something is, if that makes it small. */
+static Trial first_plan(Search *s) {
+    Trial trial = begin(s);
+    trial.plan = planner_build(s->f, &trial.choices, trial.arena, &s->work, FIRST_WORK);
+    for (int estimated = 1; !trial.plan && estimated >= 0; estimated--) {
+        give_up(s, &trial);
+        trial = begin(s);
+        if (estimated && !keep_estimated(s, &trial)) continue;
+        const size_t linear = FIRST_WORK / 4 + 16 * s->f->value_count;
+        const size_t limit = estimated ? s->work + linear : 0;
+        trial.plan = planner_build(s->f, &trial.choices, trial.arena, &s->work, limit);
+    }
+    return trial;
+}
+
+/* ---- the search ---- */
+
 /* Where no plan is better. */
 static Search open_search(const Function *function) {
     Search s = {.f = function, .arena = function->arena, .unit = 1};
@@ -450,8 +547,7 @@ static void find_unit(Search *s, const Plan *plan) {
 
 Plan *plan_build(const Function *function) {
     Search s = open_search(function);
-    s.best = begin(&s);
-    s.best.plan = planner_build(function, &s.best.choices, s.best.arena, &s.work);
+    s.best = first_plan(&s);
     find_unit(&s, s.best.plan);
     s.best.cost = cost_of(&s, s.best.plan);
     const Phase *first = &s.best.plan->phases[0];
@@ -463,6 +559,7 @@ Plan *plan_build(const Function *function) {
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
+    if (s.stopped) drop_unread(&s);
     s.best.plan->choices = s.best.choices;
     s.best.plan->stopped = s.stopped;
     planner_complete(s.best.plan, s.best.arena);
@@ -566,7 +663,7 @@ static int by_cost(const void *a, const void *b) {
 Alternatives plan_alternatives(const Plan *plan) {
     FoundList list = {0};
     Search s = open_search(plan->function);
-    s.best.plan = planner_build(plan->function, &plan->choices, s.arena, &s.work);
+    s.best.plan = planner_build(plan->function, &plan->choices, s.arena, &s.work, 0);
     s.best.choices = plan->choices;
     if (!s.best.plan || plan->phase_count < 2) return (Alternatives){0};
     find_unit(&s, s.best.plan);

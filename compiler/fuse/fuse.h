@@ -91,7 +91,7 @@ typedef struct Phase {
     ValueId *values;
     uint8_t *levels;
     size_t value_count, value_capacity;
-    bool stale;       /* while the plan is made: they may be fewer by now */
+    bool stale;       /* while the plan is made: they may be fewer by now, or are not known yet */
     ValueId *gathers; /* those of them that are gathers */
     size_t gather_count, gather_capacity;
     /* The arrays it reads or stores, in their order; once its stores are known. */
@@ -319,12 +319,13 @@ typedef struct Planner {
     const Function *function;
     Plan *plan;
     Arena *arena;
-    const bool *live; /* by value: a store reaches it */
-    uint32_t *depth;  /* by value: phases on the longest path that must be complete below it */
-    uint32_t *ready;  /* by value: the first phase that can compute it before its epilogue */
-    uint32_t *late;   /* by value: the first phase whose epilogue can */
-    Marks *marks;     /* empty between calls */
-    uint8_t *levels;  /* by value: room for the levels of a phase */
+    const bool *live;  /* by value: a store reaches it */
+    uint32_t *depth;   /* by value: phases on the longest path that must be complete below it */
+    uint32_t *ready;   /* by value: the first phase that can compute it before its epilogue */
+    uint32_t *late;    /* by value: the first phase whose epilogue can */
+    Marks *marks;      /* empty between calls */
+    uint8_t *levels;   /* by value: room for the levels of a phase */
+    size_t work_limit; /* of *marks->taken: beyond, the plan is given up; 0: never */
 } Planner;
 
 /* passes.c */
@@ -341,9 +342,10 @@ Planner *planner_open(const Function *function, Choices choices, Arena *arena);
 bool planner_run(Planner *p, const PlanPass *pass);
 /* Finds what follows from the text of a plan. */
 Planner *planner_resume(Plan *plan, Arena *arena);
-/* All of them but the last; NULL where a pass says no. Adds the values that it looked at to `work`.
- */
-Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work);
+/* All of them but the last; NULL where a pass says no. Adds the values that it looked at to `work`,
+ * and gives up where placing the phases makes that more than `limit`, unless it is 0. */
+Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work,
+                    size_t limit);
 /* The last one, for a plan that is not only compared with others. */
 void planner_complete(Plan *plan, Arena *arena);
 
@@ -379,11 +381,11 @@ void marks_clear(Marks *marks);
 void planner_mark_needed(Planner *p, uint32_t index);
 /* The same for a finished phase, its levels and touches too, in new memory. */
 void planner_mark_finished(const Plan *plan, Phase *phase, Marks *marks, Arena *arena);
-/* Where the value is made has changed: the phases that need it are stale. */
-void planner_leave_users(Planner *p, ValueId v);
-/* Finds again what a stale phase needs, or all that are. */
+/* Where the value is made has changed: the phases from `from` on that need it are stale. */
+void planner_leave_users(Planner *p, ValueId v, uint32_t from);
+/* Finds again what a stale phase needs, or all that are; false beyond the planner's limit. */
 void planner_refresh(Planner *p, uint32_t index);
-void planner_refresh_all(Planner *p);
+bool planner_refresh_all(Planner *p);
 
 /* hazard.c: moves stores to where nobody reads the old value any more; false when that does
  * not come to an end, which what is read back may cause. */

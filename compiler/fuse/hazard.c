@@ -53,7 +53,7 @@ static uint32_t materialise(Planner *p, const Store *store, ValueId v, Type type
         planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0, false});
     planner_add_store(p, home, (PhaseStore){array, v, level, store->range, STORE_VALUE});
     p->plan->home[v] = home + 1;
-    planner_leave_users(p, v);
+    planner_leave_users(p, v, 0);
     planner_mark_needed(p, home);
     planner_refresh_all(p);
     return home + 1;
@@ -107,7 +107,7 @@ static bool settle(Planner *p, size_t s) {
                          p->function->parameters[store->parameter].name);
     if (plan->arrays[store->parameter].made == store->value) { /* is read back after the store */
         plan->home[store->value] = p->plan->store_home[s] + 1;
-        planner_leave_users(p, store->value);
+        planner_leave_users(p, store->value, 0);
         planner_refresh_all(p);
     }
     planner_mark_needed(p, home);

@@ -109,17 +109,23 @@ void planner_mark_needed(Planner *p, uint32_t index) {
     phase->stale = false;
 }
 
-void planner_leave_users(Planner *p, ValueId v) {
-    for (uint32_t i = 0; i < p->plan->phase_count; i++)
-        p->plan->phases[i].stale |= plan_needs(&p->plan->phases[i], v);
+void planner_leave_users(Planner *p, ValueId v, uint32_t from) {
+    for (uint32_t i = from; i < p->plan->phase_count; i++) {
+        Phase *phase = &p->plan->phases[i];
+        phase->stale = phase->stale || plan_needs(phase, v);
+    }
 }
 
 void planner_refresh(Planner *p, uint32_t index) {
     if (p->plan->phases[index].stale) planner_mark_needed(p, index);
 }
 
-void planner_refresh_all(Planner *p) {
-    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_refresh(p, i);
+bool planner_refresh_all(Planner *p) {
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) {
+        planner_refresh(p, i);
+        if (p->work_limit && *p->marks->taken > p->work_limit) return false;
+    }
+    return true;
 }
 
 void planner_mark_finished(const Plan *plan, Phase *phase, Marks *marks, Arena *arena) {

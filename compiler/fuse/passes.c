@@ -90,11 +90,14 @@ bool planner_run(Planner *p, const PlanPass *pass) {
     return true;
 }
 
-Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work) {
+Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work,
+                    size_t limit) {
     Planner *p = planner_open(function, *choices, arena);
     p->marks->taken = work;
+    p->work_limit = limit;
     for (size_t i = 0; i + 1 < COUNT(plan_passes); i++) {
         if (planner_run(p, &plan_passes[i])) continue;
+        if (limit && *work > limit) return NULL;
         for (ValueId v = 1; v < function->value_count; v++)
             if (choices->kept[v]) return NULL;
         bug(function->compiler, "a phase of step %s reads what an earlier one overwrites",

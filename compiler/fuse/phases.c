@@ -351,31 +351,37 @@ static void insert_phase(Planner *p, ValueId v, uint32_t at) {
     planner_find_ready(p);
 }
 
+/* Whether the phase needs a value, which a stale one may have needed before, if that is known. */
+static bool needs(Planner *p, uint32_t index, ValueId v) {
+    const Phase *phase = &p->plan->phases[index];
+    if (phase->stale && (!phase->value_count || plan_needs(phase, v))) planner_refresh(p, index);
+    return plan_needs(phase, v);
+}
+
 /* The first phase that can store a value to a temporary and computes it anyhow, or has it at hand
  * when it is done; and that comes before another that needs it. UINT32_MAX if there is none. */
 static uint32_t keeping_phase(Planner *p, ValueId v) {
     const Plan *plan = p->plan;
-    for (uint32_t i = 0; i < plan->phase_count; i++) {
+    const uint32_t first = p->late[v] < p->ready[v] ? p->late[v] : p->ready[v];
+    for (uint32_t i = first; i < plan->phase_count; i++) {
         const Level level = planner_store_level(p, v, p->function->values[v].axes, i);
-        planner_refresh(p, i);
-        if (level == LEVEL_EPILOGUE || (level == LEVEL_ELEMENT && plan_needs(&plan->phases[i], v)))
-            return i;
+        if (level == LEVEL_EPILOGUE || (level == LEVEL_ELEMENT && needs(p, i, v))) return i;
         /* over more axes it would be computed again and again */
-        if (level == LEVEL_COUNT && plan_needs(&plan->phases[i], v)) break;
+        if (level == LEVEL_COUNT && needs(p, i, v)) break;
     }
     return UINT32_MAX;
 }
 
-/* What no parameter holds goes into a temporary. */
+/* What no parameter holds goes into a temporary. What the phases need is found as it is asked for:
+ * values that are kept already are not computed any more. */
 static void keep_others(Planner *p) {
     const Function *f = p->function;
+    for (uint32_t i = 0; i < p->plan->phase_count; i++) p->plan->phases[i].stale = true;
     for (ValueId v = 1; v < f->value_count; v++) {
         if (!p->plan->choices.kept[v] || p->plan->home[v]) continue;
         uint32_t home = keeping_phase(p, v);
         if (home == UINT32_MAX) {
-            planner_refresh_all(p);
-            for (home = 0; home < p->plan->phase_count; home++)
-                if (plan_needs(&p->plan->phases[home], v)) break;
+            for (home = 0; home < p->plan->phase_count && !needs(p, home, v);) home++;
             if (home == p->plan->phase_count || p->ready[v] > home) continue;
             insert_phase(p, v, home);
         }
@@ -383,10 +389,9 @@ static void keep_others(Planner *p) {
         const uint32_t array = planner_add_temporary(p, v);
         planner_add_store(p, home, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
         p->plan->home[v] = home + 1;
-        planner_leave_users(p, v);
-        p->plan->phases[home].stale = true;
+        planner_leave_users(p, v, home);
+        planner_mark_needed(p, home);
     }
-    planner_refresh_all(p);
 }
 
 bool planner_place_phases(Planner *p) {
@@ -401,7 +406,6 @@ bool planner_place_phases(Planner *p) {
         }
     if (p->plan->phase_count == 0) planner_add_phase(p, (Phase){.shape = SHAPE_SCALAR});
     keep_stored(p);
-    for (uint32_t i = 0; i < p->plan->phase_count; i++) planner_mark_needed(p, i);
     keep_others(p);
-    return true;
+    return planner_refresh_all(p);
 }
