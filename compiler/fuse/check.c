@@ -2,21 +2,26 @@
  *
  * Needs a plan that a pass has finished with. Changes nothing; calls bug() naming the first array,
  * phase, store or kernel that breaks a rule, and the rule. What is legal when is written here and
- * nowhere else:
+ * in check_kernels.c, and nowhere else:
  *
- *   always          choices are of values that have them; a temporary has the axes and a type of
- * its value, which has no other, and is made once; a phase's axes are divided as its shape says,
- * and are those of what it reduces and scans; whatever a store needs is made once, in a phase
- * before those that read it; every store of the function is in one phase, but for those that change
- * nothing, which are in none after guard     also guards, which are bools without axes after stores
- * also a level for every store, which fits the axes of its array; what a phase reads of another is
- * in an array; no temporary without a reader after row_fusion, horizontal also kernels: a partition
- * of the phases in their order; in those that fuse rows phases meet at the same rows alone, in
- * horizontal ones nowhere after kernels   also groupings, each such a partition, one of them what
- * plans are compared by after finish    also what a store needs is there at its level; no phase
- * reads what an earlier one overwrites; a worker's own scratch stays in one kernel
+ *   always            choices are of values that have them; a temporary has its value's axes and a
+ *                     type that fits, is the only one of its value and made once; a phase's axes
+ *                     are divided as its shape says, and those of what it reduces and scans; what
+ *                     a store needs is made once, in a phase before those that read it; every
+ *                     store of the function is in one phase, which has a level for it, but for
+ *                     those that change nothing, which are in none
+ *   after guard       also guards: bools without axes, known before the phase begins, that skip
+ *                     nothing which is needed without them
+ *   after stores      also the level of every store; what a phase reads of another is in an array
+ *   after row_fusion  also kernels, a partition of the phases in their order; in those that fuse
+ *                     rows phases meet at the same rows alone, in horizontal ones nowhere
+ *   after kernels     also groupings, each such a partition; one is what plans are compared by, and
+ *                     the last one is for all sizes
+ *   after finish      also no phase reads what an earlier one overwrites; a worker's own scratch
+ *                     stays in one kernel
  *
- * It takes time linear in what phases read and compute. */
+ * It takes time linear in what phases read and compute. That a plan wastes nothing is not asked
+ * here: a search that ended early may leave a temporary that nobody reads. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -32,7 +37,6 @@ typedef struct Check {
     uint32_t *stored;      /* by store of the function: phases that make it */
     uint32_t *puts, *adds; /* by array: its stores of a value, of what is added */
     uint32_t *cleared;     /* by array: 1 + the phase that clears it */
-    bool *read;            /* by array: by a phase behind its maker */
     bool *late; /* by value of the phase at hand: only there after the phase's reductions */
 } Check;
 
@@ -252,7 +256,6 @@ static void check_read(Check *c, uint32_t index, ValueId v, bool gathered) {
     if (!plan->array_of[v])
         broken(c, arena_printf(c->arena, "phase %u, %%%u", index, v),
                "what another phase made is read from an array");
-    c->read[plan->array_of[v] - 1] = true;
 }
 
 /* Finds which values of the phase are there after its reductions alone, too. */
@@ -297,8 +300,6 @@ static void check_made(const Check *c) {
     for (uint32_t a = 0; a < c->plan->array_count; a++) {
         if (!is_temporary(c->plan, a)) continue;
         require_array(c, a, c->puts[a] + c->adds[a] == 1, "a temporary is made once");
-        if (c->plan->stage >= PLAN_STORED)
-            require_array(c, a, c->read[a], "a temporary is read by a phase behind its maker");
     }
 }
 
@@ -350,7 +351,6 @@ void plan_check(const Plan *plan) {
     c.adds = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.adds);
     c.cleared = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.cleared);
     c.late = arena_alloc(arena, f->value_count * sizeof *c.late);
-    c.read = arena_alloc(arena, (plan->array_count + 1) * sizeof *c.read);
     check_choices(&c);
     for (uint32_t a = 0; a < plan->array_count; a++) check_array(&c, a);
     if (plan->stage > PLAN_CHOSEN) check_phases(&c);

@@ -163,6 +163,17 @@ static bool reads_back(Compiler *compiler, const char *path, const Plan *plan) {
     return true;
 }
 
+/* Of a search that went to its end no temporary is left that nobody reads. */
+static bool wastes_nothing(const char *path, const Plan *plan) {
+    for (uint32_t a = (uint32_t)plan->function->parameter_count; a < plan->array_count; a++) {
+        bool read = plan->stopped;
+        for (uint32_t i = 0; i < plan->phase_count; i++)
+            read |= plan_reads(plan, &plan->phases[i], a);
+        if (!read) return differ(path, plan->function->name, "nobody reads a temporary");
+    }
+    return true;
+}
+
 /* From its choices to the plan again. */
 static bool is_made_again(Compiler *compiler, const char *path, const Plan *plan) {
     const char *step = plan->function->name, *text = print(plan);
@@ -185,6 +196,7 @@ static bool check_step(Compiler *compiler, const char *path, const char *text) {
     if (!f) return differ(path, "?", "its IR does not read back");
     const Plan *plan = plan_build(f);
     if (!reads_back(compiler, path, plan) || !is_made_again(compiler, path, plan)) return false;
+    if (!wastes_nothing(path, plan)) return false;
     for (size_t i = 0; i < plan->way_count; i++) {
         const Plan *near = plan_near(plan, target_for("cpu"), &plan->ways[i]);
         if (near != plan && !reads_back(compiler, path, near)) return false;
