@@ -21,7 +21,8 @@
  *                     stays in one kernel
  *
  * It takes time linear in what phases read and compute. That a plan wastes nothing is not asked
- * here: a search that ended early may leave a temporary that nobody reads. */
+ * here: a temporary that nobody reads is left by a search that ends early, and where a kernel's
+ * operations hide the bytes. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"

@@ -163,7 +163,8 @@ static bool reads_back(Compiler *compiler, const char *path, const Plan *plan) {
     return true;
 }
 
-/* Of a search that went to its end no temporary is left that nobody reads. */
+/* A search that goes to its end leaves no temporary that nobody reads, but where a kernel takes so
+ * many operations that its bytes do not count. */
 static bool wastes_nothing(const char *path, const Plan *plan) {
     for (uint32_t a = (uint32_t)plan->function->parameter_count; a < plan->array_count; a++) {
         bool read = plan->stopped;
