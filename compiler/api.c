@@ -278,6 +278,19 @@ const Function *compilation_function(ls_compilation *c, size_t step, Stage stage
                                     : s->simplified;
 }
 
+static ls_status check_steps(ls_compilation *c, void *job) {
+    (void)job;
+    for (size_t i = 0; i < module_own_count(c->module); i++) compile_check(c, i);
+    diagnostics_sort(&c->compiler);
+    return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
+}
+
+ls_status ls_compilation_check(ls_compilation *c) {
+    c->message[0] = 0;
+    if (c->compiler.error_count) return LS_ERROR_PROGRAM;
+    return c->step_count ? run(c, check_steps, NULL) : LS_OK;
+}
+
 /* ---- images and code ---- */
 
 typedef struct StepJob {

@@ -115,6 +115,24 @@ Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     return made;
 }
 
+void compile_check(ls_compilation *c, size_t number) {
+    const Plan *plan = compile_plan(c, number);
+    const char *said = NULL, *problem;
+    const ls_target *chip;
+    for (size_t i = 0; (chip = ls_target_at(i)) != NULL; i++) { /* one of each dialect */
+        bool first = true;
+        for (size_t k = 0; k < i; k++)
+            first = first && target_for(ls_target_at(k)->name) != target_for(chip->name);
+        if (!first ||
+            emit_step(plan, target_for(chip->name), chip->name, LS_LAYOUT_STRIDED, NULL, &problem))
+            continue;
+        if (!said) diagnose(&c->compiler, ERROR_UNBUILDABLE, plan->function->range, problem);
+        if (said && strcmp(said, problem) != 0)
+            diagnose_note(&c->compiler, (Range){0}, "for %s: %s", chip->name, problem);
+        if (!said) said = problem;
+    }
+}
+
 AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target_name, Text *shared) {
     const Target *target = target_for(target_name);
     AheadImage image = {.made = compile_image(c, step, target_name), .target = target};

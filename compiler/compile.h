@@ -28,6 +28,9 @@ struct ls_compilation {
 /* compile.c: the passes in their order. Each unwinds where it cannot go on. */
 void compile_step(ls_compilation *c, size_t step); /* to the IR that is planned */
 const Plan *compile_plan(ls_compilation *c, size_t step);
+/* Whether kernels can be made of the step in every dialect: what is in the way is a diagnostic at
+ * the step. Needs no toolchain. */
+void compile_check(ls_compilation *c, size_t step);
 Made *compile_image(ls_compilation *c, size_t step, const char *target);
 
 /* The same for a file that is built ahead of time, which kernels for the CPU go into as C. */

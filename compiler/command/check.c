@@ -1,4 +1,4 @@
-/* check.c: `lockstep check`: parses and type-checks, prints what is wrong. */
+/* check.c: `lockstep check`: parses and type-checks, plans and emits; prints what is wrong. */
 #include "files.h"
 #include "command.h"
 
@@ -62,6 +62,7 @@ static int check_json(const Invocation *invocation, const char *path, JsonWriter
     } else {
         status = LS_ERROR_FILE;
     }
+    if (status == LS_OK) status = ls_compilation_check(compilation);
     if (status != LS_OK && status != LS_ERROR_PROGRAM)
         write_failure(json, path,
                       failure.text[0] ? failure.text
@@ -75,8 +76,11 @@ static int check_json(const Invocation *invocation, const char *path, JsonWriter
 
 static int check_text(const Invocation *invocation, const char *path) {
     ls_compilation *compilation;
-    int status = source_compile(invocation, path, &compilation);
+    const int status = source_compile(invocation, path, &compilation);
     if (status != STATUS_DONE) return status;
+    const bool warned = ls_compilation_diagnostic_count(compilation) > 0;
+    const ls_status checked = source_report(compilation, ls_compilation_check(compilation), warned);
+    if (checked != LS_OK) return exit_status(checked);
     size_t count = ls_compilation_step_count(compilation);
     printf("%s: ok", path);
     for (size_t i = 0; i < count; i++)
@@ -123,8 +127,10 @@ const Command command_check = {
     .summary = "finds the mistakes in .step files",
     .arguments = "FILE...",
     .details =
-        "Prints every error with its place, and exits with 1 if there is any. FILE may be - for\n"
-        "standard input.",
+        "Prints every error with its place, and exits with 1 if there is any: what the language "
+        "does\n"
+        "not allow, and steps that no kernel can be made of, on whatever device; no toolchain is\n"
+        "asked. FILE may be - for standard input.",
     .examples = "  lockstep check adamw.step\n"
                 "  lockstep check --json adamw.step linreg.step",
     .options = check_options,

@@ -35,6 +35,22 @@ static ls_status compile(const ls_compile_options *options, const char *path,
     return status;
 }
 
+ls_status source_report(ls_compilation *compilation, ls_status status, bool warned) {
+    Failure failure = {0};
+    if (status == LS_ERROR_PROGRAM ||
+        (status == LS_OK && !warned && ls_compilation_diagnostic_count(compilation))) {
+        fflush(stdout);
+        fputs(color_wanted(stderr) ? ls_compilation_message_color(compilation)
+                                   : ls_compilation_message(compilation),
+              stderr);
+    } else if (status != LS_OK) {
+        fail(&failure, exit_status(status), "%s", ls_compilation_message(compilation));
+        report(&failure);
+    }
+    if (status != LS_OK) ls_compilation_destroy(compilation);
+    return status;
+}
+
 int source_compile(const Invocation *invocation, const char *path, ls_compilation **compilation) {
     ls_compile_options options = compile_options(&invocation->common);
     Failure failure = {0};
@@ -46,22 +62,10 @@ int source_compile(const Invocation *invocation, const char *path, ls_compilatio
             fail(&failure, exit_status(status), "%s: %s", path, ls_status_name(status));
         return report(&failure);
     }
-    if (status == LS_ERROR_PROGRAM ||
-        (status == LS_OK && ls_compilation_diagnostic_count(*compilation))) {
-        fflush(stdout);
-        fputs(color_wanted(stderr) ? ls_compilation_message_color(*compilation)
-                                   : ls_compilation_message(*compilation),
-              stderr);
-    } else if (status != LS_OK) {
-        fail(&failure, exit_status(status), "%s", ls_compilation_message(*compilation));
-        report(&failure);
-    }
-    if (status != LS_OK) {
-        ls_compilation_destroy(*compilation);
-        *compilation = NULL;
-    } else if (invocation->common.verbose) {
+    status = source_report(*compilation, status, false);
+    if (status != LS_OK) *compilation = NULL;
+    if (status == LS_OK && invocation->common.verbose)
         note("read %s in %.1f ms", path, 1e3 * (seconds() - began));
-    }
     return exit_status(status);
 }
 

@@ -279,6 +279,38 @@ static void imports_from_memory(void **state) {
     ls_compilation_destroy(compilation);
 }
 
+/* Sums that wait for each other: each has an array of its own among the arguments. */
+static void write_dependent(char *text, size_t size, int sums) {
+    int at = snprintf(text, size, "step s[n](x: f32[n], out y: f32) {\n    let a0 = sum(x)\n");
+    for (int i = 1; i < sums; i++)
+        at += snprintf(text + at, size - (size_t)at, "    let a%d = sum(x * a%d)\n", i, i - 1);
+    snprintf(text + at, size - (size_t)at, "    y = a%d\n}\n", sums - 1);
+}
+
+static void a_check_finds_what_cannot_be_built(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    ls_compilation *compilation;
+    const ls_image *image;
+    for (int large = 0; large < 2; large++) {
+        write_dependent(text, sizeof text, large ? 600 : 6);
+        const ls_status expected = large ? LS_ERROR_PROGRAM : LS_OK;
+        assert_int_equal(ls_compile_text("s.step", text, strlen(text), NULL, &compilation), LS_OK);
+        assert_int_equal(ls_compilation_check(compilation), expected);
+        assert_int_equal(ls_compilation_check(compilation), expected); /* and says it once */
+        assert_int_equal(ls_compilation_diagnostic_count(compilation), large);
+        assert_int_equal(ls_compilation_image(compilation, 0, "cpu", &image), expected);
+        if (large) {
+            const ls_diagnostic *diagnostic = ls_compilation_diagnostic(compilation, 0);
+            assert_string_equal(diagnostic->code, "unbuildable");
+            assert_int_equal(diagnostic->line, 1);
+            assert_int_equal(diagnostic->column, 6);
+            assert_non_null(strstr(diagnostic->message, "argument words"));
+        }
+        ls_compilation_destroy(compilation);
+    }
+}
+
 /* Memory runs out at the n-th allocation, for every n, of a program that is right and one that is
  * not. */
 static void memory_runs_out(void **state) {
@@ -382,6 +414,7 @@ int main(void) {
         cmocka_unit_test(a_compiler_that_fails),
         cmocka_unit_test(imports_from_memory),
         cmocka_unit_test(graphs_keep_their_temporaries),
+        cmocka_unit_test(a_check_finds_what_cannot_be_built),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(steps_compile_at_once),
         cmocka_unit_test(ends_are_watched),
