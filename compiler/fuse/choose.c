@@ -17,7 +17,7 @@
 
 /* Values that are looked at for all plans that are built, at most: further choices are not tried.
  * That takes some 10 ms. */
-enum { WORK = 1 << 19, PHASE_WORK = 10 };
+enum { WORK = 1 << 19, VALUE_WORK = 2, PHASE_WORK = 32 };
 
 /* And for the first plan, where nothing is read back. */
 enum { FIRST_WORK = WORK };
@@ -124,7 +124,7 @@ static void build(Search *s, Trial *trial) {
     s->stopped |= s->work > WORK;
     if (s->stopped) return;
     trial->plan = planner_build(s->f, &trial->choices, trial->arena, &s->work, 0);
-    s->work += s->f->value_count;
+    s->work += VALUE_WORK * s->f->value_count;
     if (!trial->plan) return;
     s->work += PHASE_WORK * trial->plan->phase_count;
     trial->cost = cost_of(s, trial->plan);

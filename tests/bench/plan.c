@@ -25,7 +25,7 @@
 
 /* ---- memory ---- */
 
-static size_t live_bytes, most_bytes;
+static ptrdiff_t live_bytes, most_bytes; /* of blocks that others allocated fewer than none */
 
 void *__real_calloc(size_t count, size_t size);
 void __real_free(void *block);
@@ -34,12 +34,12 @@ void __wrap_free(void *block);
 
 void *__wrap_calloc(size_t count, size_t size) {
     void *block = __real_calloc(count, size);
-    if (block) live_bytes += malloc_usable_size(block);
+    if (block) live_bytes += (ptrdiff_t)malloc_usable_size(block);
     if (live_bytes > most_bytes) most_bytes = live_bytes;
     return block;
 }
 void __wrap_free(void *block) {
-    if (block) live_bytes -= malloc_usable_size(block);
+    if (block) live_bytes -= (ptrdiff_t)malloc_usable_size(block);
     __real_free(block);
 }
 
@@ -75,12 +75,12 @@ static int by_value(const void *a, const void *b) {
 static bool plan_once(ls_compilation *c, size_t step, double *ms, Measure *measure) {
     const Function *f = c->steps[step].simplified;
     if (setjmp(c->compiler.unwind)) return false;
-    const size_t before = live_bytes;
+    const ptrdiff_t before = live_bytes;
     most_bytes = live_bytes;
     const double start = process_milliseconds();
     const Plan *plan = plan_build(f);
     *ms = process_milliseconds() - start;
-    measure->bytes = most_bytes - before;
+    measure->bytes = (size_t)(most_bytes - before);
     measure->values = f->value_count;
     measure->phases = plan->phase_count;
     measure->launches = plan->kernel_count;
@@ -126,7 +126,8 @@ static int grow(const char *wanted, int most, int least) {
         const ProgramShape *shape = &plan_shapes[i];
         if (strcmp(wanted, "all") != 0 && strcmp(wanted, shape->name) != 0) continue;
         found = true;
-        for (size_t k = 0; k < COUNT(counts) && counts[k] <= most; k++) {
+        for (size_t k = 0; k < COUNT(counts) && counts[k] <= most && counts[k] <= shape->most;
+             k++) {
             ProgramText program = {0};
             Measure measure = {0};
             if (counts[k] < least) continue;

@@ -167,8 +167,8 @@ static void unrolled(ProgramText *p, int count) {
     program_put(p, "}\n");
 }
 
-const ProgramShape plan_shapes[] = {{"lets", lets, 0, 10000},      {"sums", sums, 0, 150},
-                                    {"wide", wide, 0, 300},        {"dependent", dependent, 0, 300},
-                                    {"layers", layers, 0, 100},    {"choices", choices, 0, 300},
-                                    {"unrolled", unrolled, 1, 300}};
+const ProgramShape plan_shapes[] = {
+    {"lets", lets, 0, 10000},           {"sums", sums, 0, 10000},    {"wide", wide, 0, 10000},
+    {"dependent", dependent, 0, 10000}, {"layers", layers, 0, 3000}, {"choices", choices, 0, 1000},
+    {"unrolled", unrolled, 1, 1000}};
 const size_t plan_shape_count = sizeof plan_shapes / sizeof *plan_shapes;

@@ -20,7 +20,8 @@ typedef struct ProgramShape {
     const char *name;
     void (*write)(ProgramText *program, int statements);
     size_t step; /* that is meant: the number of it in the text */
-    int most;    /* statements that can be emitted: a kernel has 480 argument words */
+    int most; /* statements: more are refused, for the arguments that a kernel takes or as a whole
+               */
 } ProgramShape;
 /* The shapes of the front end and those of plans. */
 extern const ProgramShape front_shapes[], plan_shapes[];

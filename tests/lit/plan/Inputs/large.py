@@ -2,7 +2,9 @@
 
 large.py print KIND COUNT
 large.py run COMMAND...    COMMAND gets the file's name as its last argument
+large.py memory MIB        what tests/bench/plan says on stdin stays below
 """
+import json
 import resource
 import subprocess
 import sys
@@ -44,6 +46,12 @@ def limit():
 
 if sys.argv[1] == "print":
     print(KINDS[sys.argv[2]][0](int(sys.argv[3])), end="")
+elif sys.argv[1] == "memory":
+    rows = [json.loads(line) for line in sys.stdin]
+    for row in rows:
+        if row["bytes"] > int(sys.argv[2]) << 20:
+            print(f"{row['shape']} of {row['statements']}: {row['bytes'] >> 20} MiB")
+    print(f"{len(rows)} plans")
 else:
     for name, (make, count) in KINDS.items():
         with tempfile.NamedTemporaryFile("w", suffix=".step") as file:
