@@ -123,7 +123,7 @@ static void give_up(Search *s, Trial *trial) {
 static void build(Search *s, Trial *trial) {
     s->stopped |= s->work > WORK;
     if (s->stopped) return;
-    trial->plan = planner_build(s->f, &trial->choices, trial->arena, &s->work, 0);
+    trial->plan = planner_build(s->f, &trial->choices, trial->arena, &s->work, WORK + WORK / 4);
     s->work += VALUE_WORK * s->f->value_count;
     if (!trial->plan) return;
     s->work += PHASE_WORK * trial->plan->phase_count;

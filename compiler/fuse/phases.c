@@ -389,8 +389,12 @@ static void keep_others(Planner *p) {
         const uint32_t array = planner_add_temporary(p, v);
         planner_add_store(p, home, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
         p->plan->home[v] = home + 1;
-        planner_leave_users(p, v, home);
-        planner_mark_needed(p, home);
+        planner_leave_users(p, v, home + 1);
+        /* what it computes anyhow makes no difference to what it needs */
+        const Phase *phase = &p->plan->phases[home];
+        const bool unknown = phase->stale && !phase->value_count;
+        if (!unknown && !plan_needs(phase, v)) planner_mark_needed(p, home);
+        if (p->work_limit && *p->marks->taken > p->work_limit) return;
     }
 }
 
