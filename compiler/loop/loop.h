@@ -1,0 +1,261 @@
+/* loop.h: the loop IR: between a plan and text, a kernel is one tree, a nest.
+ *
+ * Read without the kinds of its loops a nest is an ordinary sequential program, and that is its
+ * meaning. A kind says who runs an iteration; it may be changed wherever iterations are
+ * independent. Schedules build plain nests, passes change them, and a printer writes them. A nest
+ * prints as text and reads back, is checked (check.c), and runs on arrays of the host (run.c).
+ *
+ * The text has a node a line, two spaces a level (I: an index, V: a value, T: a type):
+ *
+ *   nest NAME warps N lanes N width N      threads of a block = warps * lanes; elements of a vector
+ *     array NAME[{}]: T[I] in|out|inout|table|temporary    {}: a list of arrays
+ *     size NAME, ...                       as bound
+ *     derived NAME = V                     an integer made of sizes, once per launch
+ *     fact NAME multiple of N | fact NAME = N | fact NAME absent      holds in this variant
+ *     loop NAME: KIND I                    grid | warp | lane | serial | unrolled | vector
+ *     if I > 0 ... else ...                an affine test
+ *     when NAME ... else ...               a bool
+ *     let NAME = V
+ *     load NAME = ARRAY[{LIST}][I, ...] [limit I] [where NAME] [pad V] [hint near|far|once]
+ *     store ARRAY[{LIST}][I, ...] = V [limit I] [where NAME] [hint stream]
+ *     add ARRAY[{LIST}][I, ...] = V [limit I] [where NAME]      an integer added, in any order
+ *     alloc register|worker|shared|global NAME: T[I, ...]
+ *     tree NAME: OP T I [dims I, ...]      the canonical tree over I leaves, one for each of dims
+ *     fold NAME: OP T N [dims I, ...]      one balanced tree of N = 2^k leaves, neighbours first
+ *     push NAME[I, ..., LEAF] = V [limit I] [where NAME]
+ *     combine NAME = TREE[I, ...]          combine NAME = OP ALLOC[I] count I: the tree over memory
+ *     barrier warp | block | grid
+ *     arrive [NAME =] COUNTERS[I] of I
+ *     prefetch ARRAY[{LIST}][I]
+ *
+ * An array may be an ALLOC wherever nodes load and store. */
+#ifndef LOCKSTEP_LOOP_H
+#define LOCKSTEP_LOOP_H
+
+/* ---- index.c: where an element is ----
+ *
+ * An index is a sum of integers times products of symbols. It is linear in the indices of loops; a
+ * coefficient may be a product of sizes. Symbols are loops, sizes, and integers that a LET, a LOAD
+ * or a COMBINE has bound. The terms are in the order of their symbols, which are in ascending order
+ * within a term, and no two are of the same symbols: equal indices are equal term by term. */
+typedef uint32_t SymbolId; /* in nest->symbols; 0: none */
+
+enum { TERM_SYMBOLS_MAX = 12 };
+typedef struct IndexTerm {
+    int64_t factor;
+    uint32_t count;
+    SymbolId symbols[TERM_SYMBOLS_MAX];
+} IndexTerm;
+typedef struct Index {
+    const IndexTerm *terms;
+    size_t count;
+} Index;
+
+Index index_number(Arena *arena, int64_t number);
+Index index_symbol(Arena *arena, SymbolId symbol);
+Index index_add(Arena *arena, Index a, Index b);
+Index index_subtract(Arena *arena, Index a, Index b);
+Index index_multiply(Arena *arena, Index a, Index b); /* bug() where a product is too long */
+Index index_scale(Arena *arena, Index a, int64_t factor);
+/* What one step of the symbol adds: linear in it, so the symbol is in no coefficient. */
+Index index_coefficient(Arena *arena, Index a, SymbolId symbol);
+Index index_replace(Arena *arena, Index a, SymbolId symbol, Index by);
+bool index_equal(Index a, Index b);
+bool index_uses(Index a, SymbolId symbol);
+bool index_is_number(Index a, int64_t *number); /* then gives it */
+
+/* ---- the tree ---- */
+
+typedef enum NamedKind {
+    NAMED_NONE,
+    NAMED_ARRAY,   /* declared at the top */
+    NAMED_SIZE,    /* an integer, as bound */
+    NAMED_DERIVED, /* an integer made of sizes */
+    NAMED_LOOP,    /* its index, an integer */
+    NAMED_VALUE,   /* of LET, LOAD, COMBINE, ARRIVE */
+    NAMED_ALLOC,
+    NAMED_TREE /* of TREE and FOLD */
+} NamedKind;
+
+/* How text calls something. Two symbols may have one name; print.c tells them apart. */
+typedef struct NestSymbol {
+    const char *name;
+    NamedKind kind;
+    Type type; /* of a value; as stored, of the elements of an array or an ALLOC */
+} NestSymbol;
+
+typedef enum ArrayRole {
+    ARRAY_IN,
+    ARRAY_OUT,
+    ARRAY_INOUT,
+    ARRAY_TABLE,    /* integers that the runtime makes: lengths of tensors, tiles of a list */
+    ARRAY_TEMPORARY /* memory of the step's, from one kernel to another */
+} ArrayRole;
+
+typedef struct NestArray {
+    SymbolId symbol;
+    ArrayRole role;
+    bool list;    /* one array a tensor */
+    Index extent; /* elements; of a list: 0, as they differ */
+} NestArray;
+
+typedef struct NestDerived {
+    SymbolId symbol;
+    ValueId value;
+} NestDerived;
+
+typedef enum FactKind { FACT_MULTIPLE, FACT_EQUAL, FACT_ABSENT } FactKind;
+typedef struct NestFact {
+    FactKind kind;
+    SymbolId symbol; /* a size; of ABSENT an array */
+    int64_t number;
+} NestFact;
+
+/* Values are those of the value IR, in a function without axes: constants, operations, and these
+ * two leaves. A name's payload is its symbol, an index's its number among nest->indices. */
+enum { VALUE_NAME = OP_RUNNING, VALUE_INDEX = OP_POSITION };
+
+typedef enum NestKind {
+    NEST_LOOP,    /* name, loop, extent; body */
+    NEST_IF,      /* extent: the amount; body where it is above 0, other elsewhere */
+    NEST_WHEN,    /* where: a bool; body where it holds, other elsewhere */
+    NEST_LET,     /* name = value */
+    NEST_LOAD,    /* name = array{list}[at]; pad where there is no element */
+    NEST_STORE,   /* array{list}[at] = value */
+    NEST_ADD,     /* the same, added: an integer, in any order */
+    NEST_ALLOC,   /* name, scope; at: its dims */
+    NEST_TREE,    /* name, op, type; extent: its leaves; at: dims */
+    NEST_FOLD,    /* the same */
+    NEST_PUSH,    /* array: the tree; at: of dims, and last the leaf; value */
+    NEST_COMBINE, /* name; array: the tree, at: of dims; or an ALLOC, at[0], and extent: how many */
+    NEST_BARRIER, /* scope */
+    NEST_ARRIVE,  /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of */
+    NEST_PREFETCH, /* array{list}[at] */
+    NEST_KIND_COUNT
+} NestKind;
+typedef enum LoopKind {
+    LOOP_GRID,     /* shares dealt to blocks, or to threads of a CPU, in any order */
+    LOOP_WARP,     /* as many as the launch has */
+    LOOP_LANE,     /* likewise */
+    LOOP_SERIAL,   /* one after the other */
+    LOOP_UNROLLED, /* likewise; a constant, at most 16 */
+    LOOP_VECTOR,   /* as many as a vector has; straight code, innermost */
+    LOOP_KIND_COUNT
+} LoopKind;
+enum { UNROLLED_MAX = 16 };
+typedef enum NestScope {
+    SCOPE_REGISTER, /* each thread's own; its dims are of warp, lane, unrolled and vector loops */
+    SCOPE_WORKER,   /* scratch of a CPU thread */
+    SCOPE_SHARED,   /* of a block; its size a constant */
+    SCOPE_GLOBAL,   /* partial results, in memory of the runtime's */
+    SCOPE_WARP,     /* of a BARRIER alone, as BLOCK and GRID are */
+    SCOPE_BLOCK,
+    SCOPE_GRID,
+    SCOPE_COUNT
+} NestScope;
+typedef enum NestHint {
+    HINT_NONE,
+    HINT_NEAR,
+    HINT_FAR,
+    HINT_ONCE,
+    HINT_STREAM,
+    HINT_COUNT
+} NestHint;
+
+extern const char *const nest_kind_names[NEST_KIND_COUNT], *const nest_loop_names[LOOP_KIND_COUNT];
+extern const char *const nest_scope_names[SCOPE_COUNT], *const nest_hint_names[HINT_COUNT];
+extern const char *const nest_role_names[5];
+
+typedef struct NestNode NestNode;
+struct NestNode {
+    NestKind kind;
+    LoopKind loop;
+    NestScope scope;
+    NestHint hint;
+    Op op;         /* of TREE, FOLD, COMBINE over memory: a reduction; else OP_NONE */
+    Type type;     /* of the leaves of TREE and FOLD */
+    SymbolId name; /* what it defines */
+    SymbolId array, list;
+    Index *at;
+    size_t at_count;
+    Index extent, limit;
+    bool has_limit; /* an element exists where limit > 0 */
+    SymbolId where; /* and where this bool holds; 0: everywhere */
+    ValueId value, pad;
+    Range range; /* of the source */
+    NestNode *body, *other, *next;
+};
+
+typedef struct Nest {
+    Compiler *compiler;
+    Arena *arena;
+    const char *name;
+    uint32_t warps, lanes, width;
+    NestSymbol *symbols; /* symbols[0] unused */
+    size_t symbol_count, symbol_capacity;
+    Index *indices; /* that values use */
+    size_t index_count, index_capacity;
+    Function *values;
+    NestArray *arrays;
+    size_t array_count, array_capacity;
+    SymbolId *sizes;
+    size_t size_count, size_capacity;
+    NestDerived *derived;
+    size_t derived_count, derived_capacity;
+    NestFact *facts;
+    size_t fact_count, fact_capacity;
+    NestNode *body;
+} Nest;
+
+/* nest.c: building. */
+/* `functions`: where calls find theirs; may be NULL. */
+Nest *nest_open(Compiler *compiler, Arena *arena, const char *name, const Function *functions);
+SymbolId nest_symbol(Nest *nest, const char *name, NamedKind kind, Type type);
+SymbolId nest_array(Nest *nest, const char *name, Type type, ArrayRole role, bool list,
+                    Index extent);
+SymbolId nest_size(Nest *nest, const char *name);
+SymbolId nest_derived(Nest *nest, const char *name, ValueId value);
+void nest_fact(Nest *nest, NestFact fact);
+ValueId nest_name(Nest *nest, SymbolId symbol);    /* the value it has: a number or a bool */
+ValueId nest_index_value(Nest *nest, Index index); /* as an i64 */
+const Index *nest_index_of(const Nest *nest, const Value *value); /* of a VALUE_INDEX */
+/* A node behind the last one that was added at *end; gives the place for the next. */
+NestNode *nest_add(Nest *nest, NestNode ***end, NestNode node);
+Index *nest_at(Nest *nest, size_t count); /* room for so many subscripts */
+/* The nest as it is, with nodes of its own, so that a pass may change them. */
+NestNode *nest_copy(Arena *arena, const NestNode *node);
+/* Whether the value is made of the symbol. */
+bool nest_value_uses(const Nest *nest, ValueId value, SymbolId symbol);
+
+/* print.c, read.c: as text, and back. Printing what was read gives the same text. */
+void nest_print(const Nest *nest, Text *out);
+/* NULL after diagnostics; the text is a source of the compiler. */
+Nest *nest_read(Compiler *compiler, Arena *arena, uint32_t source);
+
+/* check.c: what is legal at any time. NULL, or what is wrong and where, as text. */
+const char *nest_problem(const Nest *nest);
+void nest_check(const Nest *nest); /* bug() on a problem */
+
+/* run.c: a nest as the sequential program it is, on memory of the host. Warp, lane, unrolled and
+ * vector loops run as points side by side, grid loops as three blocks in an order that `seed`
+ * picks. It stops where the result would not be defined: an index out of range, two writers of an
+ * element, a read of what nobody wrote or of what another thread or block wrote and no barrier
+ * orders, a leaf pushed twice or never, a barrier that not all reach. */
+typedef struct NestBinding {
+    SymbolId symbol;       /* an array, or a size */
+    void *data;            /* of an array: its elements; of a list: void *[tensors] */
+    const int64_t *counts; /* elements: one, or of a list one a tensor */
+    size_t tensors;
+    int64_t size;
+} NestBinding;
+typedef void (*NestCall)(const uint64_t *arguments, uint64_t *result);
+typedef struct NestRun {
+    const NestBinding *bindings;
+    size_t binding_count;
+    const NestCall *calls; /* of imported C functions, by number; NULL: none */
+    uint64_t seed;
+} NestRun;
+/* NULL, or why it stopped. */
+const char *nest_run(const Nest *nest, const NestRun *run);
+
+#endif
