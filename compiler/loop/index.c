@@ -4,7 +4,6 @@
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
-#include "fuse/fuse.h"
 #include "loop/loop.h"
 
 static int compare_terms(const IndexTerm *a, const IndexTerm *b) {

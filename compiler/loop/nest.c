@@ -4,7 +4,6 @@
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
-#include "fuse/fuse.h"
 #include "loop/loop.h"
 
 const char *const nest_kind_names[NEST_KIND_COUNT] = {
