@@ -171,7 +171,6 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
 bool emit_has_condition(const Emitter *e, const PhaseStore *store);
 /* "if (...) " where a store needs it, or "" */
 const char *emit_condition(Emitter *e, const PhaseStore *store);
-ValueId emit_stored(const Emitter *e, const PhaseStore *store); /* what is handed to the store */
 
 /* The operands that are computed beside a value. */
 size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]);

@@ -44,7 +44,7 @@ static void add_stored(Emitter *e, Roots *roots, Level level) {
             ValueId v = e->phase->stores[i].value;
             for (Guard guard; plan_keeps(e->plan, e->phase->stores[i].array, &v, &guard);)
                 add_root(e, roots, guard.condition);
-            add_root(e, roots, emit_stored(e, &e->phase->stores[i]));
+            add_root(e, roots, plan_stored(e->plan, e->phase, &e->phase->stores[i]));
         }
 }
 
@@ -60,7 +60,7 @@ static void add_frontier(Emitter *e, Roots *roots, Level level) {
             if (plan_level(phase, c) == level && !added[c]) add_root(e, roots, c);
             added[c] = true;
         }
-        v = emit_stored(e, &phase->stores[i]);
+        v = plan_stored(e->plan, e->phase, &phase->stores[i]);
         if (plan_level(phase, v) == level && !added[v]) add_root(e, roots, v);
         added[v] = true;
     }
@@ -273,7 +273,7 @@ static void add_tensor_values(Emitter *e, Roots *roots) {
         }
     }
     for (size_t i = 0; i < phase->store_count; i++) {
-        ValueId v = emit_stored(e, &phase->stores[i]);
+        ValueId v = plan_stored(e->plan, e->phase, &phase->stores[i]);
         if (v && e->f->values[v].axes == e->tensor.axes && plan_level(phase, v) == LEVEL_OUTER &&
             !added[v])
             add_root(e, roots, v);

@@ -213,7 +213,8 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
         uint32_t stored = UINT32_MAX;
         if (value->op == OP_PARAMETER) name = e->f->parameters[value->payload].name;
         for (size_t i = 0; !name && stored == UINT32_MAX && i < e->phase->store_count; i++)
-            if (emit_stored(e, &e->phase->stores[i]) == v) stored = e->phase->stores[i].array;
+            if (plan_stored(e->plan, e->phase, &e->phase->stores[i]) == v)
+                stored = e->phase->stores[i].array;
         e->name_of[v] = name                   ? names_user(e, name)
                         : stored != UINT32_MAX ? names_array(e, stored)
                                                : names_made(e, arena_printf(e->arena, "t%u", v));
@@ -257,36 +258,10 @@ void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, uns
     }
 }
 
-ValueId emit_stored(const Emitter *e, const PhaseStore *store) {
-    ValueId v = store->value;
-    for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);) continue;
-    for (ValueId chosen; (chosen = plan_chosen(e->plan, e->phase, v)); v = chosen)
-        if (plan_is_read(e->plan, e->phase, v)) return v;
-    const Value *value = &e->f->values[v];
-    if (plan_is_read(e->plan, e->phase, v)) return v;
-    if (value->op == OP_ROUND_TO && value->payload == (uint64_t)e->plan->arrays[store->array].type)
-        return value->arg[0]; /* the store itself rounds to the same bits */
-    return v;
-}
-
-/* Whether the phase's own guards say that a condition of a store holds. */
-static bool is_known(const Emitter *e, Guard guard) {
-    ValueId c = guard.condition;
-    bool holds = guard.holds;
-    for (; e->f->values[c].op == OP_NOT; c = e->f->values[c].arg[0]) holds = !holds;
-    const size_t number = e->plan->condition_of[c];
-    return number && e->phase->known & plan_literal(number, holds);
-}
-
-/* Whether the phase may run where the store may not happen: a tail runs in any case. */
-static bool is_open(const Emitter *e, const PhaseStore *store, Guard guard) {
-    return store->level == LEVEL_TAIL || !is_known(e, guard);
-}
-
 bool emit_has_condition(const Emitter *e, const PhaseStore *store) {
     ValueId v = store->value;
     for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);)
-        if (is_open(e, store, guard)) return true;
+        if (plan_is_open(e->plan, e->phase, store, guard)) return true;
     return false;
 }
 
@@ -294,7 +269,7 @@ const char *emit_condition(Emitter *e, const PhaseStore *store) {
     ValueId v = store->value;
     Text text = text_open(e->arena);
     for (Guard guard; plan_keeps(e->plan, store->array, &v, &guard);)
-        if (is_open(e, store, guard))
+        if (plan_is_open(e->plan, e->phase, store, guard))
             text_printf(&text, "%s%s%s", text.size ? " & " : "if (", guard.holds ? "" : "!",
                         e->text_of[guard.condition]);
     if (text.size) text_puts(&text, ") ");
@@ -309,8 +284,9 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
             emit_scatter(e, out, store, guard);
             continue;
         }
-        const char *value =
-            store->kind == STORE_CLEAR ? "0" : emit_bare(e, e->text_of[emit_stored(e, store)]);
+        const char *value = store->kind == STORE_CLEAR
+                                ? "0"
+                                : emit_bare(e, e->text_of[plan_stored(e->plan, e->phase, store)]);
         if (place == PLACE_ELEMENT && e->four[store->array]) {
             text_printf(out, "%s.at[e] = %s;\n", e->four_name[store->array], value);
             continue;

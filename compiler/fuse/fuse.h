@@ -229,6 +229,11 @@ Literals plan_literal(size_t condition, bool holds);
  * otherwise: then gives the guard, and the value with it. What is stored under all such guards is
  * all that a phase needs; where one does not hold, the array's bits stay as they are. */
 bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard);
+/* What is handed to a store: its value without the guards of plan_keeps and without a rounding that
+ * the store makes itself. */
+ValueId plan_stored(const Plan *plan, const Phase *phase, const PhaseStore *store);
+/* Whether the phase may run where a guard of the store does not hold: a tail runs in any case. */
+bool plan_is_open(const Plan *plan, const Phase *phase, const PhaseStore *store, Guard guard);
 /* The operands that the phase needs to compute a value: none of one it reads, not the source of a
  * gather, not the running value of a scan. */
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]);

@@ -74,6 +74,28 @@ bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard) 
     return true;
 }
 
+ValueId plan_stored(const Plan *plan, const Phase *phase, const PhaseStore *store) {
+    ValueId v = store->value;
+    for (Guard guard; plan_keeps(plan, store->array, &v, &guard);) continue;
+    for (ValueId chosen; (chosen = plan_chosen(plan, phase, v)); v = chosen)
+        if (plan_is_read(plan, phase, v)) return v;
+    const Value *value = &plan->function->values[v];
+    if (plan_is_read(plan, phase, v)) return v;
+    if (value->op == OP_ROUND_TO && value->payload == (uint64_t)plan->arrays[store->array].type)
+        return value->arg[0]; /* the store itself rounds to the same bits */
+    return v;
+}
+
+bool plan_is_open(const Plan *plan, const Phase *phase, const PhaseStore *store, Guard guard) {
+    ValueId c = guard.condition;
+    bool holds = guard.holds;
+    for (; plan->function->values[c].op == OP_NOT; c = plan->function->values[c].arg[0])
+        holds = !holds;
+    const size_t number = plan->condition_of[c];
+    const bool known = number && phase->known & plan_literal(number, holds);
+    return store->level == LEVEL_TAIL || !known;
+}
+
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]) {
     const Value *value = &plan->function->values[v];
     size_t count = 0;

@@ -236,6 +236,13 @@ Nest *nest_read(Compiler *compiler, Arena *arena, uint32_t source);
 const char *nest_problem(const Nest *nest);
 void nest_check(const Nest *nest); /* bug() on a problem */
 
+/* reduce.c: what is made of leaves, which are overwritten: the canonical tree, and one balanced
+ * fold of a power of two. Of argmin and argmax the number of the leaf. Integers saturate to the
+ * bounds that stand for infinity. */
+uint64_t nest_identity(Op op, Type type);
+uint64_t nest_reduce(Op op, Type type, uint64_t *leaves, size_t count);
+uint64_t nest_fold(Op op, Type type, uint64_t *leaves, size_t count);
+
 /* run.c: a nest as the sequential program it is, on memory of the host. Warp, lane, unrolled and
  * vector loops run as points side by side, grid loops as three blocks in an order that `seed`
  * picks. It stops where the result would not be defined: an index out of range, two writers of an
@@ -246,6 +253,7 @@ typedef struct NestBinding {
     void *data;            /* of an array: its elements; of a list: void *[tensors] */
     const int64_t *counts; /* elements: one, or of a list one a tensor */
     size_t tensors;
+    bool written; /* of an out: by an earlier kernel */
     int64_t size;
 } NestBinding;
 typedef void (*NestCall)(const uint64_t *arguments, uint64_t *result);

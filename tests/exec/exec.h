@@ -128,6 +128,7 @@ typedef struct Runner {
     const char *device;
     uint64_t seed;
     bool verbose, quick; /* quick: no array of more than 100,000 elements */
+    bool nests;          /* run the plan's nests on the host instead of kernels on a device */
     ls_context *contexts[CONTEXTS];
     const char *threads[CONTEXTS];
     size_t context_count;

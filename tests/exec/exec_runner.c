@@ -21,6 +21,7 @@ static const char usage[] =
     "NAME]\n"
     "                   [--compile TARGET,...] [--seed N] [--quick] [--json FILE] [--verbose]\n"
     "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
+    "                   --nests         the plan as nests on the host, in place of kernels\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
     "  NAME@nvrtc and NAME@hiprtc compile the program NAME instead of running it; a NAME that ends "
     "in *\n"
@@ -337,8 +338,10 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
     const struct {
         const char *name;
         bool *value;
-    } flags[] = {
-        {"--list", &options->list}, {"--quick", &runner->quick}, {"--verbose", &runner->verbose}};
+    } flags[] = {{"--list", &options->list},
+                 {"--quick", &runner->quick},
+                 {"--verbose", &runner->verbose},
+                 {"--nests", &runner->nests}};
     for (int i = 1; i < count; i++) {
         bool known = false;
         for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)

@@ -10,8 +10,10 @@
 #include "base/base.h"
 #include "ir/ir.h"
 #include "interp.h"
+#include "nests.h"
 
 enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
+enum { NESTS_LARGE = 20000 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
 enum { SPARING = LAYOUT_COUNT, STEPS };
@@ -90,6 +92,67 @@ static bool interpret_all(Run *run, const Function *function) {
     for (uint32_t i = 0; i < count; i++)
         if (run->arrays[i].list) free(data[i]);
     return ok && must_hold(run);
+}
+
+/* ---- nests ---- */
+
+typedef struct NestsUser {
+    Run *run;
+    uint8_t *results[PARAMETERS];
+    void *data[PARAMETERS];
+} NestsUser;
+
+static void reset_nests(void *user) {
+    NestsUser *u = user;
+    for (uint32_t i = 0; i < u->run->image->parameter_count; i++)
+        memcpy(u->results[i], u->run->arrays[i].input,
+               u->run->arrays[i].count * u->run->arrays[i].element);
+}
+
+static bool compare_nests(void *user, const char *way) {
+    const NestsUser *u = user;
+    for (uint32_t i = 0; i < u->run->image->parameter_count; i++) {
+        const Array *array = &u->run->arrays[i];
+        for (size_t k = 0; k < array->count; k++) {
+            if (memcmp(u->results[i] + k * array->element, array->expected + k * array->element,
+                       array->element) == 0)
+                continue;
+            printf("  FAILED %s:%s, %s inputs, nests of %s: %s differs at element %zu\n",
+                   u->run->program->name, u->run->image->step, fill_names[u->run->fill], way,
+                   u->run->image->parameters[i].name, k);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The plan as nests on the host, instead of kernels on a device. */
+static bool run_nests(Run *run, const Function *function) {
+    NestsUser user = {.run = run};
+    const uint32_t count = run->image->parameter_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const Array *array = &run->arrays[i];
+        user.results[i] = must_allocate(array->count * array->element + 64);
+        user.data[i] =
+            array->list ? (void *)tensor_pointers(array, user.results[i]) : (void *)user.results[i];
+    }
+    NestsJob job = {.function = function,
+                    .sizes = (const int64_t *const *)run->sizes->of,
+                    .data = user.data,
+                    .first = run->directives->shard,
+                    .launches = run->directives->launches,
+                    .seed = run->runner->seed,
+                    .reset = reset_nests,
+                    .compare = compare_nests,
+                    .user = &user};
+    const bool ok = nests_run(&job);
+    run->runner->runs += job.ran;
+    run->runner->mismatches += !ok;
+    for (uint32_t i = 0; i < count; i++) {
+        if (run->arrays[i].list) free(user.data[i]);
+        free(user.results[i]);
+    }
+    return ok;
 }
 
 static bool bind_list(Run *run, ls_context *context, ls_step *step, const Array *array) {
@@ -354,6 +417,10 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const bool dense = variants_of(run->image, LAYOUT_DENSE) > 0;
         const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
         ok = interpret_all(run, function);
+        if (run->runner->nests) {
+            if (ok && largest <= NESTS_LARGE) ok = run_nests(run, function);
+            rounds = 0;
+        }
         for (uint32_t round = 0; ok && round < rounds; round++) {
             const size_t turn = random_bits(state) % count;
             for (size_t c = 0; ok && dense && c < count; c++)

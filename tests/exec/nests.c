@@ -1,0 +1,176 @@
+/* nests.c: see nests.h. What a bind does for a launch is done here for nests: lengths, tables of
+ * lists and memory for temporaries. */
+#include "nests.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/target.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "interp.h"
+
+typedef struct Memories { /* of a plan's arrays */
+    void **data;          /* of a list: void *[tensors] */
+    int64_t **counts;     /* elements, of a list one a tensor */
+    size_t *tensors;
+    bool *written;
+} Memories;
+
+static int64_t length_of(const NestsJob *job, uint32_t axis, int64_t tensor) {
+    const Axis *row = &job->function->axes[axis];
+    if (row->whole >= 0) {
+        const int64_t whole = length_of(job, (uint32_t)row->whole, tensor);
+        const bool rest = job->function->axes[row->whole].rest == (int)axis;
+        return rest ? row->length : (whole + row->length - 1) / row->length;
+    }
+    return job->sizes[axis][row->parent < 0 ? 0 : tensor];
+}
+
+/* Elements over the axes in a tensor, blocks that are whole as what they divide. */
+static int64_t elements_of(const NestsJob *job, AxisSet axes, int64_t tensor) {
+    const Function *f = job->function;
+    const int list = ir_list_axis(f, axes);
+    int64_t count = 1;
+    for (uint32_t a = 0; a < f->axis_count; a++) {
+        const Axis *row = &f->axes[a];
+        if (!(axes >> a & 1) || (int)a == list) continue;
+        const bool part = row->whole >= 0;
+        const AxisSet both = part ? ir_expand(f, (AxisSet)1 << row->whole) : 0;
+        if (part && (axes & both) == both) {
+            if (f->axes[row->whole].block == (int)a)
+                count *= length_of(job, (uint32_t)row->whole, tensor);
+            continue;
+        }
+        count *= length_of(job, a, tensor);
+    }
+    return count;
+}
+
+static void open_memories(const NestsJob *job, const Plan *plan, Arena *arena, Memories *m) {
+    m->data = arena_alloc(arena, plan->array_count * sizeof *m->data);
+    m->counts = arena_alloc(arena, plan->array_count * sizeof *m->counts);
+    m->tensors = arena_alloc(arena, plan->array_count * sizeof *m->tensors);
+    m->written = arena_alloc(arena, plan->array_count * sizeof *m->written);
+    for (size_t i = 0; i < plan->array_count; i++) {
+        const Array *array = &plan->arrays[i];
+        const int list = ir_list_axis(job->function, array->axes);
+        m->tensors[i] = list < 0 ? 1 : (size_t)length_of(job, (uint32_t)list, 0);
+        m->counts[i] = arena_alloc(arena, (m->tensors[i] + 1) * sizeof **m->counts);
+        for (size_t t = 0; t < m->tensors[i]; t++)
+            m->counts[i][t] = elements_of(job, array->axes, (int64_t)t);
+        if (array->parameter != UINT32_MAX) {
+            m->data[i] = job->data[array->parameter];
+            continue;
+        }
+        void **pointers = arena_alloc(arena, (m->tensors[i] + 1) * sizeof *pointers);
+        for (size_t t = 0; t < m->tensors[i]; t++)
+            pointers[t] =
+                arena_alloc(arena, ((size_t)m->counts[i][t] + 1) * type_info[array->type].size);
+        m->data[i] = list < 0 ? pointers[0] : (void *)pointers;
+    }
+}
+
+static const char *run_kernel(const NestsJob *job, const Plan *plan, const PlainNest *plain,
+                              const Memories *m, const NestCall *calls) {
+    const Function *f = job->function;
+    Arena *arena = f->arena;
+    NestBinding *bindings =
+        arena_alloc(arena, (plan->array_count + f->axis_count + 2) * sizeof *bindings);
+    size_t count = 0;
+    for (size_t i = 0; i < plan->array_count; i++)
+        if (plain->arrays[i])
+            bindings[count++] = (NestBinding){.symbol = plain->arrays[i],
+                                              .data = m->data[i],
+                                              .counts = m->counts[i],
+                                              .tensors = m->tensors[i],
+                                              .written = m->written[i]};
+    for (uint32_t a = 0; a < f->axis_count; a++) {
+        if (!plain->lengths[a]) continue;
+        const int parent = f->axes[a].parent;
+        int64_t *lengths = arena_alloc(arena, sizeof *lengths);
+        if (parent >= 0) *lengths = length_of(job, (uint32_t)parent, 0);
+        bindings[count++] = (NestBinding){.symbol = plain->lengths[a],
+                                          .data = (void *)(uintptr_t)job->sizes[a],
+                                          .counts = lengths,
+                                          .size = job->sizes[a][0]};
+    }
+    for (int i = 0; i < 2; i++)
+        if (plain->first[i])
+            bindings[count++] =
+                (NestBinding){.symbol = plain->first[i], .size = job->first ? job->first[i] : 0};
+    const NestRun run = {bindings, count, calls, job->seed};
+    return nest_run(plain->nest, &run);
+}
+
+static bool is_panel_way(const Way *way) {
+    for (size_t k = 0; k < way->count; k++)
+        if (way->kernels[k].kind == KERNEL_STRIPS) return true;
+    return false;
+}
+
+static bool stores(const Phase *phase, uint32_t array) {
+    for (size_t i = 0; i < phase->store_count; i++)
+        if (phase->stores[i].array == array) return true;
+    return false;
+}
+
+static bool run_way(NestsJob *job, const Plan *plan, const Way *way, const NestCall *calls) {
+    const Function *f = job->function;
+    Memories m;
+    open_memories(job, plan, f->arena, &m);
+    for (int launch = 0; launch < job->launches; launch++)
+        for (size_t k = 0; k < way->count; k++) {
+            const Kernel *kernel = &way->kernels[k];
+            const char *problem;
+            const PlainNest *plain = schedule_plain(plan, kernel, f->arena, &problem);
+            if (!plain) {
+                printf("  %s has no plain nest: %s\n", f->name, problem);
+                job->refused++;
+                return false;
+            }
+            problem = run_kernel(job, plan, plain, &m, calls);
+            job->ran++;
+            if (problem) {
+                printf("  the nest of kernel %zu of %s stops: %s\n", k, f->name, problem);
+                return false;
+            }
+            for (uint32_t a = 0; a < plan->array_count; a++)
+                for (uint32_t p = kernel->first - kernel->prologue;
+                     p < kernel->first + kernel->count; p++)
+                    m.written[a] |= stores(&plan->phases[p], a);
+        }
+    return true;
+}
+
+static bool calls_functions(const Function *f) {
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (f->values[v].op == OP_CALL) return true;
+    return false;
+}
+
+bool nests_run(NestsJob *job) {
+    const Function *f = job->function;
+    jmp_buf unwind;
+    memcpy(&unwind, &f->compiler->unwind, sizeof unwind);
+    volatile bool ok = true;
+    if (setjmp(f->compiler->unwind)) {
+        printf("  %s: %s\n", f->name, f->compiler->failure_message);
+        ok = false;
+    } else {
+        const Plan *plan = plan_build(f);
+        const NestCall *calls = calls_functions(f) ? (const NestCall *)calls_of(f) : NULL;
+        for (size_t w = 0; ok && w < plan->way_count; w++) {
+            char name[64];
+            if (is_panel_way(&plan->ways[w])) continue;
+            snprintf(name, sizeof name, "way %zu of %zu", w, plan->way_count);
+            job->reset(job->user);
+            ok = run_way(job, plan, &plan->ways[w], calls) && job->compare(job->user, name);
+        }
+    }
+    memcpy(&f->compiler->unwind, &unwind, sizeof unwind);
+    return ok;
+}
