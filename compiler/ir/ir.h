@@ -225,6 +225,8 @@ uint64_t numeric_version(void);
 
 /* print.c, read.c: the IR as text, and back. Printing what was read gives the same text. */
 void ir_print(const Function *f, Text *out);
+/* A constant's bits; of a float the shortest decimal that reads back as the same. */
+void ir_print_number(Type type, uint64_t bits, Text *out);
 /* its words: roles, grades, terms of a length, what a FIRST gives; by their numbers */
 extern const char *const ir_role_names[3], *const ir_math_names[4], *const ir_term_names[7];
 extern const char *const ir_first_names[2];

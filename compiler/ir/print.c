@@ -43,8 +43,7 @@ void ir_print_axes(const Function *f, AxisSet axes, Text *out) {
     text_puts(out, "]");
 }
 
-/* The shortest decimal that reads back as the same bits. */
-static void print_number(Type type, uint64_t bits, Text *out) {
+void ir_print_number(Type type, uint64_t bits, Text *out) {
     double number = 0;
     float narrow = 0;
     if (type == TYPE_F64) {
@@ -142,7 +141,7 @@ static void print_header(const Function *f, Text *out) {
         if (p->declared) ir_print_axes(f, p->declared, out);
         if (p->has_default) {
             text_puts(out, " = ");
-            print_number(p->type, p->initial, out);
+            ir_print_number(p->type, p->initial, out);
         }
         text_puts(out, "\n");
     }
@@ -165,7 +164,7 @@ static void print_payload(const Function *f, const Value *v, bool argument, Text
     if (op == OP_CALL) text_printf(out, " %s", f->functions[v->payload].name);
     if (op == OP_CONST) {
         text_puts(out, " ");
-        print_number((Type)v->type, v->payload, out);
+        ir_print_number((Type)v->type, v->payload, out);
     }
     if (op == OP_PARAMETER) text_printf(out, " %s", f->parameters[v->payload].name);
     if (op == OP_SIZE || op == OP_INDEX) text_printf(out, " %s", f->axes[v->payload].name);

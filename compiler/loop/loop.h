@@ -12,6 +12,7 @@
  *     size NAME, ...                       as bound
  *     derived NAME = V                     an integer made of sizes, once per launch
  *     fact NAME multiple of N | fact NAME = N | fact NAME absent      holds in this variant
+ *     function NAME(T, ...): T             a C function that values call
  *     loop NAME: KIND I                    grid | warp | lane | serial | unrolled | vector
  *     if I > 0 ... else ...                an affine test
  *     when NAME ... else ...               a bool
@@ -229,8 +230,60 @@ bool nest_value_uses(const Nest *nest, ValueId value, SymbolId symbol);
 
 /* print.c, read.c: as text, and back. Printing what was read gives the same text. */
 void nest_print(const Nest *nest, Text *out);
+void nest_print_node(const Nest *nest, const NestNode *node, Text *out); /* its line alone */
+/* The operations that stand between their operands; every other one is spelled NAME(...). */
+typedef struct NestOperator {
+    Op op;
+    const char *text;
+    int level; /* a higher one binds tighter; those of NEST_COMPARISON do not chain */
+} NestOperator;
+enum { NEST_COMPARISON = 3 };
+extern const NestOperator nest_operators[];
+extern const size_t nest_operator_count;
+bool nest_has_operation(Op op);                   /* whether values of a nest are made by it */
+bool nest_is_word(const char *text, size_t size); /* true, inf ...: no name */
+/* What a reduction wants of the type of its leaves, or NULL and the type of its result. */
+const char *nest_reduction_problem(Op op, Type leaves, Type *result);
 /* NULL after diagnostics; the text is a source of the compiler. */
 Nest *nest_read(Compiler *compiler, Arena *arena, uint32_t source);
+
+/* read_value.c: what stands in a line. Each function gives false after a diagnostic, or where a
+ * name's own line had an error. */
+typedef struct NestWord {
+    const char *text;
+    size_t size;
+} NestWord;
+typedef struct NestName {
+    NestWord word;
+    SymbolId symbol; /* 0: its line had an error, so lines that use it are passed over */
+    Op op;           /* of a TREE and a FOLD */
+} NestName;
+typedef struct NestReader {
+    Compiler *compiler;
+    Nest *nest;
+    const char *start, *at, *line;
+    uint32_t file;
+    NestName *names;
+    size_t name_count, name_capacity;
+    int operations; /* of the value that is read */
+} NestReader;
+NestWord nest_peek(NestReader *r); /* of size 0 at the end of a line */
+NestWord nest_take(NestReader *r);
+bool nest_is(NestWord word, const char *text);
+bool nest_fail(NestReader *r, NestWord found, const char *expected);
+bool nest_accept(NestReader *r, const char *text);
+bool nest_expect(NestReader *r, const char *text);
+bool nest_refuse(NestReader *r, NestWord place, ErrorCode code, const char *what,
+                 const char *problem);
+bool nest_read_type(NestReader *r, Type *type);
+bool nest_read_integer(NestReader *r, const char *what, int64_t most, int64_t *number);
+bool nest_read_choice(NestReader *r, const char *const *words, int first, int count,
+                      const char *what, int *choice);
+/* A name that is defined here, and one that a line above has defined. */
+bool nest_read_new(NestReader *r, NestWord *word);
+bool nest_read_name(NestReader *r, unsigned kinds, const char *what, NestName *name);
+bool nest_read_index(NestReader *r, Index *index);
+bool nest_read_value(NestReader *r, ValueId *value);
 
 /* check.c: what is legal at any time. NULL, or what is wrong and where, as text. */
 const char *nest_problem(const Nest *nest);
