@@ -1,6 +1,7 @@
 # The text tests: a file's RUN lines say what to run, its CHECK lines what must come out.
 #   %lockstep   the command          %ir_tool   reads, transforms and prints IR text
 #   %plan_tool  the same for plans
+#   %nest_tool  reads, checks and prints nests
 #   %root       the source tree      FileCheck, not: LLVM's
 #   %charlm, %linreg_shuffled, %embed_c   examples    %devices  the emulated devices' folder
 import ctypes.util
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 config.name = "text"
-config.suffixes = [".step", ".test", ".ir", ".plan"]
+config.suffixes = [".step", ".test", ".ir", ".plan", ".nest"]
 config.excludes = ["Inputs", "inputs"]
 config.test_source_root = os.path.join(config.lockstep_source, "tests", "lit")
 config.test_exec_root = os.path.join(config.lockstep_build, "tests", "lit")
@@ -53,6 +54,7 @@ config.substitutions += [
     ("%devices", escaped(os.path.join(config.lockstep_build, "tests", "simt"))),
     ("%ir_tool", escaped(built_tool("ir_tool"))),
     ("%plan_tool", escaped(built_tool("plan_tool"))),
+    ("%nest_tool", escaped(built_tool("nest_tool"))),
     ("%fuzz_front", escaped(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front"))),
     ("%emulated_exec", escaped(built_tool("simt_exec"))),
     ("%exec_runner", escaped(built_tool("exec_runner"))),

@@ -1,0 +1,10 @@
+/* nest_tool.h: the files of nest_tool. */
+#ifndef NEST_TOOL_H
+#define NEST_TOOL_H
+
+/* mutate.c: reads `count` broken versions of each nest and checks those that can be read. Gives the
+ * exit status: 1 where the compiler's own invariants broke, or what was read did not print and read
+ * back as it was. */
+int mutate(const char *path, const char *text, uint64_t seed, int count);
+
+#endif
