@@ -241,7 +241,7 @@ static const char *conflict(const Run *run, Access earlier, int32_t thread) {
 static bool note_read(Run *run, const NestNode *node, SymbolId array, Cell *cell, int32_t thread,
                       int64_t at) {
     const char *who = conflict(run, cell->written, thread);
-    if (!cell->set)
+    if (!cell->set && run->nest->symbols[array].kind == NAMED_ALLOC)
         return stop(run, node, "%s[%lld] is read before it is written", name_of(run, array),
                     (long long)at);
     if (cell->written.phase && who)

@@ -27,6 +27,7 @@ typedef struct Builder {
     Index flat[LS_AXES_MAX];      /* of an axis of blocks: where a gather is along all of it */
     SymbolId tensor[LS_AXES_MAX]; /* of an axis that a list counts: its coordinate as one symbol */
     bool open[LS_AXES_MAX], measured[LS_AXES_MAX], has_flat[LS_AXES_MAX];
+    SymbolId inside; /* where coordinates are those of a list: that they are in range; else 0 */
 
     /* the phase at hand */
     const Phase *phase;
@@ -68,9 +69,8 @@ static ValueId integer(Builder *b, int64_t n) {
 
 /* The value as a symbol of indices: names it where it is no name. */
 static SymbolId symbol_of(Builder *b, ValueId value, const char *name) {
-    const Value *v = &b->nest->values->values[value];
-    if (v->op != VALUE_NAME) v = &b->nest->values->values[let(b, name, value, (Range){0})];
-    return (SymbolId)v->payload;
+    if (b->nest->values->values[value].op != VALUE_NAME) value = let(b, name, value, (Range){0});
+    return (SymbolId)b->nest->values->values[value].payload;
 }
 
 static Index index_of_value(Builder *b, ValueId value, const char *name) {
@@ -120,12 +120,20 @@ static Index measure(Builder *b, uint32_t axis) {
         }
         b->length[axis] = index_of_value(b, count, arena_printf(b->arena, "%s_count", row->name));
     } else if (is_ragged(f, axis)) {
+        if (!b->open[row->parent] && !b->inside)
+            refuse(b, "the length of an axis where what it hangs on is not walked");
         const SymbolId table = length_symbol(b, axis);
         const SymbolId own = nest_symbol(b->nest, arena_printf(b->arena, "%s_length", row->name),
                                          NAMED_VALUE, TYPE_I64);
         Index *at = nest_at(b->nest, 1);
         at[0] = b->coordinate[row->parent];
-        add(b, (NestNode){.kind = NEST_LOAD, .name = own, .array = table, .at = at, .at_count = 1});
+        add(b, (NestNode){.kind = NEST_LOAD,
+                          .name = own,
+                          .array = table,
+                          .at = at,
+                          .at_count = 1,
+                          .where = b->inside,
+                          .pad = b->inside ? integer(b, 0) : 0});
         b->length[axis] = symbol(b, own);
     } else {
         b->length[axis] = symbol(b, length_symbol(b, axis));
@@ -235,16 +243,32 @@ static SymbolId array_symbol(Builder *b, uint32_t array) {
                                          ir_list_axis(b->f, row->axes) >= 0, (Index){NULL, 0});
 }
 
+/* In memory as it is declared: over q and k every block has room for a whole one. */
+static Index declared_position(Builder *b, uint32_t parameter, int list) {
+    Index at = {NULL, 0};
+    for (uint32_t a = 0; a < b->f->axis_count; a++) {
+        const Axis *row = &b->f->axes[a];
+        if (!(b->f->parameters[parameter].declared >> a & 1) || (int)a == list) continue;
+        const Index room = is_rest(b->f, a) ? number(b, row->length) : measure(b, a);
+        const Index own = row->block >= 0 ? flat_coordinate(b, a) : b->coordinate[a];
+        at = index_add(b->arena, index_multiply(b->arena, at, room), own);
+    }
+    return at;
+}
+
 /* Fills the node's array, list and subscript with the element at the coordinates. */
 static void place_node(Builder *b, uint32_t array, NestNode *node) {
     const AxisSet axes = b->plan->arrays[array].axes;
     const int list = ir_list_axis(b->f, axes);
+    const uint32_t parameter = b->plan->arrays[array].parameter;
+    const AxisSet own = list >= 0 ? axes & ~((AxisSet)1 << list) : axes;
     Index count;
     node->array = array_symbol(b, array);
     if (list >= 0) node->list = b->tensor[list];
     node->at = nest_at(b->nest, 1);
     node->at_count = 1;
-    node->at[0] = position(b, list >= 0 ? axes & ~((AxisSet)1 << list) : axes, &count);
+    node->at[0] =
+        parameter == UINT32_MAX ? position(b, own, &count) : declared_position(b, parameter, list);
 }
 
 static const char *value_name(Builder *b, ValueId v) {
@@ -284,6 +308,7 @@ static Elsewhere put_aside(const Builder *b) {
 }
 
 static void come_back(Builder *b, const Elsewhere *own) {
+    b->inside = 0;
     memcpy(b->coordinate, own->coordinate, sizeof own->coordinate);
     memcpy(b->length, own->length, sizeof own->length);
     memcpy(b->flat, own->flat, sizeof own->flat);
@@ -316,12 +341,15 @@ static ValueId go_elsewhere(Builder *b, ValueId list) {
     for (uint32_t a = 0; a < b->f->axis_count; a++) {
         const Axis *row = &b->f->axes[a];
         if (!index_of[a]) continue;
+        if (b->nest->values->values[index_of[a]].type != TYPE_I64)
+            index_of[a] = ir_cast(b->nest->values, TYPE_I64, index_of[a]);
         const ValueId length = nest_index_value(b->nest, measure(b, a));
         const ValueId in = op(b, OP_AND, op(b, OP_GE, index_of[a], integer(b, 0)),
                               op(b, OP_LT, index_of[a], length));
         inside = let(b, "inside", and_of(b, inside, in), (Range){0});
         const ValueId safe = ir_op(b->nest->values, OP_SELECT, inside, index_of[a], integer(b, 0));
         const SymbolId at = symbol_of(b, safe, "at");
+        b->inside = symbol_of(b, inside, "inside");
         b->tensor[a] = at;
         if (row->block < 0) {
             b->coordinate[a] = symbol(b, at);
@@ -346,7 +374,8 @@ static ValueId build_gather(Builder *b, ValueId v) {
     const uint32_t source = plan_source(b->plan, b->phase, value->arg[0]);
     const Elsewhere own = put_aside(b);
     if (!source) {
-        refuse(b, "a gather from what is in no array");
+        refuse(b, arena_printf(b->arena, "a gather %u from %u %s, which is in no array", v,
+                               value->arg[0], op_info[b->f->values[value->arg[0]].op].name));
         return ir_constant(b->nest->values, (Type)value->type, 0);
     }
     const ValueId inside = go_elsewhere(b, value->arg[1]);
@@ -384,6 +413,8 @@ static ValueId leaf(Builder *b, const Value *value) {
     }
 }
 
+static void build_value(Builder *b, ValueId v);
+
 static ValueId operation(Builder *b, ValueId v) {
     const Value *value = &b->f->values[v];
     ValueId args[3] = {0};
@@ -393,6 +424,7 @@ static ValueId operation(Builder *b, ValueId v) {
     if (value->op == OP_CALL)
         return ir_call(b->nest->values, (uint32_t)value->payload, call_list(b, value->arg[0]));
     for (int i = 0; i < op_info[value->op].arity; i++) {
+        if (value->arg[i]) build_value(b, value->arg[i]);
         args[i] = value->arg[i] ? b->value_of[value->arg[i]] : 0;
         if (value->arg[i] && !args[i]) {
             refuse(b, arena_printf(b->arena, "%s of what the phase does not compute",
@@ -638,10 +670,19 @@ static void begin_phase(Builder *b, uint32_t index) {
     b->value_of = b->values[index];
 }
 
-/* What the phase computes once. */
+/* What the phase computes once, and all conditions on which its work and its stores depend. */
 static void build_scalars(Builder *b, uint32_t index) {
     begin_phase(b, index);
     build_values(b, LEVEL_SCALAR);
+    for (size_t i = 0; i < b->phase->guard_count; i++)
+        build_value(b, b->phase->guards[i].condition);
+    for (size_t i = 0; i < b->phase->store_count; i++) {
+        ValueId v = b->phase->stores[i].value;
+        for (Guard guard; plan_keeps(b->plan, b->phase->stores[i].array, &v, &guard);)
+            if (plan_needs(b->phase, guard.condition) &&
+                plan_level(b->phase, guard.condition) == LEVEL_SCALAR)
+                build_value(b, guard.condition);
+    }
 }
 
 static void build_phase(Builder *b, uint32_t index, bool grid) {
@@ -666,13 +707,30 @@ static void grid_barrier(Builder *b) {
 
 /* ---- kernels ---- */
 
-/* One phase after the other, with barriers between those that need what others made. */
+/* What phases store when all of their work is done. */
+static void build_tails(Builder *b, uint32_t first, uint32_t count) {
+    bool arrived = false;
+    for (uint32_t i = first; i < first + count && !b->problem; i++) {
+        const Phase *phase = &b->plan->phases[i];
+        bool any = false;
+        for (size_t s = 0; s < phase->store_count; s++) any |= phase->stores[s].level == LEVEL_TAIL;
+        if (!any) continue;
+        if (!arrived && phase->shape != SHAPE_SCALAR) add(b, (NestNode){.kind = NEST_ARRIVE});
+        arrived |= phase->shape != SHAPE_SCALAR;
+        begin_phase(b, i);
+        build_stores(b, LEVEL_TAIL);
+    }
+}
+
+/* One phase after the other; with barriers where one may need what another made. */
 static void build_phases(Builder *b, uint32_t first, uint32_t count, bool barriers) {
     for (uint32_t i = first; i < first + count && !b->problem; i++) {
         if (barriers && i > first) grid_barrier(b);
         build_scalars(b, i);
         build_phase(b, i, true);
+        if (barriers) build_tails(b, i, 1);
     }
+    if (!barriers) build_tails(b, first, count);
 }
 
 /* All phases on a row, then on the next. */
@@ -683,21 +741,7 @@ static void build_rows(Builder *b, const Kernel *kernel, uint32_t count) {
     for (uint32_t i = kernel->first; i < kernel->first + count && !b->problem; i++)
         build_phase(b, i, false);
     leave(b, place);
-}
-
-/* What is stored when all is done. */
-static void build_tails(Builder *b, const Kernel *kernel) {
-    bool arrived = false;
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first + kernel->count; i++) {
-        bool any = false;
-        for (size_t s = 0; s < b->plan->phases[i].store_count; s++)
-            any |= b->plan->phases[i].stores[s].level == LEVEL_TAIL;
-        if (!any) continue;
-        if (!arrived) add(b, (NestNode){.kind = NEST_ARRIVE});
-        arrived = true;
-        begin_phase(b, i);
-        build_stores(b, LEVEL_TAIL);
-    }
+    build_tails(b, kernel->first, count);
 }
 
 static void build_kernel(Builder *b, const Kernel *kernel) {
@@ -714,7 +758,6 @@ static void build_kernel(Builder *b, const Kernel *kernel) {
         grid_barrier(b);
         build_phases(b, i, 1, true);
     }
-    build_tails(b, kernel);
 }
 
 PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, Arena *arena,

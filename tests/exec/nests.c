@@ -50,6 +50,16 @@ static int64_t elements_of(const NestsJob *job, AxisSet axes, int64_t tensor) {
     return count;
 }
 
+/* Elements that a parameter has room for in a tensor. */
+static int64_t room_of(const NestsJob *job, const Parameter *parameter, size_t tensor) {
+    const int list = ir_list_axis(job->function, parameter->axes);
+    int64_t count = 1;
+    for (uint32_t a = 0; a < job->function->axis_count; a++)
+        if (parameter->declared >> a & 1 && (int)a != list)
+            count *= length_of(job, a, (int64_t)tensor);
+    return count;
+}
+
 static void open_memories(const NestsJob *job, const Plan *plan, Arena *arena, Memories *m) {
     m->data = arena_alloc(arena, plan->array_count * sizeof *m->data);
     m->counts = arena_alloc(arena, plan->array_count * sizeof *m->counts);
@@ -61,7 +71,9 @@ static void open_memories(const NestsJob *job, const Plan *plan, Arena *arena, M
         m->tensors[i] = list < 0 ? 1 : (size_t)length_of(job, (uint32_t)list, 0);
         m->counts[i] = arena_alloc(arena, (m->tensors[i] + 1) * sizeof **m->counts);
         for (size_t t = 0; t < m->tensors[i]; t++)
-            m->counts[i][t] = elements_of(job, array->axes, (int64_t)t);
+            m->counts[i][t] = array->parameter == UINT32_MAX
+                                  ? elements_of(job, array->axes, (int64_t)t)
+                                  : room_of(job, &job->function->parameters[array->parameter], t);
         if (array->parameter != UINT32_MAX) {
             m->data[i] = job->data[array->parameter];
             continue;

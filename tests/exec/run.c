@@ -13,7 +13,7 @@
 #include "nests.h"
 
 enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
-enum { NESTS_LARGE = 20000 };
+enum { NESTS_LARGE = 5000 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
 enum { SPARING = LAYOUT_COUNT, STEPS };
@@ -127,7 +127,7 @@ static bool compare_nests(void *user, const char *way) {
 }
 
 /* The plan as nests on the host, instead of kernels on a device. */
-static bool run_nests(Run *run, const Function *function) {
+static bool run_nests(Run *run) {
     NestsUser user = {.run = run};
     const uint32_t count = run->image->parameter_count;
     for (uint32_t i = 0; i < count; i++) {
@@ -136,7 +136,7 @@ static bool run_nests(Run *run, const Function *function) {
         user.data[i] =
             array->list ? (void *)tensor_pointers(array, user.results[i]) : (void *)user.results[i];
     }
-    NestsJob job = {.function = function,
+    NestsJob job = {.function = run->runner->planned,
                     .sizes = (const int64_t *const *)run->sizes->of,
                     .data = user.data,
                     .first = run->directives->shard,
@@ -418,7 +418,7 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
         ok = interpret_all(run, function);
         if (run->runner->nests) {
-            if (ok && largest <= NESTS_LARGE) ok = run_nests(run, function);
+            if (ok && largest <= NESTS_LARGE) ok = run_nests(run);
             rounds = 0;
         }
         for (uint32_t round = 0; ok && round < rounds; round++) {
@@ -513,6 +513,7 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
             printf("  %s\n", ls_compilation_message(compilation));
             return false;
         }
+        runner->planned = compilation_function(compilation, s, STAGE_GATHERED);
         ok = run_step(runner, program, directives, function, loaded,
                       ls_compilation_step_name(compilation, s), &state) &&
              ok;
