@@ -13,7 +13,7 @@
 #include "nests.h"
 
 enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
-enum { NESTS_LARGE = 5000 };
+enum { NESTS_LARGE = 4200 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
 enum { SPARING = LAYOUT_COUNT, STEPS };
@@ -386,6 +386,7 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
 static bool is_left_out(const Run *run, size_t largest) {
     const bool *fills = run->directives->fill;
     unsigned sum = 0;
+    if (run->runner->nests && largest > NESTS_LARGE) return true;
     if (run->runner->quick && largest > QUICK_LARGE && !run->directives->large) return true;
     if ((run->fill == FILL_MINUS || run->fill == FILL_ZEROS) && largest > ZEROS_LARGE) return true;
     if (!run->program->single || largest <= LARGE || !fills[0] || !fills[1]) return false;
@@ -417,10 +418,8 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const bool dense = variants_of(run->image, LAYOUT_DENSE) > 0;
         const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
         ok = interpret_all(run, function);
-        if (run->runner->nests) {
-            if (ok && largest <= NESTS_LARGE) ok = run_nests(run);
-            rounds = 0;
-        }
+        if (ok && run->runner->nests) ok = run_nests(run);
+        if (run->runner->nests) rounds = 0;
         for (uint32_t round = 0; ok && round < rounds; round++) {
             const size_t turn = random_bits(state) % count;
             for (size_t c = 0; ok && dense && c < count; c++)
