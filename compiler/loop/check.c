@@ -478,6 +478,18 @@ static void check_loop(Checker *c, const NestNode *n) {
     }
 }
 
+/* A test around it cannot vary with threads: it stands outside of their loops, as the barrier does.
+ */
+static void check_barrier(Checker *c, const NestNode *n) {
+    const unsigned threads = n->scope == SCOPE_WARP ? LANE | VECTOR : THREADS;
+    needs(c, n->scope >= SCOPE_WARP && n->scope < SCOPE_COUNT,
+          "a barrier is of a warp, a block "
+          "or the grid");
+    needs(c, !of_kinds(c, threads), "not all threads of a loop meet at a barrier in it");
+    needs(c, n->scope != SCOPE_GRID || !of_kinds(c, (unsigned)~SERIAL),
+          "a barrier of the grid is in no loop but serial ones");
+}
+
 static bool has_grid_loop(const NestNode *node, const NestNode *end) {
     for (; node && node != end; node = node->next)
         if ((node->kind == NEST_LOOP && node->loop == LOOP_GRID) ||
@@ -486,28 +498,14 @@ static bool has_grid_loop(const NestNode *node, const NestNode *end) {
     return false;
 }
 
-/* A test around it cannot vary with threads: it stands outside of their loops, as the barrier does.
- * `first`: of the body that it stands in. */
-static void check_barrier(Checker *c, const NestNode *n, const NestNode *first) {
-    const unsigned threads = n->scope == SCOPE_WARP ? LANE | VECTOR : THREADS;
-    needs(c, n->scope >= SCOPE_WARP && n->scope < SCOPE_COUNT,
-          "a barrier is of a warp, a block "
-          "or the grid");
-    needs(c, !of_kinds(c, threads), "not all threads of a loop meet at a barrier in it");
-    if (n->scope != SCOPE_GRID) return;
-    needs(c, !of_kinds(c, (unsigned)~SERIAL),
-          "a barrier of the grid is in no loop but serial ones");
-    const bool before = has_grid_loop(first, n), after = has_grid_loop(n->next, NULL);
-    needs(c, c->loop_count ? before || after : before && after,
-          "a barrier of the grid stands between grid loops");
-}
-
+/* `first`: of the body that it stands in. */
 static void check_arrive(Checker *c, const NestNode *n, const NestNode *first) {
-    LoopSet set = check_element(c, n);
-    set |= check_index(c, n->extent);
+    const bool counted = n->array || n->name;
+    const LoopSet set = counted ? check_element(c, n) | check_index(c, n->extent) : 0;
     if (c->problem) return;
-    const NestNode *alloc = alloc_of(c, n);
-    needs(c, is_integer(stored_type(c, n)) && (!alloc || alloc->scope == SCOPE_GLOBAL),
+    const NestNode *alloc = counted ? alloc_of(c, n) : NULL;
+    needs(c,
+          !counted || (is_integer(stored_type(c, n)) && (!alloc || alloc->scope == SCOPE_GLOBAL)),
           "a counter is an integer in memory");
     needs(c, !of_kinds(c, THREADS), "a block arrives once: outside of its threads' loops");
     if (n->name) {
@@ -574,7 +572,7 @@ static void check_node(Checker *c, const NestNode *n, const NestNode *first) {
     case NEST_FOLD: check_tree(c, n); break;
     case NEST_PUSH: check_push(c, n); break;
     case NEST_COMBINE: check_combine(c, n); break;
-    case NEST_BARRIER: check_barrier(c, n, first); break;
+    case NEST_BARRIER: check_barrier(c, n); break;
     case NEST_ARRIVE: check_arrive(c, n, first); break;
     case NEST_PREFETCH: check_element(c, n); break;
     case NEST_KIND_COUNT: break;

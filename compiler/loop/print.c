@@ -320,7 +320,8 @@ static void print_combine(Printer *p, const NestNode *n) {
 
 static void print_line(Printer *p, const NestNode *n) {
     Text *out = p->out;
-    text_printf(out, "%s ", nest_kind_names[n->kind]);
+    text_puts(out, nest_kind_names[n->kind]);
+    text_puts(out, n->kind == NEST_ARRIVE && !n->array && !n->name ? "" : " ");
     switch (n->kind) {
     case NEST_LOOP:
         text_printf(out, "%s: %s ", spelling(p, n->name), nest_loop_names[n->loop]);
@@ -348,6 +349,7 @@ static void print_line(Printer *p, const NestNode *n) {
     case NEST_COMBINE: print_combine(p, n); break;
     case NEST_BARRIER: text_puts(out, nest_scope_names[n->scope]); break;
     case NEST_ARRIVE:
+        if (!n->array && !n->name) break;
         if (n->name) text_printf(out, "%s = ", spelling(p, n->name));
         print_element(p, n);
         text_puts(out, " of ");

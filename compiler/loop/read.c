@@ -369,7 +369,7 @@ static bool read_arrive(NestReader *r, NestNode *n, Defined *d) {
     enum { KINDS = 1 << NAMED_ARRAY | 1 << NAMED_ALLOC };
     NestName counters;
     const char *begin = r->at;
-    nest_take(r);
+    if (nest_take(r).size == 0) return true;
     const bool named = nest_is(nest_peek(r), "=");
     r->at = begin;
     if (named && (!nest_read_new(r, &d->word) || !nest_expect(r, "="))) return false;

@@ -118,6 +118,22 @@ static const char *run_kernel(const NestsJob *job, const Plan *plan, const Plain
     return nest_run(plain->nest, &run);
 }
 
+/* The checker finds nothing, and the nest's text reads back and prints as it was. */
+static bool text_holds(const NestsJob *job, const Nest *nest) {
+    const Function *f = job->function;
+    Text once = text_open(f->arena), twice = text_open(f->arena);
+    nest_check(nest);
+    nest_print(nest, &once);
+    const uint32_t source = source_add(f->compiler, nest->name, once.data, once.size);
+    const Nest *read = nest_read(f->compiler, f->arena, source);
+    if (read) nest_print(read, &twice);
+    if (read && strcmp(once.data, twice.data) == 0) return true;
+    diagnostics_render(f->compiler, &twice, false);
+    printf("  the text of a nest of %s does not read back:\n%s\n%s\n", f->name, once.data,
+           twice.data);
+    return false;
+}
+
 static bool is_panel_way(const Way *way) {
     for (size_t k = 0; k < way->count; k++)
         if (way->kernels[k].kind == KERNEL_STRIPS) return true;
@@ -144,6 +160,7 @@ static bool run_way(NestsJob *job, const Plan *plan, const Way *way, const NestC
                 job->refused++;
                 return false;
             }
+            if (launch == 0 && !text_holds(job, plain->nest)) return false;
             problem = run_kernel(job, plan, plain, &m, calls);
             job->ran++;
             if (problem) {
