@@ -3,6 +3,7 @@
  *   nest_tool print FILE               reads each nest of the file and prints it
  *   nest_tool check FILE               and says which rule it breaks, or that it breaks none
  *   nest_tool mutate FILE SEED COUNT   reads broken versions of each
+ *   nest_tool built                    prints and checks one that is built in C
  *
  * A line that begins with `nest ` begins the next nest. Exit status 1: a nest has errors or breaks
  * a rule. */
@@ -61,7 +62,7 @@ static int run_alone(const char *word, const char *path, const char *text, size_
     arena_open(&compiler.arena, &compiler);
     int status = 1;
     if (setjmp(compiler.unwind) == 0)
-        status = run(&compiler, word, path, text, size, line);
+        status = text ? run(&compiler, word, path, text, size, line) : built(&compiler);
     else
         fprintf(stderr, "nest_tool: %s\n", compiler.failure_message);
     arena_close(&compiler.arena);
@@ -91,8 +92,10 @@ int main(int count, char **words) {
         status = run_each(words[1], words[2], text);
     else if (text && count == 5 && strcmp(words[1], "mutate") == 0)
         status = mutate(words[2], text, strtoull(words[3], NULL, 10), atoi(words[4]));
+    else if (count == 2 && strcmp(words[1], "built") == 0)
+        status = run_alone(words[1], NULL, NULL, 0, 0);
     else
-        fputs("nest_tool print FILE | check FILE | mutate FILE SEED COUNT\n", stderr);
+        fputs("nest_tool print FILE | check FILE | mutate FILE SEED COUNT | built\n", stderr);
     free(text);
     return status;
 }

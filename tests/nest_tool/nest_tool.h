@@ -7,4 +7,7 @@
  * back as it was. */
 int mutate(const char *path, const char *text, uint64_t seed, int count);
 
+/* built.c: builds a nest, prints and checks it; then breaks it, which is a bug() to the checker. */
+int built(Compiler *compiler);
+
 #endif
