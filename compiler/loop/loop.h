@@ -26,7 +26,7 @@
  *     push NAME[I, ..., LEAF] = V [limit I] [where NAME]
  *     combine NAME = TREE[I, ...]          combine NAME = OP ALLOC[I] count I: the tree over memory
  *     barrier warp | block | grid
- *     arrive [NAME =] COUNTERS[I] of I
+ *     arrive [NAME =] COUNTERS[I] of I     arrive: the last block of the grid goes on
  *     prefetch ARRAY[{LIST}][I]
  *
  * An array may be an ALLOC wherever nodes load and store. */
@@ -130,7 +130,8 @@ typedef enum NestKind {
     NEST_PUSH,    /* array: the tree; at: of dims, and last the leaf; value */
     NEST_COMBINE, /* name; array: the tree, at: of dims; or an ALLOC, at[0], and extent: how many */
     NEST_BARRIER, /* scope */
-    NEST_ARRIVE,  /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of */
+    NEST_ARRIVE,  /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of;
+                     without a name the array may be 0: one that a pass is yet to choose */
     NEST_PREFETCH, /* array{list}[at] */
     NEST_KIND_COUNT
 } NestKind;
