@@ -320,4 +320,43 @@ typedef struct NestRun {
 /* NULL, or why it stopped. */
 const char *nest_run(const Nest *nest, const NestRun *run);
 
+/* ---- passes: each changes the nest, or gives the reason why it cannot and leaves it ---- */
+
+/* rewrite.c: for passes. */
+ValueId nest_value_replace(Nest *nest, ValueId value, SymbolId symbol, Index by);
+void nest_replace(Nest *nest, NestNode *body, SymbolId symbol, Index by); /* in place */
+NestNode *nest_clone(Nest *nest, const NestNode *body); /* what it defines has new symbols */
+NestNode **nest_find(NestNode **body, SymbolId name);   /* where the node stands; NULL: nowhere */
+bool nest_has(const NestNode *body, NestKind kind);
+bool nest_is_of_sizes(const Nest *nest, Index index); /* known at the launch */
+/* The extent divided, rounded up: derived where it is of sizes, else a LET that is added. */
+Index nest_ceiling(Nest *nest, NestNode ***end, Index extent, int64_t divide, const char *name);
+
+/* tile.c: the loop as tiles of 1024, as the tree has them. */
+typedef struct TileNumbers {
+    LoopKind kind; /* of the loop over tiles: SERIAL, GRID, or WARP: a tile a warp at a time */
+    bool single;   /* there is one tile at most: no such loop */
+    uint32_t rows; /* then: 1, 2, 4 or 8 rows of 128, which hold all elements */
+} TileNumbers;
+const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers);
+
+/* place_tree.c: the tree as folds along its loops: eight rows in registers, 128 lanes across lanes
+ * and vectors, the values of tiles in memory of the scope (REGISTER: there is one tile at most). */
+const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope);
+
+/* load_first.c: all loads of an unrolled loop before what uses them. */
+const char *nest_load_first(Nest *nest, SymbolId loop);
+
+/* jam.c: an unrolled loop as serial steps of so many iterations, side by side. */
+const char *nest_jam(Nest *nest, SymbolId loop, int64_t by);
+
+/* split_tail.c: the iterations of a serial or grid loop that no limit cuts without limits, then the
+ * others. */
+const char *nest_split_tail(Nest *nest, SymbolId loop);
+
+/* sweep.c: drops values that nobody uses. tidy.c: loops of one iteration, tests that are decided.
+ */
+void nest_sweep(Nest *nest);
+void nest_tidy(Nest *nest);
+
 #endif

@@ -3,6 +3,8 @@
  *   nest_tool print FILE               reads each nest of the file and prints it
  *   nest_tool check FILE               and says which rule it breaks, or that it breaks none
  *   nest_tool mutate FILE SEED COUNT   reads broken versions of each
+ *   nest_tool pass FILE [n=N,m=M] PASS...   runs passes on each, and says whether the nest still
+ *                                      gives the same bits: see passes.c
  *   nest_tool built                    prints and checks one that is built in C
  *
  * A line that begins with `nest ` begins the next nest. Exit status 1: a nest has errors or breaks
@@ -37,14 +39,18 @@ static int report(Compiler *compiler) {
 }
 
 /* `line` lines stand before the nest: its messages count them. */
+static char **passes; /* the words behind FILE */
+static int pass_count;
+
 static int run(Compiler *compiler, const char *word, const char *path, const char *text,
                size_t size, size_t line) {
     Text source = text_open(&compiler->arena), out = text_open(&compiler->arena);
     for (; line; line--) text_puts(&source, "\n");
     text_add(&source, text, size);
     const uint32_t file = source_add(compiler, path, source.data, source.size);
-    const Nest *nest = nest_read(compiler, &compiler->arena, file);
+    Nest *nest = nest_read(compiler, &compiler->arena, file);
     if (!nest) return report(compiler);
+    if (strcmp(word, "pass") == 0) return run_passes(nest, passes, pass_count);
     if (strcmp(word, "print") == 0) {
         nest_print(nest, &out);
         fputs(out.data, stdout);
@@ -94,7 +100,11 @@ int main(int count, char **words) {
         status = mutate(words[2], text, strtoull(words[3], NULL, 10), atoi(words[4]));
     else if (count == 2 && strcmp(words[1], "built") == 0)
         status = run_alone(words[1], NULL, NULL, 0, 0);
-    else
+    else if (text && count > 3 && strcmp(words[1], "pass") == 0) {
+        passes = words + 3;
+        pass_count = count - 3;
+        status = run_each(words[1], words[2], text);
+    } else
         fputs("nest_tool print FILE | check FILE | mutate FILE SEED COUNT | built\n", stderr);
     free(text);
     return status;

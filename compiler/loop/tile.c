@@ -1,0 +1,117 @@
+/* tile.c: strip-mines a loop over elements the way the canonical tree has them: tiles of 1024
+ * elements, in a tile eight rows of 128, a row across lanes and vectors.
+ *
+ * Needs a serial or grid loop of straight code without limits. Keeps the numbers of leaves, as they
+ * move with the index. Changes the loop's bound into a limit of every access and push in it. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "loop/loop.h"
+
+enum { TILE = 1024, ROW = 128, ROWS = 8 };
+
+static bool is_straight(const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool access = node->kind == NEST_LOAD || node->kind == NEST_STORE ||
+                            node->kind == NEST_ADD || node->kind == NEST_PUSH;
+        if (node->has_limit || (!access && node->kind != NEST_LET)) return false;
+    }
+    return true;
+}
+
+static void limit_all(NestNode *body, Index limit) {
+    for (NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_LET) continue;
+        node->has_limit = true;
+        node->limit = limit;
+    }
+}
+
+static NestNode *around(Nest *nest, LoopKind kind, SymbolId name, Index extent, NestNode *body) {
+    NestNode *loop = arena_alloc(nest->arena, sizeof *loop);
+    *loop =
+        (NestNode){.kind = NEST_LOOP, .loop = kind, .name = name, .extent = extent, .body = body};
+    return loop;
+}
+
+static NestNode *only_where(Nest *nest, Index amount, NestNode *body) {
+    NestNode *node = arena_alloc(nest->arena, sizeof *node);
+    *node = (NestNode){.kind = NEST_IF, .extent = amount, .body = body};
+    return node;
+}
+
+typedef struct Loops { /* a tile's */
+    SymbolId tile, turn, warp, across, row, element;
+    Index number; /* of the tile */
+} Loops;
+
+static SymbolId loop_symbol(Nest *nest, const char *name) {
+    return nest_symbol(nest, name, NAMED_LOOP, TYPE_I64);
+}
+
+static Index scaled(Nest *nest, SymbolId symbol, int64_t factor) {
+    return index_scale(nest->arena, index_symbol(nest->arena, symbol), factor);
+}
+
+static Loops make_loops(Nest *nest, const TileNumbers *numbers) {
+    Arena *arena = nest->arena;
+    Loops l = {.across = loop_symbol(nest, nest->lanes > 1 ? "l" : "j"),
+               .row = loop_symbol(nest, "r"),
+               .element = loop_symbol(nest, "e")};
+    if (numbers->single) return l;
+    l.tile = loop_symbol(nest, numbers->kind == LOOP_GRID ? "g" : "t");
+    l.number = index_symbol(arena, l.tile);
+    if (numbers->kind == LOOP_SERIAL || nest->warps == 1) return l;
+    l.warp = loop_symbol(nest, "w");
+    l.number = index_add(arena, scaled(nest, l.tile, nest->warps), index_symbol(arena, l.warp));
+    return l;
+}
+
+/* The rows of a tile, and what is across them. */
+static NestNode *tile_body(Nest *nest, const Loops *l, uint32_t rows, NestNode *body) {
+    Arena *arena = nest->arena;
+    const int64_t steps = ROW / ((int64_t)nest->lanes * nest->width);
+    const LoopKind across = nest->lanes > 1         ? LOOP_LANE
+                            : steps <= UNROLLED_MAX ? LOOP_UNROLLED
+                                                    : LOOP_SERIAL;
+    body = around(nest, LOOP_VECTOR, l->element, index_number(arena, nest->width), body);
+    body = around(nest, LOOP_UNROLLED, l->row, index_number(arena, rows), body);
+    return around(nest, across, l->across,
+                  index_number(arena, nest->lanes > 1 ? nest->lanes : steps), body);
+}
+
+const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
+    Arena *arena = nest->arena;
+    NestNode **place = nest_find(&nest->body, loop), *first = NULL, **end = &first;
+    const uint32_t rows = numbers->single ? numbers->rows : ROWS;
+    if (!place || (*place)->kind != NEST_LOOP) return "there is no such loop";
+    NestNode *old = *place;
+    if (old->loop != LOOP_SERIAL && old->loop != LOOP_GRID) return "the loop is tiled already";
+    if (!is_straight(old->body)) return "what is in the loop is not straight code without limits";
+    if (ROW % (nest->lanes * nest->width)) return "a row of 128 is not lanes times width";
+    if (!rows || rows > ROWS || (rows & (rows - 1))) return "a tile has 1, 2, 4 or 8 rows";
+    const Loops l = make_loops(nest, numbers);
+    Index at = index_add(arena, scaled(nest, l.row, ROW), index_symbol(arena, l.element));
+    at = index_add(arena, at, scaled(nest, l.across, nest->width));
+    at = index_add(arena, at, index_scale(arena, l.number, TILE));
+    NestNode *body = nest_copy(arena, old->body);
+    nest_replace(nest, body, loop, at);
+    limit_all(body, index_subtract(arena, old->extent, at));
+    body = tile_body(nest, &l, rows, body);
+    if (!numbers->single) {
+        const Index tiles = nest_ceiling(nest, &end, old->extent, TILE, "tiles");
+        Index turns = tiles;
+        if (l.warp) {
+            body = only_where(nest, index_subtract(arena, tiles, l.number), body);
+            body = around(nest, LOOP_WARP, l.warp, index_number(arena, nest->warps), body);
+            turns = nest_ceiling(nest, &end, tiles, nest->warps, "turns");
+        }
+        body =
+            around(nest, numbers->kind == LOOP_GRID ? LOOP_GRID : LOOP_SERIAL, l.tile, turns, body);
+    }
+    body->range = old->range;
+    body->next = old->next;
+    *end = body;
+    *place = first;
+    return NULL;
+}
