@@ -473,7 +473,9 @@ static bool run_push(Run *run, const NestNode *node, Points *points, Arena *aren
             !index_at(run, points, i, node->at[node->at_count - 1], &leaf))
             return false;
         if (live[i] && !value_at(run, points, i, node->value, &value)) return false;
-        if (!live[i] && leaf >= (int64_t)tree->leaves) continue;
+        int64_t left = 1;
+        if (node->has_limit && !index_at(run, points, i, node->limit, &left)) return false;
+        if (left <= 0 && !tree->fold) continue; /* no leaf of the tree */
         if (leaf < 0 || leaf >= (int64_t)tree->leaves)
             return stop(run, node, "leaf %lld of %zu", (long long)leaf, tree->leaves);
         const size_t at = cell * tree->leaves + (size_t)leaf;

@@ -29,6 +29,15 @@ static void drop_limits(NestNode *body) {
     }
 }
 
+/* Whether the index is made of something that the body binds. */
+static bool uses_body(const NestNode *body, Index index) {
+    for (const NestNode *node = body; node; node = node->next)
+        if ((node->name && index_uses(index, node->name)) || uses_body(node->body, index) ||
+            uses_body(node->other, index))
+            return true;
+    return false;
+}
+
 /* The least limit of an iteration: with every loop inside it at its end. */
 static Index least_limit(Nest *nest, const NestNode *body, Index limit) {
     for (const NestNode *node = body; node; node = node->next) {
@@ -50,12 +59,11 @@ const char *nest_split_tail(Nest *nest, SymbolId loop) {
     NestNode *old = *place;
     if (!common_limit(old->body, &limited)) return "the limits in the loop are not all the same";
     if (!limited) return NULL;
+    const Index least = least_limit(nest, old->body, limited->limit);
+    if (uses_body(old->body, least)) return "how far the limits go is not known at the loop";
     NestNode *main = nest_clone(nest, old->body), *test = arena_alloc(nest->arena, sizeof *test);
     drop_limits(main);
-    *test = (NestNode){.kind = NEST_IF,
-                       .extent = least_limit(nest, old->body, limited->limit),
-                       .body = main,
-                       .other = old->body};
+    *test = (NestNode){.kind = NEST_IF, .extent = least, .body = main, .other = old->body};
     old->body = test;
     return NULL;
 }

@@ -1,8 +1,9 @@
 /* tile.c: strip-mines a loop over elements the way the canonical tree has them: tiles of 1024
  * elements, in a tile eight rows of 128, a row across lanes and vectors.
  *
- * Needs a serial or grid loop of straight code without limits. Keeps the numbers of leaves, as they
- * move with the index. Changes the loop's bound into a limit of every access and push in it. */
+ * Needs a serial or grid loop of straight code without limits, along which elements lie side by
+ * side and iterations are independent. Keeps the numbers of leaves, as they move with the index.
+ * Changes the loop's bound into a limit of every access and push in it. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -10,13 +11,31 @@
 
 enum { TILE = 1024, ROW = 128, ROWS = 8 };
 
-static bool is_straight(const NestNode *body) {
-    for (const NestNode *node = body; node; node = node->next) {
-        const bool access = node->kind == NEST_LOAD || node->kind == NEST_STORE ||
-                            node->kind == NEST_ADD || node->kind == NEST_PUSH;
-        if (node->has_limit || (!access && node->kind != NEST_LET)) return false;
+/* Whether the index goes by 0 or 1 along the loop, and by nothing that is bound in its body. */
+static bool is_along(Nest *nest, const NestNode *loop, Index index, int64_t *step) {
+    if (!index_is_number(index_coefficient(nest->arena, index, loop->name), step)) return false;
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->name && index_uses(index, node->name)) return false;
+    return *step == 0 || *step == 1;
+}
+
+/* Why the body cannot be vectors along the loop, or NULL. */
+static const char *find_problem(Nest *nest, const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        const bool writes =
+            node->kind == NEST_STORE || node->kind == NEST_ADD || node->kind == NEST_PUSH;
+        int64_t step = 0;
+        if (node->kind == NEST_LET) continue;
+        if (!writes && node->kind != NEST_LOAD) return "what is in the loop is not straight code";
+        if (node->has_limit) return "what is in the loop has limits already";
+        for (size_t i = 0; i < node->at_count; i++)
+            if (!is_along(nest, loop, node->at[i], &step) || (step && i + 1 < node->at_count))
+                return "elements do not lie side by side along the loop";
+        if (writes && step != 1) return "an iteration writes what another one does";
+        for (const NestNode *own = loop->body; own && node->list; own = own->next)
+            if (own->name == node->list) return "the loop goes over a list";
     }
-    return true;
+    return NULL;
 }
 
 static void limit_all(NestNode *body, Index limit) {
@@ -87,7 +106,8 @@ const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
     if (!place || (*place)->kind != NEST_LOOP) return "there is no such loop";
     NestNode *old = *place;
     if (old->loop != LOOP_SERIAL && old->loop != LOOP_GRID) return "the loop is tiled already";
-    if (!is_straight(old->body)) return "what is in the loop is not straight code without limits";
+    const char *problem = find_problem(nest, old);
+    if (problem) return problem;
     if (ROW % (nest->lanes * nest->width)) return "a row of 128 is not lanes times width";
     if (!rows || rows > ROWS || (rows & (rows - 1))) return "a tile has 1, 2, 4 or 8 rows";
     const Loops l = make_loops(nest, numbers);

@@ -146,7 +146,53 @@ static bool stores(const Phase *phase, uint32_t array) {
     return false;
 }
 
-static bool run_way(NestsJob *job, const Plan *plan, const Way *way, const NestCall *calls) {
+/* ---- transformed ---- */
+
+static size_t tile_all(Nest *nest, NestNode *body) {
+    size_t count = 0;
+    for (NestNode *node = body; node; node = node->next) {
+        const TileNumbers numbers = {.kind = node->loop};
+        const bool inner = node->kind == NEST_LOOP && !nest_has(node->body, NEST_LOOP);
+        if (inner && !nest_tile(nest, node->name, &numbers)) return 1; /* the tree is another now */
+        if (!inner) count += tile_all(nest, node->body) + tile_all(nest, node->other);
+        if (count) return count;
+    }
+    return 0;
+}
+
+static size_t place_all(Nest *nest, NestNode *body) {
+    for (NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_TREE && !nest_place_tree(nest, node->name, SCOPE_WORKER)) return 1;
+        const size_t count = place_all(nest, node->body) + place_all(nest, node->other);
+        if (count) return count;
+    }
+    return 0;
+}
+
+/* Loops over tiles get main and tail, unrolled ones their loads first: each that can. */
+static void split_all(Nest *nest) {
+    const SymbolId count = (SymbolId)nest->symbol_count;
+    for (SymbolId s = 1; s < count; s++) {
+        NestNode **place = nest_find(&nest->body, s);
+        if (!place || (*place)->kind != NEST_LOOP) continue;
+        if (strcmp(nest->symbols[s].name, "t") == 0) nest_split_tail(nest, s);
+        if ((*place)->loop == LOOP_UNROLLED) nest_load_first(nest, s);
+    }
+}
+
+/* Everything that can be done for one thread with vectors of so many elements is done. */
+static const char *transform(Nest *nest, uint32_t width) {
+    nest->width = width;
+    while (tile_all(nest, nest->body)) continue;
+    while (place_all(nest, nest->body)) continue;
+    split_all(nest);
+    nest_sweep(nest);
+    nest_tidy(nest);
+    return nest_problem(nest);
+}
+
+static bool run_way(NestsJob *job, const Plan *plan, const Way *way, const NestCall *calls,
+                    uint32_t width) {
     const Function *f = job->function;
     Memories m;
     open_memories(job, plan, f->arena, &m);
@@ -161,6 +207,13 @@ static bool run_way(NestsJob *job, const Plan *plan, const Way *way, const NestC
                 return false;
             }
             if (launch == 0 && !text_holds(job, plain->nest)) return false;
+            problem = nest_problem(plain->nest);
+            if (!problem && width) problem = transform(plain->nest, width);
+            if (problem) {
+                printf("  the nest of kernel %zu of %s, width %u: %s\n", k, f->name, width,
+                       problem);
+                return false;
+            }
             problem = run_kernel(job, plan, plain, &m, calls);
             job->ran++;
             if (problem) {
@@ -197,7 +250,12 @@ bool nests_run(NestsJob *job) {
             if (is_panel_way(&plan->ways[w])) continue;
             snprintf(name, sizeof name, "way %zu of %zu", w, plan->way_count);
             job->reset(job->user);
-            ok = run_way(job, plan, &plan->ways[w], calls) && job->compare(job->user, name);
+            ok = run_way(job, plan, &plan->ways[w], calls, 0) && job->compare(job->user, name);
+            if (!ok) break;
+            const uint32_t width = UINT32_C(1) << (job->seed + w) % 6; /* 1 to 32 */
+            snprintf(name, sizeof name, "way %zu, transformed for vectors of %u", w, width);
+            job->reset(job->user);
+            ok = run_way(job, plan, &plan->ways[w], calls, width) && job->compare(job->user, name);
         }
     }
     memcpy(&f->compiler->unwind, &unwind, sizeof unwind);
