@@ -116,6 +116,8 @@ char *arena_numbered(Arena *arena, const char *stem, uint32_t number) {
 
 /* Only the newest block has bytes that nobody took. */
 void arena_reset(Arena *arena) {
+    for (Arena *child = arena->children; child; child = child->sibling) arena_close(child);
+    arena->children = NULL;
     for (ArenaBlock *block = arena->blocks, *next; block; block = next) {
         char *memory = (char *)block + ALIGNMENT;
         memset(memory, 0, block == arena->blocks ? (size_t)(arena->next - memory) : block->size);

@@ -46,7 +46,7 @@ char *arena_copy(Arena *arena, const char *text, size_t size); /* zero-terminate
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_numbered(Arena *arena, const char *stem, uint32_t number); /* "stem_7" */
 void arena_close(Arena *arena);
-/* Gives everything back but the blocks, for one use after the other: has no children. */
+/* Gives everything back but the blocks, for one use after the other. */
 void arena_reset(Arena *arena);
 
 /* version.c: "0.1.0". */

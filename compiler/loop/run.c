@@ -577,8 +577,9 @@ static bool run_serial(Run *run, const NestNode *node, const Points *points, con
     bool ok = true;
     for (int64_t i = 0; ok && i < most; i++) {
         ok = run_iteration(run, node, points, extents, i, inner);
-        arena_close(inner);
+        arena_reset(inner);
     }
+    arena_close(inner);
     return ok;
 }
 
@@ -599,9 +600,10 @@ static bool run_grid(Run *run, const NestNode *node, const Points *points, const
         run->epoch++;
         for (int64_t i = order[b] - 1; ok && i < most; i += BLOCKS) {
             ok = run_iteration(run, node, points, extents, i, inner);
-            arena_close(inner);
+            arena_reset(inner);
         }
     }
+    arena_close(inner);
     run->block = before;
     run->epoch++;
     return ok;

@@ -129,6 +129,7 @@ typedef struct Runner {
     uint64_t seed;
     bool verbose, quick; /* quick: no array of more than 100,000 elements */
     bool nests;          /* run the plan's nests on the host instead of kernels on a device */
+    struct NestsMade *nests_made;
     const struct Function *planned; /* the step at hand as it is planned, for that */
     ls_context *contexts[CONTEXTS];
     const char *threads[CONTEXTS];

@@ -134,12 +134,6 @@ static bool text_holds(const NestsJob *job, const Nest *nest) {
     return false;
 }
 
-static bool is_panel_way(const Way *way) {
-    for (size_t k = 0; k < way->count; k++)
-        if (way->kernels[k].kind == KERNEL_STRIPS) return true;
-    return false;
-}
-
 static bool stores(const Phase *phase, uint32_t array) {
     for (size_t i = 0; i < phase->store_count; i++)
         if (phase->stores[i].array == array) return true;
@@ -191,33 +185,82 @@ static const char *transform(Nest *nest, uint32_t width) {
     return nest_problem(nest);
 }
 
-static bool run_way(NestsJob *job, const Plan *plan, const Way *way, const NestCall *calls,
-                    uint32_t width) {
+/* ---- what is made once of a step ---- */
+
+typedef struct NestsMade {
+    const Function *function;
+    const Plan *plan;
+    const NestCall *calls;
+    const PlainNest **nests[WAYS][2]; /* by kernel: as built, and transformed */
+    uint32_t width[WAYS];
+    const char *problem;
+} NestsMade;
+
+static bool calls_functions(const Function *f) {
+    for (ValueId v = 1; v < f->value_count; v++)
+        if (f->values[v].op == OP_CALL) return true;
+    return false;
+}
+
+static bool is_panel_way(const Way *way) {
+    for (size_t k = 0; k < way->count; k++)
+        if (way->kernels[k].kind == KERNEL_STRIPS) return true;
+    return false;
+}
+
+/* A kernel's nest; NULL after a message. */
+static const PlainNest *make_nest(NestsJob *job, const Plan *plan, const Kernel *kernel,
+                                  uint32_t width) {
     const Function *f = job->function;
+    const char *problem;
+    const PlainNest *plain = schedule_plain(plan, kernel, f->arena, &problem);
+    if (!plain) {
+        printf("  %s has no plain nest: %s\n", f->name, problem);
+        job->refused++;
+        return NULL;
+    }
+    problem = nest_problem(plain->nest);
+    if (!problem && width) problem = transform(plain->nest, width);
+    if (problem) printf("  a nest of %s, width %u: %s\n", f->name, width, problem);
+    return problem || !text_holds(job, plain->nest) ? NULL : plain;
+}
+
+static NestsMade *make_all(NestsJob *job) {
+    const Function *f = job->function;
+    NestsMade *made = arena_alloc(f->arena, sizeof *made);
+    const Plan *plan = plan_build(f);
+    made->function = f;
+    made->plan = plan;
+    if (calls_functions(f)) made->calls = (const NestCall *)calls_of(f);
+    for (size_t w = 0; w < plan->way_count; w++) {
+        const Way *way = &plan->ways[w];
+        made->width[w] = UINT32_C(1) << (job->seed + w) % 6; /* 1 to 32 */
+        for (int t = 0; t < 2 && !is_panel_way(way); t++) {
+            made->nests[w][t] = arena_alloc(f->arena, (way->count + 1) * sizeof *made->nests[w][t]);
+            for (size_t k = 0; k < way->count; k++) {
+                made->nests[w][t][k] =
+                    make_nest(job, plan, &way->kernels[k], t ? made->width[w] : 0);
+                if (!made->nests[w][t][k]) return NULL;
+            }
+        }
+    }
+    return made;
+}
+
+static bool run_way(NestsJob *job, const NestsMade *made, size_t w, int transformed) {
+    const Plan *plan = made->plan;
+    const Way *way = &plan->ways[w];
     Memories m;
-    open_memories(job, plan, f->arena, &m);
+    open_memories(job, plan, job->function->arena, &m);
     for (int launch = 0; launch < job->launches; launch++)
         for (size_t k = 0; k < way->count; k++) {
             const Kernel *kernel = &way->kernels[k];
-            const char *problem;
-            const PlainNest *plain = schedule_plain(plan, kernel, f->arena, &problem);
-            if (!plain) {
-                printf("  %s has no plain nest: %s\n", f->name, problem);
-                job->refused++;
-                return false;
-            }
-            if (launch == 0 && !text_holds(job, plain->nest)) return false;
-            problem = nest_problem(plain->nest);
-            if (!problem && width) problem = transform(plain->nest, width);
-            if (problem) {
-                printf("  the nest of kernel %zu of %s, width %u: %s\n", k, f->name, width,
-                       problem);
-                return false;
-            }
-            problem = run_kernel(job, plan, plain, &m, calls);
+            const char *problem =
+                run_kernel(job, plan, made->nests[w][transformed][k], &m, made->calls);
             job->ran++;
             if (problem) {
-                printf("  the nest of kernel %zu of %s stops: %s\n", k, f->name, problem);
+                printf("  the nest of kernel %zu of %s stops: %s\n", k, job->function->name,
+                       problem);
                 return false;
             }
             for (uint32_t a = 0; a < plan->array_count; a++)
@@ -228,36 +271,30 @@ static bool run_way(NestsJob *job, const Plan *plan, const Way *way, const NestC
     return true;
 }
 
-static bool calls_functions(const Function *f) {
-    for (ValueId v = 1; v < f->value_count; v++)
-        if (f->values[v].op == OP_CALL) return true;
-    return false;
+static bool run_all(NestsJob *job, const NestsMade *made) {
+    for (size_t w = 0; w < made->plan->way_count; w++)
+        for (int t = 0; t < 1 + job->transformed && made->nests[w][t]; t++) {
+            char name[64];
+            snprintf(name, sizeof name, t ? "way %zu, vectors of %u" : "way %zu", w,
+                     made->width[w]);
+            job->reset(job->user);
+            if (!run_way(job, made, w, t) || !job->compare(job->user, name)) return false;
+        }
+    return true;
 }
 
 bool nests_run(NestsJob *job) {
-    const Function *f = job->function;
+    Compiler *compiler = job->function->compiler;
     jmp_buf unwind;
-    memcpy(&unwind, &f->compiler->unwind, sizeof unwind);
+    memcpy(&unwind, &compiler->unwind, sizeof unwind);
     volatile bool ok = true;
-    if (setjmp(f->compiler->unwind)) {
-        printf("  %s: %s\n", f->name, f->compiler->failure_message);
+    if (setjmp(compiler->unwind)) {
+        printf("  %s: %s\n", job->function->name, compiler->failure_message);
         ok = false;
     } else {
-        const Plan *plan = plan_build(f);
-        const NestCall *calls = calls_functions(f) ? (const NestCall *)calls_of(f) : NULL;
-        for (size_t w = 0; ok && w < plan->way_count; w++) {
-            char name[64];
-            if (is_panel_way(&plan->ways[w])) continue;
-            snprintf(name, sizeof name, "way %zu of %zu", w, plan->way_count);
-            job->reset(job->user);
-            ok = run_way(job, plan, &plan->ways[w], calls, 0) && job->compare(job->user, name);
-            if (!ok) break;
-            const uint32_t width = UINT32_C(1) << (job->seed + w) % 6; /* 1 to 32 */
-            snprintf(name, sizeof name, "way %zu, transformed for vectors of %u", w, width);
-            job->reset(job->user);
-            ok = run_way(job, plan, &plan->ways[w], calls, width) && job->compare(job->user, name);
-        }
+        if (!*job->made) *job->made = make_all(job);
+        ok = *job->made && run_all(job, *job->made);
     }
-    memcpy(&f->compiler->unwind, &unwind, sizeof unwind);
+    memcpy(&compiler->unwind, &unwind, sizeof unwind);
     return ok;
 }

@@ -19,10 +19,12 @@ typedef struct NestsJob {
     void *const *data;
     const int64_t *first; /* two */
     int launches;
+    bool transformed; /* too: each again behind the passes that apply to it */
     uint64_t seed;
     void (*reset)(void *user);
     bool (*compare)(void *user, const char *way);
     void *user;
+    struct NestsMade **made; /* of the step, NULL before the first run of it; in its memory */
     size_t ran, refused;
 } NestsJob;
 bool nests_run(NestsJob *job);

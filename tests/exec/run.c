@@ -13,7 +13,7 @@
 #include "nests.h"
 
 enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
-enum { NESTS_LARGE = 4200 };
+enum { NESTS_LARGE = 2500 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
 enum { SPARING = LAYOUT_COUNT, STEPS };
@@ -141,10 +141,12 @@ static bool run_nests(Run *run) {
                     .data = user.data,
                     .first = run->directives->shard,
                     .launches = run->directives->launches,
+                    .transformed = run->fill == FILL_NORMAL,
                     .seed = run->runner->seed,
                     .reset = reset_nests,
                     .compare = compare_nests,
-                    .user = &user};
+                    .user = &user,
+                    .made = &run->runner->nests_made};
     const bool ok = nests_run(&job);
     run->runner->runs += job.ran;
     run->runner->mismatches += !ok;
@@ -513,6 +515,7 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
             return false;
         }
         runner->planned = compilation_function(compilation, s, STAGE_GATHERED);
+        runner->nests_made = NULL;
         ok = run_step(runner, program, directives, function, loaded,
                       ls_compilation_step_name(compilation, s), &state) &&
              ok;
