@@ -119,6 +119,7 @@ void compile_check(ls_compilation *c, size_t number) {
     const Plan *plan = compile_plan(c, number);
     const char *said = NULL, *problem;
     const ls_target *chip;
+    if (emit_words_bound(plan) <= LS_ARGUMENTS_MAX) return; /* nothing else is in a kernel's way */
     for (size_t i = 0; (chip = ls_target_at(i)) != NULL; i++) { /* one of each dialect */
         bool first = true;
         for (size_t k = 0; k < i; k++)

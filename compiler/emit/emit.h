@@ -17,6 +17,9 @@
  * kernel can be made of the plan, with what is wrong with it in *problem. */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
                           ls_image_layout last, Text *shared, const char **problem);
+/* As many words as the arguments of a kernel of the plan take at most: up to LS_ARGUMENTS_MAX the
+ * step can be built. */
+size_t emit_words_bound(const Plan *plan);
 /* Elements that all phases visit, up to which the way is one. */
 uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way);
 

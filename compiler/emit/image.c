@@ -234,12 +234,31 @@ static const char *module_text(Emitter *e, const Way *way, const char *phases, c
     return text.data;
 }
 
+/* A temporary for each type that rows are packed in. Of a reduction: values of tiles, and their
+ * maxima; levels of a row panel, and its partial results. Of a phase: two counters, one of its
+ * segments, and a table of two words. Of a kernel: a counter. */
+size_t emit_words_bound(const Plan *plan) {
+    const Function *f = plan->function;
+    size_t words = f->axis_count + f->parameter_count + TYPE_COUNT + 2;
+    words += 2 * plan->array_count; /* worker scratch stands behind them */
+    for (size_t i = 0; i < plan->phase_count; i++) words += 5 + 4 * plan->phases[i].reduction_count;
+    for (size_t i = 0; i < f->parameter_count; i++)
+        words += (size_t)__builtin_popcount(f->parameters[i].declared);
+    size_t kernels = 0;
+    for (size_t i = 0; i < plan->way_count; i++)
+        if (plan->ways[i].count > kernels) kernels = plan->ways[i].count;
+    return words + kernels;
+}
+
 /* Of the argument structure: what is wrong with their number, or NULL. */
 static const char *words_problem(const Emitter *e) {
     size_t words = e->f->axis_count + e->f->parameter_count + e->field_count + 2 * e->table_count;
     for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
         words += (size_t)__builtin_popcount(e->f->parameters[i].declared);
     words += draws_numbers(e->f) ? 2 : 0;
+    if (words > emit_words_bound(e->plan))
+        bug(e->compiler, "step %s has %zu argument words, and at most %zu were expected",
+            e->f->name, words, emit_words_bound(e->plan));
     if (words <= LS_ARGUMENTS_MAX) return NULL;
     return arena_printf(e->arena,
                         "step %s needs %zu argument words, and a kernel takes %d: split the step",
