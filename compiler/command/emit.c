@@ -120,7 +120,7 @@ static int run(const Invocation *invocation) {
 static const Option emit_options[] = {
     {'t', "target", "T", OPTION_LIST, offsetof(Options, targets),
      "cuda, hip or c: source; ptx, cubin, hsaco or asm: what the toolchain\n"
-     "makes of it; ir or plan: the compiler's own forms. A device may follow,\n"
+     "makes of it; ir, plan or nest: the compiler's own forms. A device may follow,\n"
      "cubin:sm_90, or stand alone, sm_90. May be given several times.\n"
      "By default the source for --device"},
     {'o', "output", "FILE", OPTION_TEXT, offsetof(Options, output), "write there, not to stdout"},

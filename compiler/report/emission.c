@@ -9,6 +9,8 @@
 #include "ir/ir.h"
 #include "front/front.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "emit/emit.h"
 #include "toolchain/toolchain.h"
 #include "compile.h"
@@ -80,6 +82,20 @@ static ls_status emit_made(ls_compilation *c, const ls_form *form, const Made *m
     return status == LS_OK ? keep_output(c, &output, data, size) : status;
 }
 
+/* The plain nest of each kernel, as the plan was compared by. */
+static void print_nests(ls_compilation *c, const Plan *plan, Text *out) {
+    for (size_t k = 0; k < plan->kernel_count; k++) {
+        const char *problem;
+        const PlainNest *plain =
+            schedule_plain(plan, &plan->kernels[k], &c->compiler.arena, &problem);
+        if (!plain)
+            compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "kernel %zu has no nest yet: %s",
+                          k + 1, problem);
+        nest_check(plain->nest);
+        nest_print(plain->nest, out);
+    }
+}
+
 ls_status report_emit(ls_compilation *c, size_t step, const char *form_word, const char **data,
                       size_t *size) {
     /* FORM[:TARGET][#VARIANT] */
@@ -93,6 +109,7 @@ ls_status report_emit(ls_compilation *c, size_t step, const char *form_word, con
     Text text = text_open(&c->compiler.arena);
     if (form->content == LS_CONTENT_IR) ir_print(c->steps[step].simplified, &text);
     if (form->content == LS_CONTENT_PLAN) plan_print(compile_plan(c, step), &text);
+    if (form->content == LS_CONTENT_NEST) print_nests(c, compile_plan(c, step), &text);
     if (own) {
         *data = text.data;
         *size = text.size;

@@ -231,6 +231,20 @@ static Index position(Builder *b, AxisSet axes, Index *count) {
 
 /* ---- arrays ---- */
 
+/* How many elements the array has; none: that differs between tensors, or is not known at the
+ * launch alone. */
+static Index array_extent(Builder *b, const Array *row) {
+    const AxisSet axes = row->parameter == UINT32_MAX ? plan_extent_axes(b->f, row->axes)
+                                                      : b->f->parameters[row->parameter].declared;
+    Index extent = number(b, 1);
+    for (uint32_t a = 0; a < b->f->axis_count; a++) {
+        if (!(axes >> a & 1)) continue;
+        if (b->f->axes[a].parent >= 0 || b->f->axes[a].whole >= 0) return (Index){NULL, 0};
+        extent = index_multiply(b->arena, extent, measure(b, a));
+    }
+    return extent;
+}
+
 static SymbolId array_symbol(Builder *b, uint32_t array) {
     const Array *row = &b->plan->arrays[array];
     ArrayRole role = ARRAY_TEMPORARY;
@@ -240,7 +254,7 @@ static SymbolId array_symbol(Builder *b, uint32_t array) {
         role = own == LS_IN ? ARRAY_IN : own == LS_OUT ? ARRAY_OUT : ARRAY_INOUT;
     }
     return b->arrays[array] = nest_array(b->nest, row->name, row->type, role,
-                                         ir_list_axis(b->f, row->axes) >= 0, (Index){NULL, 0});
+                                         ir_list_axis(b->f, row->axes) >= 0, array_extent(b, row));
 }
 
 /* In memory as it is declared: over q and k every block has room for a whole one. */

@@ -110,6 +110,7 @@ const char *ls_target_dialect(const char *target); /* "cuda" of "sm_90"; NULL: n
 typedef enum ls_content {
     LS_CONTENT_IR,
     LS_CONTENT_PLAN,
+    LS_CONTENT_NEST,
     LS_CONTENT_SOURCE,
     LS_CONTENT_ASSEMBLY,
     LS_CONTENT_CODE /* bytes, not text */
