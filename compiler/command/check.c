@@ -76,11 +76,8 @@ static int check_json(const Invocation *invocation, const char *path, JsonWriter
 
 static int check_text(const Invocation *invocation, const char *path) {
     ls_compilation *compilation;
-    const int status = source_compile(invocation, path, &compilation);
+    const int status = source_check(invocation, path, &compilation);
     if (status != STATUS_DONE) return status;
-    const bool warned = ls_compilation_diagnostic_count(compilation) > 0;
-    const ls_status checked = source_report(compilation, ls_compilation_check(compilation), warned);
-    if (checked != LS_OK) return exit_status(checked);
     size_t count = ls_compilation_step_count(compilation);
     printf("%s: ok", path);
     for (size_t i = 0; i < count; i++)

@@ -93,9 +93,8 @@ ls_compile_options compile_options(const Common *common);
 /* Compiles and prints the diagnostics. On failure *compilation is NULL and the status is returned.
  */
 int source_compile(const Invocation *invocation, const char *path, ls_compilation **compilation);
-/* Prints what a call about a compilation says, and ends that where it failed; `warned`: its warnings
- * were printed before. */
-ls_status source_report(ls_compilation *compilation, ls_status status, bool warned);
+/* The same, and whether a kernel can be made of every step. */
+int source_check(const Invocation *invocation, const char *path, ls_compilation **compilation);
 /* Finds the step that is named, or the only one. */
 bool source_choose_step(const ls_compilation *compilation, const SourceName *name, size_t *step,
                         Failure *failure);

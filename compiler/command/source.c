@@ -35,10 +35,11 @@ static ls_status compile(const ls_compile_options *options, const char *path,
     return status;
 }
 
-ls_status source_report(ls_compilation *compilation, ls_status status, bool warned) {
+/* Prints what a compilation says, and ends it where it failed. */
+static ls_status report_all(ls_compilation *compilation, ls_status status) {
     Failure failure = {0};
     if (status == LS_ERROR_PROGRAM ||
-        (status == LS_OK && !warned && ls_compilation_diagnostic_count(compilation))) {
+        (status == LS_OK && ls_compilation_diagnostic_count(compilation))) {
         fflush(stdout);
         fputs(color_wanted(stderr) ? ls_compilation_message_color(compilation)
                                    : ls_compilation_message(compilation),
@@ -51,7 +52,8 @@ ls_status source_report(ls_compilation *compilation, ls_status status, bool warn
     return status;
 }
 
-int source_compile(const Invocation *invocation, const char *path, ls_compilation **compilation) {
+static int read_source(const Invocation *invocation, const char *path, bool check,
+                       ls_compilation **compilation) {
     ls_compile_options options = compile_options(&invocation->common);
     Failure failure = {0};
     double began = seconds();
@@ -62,11 +64,20 @@ int source_compile(const Invocation *invocation, const char *path, ls_compilatio
             fail(&failure, exit_status(status), "%s: %s", path, ls_status_name(status));
         return report(&failure);
     }
-    status = source_report(*compilation, status, false);
+    if (status == LS_OK && check) status = ls_compilation_check(*compilation);
+    status = report_all(*compilation, status);
     if (status != LS_OK) *compilation = NULL;
     if (status == LS_OK && invocation->common.verbose)
         note("read %s in %.1f ms", path, 1e3 * (seconds() - began));
     return exit_status(status);
+}
+
+int source_compile(const Invocation *invocation, const char *path, ls_compilation **compilation) {
+    return read_source(invocation, path, false, compilation);
+}
+
+int source_check(const Invocation *invocation, const char *path, ls_compilation **compilation) {
+    return read_source(invocation, path, true, compilation);
 }
 
 bool source_choose_step(const ls_compilation *compilation, const SourceName *name, size_t *step,
