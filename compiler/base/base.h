@@ -31,7 +31,7 @@ typedef struct Arena {
     Compiler *compiler;
     ArenaBlock *blocks;
     char *next, *end;
-    ArenaBlock *spare; /* of arena_reset(), all zeros */
+    ArenaBlock *spare;                /* of arena_reset(), all zeros */
     struct Arena *children, *sibling; /* those that arena_child() made */
 } Arena;
 void arena_open(Arena *arena, Compiler *compiler);

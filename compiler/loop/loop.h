@@ -320,6 +320,84 @@ typedef struct NestRun {
 /* NULL, or why it stopped. */
 const char *nest_run(const Nest *nest, const NestRun *run);
 
+/* ---- what run.c and run_tree.c share ---- */
+
+/* Who touched an element last, and when. A thread is numbered in its block; -2 - w is one lane of
+ * warp w for all of them, EVERYONE one thread of the block for all. */
+typedef struct Access {
+    uint32_t phase, epoch, warp_epoch; /* 0: never */
+    int32_t block, thread;
+} Access;
+typedef struct Cell {
+    Access written, read;
+    uint64_t store; /* the store of the run that wrote it */
+    bool set;
+} Cell;
+
+/* Elements with one history: an array, a tensor of a list, an ALLOC with all its instances. */
+typedef struct Memory {
+    void *data; /* of an array: its storage; of an ALLOC: uint64_t */
+    int64_t count;
+    Cell *cells;
+    bool owned; /* an ALLOC's */
+} Memory;
+
+typedef struct Tree {
+    Op op;
+    Type type;
+    bool fold;
+    size_t leaves, cells;
+    uint64_t *data;
+    uint8_t *pushed;
+} Tree;
+
+typedef struct Points {
+    size_t count;
+    uint64_t **values; /* by symbol: what it is at each point; of an ALLOC or TREE the instance */
+    int32_t *warp, *lane; /* NULL: outside of such loops */
+    bool split;           /* not all threads are here */
+} Points;
+
+typedef struct Run {
+    const Nest *nest;
+    const NestRun *job;
+    Arena *arena;    /* of the run */
+    Memory **memory; /* by symbol: of a list one a tensor */
+    size_t *tensors; /* by symbol: of a list, how many; else 1 */
+    Tree *trees;     /* by symbol */
+    int64_t **dims;  /* by symbol of an ALLOC or a TREE */
+    uint64_t random;
+    uint32_t phase, epoch, warp_epoch;
+    uint64_t stores; /* so far: all points at once are one */
+    int32_t block;
+    const char *problem;
+} Run;
+
+/* Keeps the first problem, with the node it is at; false. */
+bool run_stop(Run *run, const NestNode *node, const char *format, ...) PRINTF_LIKE(3, 4);
+const char *run_name(const Run *run, SymbolId symbol);
+int32_t run_thread(const Run *run, const Points *points, size_t point);
+/* What a symbol, an index and a value are at a point; false after a problem. */
+bool run_symbol(Run *run, const Points *points, size_t point, SymbolId symbol, uint64_t *value);
+bool run_index(Run *run, const Points *points, size_t point, Index index, int64_t *value);
+bool run_value(Run *run, const Points *points, size_t point, ValueId id, uint64_t *bits);
+/* By point: whether the node takes part there: its limit and its condition. NULL after a problem.
+ */
+bool *run_live(Run *run, Arena *arena, const Points *points, const NestNode *node);
+/* The element that a node means at a point; false after a problem. */
+bool run_cell(Run *run, const Points *points, size_t point, const NestNode *node, Memory **memory,
+              int64_t *at);
+bool run_reads(Run *run, const NestNode *node, SymbolId array, Cell *cell, int32_t thread,
+               int64_t at);
+uint64_t run_element(const Run *run, SymbolId array, const Memory *memory, int64_t at);
+/* Room for what the name is at each point, which it is from now on. */
+uint64_t *run_define(Run *run, Arena *arena, Points *points, SymbolId name);
+/* The extents at the points, which are the same for all; -1 after a problem. */
+int64_t run_find_dims(Run *run, const NestNode *node, const Points *points, int64_t *dims);
+bool run_tree(Run *run, const NestNode *node, Points *points, Arena *arena);
+bool run_push(Run *run, const NestNode *node, Points *points, Arena *arena);
+bool run_combine(Run *run, const NestNode *node, Points *points, Arena *arena);
+
 /* ---- passes: each changes the nest, or gives the reason why it cannot and leaves it ---- */
 
 /* rewrite.c: for passes. */

@@ -15,59 +15,7 @@
 
 enum { BLOCKS = 3, EVERYONE = -1000000, NOBODY = -2000000 };
 
-/* Who touched an element last, and when. A thread is numbered in its block; -2 - w is one lane of
- * warp w for all of them, EVERYONE one thread of the block for all. */
-typedef struct Access {
-    uint32_t phase, epoch, warp_epoch; /* 0: never */
-    int32_t block, thread;
-} Access;
-typedef struct Cell {
-    Access written, read;
-    uint64_t store; /* the store of the run that wrote it */
-    bool set;
-} Cell;
-
-/* Elements with one history: an array, a tensor of a list, an ALLOC with all its instances. */
-typedef struct Memory {
-    void *data; /* of an array: its storage; of an ALLOC: uint64_t */
-    int64_t count;
-    Cell *cells;
-    bool owned; /* an ALLOC's */
-} Memory;
-
-typedef struct Tree {
-    Op op;
-    Type type;
-    bool fold;
-    size_t leaves, cells;
-    uint64_t *data;
-    uint8_t *pushed;
-} Tree;
-
-typedef struct Points {
-    size_t count;
-    uint64_t **values; /* by symbol: what it is at each point; of an ALLOC or TREE the instance */
-    int32_t *warp, *lane; /* NULL: outside of such loops */
-    bool split;           /* not all threads are here */
-} Points;
-
-typedef struct Run {
-    const Nest *nest;
-    const NestRun *job;
-    Arena *arena;    /* of the run */
-    Memory **memory; /* by symbol: of a list one a tensor */
-    size_t *tensors; /* by symbol: of a list, how many; else 1 */
-    Tree *trees;     /* by symbol */
-    int64_t **dims;  /* by symbol of an ALLOC or a TREE */
-    uint64_t random;
-    uint32_t phase, epoch, warp_epoch;
-    uint64_t stores; /* so far: all points at once are one */
-    int32_t block;
-    const char *problem;
-} Run;
-
-static bool stop(Run *run, const NestNode *node, const char *format, ...) PRINTF_LIKE(3, 4);
-static bool stop(Run *run, const NestNode *node, const char *format, ...) {
+bool run_stop(Run *run, const NestNode *node, const char *format, ...) {
     Text text = text_open(run->arena);
     va_list arguments;
     if (run->problem) return false;
@@ -84,7 +32,7 @@ static bool stop(Run *run, const NestNode *node, const char *format, ...) {
     return false;
 }
 
-static const char *name_of(const Run *run, SymbolId symbol) {
+const char *run_name(const Run *run, SymbolId symbol) {
     return run->nest->symbols[symbol].name;
 }
 
@@ -130,7 +78,7 @@ static Points some_points(Run *run, Arena *arena, const Points *from, const bool
     return points;
 }
 
-static int32_t thread_of(const Run *run, const Points *points, size_t point) {
+int32_t run_thread(const Run *run, const Points *points, size_t point) {
     const Nest *nest = run->nest;
     if (!points->warp && nest->warps > 1) return EVERYONE;
     const int32_t warp = points->warp ? points->warp[point] : 0;
@@ -145,20 +93,19 @@ static int32_t warp_of(const Run *run, int32_t thread) {
 
 /* ---- values and indices ---- */
 
-static bool symbol_at(Run *run, const Points *points, size_t point, SymbolId symbol,
-                      uint64_t *value) {
+bool run_symbol(Run *run, const Points *points, size_t point, SymbolId symbol, uint64_t *value) {
     if (!points->values[symbol])
-        return stop(run, NULL, "%s is used where it has no value", name_of(run, symbol));
+        return run_stop(run, NULL, "%s is used where it has no value", run_name(run, symbol));
     *value = points->values[symbol][point];
     return true;
 }
 
-static bool index_at(Run *run, const Points *points, size_t point, Index index, int64_t *value) {
+bool run_index(Run *run, const Points *points, size_t point, Index index, int64_t *value) {
     uint64_t sum = 0;
     for (size_t t = 0; t < index.count; t++) {
         uint64_t product = (uint64_t)index.terms[t].factor, factor = 0;
         for (uint32_t k = 0; k < index.terms[t].count; k++) {
-            if (!symbol_at(run, points, point, index.terms[t].symbols[k], &factor)) return false;
+            if (!run_symbol(run, points, point, index.terms[t].symbols[k], &factor)) return false;
             product *= factor;
         }
         sum += product;
@@ -169,22 +116,20 @@ static bool index_at(Run *run, const Points *points, size_t point, Index index, 
 
 enum { CALL_ARGUMENTS_MAX = 64 };
 
-static bool value_at(Run *run, const Points *points, size_t point, ValueId id, uint64_t *bits);
-
 static bool call_at(Run *run, const Points *points, size_t point, const Value *v, uint64_t *bits) {
     const Value *values = run->nest->values->values;
     uint64_t x[CALL_ARGUMENTS_MAX];
     size_t count = 0;
     for (ValueId list = v->arg[0]; list; list = values[list].arg[1], count++)
         if (count == CALL_ARGUMENTS_MAX ||
-            !value_at(run, points, point, values[list].arg[0], &x[count]))
-            return stop(run, NULL, "a call has too many arguments");
-    if (!run->job->calls) return stop(run, NULL, "there are no C functions to call");
+            !run_value(run, points, point, values[list].arg[0], &x[count]))
+            return run_stop(run, NULL, "a call has too many arguments");
+    if (!run->job->calls) return run_stop(run, NULL, "there are no C functions to call");
     run->job->calls[v->payload](x, bits);
     return true;
 }
 
-static bool value_at(Run *run, const Points *points, size_t point, ValueId id, uint64_t *bits) {
+bool run_value(Run *run, const Points *points, size_t point, ValueId id, uint64_t *bits) {
     const Value *values = run->nest->values->values, *v = &values[id];
     uint64_t x[3] = {0};
     int64_t number;
@@ -192,30 +137,30 @@ static bool value_at(Run *run, const Points *points, size_t point, ValueId id, u
         *bits = v->payload;
         return true;
     }
-    if (v->op == VALUE_NAME) return symbol_at(run, points, point, (SymbolId)v->payload, bits);
+    if (v->op == VALUE_NAME) return run_symbol(run, points, point, (SymbolId)v->payload, bits);
     if (v->op == VALUE_INDEX) {
-        if (!index_at(run, points, point, *nest_index_of(run->nest, v), &number)) return false;
+        if (!run_index(run, points, point, *nest_index_of(run->nest, v), &number)) return false;
         *bits = (uint64_t)number;
         return true;
     }
     if (v->op == OP_CALL) return call_at(run, points, point, v, bits);
     for (int i = 0; i < op_info[v->op].arity; i++)
-        if (v->arg[i] && !value_at(run, points, point, v->arg[i], &x[i])) return false;
+        if (v->arg[i] && !run_value(run, points, point, v->arg[i], &x[i])) return false;
     const bool counted = v->op == OP_SHIFT_LEFT || v->op == OP_SHIFT_RIGHT || v->op == OP_POWI;
     if (counted && values[v->arg[1]].type == TYPE_I32) x[1] = (uint64_t)(int32_t)(uint32_t)x[1];
     if (!ir_evaluate((Op)v->op, (Type)v->type, (Type)values[v->arg[0]].type, v->payload, x, bits))
-        return stop(run, NULL, "%s cannot be evaluated", op_info[v->op].name);
+        return run_stop(run, NULL, "%s cannot be evaluated", op_info[v->op].name);
     return true;
 }
 
 /* By point: whether the node takes part there: its limit and its condition. */
-static bool *live_points(Run *run, Arena *arena, const Points *points, const NestNode *node) {
+bool *run_live(Run *run, Arena *arena, const Points *points, const NestNode *node) {
     bool *live = arena_alloc(arena, (points->count + 1) * sizeof *live);
     for (size_t i = 0; i < points->count; i++) {
         int64_t left = 1;
         uint64_t where = 1;
-        if (node->has_limit && !index_at(run, points, i, node->limit, &left)) return NULL;
-        if (node->where && !symbol_at(run, points, i, node->where, &where)) return NULL;
+        if (node->has_limit && !run_index(run, points, i, node->limit, &left)) return NULL;
+        if (node->where && !run_symbol(run, points, i, node->where, &where)) return NULL;
         live[i] = left > 0 && where;
     }
     return live;
@@ -238,15 +183,15 @@ static const char *conflict(const Run *run, Access earlier, int32_t thread) {
     return "another thread";
 }
 
-static bool note_read(Run *run, const NestNode *node, SymbolId array, Cell *cell, int32_t thread,
-                      int64_t at) {
+bool run_reads(Run *run, const NestNode *node, SymbolId array, Cell *cell, int32_t thread,
+               int64_t at) {
     const char *who = conflict(run, cell->written, thread);
     if (!cell->set && run->nest->symbols[array].kind == NAMED_ALLOC)
-        return stop(run, node, "%s[%lld] is read before it is written", name_of(run, array),
-                    (long long)at);
+        return run_stop(run, node, "%s[%lld] is read before it is written", run_name(run, array),
+                        (long long)at);
     if (cell->written.phase && who)
-        return stop(run, node, "%s[%lld] is what %s wrote, with no barrier between",
-                    name_of(run, array), (long long)at, who);
+        return run_stop(run, node, "%s[%lld] is what %s wrote, with no barrier between",
+                        run_name(run, array), (long long)at, who);
     if (cell->read.phase && conflict(run, cell->read, thread))
         thread = cell->read.block == run->block ? NOBODY : thread; /* several readers */
     const Access now = access_now(run, thread);
@@ -262,44 +207,44 @@ static bool note_write(Run *run, const NestNode *node, SymbolId array, Cell *cel
     const char *writer = cell->written.phase ? conflict(run, cell->written, thread) : NULL;
     const char *reader = cell->read.phase ? conflict(run, cell->read, thread) : NULL;
     if (writer)
-        return stop(run, node, "%s[%lld] is written by %s too, with no barrier between",
-                    name_of(run, array), (long long)at, writer);
+        return run_stop(run, node, "%s[%lld] is written by %s too, with no barrier between",
+                        run_name(run, array), (long long)at, writer);
     if (reader)
-        return stop(run, node, "%s[%lld] is written while %s may read it", name_of(run, array),
-                    (long long)at, reader);
+        return run_stop(run, node, "%s[%lld] is written while %s may read it", run_name(run, array),
+                        (long long)at, reader);
     cell->written = access_now(run, thread);
     cell->set = true;
     return true;
 }
 
 /* The element a node means at a point; false: it does not exist. */
-static bool find_cell(Run *run, const Points *points, size_t point, const NestNode *node,
-                      Memory **memory, int64_t *at) {
+bool run_cell(Run *run, const Points *points, size_t point, const NestNode *node, Memory **memory,
+              int64_t *at) {
     const SymbolId array = node->array;
     const bool alloc = run->nest->symbols[array].kind == NAMED_ALLOC;
     uint64_t number = 0;
     int64_t part;
-    if (node->list && !symbol_at(run, points, point, node->list, &number)) return false;
+    if (node->list && !run_symbol(run, points, point, node->list, &number)) return false;
     if (!run->memory[array] || number >= run->tensors[array])
-        return stop(run, node, "%s has no memory", name_of(run, array));
+        return run_stop(run, node, "%s has no memory", run_name(run, array));
     *memory = &run->memory[array][number];
     *at = 0;
     if (alloc) {
-        if (!symbol_at(run, points, point, array, &number)) return false;
+        if (!run_symbol(run, points, point, array, &number)) return false;
         *at = (int64_t)number;
     }
     for (size_t i = 0; i < node->at_count; i++) {
-        if (!index_at(run, points, point, node->at[i], &part)) return false;
+        if (!run_index(run, points, point, node->at[i], &part)) return false;
         const int64_t dim = alloc ? run->dims[array][i] : (*memory)->count;
         if (part < 0 || part >= dim)
-            return stop(run, node, "%s has %lld elements there, and %lld is asked for",
-                        name_of(run, array), (long long)dim, (long long)part);
+            return run_stop(run, node, "%s has %lld elements there, and %lld is asked for",
+                            run_name(run, array), (long long)dim, (long long)part);
         *at = alloc ? *at * dim + part : part;
     }
     return true;
 }
 
-static uint64_t memory_load(const Run *run, SymbolId array, const Memory *memory, int64_t at) {
+uint64_t run_element(const Run *run, SymbolId array, const Memory *memory, int64_t at) {
     if (memory->owned) return ((const uint64_t *)memory->data)[at];
     return ir_load(run->nest->symbols[array].type, memory->data, at);
 }
@@ -316,7 +261,7 @@ static void memory_store(const Run *run, SymbolId array, Memory *memory, int64_t
 
 static bool run_body(Run *run, const NestNode *node, Points *points, Arena *arena);
 
-static uint64_t *define(Run *run, Arena *arena, Points *points, SymbolId name) {
+uint64_t *run_define(Run *run, Arena *arena, Points *points, SymbolId name) {
     (void)run;
     uint64_t *values = arena_alloc(arena, (points->count + 1) * sizeof *values);
     points->values[name] = values;
@@ -326,53 +271,53 @@ static uint64_t *define(Run *run, Arena *arena, Points *points, SymbolId name) {
 static bool run_let(Run *run, const NestNode *node, Points *points, Arena *arena) {
     uint64_t *values = arena_alloc(arena, (points->count + 1) * sizeof *values);
     for (size_t i = 0; i < points->count; i++)
-        if (!value_at(run, points, i, node->value, &values[i])) return false;
+        if (!run_value(run, points, i, node->value, &values[i])) return false;
     points->values[node->name] = values;
     return true;
 }
 
 static bool run_load(Run *run, const NestNode *node, Points *points, Arena *arena) {
-    const bool *live = live_points(run, arena, points, node);
+    const bool *live = run_live(run, arena, points, node);
     uint64_t *values = arena_alloc(arena, (points->count + 1) * sizeof *values);
     for (size_t i = 0; live && i < points->count; i++) {
         Memory *memory;
         int64_t at;
         if (!live[i]) { /* without a pad nothing may depend on it */
             values[i] = UINT64_C(0xbad0bad0bad0bad);
-            if (node->pad && !value_at(run, points, i, node->pad, &values[i])) return false;
+            if (node->pad && !run_value(run, points, i, node->pad, &values[i])) return false;
             continue;
         }
-        if (!find_cell(run, points, i, node, &memory, &at) ||
-            !note_read(run, node, node->array, &memory->cells[at], thread_of(run, points, i), at))
+        if (!run_cell(run, points, i, node, &memory, &at) ||
+            !run_reads(run, node, node->array, &memory->cells[at], run_thread(run, points, i), at))
             return false;
-        values[i] = memory_load(run, node->array, memory, at);
+        values[i] = run_element(run, node->array, memory, at);
     }
     points->values[node->name] = values;
     return live != NULL;
 }
 
 static bool run_store(Run *run, const NestNode *node, Points *points, Arena *arena) {
-    const bool *live = live_points(run, arena, points, node);
+    const bool *live = run_live(run, arena, points, node);
     run->stores++;
     for (size_t i = 0; live && i < points->count; i++) {
         Memory *memory;
         int64_t at;
         uint64_t value;
         if (!live[i]) continue;
-        if (!value_at(run, points, i, node->value, &value) ||
-            !find_cell(run, points, i, node, &memory, &at))
+        if (!run_value(run, points, i, node->value, &value) ||
+            !run_cell(run, points, i, node, &memory, &at))
             return false;
         if (node->kind == NEST_ADD) {
-            if (!memory->cells[at].set) return stop(run, node, "nothing is there to add to");
+            if (!memory->cells[at].set) return run_stop(run, node, "nothing is there to add to");
             memory_store(run, node->array, memory, at,
-                         memory_load(run, node->array, memory, at) + value);
+                         run_element(run, node->array, memory, at) + value);
             continue;
         }
-        const int32_t thread = thread_of(run, points, i);
+        const int32_t thread = run_thread(run, points, i);
         Cell *cell = &memory->cells[at];
         if (cell->store == run->stores)
-            return stop(run, node, "%s[%lld] has two writers", name_of(run, node->array),
-                        (long long)at);
+            return run_stop(run, node, "%s[%lld] has two writers", run_name(run, node->array),
+                            (long long)at);
         cell->store = run->stores;
         if (!note_write(run, node, node->array, cell, thread, at)) return false;
         memory_store(run, node->array, memory, at, value);
@@ -381,14 +326,14 @@ static bool run_store(Run *run, const NestNode *node, Points *points, Arena *are
 }
 
 /* The extents at the points, which are the same for all; -1 after a problem. */
-static int64_t find_dims(Run *run, const NestNode *node, const Points *points, int64_t *dims) {
+int64_t run_find_dims(Run *run, const NestNode *node, const Points *points, int64_t *dims) {
     int64_t cells = 1;
     for (size_t d = 0; d < node->at_count; d++) {
         for (size_t i = 0; i < points->count; i++) {
             int64_t dim;
-            if (!index_at(run, points, i, node->at[d], &dim)) return -1;
+            if (!run_index(run, points, i, node->at[d], &dim)) return -1;
             if (dim < 0 || (i && dim != dims[d])) {
-                stop(run, node, "its extent is %lld", (long long)dim);
+                run_stop(run, node, "its extent is %lld", (long long)dim);
                 return -1;
             }
             dims[d] = dim;
@@ -402,10 +347,10 @@ static bool run_alloc(Run *run, const NestNode *node, Points *points, Arena *are
     const bool shared = node->scope == SCOPE_SHARED || node->scope == SCOPE_GLOBAL;
     Arena *where = shared ? run->arena : arena;
     int64_t *dims = arena_alloc(where, (node->at_count + 1) * sizeof *dims);
-    const int64_t cells = find_dims(run, node, points, dims);
+    const int64_t cells = run_find_dims(run, node, points, dims);
     if (cells < 0) return false;
     const int64_t count = cells * (int64_t)points->count;
-    uint64_t *instance = define(run, arena, points, node->name);
+    uint64_t *instance = run_define(run, arena, points, node->name);
     for (size_t i = 0; i < points->count; i++) instance[i] = i;
     run->dims[node->name] = dims;
     if (shared && run->memory[node->name] && run->memory[node->name]->count == count) return true;
@@ -419,125 +364,13 @@ static bool run_alloc(Run *run, const NestNode *node, Points *points, Arena *are
     return true;
 }
 
-static bool run_tree(Run *run, const NestNode *node, Points *points, Arena *arena) {
-    int64_t *dims = arena_alloc(arena, (node->at_count + 1) * sizeof *dims), leaves = 0;
-    const int64_t cells = find_dims(run, node, points, dims);
-    if (cells < 0) return false;
-    for (size_t i = 0; i < points->count; i++) {
-        int64_t own;
-        if (!index_at(run, points, i, node->extent, &own)) return false;
-        if (own < 0) return stop(run, node, "it has %lld leaves", (long long)own);
-        if (own > leaves) leaves = own;
-    }
-    uint64_t *instance = define(run, arena, points, node->name);
-    Tree *tree = &run->trees[node->name];
-    *tree = (Tree){.op = node->op,
-                   .type = node->type,
-                   .fold = node->kind == NEST_FOLD,
-                   .leaves = (size_t)leaves,
-                   .cells = (size_t)cells};
-    const size_t count = tree->cells * points->count * tree->leaves;
-    tree->data = arena_alloc(arena, (count + 1) * sizeof *tree->data);
-    tree->pushed = arena_alloc(arena, count + 1);
-    for (size_t i = 0; i < points->count; i++) instance[i] = i;
-    run->dims[node->name] = dims;
-    return true;
-}
-
-/* Which tree of the dims the subscripts name at a point. */
-static bool tree_cell(Run *run, const Points *points, size_t point, const NestNode *node,
-                      size_t count, size_t *cell) {
-    uint64_t instance = 0;
-    if (!symbol_at(run, points, point, node->array, &instance)) return false;
-    int64_t at = (int64_t)instance, part;
-    for (size_t d = 0; d < count; d++) {
-        if (!index_at(run, points, point, node->at[d], &part)) return false;
-        const int64_t dim = run->dims[node->array][d];
-        if (part < 0 || part >= dim)
-            return stop(run, node, "%lld is none of its %lld trees", (long long)part,
-                        (long long)dim);
-        at = at * dim + part;
-    }
-    *cell = (size_t)at;
-    return true;
-}
-
-static bool run_push(Run *run, const NestNode *node, Points *points, Arena *arena) {
-    Tree *tree = &run->trees[node->array];
-    const bool *live = live_points(run, arena, points, node);
-    for (size_t i = 0; live && i < points->count; i++) {
-        size_t cell;
-        int64_t leaf;
-        uint64_t value = nest_identity(tree->op, tree->type);
-        if (!tree_cell(run, points, i, node, node->at_count - 1, &cell) ||
-            !index_at(run, points, i, node->at[node->at_count - 1], &leaf))
-            return false;
-        if (live[i] && !value_at(run, points, i, node->value, &value)) return false;
-        int64_t left = 1;
-        if (node->has_limit && !index_at(run, points, i, node->limit, &left)) return false;
-        if (left <= 0 && !tree->fold) continue; /* no leaf of the tree */
-        if (leaf < 0 || leaf >= (int64_t)tree->leaves)
-            return stop(run, node, "leaf %lld of %zu", (long long)leaf, tree->leaves);
-        const size_t at = cell * tree->leaves + (size_t)leaf;
-        if (tree->pushed[at]) return stop(run, node, "leaf %lld comes twice", (long long)leaf);
-        tree->pushed[at] = 1;
-        tree->data[at] = value;
-    }
-    return live != NULL;
-}
-
-/* The canonical tree over cells of memory. */
-static bool combine_memory(Run *run, const NestNode *node, const Points *points, size_t point,
-                           Arena *arena, uint64_t *value) {
-    int64_t count, at;
-    Memory *memory;
-    const Type type = run->nest->symbols[node->array].type;
-    if (!index_at(run, points, point, node->extent, &count)) return false;
-    uint64_t *leaves = arena_alloc(arena, ((size_t)(count > 0 ? count : 0) + 1) * sizeof *leaves);
-    for (int64_t i = 0; i < count; i++) {
-        NestNode element = *node;
-        if (i == 0 && !find_cell(run, points, point, &element, &memory, &at)) return false;
-        if (at + i >= memory->count) return stop(run, node, "it goes beyond the end");
-        if (!note_read(run, node, node->array, &memory->cells[at + i],
-                       thread_of(run, points, point), at + i))
-            return false;
-        leaves[i] = memory_load(run, node->array, memory, at + i);
-    }
-    *value =
-        nest_reduce(node->op, type_info[type].compute, leaves, (size_t)(count > 0 ? count : 0));
-    return true;
-}
-
-static bool run_combine(Run *run, const NestNode *node, Points *points, Arena *arena) {
-    uint64_t *values = arena_alloc(arena, (points->count + 1) * sizeof *values);
-    const Tree *tree = &run->trees[node->array];
-    for (size_t i = 0; i < points->count; i++) {
-        size_t cell;
-        if (node->op != OP_NONE) {
-            if (!combine_memory(run, node, points, i, arena, &values[i])) return false;
-            continue;
-        }
-        if (!tree_cell(run, points, i, node, node->at_count, &cell)) return false;
-        for (size_t leaf = 0; leaf < tree->leaves; leaf++)
-            if (!tree->pushed[cell * tree->leaves + leaf])
-                return stop(run, node, "leaf %zu of %s never comes", leaf,
-                            name_of(run, node->array));
-        uint64_t *leaves = arena_alloc(arena, (tree->leaves + 1) * sizeof *leaves);
-        memcpy(leaves, tree->data + cell * tree->leaves, tree->leaves * sizeof *leaves);
-        values[i] =
-            (tree->fold ? nest_fold : nest_reduce)(tree->op, tree->type, leaves, tree->leaves);
-    }
-    points->values[node->name] = values;
-    return true;
-}
-
 static bool run_barrier(Run *run, const NestNode *node, const Points *points) {
     if (node->scope == SCOPE_WARP) {
         run->warp_epoch++;
         return true;
     }
     if (points->split || points->warp || points->lane)
-        return stop(run, node, "not all threads of the block come to it");
+        return run_stop(run, node, "not all threads of the block come to it");
     run->epoch++;
     if (node->scope == SCOPE_GRID) run->phase++;
     return true;
@@ -566,7 +399,7 @@ static bool run_iteration(Run *run, const NestNode *node, const Points *points,
         inside.lane = points->lane;
     }
     if (!inside.count) return true;
-    uint64_t *values = define(run, arena, &inside, node->name);
+    uint64_t *values = run_define(run, arena, &inside, node->name);
     for (size_t i = 0; i < inside.count; i++) values[i] = (uint64_t)iteration;
     return run_body(run, node->body, &inside, arena);
 }
@@ -617,7 +450,7 @@ static bool run_points(Run *run, const NestNode *node, const Points *points, int
     size_t *origin = arena_alloc(inner, (count + 1) * sizeof *origin);
     for (size_t i = 0; i < count; i++) origin[i] = i / extent;
     Points inside = copy_points(run, inner, points, origin, count);
-    uint64_t *values = define(run, inner, &inside, node->name);
+    uint64_t *values = run_define(run, inner, &inside, node->name);
     int32_t *numbers = arena_alloc(inner, (count + 1) * sizeof *numbers);
     for (size_t i = 0; i < count; i++) {
         values[i] = i % extent;
@@ -636,14 +469,14 @@ static bool run_loop(Run *run, const NestNode *node, Points *points, Arena *aren
     int64_t *extents = arena_alloc(arena, (points->count + 1) * sizeof *extents), most = 0;
     bool same = true;
     for (size_t i = 0; i < points->count; i++) {
-        if (!index_at(run, points, i, node->extent, &extents[i])) return false;
+        if (!run_index(run, points, i, node->extent, &extents[i])) return false;
         same &= extents[i] == extents[0];
         if (extents[i] > most) most = extents[i];
     }
     if (node->loop == LOOP_GRID) return run_grid(run, node, points, extents, most, arena);
     if (node->loop == LOOP_SERIAL || node->loop == LOOP_UNROLLED)
         return run_serial(run, node, points, extents, most, arena);
-    if (!same) return stop(run, node, "its extent is not the same for all threads");
+    if (!same) return run_stop(run, node, "its extent is not the same for all threads");
     return run_points(run, node, points, most, arena);
 }
 
@@ -652,8 +485,8 @@ static bool run_branches(Run *run, const NestNode *node, Points *points, Arena *
     for (size_t i = 0; i < points->count; i++) {
         int64_t amount = 0;
         uint64_t where = 0;
-        if (node->kind == NEST_IF ? !index_at(run, points, i, node->extent, &amount)
-                                  : !symbol_at(run, points, i, node->where, &where))
+        if (node->kind == NEST_IF ? !run_index(run, points, i, node->extent, &amount)
+                                  : !run_symbol(run, points, i, node->where, &where))
             return false;
         mask[i] = node->kind == NEST_IF ? amount > 0 : where != 0;
     }
@@ -674,14 +507,14 @@ static bool run_arrive(Run *run, const NestNode *node, Points *points, Arena *ar
         run->epoch++;
         return true;
     }
-    uint64_t *values = define(run, arena, points, node->name);
+    uint64_t *values = run_define(run, arena, points, node->name);
     for (size_t i = 0; i < points->count; i++) {
         Memory *memory;
         int64_t at;
-        if (!index_at(run, points, i, node->extent, &expected) ||
-            !find_cell(run, points, i, node, &memory, &at))
+        if (!run_index(run, points, i, node->extent, &expected) ||
+            !run_cell(run, points, i, node, &memory, &at))
             return false;
-        const uint64_t count = memory_load(run, node->array, memory, at) + 1;
+        const uint64_t count = run_element(run, node->array, memory, at) + 1;
         values[i] = count == (uint64_t)expected;
         memory_store(run, node->array, memory, at, values[i] ? 0 : count);
         run->phase += values[i] != 0;
@@ -724,7 +557,7 @@ static bool run_body(Run *run, const NestNode *body, Points *points, Arena *aren
 static void bind(Run *run, Points *points, const NestBinding *binding) {
     const NestSymbol *symbol = &run->nest->symbols[binding->symbol];
     if (symbol->kind == NAMED_SIZE) {
-        *define(run, run->arena, points, binding->symbol) = (uint64_t)binding->size;
+        *run_define(run, run->arena, points, binding->symbol) = (uint64_t)binding->size;
         return;
     }
     ArrayRole role = ARRAY_IN;
@@ -752,10 +585,11 @@ static void bind(Run *run, Points *points, const NestBinding *binding) {
 static bool check_fact(Run *run, const Points *points, const NestFact *fact) {
     uint64_t size = 0;
     if (fact->kind == FACT_ABSENT) return true;
-    if (!symbol_at(run, points, 0, fact->symbol, &size)) return false;
+    if (!run_symbol(run, points, 0, fact->symbol, &size)) return false;
     const bool holds = fact->kind == FACT_EQUAL ? (int64_t)size == fact->number
                                                 : (int64_t)size % fact->number == 0;
-    return holds || stop(run, NULL, "the fact about %s does not hold", name_of(run, fact->symbol));
+    return holds ||
+           run_stop(run, NULL, "the fact about %s does not hold", run_name(run, fact->symbol));
 }
 
 const char *nest_run(const Nest *nest, const NestRun *job) {
@@ -772,8 +606,8 @@ const char *nest_run(const Nest *nest, const NestRun *job) {
     for (size_t i = 0; i < job->binding_count; i++) bind(&run, &points, &job->bindings[i]);
     bool ok = true;
     for (size_t i = 0; ok && i < nest->derived_count; i++)
-        ok = value_at(&run, &points, 0, nest->derived[i].value,
-                      define(&run, arena, &points, nest->derived[i].symbol));
+        ok = run_value(&run, &points, 0, nest->derived[i].value,
+                       run_define(&run, arena, &points, nest->derived[i].symbol));
     for (size_t i = 0; ok && i < nest->fact_count; i++)
         ok = check_fact(&run, &points, &nest->facts[i]);
     ok = ok && run_body(&run, nest->body, &points, arena);

@@ -1,7 +1,7 @@
 /* tidy.c: loops of one iteration and tests whose amount is a number go, whatever their kind: that
  * is how one lane differs from 32.
  *
- * Needs nothing. Keeps what runs, in its order. */
+ * Needs nothing. Keeps what runs, in its order, and a loop over the one tensor of a list. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -16,6 +16,14 @@ static NestNode **splice(NestNode **at, NestNode *body) {
     return at;
 }
 
+/* Whether the symbol chooses a tensor, where no number can stand. */
+static bool chooses(const NestNode *body, SymbolId symbol) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (node->list == symbol || chooses(node->body, symbol) || chooses(node->other, symbol))
+            return true;
+    return false;
+}
+
 static void tidy(Nest *nest, NestNode **at) {
     while (*at) {
         NestNode *node = *at;
@@ -28,7 +36,8 @@ static void tidy(Nest *nest, NestNode **at) {
             at = splice(at, number > 0 ? node->body : node->other);
         } else if (known && node->kind == NEST_LOOP && number <= 0) {
             at = splice(at, NULL);
-        } else if (known && node->kind == NEST_LOOP && number == 1) {
+        } else if (known && node->kind == NEST_LOOP && number == 1 &&
+                   !chooses(node->body, node->name)) {
             nest_replace(nest, node->body, node->name, (Index){NULL, 0});
             at = splice(at, node->body);
         } else {

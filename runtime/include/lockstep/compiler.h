@@ -83,10 +83,10 @@ size_t ls_compilation_own_step_count(const ls_compilation *compilation);
 const char *ls_compilation_step_name(const ls_compilation *compilation, size_t step);
 
 /* Whether kernels can be made of each step that stands in the file itself, in every dialect; needs
- * no toolchain. What ls_compile_file does not look for since it takes a plan and its text, such as a
- * step that needs more arguments than a kernel takes, becomes a diagnostic at the step
- * (LS_ERROR_PROGRAM), as if the source had had the error from the start: nothing more can be made of
- * the compilation then. What was planned is kept for what follows. */
+ * no toolchain. What ls_compile_file does not look for since it takes a plan and its text, such as
+ * a step that needs more arguments than a kernel takes, becomes a diagnostic at the step
+ * (LS_ERROR_PROGRAM), as if the source had had the error from the start: nothing more can be made
+ * of the compilation then. What was planned is kept for what follows. */
 ls_status ls_compilation_check(ls_compilation *compilation);
 
 /* The files on disk that were read: the program's own, what it imports, and what the C headers
