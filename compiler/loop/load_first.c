@@ -15,11 +15,23 @@ static bool is_straight(const NestNode *body) {
     return true;
 }
 
-/* Whether another node of the body stores to what this one loads, but at its own element. */
-static bool is_overwritten(const NestNode *body, const NestNode *load) {
+/* Whether each iteration has an element of its own. */
+static bool is_own(const NestNode *load, const NestNode *outer, const NestNode *inner) {
+    bool by_outer = false, by_inner = false;
+    for (size_t i = 0; i < load->at_count; i++) {
+        by_outer |= index_uses(load->at[i], outer->name);
+        by_inner |= index_uses(load->at[i], inner->name);
+    }
+    return by_outer && by_inner;
+}
+
+/* Whether a node of the body stores to what this one loads, but at its own element. */
+static bool is_overwritten(const NestNode *outer, const NestNode *inner, const NestNode *load) {
+    const NestNode *body = inner->body;
     for (const NestNode *node = body; node; node = node->next) {
         if ((node->kind != NEST_STORE && node->kind != NEST_ADD) || node->array != load->array)
             continue;
+        if (!is_own(load, outer, inner)) return true;
         if (node->kind == NEST_ADD || node->list != load->list || node->at_count != load->at_count)
             return true;
         for (size_t i = 0; i < node->at_count; i++)
@@ -40,9 +52,10 @@ static bool needs_body(const NestNode *body, const NestNode *load) {
     return false;
 }
 
-static bool goes_first(const Nest *nest, const NestNode *body, const NestNode *node) {
+static bool goes_first(const Nest *nest, const NestNode *outer, const NestNode *inner,
+                       const NestNode *node) {
     return node->kind == NEST_LOAD && nest->symbols[node->array].kind == NAMED_ARRAY &&
-           !is_overwritten(body, node) && !needs_body(body, node);
+           !is_overwritten(outer, inner, node) && !needs_body(inner->body, node);
 }
 
 const char *nest_load_first(Nest *nest, SymbolId loop) {
@@ -60,7 +73,7 @@ const char *nest_load_first(Nest *nest, SymbolId loop) {
     bool any = false;
     const size_t dims = inner == outer ? 1 : 2;
     for (const NestNode *node = inner->body; node; node = node->next) {
-        if (!goes_first(nest, inner->body, node)) {
+        if (!goes_first(nest, outer, inner, node)) {
             nest_add(nest, &rest_end, *node);
             continue;
         }
