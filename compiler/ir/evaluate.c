@@ -295,3 +295,47 @@ bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint6
     *bits = evaluate((const uint64_t[4]){args[0], args[1], args[2], payload});
     return true;
 }
+
+/* ---- elements of arrays ---- */
+
+/* X(id, spelling, C spelling, of the compute type) */
+#define STORAGE_TYPES(X)       \
+    X(F64, f64, f64, f64)      \
+    X(F32, f32, f32, f32)      \
+    X(I64, i64, i64, i64)      \
+    X(I32, i32, i32, i32)      \
+    X(U64, u64, u64, u64)      \
+    X(U32, u32, u32, u32)      \
+    X(BOOL, bool, bool8, bool) \
+    X(F16, f16, f16, f32)      \
+    X(BF16, bf16, bf16, f32)   \
+    X(E4M3, e4m3, e4m3, f32)   \
+    X(E5M2, e5m2, e5m2, f32)   \
+    X(I16, i16, i16, i32)      \
+    X(I8, i8, i8, i32)         \
+    X(U16, u16, u16, i32)      \
+    X(U8, u8, u8, i32)
+#define ELEMENT(id, name, c, T)                                          \
+    static uint64_t load_##id(const void *array, int64_t index) {        \
+        return put_##T(ls_unpack_##name(((const c *)array)[index]));     \
+    }                                                                    \
+    static void store_##id(void *array, int64_t index, uint64_t value) { \
+        ((c *)array)[index] = (c)ls_pack_##name(get_##T(value));         \
+    }
+STORAGE_TYPES(ELEMENT)
+static const struct {
+    uint64_t (*load)(const void *array, int64_t index);
+    void (*store)(void *array, int64_t index, uint64_t value);
+} elements[TYPE_COUNT] = {
+#define ELEMENT_ROW(id, name, c, T) [TYPE_##id] = {load_##id, store_##id},
+    STORAGE_TYPES(ELEMENT_ROW)
+#undef ELEMENT_ROW
+};
+
+uint64_t ir_load_element(Type storage, const void *array, int64_t index) {
+    return elements[storage].load(array, index);
+}
+
+void ir_store_element(Type storage, void *array, int64_t index, uint64_t value) {
+    elements[storage].store(array, index, value);
+}

@@ -215,9 +215,8 @@ const char *ir_reduce_problem(const Function *f, Op op, ValueId a, AxisSet over)
  * The arguments are the bits of constants; a count (ir_takes_count) is given as i64. */
 bool ir_evaluate(Op op, Type result, Type operand, uint64_t payload, const uint64_t args[3],
                  uint64_t *bits);
-
-/* storage.c: an element of an array of the host as a value of its compute type, and back. */
-uint64_t ir_load(Type storage, const void *array, int64_t index);
+/* An element of an array of the host as a value of its compute type, and back, as kernels do. */
+uint64_t ir_load_element(Type storage, const void *array, int64_t index);
 void ir_store_element(Type storage, void *array, int64_t index, uint64_t value);
 
 /* numeric.c: a hash of all that decides bits: equal versions give equal results. */

@@ -246,7 +246,7 @@ bool run_cell(Run *run, const Points *points, size_t point, const NestNode *node
 
 uint64_t run_element(const Run *run, SymbolId array, const Memory *memory, int64_t at) {
     if (memory->owned) return ((const uint64_t *)memory->data)[at];
-    return ir_load(run->nest->symbols[array].type, memory->data, at);
+    return ir_load_element(run->nest->symbols[array].type, memory->data, at);
 }
 
 static void memory_store(const Run *run, SymbolId array, Memory *memory, int64_t at,
