@@ -4,12 +4,16 @@ this python can import them, in one process, on the same arrays, in turns.
 
     cmake --build build --target bench_parts
     python3 tests/bench/cpu.py [--only REGEX] [--rounds N] [--json FILE] [--peers c,torch,numba,jax]
+    python3 tests/bench/cpu.py --against BUILD [--quick] [--only REGEX] [--threads N] ...
 
 Every candidate runs between two runs of a kernel that moves the same bytes and does nothing else, the limit of the
 machine in that moment; rounds in which another process ran are dropped; medians are reported, as GB/s and as a
 fraction of that limit. Before, each peer's results are compared with Lockstep's. What is compiled is kept under
 the build folder and in PyTorch's own cache, so a second run is the quicker one. tests/bench/report.py makes the
-tables and the chart of tests/bench/README.md from the JSON."""
+tables and the chart of tests/bench/README.md from the JSON.
+
+With --against an older build of Lockstep stands beside this one and nobody else (against.py); the exit status is 1
+where this one is slower."""
 import argparse
 import faulthandler
 import json
@@ -50,14 +54,29 @@ def arguments():
     parser.add_argument("--json", metavar="FILE", help="write the results to this file, after every row")
     parser.add_argument("--add", action="store_true", help="keep the other rows that this file has already")
     parser.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches")
-    parser.add_argument("--rounds", type=int, default=7, help="of each row (7)")
+    parser.add_argument("--rounds", type=int, help="of each row (7; 15 with --against)")
     parser.add_argument("--patience", type=int, default=7, help="disturbed rounds a row drops at most (7)")
     parser.add_argument("--peers", default="c,torch,numba,jax", help="which to run beside, or none")
-    parser.add_argument("--sample", type=float, default=0.02, help="seconds that a sample takes at least (0.02)")
+    parser.add_argument("--sample", type=float,
+                        help="seconds that a sample takes at least (0.02; 0.01 with --against)")
     parser.add_argument("--shift", type=int, default=0, help="sizes divided by 2^N, to see that it works")
     parser.add_argument("--list", action="store_true", help="the names of the rows")
     parser.add_argument("--strict", action="store_true", help="end at a row's first failure, with its traceback")
-    return parser.parse_args()
+    parser.add_argument("--against", metavar="BUILD", help="another build folder, to compare this build with")
+    parser.add_argument("--quick", action="store_true", help="with --against: only rows of at most 4 MiB")
+    parser.add_argument("--threads", type=int, metavar="N", help="with --against: LOCKSTEP_THREADS of both builds (1)")
+    parser.add_argument("--bound", type=bounds, default=(1.05, 1.0), metavar="ROW,SUM",
+                        help="with --against: ratios above which a row or the sum is slower (1.05,1)")
+    options = parser.parse_args()
+    if not options.against and (options.quick or options.threads):
+        parser.error("--quick and --threads go with --against")
+    options.rounds = options.rounds or (15 if options.against else 7)
+    return options
+
+
+def bounds(text):
+    row, _, total = text.partition(",")
+    return float(row), float(total or 1.0)
 
 
 class Progress:
@@ -114,13 +133,17 @@ def write(results, path):
 def main():
     options = arguments()
     faulthandler.enable()  # a peer's crash says where
+    if options.against:
+        from against import run
+        return run(options, processor(), Progress, write)
+    options.sample = options.sample or 0.02
     from loops import LOOPS
     from rows import Bench, open_peers, word
     cases = [case for case in cpu_cases(options.shift) if re.search(options.only, case.name)]
     loops = {name: of for name, of in LOOPS.items() if re.search(options.only, name)}
     if options.list:
         print("\n".join([case.name for case in cases] + list(loops)))
-        return
+        return 0
     if not cases and not loops:
         sys.exit(f"cpu.py: no row's name matches {options.only!r}; --list prints them")
     os.environ["LOCKSTEP_BENCH_BUILD"] = options.build
@@ -158,6 +181,7 @@ def main():
         sys.stdout.flush()
         write(results, options.json)
     print(f"took {time.perf_counter() - progress.start:.0f} s")
+    return 0
 
 
 if __name__ == "__main__":
@@ -166,6 +190,6 @@ if __name__ == "__main__":
         os.execve(sys.executable, [sys.executable, *sys.argv], {
             **os.environ, "GLIBC_TUNABLES": TUNABLES, "NUMBA_THREADING_LAYER": "omp",
             "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", os.path.join(folder, "numba"))})
-    main()
+    status = main()
     sys.stdout.flush()
-    os._exit(0)  # all is written; PyTorch, JAX and numba in one process do not always end well together
+    os._exit(status)  # all is written; PyTorch, JAX and numba in one process do not always end well together

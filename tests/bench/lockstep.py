@@ -12,7 +12,8 @@ class Tensor(C.Structure):
 
 
 def load(build):
-    library = C.CDLL(os.path.join(build, "liblockstep.so"))
+    """build: a build folder, or a shared object that has the library in it."""
+    library = C.CDLL(build if build.endswith(".so") else os.path.join(build, "liblockstep.so"))
     pointer, text = C.c_void_p, C.c_char_p
     for name, arguments in {
             "ls_context_create": [text, pointer, C.POINTER(pointer)],
@@ -23,7 +24,7 @@ def load(build):
             "ls_step_set_number": [pointer, text, C.c_double],
             "ls_step_want": [pointer, text],
             "ls_step_prepare": [pointer], "ls_steps_prepare": [C.POINTER(pointer), C.c_size_t],
-            "ls_step_launch": [pointer], "ls_step_set": [pointer, text, pointer],
+            "ls_step_launch": [pointer], "ls_step_destroy": [pointer], "ls_step_set": [pointer, text, pointer],
             "ls_step_get": [pointer, text, pointer],
             "ls_graph_begin": [pointer], "ls_graph_end": [pointer, C.POINTER(pointer)],
             "ls_graph_repeat": [pointer, C.c_uint64],
@@ -116,6 +117,9 @@ class Step:
         else:
             for _ in range(times):
                 self()
+
+    def destroy(self):
+        self.context.library.ls_step_destroy(self.handle)
 
     def set(self, parameter, value):
         """value: of the C type that the cell has."""

@@ -85,6 +85,17 @@ class Candidate:
         self.calls += self.repeat
 
 
+def lockstep(context, library, case, memory):
+    """A row's step bound to its arrays, and compiled."""
+    def one(m):
+        return m.address, m.dtype, m.shape
+    bound = {name: [one(m) for m in value] if isinstance(value, list) else one(value)
+             for name, value in memory.items()}
+    step = context.step(*case.step.rsplit(":", 1), bound, case.wanted, **case.cells)
+    step.in_a_row = library.native_launches
+    return Candidate(step, lambda _: context.synchronize())
+
+
 class Bench:
     """What all rows share."""
 
@@ -95,13 +106,7 @@ class Bench:
         self.traffic_memory, self.touched = library.native_alloc(2 * arrays.TRAFFIC_MOST), 0
 
     def lockstep(self, case, memory):
-        def one(m):
-            return m.address, m.dtype, m.shape
-        bound = {name: [one(m) for m in value] if isinstance(value, list) else one(value)
-                 for name, value in memory.items()}
-        step = self.context.step(*case.step.rsplit(":", 1), bound, case.wanted, **case.cells)
-        step.in_a_row = self.library.native_launches
-        return Candidate(step, lambda _: self.context.synchronize())
+        return lockstep(self.context, self.library, case, memory)
 
     def expected(self, case, memory, own):
         """Samples of what Lockstep computes."""
