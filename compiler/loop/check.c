@@ -30,6 +30,7 @@ typedef struct Checker {
     const NestArray **arrays; /* by symbol */
     const NestNode *loops[LOOPS];
     int loop_count, depth;
+    LoopSet first_only;    /* loops of whose iterations the branch at hand is the first's alone */
     uint32_t *seen, stamp; /* values, by the node that was the last to ask for them */
     const NestNode *node;
     char *problem;
@@ -238,11 +239,11 @@ static LoopSet check_element(Checker *c, const NestNode *n) {
     if (list && !check_name(c, n->list, INTEGERS, "{LIST} is an integer")) {
         needs(c, is_integer(c->nest->symbols[n->list].type), "{LIST} is an integer");
         set = c->known[n->list].varies;
-        needs(c, !(set & of_kinds(c, VECTOR)), "{LIST} is one along a vector");
     }
     for (size_t i = 0; i < n->at_count && !c->problem; i++) {
         const LoopSet varies = check_index(c, n->at[i]);
-        check_vector_index(c, n->at[i], 1, "an index goes by 0 or 1 along a vector");
+        if (alloc) /* an array's elements may also be gathered, one by one */
+            check_vector_index(c, n->at[i], 1, "an index goes by 0 or 1 along a vector");
         const bool last = i + 1 == n->at_count || (alloc && alloc->scope == SCOPE_REGISTER);
         needs(c, last || !(varies & of_kinds(c, VECTOR)),
               "in memory the last subscript alone goes along a vector");
@@ -263,7 +264,8 @@ static void check_options(Checker *c, const NestNode *n) {
 /* Of loops whose iterations are threads every one writes another element. `from`: the loops around
  * what is written, which has an instance in each of their iterations. */
 static void check_writer(Checker *c, LoopSet varies, int from) {
-    const LoopSet threads = of_kinds(c, THREADS) & ~((UINT64_C(1) << from) - 1) & ~varies;
+    const LoopSet outside = (UINT64_C(1) << from) - 1;
+    const LoopSet threads = of_kinds(c, THREADS) & ~outside & ~varies & ~c->first_only;
     if (!threads || c->problem) return;
     const NestNode *loop = c->loops[__builtin_ctzll(threads)];
     fails(c, c->node,
@@ -542,16 +544,35 @@ static void check_loop_body(Checker *c, const NestNode *n) {
     leave_scope(c, order);
 }
 
+/* The loops of which an amount of 1 less multiples of their indices leaves the first iteration. */
+static LoopSet first_of(const Checker *c, Index amount) {
+    LoopSet set = 0;
+    for (size_t i = 0; i < amount.count; i++) {
+        const IndexTerm *term = &amount.terms[i];
+        if (term->count == 0 && term->factor == 1) continue;
+        const bool loop = term->count == 1 && term->factor < 0 &&
+                          c->nest->symbols[term->symbols[0]].kind == NAMED_LOOP;
+        if (!loop) return 0;
+        set |= c->known[term->symbols[0]].varies;
+    }
+    return set;
+}
+
+static void check_if(Checker *c, const NestNode *n) {
+    const LoopSet before = c->first_only;
+    check_index(c, n->extent);
+    if (!c->problem) c->first_only |= first_of(c, n->extent);
+    check_branch(c, n->body);
+    c->first_only = before;
+    check_branch(c, n->other);
+}
+
 static void check_node(Checker *c, const NestNode *n, const NestNode *first) {
     LoopSet set;
     c->node = n;
     switch (n->kind) {
     case NEST_LOOP: check_loop_body(c, n); break;
-    case NEST_IF:
-        check_index(c, n->extent);
-        check_branch(c, n->body);
-        check_branch(c, n->other);
-        break;
+    case NEST_IF: check_if(c, n); break;
     case NEST_WHEN:
         check_bool(c, n->where);
         check_branch(c, n->body);

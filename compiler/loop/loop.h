@@ -339,7 +339,8 @@ typedef struct Memory {
     void *data; /* of an array: its storage; of an ALLOC: uint64_t */
     int64_t count;
     Cell *cells;
-    bool owned; /* an ALLOC's */
+    bool owned;    /* an ALLOC's */
+    int32_t block; /* of shared memory: whose */
 } Memory;
 
 typedef struct Tree {
@@ -403,18 +404,44 @@ bool run_combine(Run *run, const NestNode *node, Points *points, Arena *arena);
 /* rewrite.c: for passes. */
 ValueId nest_value_replace(Nest *nest, ValueId value, SymbolId symbol, Index by);
 void nest_replace(Nest *nest, NestNode *body, SymbolId symbol, Index by); /* in place */
+/* The body with the index in the place of the loop's: by a LET where it has to be a name. */
+NestNode *nest_put_index(Nest *nest, NestNode *body, SymbolId loop, Index index);
 NestNode *nest_clone(Nest *nest, const NestNode *body); /* what it defines has new symbols */
 NestNode **nest_find(NestNode **body, SymbolId name);   /* where the node stands; NULL: nowhere */
 bool nest_has(const NestNode *body, NestKind kind);
+bool nest_body_uses(const Nest *nest, const NestNode *body, SymbolId symbol);
 bool nest_is_of_sizes(const Nest *nest, Index index); /* known at the launch */
-/* The extent divided, rounded up: derived where it is of sizes, else a LET that is added. */
+/* The extent divided, rounded up or down: derived where it is of sizes, else a LET that is added.
+ */
 Index nest_ceiling(Nest *nest, NestNode ***end, Index extent, int64_t divide, const char *name);
+Index nest_floor(Nest *nest, NestNode ***end, Index extent, int64_t divide, const char *name);
+/* A loop with the body; an IF with it. */
+NestNode *nest_around(Nest *nest, LoopKind kind, SymbolId name, Index extent, NestNode *body);
+NestNode *nest_only_where(Nest *nest, Index amount, NestNode *body);
+
+/* coalesce.c: the loop and the only one in it as one; with `divide` also where an index then takes
+ * a division. */
+const char *nest_coalesce(Nest *nest, SymbolId loop, bool divide);
+
+/* deal.c: the iterations of a loop to warps, or to the lanes of all warps. They are independent. */
+const char *nest_deal(Nest *nest, SymbolId loop, bool lanes);
+
+/* strip.c: the loop as one over strips of so many iterations around one over those of a strip,
+ * which keeps the loop's index and is given in *inner unless that is NULL. */
+const char *nest_strip(Nest *nest, SymbolId loop, int64_t size, SymbolId *inner);
+
+/* interchange.c: a serial loop of independent iterations, at most so many, inside of the loops that
+ * are in it. */
+const char *nest_interchange(Nest *nest, SymbolId loop, int64_t most);
 
 /* tile.c: the loop as tiles of 1024, as the tree has them. */
 typedef struct TileNumbers {
-    LoopKind kind; /* of the loop over tiles: SERIAL, GRID, or WARP: a tile a warp at a time */
-    bool single;   /* there is one tile at most: no such loop */
-    uint32_t rows; /* then: 1, 2, 4 or 8 rows of 128, which hold all elements */
+    LoopKind kind;  /* of the loop over tiles: SERIAL, GRID, or WARP: a tile a warp at a time */
+    bool single;    /* there is one tile at most: no such loop */
+    bool once;      /* of WARP: there are as many tiles as warps at most, so no such loop */
+    uint32_t rows;  /* single: 1, 2, 4 or 8 rows of 128, which hold all elements */
+    bool alone;     /* a thread takes all of a tile, element by element; threads lie along others */
+    bool scattered; /* elements of arrays may lie anywhere, those that are written apart */
 } TileNumbers;
 const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers);
 
@@ -422,11 +449,26 @@ const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers);
  * and vectors, the values of tiles in memory of the scope (REGISTER: there is one tile at most). */
 const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope);
 
+/* two_trees.c: argmin, argmax or logsumexp, pushed to in a loop over a tile's elements, as two
+ * trees that are made of pairs of their leaves; what they are for each tile in memory of the scope
+ * (REGISTER: there is one tile at most). */
+const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope);
+
 /* load_first.c: all loads of an unrolled loop before what uses them. */
 const char *nest_load_first(Nest *nest, SymbolId loop);
 
+/* keep.c: equal loads of loops beside each other once, the others from at most so many 32-bit
+ * registers of a thread. */
+void nest_keep(Nest *nest, int64_t registers);
+
+/* guard_reuse.c: the barriers that reuse of shared memory by a loop's next iteration needs. */
+void nest_guard_reuse(Nest *nest);
+
 /* jam.c: an unrolled loop as serial steps of so many iterations, side by side. */
 const char *nest_jam(Nest *nest, SymbolId loop, int64_t by);
+
+/* skip_empty.c: iterations of the loop that lie all beyond the limit only push identities. */
+const char *nest_skip_empty(Nest *nest, SymbolId loop);
 
 /* split_tail.c: the iterations of a serial or grid loop that no limit cuts without limits, then the
  * others. */

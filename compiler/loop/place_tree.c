@@ -1,10 +1,11 @@
 /* place_tree.c: turns a canonical tree into balanced folds along its loops.
  *
- * Needs the leaf of its one push to be 1024 tile + 128 row + vector lane + element, each from a
- * loop of its own, as nest_tile leaves it. Keeps every bit: the tree's order is the bits of the
- * row, then those of the lane, then those of the tile. Changes the push to a fold of rows, one for
- * each element of a vector; behind the rows their values go to a fold of 128; and where there may
- * be several tiles, the values of these to memory, of which the canonical tree is made. */
+ * Needs the leaf of its one push to be 1024 tile + 128 row + vector lane + element, or without
+ * vectors 1024 tile + 128 row + lane, each from a loop of its own, as nest_tile leaves it. Keeps
+ * every bit: the tree's order is the bits of the row, then those of the lane, then those of the
+ * tile. Changes the push to a fold of rows, one for each element of a vector; behind the rows their
+ * values go to a fold of 128; and where there may be several tiles, the values of these to memory,
+ * of which the canonical tree is made. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -19,9 +20,9 @@ typedef struct Placing {
     NestNode *push, *combine;
     NestNode *loops[8]; /* around the push, the outermost first */
     size_t loop_count;
-    NestNode *across, *row, *element;
-    Index tile;  /* its number */
-    Index tiles; /* how many there are */
+    NestNode *across, *row, *element; /* no element: there are no vectors */
+    Index tile;                       /* its number */
+    Index tiles;                      /* how many there are */
     SymbolId rows, lanes, parts;
 } Placing;
 
@@ -63,19 +64,31 @@ static NestNode *loop_of(const Placing *p, int64_t coefficient, bool vector) {
     return NULL;
 }
 
+/* The lane of the tree at which the loop across a row is, or its vector begins. */
+static Index across_index(const Placing *p) {
+    const Index loop = index_symbol(p->nest->arena, p->across->name);
+    return p->element ? index_scale(p->nest->arena, loop, p->nest->width) : loop;
+}
+
+static bool stands_in(const NestNode *loop, const NestNode *inner) {
+    const NestNode *node = loop->body;
+    while (node && node != inner) node = node->next;
+    return node;
+}
+
 static const char *find_form(Placing *p) {
     Arena *arena = p->nest->arena;
     const Index leaf = p->push->at[p->push->at_count - 1];
     p->element = loop_of(p, 1, true);
     p->row = loop_of(p, ROW, false);
-    p->across = loop_of(p, p->nest->width, false);
-    if (!p->element || !p->row || !p->across || p->across->body != p->row ||
-        p->row->body != p->element || p->row->next || p->element->next)
+    p->across = loop_of(p, p->element ? p->nest->width : 1, false);
+    if (!p->row || !p->across || !stands_in(p->across, p->row) ||
+        (p->element && (p->row->body != p->element || p->element->next)))
         return "its leaves are not tiles of rows of lanes";
-    Index rest = index_subtract(arena, leaf, index_symbol(arena, p->element->name));
-    rest = index_subtract(arena, rest, index_scale(arena, index_symbol(arena, p->row->name), ROW));
-    rest = index_subtract(arena, rest,
-                          index_scale(arena, index_symbol(arena, p->across->name), p->nest->width));
+    Index rest =
+        index_subtract(arena, leaf, index_scale(arena, index_symbol(arena, p->row->name), ROW));
+    if (p->element) rest = index_subtract(arena, rest, index_symbol(arena, p->element->name));
+    rest = index_subtract(arena, rest, across_index(p));
     IndexTerm *terms = arena_alloc(arena, (rest.count + 1) * sizeof *terms);
     for (size_t i = 0; i < rest.count; i++) {
         terms[i] = rest.terms[i];
@@ -115,39 +128,45 @@ static void place_rows(Placing *p) {
     int64_t rows = 0;
     index_is_number(p->row->extent, &rows);
     p->rows = named(p, "row", NAMED_TREE, p->declaration->type);
-    NestNode *begin = arena_alloc(arena, sizeof *begin), **end = &p->row->next;
-    *begin = fold(p, p->rows, rows, subscript(p, index_number(arena, nest->width)), 1);
-    begin->next = p->row;
+    NestNode *begin = arena_alloc(arena, sizeof *begin), **end = &p->row->next, *after = *end;
+    const size_t dims = p->element ? 1 : 0;
+    *begin = fold(p, p->rows, rows, subscript(p, index_number(arena, nest->width)), dims);
+    begin->next = p->across->body;
     p->across->body = begin;
-    const SymbolId e = named(p, "e", NAMED_LOOP, TYPE_I64);
     const SymbolId value = named(p, "value", NAMED_VALUE, p->declaration->type);
-    NestNode *loop = nest_add(nest, &end,
-                              (NestNode){.kind = NEST_LOOP,
-                                         .loop = LOOP_VECTOR,
-                                         .name = e,
-                                         .extent = index_number(arena, nest->width)});
-    end = &loop->body;
+    Index lane = across_index(p), e = {NULL, 0};
+    if (p->element) {
+        const SymbolId name = named(p, "e", NAMED_LOOP, TYPE_I64);
+        e = index_symbol(arena, name);
+        lane = index_add(arena, lane, e);
+        NestNode *loop = nest_add(nest, &end,
+                                  (NestNode){.kind = NEST_LOOP,
+                                             .loop = LOOP_VECTOR,
+                                             .name = name,
+                                             .extent = index_number(arena, nest->width)});
+        loop->next = after;
+        after = NULL;
+        end = &loop->body;
+    }
     nest_add(nest, &end,
              (NestNode){.kind = NEST_COMBINE,
                         .name = value,
                         .array = p->rows,
-                        .at = subscript(p, index_symbol(arena, e)),
-                        .at_count = 1});
-    const Index lane =
-        index_add(arena, index_scale(arena, index_symbol(arena, p->across->name), nest->width),
-                  index_symbol(arena, e));
+                        .at = subscript(p, e),
+                        .at_count = dims});
     nest_add(nest, &end,
              (NestNode){.kind = NEST_PUSH,
                         .array = p->lanes,
                         .at = subscript(p, lane),
                         .at_count = 1,
                         .value = nest_name(nest, value)});
+    *end = after;
     p->push->array = p->rows;
     Index *at = nest_at(nest, 2);
-    at[0] = index_symbol(arena, p->element->name);
-    at[1] = index_symbol(arena, p->row->name);
+    if (p->element) at[0] = index_symbol(arena, p->element->name);
+    at[dims] = index_symbol(arena, p->row->name);
     p->push->at = at;
-    p->push->at_count = 2;
+    p->push->at_count = dims + 1;
 }
 
 /* Around the loop across a row: the fold of lanes, and what becomes of it. */
@@ -217,6 +236,15 @@ static void place_result(Placing *p, NestScope scope) {
     *end = after;
 }
 
+/* Whether the number of a tile is a warp's. */
+static bool is_warp(const Placing *p) {
+    for (size_t i = 0; i < p->loop_count; i++)
+        if (p->loops[i]->loop == LOOP_WARP &&
+            index_equal(p->tile, index_symbol(p->nest->arena, p->loops[i]->name)))
+            return true;
+    return false;
+}
+
 const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope) {
     Placing p = {.nest = nest, .tree = tree};
     NestNode **place = nest_find(&nest->body, tree);
@@ -240,14 +268,16 @@ const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope) {
         *place = declared->next;
     } else {
         p.tiles = nest_ceiling(nest, &end, declared->extent, TILE, "tiles");
-        if (scope == SCOPE_SHARED && !index_is_number(p.tiles, &number))
+        Index room = p.tiles;
+        if (scope == SCOPE_SHARED && is_warp(&p)) room = index_number(nest->arena, nest->warps);
+        if (scope == SCOPE_SHARED && !index_is_number(room, &number))
             return "shared memory for its tiles is not a constant";
         p.parts = named(&p, "part", NAMED_ALLOC, declared->type);
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_ALLOC,
                             .scope = scope,
                             .name = p.parts,
-                            .at = subscript(&p, p.tiles),
+                            .at = subscript(&p, room),
                             .at_count = 1});
         *end = declared->next;
     }

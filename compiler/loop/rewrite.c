@@ -54,22 +54,117 @@ void nest_replace(Nest *nest, NestNode *body, SymbolId symbol, Index by) {
     }
 }
 
-/* The definitions of `body`, each with a new symbol, throughout `all`. */
-static void rename_all(Nest *nest, NestNode *body, NestNode *all) {
-    for (NestNode *node = body; node; node = node->next) {
-        if (node->name) {
-            const NestSymbol old = nest->symbols[node->name];
-            const SymbolId renamed = nest_symbol(nest, old.name, old.kind, old.type);
-            nest_replace(nest, all, node->name, index_symbol(nest->arena, renamed));
+/* Whether a node chooses an array of a list by the symbol. */
+static bool chooses(const NestNode *body, SymbolId symbol) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (node->list == symbol || chooses(node->body, symbol) || chooses(node->other, symbol))
+            return true;
+    return false;
+}
+
+NestNode *nest_put_index(Nest *nest, NestNode *body, SymbolId loop, Index index) {
+    if (!chooses(body, loop)) {
+        nest_replace(nest, body, loop, index);
+        return body;
+    }
+    const SymbolId own = nest_symbol(nest, nest->symbols[loop].name, NAMED_VALUE, TYPE_I64);
+    NestNode *let = arena_alloc(nest->arena, sizeof *let);
+    *let = (NestNode){.kind = NEST_LET, .name = own, .value = nest_index_value(nest, index)};
+    nest_replace(nest, body, loop, index_symbol(nest->arena, own));
+    let->next = body;
+    return let;
+}
+
+/* New symbols for those that a body defines, all at once. */
+typedef struct Renaming {
+    Nest *nest;
+    SymbolId *to; /* by symbol; 0: stays */
+    size_t symbols;
+    ValueId *values; /* by value: what it became; 0: not looked at */
+    size_t value_count;
+} Renaming;
+
+static SymbolId rename_symbol(const Renaming *r, SymbolId symbol) {
+    return symbol < r->symbols && r->to[symbol] ? r->to[symbol] : symbol;
+}
+
+static Index rename_index(const Renaming *r, Index index) {
+    Arena *arena = r->nest->arena;
+    Index sum = {NULL, 0};
+    bool same = true;
+    for (size_t t = 0; t < index.count && same; t++)
+        for (uint32_t k = 0; k < index.terms[t].count; k++)
+            same &= rename_symbol(r, index.terms[t].symbols[k]) == index.terms[t].symbols[k];
+    if (same) return index;
+    for (size_t t = 0; t < index.count; t++) {
+        Index product = index_number(arena, index.terms[t].factor);
+        for (uint32_t k = 0; k < index.terms[t].count; k++)
+            product = index_multiply(
+                arena, product, index_symbol(arena, rename_symbol(r, index.terms[t].symbols[k])));
+        sum = index_add(arena, sum, product);
+    }
+    return sum;
+}
+
+static ValueId rename_value(Renaming *r, ValueId id) {
+    Function *f = r->nest->values;
+    const Value v = f->values[id];
+    ValueId args[3] = {0}, made = id;
+    bool same = true;
+    if (!id || (id < r->value_count && r->values[id])) return id ? r->values[id] : 0;
+    if (v.op == VALUE_NAME) {
+        if (rename_symbol(r, (SymbolId)v.payload) != v.payload)
+            made = nest_name(r->nest, rename_symbol(r, (SymbolId)v.payload));
+    } else if (v.op == VALUE_INDEX) {
+        made = nest_index_value(r->nest, rename_index(r, *nest_index_of(r->nest, &v)));
+    } else {
+        for (int i = 0; i < op_info[v.op].arity; i++) {
+            args[i] = v.arg[i] ? rename_value(r, v.arg[i]) : 0;
+            same &= args[i] == v.arg[i];
         }
-        rename_all(nest, node->body, all);
-        rename_all(nest, node->other, all);
+        if (!same) made = ir_make(f, &v, args);
+    }
+    if (id < r->value_count) r->values[id] = made;
+    return made;
+}
+
+static void find_definitions(Renaming *r, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->name) {
+            const NestSymbol old = r->nest->symbols[node->name];
+            r->to[node->name] = nest_symbol(r->nest, old.name, old.kind, old.type);
+        }
+        find_definitions(r, node->body);
+        find_definitions(r, node->other);
+    }
+}
+
+static void rename_body(Renaming *r, NestNode *body) {
+    for (NestNode *node = body; node; node = node->next) {
+        for (size_t i = 0; i < node->at_count; i++) node->at[i] = rename_index(r, node->at[i]);
+        node->extent = rename_index(r, node->extent);
+        node->limit = rename_index(r, node->limit);
+        node->list = rename_symbol(r, node->list);
+        node->where = rename_symbol(r, node->where);
+        node->array = rename_symbol(r, node->array);
+        node->name = rename_symbol(r, node->name);
+        node->value = rename_value(r, node->value);
+        node->pad = rename_value(r, node->pad);
+        rename_body(r, node->body);
+        rename_body(r, node->other);
     }
 }
 
 NestNode *nest_clone(Nest *nest, const NestNode *body) {
     NestNode *clone = nest_copy(nest->arena, body);
-    rename_all(nest, clone, clone);
+    Arena *scratch = arena_child(nest->arena);
+    Renaming r = {
+        .nest = nest, .symbols = nest->symbol_count, .value_count = nest->values->value_count};
+    r.to = arena_alloc(scratch, (r.symbols + 1) * sizeof *r.to);
+    r.values = arena_alloc(scratch, (r.value_count + 1) * sizeof *r.values);
+    find_definitions(&r, clone);
+    rename_body(&r, clone);
+    arena_close(scratch);
     return clone;
 }
 
@@ -81,6 +176,19 @@ NestNode **nest_find(NestNode **body, SymbolId name) {
         if (inside) return inside;
     }
     return NULL;
+}
+
+NestNode *nest_around(Nest *nest, LoopKind kind, SymbolId name, Index extent, NestNode *body) {
+    NestNode *loop = arena_alloc(nest->arena, sizeof *loop);
+    *loop =
+        (NestNode){.kind = NEST_LOOP, .loop = kind, .name = name, .extent = extent, .body = body};
+    return loop;
+}
+
+NestNode *nest_only_where(Nest *nest, Index amount, NestNode *body) {
+    NestNode *node = arena_alloc(nest->arena, sizeof *node);
+    *node = (NestNode){.kind = NEST_IF, .extent = amount, .body = body};
+    return node;
 }
 
 bool nest_has(const NestNode *body, NestKind kind) {
@@ -99,21 +207,34 @@ bool nest_is_of_sizes(const Nest *nest, Index index) {
     return true;
 }
 
-Index nest_ceiling(Nest *nest, NestNode ***end, Index extent, int64_t divide, const char *name) {
+/* The quotient of an index that is not negative. */
+static Index quotient(Nest *nest, NestNode ***end, Index dividend, int64_t divisor,
+                      const char *name) {
     Function *f = nest->values;
+    const ValueId parts = ir_op(f, OP_FLOORDIV, nest_index_value(nest, dividend),
+                                ir_constant(f, TYPE_I64, (uint64_t)divisor), 0);
+    for (size_t i = 0; i < nest->derived_count; i++)
+        if (nest->derived[i].value == parts)
+            return index_symbol(nest->arena, nest->derived[i].symbol);
+    if (nest_is_of_sizes(nest, dividend))
+        return index_symbol(nest->arena, nest_derived(nest, name, parts));
+    const SymbolId own = nest_symbol(nest, name, NAMED_VALUE, TYPE_I64);
+    nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = own, .value = parts});
+    return index_symbol(nest->arena, own);
+}
+
+Index nest_ceiling(Nest *nest, NestNode ***end, Index extent, int64_t divide, const char *name) {
     int64_t number;
     if (divide == 1) return extent;
     if (index_is_number(extent, &number))
         return index_number(nest->arena, (number + divide - 1) / divide);
     const Index more = index_add(nest->arena, extent, index_number(nest->arena, divide - 1));
-    const ValueId parts = ir_op(f, OP_FLOORDIV, nest_index_value(nest, more),
-                                ir_constant(f, TYPE_I64, (uint64_t)divide), 0);
-    for (size_t i = 0; i < nest->derived_count; i++)
-        if (nest->derived[i].value == parts)
-            return index_symbol(nest->arena, nest->derived[i].symbol);
-    if (nest_is_of_sizes(nest, extent))
-        return index_symbol(nest->arena, nest_derived(nest, name, parts));
-    const SymbolId own = nest_symbol(nest, name, NAMED_VALUE, TYPE_I64);
-    nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = own, .value = parts});
-    return index_symbol(nest->arena, own);
+    return quotient(nest, end, more, divide, name);
+}
+
+Index nest_floor(Nest *nest, NestNode ***end, Index extent, int64_t divide, const char *name) {
+    int64_t number;
+    if (divide == 1) return extent;
+    if (index_is_number(extent, &number)) return index_number(nest->arena, number / divide);
+    return quotient(nest, end, extent, divide, name);
 }

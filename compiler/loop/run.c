@@ -353,12 +353,15 @@ static bool run_alloc(Run *run, const NestNode *node, Points *points, Arena *are
     uint64_t *instance = run_define(run, arena, points, node->name);
     for (size_t i = 0; i < points->count; i++) instance[i] = i;
     run->dims[node->name] = dims;
-    if (shared && run->memory[node->name] && run->memory[node->name]->count == count) return true;
+    const Memory *old = shared ? run->memory[node->name] : NULL;
+    if (old && old->count == count && (node->scope == SCOPE_GLOBAL || old->block == run->block))
+        return true;
     Memory *memory = arena_alloc(where, sizeof *memory);
     *memory = (Memory){.data = arena_alloc(where, (size_t)(count + 1) * sizeof(uint64_t)),
                        .count = count,
                        .cells = arena_alloc(where, (size_t)(count + 1) * sizeof(Cell)),
-                       .owned = true};
+                       .owned = true,
+                       .block = run->block};
     run->memory[node->name] = memory;
     run->tensors[node->name] = 1;
     return true;

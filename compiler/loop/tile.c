@@ -1,9 +1,10 @@
 /* tile.c: strip-mines a loop over elements the way the canonical tree has them: tiles of 1024
  * elements, in a tile eight rows of 128, a row across lanes and vectors.
  *
- * Needs a serial or grid loop of straight code without limits, along which elements lie side by
- * side and iterations are independent. Keeps the numbers of leaves, as they move with the index.
- * Changes the loop's bound into a limit of every access and push in it. */
+ * Needs a serial or grid loop of straight code without limits, whose iterations are independent and
+ * along which, unless numbers say otherwise, elements lie side by side. Keeps the numbers of
+ * leaves, as they move with the index. Changes the loop's bound into a limit of every access and
+ * push in it. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -20,7 +21,7 @@ static bool is_along(Nest *nest, const NestNode *loop, Index index, int64_t *ste
 }
 
 /* Why the body cannot be vectors along the loop, or NULL. */
-static const char *find_problem(Nest *nest, const NestNode *loop) {
+static const char *find_problem(Nest *nest, const NestNode *loop, bool anywhere) {
     for (const NestNode *node = loop->body; node; node = node->next) {
         const bool writes =
             node->kind == NEST_STORE || node->kind == NEST_ADD || node->kind == NEST_PUSH;
@@ -28,11 +29,12 @@ static const char *find_problem(Nest *nest, const NestNode *loop) {
         if (node->kind == NEST_LET) continue;
         if (!writes && node->kind != NEST_LOAD) return "what is in the loop is not straight code";
         if (node->has_limit) return "what is in the loop has limits already";
-        for (size_t i = 0; i < node->at_count; i++)
+        for (size_t i = 0; i < node->at_count && !anywhere; i++)
             if (!is_along(nest, loop, node->at[i], &step) || (step && i + 1 < node->at_count))
                 return "elements do not lie side by side along the loop";
-        if (writes && step != 1) return "an iteration writes what another one does";
-        for (const NestNode *own = loop->body; own && node->list; own = own->next)
+        if (writes && step != 1 && !anywhere) return "an iteration writes what another one does";
+        if (node->list == loop->name) return "the loop goes over a list";
+        for (const NestNode *own = loop->body; own && node->list && !anywhere; own = own->next)
             if (own->name == node->list) return "the loop goes over a list";
     }
     return NULL;
@@ -44,19 +46,6 @@ static void limit_all(NestNode *body, Index limit) {
         node->has_limit = true;
         node->limit = limit;
     }
-}
-
-static NestNode *around(Nest *nest, LoopKind kind, SymbolId name, Index extent, NestNode *body) {
-    NestNode *loop = arena_alloc(nest->arena, sizeof *loop);
-    *loop =
-        (NestNode){.kind = NEST_LOOP, .loop = kind, .name = name, .extent = extent, .body = body};
-    return loop;
-}
-
-static NestNode *only_where(Nest *nest, Index amount, NestNode *body) {
-    NestNode *node = arena_alloc(nest->arena, sizeof *node);
-    *node = (NestNode){.kind = NEST_IF, .extent = amount, .body = body};
-    return node;
 }
 
 typedef struct Loops { /* a tile's */
@@ -74,16 +63,26 @@ static Index scaled(Nest *nest, SymbolId symbol, int64_t factor) {
 
 static Loops make_loops(Nest *nest, const TileNumbers *numbers) {
     Arena *arena = nest->arena;
-    Loops l = {.across = loop_symbol(nest, nest->lanes > 1 ? "l" : "j"),
+    const bool lanes = nest->lanes > 1 && !numbers->alone;
+    Loops l = {.across = loop_symbol(nest, lanes ? "l" : "j"),
                .row = loop_symbol(nest, "r"),
                .element = loop_symbol(nest, "e")};
-    if (numbers->single) return l;
+    if (numbers->single || (numbers->once && nest->warps == 1)) return l;
     l.tile = loop_symbol(nest, numbers->kind == LOOP_GRID ? "g" : "t");
     l.number = index_symbol(arena, l.tile);
-    if (numbers->kind == LOOP_SERIAL || nest->warps == 1) return l;
+    if (numbers->kind == LOOP_SERIAL || nest->warps == 1 || numbers->alone) return l;
     l.warp = loop_symbol(nest, "w");
-    l.number = index_add(arena, scaled(nest, l.tile, nest->warps), index_symbol(arena, l.warp));
+    l.number = index_symbol(arena, l.warp);
+    if (numbers->once) return l;
+    l.number = index_add(arena, l.number, scaled(nest, l.tile, nest->warps));
     return l;
+}
+
+/* A thread goes from lane to lane of the tree. */
+static NestNode *lanes_alone(Nest *nest, const Loops *l, uint32_t rows, NestNode *body) {
+    Arena *arena = nest->arena;
+    body = nest_around(nest, LOOP_UNROLLED, l->row, index_number(arena, rows), body);
+    return nest_around(nest, LOOP_SERIAL, l->across, index_number(arena, ROW), body);
 }
 
 /* The rows of a tile, and what is across them. */
@@ -93,10 +92,10 @@ static NestNode *tile_body(Nest *nest, const Loops *l, uint32_t rows, NestNode *
     const LoopKind across = nest->lanes > 1         ? LOOP_LANE
                             : steps <= UNROLLED_MAX ? LOOP_UNROLLED
                                                     : LOOP_SERIAL;
-    body = around(nest, LOOP_VECTOR, l->element, index_number(arena, nest->width), body);
-    body = around(nest, LOOP_UNROLLED, l->row, index_number(arena, rows), body);
-    return around(nest, across, l->across,
-                  index_number(arena, nest->lanes > 1 ? nest->lanes : steps), body);
+    body = nest_around(nest, LOOP_VECTOR, l->element, index_number(arena, nest->width), body);
+    body = nest_around(nest, LOOP_UNROLLED, l->row, index_number(arena, rows), body);
+    return nest_around(nest, across, l->across,
+                       index_number(arena, nest->lanes > 1 ? nest->lanes : steps), body);
 }
 
 const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
@@ -106,28 +105,33 @@ const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
     if (!place || (*place)->kind != NEST_LOOP) return "there is no such loop";
     NestNode *old = *place;
     if (old->loop != LOOP_SERIAL && old->loop != LOOP_GRID) return "the loop is tiled already";
-    const char *problem = find_problem(nest, old);
+    const char *problem = find_problem(nest, old, numbers->alone || numbers->scattered);
     if (problem) return problem;
-    if (ROW % (nest->lanes * nest->width)) return "a row of 128 is not lanes times width";
+    if (!numbers->alone && ROW % (nest->lanes * nest->width))
+        return "a row of 128 is not lanes times width";
+    if (numbers->once && (numbers->kind != LOOP_WARP || numbers->alone))
+        return "only warps take a tile each";
     if (!rows || rows > ROWS || (rows & (rows - 1))) return "a tile has 1, 2, 4 or 8 rows";
     const Loops l = make_loops(nest, numbers);
-    Index at = index_add(arena, scaled(nest, l.row, ROW), index_symbol(arena, l.element));
-    at = index_add(arena, at, scaled(nest, l.across, nest->width));
+    Index at = scaled(nest, l.row, ROW);
+    if (!numbers->alone) at = index_add(arena, at, index_symbol(arena, l.element));
+    at = index_add(arena, at, scaled(nest, l.across, numbers->alone ? 1 : nest->width));
     at = index_add(arena, at, index_scale(arena, l.number, TILE));
     NestNode *body = nest_copy(arena, old->body);
     nest_replace(nest, body, loop, at);
     limit_all(body, index_subtract(arena, old->extent, at));
-    body = tile_body(nest, &l, rows, body);
+    body = (numbers->alone ? lanes_alone : tile_body)(nest, &l, rows, body);
     if (!numbers->single) {
         const Index tiles = nest_ceiling(nest, &end, old->extent, TILE, "tiles");
         Index turns = tiles;
         if (l.warp) {
-            body = only_where(nest, index_subtract(arena, tiles, l.number), body);
-            body = around(nest, LOOP_WARP, l.warp, index_number(arena, nest->warps), body);
-            turns = nest_ceiling(nest, &end, tiles, nest->warps, "turns");
+            body = nest_only_where(nest, index_subtract(arena, tiles, l.number), body);
+            body = nest_around(nest, LOOP_WARP, l.warp, index_number(arena, nest->warps), body);
+            if (!numbers->once) turns = nest_ceiling(nest, &end, tiles, nest->warps, "turns");
         }
-        body =
-            around(nest, numbers->kind == LOOP_GRID ? LOOP_GRID : LOOP_SERIAL, l.tile, turns, body);
+        if (!numbers->once)
+            body = nest_around(nest, numbers->kind == LOOP_GRID ? LOOP_GRID : LOOP_SERIAL, l.tile,
+                               turns, body);
     }
     body->range = old->range;
     body->next = old->next;

@@ -1,9 +1,12 @@
 /* passes.c: passes on a nest, each held against the bits of the nest before it.
  *
  *   launch:WARPS,LANES,WIDTH      what the nest is for
- *   tile:LOOP,serial|grid|warp    tile:LOOP,rows,N
- *   place_tree:TREE,register|worker|shared|global
+ *   tile:LOOP,serial|grid|warp|once|alone    tile:LOOP,rows,N
+ *   place_tree:TREE,register|worker|shared|global     two_trees:TREE,register|worker|shared|global
  *   load_first:LOOP   jam:LOOP,N   split_tail:LOOP   sweep   tidy
+ *   coalesce:LOOP     coalesce:LOOP,divide
+ *   deal:LOOP,warps|lanes   strip:LOOP,N   interchange:LOOP,N   skip_empty:LOOP
+ *   keep:REGISTERS    guard_reuse
  *
  * A loop or a tree is called as the text has it. SIZES, such as n=1000,c=3, are those of the
  * arrays; several sets of them, separated by slashes, make several runs. */
@@ -123,6 +126,9 @@ static const char *tile(Nest *nest, SymbolId name, const char *kind) {
         numbers.single = true;
         numbers.rows = (uint32_t)strtoul(kind + 5, NULL, 10);
     }
+    numbers.alone = strcmp(kind, "alone") == 0;
+    numbers.once = strcmp(kind, "once") == 0;
+    if (numbers.once) numbers.kind = LOOP_WARP;
     for (LoopKind k = LOOP_GRID; k <= LOOP_SERIAL; k++)
         if (strcmp(kind, nest_loop_names[k]) == 0) numbers.kind = k;
     return nest_tile(nest, name, &numbers);
@@ -138,8 +144,10 @@ static const char *apply(Nest *nest, const char *word) {
     const struct {
         const char *word;
         int number;
-    } known[] = {{"launch", 0}, {"tile", 1},       {"place_tree", 2}, {"load_first", 3},
-                 {"jam", 4},    {"split_tail", 5}, {"sweep", 6},      {"tidy", 7}};
+    } known[] = {{"launch", 0},     {"tile", 1},        {"place_tree", 2}, {"load_first", 3},
+                 {"jam", 4},        {"split_tail", 5},  {"sweep", 6},      {"tidy", 7},
+                 {"coalesce", 8},   {"deal", 9},        {"strip", 10},     {"interchange", 11},
+                 {"two_trees", 12}, {"skip_empty", 13}, {"keep", 14},      {"guard_reuse", 15}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -154,6 +162,14 @@ static const char *apply(Nest *nest, const char *word) {
     case 3: return nest_load_first(nest, name);
     case 4: return nest_jam(nest, name, strtol(rest, NULL, 10));
     case 5: return nest_split_tail(nest, name);
+    case 8: return nest_coalesce(nest, name, strcmp(rest, "divide") == 0);
+    case 9: return nest_deal(nest, name, strcmp(rest, "lanes") == 0);
+    case 10: return nest_strip(nest, name, strtol(rest, NULL, 10), NULL);
+    case 11: return nest_interchange(nest, name, strtol(rest, NULL, 10));
+    case 12: return nest_two_trees(nest, name, scope_of(rest));
+    case 13: return nest_skip_empty(nest, name);
+    case 14: return nest_keep(nest, strtol(of, NULL, 10)), NULL;
+    case 15: return nest_guard_reuse(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;
     default: return "there is no such pass";

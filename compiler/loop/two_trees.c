@@ -1,0 +1,319 @@
+/* two_trees.c: argmin, argmax and logsumexp as two trees, whose values are made of pairs.
+ *
+ * Of a tile first the least or greatest value; then, with that known, over the same elements the
+ * least number of a leaf that has it, or the sum of the exponentials below it. Of all tiles the
+ * same again: the least or greatest of theirs, and the second values as that makes them count.
+ * Needs a serial loop of straight code over a tile's elements, at most 1024 as nest_strip leaves
+ * them, with the one push to the tree. Keeps every bit: the first tree has one value in any order,
+ * and the second one's leaves are those that the reduction is defined by. Changes the loop into
+ * one for each tree, which the other passes then place. */
+#include <math.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "loop/loop.h"
+
+enum { TILE = 1024 };
+
+typedef struct TwoTrees {
+    Nest *nest;
+    SymbolId tree;
+    Op op;
+    Type type, second; /* of the leaves, and of the second tree's */
+    NestNode *push, *combine, **loop;
+    Index tile, tiles, count;
+    SymbolId tops, parts; /* of tiles; 0: there is one at most */
+} TwoTrees;
+
+static size_t find_push(TwoTrees *x, NestNode **body) {
+    size_t count = 0;
+    for (NestNode **at = body; *at; at = &(*at)->next) {
+        for (NestNode *node = (*at)->body; node && (*at)->kind == NEST_LOOP; node = node->next)
+            if (node->kind == NEST_PUSH && node->array == x->tree) {
+                x->loop = at;
+                x->push = node;
+                count++;
+            }
+        if ((*at)->kind == NEST_COMBINE && (*at)->array == x->tree) x->combine = *at;
+        count += find_push(x, &(*at)->body) + find_push(x, &(*at)->other);
+    }
+    return count;
+}
+
+/* Whether the loop is known to have at most a tile's iterations: by a number, or as nest_strip
+ * binds it. */
+static bool is_tile_long(const Nest *nest, const NestNode *loop) {
+    int64_t extent;
+    if (index_is_number(loop->extent, &extent)) return extent <= TILE;
+    if (loop->extent.count != 1 || loop->extent.terms[0].count != 1) return false;
+    const SymbolId width = loop->extent.terms[0].symbols[0];
+    NestNode **place = nest_find((NestNode **)(uintptr_t)&nest->body, width);
+    if (!place || (*place)->kind != NEST_LET || loop->extent.terms[0].factor != 1) return false;
+    const Value *values = nest->values->values, *v = &values[(*place)->value];
+    for (int i = 0; v->op == OP_MIN && i < 2; i++)
+        if (values[v->arg[i]].op == OP_CONST && (int64_t)values[v->arg[i]].payload <= TILE)
+            return true;
+    return false;
+}
+
+/* Why the push is not in such a loop, or NULL; finds the number of its tile. */
+static const char *find_form(TwoTrees *x, bool single) {
+    Arena *arena = x->nest->arena;
+    const NestNode *loop = *x->loop;
+    const Index leaf = x->push->at[0];
+    int64_t step = 0;
+    if (loop->loop != LOOP_SERIAL) return "the loop over its leaves is not serial";
+    if (!single && !is_tile_long(x->nest, loop)) return "its leaves are not those of a tile";
+    if (x->push->has_limit || x->push->where) return "some of its leaves are not pushed";
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->body || node->other || node->kind == NEST_COMBINE || node->kind == NEST_ARRIVE)
+            return "what is in the loop over its leaves is not straight code";
+    if (!index_is_number(index_coefficient(arena, leaf, loop->name), &step) || step != 1)
+        return "its leaves are not those of a tile";
+    const Index rest = index_subtract(arena, leaf, index_symbol(arena, loop->name));
+    IndexTerm *terms = arena_alloc(arena, (rest.count + 1) * sizeof *terms);
+    for (size_t i = 0; i < rest.count; i++) {
+        terms[i] = rest.terms[i];
+        if (terms[i].factor % TILE) return "its leaves are not those of a tile";
+        terms[i].factor /= TILE;
+    }
+    x->tile = (Index){terms, rest.count};
+    return single && rest.count ? "it may have several tiles" : NULL;
+}
+
+/* ---- values ---- */
+
+static ValueId op(const TwoTrees *x, Op operation, ValueId a, ValueId b, ValueId c) {
+    return ir_op(x->nest->values, operation, a, b, c);
+}
+
+static ValueId number(const TwoTrees *x, Type type, double value) {
+    return ir_constant(x->nest->values, type, ir_number_bits(type, value));
+}
+
+/* Whether the value is the best one, to the bit: any NaN is, where one is there. */
+static ValueId is_best(const TwoTrees *x, ValueId value, ValueId best) {
+    const ValueId same = op(x, OP_EQ, value, best, 0);
+    if (type_info[x->type].class != 'F') return same;
+    const ValueId one = number(x, x->type, 1.0);
+    const ValueId sign =
+        op(x, OP_EQ, op(x, OP_COPYSIGN, one, value, 0), op(x, OP_COPYSIGN, one, best, 0), 0);
+    return op(x, OP_OR, op(x, OP_AND, same, sign, 0), op(x, OP_NE, value, value, 0), 0);
+}
+
+/* A second value as the top over more leaves makes it count. */
+static ValueId under(const TwoTrees *x, ValueId second, ValueId own, ValueId top) {
+    if (x->op == OP_LOGSUMEXP)
+        return op(x, OP_MUL, second, op(x, OP_EXP, op(x, OP_SUB, own, top, 0), 0, 0), 0);
+    const ValueId none =
+        ir_constant(x->nest->values, TYPE_I64, nest_identity(OP_REDUCE_MIN, TYPE_I64));
+    return op(x, OP_SELECT, is_best(x, own, top), second, none);
+}
+
+static Op first_op(const TwoTrees *x) {
+    return x->op == OP_ARGMIN ? OP_REDUCE_MIN : OP_REDUCE_MAX;
+}
+
+static Op second_op(const TwoTrees *x) {
+    return x->op == OP_LOGSUMEXP ? OP_SUM : OP_REDUCE_MIN;
+}
+
+/* ---- nodes ---- */
+
+static SymbolId named(TwoTrees *x, const char *suffix, NamedKind kind, Type type) {
+    Nest *nest = x->nest;
+    const char *name = nest->symbols[x->tree].name;
+    return nest_symbol(nest, arena_printf(nest->arena, "%s_%s", name, suffix), kind, type);
+}
+
+static Index *subscript(TwoTrees *x, Index at) {
+    Index *list = nest_at(x->nest, 1);
+    list[0] = at;
+    return list;
+}
+
+static ValueId let(TwoTrees *x, NestNode ***end, const char *suffix, ValueId value) {
+    const SymbolId id = named(x, suffix, NAMED_VALUE, (Type)x->nest->values->values[value].type);
+    nest_add(x->nest, end, (NestNode){.kind = NEST_LET, .name = id, .value = value});
+    return nest_name(x->nest, id);
+}
+
+static ValueId load(TwoTrees *x, NestNode ***end, const char *suffix, SymbolId array, Index at) {
+    const SymbolId id = named(x, suffix, NAMED_VALUE, x->nest->symbols[array].type);
+    nest_add(
+        x->nest, end,
+        (NestNode){
+            .kind = NEST_LOAD, .name = id, .array = array, .at = subscript(x, at), .at_count = 1});
+    return nest_name(x->nest, id);
+}
+
+static void store(TwoTrees *x, NestNode ***end, SymbolId array, Index at, ValueId value) {
+    nest_add(x->nest, end,
+             (NestNode){.kind = NEST_STORE,
+                        .array = array,
+                        .at = subscript(x, at),
+                        .at_count = 1,
+                        .value = value});
+}
+
+/* A tree of the tile's leaves, the loop with the push to it, and what is made of it. */
+static ValueId tile_tree(TwoTrees *x, NestNode ***end, const char *suffix, Op operation, Type type,
+                         NestNode *loop, NestNode *push, ValueId value) {
+    Nest *nest = x->nest;
+    const SymbolId tree = named(x, suffix, NAMED_TREE, type);
+    const SymbolId result = named(x, suffix, NAMED_VALUE, type);
+    nest_add(nest, end,
+             (NestNode){.kind = NEST_TREE,
+                        .name = tree,
+                        .op = operation,
+                        .type = type,
+                        .extent = loop->extent});
+    push->array = tree;
+    push->at = subscript(x, index_symbol(nest->arena, loop->name));
+    push->value = value;
+    nest_add(nest, end, *loop);
+    nest_add(
+        nest, end,
+        (NestNode){.kind = NEST_COMBINE, .name = result, .array = tree, .at = nest_at(nest, 0)});
+    return nest_name(nest, result);
+}
+
+/* The loop with nothing but the push and what may lead to it. */
+static NestNode *first_loop(TwoTrees *x, NestNode **push) {
+    Nest *nest = x->nest;
+    NestNode alone = **x->loop, *body = NULL, **end = &body;
+    for (const NestNode *node = alone.body; node; node = node->next)
+        if (node == x->push || node->kind == NEST_LET || node->kind == NEST_LOAD)
+            nest_add(nest, &end, *node);
+    alone.body = body;
+    alone.next = NULL;
+    NestNode *loop = nest_clone(nest, &alone);
+    for (NestNode *node = loop->body; node; node = node->next)
+        if (node->kind == NEST_PUSH) *push = node;
+    return loop;
+}
+
+/* The tile's two trees in place of its loop; gives their values. */
+static void build_tile(TwoTrees *x, ValueId result[2]) {
+    Nest *nest = x->nest;
+    NestNode *old = *x->loop, *after = old->next, *body = NULL, **end = &body, *first_push = NULL;
+    NestNode *first = first_loop(x, &first_push);
+    result[0] =
+        tile_tree(x, &end, "top", first_op(x), x->type, first, first_push, first_push->value);
+    ValueId value = x->push->value, second;
+    if (x->op == OP_LOGSUMEXP) {
+        const ValueId finite = op(x, OP_ISFINITE, result[0], 0, 0);
+        const ValueId base =
+            let(x, &end, "base", op(x, OP_SELECT, finite, result[0], number(x, x->type, 0.0)));
+        second = op(x, OP_EXP, op(x, OP_SUB, value, base, 0), 0, 0);
+    } else {
+        second = under(x, nest_index_value(nest, x->push->at[0]), value, result[0]);
+    }
+    NestNode *push = x->push;
+    result[1] = tile_tree(x, &end, "part", second_op(x), x->second, old, push, second);
+    if (x->tops) {
+        store(x, &end, x->tops, x->tile, result[0]);
+        store(x, &end, x->parts, x->tile, result[1]);
+    }
+    *end = after;
+    *x->loop = body;
+}
+
+static ValueId combine_memory(TwoTrees *x, NestNode ***end, const char *suffix, Op operation,
+                              SymbolId array) {
+    const SymbolId result = named(x, suffix, NAMED_VALUE, x->nest->symbols[array].type);
+    nest_add(x->nest, end,
+             (NestNode){.kind = NEST_COMBINE,
+                        .name = result,
+                        .array = array,
+                        .op = operation,
+                        .at = subscript(x, (Index){NULL, 0}),
+                        .at_count = 1,
+                        .extent = x->tiles});
+    return nest_name(x->nest, result);
+}
+
+/* Of all tiles: their tops' top, their parts as these then count, and what these make. */
+static void combine_tiles(TwoTrees *x, NestNode ***end, ValueId result[2]) {
+    Nest *nest = x->nest;
+    const SymbolId k = named(x, "k", NAMED_LOOP, TYPE_I64);
+    const Index at = index_symbol(nest->arena, k);
+    result[0] = combine_memory(x, end, "top", first_op(x), x->tops);
+    NestNode *loop =
+        nest_add(nest, end,
+                 (NestNode){.kind = NEST_LOOP, .loop = LOOP_SERIAL, .name = k, .extent = x->tiles});
+    NestNode **inside = &loop->body;
+    const ValueId top = load(x, &inside, "top", x->tops, at);
+    const ValueId part = load(x, &inside, "part", x->parts, at);
+    store(x, &inside, x->parts, at, under(x, part, top, result[0]));
+    result[1] = combine_memory(x, end, "part", second_op(x), x->parts);
+}
+
+/* In the combine's place: what the two values make. */
+static void build_result(TwoTrees *x, ValueId result[2]) {
+    Nest *nest = x->nest;
+    NestNode *combine = x->combine, *after = combine->next, *body = NULL, **end = &body;
+    ValueId value;
+    if (x->tops) combine_tiles(x, &end, result);
+    if (x->op == OP_LOGSUMEXP) {
+        const ValueId log = op(x, OP_LOG, result[1], 0, 0);
+        value = op(x, OP_SELECT, op(x, OP_ISFINITE, result[0], 0, 0),
+                   op(x, OP_ADD, result[0], log, 0), result[0]);
+    } else {
+        Function *f = nest->values;
+        const ValueId any =
+            op(x, OP_GT, nest_index_value(nest, x->count), ir_constant(f, TYPE_I64, 0), 0);
+        value = op(x, OP_SELECT, any, result[1], ir_constant(f, TYPE_I64, UINT64_MAX));
+    }
+    nest_add(nest, &end,
+             (NestNode){
+                 .kind = NEST_LET, .name = combine->name, .value = value, .range = combine->range});
+    *end = after;
+    *combine = *body;
+}
+
+static void add_memory(TwoTrees *x, NestNode ***end, SymbolId array, NestScope scope) {
+    nest_add(x->nest, end,
+             (NestNode){.kind = NEST_ALLOC,
+                        .scope = scope,
+                        .name = array,
+                        .at = subscript(x, x->tiles),
+                        .at_count = 1});
+}
+
+const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope) {
+    TwoTrees x = {.nest = nest, .tree = tree};
+    NestNode **place = nest_find(&nest->body, tree);
+    const bool single = scope == SCOPE_REGISTER;
+    int64_t constant;
+    if (!place || (*place)->kind != NEST_TREE) return "there is no such tree";
+    NestNode *declared = *place, *allocs = NULL, **end = &allocs;
+    x.op = declared->op;
+    x.type = declared->type;
+    x.count = declared->extent;
+    if (x.op != OP_ARGMIN && x.op != OP_ARGMAX && x.op != OP_LOGSUMEXP)
+        return "its value is made of pairs of its leaves";
+    if (declared->at_count) return "it is several trees";
+    if (find_push(&x, &nest->body) != 1) return "it is not pushed to in one place";
+    if (!x.combine) return "nothing is made of it";
+    const char *problem = find_form(&x, single);
+    if (problem) return problem;
+    x.second = x.op == OP_LOGSUMEXP ? x.type : TYPE_I64;
+    if (!single) {
+        x.tiles = nest_ceiling(nest, &end, declared->extent, TILE, "tiles");
+        if (scope == SCOPE_SHARED && !index_is_number(x.tiles, &constant))
+            return "shared memory for its tiles is not a constant";
+        x.tops = named(&x, "tops", NAMED_ALLOC, x.type);
+        x.parts = named(&x, "parts", NAMED_ALLOC, x.second);
+        add_memory(&x, &end, x.tops, scope);
+        add_memory(&x, &end, x.parts, scope);
+    }
+    ValueId result[2];
+    build_tile(&x, result);
+    build_result(&x, result);
+    place = nest_find(&nest->body, tree); /* the loop may have stood right behind it */
+    *end = declared->next;
+    *place = allocs;
+    return NULL;
+}
