@@ -58,6 +58,25 @@ int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknow
     return low;
 }
 
+/* What overflows is surely above any limit but "none". */
+uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value *value, const void *of) {
+    uint64_t work = 0;
+    for (uint32_t i = 0; i < variant->work_count; i++)
+        if (__builtin_add_overflow(work, value(of, &variant->work[i], 0), &work)) return UINT64_MAX;
+    return work;
+}
+
+int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value *value,
+                   const void *of) {
+    if (work > variant->work_limit) return 0;
+    for (uint32_t i = 0; i < variant->condition_count; i++) {
+        const ls_image_condition *condition = &variant->conditions[i];
+        const uint64_t extent = value(of, &condition->extent, condition->largest);
+        if (extent < condition->at_least || extent > condition->at_most) return 0;
+    }
+    return 1;
+}
+
 /* Adds room for `bytes`, at least one byte, and gives its offset; false: too much. */
 static bool add_place(uint64_t *total, uint64_t bytes, uint64_t *offset) {
     *offset = *total;

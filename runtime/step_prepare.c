@@ -39,33 +39,20 @@ static ls_status check_missing(const ls_step *step, const char *call) {
                      call, image->step, count > 1 ? "s" : "", names, count > 1 ? "are" : "is");
 }
 
-/* What overflows is surely above any limit but "none". */
+static uint64_t value_for(const void *of, const ls_image_extent *extent, uint32_t largest) {
+    uint64_t value;
+    const bool fits = (largest ? extent_largest : extent_value)(of, extent, &value);
+    return fits ? value : UINT64_MAX;
+}
+
 uint64_t step_work(const ls_step *step, const ls_image_variant *variant) {
-    uint64_t work = 0, part;
-    for (uint32_t i = 0; i < variant->work_count; i++)
-        if (!extent_value(step, &variant->work[i], &part) ||
-            __builtin_add_overflow(work, part, &work))
-            return UINT64_MAX;
-    return work;
+    return ls_image_work(variant, value_for, step);
 }
 
 static bool is_cooperative(const ls_image_variant *variant) {
     for (uint32_t i = 0; i < variant->kernel_count; i++)
         if (variant->kernels[i].cooperative) return true;
     return false;
-}
-
-/* What overflows is surely above any bound but "none". */
-static bool conditions_hold(const ls_step *step, const ls_image_variant *variant) {
-    for (uint32_t i = 0; i < variant->condition_count; i++) {
-        const ls_image_condition *condition = &variant->conditions[i];
-        uint64_t value;
-        const bool fits = condition->largest ? extent_largest(step, &condition->extent, &value)
-                                             : extent_value(step, &condition->extent, &value);
-        if (!fits) value = UINT64_MAX;
-        if (value < condition->at_least || value > condition->at_most) return false;
-    }
-    return true;
 }
 
 /* Why a variant is not taken. */
@@ -76,7 +63,7 @@ static Misfit misfit(const ls_step *step, const ls_image_variant *variant, bool 
     const uint64_t work = step_work(step, variant);
     *one_block = work <= variant->one_block_limit;
     if (variant->layout == LS_LAYOUT_DENSE && strided) return NOT_DENSE;
-    if (work > variant->work_limit || !conditions_hold(step, variant)) return TOO_LARGE;
+    if (!ls_image_suits(variant, work, value_for, step)) return TOO_LARGE;
     if (is_cooperative(variant) && !*one_block && step->context->device->lacks[CAN_COOPERATE][0])
         return NO_GRID_BARRIER;
     return FITS;

@@ -5,6 +5,8 @@
  * its tail's counter as one of so many. A kernel of one phase takes the items it is given; of
  * several, each runs to its end before the next. */
 #define LS_PHASE static inline
+#define LS_ITEM_RANGE u64 first_item, u64 last_item, u32 workers, u32 parties
+#define LS_ITEMS(item, count) for (i64 item = (i64)first_item; item < (i64)last_item; item++)
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
 #define LS_RUN_ALL(phase, items)     \
     phase(a, 0, (u64)(items), 1, 1); \

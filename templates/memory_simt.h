@@ -26,6 +26,10 @@ LS_FN i64 ls_item_step(void) {
  * are `parties` arrives at its tail's counter as one of so many. A kernel shares the items out over
  * the grid. */
 #define LS_PHASE LS_FN
+#define LS_ITEM_RANGE i64 first_item, i64 last_item, i64 item_step, u32 parties
+#define LS_ITEMS(item, count)                                                    \
+    for (i64 item = first_item, item_stop = ls_least(last_item, count); item < item_stop; \
+         item += item_step)
 #define LS_PARTIES (ls_blocks() * ls_groups())
 #define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)

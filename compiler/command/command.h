@@ -137,6 +137,9 @@ void sizes_describe(const Sizes *sizes, size_t axis, Buffer *out); /* "768+2304"
  * or, with a failure set, on a mistake. */
 size_t size_next(const char **at, const char **name, size_t *name_size, int64_t **lengths,
                  Failure *failure);
+/* What --size gives as the compiler takes it, each axis alone and in plain numbers; the caller
+ * frees the words. */
+bool sizes_split(const StringList *given, StringList *sizes, Failure *failure);
 bool sizes_is_rest(const ls_image *image, size_t axis); /* k of `n as (q, k)` */
 int sizes_list(const ls_image *image, size_t axis); /* the axis that counts its tensors, or -1 */
 bool sizes_is_ragged(const ls_image *image, size_t axis);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 typedef struct Options {
-    StringList targets;
+    StringList targets, sizes;
     const char *output;
 } Options;
 
@@ -46,40 +46,54 @@ static bool refuse(const char *text, Failure *failure) {
     return false;
 }
 
-/* Completes what --target says to a form of ls_compilation_emit. A target alone asks for the source
- * in its dialect. */
-static bool complete_form(const char *text, char *form, size_t capacity, bool *binary,
-                          Failure *failure) {
-    const size_t size = strcspn(text, ":");
-    const char *dialect = ls_target_dialect(text);
-    *binary = false;
-    if (dialect) {
-        snprintf(form, capacity, "%s:%s", dialect, text);
-        return true;
-    }
+/* What is to be emitted: a form of ls_compilation_emit and what it is. */
+typedef struct Form {
+    Buffer words;
+    ls_content content;
+} Form;
+
+/* Completes what --target says. A target alone asks for the source in its dialect. */
+static bool complete_form(const char *text, Form *form, Failure *failure) {
+    const size_t size = strcspn(text, ":#");
+    char *target = copy_text(text, strcspn(text, "#"));
+    const char *dialect = ls_target_dialect(target);
+    free(target);
     const ls_form *found = find_form(text, size);
+    *form = (Form){.content = dialect ? LS_CONTENT_SOURCE : found ? found->content : 0};
+    if (dialect) buffer_printf(&form->words, "%s:", dialect);
+    buffer_puts(&form->words, text);
+    if (dialect) return true;
     if (!found) return refuse(text, failure);
-    if (found->target && text[size] && !text[size + 1])
+    if (found->target && text[size] == ':' && !text[size + 1])
         return fail(failure, STATUS_USAGE, "after '%s' should stand a device, as in %s:%s", text,
                     found->name, found->target);
-    *binary = found->content == LS_CONTENT_CODE;
-    snprintf(form, capacity, "%s", text);
     return true;
 }
 
-static bool emit_one(ls_compilation *compilation, size_t step, const char *text, const char *output,
-                     Failure *failure) {
-    char form[100];
-    bool binary;
+/* The variant that arrays of these lengths take: the compiler chooses it as a launch does. */
+static bool add_sizes(Form *form, const char *text, const StringList *sizes, Failure *failure) {
+    if (!sizes->count) return true;
+    if (form->content < LS_CONTENT_SOURCE)
+        return fail(failure, STATUS_USAGE,
+                    "--size says for which lengths code is shown, and %s is the same for all",
+                    text);
+    if (strchr(text, '#'))
+        return fail(failure, STATUS_USAGE, "%s names a variant, and --size chooses one", text);
+    for (size_t i = 0; i < sizes->count; i++)
+        buffer_printf(&form->words, "%s%s", i ? "," : "#", sizes->items[i]);
+    return true;
+}
+
+static bool emit_form(ls_compilation *compilation, size_t step, const Form *form, const char *text,
+                      const char *output, Failure *failure) {
     const char *data;
     size_t size;
-    if (!complete_form(text, form, sizeof form, &binary, failure)) return false;
-    if (binary && !output && isatty(STDOUT_FILENO)) {
+    if (form->content == LS_CONTENT_CODE && !output && isatty(STDOUT_FILENO)) {
         fail(failure, STATUS_USAGE, "%s is binary, not for a terminal", text);
         fail_help(failure, "write it to a file: -o FILE");
         return false;
     }
-    ls_status status = ls_compilation_emit(compilation, step, form, &data, &size);
+    ls_status status = ls_compilation_emit(compilation, step, form->words.data, &data, &size);
     if (status != LS_OK)
         return fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
     if (output) return file_write_whole(output, data, size, failure);
@@ -87,11 +101,21 @@ static bool emit_one(ls_compilation *compilation, size_t step, const char *text,
     return true;
 }
 
+static bool emit_one(ls_compilation *compilation, size_t step, const char *text,
+                     const StringList *sizes, const char *output, Failure *failure) {
+    Form form;
+    const bool good = complete_form(text, &form, failure) &&
+                      add_sizes(&form, text, sizes, failure) &&
+                      emit_form(compilation, step, &form, text, output, failure);
+    buffer_free(&form.words);
+    return good;
+}
+
 static int run(const Invocation *invocation) {
     const Options *options = invocation->options;
     Failure failure = {0};
     ls_compilation *compilation;
-    StringList targets = options->targets;
+    StringList targets = options->targets, sizes = {0};
     char target[64];
     const char *device[] = {target};
     size_t step;
@@ -103,16 +127,19 @@ static int run(const Invocation *invocation) {
     SourceName name = source_split(invocation->arguments[0]);
     int status = source_compile(invocation, name.path, &compilation);
     if (status == STATUS_DONE) {
-        bool good = source_choose_step(compilation, &name, &step, &failure);
+        bool good = source_choose_step(compilation, &name, &step, &failure) &&
+                    sizes_split(&options->sizes, &sizes, &failure);
         if (good && targets.count == 0) {
             good = device_target(&invocation->common, target, sizeof target, &failure);
             targets = (StringList){device, 1};
         }
         for (size_t i = 0; good && i < targets.count; i++)
-            good = emit_one(compilation, step, targets.items[i], options->output, &failure);
+            good = emit_one(compilation, step, targets.items[i], &sizes, options->output, &failure);
         if (!good) status = report(&failure);
         ls_compilation_destroy(compilation);
     }
+    for (size_t i = 0; i < sizes.count; i++) free((void *)(uintptr_t)sizes.items[i]);
+    free(sizes.items);
     free(name.path);
     return status;
 }
@@ -123,14 +150,19 @@ static const Option emit_options[] = {
      "makes of it; ir, plan or nest: the compiler's own forms. A device may follow,\n"
      "cubin:sm_90, or stand alone, sm_90. May be given several times.\n"
      "By default the source for --device"},
+    {0, "size", "AXIS=LENGTH,...", OPTION_LIST, offsetof(Options, sizes),
+     "the code that contiguous arrays of these lengths take, n=64M,k=8 (K M\n"
+     "G: powers of 1024); of a list t=148,n=1M, or n=768+2K for each tensor.\n"
+     "By default what long arrays take"},
     {'o', "output", "FILE", OPTION_TEXT, offsetof(Options, output), "write there, not to stdout"},
 };
 
 const Command command_emit = {
     .name = "emit",
     .summary = "prints the code generated for a step",
-    .arguments = "FILE[:STEP] [--target T]",
+    .arguments = "FILE[:STEP] [--target T] [--size AXIS=LENGTH,...]",
     .examples = "  lockstep emit adamw.step --target cuda\n"
+                "  lockstep emit softmax.step --target sm_90 --size b=8192,c=64\n"
                 "  lockstep emit adamw.step:adamw --target cubin:sm_90 -o adamw.cubin",
     .options = emit_options,
     .option_count = COUNT(emit_options),

@@ -16,29 +16,9 @@ typedef struct Options {
     StringList sizes, targets;
     double peak;
     uint64_t processors;
-    bool json, dot, svg, plan;
+    bool json, dot, svg, schedule, plan;
     const char *output;
 } Options;
-
-/* --size takes several, n=64M,k=8; the compiler takes each alone and in plain numbers. */
-static bool split_sizes(const StringList *given, StringList *sizes, Failure *failure) {
-    failure->text[0] = '\0';
-    for (size_t i = 0; i < given->count; i++) {
-        const char *at = given->items[i], *name;
-        size_t name_size, count;
-        int64_t *lengths;
-        while ((count = size_next(&at, &name, &name_size, &lengths, failure)) > 0) {
-            Buffer plain = {0};
-            buffer_printf(&plain, "%.*s=", (int)name_size, name);
-            for (size_t k = 0; k < count; k++)
-                buffer_printf(&plain, "%s%lld", k ? "+" : "", (long long)lengths[k]);
-            free(lengths);
-            list_add(sizes, plain.data);
-        }
-        if (failure->text[0]) return false;
-    }
-    return true;
-}
 
 /* Runs `dot -Tsvg`: the graph comes from a temporary file, so that neither side waits for the
  * other. */
@@ -197,13 +177,14 @@ static bool explain(const Invocation *invocation, ls_compilation *compilation,
     const char *device[] = {target};
     StringList targets = options->targets;
     Buffer out = {0}, svg = {0};
-    if (!split_sizes(&options->sizes, sizes, failure)) return false;
+    if (!sizes_split(&options->sizes, sizes, failure)) return false;
     if (targets.count == 0) {
         if (!device_target(&invocation->common, target, sizeof target, failure)) return false;
         targets = (StringList){device, 1};
     }
     ls_explain_options explain = {.report = options->json                  ? LS_REPORT_JSON
                                             : options->dot || options->svg ? LS_REPORT_DOT
+                                            : options->schedule            ? LS_REPORT_SCHEDULES
                                                                            : LS_REPORT_TEXT,
                                   .sizes = sizes->items,
                                   .size_count = sizes->count,
@@ -232,9 +213,9 @@ static int run(const Invocation *invocation) {
     if (invocation->argument_count != 1)
         return usage_error(invocation->command, "explain takes one file, %zu given",
                            invocation->argument_count);
-    if (options->json + options->dot + options->svg > 1)
+    if (options->json + options->dot + options->svg + options->schedule > 1)
         return usage_error(invocation->command,
-                           "only one of --json, --dot and --svg can be had at once");
+                           "only one of --json, --dot, --svg and --schedule can be had at once");
     SourceName name = source_split(invocation->arguments[0]);
     int status = source_compile(invocation, name.path, &compilation);
     if (status == STATUS_DONE) {
@@ -263,6 +244,8 @@ static const Option explain_options[] = {
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},
     {0, "dot", NULL, OPTION_FLAG, OFFSET(dot), "the graph of kernels and arrays, for Graphviz"},
     {0, "svg", NULL, OPTION_FLAG, OFFSET(svg), "the same drawn, with Graphviz's dot"},
+    {0, "schedule", NULL, OPTION_FLAG, OFFSET(schedule),
+     "the loop nests that the code of --target is printed from, a phase\neach"},
     {'o', "output", "FILE", OPTION_TEXT, OFFSET(output), "write there, not to stdout"},
 };
 

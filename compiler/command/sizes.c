@@ -254,3 +254,22 @@ bool sizes_option(Sizes *sizes, const StringList *words, Failure *failure) {
     }
     return true;
 }
+
+bool sizes_split(const StringList *given, StringList *sizes, Failure *failure) {
+    failure->text[0] = '\0';
+    for (size_t i = 0; i < given->count; i++) {
+        const char *at = given->items[i], *name;
+        size_t name_size, count;
+        int64_t *lengths;
+        while ((count = size_next(&at, &name, &name_size, &lengths, failure)) > 0) {
+            Buffer plain = {0};
+            buffer_printf(&plain, "%.*s=", (int)name_size, name);
+            for (size_t k = 0; k < count; k++)
+                buffer_printf(&plain, "%s%lld", k ? "+" : "", (long long)lengths[k]);
+            free(lengths);
+            list_add(sizes, plain.data);
+        }
+        if (failure->text[0]) return false;
+    }
+    return true;
+}

@@ -23,24 +23,6 @@ static bool is_gapped(const Emitter *e, uint32_t array) {
     return false;
 }
 
-static const char *span_name(const Emitter *e) {
-    return e->span == 8 ? "eight" : "four";
-}
-
-/* Neighbours that a lane of a map takes at once: narrow elements are to fill 16 bytes too. Draws
- * come by fours. */
-static unsigned map_span(const Emitter *e) {
-    static const uint8_t draws[] = {OP_RANDOM_BITS, OP_RANDOM_UNIFORM, OP_RANDOM_NORMAL};
-    size_t widest = 0;
-    for (uint32_t i = 0; i < e->plan->array_count; i++)
-        if (e->four[i] && type_info[e->plan->arrays[i].type].size > widest)
-            widest = type_info[e->plan->arrays[i].type].size;
-    for (size_t n = 0; n < e->phase->value_count; n++)
-        for (size_t i = 0; i < COUNT(draws); i++)
-            if (e->f->values[e->phase->values[n]].op == draws[i]) return 4;
-    return widest == 1 || widest == 2 ? 8 : 4;
-}
-
 /* Arrays of the element loop that run along it without a gap go by fours: they have all inner axes,
  * and no outer one after the first of these. */
 void emit_find_fours(Emitter *e) {
@@ -49,7 +31,6 @@ void emit_find_fours(Emitter *e) {
     if (!e->target->simt || e->layout != LS_LAYOUT_DENSE) return;
     if (shape == SHAPE_COLUMNS || shape == SHAPE_SCAN) return;
     AxisSet inner = e->phase->inner;
-    e->span = 4;
     if (!inner) return;
     AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
@@ -59,12 +40,9 @@ void emit_find_fours(Emitter *e) {
         if (e->list >= 0 && !emit_is_list(e, i) && axes & from_first & e->tensor.axes) continue;
         e->four[i] = true;
     }
-    if (shape == SHAPE_MAP) e->span = map_span(e);
-    e->eights |= e->span == 8;
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (e->four[i])
-            e->four_name[i] =
-                names_made(e, arena_printf(e->arena, "%s_%s", e->field_name[i], span_name(e)));
+            e->four_name[i] = names_made(e, arena_printf(e->arena, "%s_four", e->field_name[i]));
 }
 
 /* Whether the phase writes results that may go past the caches: one thread's map, or rows that are
@@ -75,7 +53,6 @@ static bool may_stream(Emitter *e, uint32_t array) {
     const Shape shape = e->phase->shape;
     const Group *column = e->outer_count ? &e->outer[e->outer_count - 1] : NULL;
     if (e->target->simt || e->layout != LS_LAYOUT_DENSE) return false;
-    if (shape == SHAPE_MAP) return true;
     if (shape == SHAPE_ROWS)
         return !e->phase->reduction_count && e->list < 0 && emit_element_cost(e) <= COST_MOST;
     return shape == SHAPE_COLUMNS && e->portion == PORTION_STRIP &&
@@ -161,20 +138,10 @@ StreamText emit_streams(Emitter *e) {
     return text;
 }
 
-/* Declares a four, in a map with its load: there it is whole. */
-static void declare_four(Emitter *e, uint32_t array, Text *out) {
-    const char *type = type_info[e->plan->arrays[array].type].c_name;
-    text_printf(out, "ls_%s_%s %s", span_name(e), type, e->four_name[array]);
-    if (e->phase->shape == SHAPE_MAP && plan_value_reads(e->plan, e->phase, array))
-        text_printf(out, " = ls_load_%s_%s(%s, %s)", span_name(e), type, emit_data(e, array),
-                    emit_join_offset(e, emit_outer_offset(e, array, e->outer_count), "first"));
-    text_puts(out, ";\n");
-}
-
 /* Loads or stores all fours, each with one access or, `part`, as far as it is live. */
 static const char *accesses(Emitter *e, bool loads, bool part, const char *indent) {
     Text text = text_open(e->arena);
-    const char *form = part ? "part" : span_name(e), *live = part ? ", live" : "";
+    const char *form = part ? "part" : "four", *live = part ? ", live" : "";
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->four[i]) continue;
         const char *type = type_info[e->plan->arrays[i].type].c_name, *name = e->four_name[i];
@@ -206,11 +173,9 @@ static void choose_accesses(Emitter *e, bool loads, Text *out) {
 /* Loads before the element loop and stores after it. */
 void emit_fours(Emitter *e, Text *loads, Text *stores) {
     for (uint32_t i = 0; i < e->plan->array_count; i++)
-        if (e->four[i]) declare_four(e, i, loads);
-    if (e->phase->shape == SHAPE_MAP) {
-        text_puts(stores, accesses(e, false, false, ""));
-        return;
-    }
+        if (e->four[i])
+            text_printf(loads, "ls_four_%s %s;\n", type_info[e->plan->arrays[i].type].c_name,
+                        e->four_name[i]);
     choose_accesses(e, true, loads);
     choose_accesses(e, false, stores);
 }

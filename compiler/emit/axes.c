@@ -256,7 +256,7 @@ bool emit_next_value(Emitter *e, const char **lines, const char *used, const cha
     return false;
 }
 
-static bool written(const Emitter *e, uint32_t array) {
+bool emit_writes(const Emitter *e, uint32_t array) {
     for (size_t i = 0; i < e->phase->store_count; i++)
         if (e->phase->stores[i].array == array) return true;
     return false;
@@ -276,7 +276,7 @@ static void add_size(Emitter *e, Text *sizes, Text *tensor, uint32_t axis) {
 /* Whether another phase stores to it. In a kernel of several phases such memory is not constant,
  * and a GPU's compiler may read what is declared `const restrict` through a cache that thinks so;
  * and a phase may be inlined in one that writes what it reads. */
-static bool changes(const Emitter *e, uint32_t array) {
+bool emit_changes(const Emitter *e, uint32_t array) {
     const bool matters = e->target->simt || e->followed[e->number - 1];
     for (size_t p = 0; matters && p < e->plan->phase_count; p++) {
         const Phase *phase = &e->plan->phases[p];
@@ -298,8 +298,9 @@ void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text 
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         if (!e->data_name[i]) continue;
         const bool list = emit_is_list(e, i);
-        text_printf(list ? tensor : sizes, "%s%s *%sconst %s = ", written(e, i) ? "" : "const ",
-                    emit_held_type(e, i), changes(e, i) ? "" : "LS_RESTRICT ", e->data_name[i]);
+        text_printf(list ? tensor : sizes, "%s%s *%sconst %s = ", emit_writes(e, i) ? "" : "const ",
+                    emit_held_type(e, i), emit_changes(e, i) ? "" : "LS_RESTRICT ",
+                    e->data_name[i]);
         if (list)
             text_printf(tensor, "LS_TENSOR(a->%s, %s);\n", e->field_name[i], e->tensor.name);
         else

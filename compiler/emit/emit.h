@@ -2,7 +2,7 @@
  * phase), kernel.c and segment_epilogue.c (which phases a
  * launch runs), items.c (how its work is cut),
  * axes.c and address.c (its axes, and where its elements are), access.c (fours and
- * streams), reduce.c, scan.c, gather.c (what it makes), value.c (expressions,
+ * streams), reduce.c, gather.c (what it makes), value.c (expressions,
  * loads, stores), names.c (the names of it all). */
 #ifndef LOCKSTEP_EMIT_H
 #define LOCKSTEP_EMIT_H
@@ -105,9 +105,8 @@ typedef struct Emitter {
     const char *tensor_at;           /* where a gather chooses another tensor: its index */
     AxisSet asked;                   /* q and k that are wanted beside n */
     const char **data_name;          /* by array: the pointer's variable, NULL until used */
-    bool *four;    /* by array: accessed by fours in the element loop, or by eights: see span */
-    unsigned span; /* 4, or 8 for a map of 2-byte and 1-byte elements */
-    bool eights;   /* whether any phase of the variant has 8 */
+    bool *four;                      /* by array: accessed by fours in the element loop */
+    bool eights;                     /* whether any phase of the variant has vectors of 8 */
     const char **four_name;
     const char **block_name; /* by array: the block its results may stream from, or NULL */
     const char **at_name;    /* by array: the element loop's base offset, NULL if unused */
@@ -129,8 +128,6 @@ typedef struct Emitter {
     bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
     const char **draw_name; /* by value: the draws made ahead, or NULL */
     size_t draw_count;
-    const char **near_name; /* by value: of a gather, the four that may stand ahead, or NULL */
-    const char **scan_name; /* by value: the stem of a scan of the phase, also by its RUNNING */
 } Emitter;
 
 /* What a skeleton's @NAME@ stands for. */
@@ -143,6 +140,9 @@ typedef struct Hole {
  * a form that no user's name keeps. */
 void names_begin(
     Emitter *e); /* of a function, or of the argument structure: nothing is taken yet */
+/* Of a function that is printed from a nest: all its names come from names_nest and names_made. */
+void names_begin_nest(Emitter *e);
+const char *names_nest(Emitter *e, const char *name);
 const char *names_user(Emitter *e, const char *name); /* for what the source calls so */
 const char *names_array(Emitter *e, uint32_t array);  /* a parameter, or a temporary */
 const char *names_made(Emitter *e, const char *wish); /* of a reserved form */
@@ -175,6 +175,12 @@ bool emit_has_condition(const Emitter *e, const PhaseStore *store);
 /* "if (...) " where a store needs it, or "" */
 const char *emit_condition(Emitter *e, const PhaseStore *store);
 
+/* An operation of a function on texts of its operands, and whether that has an operator of C. */
+const char *emit_operation(Emitter *e, const Function *f, const Value *value, const char **arg);
+bool emit_is_infix(const Emitter *e, const Value *value);
+/* Quotes the source line a statement comes from, when it is another than the last. */
+void emit_quote_line(Emitter *e, Text *out, Range range);
+
 /* The operands that are computed beside a value. */
 size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]);
 
@@ -202,9 +208,6 @@ const char *emit_base(Emitter *e, uint32_t array);
 
 /* gather.c */
 const char *emit_gather(Emitter *e, const Value *value);
-/* For ahead of a map's element loop by fours: the gathers of neighbours of one row, by fours too
- * where they turn out to be aligned. */
-void emit_near(Emitter *e, Text *out, unsigned available);
 void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
 
 /* random.c */
@@ -290,6 +293,9 @@ bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *store
 /* The same in a loop over the elements of a four, where `at` has to be computed. */
 void emit_element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
                               const char *stores, const char *push);
+bool emit_writes(const Emitter *e, uint32_t array); /* whether the phase does */
+/* Whether another phase stores to it, so that it is not constant while the kernel runs. */
+bool emit_changes(const Emitter *e, uint32_t array);
 /* Local copies of what the other holes use of the argument structure: of the whole phase, and of
  * the tensor at hand. */
 void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text *tensor);
@@ -307,7 +313,7 @@ void emit_fours(Emitter *e, Text *loads, Text *stores);
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
 const char *emit_bases(Emitter *e);
 
-/* phase.c, scan.c */
+/* phase.c */
 typedef struct Roots {
     ValueId *values;
     size_t count, capacity;
@@ -316,10 +322,10 @@ typedef struct Roots {
 /* The texts of a phase's holes that make names or use them, in the order in which they are written:
  * a name stands for its value only after the statement that gives it. */
 typedef struct Sections {
-    bool simt, columns, map;
+    bool simt, columns;
     unsigned before; /* the levels computed ahead of the element loop */
-    Text scalars, tensor, outer, running, start, row, loads, draws, body, stores, fours, epilogue;
-    const char *guard, *by_fours, *push, *eights, *tops, *hits, *tile, *finish, *inner;
+    Text scalars, tensor, outer, row, loads, draws, body, stores, fours, epilogue;
+    const char *guard, *push, *eights, *tops, *hits, *tile, *finish, *inner;
     Text top_body, hit_body, hit_stores;     /* the loop's lines once more: see loops.c, peel.c */
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     /* one lane's columns: what rows have of their own, computed for all of them first */
@@ -347,10 +353,6 @@ typedef struct PhaseText {
     size_t fields, field_count; /* of e->fields, those that it alone uses */
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
-void emit_name_scans(Emitter *e);
-const char *emit_scan_text(Emitter *e, const Value *value); /* of a scan or its RUNNING */
-void emit_scans_start(Emitter *e, Text *running, Text *start);
-void emit_scans_advance(Emitter *e, Text *out);
 
 /* loops.c: of the dialect with one lane */
 /* Whether an earlier one of the values stands under the same name. */
@@ -440,6 +442,74 @@ const char *emit_chunk_count(Emitter *e); /* of columns, without their tiles */
 void emit_find_items(Emitter *e, PhaseText *text);
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed);
+
+/* Of loop.h and schedule.h, which the files that print nests include and others need not. */
+typedef struct PlainNest PlainNest;
+typedef struct Nest Nest;
+typedef struct NestNode NestNode;
+typedef struct Index Index;
+typedef uint32_t SymbolId;
+
+/* nest_print.c: a nest as a function of that name, `comment` before it; gives whether it stores
+ * past the caches. */
+bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char *comment,
+               Text *out);
+
+/* ---- what nest_print.c, nest_value.c and nest_access.c share ---- */
+
+typedef struct StoredPacket { /* what a vector's stores go to first, or a block of a run's */
+    const NestNode *store;
+    const char *name;
+} StoredPacket;
+
+typedef struct NestPrinter {
+    Emitter *e;
+    const PlainNest *plain;
+    Nest *nest;
+    Text *out;
+    const char **spelled; /* by symbol; NULL: not yet */
+    const char **packet;  /* by symbol of a load: the vector that has it, or NULL */
+    const char **near; /* by symbol of a load: the vector that has it where NAME_whole, or NULL */
+    size_t capacity;   /* of what is by symbol */
+    ValueId *inside;   /* by symbol of a LET: its value, where that stands inside its user */
+    uint32_t *uses;    /* by symbol */
+    const NestNode **own_body, **user_body, *body; /* by symbol: that defines it, that uses it */
+    bool *is_index;                                /* by symbol: it stands in an index */
+    bool *ahead;             /* by symbol of a LET: it is made ahead of its loop */
+    const NestNode **allocs; /* by symbol of an ALLOC: it */
+    StoredPacket *stored;
+    size_t stored_count, stored_capacity;
+    const char *lane;
+    SymbolId tensor;      /* of a list: the one that pointers stand for */
+    SymbolId vector, run; /* the innermost loops at hand */
+    bool streams, streams_off;
+} NestPrinter;
+
+/* nest_value.c */
+void print_count_uses(NestPrinter *p);
+const char *print_symbol(NestPrinter *p, SymbolId symbol);
+const char *print_index(NestPrinter *p, Index index);
+const char *print_bracketed(const NestPrinter *p, const char *text); /* unless it is one word */
+const char *print_value(NestPrinter *p, ValueId id);
+const char *print_quotient(NestPrinter *p, ValueId id); /* of integers that are not negative */
+void print_let(NestPrinter *p, const NestNode *let);
+
+/* nest_near.c: ahead of the vector loop. */
+void print_near(NestPrinter *p, const NestNode *loop, const NestNode *load);
+
+/* nest_access.c */
+uint32_t print_array_of(const NestPrinter *p, SymbolId symbol);
+void print_open_vector(NestPrinter *p, const NestNode *loop);
+void print_close_vector(NestPrinter *p, const NestNode *loop);
+void print_add_packet(NestPrinter *p, const NestNode *store, const char *name);
+const char *print_packet_of(const NestPrinter *p, const NestNode *store);
+/* Ahead of the loop, the random numbers of its `count` iterations. */
+void print_draws(NestPrinter *p, const NestNode *loop, const char *count);
+void print_open_streams(NestPrinter *p, const NestNode *loop);
+void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count);
+void print_alloc(NestPrinter *p, const NestNode *node);
+void print_load(NestPrinter *p, const NestNode *node);
+void print_store(NestPrinter *p, const NestNode *node);
 
 /* wrap.c */
 const char *emit_wrap(Emitter *e, const char *text); /* without lines too long to read */

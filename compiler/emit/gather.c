@@ -109,95 +109,11 @@ const char *emit_gather(Emitter *e, const Value *value) {
         bug(e->compiler, "value %u of step %s is gathered and has no array", value->arg[0],
             e->f->name);
     const Spot spot = find_spot(e, number - 1, value->arg[1]);
-    const char *near = e->near_name[value - e->f->values];
     const char *load =
         arena_printf(e->arena, "ls_load_%s(%s, %s)",
                      type_info[e->plan->arrays[number - 1].type].c_name, spot.data, spot.offset);
     if (spot.inside.size) load = arena_printf(e->arena, "(%s ? %s : 0)", spot.inside.data, load);
-    return near ? arena_printf(e->arena, "(%s_whole ? %s.at[e] : %s)", near, near, load) : load;
-}
-
-/* ---- by fours ---- */
-
-static bool moves(const Emitter *e, ValueId v) {
-    return e->f->values[v].axes & e->phase->inner;
-}
-
-/* Whether an index grows by one from element to element of a row: the coordinate of the fastest
- * axis, or that with something that stays. */
-static bool runs_along(const Emitter *e, ValueId index, uint32_t fast) {
-    const Value *value = &e->f->values[index];
-    if ((value->op == OP_ADD && !moves(e, value->arg[1])) ||
-        (value->op == OP_SUB && !moves(e, value->arg[1])))
-        value = &e->f->values[value->arg[0]];
-    else if (value->op == OP_ADD && !moves(e, value->arg[0]))
-        value = &e->f->values[value->arg[1]];
-    return value->op == OP_INDEX && value->payload == fast;
-}
-
-/* The index of a gather along its array's fastest axis, when neighbours of a row are neighbours
- * there too; else 0. */
-static ValueId near_index(const Emitter *e, const Value *value) {
-    const uint32_t number = plan_source(e->plan, e->phase, value->arg[0]);
-    const Group *row = &e->inner[e->inner_count - 1];
-    if (!number || e->list >= 0 || emit_is_list(e, number - 1) || row->whole) return 0;
-    const Array *array = &e->plan->arrays[number - 1];
-    if (!array->axes || (row->axes & (row->axes - 1))) return 0;
-    if (e->span == 8 && type_info[array->type].size > 2) return 0;
-    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
-        if ((array->axes >> axis & 1 || row->axes >> axis & 1) &&
-            (emit_is_rest(e, axis) || e->f->axes[axis].block >= 0))
-            return 0;
-    const uint32_t last = 31 - (uint32_t)__builtin_clz(array->axes);
-    const uint32_t fast = (uint32_t)__builtin_ctz(row->axes);
-    ValueId found = 0;
-    for (ValueId at = value->arg[1]; at; at = e->f->values[at].arg[1]) {
-        const ValueId index = e->f->values[at].arg[0];
-        if (e->f->values[at].payload == last)
-            found = runs_along(e, index, fast) ? index : 0;
-        else if (e->f->values[index].axes >> fast & 1)
-            return 0; /* another row from element to element */
-    }
-    /* an axis that is not listed has the map's own coordinate, which must stay the same */
-    return (array->axes & ~ir_listed(e->f, value->arg[1])) >> fast & 1 ? 0 : found;
-}
-
-void emit_near(Emitter *e, Text *out, unsigned available) {
-    for (size_t n = 0; n < e->phase->gather_count; n++) {
-        const ValueId v = e->phase->gathers[n];
-        const Value *value = &e->f->values[v];
-        if (plan_is_read(e->plan, e->phase, v)) continue;
-        const ValueId index = near_index(e, value);
-        if (!index) continue;
-        const uint32_t array = plan_source(e->plan, e->phase, value->arg[0]) - 1;
-        const uint32_t last = 31 - (uint32_t)__builtin_clz(e->plan->arrays[array].axes);
-        const char *type = type_info[e->plan->arrays[array].type].c_name;
-        const char *form = e->span == 8 ? "eight" : "four";
-        const Group *row = &e->inner[e->inner_count - 1];
-        static const char *const suffixes[] = {"whole", NULL};
-        const char *name =
-            names_stem(e, NULL, arena_printf(e->arena, "%s_near", e->field_name[array]), suffixes);
-        Text block = text_open(e->arena);
-        emit_decode(e, &block, e->inner, e->inner_count, "first", false);
-        ValueId indices[LS_AXES_MAX];
-        size_t count = 0;
-        for (ValueId at = value->arg[1]; at && count < LS_AXES_MAX; at = e->f->values[at].arg[1])
-            indices[count++] = e->f->values[at].arg[0];
-        emit_section(e, &block, indices, count, available, PLACE_ELEMENT);
-        const Spot spot = find_spot(e, array, value->arg[1]);
-        text_printf(&block, "const i64 near = %s;\n%s_whole = near %% %u == 0 && %s + %u < %s",
-                    spot.offset, name, e->span, row->name, e->span - 1, row->size);
-        if (spot.inside.size)
-            text_printf(&block, " && %s && ls_inside(%s + %u, %s)", spot.inside.data,
-                        e->text_of[index], e->span - 1, listed_size(e, value->arg[1], last));
-        text_printf(&block, ";\nif (%s_whole) %s = ls_load_%s_%s(%s, near);\n", name, name, form,
-                    type, spot.data);
-        text_printf(out, "ls_%s_%s %s = {};\nint %s_whole;\n{\n", form, type, name, name);
-        for (const char *line = block.data; *line; line += strcspn(line, "\n") + 1)
-            text_printf(out, "    %.*s\n", (int)strcspn(line, "\n"), line);
-        text_puts(out, "}\n");
-        e->near_name[v] = name;
-    }
+    return load;
 }
 
 void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard) {

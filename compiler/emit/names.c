@@ -58,8 +58,12 @@ static const char nest_words[] =
     "inner item item_step item_stop items lane lanes last last_item leaf length level live mark "
     "member members near next octets outer outers own own_at own_column own_row owner parent "
     "parents part parties parts pass piece place row rows run some span start step stop stream "
-    "strip strip_item strips tensor tile tiles together values whole wide width worker "
+    "strip strip_item strips sums tensor tile tiles together tops values whole wide width worker "
     "workers ";
+
+/* Of the functions that are printed from nests, and of the macros in them. */
+static const char frame_words[] =
+    "a first_item item_step item_stop last_item near parties stream workers ";
 
 /* What is put behind a stem and "_", one word after the other. */
 static const char suffixes[] =
@@ -147,14 +151,25 @@ static void add(Emitter *e, const char *name) {
     names->count++;
 }
 
+static void add_words(Emitter *e, const char *list) {
+    for (const char *word = list; *word; word += strspn(word, " ")) {
+        const size_t size = strcspn(word, " ");
+        add(e, arena_copy(e->arena, word, size));
+        word += size;
+    }
+}
+
 void names_begin(Emitter *e) {
     e->names = (NameTable){0};
-    for (size_t i = 0; i < COUNT(word_lists); i++)
-        for (const char *word = word_lists[i]; *word; word += strspn(word, " ")) {
-            const size_t size = strcspn(word, " ");
-            add(e, arena_copy(e->arena, word, size));
-            word += size;
-        }
+    for (size_t i = 0; i < COUNT(word_lists); i++) add_words(e, word_lists[i]);
+}
+
+void names_begin_nest(Emitter *e) {
+    e->names = (NameTable){0};
+    add_words(e, language_words);
+    add_words(e, prelude_words);
+    add_words(e, frame_words);
+    add(e, e->arguments);
 }
 
 /* The wish when it is free, else with the next number; `taken`: it is not to be had. */
@@ -169,6 +184,20 @@ static const char *unique(Emitter *e, const char *wish, bool taken) {
 
 const char *names_made(Emitter *e, const char *wish) {
     return unique(e, wish, false);
+}
+
+/* Whether a name of a nest could be taken for a function or a macro of the preludes. Names of
+ * values and axes are of a form that does nobody any harm here. */
+static bool is_foreign(const char *name) {
+    static const char *const harmless[] = {"t", "size"};
+    if (is_limit(name)) return true;
+    for (size_t i = 0; i < COUNT(harmless); i++)
+        if (strncmp(name, harmless[i], strlen(harmless[i])) == 0) return false;
+    return names_has_prefix(name);
+}
+
+const char *names_nest(Emitter *e, const char *name) {
+    return is_foreign(name) ? names_user(e, name) : names_made(e, name);
 }
 
 const char *names_user(Emitter *e, const char *name) {
@@ -186,6 +215,7 @@ const char *names_array(Emitter *e, uint32_t array) {
 
 const char *names_stem(Emitter *e, const char *user, const char *made,
                        const char *const *own_suffixes) {
+    if (!user && is_foreign(made)) made = arena_printf(e->arena, "n_%s", made);
     for (;;) {
         const char *stem = user ? names_user(e, user) : names_made(e, made);
         bool all_free = true;

@@ -11,6 +11,8 @@
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "emit/emit.h"
 
 static const char *const shape_names[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
@@ -187,14 +189,11 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->two_passes = false;
     e->draw_name = arena_alloc(e->arena, values * sizeof *e->draw_name);
     e->draw_count = 0;
-    e->near_name = arena_alloc(e->arena, values * sizeof *e->near_name);
     e->draws_ahead = false;
     e->tile_name = arena_alloc(e->arena, arrays * sizeof *e->tile_name);
     e->tiled = false;
-    e->scan_name = arena_alloc(e->arena, values * sizeof *e->scan_name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     emit_open_axes(e);
-    emit_name_scans(e);
     emit_find_fours(e);
     e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
     emit_find_streams(e);
@@ -204,40 +203,10 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
             e->two_passes = true;
 }
 
-/* The loop of a map that goes by fours; "" when no array does. The loop after it takes elements on
- * their own, so from then on no array goes by fours. */
-static const char *map_fours(Emitter *e, const Roots *roots, unsigned available) {
-    Text loads = text_open(e->arena), fours = text_open(e->arena), body = text_open(e->arena);
-    Text stores = text_open(e->arena), decoded = text_open(e->arena), text = text_open(e->arena);
-    emit_fours(e, &loads, &fours);
-    if (!loads.size) return "";
-    emit_near(e, &loads, available);
-    e->draws_ahead = true;
-    emit_section(e, &body, roots->values, roots->count, available, PLACE_ELEMENT);
-    emit_stores(e, &stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
-    emit_draws(e, &loads);
-    e->draws_ahead = false;
-    emit_element_coordinates(e, &decoded, "first + e", body.data, stores.data, "");
-    Hole holes[] = {{"SPAN", arena_printf(e->arena, "%u", e->span)},
-                    {"STRIDE", arena_printf(e->arena, "%u", 32 * e->span)},
-                    {"ROWS", arena_printf(e->arena, "%u", 1024 / (32 * e->span))},
-                    {"LOADS", loads.data},
-                    {"DECODE", decoded.data},
-                    {"BODY", body.data},
-                    {"STORES", stores.data},
-                    {"FOUR_STORES", fours.data}};
-    emit_fill(e, &text, "map_fours.simt.k", holes, COUNT(holes));
-    memset(e->four, 0, e->plan->array_count * sizeof *e->four);
-    memset(e->near_name, 0, e->f->value_count * sizeof *e->near_name);
-    return text.data;
-}
-
 static Sections open_sections(Emitter *e) {
     const bool simt = e->target->simt, columns = emit_walks_columns(e);
     Sections s = {.simt = simt,
                   .columns = columns,
-                  .map = simt && e->phase->shape == SHAPE_MAP,
-                  .by_fours = "",
                   .push = "",
                   .eights = "",
                   .tops = "",
@@ -245,14 +214,14 @@ static Sections open_sections(Emitter *e) {
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {
-        &s.draws,        &s.scalars,     &s.tensor,      &s.column_decoded, &s.rest,
-        &s.length,       &s.outer,       &s.running,     &s.start,          &s.row,
-        &s.loads,        &s.body,        &s.stores,      &s.fours,          &s.epilogue,
-        &s.decoded,      &s.leaf_push,   &s.pass_end,    &s.bases,          &s.outer_decoded,
-        &s.row_declared, &s.row_values,  &s.row_kept,    &s.ahead_declared, &s.ahead_values,
-        &s.ahead_kept,   &s.ahead_bases, &s.vector_body, &s.vector_push,    &s.top_body,
-        &s.tile_body,    &s.tile_push,   &s.hit_body,    &s.hit_stores};
+    Text *const texts[] = {&s.draws,       &s.scalars,        &s.tensor,       &s.column_decoded,
+                           &s.rest,        &s.length,         &s.outer,        &s.row,
+                           &s.loads,       &s.body,           &s.stores,       &s.fours,
+                           &s.epilogue,    &s.decoded,        &s.leaf_push,    &s.pass_end,
+                           &s.bases,       &s.outer_decoded,  &s.row_declared, &s.row_values,
+                           &s.row_kept,    &s.ahead_declared, &s.ahead_values, &s.ahead_kept,
+                           &s.ahead_bases, &s.vector_body,    &s.vector_push,  &s.top_body,
+                           &s.tile_body,   &s.tile_push,      &s.hit_body,     &s.hit_stores};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -297,20 +266,9 @@ static void values_before_loop(Emitter *e, Sections *s) {
     emit_section(e, &s->outer, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_OUTER);
 }
 
-/* Where the running values begin. */
-static void scans_start(Emitter *e, Sections *s) {
-    Roots roots = {0};
-    for (size_t i = 0; i < e->phase->scan_count; i++)
-        add_root(e, &roots, e->f->values[e->phase->scans[i]].arg[0]);
-    if (emit_in_loop_columns(e))
-        emit_section(e, &s->start, roots.values, roots.count, s->before, PLACE_OUTER);
-    emit_scans_start(e, &s->running, &s->start);
-}
-
 /* The condition before a store of the element loop: the second pass where there are two, and no
  * element past the end. */
 static const char *store_guard(const Emitter *e, const Sections *s) {
-    if (s->map || e->phase->shape == SHAPE_SCAN) return "";
     if (!s->simt) return e->two_passes ? "if (pass == 1) " : "";
     if (s->columns)
         return e->two_passes ? "if (pass == 1 && own_column < columns) "
@@ -323,7 +281,7 @@ static const char *store_guard(const Emitter *e, const Sections *s) {
 static bool draws_ahead(const Emitter *e) {
     const Shape shape = e->phase->shape;
     if (e->target->simt) return shape == SHAPE_ROWS;
-    return shape == SHAPE_MAP || shape == SHAPE_ROWS || emit_in_loop_columns(e);
+    return shape == SHAPE_ROWS || emit_in_loop_columns(e);
 }
 
 /* What differs between the rows of a strip only, a lane computes for a row of its own ahead of all
@@ -368,7 +326,6 @@ static void element_loop(Emitter *e, Sections *s) {
     Roots roots = {0};
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         add_root(e, &roots, e->f->values[e->phase->reductions[i]].arg[0]);
-    for (size_t i = 0; i < e->phase->scan_count; i++) add_root(e, &roots, e->phase->scans[i]);
     add_stored(e, &roots, LEVEL_ELEMENT);
     if (emit_in_loop_columns(e)) {
         Roots rows = {0};
@@ -377,7 +334,6 @@ static void element_loop(Emitter *e, Sections *s) {
         emit_rows_ahead(e, s, &rows);
     }
     if (s->simt && e->portion == PORTION_STRIP && e->list < 0) keep_rows(e, s, &roots);
-    s->by_fours = s->map ? map_fours(e, &roots, s->before) : "";
     emit_vectors(e, s, &roots);
     emit_tiles(e, s, &roots);
     emit_tops(e, s);
@@ -394,7 +350,6 @@ static void element_loop(Emitter *e, Sections *s) {
     emit_fours(e, &s->loads, &s->fours);
     if (e->draws_ahead) emit_draws(e, s->simt ? &s->loads : s->columns ? &s->row : &s->draws);
     e->draws_ahead = false;
-    emit_scans_advance(e, &s->stores);
     s->push = emit_part(e, PART_PUSH); /* while the operands' names are those of the loop */
     s->eights = emit_part(e, PART_PUSH_EIGHT);
 }
@@ -440,11 +395,7 @@ static void coordinates(Emitter *e, Sections *s) {
     emit_decode(e, &s->outer_decoded, e->outer, e->outer_count - (s->columns ? 1 : 0), "outer",
                 false);
     find_length(e, s);
-    if (shape == SHAPE_SCAN)
-        emit_decode(e, &s->decoded, e->inner, e->inner_count, "at", false);
-    else if (s->map)
-        emit_coordinates(e, &s->decoded, s->body.data, s->stores.data, "");
-    else if (s->simt && !s->columns)
+    if (s->simt && !s->columns)
         emit_element_coordinates(e, &s->decoded,
                                  arena_printf(e->arena, "ls_least(first + e, %s - 1)", s->inner),
                                  s->body.data, s->stores.data, s->push);
@@ -453,7 +404,7 @@ static void coordinates(Emitter *e, Sections *s) {
     if (s->columns) {
         const Group *column = &e->outer[e->outer_count - 1];
         emit_decode_blocks(e, &s->column_decoded, column, column->name, true);
-    } else if (!s->simt && e->inner_count && shape != SHAPE_SCAN) {
+    } else if (!s->simt && e->inner_count) {
         emit_decode_rest(e, &s->rest, &e->inner[e->inner_count - 1]);
     }
     if (!s->simt && shape == SHAPE_ROWS && e->phase->reduction_count) {
@@ -558,11 +509,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"DECODE", s->decoded.data},
         {"BASES", s->bases.data},
         {"ROW", s->row.data},
-        {"AT", !e->phase->reverse ? "step"
-               : split            ? "length - 1 - step"
-                                  : "inner - 1 - step"},
-        {"RUNNING", s->running.data},
-        {"START", s->start.data},
         {"STREAM", strip ? emit_strip_streams(e) : streams->decide.data},
         {"BLOCKS", strip ? streams->decide.data : ""},
         {"BLOCK", s->draws.size ? "ls_least(last - at, 1024)"
@@ -571,8 +517,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
                                 : "(last - at)"},
         {"STREAM_BLOCKS", strip && streamed ? strip_blocks(e, s, streams) : streams->blocks.data},
         {"STREAM_END", streamed && !e->chained ? "if (stream) ls_stream_end();\n" : ""},
-        {"FOURS", s->by_fours},
-        {"FROM", *s->by_fours ? "whole" : "begin"},
         {"MAIN", ""},
         {"REST_FROM", ""},
         {"LOADS", s->loads.data},
@@ -601,10 +545,9 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"TAIL", results ? tail_text(e) : ""},
         {"TAIL_STORES", scalar ? tail_text(e) : ""},
     };
-    const bool beside = e->phase->shape == SHAPE_SCAN && column, list = e->list >= 0;
-    const char *work =
-        arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
-                     beside ? "_columns" : portions[e->portion].name, e->target->lanes);
+    const bool list = e->list >= 0;
+    const char *work = arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
+                                    portions[e->portion].name, e->target->lanes);
     const char *frame =
         arena_printf(e->arena, list ? "list.%s.k" : portions[e->portion].frame, e->target->lanes);
     Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
@@ -643,15 +586,29 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     emit_fill(e, out, frame, holes, COUNT(holes));
 }
 
+/* A phase whose shape has a schedule: its function is printed from a nest. */
+static void print_scheduled(Emitter *e, PhaseText *phase, Text *out) {
+    const char *problem, *comment = comment_text(e);
+    PlainNest *nest = schedule_phase(e->plan, e->number - 1, e->target,
+                                     e->layout == LS_LAYOUT_STRIDED, e->arena, &problem);
+    if (!nest) bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
+    nest_check(nest->nest);
+    e->eights |= nest->nest->width == 8;
+    phase->streams = emit_nest(e, nest, phase->name, comment, out);
+}
+
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     open_phase(e, number, portion);
     PhaseText result = {.name = arena_printf(e->arena, "%sphase_%u%s", e->prefix, e->number,
                                              portions[portion].name),
                         .tail = has_stores(e, LEVEL_TAIL)};
     emit_find_items(e, &result);
+    if (schedule_has(e->plan, e->number - 1)) {
+        print_scheduled(e, &result, out);
+        return result;
+    }
     Sections sections = open_sections(e);
     values_before_loop(e, &sections);
-    scans_start(e, &sections);
     if (portions[portion].elements) element_loop(e, &sections);
     if (portions[portion].results) values_after_loop(e, &sections);
     coordinates(e, &sections);

@@ -70,33 +70,17 @@ static const char *function_stem(Emitter *e, const char *stem, const char *type)
     return strstr(embedded_text(e->target->fast), head) ? fast : stem;
 }
 
-static bool is_infix(const Value *value) {
+bool emit_is_infix(const Emitter *e, const Value *value) {
     const OpForm form = (OpForm)op_info[value->op].form;
-    return form == FORM_INFIX || form == FORM_ARITHMETIC;
+    return (form == FORM_INFIX || form == FORM_ARITHMETIC) &&
+           !(value->op == OP_DIV && e->target->divides);
 }
 
-static const char *operation_text(Emitter *e, const Value *value) {
+const char *emit_operation(Emitter *e, const Function *f, const Value *value, const char **arg) {
     const OpInfo *info = &op_info[value->op];
-    const char *arg[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < info->arity; i++) arg[i] = e->text_of[value->arg[i]];
-    Type operand = info->arity ? (Type)e->f->values[value->arg[0]].type : TYPE_NONE;
-    const ValueId chosen = plan_chosen(e->plan, e->phase, (ValueId)(value - e->f->values));
-    if (chosen) return e->text_of[chosen];
+    const Type operand = info->arity ? (Type)f->values[value->arg[0]].type : TYPE_NONE;
     switch (value->op) {
     case OP_CONST: return emit_constant(e, (Type)value->type, value->payload);
-    case OP_SIZE: return emit_size(e, (uint32_t)value->payload);
-    case OP_INDEX: return emit_coordinate(e, (uint32_t)value->payload);
-    case OP_POSITION: return emit_position(e, (AxisSet)value->payload);
-    case OP_FIRST: return value->payload ? "a->first_element" : "a->first_tensor";
-    case OP_RUNNING:
-    case OP_SCAN: return emit_scan_text(e, value);
-    case OP_GATHER: return emit_gather(e, value);
-    case OP_RANDOM_BITS:
-    case OP_RANDOM_UNIFORM:
-    case OP_RANDOM_NORMAL:
-        if (emit_is_drawn_ahead(e, (ValueId)(value - e->f->values)))
-            return emit_draw(e, (ValueId)(value - e->f->values));
-        break;
     case OP_RANDOM_KEY:
         return arena_printf(e->arena, "ls_random_key_u64(%s, %s, %" PRIu64 "u, %s)", arg[0], arg[1],
                             value->payload, arg[2]);
@@ -109,8 +93,6 @@ static const char *operation_text(Emitter *e, const Value *value) {
     case OP_SELECT:
         return arena_printf(e->arena, "ls_select_%s(%s, %s, %s)", type_info[value->type].name,
                             arg[0], arg[1], arg[2]);
-    case OP_CALL: return emit_c_call(e, value);
-    case OP_BROADCAST: return arg[0];
     case OP_CAST:
         return arena_printf(e->arena, "ls_%s_from_%s(%s)", type_info[value->type].name,
                             type_info[operand].name, arg[0]);
@@ -120,14 +102,12 @@ static const char *operation_text(Emitter *e, const Value *value) {
     }
     if (info->form == FORM_NONE || info->form == FORM_OWN)
         bug(e->compiler, "there is no text for %s", info->name);
-    bool infix = is_infix(value);
-    bool arithmetic = info->form == FORM_ARITHMETIC;
+    const bool arithmetic = info->form == FORM_ARITHMETIC;
     const char *type = type_info[operand].name, *name = info->name;
     const char *stem = function_stem(e, name, type);
-    const bool called = value->op == OP_DIV && e->target->divides;
-    if (infix && stem == name && !called && (!arithmetic || type_info[operand].class == 'F'))
+    if (emit_is_infix(e, value) && stem == name && (!arithmetic || type_info[operand].class == 'F'))
         return arena_printf(e->arena, "%s %s %s", arg[0], info->sign, arg[1]);
-    if (ir_takes_count((Op)value->op) && e->f->values[value->arg[1]].type != TYPE_I64)
+    if (ir_takes_count((Op)value->op) && f->values[value->arg[1]].type != TYPE_I64)
         arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
     switch (info->arity) {
     case 1: return arena_printf(e->arena, "ls_%s_%s(%s)", stem, type, arg[0]);
@@ -137,13 +117,37 @@ static const char *operation_text(Emitter *e, const Value *value) {
     }
 }
 
+static const char *operation_text(Emitter *e, const Value *value) {
+    const char *arg[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < op_info[value->op].arity; i++) arg[i] = e->text_of[value->arg[i]];
+    const ValueId chosen = plan_chosen(e->plan, e->phase, (ValueId)(value - e->f->values));
+    if (chosen) return e->text_of[chosen];
+    switch (value->op) {
+    case OP_SIZE: return emit_size(e, (uint32_t)value->payload);
+    case OP_INDEX: return emit_coordinate(e, (uint32_t)value->payload);
+    case OP_POSITION: return emit_position(e, (AxisSet)value->payload);
+    case OP_FIRST: return value->payload ? "a->first_element" : "a->first_tensor";
+    case OP_GATHER: return emit_gather(e, value);
+    case OP_RANDOM_BITS:
+    case OP_RANDOM_UNIFORM:
+    case OP_RANDOM_NORMAL:
+        if (emit_is_drawn_ahead(e, (ValueId)(value - e->f->values)))
+            return emit_draw(e, (ValueId)(value - e->f->values));
+        break;
+    case OP_CALL: return emit_c_call(e, value);
+    case OP_BROADCAST: return arg[0];
+    default: break;
+    }
+    return emit_operation(e, e->f, value, arg);
+}
+
 void emit_quote(Text *out, const char *begin, const char *end) {
     for (const char *c = begin; c < end; c++)
         text_add(out, (*c == '*' && c[1] == '/') || !isprint((unsigned char)*c) ? "?" : c, 1);
 }
 
 /* Quotes the source line a statement comes from, when it is another than the last. */
-static void quote_line(Emitter *e, Text *out, Range range) {
+void emit_quote_line(Emitter *e, Text *out, Range range) {
     if (range.file == 0 || range.file >= e->compiler->source_count) return;
     const Source *source = &e->compiler->sources[range.file];
     uint32_t line, column;
@@ -168,10 +172,8 @@ static bool is_own_reduction(const Emitter *e, ValueId v) {
     return (op_info[e->f->values[v].op].flags & OP_REDUCTION) && !is_load(e, v);
 }
 
-/* Where a scan begins is computed before the loop that walks along it. */
 size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]) {
     size_t count = plan_operands(e->plan, e->phase, v, operands);
-    if (count && e->f->values[v].op == OP_SCAN) operands[0] = operands[--count];
     if (count == 2 && emit_is_drawn_ahead(e, v)) count = 1; /* the key */
     return count;
 }
@@ -202,8 +204,8 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
         e->text_of[v] = text;
         return;
     }
-    infix = strchr(text, ' ') && is_infix(value) && !(value->op == OP_DIV && e->target->divides);
-    bool may_stand_inside = !load && !kept && !value->name && value->op != OP_SCAN;
+    infix = strchr(text, ' ') && emit_is_infix(e, value);
+    bool may_stand_inside = !load && !kept && !value->name;
     if (may_stand_inside && e->uses[v] <= 1 && emit_is_short(text)) {
         e->text_of[v] = infix ? arena_printf(e->arena, "(%s)", text) : text;
         return;
@@ -219,7 +221,7 @@ static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept)
                         : stored != UINT32_MAX ? names_array(e, stored)
                                                : names_made(e, arena_printf(e->arena, "t%u", v));
     }
-    if (!load) quote_line(e, out, value->range);
+    if (!load) emit_quote_line(e, out, value->range);
     e->text_of[v] = e->name_of[v];
     text_printf(out, "const %s%s %s = %s;\n", e->vectors ? "ls_vector_" : "",
                 emit_type((Type)value->type), e->name_of[v], emit_bare(e, text));

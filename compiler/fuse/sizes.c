@@ -58,8 +58,12 @@ static size_t find_axis(const PlanSizes *s, Arena *arena, const char *word) {
     for (size_t axis = 0; equals && axis < f->axis_count; axis++)
         if (strlen(f->axes[axis].name) == length && memcmp(f->axes[axis].name, word, length) == 0)
             return axis;
-    refuse(s, arena_printf(arena, "step %s has no axis %.*s", f->name,
-                           (int)(equals ? length : strlen(word)), word));
+    Text axes = text_open(arena);
+    for (size_t axis = 0; axis < f->axis_count; axis++)
+        text_printf(&axes, "%s%s", axis ? ", " : "", f->axes[axis].name);
+    refuse(s, arena_printf(arena, "step %s has no axis %.*s; it has %s", f->name,
+                           (int)(equals ? length : strlen(word)), word,
+                           f->axis_count ? axes.data : "none"));
 }
 
 static void set_length(PlanSizes *s, Arena *arena, size_t axis, int64_t length) {
@@ -274,14 +278,9 @@ static double extent_largest(const PlanSizes *s, const ls_image_extent *e) {
     return most;
 }
 
-bool plan_sizes_suit(const PlanSizes *s, const ls_image_variant *variant) {
-    for (uint32_t i = 0; i < variant->condition_count; i++) {
-        const ls_image_condition *condition = &variant->conditions[i];
-        const double value =
-            (condition->largest ? extent_largest : plan_sizes_extent)(s, &condition->extent);
-        if (value < (double)condition->at_least || value > (double)condition->at_most) return false;
-    }
-    return true;
+uint64_t plan_sizes_value(const void *sizes, const ls_image_extent *extent, uint32_t largest) {
+    const double value = (largest ? extent_largest : plan_sizes_extent)(sizes, extent);
+    return value < 0x1p63 ? (uint64_t)value : UINT64_MAX;
 }
 
 void plan_sizes_print_length(const PlanSizes *s, size_t axis, bool json, Text *out) {

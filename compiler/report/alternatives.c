@@ -41,7 +41,7 @@ static const Way *way_of(const Report *r, const Plan *plan) {
     if (goes_at_once(r, plan)) return &plan->ways[0];
     const ls_image *image =
         emit_step(plan, target_for(target), target, LS_LAYOUT_DENSE, NULL, &problem);
-    return image ? &plan->ways[report_choose(r, plan, image, &together)] : NULL;
+    return image ? &plan->ways[report_choose(&r->sizes, plan, image, &together)] : NULL;
 }
 
 static Other count_other(const Report *r, const Alternative *alternative, size_t place) {

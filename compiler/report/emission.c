@@ -33,13 +33,36 @@ static ls_status keep_output(ls_compilation *c, RtcOutput *output, const char **
     return LS_OK;
 }
 
-/* The first that suits the lengths which reports assume, which are not short. */
+/* The first whose conditions the lengths that reports assume meet; they are not short. */
 static size_t usual_variant(const ls_compilation *c, size_t step, const ls_image *image) {
     const PlanSizes sizes = plan_sizes_read(c->steps[step].simplified, NULL, 0);
     size_t variant = 0;
     while (variant + 1 < image->variant_count &&
-           !plan_sizes_suit(&sizes, &image->variants[variant]))
+           !ls_image_suits(&image->variants[variant], 0, plan_sizes_value, &sizes))
         variant++;
+    return variant;
+}
+
+/* The one that arrays of these lengths, "n=1024,c=64", take. */
+static size_t variant_for(ls_compilation *c, size_t step, const ls_image *image, char *words) {
+    size_t count = 0, most = 1;
+    for (const char *at = words; *at; at++) most += *at == ',';
+    const char **sizes = arena_alloc(&c->compiler.arena, most * sizeof *sizes);
+    for (char *word = strtok_r(words, ",", &words); word; word = strtok_r(NULL, ",", &words))
+        sizes[count++] = word;
+    const PlanSizes read = plan_sizes_read(c->steps[step].simplified, sizes, count);
+    bool together;
+    return report_choose(&read, compile_plan(c, step), image, &together);
+}
+
+/* What stands behind the #: a number or lengths; nothing: the usual one. */
+static size_t choose_variant(ls_compilation *c, size_t step, const ls_image *image, char *word) {
+    if (!word) return usual_variant(c, step, image);
+    if (word[strspn(word, "0123456789")]) return variant_for(c, step, image, word);
+    const size_t variant = strtoul(word, NULL, 10);
+    if (variant >= image->variant_count)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u", image->step,
+                      image->variant_count - 1);
     return variant;
 }
 
@@ -87,7 +110,7 @@ static void print_nests(ls_compilation *c, const Plan *plan, Text *out) {
     for (size_t k = 0; k < plan->kernel_count; k++) {
         const char *problem;
         const PlainNest *plain =
-            schedule_plain(plan, &plan->kernels[k], &c->compiler.arena, &problem);
+            schedule_plain(plan, &plan->kernels[k], false, &c->compiler.arena, &problem);
         if (!plain)
             compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "kernel %zu has no nest yet: %s",
                           k + 1, problem);
@@ -100,12 +123,13 @@ ls_status report_emit(ls_compilation *c, size_t step, const char *form_word, con
                       size_t *size) {
     /* FORM[:TARGET][#VARIANT] */
     char *word = arena_copy(&c->compiler.arena, form_word, strlen(form_word));
-    char *number = strchr(word, '#'), *target = strchr(word, ':');
-    if (number) *number++ = 0;
+    char *chosen = strchr(word, '#'), *target;
+    if (chosen) *chosen++ = 0;
+    target = strchr(word, ':');
     if (target) *target++ = 0;
     const ls_form *form = find_form(word);
     const bool own = form && form->content < LS_CONTENT_SOURCE; /* of no target */
-    if (!form || (own && (target || number))) refuse_form(c, form_word);
+    if (!form || (own && (target || chosen))) refuse_form(c, form_word);
     Text text = text_open(&c->compiler.arena);
     if (form->content == LS_CONTENT_IR) ir_print(c->steps[step].simplified, &text);
     if (form->content == LS_CONTENT_PLAN) plan_print(compile_plan(c, step), &text);
@@ -117,10 +141,7 @@ ls_status report_emit(ls_compilation *c, size_t step, const char *form_word, con
     }
     const Made *made = compile_image(c, step, choose_target(c, form, target));
     const ls_image *image = made->image;
-    const size_t variant = number ? strtoul(number, NULL, 10) : usual_variant(c, step, image);
-    if (variant >= image->variant_count)
-        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step %s has variants 0 to %u", image->step,
-                      image->variant_count - 1);
+    const size_t variant = choose_variant(c, step, image, chosen);
     const char *source = image->variants[variant].source;
     if (form->content != LS_CONTENT_SOURCE) return emit_made(c, form, made, source, data, size);
     *data = source;

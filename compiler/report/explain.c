@@ -17,6 +17,8 @@
 #include "ir/ir.h"
 #include "front/front.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "emit/emit.h"
 #include "toolchain/toolchain.h"
 #include "compile.h"
@@ -38,16 +40,14 @@ static void count_kernel(Report *r, KernelReport *kernel) {
 
 /* The variant for arrays that are contiguous, on a device that can do all; its number is that of
  * the plan's way. */
-uint32_t report_choose(const Report *r, const Plan *plan, const ls_image *image, bool *together) {
+uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
+                       bool *together) {
     for (uint32_t v = 0;; v++) {
         const ls_image_variant *variant = &image->variants[v];
-        double work = 0;
-        for (uint32_t i = 0; i < variant->work_count; i++)
-            work += plan_sizes_extent(&r->sizes, &variant->work[i]);
-        *together = variant->kernels[0].cooperative && work > (double)variant->one_block_limit;
-        const bool fits =
-            plan_sizes_suit(&r->sizes, variant) && work <= (double)variant->work_limit;
-        if (fits || v + 1 == plan->way_count) return v;
+        const uint64_t work = ls_image_work(variant, plan_sizes_value, sizes);
+        *together = variant->kernels[0].cooperative && work > variant->one_block_limit;
+        if (v + 1 == plan->way_count || ls_image_suits(variant, work, plan_sizes_value, sizes))
+            return v;
     }
 }
 
@@ -75,7 +75,7 @@ static const char *share_text(const Report *r, const Kernel *kernel) {
 static void count_all(Report *r) {
     Arena *arena = &r->c->compiler.arena;
     const ls_image *image = r->image;
-    r->variant = report_choose(r, r->plan, image, &r->together);
+    r->variant = report_choose(&r->sizes, r->plan, image, &r->together);
     const Kernel *kernels = r->plan->ways[r->variant].kernels;
     const ls_image_variant *variant = &image->variants[r->variant];
     r->kernel_count = variant->kernel_count;
@@ -366,12 +366,11 @@ const char *report_explain(ls_compilation *c, size_t number, const ls_explain_op
                   ->image;
     r.sizes.on_chip = target_for(r.image->target)->on_chip_bytes;
     count_all(&r);
-    if (options->report != LS_REPORT_DOT) make_codes(&r);
-    if (options->report == LS_REPORT_JSON)
-        print_json(&r);
-    else if (options->report == LS_REPORT_DOT)
-        report_graph(&r);
-    else
-        print_text(&r);
+    switch (options->report) {
+    case LS_REPORT_SCHEDULES: report_schedules(&r); break;
+    case LS_REPORT_DOT: report_graph(&r); break;
+    case LS_REPORT_JSON: make_codes(&r), print_json(&r); break;
+    default: make_codes(&r), print_text(&r);
+    }
     return r.out.data;
 }

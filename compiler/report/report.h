@@ -51,7 +51,8 @@ typedef struct Report {
 /* explain.c */
 extern const char *const report_shares[SHAPE_COUNT]; /* how a phase is shared out */
 const char *report_bytes_text(Report *r, double bytes);
-uint32_t report_choose(const Report *r, const Plan *plan, const ls_image *image, bool *together);
+uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
+                       bool *together);
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
 
 /* temporaries.c */
@@ -60,6 +61,9 @@ void report_temporaries(Report *r);
 
 /* graph.c */
 void report_graph(Report *r);
+
+/* schedules.c */
+void report_schedules(Report *r);
 
 /* alternatives.c: the plans that were not chosen */
 void report_others(Report *r);

@@ -139,7 +139,17 @@ static void open_axis(PlainBuilder *b, uint32_t axis, LoopKind kind) {
     b->coordinate[axis] = symbol(b, id);
     b->tensor[axis] = id;
     b->open[axis] = true;
+    if (b->f->axes[axis].whole >= 0) b->has_flat[b->f->axes[axis].whole] = false;
     plain_measure_all(b);
+}
+
+void plain_open_once(PlainBuilder *b, LoopKind kind) {
+    NestNode *loop =
+        plain_add(b, (NestNode){.kind = NEST_LOOP,
+                                .loop = kind,
+                                .name = nest_symbol(b->nest, "once", NAMED_LOOP, TYPE_I64),
+                                .extent = plain_number(b, 1)});
+    b->end = &loop->body;
 }
 
 PlainPlace plain_enter(const PlainBuilder *b) {
@@ -157,10 +167,41 @@ void plain_leave(PlainBuilder *b, PlainPlace place) {
     memcpy(b->measured, place.measured, sizeof place.measured);
 }
 
+/* Where an axis is walked in blocks and within them, it is walked at once. */
+static void open_whole(PlainBuilder *b, uint32_t whole, LoopKind kind) {
+    const Axis *row = &b->f->axes[whole];
+    open_axis(b, whole, kind);
+    const Index flat = b->coordinate[whole];
+    const Index block = index_of_value(
+        b, op(b, OP_FLOORDIV, nest_index_value(b->nest, flat), integer(b, row->length)),
+        b->f->axes[row->block].name);
+    b->flat[whole] = flat;
+    b->has_flat[whole] = true;
+    b->coordinate[row->block] = block;
+    b->coordinate[row->rest] =
+        index_subtract(b->arena, flat, index_scale(b->arena, block, row->length));
+    b->open[row->block] = b->open[row->rest] = true;
+    plain_measure_all(b);
+}
+
+static void open_unit(PlainBuilder *b, AxisSet axes, uint32_t axis, LoopKind kind) {
+    const int whole = plain_whole_at(b->f, axes, axis);
+    if (whole >= 0 && !b->phase->reverse && !b->open[b->f->axes[whole].rest])
+        open_whole(b, (uint32_t)whole, kind);
+    else
+        open_axis(b, axis, kind);
+}
+
+/* A grid loop goes over a list's tensors, if it has any. */
 void plain_open_axes(PlainBuilder *b, AxisSet axes, bool grid) {
+    const int list = grid ? ir_list_axis(b->f, axes) : -1;
+    if (list >= 0 && axes >> list & 1 && !b->open[list]) {
+        open_axis(b, (uint32_t)list, LOOP_GRID);
+        grid = false;
+    }
     for (uint32_t a = 0; a < b->f->axis_count; a++)
         if (axes >> a & 1 && !b->open[a]) {
-            open_axis(b, a, grid ? LOOP_GRID : LOOP_SERIAL);
+            open_unit(b, axes, a, grid ? LOOP_GRID : LOOP_SERIAL);
             grid = false;
         }
 }
@@ -227,6 +268,15 @@ static SymbolId array_symbol(PlainBuilder *b, uint32_t array) {
 }
 
 /* In memory as it is declared: over q and k every block has room for a whole one. */
+static Index stride_of(PlainBuilder *b, uint32_t parameter, uint32_t axis) {
+    SymbolId *own = &b->strides[parameter * LS_AXES_MAX + axis];
+    const char *name = b->f->parameters[parameter].name;
+    if (!*own)
+        *own =
+            nest_size(b->nest, arena_printf(b->arena, "%s_stride_%s", name, b->f->axes[axis].name));
+    return symbol(b, *own);
+}
+
 static Index declared_position(PlainBuilder *b, uint32_t parameter, int list) {
     Index at = {NULL, 0};
     for (uint32_t a = 0; a < b->f->axis_count; a++) {
@@ -234,7 +284,10 @@ static Index declared_position(PlainBuilder *b, uint32_t parameter, int list) {
         if (!(b->f->parameters[parameter].declared >> a & 1) || (int)a == list) continue;
         const Index room = is_rest(b->f, a) ? plain_number(b, row->length) : plain_measure(b, a);
         const Index own = row->block >= 0 ? plain_flat_coordinate(b, a) : b->coordinate[a];
-        at = index_add(b->arena, index_multiply(b->arena, at, room), own);
+        if (b->strides && list < 0)
+            at = index_add(b->arena, at, index_multiply(b->arena, own, stride_of(b, parameter, a)));
+        else
+            at = index_add(b->arena, index_multiply(b->arena, at, room), own);
     }
     return at;
 }

@@ -17,6 +17,9 @@ static const char *value_name(PlainBuilder *b, ValueId v) {
     const Value *value = &b->f->values[v];
     if (value->name) return value->name;
     if (value->op == OP_PARAMETER) return b->f->parameters[value->payload].name;
+    for (size_t i = 0; b->phase && i < b->phase->store_count; i++)
+        if (plan_stored(b->plan, b->phase, &b->phase->stores[i]) == v)
+            return b->plan->arrays[b->phase->stores[i].array].name;
     return arena_printf(b->arena, "t%u", v);
 }
 
@@ -206,7 +209,17 @@ static void build_stores(PlainBuilder *b, Level level) {
 
 /* ---- phases ---- */
 
-static void open_reductions(PlainBuilder *b) {
+/* Coordinates, or lengths, of the axes: of dims, with room for the leaf. */
+static Index *dims_of(PlainBuilder *b, AxisSet dims, bool lengths, size_t *count) {
+    Index *at = nest_at(b->nest, LS_AXES_MAX + 1);
+    *count = 0;
+    for (uint32_t a = 0; a < b->f->axis_count; a++)
+        if (dims >> a & 1) at[(*count)++] = lengths ? plain_measure(b, a) : b->coordinate[a];
+    return at;
+}
+
+/* A tree for each reduction, and for each element of the axes `dims`. */
+static void open_reductions(PlainBuilder *b, AxisSet dims) {
     for (size_t i = 0; i < b->phase->reduction_count; i++) {
         const ValueId v = b->phase->reductions[i];
         const Value *value = &b->f->values[v];
@@ -223,6 +236,8 @@ static void open_reductions(PlainBuilder *b) {
             count = index_multiply(b->arena, count, plain_measure(b, own));
         }
         plain_leave(b, place);
+        size_t dim_count;
+        Index *at = dims_of(b, dims, true, &dim_count);
         b->tree_of[v] = nest_symbol(b->nest, value_name(b, v), NAMED_TREE,
                                     (Type)b->f->values[value->arg[0]].type);
         plain_add(b, (NestNode){.kind = NEST_TREE,
@@ -230,33 +245,39 @@ static void open_reductions(PlainBuilder *b) {
                                 .op = (Op)value->op,
                                 .type = (Type)b->f->values[value->arg[0]].type,
                                 .extent = count,
+                                .at = at,
+                                .at_count = dim_count,
                                 .range = value->range});
     }
 }
 
-static void push_reductions(PlainBuilder *b) {
+static void push_reductions(PlainBuilder *b, AxisSet dims) {
     for (size_t i = 0; i < b->phase->reduction_count && !b->problem; i++) {
         const ValueId v = b->phase->reductions[i];
-        Index count, *at = nest_at(b->nest, 1);
-        at[0] = plain_position(b, b->phase->inner, &count);
+        size_t dim_count;
+        Index count, *at = dims_of(b, dims, false, &dim_count);
+        at[dim_count] = plain_position(b, b->phase->inner, &count);
         plain_add(b, (NestNode){.kind = NEST_PUSH,
                                 .array = b->tree_of[v],
                                 .at = at,
-                                .at_count = 1,
+                                .at_count = dim_count + 1,
                                 .value = b->value_of[b->f->values[v].arg[0]],
                                 .range = b->f->values[v].range});
     }
 }
 
-static void combine_reductions(PlainBuilder *b) {
+static void combine_reductions(PlainBuilder *b, AxisSet dims) {
     for (size_t i = 0; i < b->phase->reduction_count && !b->problem; i++) {
         const ValueId v = b->phase->reductions[i];
+        size_t dim_count;
+        Index *at = dims_of(b, dims, false, &dim_count);
         const SymbolId id =
             nest_symbol(b->nest, value_name(b, v), NAMED_VALUE, (Type)b->f->values[v].type);
         plain_add(b, (NestNode){.kind = NEST_COMBINE,
                                 .name = id,
                                 .array = b->tree_of[v],
-                                .at = nest_at(b->nest, 0),
+                                .at = at,
+                                .at_count = dim_count,
                                 .range = b->f->values[v].range});
         b->value_of[v] = nest_name(b->nest, id);
     }
@@ -266,8 +287,8 @@ static void combine_reductions(PlainBuilder *b) {
 static void open_scans(PlainBuilder *b) {
     for (size_t i = 0; i < b->phase->scan_count && !b->problem; i++) {
         const Value *scan = &b->f->values[b->phase->scans[i]];
-        const SymbolId state =
-            nest_symbol(b->nest, value_name(b, scan->arg[2]), NAMED_ALLOC, (Type)scan->type);
+        const char *name = arena_printf(b->arena, "%s_running", value_name(b, b->phase->scans[i]));
+        const SymbolId state = nest_symbol(b->nest, name, NAMED_ALLOC, (Type)scan->type);
         Index *dims = nest_at(b->nest, 1), *at = nest_at(b->nest, 1);
         dims[0] = plain_number(b, 1);
         at[0] = plain_number(b, 0);
@@ -300,16 +321,16 @@ static void open_inner(PlainBuilder *b, bool grid) {
 static void build_inner(PlainBuilder *b, bool grid) {
     build_values(b, LEVEL_OUTER);
     build_stores(b, LEVEL_OUTER);
-    open_reductions(b);
+    open_reductions(b, 0);
     open_scans(b);
     if (b->problem) return;
     const PlainPlace place = plain_enter(b);
     open_inner(b, grid && !b->phase->reduction_count && !b->phase->scan_count);
     build_values(b, LEVEL_ELEMENT);
-    push_reductions(b);
+    push_reductions(b, 0);
     build_stores(b, LEVEL_ELEMENT);
     plain_leave(b, place);
-    combine_reductions(b);
+    combine_reductions(b, 0);
     build_values(b, LEVEL_EPILOGUE);
     build_stores(b, LEVEL_EPILOGUE);
 }
@@ -354,9 +375,13 @@ static void build_phase(PlainBuilder *b, uint32_t index, bool grid) {
     const PlainPlace place = plain_enter(b);
     open_guards(b);
     build_stores(b, LEVEL_SCALAR);
-    const bool outer = grid && b->phase->outer;
-    if (outer) {
-        plain_open_axes(b, b->phase->outer, true);
+    const bool scan = b->phase->shape == SHAPE_SCAN;
+    const AxisSet outer = b->phase->outer;
+    if (grid && (outer || scan)) {
+        const int list = ir_list_axis(b->f, outer | b->phase->inner);
+        plain_open_axes(b, outer, true);
+        if (scan && list >= 0 && outer == (AxisSet)1 << list) plain_open_once(b, LOOP_SERIAL);
+        if (!outer) plain_open_once(b, LOOP_GRID);
         build_inner(b, false);
     } else {
         plain_open_axes(b, b->phase->outer, false);
@@ -418,8 +443,69 @@ static void build_rows(PlainBuilder *b, const Kernel *kernel, uint32_t count) {
     build_tails(b, kernel->first, count);
 }
 
+/* What a phase down columns does with the row at hand: each of its reductions is a tree a column.
+ */
+static void build_row_of_columns(PlainBuilder *b, uint32_t index) {
+    begin_phase(b, index);
+    ValueId *own = b->value_of;
+    const PlainPlace place = plain_enter(b);
+    b->value_of = arena_alloc(b->arena, b->f->value_count * sizeof *own); /* of the row alone */
+    memcpy(b->value_of, own, b->f->value_count * sizeof *own);
+    open_guards(b);
+    plain_open_axes(b, b->phase->outer, false);
+    build_values(b, LEVEL_OUTER);
+    build_values(b, LEVEL_ELEMENT);
+    push_reductions(b, b->phase->outer);
+    build_stores(b, LEVEL_ELEMENT);
+    plain_leave(b, place);
+    b->value_of = own;
+}
+
+/* And with the columns when all rows are through. */
+static void build_rest_of_columns(PlainBuilder *b, uint32_t index) {
+    begin_phase(b, index);
+    const PlainPlace place = plain_enter(b);
+    open_guards(b);
+    build_stores(b, LEVEL_SCALAR);
+    plain_open_axes(b, b->phase->outer, true);
+    build_values(b, LEVEL_OUTER);
+    build_stores(b, LEVEL_OUTER);
+    combine_reductions(b, b->phase->outer);
+    build_values(b, LEVEL_EPILOGUE);
+    build_stores(b, LEVEL_EPILOGUE);
+    plain_leave(b, place);
+}
+
+/* Row panels: all phases on a row, then on the next; what is made of columns comes behind them,
+ * where the plan has a kernel of its own for it. */
+static void build_panels(PlainBuilder *b, const Kernel *kernel) {
+    const uint32_t end = kernel->first + kernel->count;
+    const Phase *phases = b->plan->phases;
+    for (uint32_t i = kernel->first; i < end && !b->problem; i++) {
+        build_scalars(b, i);
+        if (phases[i].shape == SHAPE_COLUMNS) open_reductions(b, phases[i].outer);
+    }
+    const PlainPlace place = plain_enter(b);
+    plain_open_axes(b, kernel->outer, true);
+    for (uint32_t i = kernel->first; i < end && !b->problem; i++)
+        if (phases[i].shape == SHAPE_COLUMNS)
+            build_row_of_columns(b, i);
+        else
+            build_phase(b, i, false);
+    plain_leave(b, place);
+    grid_barrier(b);
+    for (uint32_t i = kernel->first; i < end && !b->problem; i++)
+        if (phases[i].shape == SHAPE_COLUMNS) build_rest_of_columns(b, i);
+    build_tails(b, kernel->first, kernel->count);
+}
+
 static void build_kernel(PlainBuilder *b, const Kernel *kernel) {
     const uint32_t mains = plan_mains(kernel), end = kernel->first + kernel->count;
+    if (kernel->kind == KERNEL_FINISH) return; /* it is part of the nest of the one before it */
+    if (kernel->kind == KERNEL_STRIPS) {
+        build_panels(b, kernel);
+        return;
+    }
     if (kernel->prologue) {
         build_phases(b, kernel->first - kernel->prologue, kernel->prologue, true);
         grid_barrier(b);
@@ -434,7 +520,7 @@ static void build_kernel(PlainBuilder *b, const Kernel *kernel) {
     }
 }
 
-PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, Arena *arena,
+PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, bool strided, Arena *arena,
                           const char **problem) {
     const Function *f = plan->function;
     PlainNest *plain = arena_alloc(arena, sizeof *plain);
@@ -445,15 +531,19 @@ PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, Arena *arena,
                       .plain = plain};
     b.arrays = arena_alloc(arena, (plan->array_count + 1) * sizeof *b.arrays);
     b.lengths = arena_alloc(arena, (f->axis_count + 1) * sizeof *b.lengths);
+    if (strided)
+        b.strides = arena_alloc(arena, (plan->array_count + 1) * LS_AXES_MAX * sizeof *b.strides);
     b.values = arena_alloc(arena, (plan->phase_count + 1) * sizeof *b.values);
     b.tree_of = arena_alloc(arena, f->value_count * sizeof *b.tree_of);
     b.state_of = arena_alloc(arena, f->value_count * sizeof *b.state_of);
     b.end = &b.nest->body;
-    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH)
-        plain_refuse(&b, "a kernel of row panels");
     plain_measure_all(&b);
     if (!b.problem) build_kernel(&b, kernel);
-    *plain = (PlainNest){b.nest, b.arrays, b.lengths, {plain->first[0], plain->first[1]}};
+    *plain = (PlainNest){.nest = b.nest,
+                         .arrays = b.arrays,
+                         .lengths = b.lengths,
+                         .first = {plain->first[0], plain->first[1]},
+                         .strides = b.strides};
     *problem = b.problem;
     return b.problem ? NULL : plain;
 }

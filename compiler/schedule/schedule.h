@@ -11,10 +11,91 @@ typedef struct PlainNest {
     const SymbolId *arrays;  /* by array of the plan; 0: not touched */
     const SymbolId *lengths; /* by axis: a size or a table; 0: fixed, or it follows */
     SymbolId first[2];       /* sizes; 0: not used */
+    const SymbolId *strides; /* by array and LS_AXES_MAX axes: sizes; NULL: arrays are dense */
+    /* Of a list's items: a table of tensors, one of items of theirs, and how many there are. */
+    SymbolId items[2], item_count;
+    AxisSet item_axes;    /* whose elements of a tensor they are */
+    AxisSet item_rows;    /* each of which has its own */
+    bool item_least;      /* one at least */
+    uint32_t item_length; /* elements of an item; 0: 1024 */
+    Index elements;       /* of a map: how many, of a list at most */
+    const Index *along;   /* of rows in registers: the lengths of what is walked along */
+    size_t along_count;   /* one, none of which is more than along_most elements where it runs */
+    uint32_t along_most;
 } PlainNest;
-/* NULL, with the reason in *problem, where the kernel has no such form yet. */
-PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, Arena *arena,
+/* NULL, with the reason in *problem, where the kernel has no such form yet. With `strided`
+ * parameters lie in memory as their strides say, which are bound too. */
+PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, bool strided, Arena *arena,
                           const char **problem);
+
+/* map.c: the schedule of a phase that is a map: its grid loop goes over items of 1024 elements. */
+typedef struct MapNumbers {
+    uint32_t lanes; /* that work on an item: 1, or 32, of vectors */
+    bool strided;
+} MapNumbers;
+PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
+                        const char **problem);
+
+/* phase.c: whether a phase's shape has a schedule yet, and the nest of it that is printed for a
+ * target. */
+bool schedule_has(const Plan *plan, uint32_t phase);
+PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
+                          Arena *arena, const char **problem);
+
+/* join.c: the first loop of a body, in conditions too; the loop that stands alone in a loop but for
+ * values, or NULL; and those that stand so in each other, before `end` unless that is 0, as one,
+ * as far as their lengths let them: gives the innermost that is left. Without `divide` two join
+ * where every index goes on from row to row. */
+NestNode *schedule_first_loop(NestNode *body);
+NestNode *schedule_next_loop(const NestNode *loop);
+NestNode *schedule_join(Nest *nest, NestNode *loop, SymbolId end, bool divide);
+
+/* trees.c: the trees of a body along the tiles of the first loop in it, whose values go to memory
+ * of a worker's unless there is one tile at most; and whether a tree of it is not made of pairs. */
+const char *schedule_trees(Nest *nest, NestNode **body, const TileNumbers *numbers);
+bool schedule_is_halved(const NestNode *body);
+
+/* list.c: of a nest whose grid loop goes over a list's tensors, and in it a serial loop over items
+ * of a tensor: one grid loop over the entries of the runtime's table of items. */
+void schedule_table(PlainNest *plain, NestNode *tensors, NestNode *items);
+
+/* scan.c: the schedule of a phase of scans. */
+typedef struct ScanNumbers {
+    uint32_t warps, lanes, width;
+    uint32_t columns;    /* of one thread: what it walks down side by side */
+    bool strided, table; /* table: a list's items come from the runtime's */
+} ScanNumbers;
+PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *numbers, Arena *arena,
+                         const char **problem);
+
+/* columns.c: the schedule of a phase that reduces down columns, for lanes. */
+typedef struct ColumnNumbers {
+    uint32_t warps, lanes, width;
+    bool strided;
+} ColumnNumbers;
+PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ColumnNumbers *numbers,
+                            Arena *arena, const char **problem);
+
+/* combine.c: the schedule of a phase over rows, each of many tiles of 1024. */
+typedef struct CombineNumbers {
+    uint32_t warps, lanes, width; /* a tile a warp; lanes times width divide 128 */
+    int64_t load_bytes;           /* that a thread loads before it uses them; 0: as they come */
+    bool strided;
+} CombineNumbers;
+PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbers *numbers,
+                            Arena *arena, const char **problem);
+
+/* rows.c: the schedule of phases on the same rows: of one tile at most, a warp each; or of as many
+ * tiles as a block has warps. */
+typedef struct RowNumbers {
+    uint32_t warps, lanes, width;
+    uint32_t rows;     /* 1, 2, 4 or 8, of 128 elements, that hold one; 0: a block takes one */
+    int64_t registers; /* of 32 bits, of a thread, for what several phases load */
+    bool first;        /* all loads of a tile ahead of their uses */
+    bool strided;
+} RowNumbers;
+PlainNest *schedule_rows(const Plan *plan, const Kernel *kernel, const RowNumbers *numbers,
+                         Arena *arena, const char **problem);
 
 /* ---- what plain.c and places.c share ---- */
 
@@ -24,7 +105,7 @@ typedef struct PlainBuilder {
     Nest *nest;
     Arena *arena;
     PlainNest *plain;
-    SymbolId *arrays, *lengths;
+    SymbolId *arrays, *lengths, *strides;
     NestNode **end; /* where the next node goes */
     const char *problem;
 
@@ -69,6 +150,7 @@ PlainPlace plain_enter(const PlainBuilder *b);
 void plain_leave(PlainBuilder *b, PlainPlace place);
 /* Loops over the axes; the first a grid loop. What is added from now on is in them. */
 void plain_open_axes(PlainBuilder *b, AxisSet axes, bool grid);
+void plain_open_once(PlainBuilder *b, LoopKind kind); /* a loop of one iteration */
 int plain_whole_at(const Function *f, AxisSet axes, uint32_t axis);
 bool plain_is_rest_of(const Function *f, AxisSet axes, uint32_t axis);
 Index plain_flat_coordinate(PlainBuilder *b, uint32_t whole);

@@ -130,7 +130,9 @@ typedef struct Runner {
     bool verbose, quick; /* quick: no array of more than 100,000 elements */
     bool nests;          /* run the plan's nests on the host instead of kernels on a device */
     struct NestsMade *nests_made;
-    const struct Function *planned; /* the step at hand as it is planned, for that */
+    size_t scheduled, unscheduled;   /* phases, of nests */
+    size_t rows, not_rows, ran_rows; /* kernels of rows in registers; runs */
+    const struct Function *planned;  /* the step at hand as it is planned, for that */
     ls_context *contexts[CONTEXTS];
     const char *threads[CONTEXTS];
     size_t context_count;

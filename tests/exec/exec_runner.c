@@ -317,6 +317,11 @@ static int run_all(Runner *runner, const Options *options, const Programs *progr
     }
     for (size_t i = 0; i < runner->variant_count; i++)
         printf("plan '%s': %zu runs\n", runner->variants[i].name, runner->variants[i].runs);
+    if (runner->nests)
+        printf("%zu kernels of rows in registers, %zu refused, %zu runs\n", runner->rows,
+               runner->not_rows, runner->ran_rows);
+    if (runner->nests)
+        printf("%zu phases with a schedule, %zu refused\n", runner->scheduled, runner->unscheduled);
     printf("%zu programs passed, %zu failed, %zu runs, %.1f s\n", passed, failed, runner->runs,
            seconds() - start);
     if (options->json) write_json(runner, options->json, passed, failed, seconds() - start);

@@ -86,12 +86,44 @@ static void open_memories(const NestsJob *job, const Plan *plan, Arena *arena, M
     }
 }
 
+/* How many items of work the tensor has. */
+static int64_t items_of(const NestsJob *job, const PlainNest *plain, int64_t tensor) {
+    const int64_t length = plain->item_length ? plain->item_length : 1024;
+    int64_t items = (elements_of(job, plain->item_axes, tensor) + length - 1) / length;
+    if (!items && plain->item_least) items = 1;
+    return elements_of(job, plain->item_rows, tensor) * items;
+}
+
+/* The table of a list's items as a bind makes it, tensor after tensor. */
+static size_t bind_items(const NestsJob *job, const PlainNest *plain, NestBinding *bindings) {
+    const Function *f = job->function;
+    Arena *arena = f->arena;
+    int64_t count = 0, *entries[2], *room = arena_alloc(arena, sizeof *room);
+    const int list = ir_list_axis(f, plain->item_axes | plain->item_rows);
+    if (!plain->item_count) return 0;
+    const int64_t tensors = length_of(job, (uint32_t)list, 0);
+    for (int64_t t = 0; t < tensors; t++) count += items_of(job, plain, t);
+    *room = count;
+    for (int i = 0; i < 2; i++)
+        entries[i] = arena_alloc(arena, ((size_t)count + 1) * sizeof *entries[i]);
+    count = 0;
+    for (int64_t t = 0; t < tensors; t++)
+        for (int64_t item = 0; item < items_of(job, plain, t); item++, count++) {
+            entries[0][count] = t;
+            entries[1][count] = item;
+        }
+    for (int i = 0; i < 2; i++)
+        bindings[i] = (NestBinding){.symbol = plain->items[i], .data = entries[i], .counts = room};
+    bindings[2] = (NestBinding){.symbol = plain->item_count, .size = count};
+    return 3;
+}
+
 static const char *run_kernel(const NestsJob *job, const Plan *plan, const PlainNest *plain,
                               const Memories *m, const NestCall *calls) {
     const Function *f = job->function;
     Arena *arena = f->arena;
     NestBinding *bindings =
-        arena_alloc(arena, (plan->array_count + f->axis_count + 2) * sizeof *bindings);
+        arena_alloc(arena, (plan->array_count + f->axis_count + 5) * sizeof *bindings);
     size_t count = 0;
     for (size_t i = 0; i < plan->array_count; i++)
         if (plain->arrays[i])
@@ -114,6 +146,7 @@ static const char *run_kernel(const NestsJob *job, const Plan *plan, const Plain
         if (plain->first[i])
             bindings[count++] =
                 (NestBinding){.symbol = plain->first[i], .size = job->first ? job->first[i] : 0};
+    count += bind_items(job, plain, bindings + count);
     const NestRun run = {bindings, count, calls, job->seed};
     return nest_run(plain->nest, &run);
 }
@@ -163,6 +196,32 @@ static size_t place_all(Nest *nest, NestNode *body) {
     return 0;
 }
 
+/* The innermost loop with a push to the tree; 0: there is none. */
+static SymbolId loop_of_push(const NestNode *body, SymbolId tree, SymbolId around) {
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_PUSH && node->array == tree) return around;
+        const SymbolId own = node->kind == NEST_LOOP ? node->name : around;
+        SymbolId loop = loop_of_push(node->body, tree, own);
+        if (!loop) loop = loop_of_push(node->other, tree, own);
+        if (loop) return loop;
+    }
+    return 0;
+}
+
+/* Trees that are no folds become two that are. */
+static void halve_all(Nest *nest) {
+    const SymbolId count = (SymbolId)nest->symbol_count;
+    for (SymbolId s = 1; s < count; s++) {
+        NestNode **place = nest_find(&nest->body, s);
+        if (!place || (*place)->kind != NEST_TREE) continue;
+        const Op op = (*place)->op;
+        if (op != OP_ARGMIN && op != OP_ARGMAX && op != OP_LOGSUMEXP) continue;
+        const char *problem = nest_two_trees(nest, s, SCOPE_WORKER);
+        if (problem) nest_strip(nest, loop_of_push(nest->body, s, 0), 1024, NULL);
+        if (problem) nest_two_trees(nest, s, SCOPE_WORKER);
+    }
+}
+
 /* Loops over tiles get main and tail, unrolled ones their loads first: each that can. */
 static void split_all(Nest *nest) {
     const SymbolId count = (SymbolId)nest->symbol_count;
@@ -177,6 +236,7 @@ static void split_all(Nest *nest) {
 /* Everything that can be done for one thread with vectors of so many elements is done. */
 static const char *transform(Nest *nest, uint32_t width) {
     nest->width = width;
+    halve_all(nest);
     while (tile_all(nest, nest->body)) continue;
     while (place_all(nest, nest->body)) continue;
     split_all(nest);
@@ -185,14 +245,50 @@ static const char *transform(Nest *nest, uint32_t width) {
     return nest_problem(nest);
 }
 
+/* ---- phases, scheduled ---- */
+
+/* Of units: for a GPU, with as many warps as the job's seed says and vectors of 1 or 4, and for one
+ * thread of a CPU. */
+enum { UNIT_SETS = 2 };
+
+typedef struct UnitNumbers {
+    uint32_t warps, lanes, width;
+} UnitNumbers;
+
+/* NULL, with *problem NULL too where no schedule is for the phase's shape. */
+static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumbers *n,
+                                Arena *arena, const char **problem) {
+    const ScanNumbers scan = {
+        .warps = n->warps, .lanes = n->lanes, .width = n->width, .columns = 64};
+    const ColumnNumbers columns = {.warps = n->warps, .lanes = n->lanes, .width = n->width};
+    const CombineNumbers combine = {.warps = n->warps,
+                                    .lanes = n->lanes,
+                                    .width = n->lanes > 1 ? 4 : 16,
+                                    .load_bytes = n->lanes > 1 ? 128 : 0};
+    *problem = NULL;
+    switch (plan->phases[phase].shape) {
+    case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
+    case SHAPE_SCAN: return schedule_scan(plan, phase, &scan, arena, problem);
+    case SHAPE_COLUMNS:
+        return n->lanes > 1 ? schedule_columns(plan, phase, &columns, arena, problem) : NULL;
+    default: return NULL;
+    }
+}
+
 /* ---- what is made once of a step ---- */
+
+/* As built; with every pass that applies; as scheduled for 32 lanes, and for one. */
+enum { PLAIN, TRANSFORMED, LANES, ALONE, FORMS };
+/* Of LANES too: kernels over rows in registers, where no row is longer than these take. */
 
 typedef struct NestsMade {
     const Function *function;
     const Plan *plan;
     const NestCall *calls;
-    const PlainNest **nests[WAYS][2]; /* by kernel: as built, and transformed */
+    const PlainNest **nests[WAYS][FORMS]; /* by kernel */
     uint32_t width[WAYS];
+    const PlainNest **units[UNIT_SETS]; /* by phase: scheduled, or as built */
+    uint32_t warps;                     /* of the first set */
     const char *problem;
 } NestsMade;
 
@@ -202,27 +298,79 @@ static bool calls_functions(const Function *f) {
     return false;
 }
 
-static bool is_panel_way(const Way *way) {
-    for (size_t k = 0; k < way->count; k++)
-        if (way->kernels[k].kind == KERNEL_STRIPS) return true;
-    return false;
+/* A kernel as its shape is scheduled; NULL: it has no schedule yet. */
+static const PlainNest *schedule(NestsJob *job, const Plan *plan, const Kernel *kernel, int form,
+                                 const char **problem) {
+    const uint32_t number = (uint32_t)job->seed + kernel->first + kernel->count;
+    const RowNumbers rows = {.warps = 1 + number % 8,
+                             .lanes = 32,
+                             .width = 4,
+                             .rows = number / 3 % 2 ? 0 : 1U << number / 6 % 4,
+                             .registers = 64,
+                             .first = number & 1};
+    const bool alone = kernel->kind == KERNEL_SINGLE && kernel->count == 1 && !kernel->prologue;
+    const MapNumbers numbers = {.lanes = form == LANES ? 32 : 1};
+    const Shape shape = plan->phases[kernel->first].shape;
+    const bool single = kernel->kind == KERNEL_SINGLE && kernel->count == 1;
+    if (form == LANES && shape == SHAPE_ROWS && (single || kernel->kind == KERNEL_CHAIN)) {
+        PlainNest *nest = schedule_rows(plan, kernel, &rows, plan->function->arena, problem);
+        *(nest ? &job->rows : &job->not_rows) += 1;
+        if (!nest)
+            printf("  %s, phase %u: no rows in registers: %s\n", plan->function->name,
+                   kernel->first, *problem);
+        return nest;
+    }
+    if (!alone || shape != SHAPE_MAP) return NULL;
+    return schedule_map(plan, kernel->first, &numbers, plan->function->arena, problem);
 }
 
 /* A kernel's nest; NULL after a message. */
-static const PlainNest *make_nest(NestsJob *job, const Plan *plan, const Kernel *kernel,
+static const PlainNest *make_nest(NestsJob *job, const Plan *plan, const Kernel *kernel, int form,
                                   uint32_t width) {
     const Function *f = job->function;
-    const char *problem;
-    const PlainNest *plain = schedule_plain(plan, kernel, f->arena, &problem);
+    const char *problem = NULL;
+    const PlainNest *plain = form >= LANES ? schedule(job, plan, kernel, form, &problem) : NULL;
+    if (!plain) plain = schedule_plain(plan, kernel, false, f->arena, &problem);
     if (!plain) {
         printf("  %s has no plain nest: %s\n", f->name, problem);
         job->refused++;
         return NULL;
     }
     problem = nest_problem(plain->nest);
-    if (!problem && width) problem = transform(plain->nest, width);
+    if (!problem && form == TRANSFORMED) problem = transform(plain->nest, width);
     if (problem) printf("  a nest of %s, width %u: %s\n", f->name, width, problem);
     return problem || !text_holds(job, plain->nest) ? NULL : plain;
+}
+
+/* The phase by its schedule, or as built where there is none; NULL after a message. */
+static const PlainNest *make_unit(NestsJob *job, const Plan *plan, uint32_t phase,
+                                  const UnitNumbers *numbers, size_t *scheduled) {
+    const Function *f = job->function;
+    const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
+    const char *problem;
+    const PlainNest *unit = schedule_unit(plan, phase, numbers, f->arena, &problem);
+    if (problem)
+        printf("  %s, phase %u, %u warps of %u: no schedule: %s\n", f->name, phase, numbers->warps,
+               numbers->lanes, problem);
+    job->unscheduled += problem != NULL;
+    if (!unit) return make_nest(job, plan, &alone, PLAIN, 0);
+    ++*scheduled;
+    problem = nest_problem(unit->nest);
+    if (problem) printf("  the schedule of phase %u of %s: %s\n", phase, f->name, problem);
+    return problem || !text_holds(job, unit->nest) ? NULL : unit;
+}
+
+/* A set of units, if any phase has a schedule; false after a message. */
+static bool make_units(NestsJob *job, NestsMade *made, size_t set, const UnitNumbers *numbers) {
+    const Plan *plan = made->plan;
+    const PlainNest **units =
+        arena_alloc(job->function->arena, (plan->phase_count + 1) * sizeof *units);
+    size_t scheduled = 0;
+    for (uint32_t p = 0; p < plan->phase_count; p++)
+        if (!(units[p] = make_unit(job, plan, p, numbers, &scheduled))) return false;
+    if (scheduled) made->units[set] = units;
+    job->scheduled += scheduled;
+    return true;
 }
 
 static NestsMade *make_all(NestsJob *job) {
@@ -235,16 +383,71 @@ static NestsMade *make_all(NestsJob *job) {
     for (size_t w = 0; w < plan->way_count; w++) {
         const Way *way = &plan->ways[w];
         made->width[w] = UINT32_C(1) << (job->seed + w) % 6; /* 1 to 32 */
-        for (int t = 0; t < 2 && !is_panel_way(way); t++) {
+        for (int t = 0; t < FORMS; t++) {
             made->nests[w][t] = arena_alloc(f->arena, (way->count + 1) * sizeof *made->nests[w][t]);
             for (size_t k = 0; k < way->count; k++) {
-                made->nests[w][t][k] =
-                    make_nest(job, plan, &way->kernels[k], t ? made->width[w] : 0);
+                made->nests[w][t][k] = make_nest(job, plan, &way->kernels[k], t, made->width[w]);
                 if (!made->nests[w][t][k]) return NULL;
             }
         }
     }
+    const uint32_t number = (uint32_t)(job->seed + f->value_count);
+    const UnitNumbers gpu = {1 + number % 8, 32, number & 8 ? 4 : 1};
+    const UnitNumbers cpu = {1, 1, 1};
+    made->warps = gpu.warps;
+    if (!make_units(job, made, 0, &gpu) || !make_units(job, made, 1, &cpu)) return NULL;
     return made;
+}
+
+static void note_written(const Plan *plan, uint32_t first, uint32_t end, Memories *m) {
+    for (uint32_t a = 0; a < plan->array_count; a++)
+        for (uint32_t p = first; p < end; p++) m->written[a] |= stores(&plan->phases[p], a);
+}
+
+/* What the index of lengths is; -1: not known. */
+static int64_t length_at(const NestsJob *job, const PlainNest *plain, Index index) {
+    int64_t sum = 0;
+    for (size_t t = 0; t < index.count; t++) {
+        int64_t product = index.terms[t].factor;
+        for (uint32_t k = 0; k < index.terms[t].count; k++) {
+            uint32_t axis = 0;
+            while (axis < job->function->axis_count &&
+                   plain->lengths[axis] != index.terms[t].symbols[k])
+                axis++;
+            if (axis == job->function->axis_count) return -1;
+            product *= job->sizes[axis][0];
+        }
+        sum += product;
+    }
+    return sum;
+}
+
+/* Whether no row is longer than the schedule takes. */
+static bool rows_fit(NestsJob *job, const PlainNest *plain) {
+    for (size_t i = 0; i < plain->along_count; i++) {
+        const int64_t length = length_at(job, plain, plain->along[i]);
+        if (length < 0 || length > plain->along_most) return false;
+    }
+    job->ran_rows += plain->along_count > 0;
+    return true;
+}
+
+/* One phase after the other. */
+static bool run_units(NestsJob *job, const NestsMade *made, size_t set) {
+    const Plan *plan = made->plan;
+    Memories m;
+    open_memories(job, plan, job->function->arena, &m);
+    for (int launch = 0; launch < job->launches; launch++)
+        for (uint32_t p = 0; p < plan->phase_count; p++) {
+            const char *problem = run_kernel(job, plan, made->units[set][p], &m, made->calls);
+            job->ran++;
+            if (problem) {
+                printf("  the unit of phase %u of %s stops: %s\n", p, job->function->name, problem);
+                return false;
+            }
+            note_written(plan, p, p + 1, &m);
+        }
+    return true;
 }
 
 static bool run_way(NestsJob *job, const NestsMade *made, size_t w, int transformed) {
@@ -255,31 +458,37 @@ static bool run_way(NestsJob *job, const NestsMade *made, size_t w, int transfor
     for (int launch = 0; launch < job->launches; launch++)
         for (size_t k = 0; k < way->count; k++) {
             const Kernel *kernel = &way->kernels[k];
-            const char *problem =
-                run_kernel(job, plan, made->nests[w][transformed][k], &m, made->calls);
+            const PlainNest *nest = made->nests[w][transformed][k];
+            if (!rows_fit(job, nest)) nest = made->nests[w][PLAIN][k];
+            const char *problem = run_kernel(job, plan, nest, &m, made->calls);
             job->ran++;
             if (problem) {
                 printf("  the nest of kernel %zu of %s stops: %s\n", k, job->function->name,
                        problem);
                 return false;
             }
-            for (uint32_t a = 0; a < plan->array_count; a++)
-                for (uint32_t p = kernel->first - kernel->prologue;
-                     p < kernel->first + kernel->count; p++)
-                    m.written[a] |= stores(&plan->phases[p], a);
+            note_written(plan, kernel->first - kernel->prologue, kernel->first + kernel->count, &m);
         }
     return true;
 }
 
 static bool run_all(NestsJob *job, const NestsMade *made) {
     for (size_t w = 0; w < made->plan->way_count; w++)
-        for (int t = 0; t < 1 + job->transformed && made->nests[w][t]; t++) {
+        for (int t = 0; t < (job->transformed ? FORMS : 1) && made->nests[w][t]; t++) {
+            static const char *const names[FORMS] = {"way %zu", "way %zu, vectors of %u",
+                                                     "way %zu, 32 lanes", "way %zu, one lane"};
             char name[64];
-            snprintf(name, sizeof name, t ? "way %zu, vectors of %u" : "way %zu", w,
-                     made->width[w]);
+            snprintf(name, sizeof name, names[t], w, made->width[w]);
             job->reset(job->user);
             if (!run_way(job, made, w, t) || !job->compare(job->user, name)) return false;
         }
+    for (size_t set = 0; set < UNIT_SETS; set++) {
+        char name[64];
+        if (!made->units[set]) continue;
+        snprintf(name, sizeof name, set ? "units of one thread" : "units of %u warps", made->warps);
+        job->reset(job->user);
+        if (!run_units(job, made, set) || !job->compare(job->user, name)) return false;
+    }
     return true;
 }
 

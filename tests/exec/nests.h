@@ -12,7 +12,8 @@
 /* Plans the step, and for every way of the plan makes its kernels' nests and runs them on `data`,
  * which is as interpret() takes it and is put back to `inputs` before each way; after each
  * `compare` looks at it. `launches` times in a row. False after a message on stdout. Counts the
- * nests that ran in `ran` and the kernels that have no plain nest yet in `refused`. */
+ * nests that ran in `ran` and the kernels that have no plain nest yet in `refused`; then the phases
+ * one by one, those with a schedule by that, which `scheduled` counts. */
 typedef struct NestsJob {
     const Function *function;
     const int64_t *const *sizes;
@@ -25,7 +26,8 @@ typedef struct NestsJob {
     bool (*compare)(void *user, const char *way);
     void *user;
     struct NestsMade **made; /* of the step, NULL before the first run of it; in its memory */
-    size_t ran, refused;
+    size_t ran, refused, scheduled, unscheduled;
+    size_t rows, not_rows, ran_rows; /* kernels of rows in registers; and runs of them */
 } NestsJob;
 bool nests_run(NestsJob *job);
 

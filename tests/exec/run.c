@@ -149,6 +149,11 @@ static bool run_nests(Run *run) {
                     .made = &run->runner->nests_made};
     const bool ok = nests_run(&job);
     run->runner->runs += job.ran;
+    run->runner->scheduled += job.scheduled;
+    run->runner->rows += job.rows;
+    run->runner->not_rows += job.not_rows;
+    run->runner->ran_rows += job.ran_rows;
+    run->runner->unscheduled += job.unscheduled;
     run->runner->mismatches += !ok;
     for (uint32_t i = 0; i < count; i++) {
         if (run->arrays[i].list) free(user.data[i]);

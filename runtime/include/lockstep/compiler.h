@@ -125,8 +125,10 @@ typedef struct ls_form {
 const ls_form *ls_form_at(size_t index); /* NULL behind the last */
 
 /* The generated text or what the toolchain makes of it. `form` is the name of one, with a target
- * after a colon where one is needed ("ptx:sm_90", "hsaco:gfx90a") and the number of an image's
- * variant after a # ("cuda:sm_90#1"), 0 without. */
+ * after a colon where one is needed ("ptx:sm_90", "hsaco:gfx90a") and one of the image's variants
+ * after a #: its number ("cuda:sm_90#1") or the lengths of all axes, of which it is launched for
+ * contiguous arrays ("c#n=1024,c=64"; "n=768+2304" for each tensor of a list). Without one it is
+ * the first for arrays that are not short. */
 ls_status ls_compilation_emit(ls_compilation *compilation, size_t step, const char *form,
                               const char **data, size_t *size);
 
@@ -172,7 +174,12 @@ ls_status ls_compilation_codes(ls_compilation *compilation, const ls_code_reques
 
 /* What `lockstep explain` prints. `sizes` gives axis lengths by name ("n=1024"); `targets` names
  * those whose registers and access widths are wanted. */
-typedef enum ls_report { LS_REPORT_TEXT, LS_REPORT_JSON, LS_REPORT_DOT } ls_report;
+typedef enum ls_report {
+    LS_REPORT_TEXT,
+    LS_REPORT_JSON,
+    LS_REPORT_DOT,
+    LS_REPORT_SCHEDULES /* the loop nests that the code of each target is printed from */
+} ls_report;
 typedef struct ls_explain_options {
     ls_report report;
     const char *const *sizes;

@@ -296,6 +296,15 @@ int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *l
 int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknown, int64_t *lengths,
                        int64_t wanted);
 
+/* What an extent comes to for the lengths in `of`: the sum over a list's tensors, or of its tensors
+ * the largest; UINT64_MAX: more than can be counted. */
+typedef uint64_t ls_image_value(const void *of, const ls_image_extent *extent, uint32_t largest);
+/* The work of a variant, and whether so much work and the lengths allow it: of those that its
+ * layout and the device allow too the first is launched. */
+uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value *value, const void *of);
+int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value *value,
+                   const void *of);
+
 /* Where the temporaries of a variant lie in one allocation that begins on a boundary of 256: gives
  * the offset of each, from the bytes that each has in all, and how many bytes at the beginning are
  * to be cleared. Returns the size of the allocation, UINT64_MAX where that is more than memory can

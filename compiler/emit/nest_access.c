@@ -1,0 +1,337 @@
+/* nest_access.c: loads and stores of a nest in generated code.
+ *
+ * In a vector loop neighbours of an array whose place is a multiple of the vector are one access,
+ * ahead of the loop or behind it; all others are accessed element by element. Draws of random
+ * numbers for neighbours are made ahead of their loop. Stores that go past the caches are made in a
+ * block, which is sent off behind the loop. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "emit/emit.h"
+
+/* ---- arrays ---- */
+
+/* The array of the plan that a symbol is; the plan's number of arrays: it is none. */
+uint32_t print_array_of(const NestPrinter *p, SymbolId symbol) {
+    uint32_t i = 0;
+    while (i < p->e->plan->array_count && p->plain->arrays[i] != symbol) i++;
+    return i;
+}
+
+static const char *storage(const NestPrinter *p, SymbolId array) {
+    return type_info[p->nest->symbols[array].type].c_name;
+}
+
+/* The pointer to the elements. */
+static const char *data_text(NestPrinter *p, const NestNode *node) {
+    const uint32_t array = print_array_of(p, node->array);
+    if (!node->list || node->list == p->tensor) return print_symbol(p, node->array);
+    return arena_printf(p->e->arena, "LS_TENSOR(a->%s, %s)", p->e->field_name[array],
+                        print_symbol(p, node->list));
+}
+
+/* Tables of integers that the runtime makes, one in each member of the arguments. */
+static const char *table_text(NestPrinter *p, const NestNode *node) {
+    const char *at = print_index(p, node->at[0]);
+    for (uint32_t axis = 0; axis < p->e->f->axis_count; axis++)
+        if (p->plain->lengths[axis] == node->array)
+            return arena_printf(p->e->arena, "a->%s[%s]", p->e->size_name[axis], at);
+    for (int i = 0; i < 2; i++)
+        if (p->plain->items[i] == node->array)
+            return arena_printf(p->e->arena, "a->%s[%s].%s", p->e->table, at,
+                                i ? "item" : "tensor");
+    return NULL;
+}
+
+/* ---- neighbours ---- */
+
+static const char *span_name(const NestPrinter *p) {
+    return p->nest->width == 8 ? "eight" : "four";
+}
+
+/* Whether a body defines the symbol. */
+static bool defines(const NestNode *body, SymbolId symbol) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (node->name == symbol || defines(node->body, symbol) || defines(node->other, symbol))
+            return true;
+    return false;
+}
+
+static bool varies(const NestNode *loop, Index index) {
+    for (size_t t = 0; t < index.count; t++)
+        for (uint32_t k = 0; k < index.terms[t].count; k++)
+            if (defines(loop->body, index.terms[t].symbols[k])) return true;
+    return false;
+}
+
+/* Whether the node accesses a vector as one: arrays of contiguous elements begin on a multiple. */
+static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    const uint32_t width = p->nest->width;
+    const Type type = p->nest->symbols[node->array].type;
+    int64_t step;
+    if (loop->loop != LOOP_VECTOR || p->e->layout != LS_LAYOUT_DENSE || node->has_limit)
+        return false;
+    if ((node->kind != NEST_LOAD && node->kind != NEST_STORE) || node->at_count != 1) return false;
+    if ((width != 4 && width != 8) || (width == 8 && type_info[type].size > 2)) return false;
+    if (node->where && (node->kind == NEST_LOAD || defines(loop->body, node->where))) return false;
+    if (node->list && defines(loop->body, node->list)) return false;
+    if (table_text(p, node) || varies(loop, node->at[0])) return false;
+    const Index at = node->at[0];
+    if (!index_is_number(index_coefficient(p->e->arena, at, loop->name), &step) || step != 1)
+        return false;
+    for (size_t t = 0; t < at.count; t++)
+        if (!(at.terms[t].count == 1 && at.terms[t].symbols[0] == loop->name) &&
+            at.terms[t].factor % width)
+            return false;
+    return true;
+}
+
+static Index first_of(NestPrinter *p, const NestNode *loop, Index at) {
+    return index_replace(p->e->arena, at, loop->name, (Index){NULL, 0});
+}
+
+static const char *packet_name(NestPrinter *p, const NestNode *node) {
+    const char *name = p->nest->symbols[node->array].name;
+    return names_nest(p->e, arena_printf(p->e->arena, "%s_%s", name, span_name(p)));
+}
+
+void print_open_vector(NestPrinter *p, const NestNode *loop) {
+    for (NestNode *node = loop->body; node; node = node->next) {
+        if (!is_packet(p, loop, node)) {
+            print_near(p, loop, node);
+            continue;
+        }
+        const char *type = storage(p, node->array), *name = packet_name(p, node);
+        text_printf(p->out, "ls_%s_%s %s", span_name(p), type, name);
+        if (node->kind == NEST_LOAD) {
+            text_printf(p->out, " = ls_load_%s_%s(%s, %s)", span_name(p), type, data_text(p, node),
+                        print_index(p, first_of(p, loop, node->at[0])));
+            p->packet[node->name] = name;
+        } else {
+            print_add_packet(p, node, name);
+        }
+        text_puts(p->out, ";\n");
+    }
+}
+
+void print_close_vector(NestPrinter *p, const NestNode *loop) {
+    for (NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind != NEST_STORE || !is_packet(p, loop, node)) continue;
+        const char *type = storage(p, node->array);
+        if (node->where) text_printf(p->out, "if (%s) ", print_symbol(p, node->where));
+        text_printf(p->out, "ls_store_%s_%s(%s, %s, %s);\n", span_name(p), type, data_text(p, node),
+                    print_index(p, first_of(p, loop, node->at[0])), print_packet_of(p, node));
+    }
+}
+
+void print_add_packet(NestPrinter *p, const NestNode *store, const char *name) {
+    p->stored =
+        arena_grow(p->e->arena, p->stored, p->stored_count, &p->stored_capacity, sizeof *p->stored);
+    p->stored[p->stored_count++] = (StoredPacket){store, name};
+}
+
+const char *print_packet_of(const NestPrinter *p, const NestNode *store) {
+    for (size_t i = p->stored_count; i-- > 0;)
+        if (p->stored[i].store == store) return p->stored[i].name;
+    return NULL;
+}
+
+/* ---- draws ---- */
+
+enum { DRAWS_MAX = 16 };
+
+static const struct {
+    Op op;
+    const char *what, *type;
+} draw_kinds[] = {{OP_RANDOM_BITS, "bits", "u32"},
+                  {OP_RANDOM_UNIFORM, "uniform", "f32"},
+                  {OP_RANDOM_NORMAL, "normal", "f32"}};
+
+static const NestNode *let_of(const NestNode *loop, SymbolId symbol) {
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->name == symbol) return node->kind == NEST_LET ? node : NULL;
+    return NULL;
+}
+
+/* The value at the loop's first iteration, of what stands ahead of it, and by how much it grows
+ * with each; 0: it does so otherwise. */
+static ValueId value_ahead(NestPrinter *p, const NestNode *loop, ValueId id, int64_t *step) {
+    Function *f = p->nest->values;
+    const Value v = f->values[id];
+    int64_t steps[2] = {0, 0};
+    *step = 0;
+    if (v.op == VALUE_NAME || v.op == VALUE_INDEX) {
+        const Index index = v.op == VALUE_INDEX ? *nest_index_of(p->nest, &v)
+                                                : index_symbol(p->e->arena, (SymbolId)v.payload);
+        const NestNode *let = v.op == VALUE_NAME ? let_of(loop, (SymbolId)v.payload) : NULL;
+        if (let) return value_ahead(p, loop, let->value, step);
+        if (varies(loop, index) ||
+            !index_is_number(index_coefficient(p->e->arena, index, loop->name), step))
+            return 0;
+        return index_uses(index, loop->name) ? nest_index_value(p->nest, first_of(p, loop, index))
+                                             : id;
+    }
+    if (v.op == OP_CONST) return id;
+    if (v.op != OP_ADD && v.op != OP_SUB) return 0;
+    ValueId args[3] = {0};
+    for (int i = 0; i < 2; i++)
+        if (!(args[i] = value_ahead(p, loop, v.arg[i], &steps[i]))) return 0;
+    *step = v.op == OP_ADD ? steps[0] + steps[1] : steps[0] - steps[1];
+    return ir_make(f, &v, args);
+}
+
+void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
+    static const char *const suffixes[] = {"room", NULL};
+    int made = 0;
+    for (NestNode *node = loop->body; node; node = node->next) {
+        const Value v = p->nest->values->values[node->value];
+        size_t kind = 0;
+        int64_t step;
+        if (node->kind != NEST_LET || made == DRAWS_MAX) continue;
+        while (kind < COUNT(draw_kinds) && draw_kinds[kind].op != (Op)v.op) kind++;
+        if (kind == COUNT(draw_kinds) || (loop->loop == LOOP_VECTOR && p->nest->width != 4))
+            continue;
+        const ValueId key = value_ahead(p, loop, v.arg[0], &step);
+        if (!key || step != 0) continue;
+        const ValueId first = value_ahead(p, loop, v.arg[1], &step);
+        if (!first || step != 1) continue;
+        const char *type = draw_kinds[kind].type, *what = draw_kinds[kind].what;
+        const char *name = names_stem(p->e, NULL, "draws", suffixes);
+        const char *key_text = print_value(p, key), *at = print_value(p, first);
+        if (loop->loop == LOOP_VECTOR)
+            text_printf(p->out, "%s %s[4];\nls_draw_%s(%s, %s, %s);\n", type, name, what, name,
+                        key_text, at);
+        else
+            text_printf(p->out,
+                        "%s %s_room[LS_DRAWS];\nconst %s *const %s = ls_draw_%s(%s_room, %s, %s, "
+                        "%s);\n",
+                        type, name, type, name, what, name, key_text, at, count);
+        p->spelled[node->name] =
+            arena_printf(p->e->arena, "%s[%s]", name, print_symbol(p, loop->name));
+        p->ahead[node->name] = true;
+        made++;
+    }
+}
+
+/* ---- past the caches ---- */
+
+/* Of a loop's stores those that do, whose places follow each other. */
+static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    int64_t step;
+    return node->kind == NEST_STORE && node->hint == HINT_STREAM && !p->streams_off &&
+           index_is_number(index_coefficient(p->e->arena, node->at[0], loop->name), &step) &&
+           step == 1 && !varies(loop, node->at[0]) &&
+           !(node->list && defines(loop->body, node->list));
+}
+
+void print_open_streams(NestPrinter *p, const NestNode *loop) {
+    static const char *const suffixes[] = {"block", "to", NULL};
+    for (NestNode *node = loop->body; node; node = node->next) {
+        if (!is_streamed(p, loop, node)) continue;
+        const char *type = storage(p, node->array);
+        const char *name = names_stem(p->e, NULL, p->nest->symbols[node->array].name, suffixes);
+        text_printf(p->out,
+                    "LS_ALIGN(64) %s %s_block[1024];\n%s *LS_RESTRICT const %s_to = stream ? "
+                    "%s_block : &%s[%s];\n",
+                    type, name, type, name, name, data_text(p, node),
+                    print_index(p, first_of(p, loop, node->at[0])));
+        print_add_packet(p, node, name);
+        p->streams = true;
+    }
+}
+
+void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count) {
+    for (NestNode *node = loop->body; node; node = node->next) {
+        if (!is_streamed(p, loop, node)) continue;
+        text_printf(p->out, "if (stream) ls_stream(&%s[%s], %s_block, %s * (i64)sizeof(%s));\n",
+                    data_text(p, node), print_index(p, first_of(p, loop, node->at[0])),
+                    print_packet_of(p, node), print_bracketed(p, count), storage(p, node->array));
+    }
+}
+
+/* ---- accesses ---- */
+
+/* Where the node takes part, or "". */
+static const char *condition_text(NestPrinter *p, const NestNode *node) {
+    Text text = text_open(p->e->arena);
+    if (node->where) text_puts(&text, print_symbol(p, node->where));
+    if (node->has_limit)
+        text_printf(&text, "%s%s > 0", text.size ? " && " : "", print_index(p, node->limit));
+    return text.data;
+}
+
+/* A variable, or an array of a thread's own: dims of one element are none. */
+void print_alloc(NestPrinter *p, const NestNode *node) {
+    const NestSymbol *symbol = &p->nest->symbols[node->name];
+    if (node->scope != SCOPE_REGISTER && node->scope != SCOPE_WORKER)
+        bug(p->e->compiler, "memory of scope %s has no text yet", nest_scope_names[node->scope]);
+    p->allocs[node->name] = node;
+    text_printf(p->out, "%s %s", emit_type(type_info[symbol->type].compute),
+                print_symbol(p, node->name));
+    for (size_t i = 0; i < node->at_count; i++) {
+        int64_t dim = 0;
+        if (!index_is_number(node->at[i], &dim))
+            bug(p->e->compiler, "memory of a size that is no constant has no text yet");
+        if (dim != 1) text_printf(p->out, "[%lld]", (long long)dim);
+    }
+    text_puts(p->out, ";\n");
+}
+
+static const char *alloc_text(NestPrinter *p, const NestNode *node) {
+    const NestNode *alloc = p->allocs[node->array];
+    Text text = text_open(p->e->arena);
+    text_puts(&text, print_symbol(p, node->array));
+    for (size_t i = 0; i < alloc->at_count; i++) {
+        int64_t dim = 0;
+        if (!index_is_number(alloc->at[i], &dim) || dim != 1)
+            text_printf(&text, "[%s]", print_index(p, node->at[i]));
+    }
+    return text.data;
+}
+
+void print_load(NestPrinter *p, const NestNode *node) {
+    const char *type = emit_type(p->nest->symbols[node->name].type), *table = table_text(p, node);
+    const char *name = print_symbol(p, node->name), *condition = condition_text(p, node);
+    const char *text =
+        table                    ? table
+        : p->allocs[node->array] ? alloc_text(p, node)
+        : p->packet[node->name]
+            ? arena_printf(p->e->arena, "%s.at[%s]", p->packet[node->name],
+                           print_symbol(p, p->vector))
+            : arena_printf(p->e->arena, "ls_load_%s(%s, %s)", storage(p, node->array),
+                           data_text(p, node), print_index(p, node->at[0]));
+    if (p->near[node->name])
+        text = arena_printf(p->e->arena, "%s_whole ? %s.at[%s] : %s", p->near[node->name],
+                            p->near[node->name], print_symbol(p, p->vector), text);
+    if (*condition)
+        text = arena_printf(p->e->arena, "%s ? %s : %s", condition, text,
+                            node->pad ? print_value(p, node->pad) : "0");
+    text_printf(p->out, "const %s %s = %s;\n", type, name, text);
+}
+
+void print_store(NestPrinter *p, const NestNode *node) {
+    const char *condition = condition_text(p, node), *packet = print_packet_of(p, node);
+    const char *value = emit_bare(p->e, print_value(p, node->value));
+    if (packet && node->hint != HINT_STREAM) {
+        text_printf(p->out, "%s.at[%s] = %s;\n", packet, print_symbol(p, p->vector), value);
+        return;
+    }
+    if (*condition) text_printf(p->out, "if (%s) ", condition);
+    if (p->allocs[node->array])
+        text_printf(p->out, "%s = %s;\n", alloc_text(p, node), value);
+    else if (node->kind == NEST_ADD)
+        text_printf(p->out, "LS_ADD(%s, %s, %s);\n", data_text(p, node),
+                    print_index(p, node->at[0]), value);
+    else if (packet)
+        text_printf(p->out, "ls_store_%s(%s_to, %s, %s);\n", storage(p, node->array), packet,
+                    print_symbol(p, p->run), value);
+    else
+        text_printf(p->out, "ls_store_%s(%s, %s, %s);\n", storage(p, node->array),
+                    data_text(p, node), print_index(p, node->at[0]), value);
+}

@@ -1,0 +1,324 @@
+/* nest_print.c: the nest of a unit of work as a function of generated code, in every dialect.
+ *
+ * The grid loop takes the items that the caller says; lane loops are the lanes that are there; a
+ * vector loop is straight code for one vector. What differs between dialects is in memory_loop.h
+ * and memory_simt.h. Needs a nest of schedule/. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "emit/emit.h"
+
+static void print_body(NestPrinter *p, const NestNode *body);
+static void print_node(NestPrinter *p, const NestNode *node);
+
+static bool has_loop(const NestNode *body) {
+    return nest_has(body, NEST_LOOP);
+}
+
+/* ---- what stands at the top ---- */
+
+static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
+    Emitter *e = p->e;
+    const SymbolId symbol = p->plain->arrays[array];
+    e->touched[(e->number - 1) * e->plan->array_count + array] = true;
+    text_printf(p->out, "%s%s *%sconst %s = %s;\n", emit_writes(e, array) ? "" : "const ",
+                type_info[e->plan->arrays[array].type].c_name,
+                emit_changes(e, array) ? "" : "LS_RESTRICT ", print_symbol(p, symbol), from);
+}
+
+static void spell_sizes(NestPrinter *p) {
+    Emitter *e = p->e;
+    static const char *const firsts[] = {"a->first_tensor", "a->first_element"};
+    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
+        const SymbolId symbol = p->plain->lengths[axis];
+        if (!symbol || p->nest->symbols[symbol].kind != NAMED_SIZE) continue;
+        p->spelled[symbol] = e->size_name[axis];
+        if (p->uses[symbol])
+            text_printf(p->out, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
+    }
+    for (int i = 0; i < 2; i++)
+        if (p->plain->first[i]) p->spelled[p->plain->first[i]] = firsts[i];
+    if (p->plain->item_count)
+        p->spelled[p->plain->item_count] = arena_printf(e->arena, "a->%s_count", e->table);
+    for (size_t i = 0; p->plain->strides && i < e->f->parameter_count * LS_AXES_MAX; i++)
+        if (p->plain->strides[i])
+            p->spelled[p->plain->strides[i]] = arena_printf(e->arena, "a->%s", e->stride_name[i]);
+}
+
+static void declare_derived(NestPrinter *p) {
+    for (size_t i = 0; i < p->nest->derived_count; i++) {
+        const NestDerived *derived = &p->nest->derived[i];
+        const char *text = print_quotient(p, derived->value);
+        if (p->uses[derived->symbol] == 1)
+            p->spelled[derived->symbol] = text;
+        else if (p->uses[derived->symbol])
+            text_printf(p->out, "const i64 %s = %s;\n", print_symbol(p, derived->symbol), text);
+    }
+}
+
+static void declare_arrays(NestPrinter *p) {
+    for (uint32_t i = 0; i < p->e->plan->array_count; i++) {
+        const SymbolId symbol = p->plain->arrays[i];
+        if (!symbol || !p->uses[symbol]) continue;
+        p->spelled[symbol] =
+            names_made(p->e, arena_printf(p->e->arena, "%s_data", p->e->field_name[i]));
+        if (!emit_is_list(p->e, i))
+            declare_array(p, i, arena_printf(p->e->arena, "a->%s", p->e->field_name[i]));
+        else
+            p->e->touched[(p->e->number - 1) * p->e->plan->array_count + i] = true;
+    }
+}
+
+/* Pointers to the arrays of a tensor, once for all its elements. */
+static void declare_tensor(NestPrinter *p, SymbolId tensor) {
+    p->tensor = tensor;
+    for (uint32_t i = 0; i < p->e->plan->array_count; i++)
+        if (p->plain->arrays[i] && p->uses[p->plain->arrays[i]] && emit_is_list(p->e, i))
+            declare_array(p, i,
+                          arena_printf(p->e->arena, "LS_TENSOR(a->%s, %s)", p->e->field_name[i],
+                                       print_symbol(p, tensor)));
+}
+
+/* Whether lists are accessed at the symbol. */
+static bool is_tensor(const NestNode *body, SymbolId symbol) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (node->list == symbol || is_tensor(node->body, symbol) || is_tensor(node->other, symbol))
+            return true;
+    return false;
+}
+
+static size_t add_streamed(const NestPrinter *p, const NestNode *body, Text *text) {
+    size_t count = 0;
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_STORE && node->hint == HINT_STREAM) {
+            text_printf(text, "%ssizeof(%s)", text->size ? " + " : "",
+                        type_info[p->nest->symbols[node->array].type].c_name);
+            count++;
+        }
+        count += add_streamed(p, node->body, text);
+    }
+    return count;
+}
+
+/* Whether what is stored is so much that it goes past the caches: of this tensor, or in all. */
+static void decide_streams(NestPrinter *p) {
+    Text sizes = text_open(p->e->arena);
+    if (add_streamed(p, p->nest->body, &sizes))
+        text_printf(p->out, "const int stream = %s * (i64)(%s) >= LS_STREAMED;\n",
+                    print_bracketed(p, print_index(p, p->plain->elements)), sizes.data);
+}
+
+/* ---- nodes ---- */
+
+/* Of a list, one thread takes a tensor's items one after the other: what belongs to the tensor is
+ * computed once for them. */
+static bool print_entries(NestPrinter *p, const NestNode *loop) {
+    const NestNode *tensor = loop->body, *item = loop->body;
+    while (item && !(item->kind == NEST_LOAD && item->array == p->plain->items[1]))
+        item = item->next;
+    if (p->nest->lanes > 1 || !p->plain->items[0] || !item || tensor->kind != NEST_LOAD ||
+        tensor->array != p->plain->items[0])
+        return false;
+    const char *entry = print_symbol(p, loop->name);
+    text_printf(p->out, "for (i64 %s = (i64)first_item; %s < (i64)last_item;) {\n", entry, entry);
+    for (const NestNode *node = loop->body; node != item; node = node->next) print_node(p, node);
+    text_puts(p->out, "do {\n");
+    print_body(p, item);
+    text_printf(p->out, "} while (++%s < (i64)last_item && a->%s[%s].tensor == %s);\n}\n", entry,
+                p->e->table, entry, print_symbol(p, tensor->name));
+    return true;
+}
+
+static void print_grid(NestPrinter *p, const NestNode *loop) {
+    if (print_entries(p, loop)) return;
+    text_printf(p->out, "LS_ITEMS(%s, %s) {\n", print_symbol(p, loop->name),
+                print_index(p, loop->extent));
+    print_body(p, loop->body);
+    text_puts(p->out, "}\n");
+}
+
+static void print_vector(NestPrinter *p, const NestNode *loop) {
+    const char *name = print_symbol(p, loop->name);
+    p->vector = loop->name;
+    print_open_vector(p, loop);
+    print_draws(p, loop, "4");
+    text_printf(p->out, "LS_UNROLL\nfor (int %s = 0; %s < %u; %s++) {\n", name, name,
+                p->nest->width, name);
+    print_body(p, loop->body);
+    text_puts(p->out, "}\n");
+    print_close_vector(p, loop);
+}
+
+/* Whether the body stores to memory of the thread's own: with `scalars`, from one iteration to the
+ * next. */
+static bool carries(const NestPrinter *p, const NestNode *body, bool scalars) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const NestNode *alloc = node->kind == NEST_STORE ? p->allocs[node->array] : NULL;
+        if (alloc && (!scalars || alloc->scope == SCOPE_REGISTER)) return true;
+    }
+    return false;
+}
+
+/* Of one thread, an innermost loop is what compilers make vector code of. */
+static void print_serial(NestPrinter *p, const NestNode *loop) {
+    const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
+    int64_t number;
+    const bool constant = index_is_number(loop->extent, &number);
+    const bool run = p->nest->lanes == 1 && !has_loop(loop->body) && !carries(p, loop->body, true);
+    if (run) {
+        p->run = loop->name;
+        print_draws(p, loop, count);
+        print_open_streams(p, loop);
+        if (!carries(p, loop->body, false)) text_printf(p->out, "%s\n", emit_interleaved(p->e));
+    } else if (constant && loop->loop == LOOP_SERIAL) {
+        text_puts(p->out, "LS_MAP_ROWS\n");
+    } else if (loop->loop == LOOP_UNROLLED) {
+        text_puts(p->out, "LS_UNROLL\n");
+    }
+    text_printf(p->out, "for (%s %s = 0; %s < %s; %s++) {\n", constant ? "int" : "i64", name, name,
+                count, name);
+    print_body(p, loop->body);
+    text_puts(p->out, "}\n");
+    if (run) print_close_streams(p, loop, count);
+}
+
+static void print_loop(NestPrinter *p, const NestNode *loop) {
+    switch (loop->loop) {
+    case LOOP_GRID: print_grid(p, loop); break;
+    case LOOP_LANE:
+        p->spelled[loop->name] = p->lane;
+        print_body(p, loop->body);
+        break;
+    case LOOP_VECTOR: print_vector(p, loop); break;
+    case LOOP_WARP: bug(p->e->compiler, "a loop over warps has no text yet");
+    default: print_serial(p, loop); break;
+    }
+}
+
+static void print_branch(NestPrinter *p, const NestNode *node, const char *condition) {
+    text_printf(p->out, "if (%s) {\n", condition);
+    print_body(p, node->body);
+    if (node->other) {
+        text_puts(p->out, "} else {\n");
+        print_body(p, node->other);
+    }
+    text_puts(p->out, "}\n");
+}
+
+/* `0 < amount`, each side without what the other has. */
+static const char *amount_text(NestPrinter *p, Index amount) {
+    Index less = {NULL, 0}, more = {NULL, 0};
+    IndexTerm *terms = arena_alloc(p->e->arena, (2 * amount.count + 1) * sizeof *terms);
+    less.terms = terms;
+    more.terms = terms + amount.count;
+    for (size_t i = 0; i < amount.count; i++) {
+        IndexTerm term = amount.terms[i];
+        const bool negative = term.factor < 0;
+        if (negative) term.factor = -term.factor;
+        terms[negative ? less.count : amount.count + more.count] = term;
+        *(negative ? &less.count : &more.count) += 1;
+    }
+    return arena_printf(p->e->arena, "%s < %s", print_index(p, less), print_index(p, more));
+}
+
+/* What follows is done by whoever is the last to be through with the items. */
+static void print_arrive(NestPrinter *p, const NestNode *node) {
+    Emitter *e = p->e;
+    const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
+                                      (ls_image_extent){.scale = sizeof(uint32_t)}, true);
+    text_printf(p->out, "if (parties && ls_arrive(a->%s, parties)%s) {\n", done,
+                p->nest->lanes > 1 ? " && ls_lane() == 0" : "");
+    print_body(p, node->next);
+    text_puts(p->out, "}\n");
+}
+
+static void print_node(NestPrinter *p, const NestNode *node) {
+    switch (node->kind) {
+    case NEST_LOOP: print_loop(p, node); break;
+    case NEST_IF: print_branch(p, node, amount_text(p, node->extent)); break;
+    case NEST_WHEN: print_branch(p, node, print_symbol(p, node->where)); break;
+    case NEST_ALLOC: print_alloc(p, node); break;
+    case NEST_LET: print_let(p, node); break;
+    case NEST_LOAD:
+        print_load(p, node);
+        if (p->plain->items[0] == node->array && node->array) {
+            if (is_tensor(node->next, node->name)) declare_tensor(p, node->name);
+        }
+        break;
+    case NEST_STORE:
+    case NEST_ADD: print_store(p, node); break;
+    default: bug(p->e->compiler, "%s has no text yet", nest_kind_names[node->kind]);
+    }
+}
+
+static void print_body(NestPrinter *p, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_ARRIVE) {
+            print_arrive(p, node);
+            return;
+        }
+        print_node(p, node);
+    }
+}
+
+/* The nest, an optional array's work only where the array is bound. */
+static void print_all(NestPrinter *p) {
+    const uint32_t optional = plan_optional_of(p->e->plan, p->e->phase);
+    bool decided = false;
+    for (const NestNode *node = p->nest->body; node; node = node->next) {
+        const bool work = node->kind == NEST_LOOP || node->kind == NEST_WHEN;
+        const bool guarded = optional && work;
+        if (work && !decided) decide_streams(p);
+        decided |= work;
+        if (node->kind == NEST_ARRIVE) {
+            print_arrive(p, node);
+            return;
+        }
+        if (guarded) text_printf(p->out, "if (a->%s) {\n", p->e->field_name[optional - 1]);
+        print_node(p, node);
+        if (guarded) text_puts(p->out, "}\n");
+    }
+}
+
+bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char *comment,
+               Text *out) {
+    Nest *nest = plain->nest;
+    Arena *arena = e->arena;
+    NestPrinter p = {.e = e, .plain = plain, .nest = nest, .out = out};
+    const size_t count = 4 * nest->symbol_count + 64; /* and those that printing makes */
+    p.spelled = arena_alloc(arena, count * sizeof *p.spelled);
+    p.capacity = count;
+    p.near = arena_alloc(arena, count * sizeof *p.near);
+    p.packet = arena_alloc(arena, count * sizeof *p.packet);
+    p.allocs = arena_alloc(arena, count * sizeof *p.allocs);
+    p.inside = arena_alloc(arena, count * sizeof *p.inside);
+    p.own_body = arena_alloc(arena, count * sizeof *p.own_body);
+    p.user_body = arena_alloc(arena, count * sizeof *p.user_body);
+    p.uses = arena_alloc(arena, count * sizeof *p.uses);
+    p.is_index = arena_alloc(arena, count * sizeof *p.is_index);
+    p.ahead = arena_alloc(arena, count * sizeof *p.ahead);
+    p.streams_off = e->target->simt;
+    print_count_uses(&p);
+    names_begin_nest(e);
+    for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
+    e->last_line = 0;
+    text_printf(out, "%s\nLS_PHASE void %s(const struct %s *a, LS_ITEM_RANGE) {\n", comment, name,
+                e->arguments);
+    spell_sizes(&p);
+    if (nest->lanes > 1) {
+        p.lane = names_made(e, "own_lane");
+        text_printf(out, "const i64 %s = (i64)ls_lane();\n", p.lane);
+    }
+    declare_derived(&p);
+    declare_arrays(&p);
+    print_all(&p);
+    if (p.streams) text_puts(out, "if (stream) ls_stream_end();\n");
+    text_puts(out, "}\n\n");
+    return p.streams;
+}

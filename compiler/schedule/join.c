@@ -1,0 +1,54 @@
+/* join.c: loops over several axes as one. What a scan carries and what a reduction is pushed to
+ * stand beside the loop that uses them, so that loops which stand alone in each other go over
+ * coordinates of one kind: outer ones, or those that are walked. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+NestNode *schedule_first_loop(NestNode *body) {
+    while (body && body->kind != NEST_LOOP)
+        body = body->kind == NEST_WHEN ? body->body : body->next;
+    return body;
+}
+
+NestNode *schedule_next_loop(const NestNode *loop) {
+    NestNode *inner = loop->body;
+    while (inner && (inner->kind == NEST_LET || inner->kind == NEST_LOAD)) inner = inner->next;
+    return inner && inner->kind == NEST_LOOP && !inner->next ? inner : NULL;
+}
+
+/* What stands between two loops and is not what the inner one's length is made of moves into that
+ * one: so they stand alone in each other. */
+static void sink_values(Nest *nest, NestNode *loop, NestNode *inner) {
+    NestNode *stay = arena_alloc(nest->arena, sizeof *stay), *values[LS_AXES_MAX];
+    size_t count = 0;
+    for (NestNode *node = loop->body; node != inner; node = node->next) {
+        if (count == COUNT(values)) return;
+        values[count++] = node;
+    }
+    *stay = (NestNode){.kind = NEST_LOOP, .extent = inner->extent};
+    loop->body = inner;
+    while (count-- > 0) { /* each stands ahead of what uses it */
+        NestNode *node = values[count];
+        const bool stays = nest_body_uses(nest, stay, node->name);
+        NestNode **place = stays ? &loop->body : &inner->body;
+        node->next = *place;
+        *place = node;
+        if (!stays) continue;
+        NestNode *own = arena_alloc(nest->arena, sizeof *own);
+        *own = *node;
+        own->next = stay;
+        stay = own;
+    }
+}
+
+NestNode *schedule_join(Nest *nest, NestNode *loop, SymbolId end, bool divide) {
+    for (NestNode *inner; (inner = schedule_next_loop(loop)) && inner->name != end;) {
+        sink_values(nest, loop, inner);
+        if (nest_coalesce(nest, loop->name, divide)) loop = inner;
+    }
+    return loop;
+}

@@ -1,0 +1,50 @@
+/* scan.c: the schedule of a phase of scans: its grid loop goes over outer coordinates, and each of
+ * these walks along the inner axes.
+ *
+ * Where lanes work on an item, a lane walks alone; what neighbouring lanes read side by side is in
+ * neighbouring memory where the fastest axis is not the one they walk along. There one thread walks
+ * down a strip of columns side by side, with the running values in memory of its own: the loop over
+ * columns moves inside of the walk (interchange). Else it walks one after the other. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+/* From a loop over outer coordinates on; it stays where it is, as the loop over items. */
+static const char *schedule_walks(Nest *nest, NestNode *outermost, uint32_t columns) {
+    SymbolId column;
+    if (nest->lanes > 1 || nest->warps > 1)
+        return nest_deal(nest, schedule_join(nest, outermost, 0, true)->name, true);
+    if (columns) {
+        NestNode *beside = schedule_join(nest, outermost, 0, false);
+        const char *problem = nest_strip(nest, beside->name, columns, &column);
+        if (!problem) problem = nest_interchange(nest, column, columns);
+        if (problem || beside == outermost) return problem;
+    }
+    schedule_join(nest, outermost, 0, true);
+    return NULL;
+}
+
+PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *numbers, Arena *arena,
+                         const char **problem) {
+    const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
+    const Phase *own = &plan->phases[phase];
+    const bool list = ir_list_axis(plan->function, own->outer | own->inner) >= 0;
+    const bool beside = own->outer > own->inner;
+    PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
+    if (!plain) return NULL;
+    Nest *nest = plain->nest;
+    NestNode *tensors = schedule_first_loop(nest->body), *outermost = tensors;
+    nest->warps = numbers->warps;
+    nest->lanes = numbers->lanes;
+    nest->width = numbers->width;
+    if (tensors && list) outermost = schedule_next_loop(tensors);
+    if (!outermost) bug(nest->compiler, "a scan without a loop");
+    *problem = schedule_walks(nest, outermost, beside ? numbers->columns : 0);
+    if (!*problem && list && numbers->table)
+        schedule_table(plain, tensors, schedule_first_loop(tensors->body));
+    nest_sweep(nest);
+    return *problem ? NULL : plain;
+}
