@@ -12,6 +12,13 @@
     phase(a, 0, (u64)(items), 1, 1); \
     LS_DONE
 
+/* Where a loop begins or ends, as a number that compilers do not look into. Of the least of two they
+ * would make a copy for each bound they derive from it, at every entry of the loop. */
+LS_FN i64 ls_bound(i64 bound) {
+    __asm__("" : "+r"(bound));
+    return bound;
+}
+
 /* A later phase may use the memory of an earlier one for something else, of another type: here the
  * compiler has all of the earlier one's accesses behind it. */
 #define LS_DONE __asm__ volatile("" ::: "memory");

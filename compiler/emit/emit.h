@@ -475,6 +475,7 @@ typedef struct NestPrinter {
     uint32_t *uses;    /* by symbol */
     const NestNode **own_body, **user_body, *body; /* by symbol: that defines it, that uses it */
     bool *is_index;                                /* by symbol: it stands in an index */
+    bool *is_bound;                                /* by symbol: it stands in a loop's extent */
     bool *ahead;             /* by symbol of a LET: it is made ahead of its loop */
     const NestNode **allocs; /* by symbol of an ALLOC: it */
     StoredPacket *stored;

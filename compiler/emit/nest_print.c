@@ -302,6 +302,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char 
     p.user_body = arena_alloc(arena, count * sizeof *p.user_body);
     p.uses = arena_alloc(arena, count * sizeof *p.uses);
     p.is_index = arena_alloc(arena, count * sizeof *p.is_index);
+    p.is_bound = arena_alloc(arena, count * sizeof *p.is_bound);
     p.ahead = arena_alloc(arena, count * sizeof *p.ahead);
     p.streams_off = e->target->simt;
     print_count_uses(&p);

@@ -38,12 +38,19 @@ static void count_value(NestPrinter *p, ValueId id) {
     for (int i = 0; i < op_info[v->op].arity && v->op != OP_CALL; i++) count_value(p, v->arg[i]);
 }
 
+static void mark_bounds(NestPrinter *p, Index extent) {
+    for (size_t t = 0; t < extent.count; t++)
+        for (uint32_t k = 0; k < extent.terms[t].count; k++)
+            p->is_bound[extent.terms[t].symbols[k]] = true;
+}
+
 static void count_body(NestPrinter *p, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
         p->body = body;
         p->own_body[node->name] = body;
         for (size_t i = 0; i < node->at_count; i++) count_index(p, node->at[i]);
         count_index(p, node->extent);
+        if (node->kind == NEST_LOOP) mark_bounds(p, node->extent);
         if (node->has_limit) count_index(p, node->limit);
         p->uses[node->list] += node->list ? 1 : 0;
         p->is_index[node->list] = true;
@@ -159,9 +166,12 @@ const char *print_value(NestPrinter *p, ValueId id) {
 }
 
 /* Of a LET that is an integer of indices: its operands are not negative, and the divisor is not 0.
+ * Where one thread's loop begins or ends, compilers would write the least of two again and again.
  */
 static const char *let_text(NestPrinter *p, const NestNode *let) {
     const Value *v = &p->nest->values->values[let->value];
+    if (p->nest->lanes == 1 && p->is_bound[let->name] && (v->op == OP_MIN || v->op == OP_MAX))
+        return arena_printf(p->e->arena, "ls_bound(%s)", print_value(p, let->value));
     if (!p->is_index[let->name] || v->op != OP_FLOORDIV) return print_value(p, let->value);
     return print_quotient(p, let->value);
 }
