@@ -454,6 +454,9 @@ const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope);
  * (REGISTER: there is one tile at most). */
 const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope);
 
+/* hoist.c: what does not vary in a serial, unrolled or vector loop, once ahead of it. */
+void nest_hoist(Nest *nest);
+
 /* load_first.c: all loads of an unrolled loop before what uses them. */
 const char *nest_load_first(Nest *nest, SymbolId loop);
 

@@ -348,5 +348,6 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     else
         build_items(&b, plain);
     nest_sweep(b.nest);
+    nest_hoist(b.nest);
     return plain;
 }

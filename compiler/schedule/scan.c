@@ -46,5 +46,6 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     if (!*problem && list && numbers->table)
         schedule_table(plain, tensors, schedule_first_loop(tensors->body));
     nest_sweep(nest);
+    nest_hoist(nest);
     return *problem ? NULL : plain;
 }

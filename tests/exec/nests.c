@@ -242,6 +242,7 @@ static const char *transform(Nest *nest, uint32_t width) {
     split_all(nest);
     nest_sweep(nest);
     nest_tidy(nest);
+    nest_hoist(nest);
     return nest_problem(nest);
 }
 

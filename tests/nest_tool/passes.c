@@ -6,7 +6,7 @@
  *   load_first:LOOP   jam:LOOP,N   split_tail:LOOP   sweep   tidy
  *   coalesce:LOOP     coalesce:LOOP,divide
  *   deal:LOOP,warps|lanes   strip:LOOP,N   interchange:LOOP,N   skip_empty:LOOP
- *   keep:REGISTERS    guard_reuse
+ *   keep:REGISTERS    guard_reuse   hoist
  *
  * A loop or a tree is called as the text has it. SIZES, such as n=1000,c=3, are those of the
  * arrays; several sets of them, separated by slashes, make several runs. */
@@ -147,7 +147,8 @@ static const char *apply(Nest *nest, const char *word) {
     } known[] = {{"launch", 0},     {"tile", 1},        {"place_tree", 2}, {"load_first", 3},
                  {"jam", 4},        {"split_tail", 5},  {"sweep", 6},      {"tidy", 7},
                  {"coalesce", 8},   {"deal", 9},        {"strip", 10},     {"interchange", 11},
-                 {"two_trees", 12}, {"skip_empty", 13}, {"keep", 14},      {"guard_reuse", 15}};
+                 {"two_trees", 12}, {"skip_empty", 13}, {"keep", 14},      {"guard_reuse", 15},
+                 {"hoist", 16}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -170,6 +171,7 @@ static const char *apply(Nest *nest, const char *word) {
     case 13: return nest_skip_empty(nest, name);
     case 14: return nest_keep(nest, strtol(of, NULL, 10)), NULL;
     case 15: return nest_guard_reuse(nest), NULL;
+    case 16: return nest_hoist(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;
     default: return "there is no such pass";
