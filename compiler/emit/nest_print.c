@@ -23,6 +23,18 @@ static bool has_loop(const NestNode *body) {
 
 /* ---- what stands at the top ---- */
 
+/* Where a warp takes items of vectors, the lane is new with each: compilers would keep its places
+ * in all arrays in registers from item to item. Those of a list lie elsewhere for each item anyhow.
+ */
+static void declare_lane(NestPrinter *p, const char *item) {
+    p->lane = names_made(p->e, "own_lane");
+    text_printf(p->out, "const i64 %s = ", p->lane);
+    if (item)
+        text_printf(p->out, "ls_lane_of_item(%s);\n", item);
+    else
+        text_puts(p->out, "(i64)ls_lane();\n");
+}
+
 static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
     Emitter *e = p->e;
     const SymbolId symbol = p->plain->arrays[array];
@@ -136,10 +148,13 @@ static bool print_entries(NestPrinter *p, const NestNode *loop) {
 }
 
 static void print_grid(NestPrinter *p, const NestNode *loop) {
+    const char *outer = p->lane;
     if (print_entries(p, loop)) return;
     text_printf(p->out, "LS_ITEMS(%s, %s) {\n", print_symbol(p, loop->name),
                 print_index(p, loop->extent));
+    if (p->nest->lanes > 1 && !outer) declare_lane(p, print_symbol(p, loop->name));
     print_body(p, loop->body);
+    p->lane = outer;
     text_puts(p->out, "}\n");
 }
 
@@ -192,6 +207,7 @@ static void print_loop(NestPrinter *p, const NestNode *loop) {
     switch (loop->loop) {
     case LOOP_GRID: print_grid(p, loop); break;
     case LOOP_LANE:
+        if (!p->lane) bug(p->e->compiler, "lanes without items have no text yet");
         p->spelled[loop->name] = p->lane;
         print_body(p, loop->body);
         break;
@@ -312,10 +328,8 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char 
     text_printf(out, "%s\nLS_PHASE void %s(const struct %s *a, LS_ITEM_RANGE) {\n", comment, name,
                 e->arguments);
     spell_sizes(&p);
-    if (nest->lanes > 1) {
-        p.lane = names_made(e, "own_lane");
-        text_printf(out, "const i64 %s = (i64)ls_lane();\n", p.lane);
-    }
+    if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
+        declare_lane(&p, NULL);
     declare_derived(&p);
     declare_arrays(&p);
     print_all(&p);

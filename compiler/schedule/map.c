@@ -97,7 +97,7 @@ static NestNode *lanes_of_item(MapBuilder *b, const NestNode *loop, Index item) 
         width);
     Index at = add(b, begin, index_scale(b->arena, symbol(b, row), stride));
     at = add(b, at, index_scale(b->arena, symbol(b, lane), width));
-    const Index left = less(b, whole, at);
+    const Index left = less(b, loop->extent, add(b, at, number(b, width - 1)));
     NestNode *body;
     if (width > 1) {
         const SymbolId e = loop_symbol(b, "e");
