@@ -150,6 +150,10 @@ static bool print_entries(NestPrinter *p, const NestNode *loop) {
 static void print_grid(NestPrinter *p, const NestNode *loop) {
     const char *outer = p->lane;
     if (print_entries(p, loop)) return;
+    if (p->plain->shares) { /* the one that the thread is given */
+        print_body(p, loop->body);
+        return;
+    }
     text_printf(p->out, "LS_ITEMS(%s, %s) {\n", print_symbol(p, loop->name),
                 print_index(p, loop->extent));
     if (p->nest->lanes > 1 && !outer) declare_lane(p, print_symbol(p, loop->name));

@@ -3,8 +3,9 @@
  * The loops over the axes become one where every array lets them (coalescing), and an item is a run
  * of it. Where 32 lanes work on an item, a lane takes vectors: first all that are whole, then the
  * elements that are left. Where one thread does, what is not one loop stays two, and an item goes
- * through the rows that it touches; stores of what nobody reads again go past the caches. Of a list
- * an entry of the runtime's table says which item of which tensor is next. */
+ * through the rows that it touches; stores of what nobody reads again go past the caches, item by
+ * item, as draws are made; else a thread takes all items of its share as one. Of a list an entry of
+ * the runtime's table says which item of which tensor is next. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -165,17 +166,18 @@ static NestNode *run(MapBuilder *b, const NestNode *loop, Index lo, Index hi) {
     return first;
 }
 
-/* All elements of the item, side by side. */
-static NestNode *run_of_item(MapBuilder *b, const NestNode *loop, Index item) {
+/* All elements of the items from one to another, side by side. */
+static NestNode *run_of_items(MapBuilder *b, const NestNode *loop, Index item, Index last) {
     NestNode *first = NULL, **end = &first;
     const Index begin = index_scale(b->arena, item, ITEM);
-    const Index stop = let(b, &end, "stop", OP_MIN, add(b, begin, number(b, ITEM)), loop->extent);
+    const Index stop =
+        let(b, &end, "stop", OP_MIN, index_scale(b->arena, last, ITEM), loop->extent);
     *end = run(b, loop, begin, stop);
     return first;
 }
 
-/* Of two loops: the rows that the item touches, and of each the part that is the item's. */
-static NestNode *rows_of_item(MapBuilder *b, const NestNode *rows, Index item) {
+/* Of two loops: the rows that the items touch, and of each the part that is theirs. */
+static NestNode *rows_of_items(MapBuilder *b, const NestNode *rows, Index item, Index last) {
     Nest *nest = b->nest;
     NestNode *first = NULL, **end = &first;
     const SymbolId row = loop_symbol(b, nest->symbols[rows->name].name);
@@ -183,7 +185,7 @@ static NestNode *rows_of_item(MapBuilder *b, const NestNode *rows, Index item) {
     const Index length = only_loop(body)->extent;
     const Index begin = index_scale(b->arena, item, ITEM);
     const Index all = index_multiply(b->arena, rows->extent, length);
-    const Index stop = let(b, &end, "stop", OP_MIN, add(b, begin, number(b, ITEM)), all);
+    const Index stop = let(b, &end, "stop", OP_MIN, index_scale(b->arena, last, ITEM), all);
     const Index from = let(b, &end, "from", OP_FLOORDIV, begin, length);
     const Index to = let(b, &end, "to", OP_FLOORDIV, less(b, stop, number(b, 1)), length);
     const Index own = add(b, from, symbol(b, row));
@@ -198,16 +200,20 @@ static NestNode *rows_of_item(MapBuilder *b, const NestNode *rows, Index item) {
     return first;
 }
 
-static NestNode *work_of_item(MapBuilder *b, Index item) {
+static NestNode *work_of_items(MapBuilder *b, Index item, Index last) {
     const NestNode *loop = *b->place;
-    if (b->nest->lanes > 1) return lanes_of_item(b, loop, item);
-    return only_loop(loop->body) ? rows_of_item(b, loop, item) : run_of_item(b, loop, item);
+    return only_loop(loop->body) ? rows_of_items(b, loop, item, last)
+                                 : run_of_items(b, loop, item, last);
 }
 
-static void load_entry(MapBuilder *b, SymbolId table, SymbolId name, SymbolId entry,
-                       NestNode ***end) {
+static NestNode *work_of_item(MapBuilder *b, Index item) {
+    return b->nest->lanes > 1 ? lanes_of_item(b, *b->place, item)
+                              : work_of_items(b, item, add(b, item, number(b, 1)));
+}
+
+static void load_entry(MapBuilder *b, SymbolId table, SymbolId name, Index entry, NestNode ***end) {
     Index *at = nest_at(b->nest, 1);
-    at[0] = symbol(b, entry);
+    at[0] = entry;
     nest_add(b->nest, end,
              (NestNode){.kind = NEST_LOAD, .name = name, .array = table, .at = at, .at_count = 1});
 }
@@ -227,9 +233,9 @@ static void build_list(MapBuilder *b, PlainNest *plain, NestNode *tensors) {
     for (int i = 0; i < 2; i++)
         plain->items[i] =
             nest_array(nest, names[i], TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
-    load_entry(b, plain->items[0], loaded[0], entry, &end);
+    load_entry(b, plain->items[0], loaded[0], symbol(b, entry), &end);
     NestNode *number_first = NULL, **number_end = &number_first;
-    load_entry(b, plain->items[1], loaded[1], entry, &number_end);
+    load_entry(b, plain->items[1], loaded[1], symbol(b, entry), &number_end);
     *number_end = work_of_item(b, symbol(b, loaded[1]));
     NestNode *after = (*b->place)->next, *work = number_first;
     *b->place = work;
@@ -244,15 +250,36 @@ static void build_list(MapBuilder *b, PlainNest *plain, NestNode *tensors) {
     tensors->extent = symbol(b, plain->item_count);
 }
 
-static void build_items(MapBuilder *b, PlainNest *plain) {
+/* The items of a share, as one. */
+static NestNode *shares(MapBuilder *b, PlainNest *plain) {
+    Nest *nest = b->nest;
+    NestNode *first = NULL, **end = &first;
+    const SymbolId share = loop_symbol(b, "share");
+    const SymbolId item = nest_symbol(nest, "item", NAMED_VALUE, TYPE_I64);
+    const SymbolId last = nest_symbol(nest, "last", NAMED_VALUE, TYPE_I64);
+    plain->shares = nest_array(nest, "shares", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
+    plain->share_count = nest_size(nest, "share_count");
+    load_entry(b, plain->shares, item, symbol(b, share), &end);
+    load_entry(b, plain->shares, last, add(b, symbol(b, share), number(b, 1)), &end);
+    *end = nest_only_where(nest, less(b, symbol(b, last), symbol(b, item)),
+                           work_of_items(b, symbol(b, item), symbol(b, last)));
+    return nest_around(nest, LOOP_GRID, share, symbol(b, plain->share_count), first);
+}
+
+/* With `apart`, item by item. */
+static void build_items(MapBuilder *b, PlainNest *plain, bool apart) {
     NestNode *old = *b->place, *first = NULL, **end = &first;
     const SymbolId item = loop_symbol(b, "item");
     Index all = old->extent;
     NestNode *inner = b->nest->lanes > 1 ? NULL : only_loop(old->body);
     if (inner) all = index_multiply(b->arena, all, inner->extent);
     plain->elements = all;
-    const Index items = nest_ceiling(b->nest, &end, all, ITEM, "items");
-    *end = nest_around(b->nest, LOOP_GRID, item, items, work_of_item(b, symbol(b, item)));
+    if (apart) {
+        const Index items = nest_ceiling(b->nest, &end, all, ITEM, "items");
+        *end = nest_around(b->nest, LOOP_GRID, item, items, work_of_item(b, symbol(b, item)));
+    } else {
+        *end = shares(b, plain);
+    }
     (*end)->range = old->range;
     (*end)->next = old->next;
     *b->place = first;
@@ -282,6 +309,14 @@ static bool draws(const Nest *nest, ValueId v) {
     return false;
 }
 
+static bool body_draws(const Nest *nest, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next)
+        if ((node->kind == NEST_LET && draws(nest, node->value)) || body_draws(nest, node->body) ||
+            body_draws(nest, node->other))
+            return true;
+    return false;
+}
+
 /* Neighbours that a lane takes at once: four, or of narrow elements eight, which fill 16 bytes too.
  * Draws come by fours. */
 static uint32_t find_width(const MapBuilder *b) {
@@ -290,8 +325,7 @@ static uint32_t find_width(const MapBuilder *b) {
     if (b->numbers->strided) return 1;
     find_widest(b, loop->body, loop->name, &widest);
     if (!widest) return 1;
-    for (const NestNode *node = loop->body; node; node = node->next)
-        if (node->kind == NEST_LET && draws(b->nest, node->value)) return 4;
+    if (body_draws(b->nest, loop->body)) return 4;
     return widest <= 2 ? 8 : 4;
 }
 
@@ -346,7 +380,8 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     if (tensors)
         build_list(&b, plain, tensors);
     else
-        build_items(&b, plain);
+        build_items(&b, plain,
+                    b.nest->lanes > 1 || streams || body_draws(b.nest, (*b.place)->body));
     nest_sweep(b.nest);
     nest_hoist(b.nest);
     return plain;

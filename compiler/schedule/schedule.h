@@ -14,6 +14,9 @@ typedef struct PlainNest {
     const SymbolId *strides; /* by array and LS_AXES_MAX axes: sizes; NULL: arrays are dense */
     /* Of a list's items: a table of tensors, one of items of theirs, and how many there are. */
     SymbolId items[2], item_count;
+    /* Of a map, where a thread takes the items of its share as one: a table of the first item of
+     * each share, and behind the last one of how many items there are; how many shares. */
+    SymbolId shares, share_count;
     AxisSet item_axes;    /* whose elements of a tensor they are */
     AxisSet item_rows;    /* each of which has its own */
     bool item_least;      /* one at least */

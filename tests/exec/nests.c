@@ -118,12 +118,29 @@ static size_t bind_items(const NestsJob *job, const PlainNest *plain, NestBindin
     return 3;
 }
 
+/* A map's items in shares, one of them of none. */
+static size_t bind_shares(const NestsJob *job, const PlainNest *plain, NestBinding *bindings) {
+    enum { SHARES = 4 };
+    Arena *arena = job->function->arena;
+    int64_t *first = arena_alloc(arena, (SHARES + 1) * sizeof *first);
+    int64_t *room = arena_alloc(arena, sizeof *room);
+    if (!plain->shares) return 0;
+    const int64_t items = (elements_of(job, plain->item_axes, 0) + 1023) / 1024;
+    *room = SHARES + 1;
+    first[1] = first[2] = items / 2;
+    first[3] = first[2] + (items - first[2] + 1) / 2;
+    first[SHARES] = items;
+    bindings[0] = (NestBinding){.symbol = plain->shares, .data = first, .counts = room};
+    bindings[1] = (NestBinding){.symbol = plain->share_count, .size = SHARES};
+    return 2;
+}
+
 static const char *run_kernel(const NestsJob *job, const Plan *plan, const PlainNest *plain,
                               const Memories *m, const NestCall *calls) {
     const Function *f = job->function;
     Arena *arena = f->arena;
     NestBinding *bindings =
-        arena_alloc(arena, (plan->array_count + f->axis_count + 5) * sizeof *bindings);
+        arena_alloc(arena, (plan->array_count + f->axis_count + 7) * sizeof *bindings);
     size_t count = 0;
     for (size_t i = 0; i < plan->array_count; i++)
         if (plain->arrays[i])
@@ -147,6 +164,7 @@ static const char *run_kernel(const NestsJob *job, const Plan *plan, const Plain
             bindings[count++] =
                 (NestBinding){.symbol = plain->first[i], .size = job->first ? job->first[i] : 0};
     count += bind_items(job, plain, bindings + count);
+    count += bind_shares(job, plain, bindings + count);
     const NestRun run = {bindings, count, calls, job->seed};
     return nest_run(plain->nest, &run);
 }
