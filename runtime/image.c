@@ -59,14 +59,14 @@ int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknow
 }
 
 /* What overflows is surely above any limit but "none". */
-uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value *value, const void *of) {
+uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value value, const void *of) {
     uint64_t work = 0;
     for (uint32_t i = 0; i < variant->work_count; i++)
         if (__builtin_add_overflow(work, value(of, &variant->work[i], 0), &work)) return UINT64_MAX;
     return work;
 }
 
-int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value *value,
+int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value value,
                    const void *of) {
     if (work > variant->work_limit) return 0;
     for (uint32_t i = 0; i < variant->condition_count; i++) {

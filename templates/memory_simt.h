@@ -34,6 +34,9 @@ LS_FN i64 ls_item_step(void) {
 #define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
+/* One whose items are blocks'. */
+#define LS_RUN_BLOCKS(phase) phase(a, (i64)ls_block(), LS_MOST_I64, (i64)ls_blocks(), ls_blocks());
+
 /* Of phases beside each other a group begins with one when all its lanes are done with the last. */
 #define LS_RUN_BESIDE(phase, items) \
     ls_group_sync();                \
@@ -108,6 +111,27 @@ LS_FN int ls_last_block(u32 *counter) {
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++)                                                               \
             if (e < live) part[e] = ls_pack_##name(four.at[e]);                                   \
+    }
+
+/* Of LS_ACCESS_FOUR, where a vector begins `left` elements ahead of the end: with `whole` it lies on
+ * its boundary, and all of it ahead of the end or none. */
+#define LS_ACCESS_SOME(storage)                                                                  \
+    LS_FN ls_four_##storage ls_load_all_##storage(const storage *data, i64 index, i64 left) {    \
+        ls_four_##storage four = {};                                                             \
+        if (left > 0) four = ls_load_four_##storage(data, index);                                \
+        return four;                                                                             \
+    }                                                                                            \
+    LS_FN ls_four_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,     \
+                                                   int whole) {                                  \
+        if (whole) return ls_load_all_##storage(data, index, left);                              \
+        return ls_load_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)));          \
+    }                                                                                            \
+    LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int whole,            \
+                                       const ls_four_##storage &four) {                          \
+        if (!whole)                                                                              \
+            ls_store_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)), four);      \
+        else if (left > 0)                                                                       \
+            ls_store_four_##storage(data, index, four);                                          \
     }
 
 /* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 *

@@ -78,8 +78,9 @@ typedef struct Emitter {
     Arena *arena;
     const Target *target;
     ls_image_layout layout;
-    Text *shared;            /* ahead of time: what the texts of one file share; else NULL */
-    const char *label;       /* what the names at file scope are made of: names_label */
+    bool (*kinds)[TYPE_COUNT]; /* by operation: reductions that nests use */
+    Text *shared;              /* ahead of time: what the texts of one file share; else NULL */
+    const char *label;         /* what the names at file scope are made of: names_label */
     const char *prefix;      /* of the phases' names: none, or the label where texts share a file */
     const char *arguments;   /* the argument structure's name */
     const char **size_name;  /* by axis */
@@ -262,6 +263,9 @@ const char *emit_part(Emitter *e, Part part); /* of all reductions of the phase 
 const char *emit_combine(Emitter *e);         /* what is done with several tiles */
 void emit_reduction_fields(Emitter *e, ValueId reduction);
 void emit_strip_fields(Emitter *e, ValueId reduction);
+/* What the names of the functions of a reduction of pairs end in, which the text then has. */
+const char *emit_use_kind(Emitter *e, Op op, Type type);
+bool emit_is_ordered(Op op, Type type); /* combining in another order gives other bits */
 void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */
 /* LS_OCTETS for every kind that goes down columns in a kernel of strips. */
 void emit_octet_library(Emitter *e, const Way *way, Text *out);
@@ -450,10 +454,23 @@ typedef struct NestNode NestNode;
 typedef struct Index Index;
 typedef uint32_t SymbolId;
 
-/* nest_print.c: a nest as a function of that name, `comment` before it; gives whether it stores
- * past the caches. */
-bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char *comment,
-               Text *out);
+/* nest_print.c: a nest as a function of that name, `comment` before it, which may be all that its
+ * kernel does; gives whether it stores past the caches. */
+bool emit_nest(Emitter *e, const PlainNest *plain, bool is_kernel, const char *name,
+               const char *comment, Text *out);
+
+/* kernel.c: the phases of its tail, by whichever block comes last. */
+void emit_call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases);
+
+/* row_kernel.c: variants of a way whose rows are of the class: by kernel of the way the nest it is
+ * printed from, or NULL; all of that NULL: no kernel has one. Of no class (NULL) none has. */
+const PlainNest *const *emit_row_nests(Emitter *e, const Way *way, const RowClass *rows);
+/* At most two for each phase; gives how many. */
+size_t emit_row_conditions(Emitter *e, const Way *way, const PlainNest *const *nests,
+                           const RowClass *rows, ls_image_condition *conditions);
+ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const Kernel *kernel,
+                                const PlainNest *nest, const RowClass *rows, const char *suffix,
+                                const PhaseText *made);
 
 /* ---- what nest_print.c, nest_value.c and nest_access.c share ---- */
 
@@ -478,9 +495,17 @@ typedef struct NestPrinter {
     bool *is_bound;                                /* by symbol: it stands in a loop's extent */
     bool *ahead;             /* by symbol of a LET: it is made ahead of its loop */
     const NestNode **allocs; /* by symbol of an ALLOC: it */
+    const NestNode **trees;  /* by symbol of a FOLD: it */
+    uint8_t *loops;          /* by symbol of a loop: 1 + its kind */
+    uint32_t *private;       /* by symbol of an ALLOC: its dims that warps and lanes index */
     StoredPacket *stored;
     size_t stored_count, stored_capacity;
-    const char *lane;
+    const char *lane, *warp;
+    bool in_warp, in_lane; /* of such a loop */
+    bool is_kernel;        /* the nest is all of a kernel */
+    bool guarded;          /* inside of a test that an out is there */
+    const char *whole;    /* "1": no vector lies across its limit or off its boundary; "0": any may;
+                           * NULL: as is asked for each */
     SymbolId tensor;      /* of a list: the one that pointers stand for */
     SymbolId vector, run; /* the innermost loops at hand */
     bool streams, streams_off;
@@ -495,6 +520,11 @@ const char *print_value(NestPrinter *p, ValueId id);
 const char *print_quotient(NestPrinter *p, ValueId id); /* of integers that are not negative */
 void print_let(NestPrinter *p, const NestNode *let);
 
+/* nest_tree.c */
+void print_fold(NestPrinter *p, const NestNode *fold);
+void print_push(NestPrinter *p, const NestNode *push);
+void print_combine(NestPrinter *p, const NestNode *node);
+
 /* nest_near.c: ahead of the vector loop. */
 void print_near(NestPrinter *p, const NestNode *loop, const NestNode *load);
 
@@ -508,6 +538,11 @@ const char *print_packet_of(const NestPrinter *p, const NestNode *store);
 void print_draws(NestPrinter *p, const NestNode *loop, const char *count);
 void print_open_streams(NestPrinter *p, const NestNode *loop);
 void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count);
+/* Where the node takes part, or "". */
+const char *print_condition(NestPrinter *p, const NestNode *node);
+/* Of an unrolled loop that only loads vectors: under what they are all whole; NULL: it is not one,
+ * or they may not be. */
+const char *print_whole_if(NestPrinter *p, const NestNode *loop);
 void print_alloc(NestPrinter *p, const NestNode *node);
 void print_load(NestPrinter *p, const NestNode *node);
 void print_store(NestPrinter *p, const NestNode *node);

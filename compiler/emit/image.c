@@ -181,8 +181,8 @@ static const char *accesses_text(Emitter *e) {
                 text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,
                             compute);
                 if (e->target->simt && e->layout == LS_LAYOUT_DENSE)
-                    text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\n", type_info[type].name,
-                                storage, compute);
+                    text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\nLS_ACCESS_SOME(%s)\n",
+                                type_info[type].name, storage, compute, storage);
                 if (e->eights && type_info[type].size <= 2)
                     text_printf(&text, "LS_ACCESS_EIGHT(%s, %s, %s)\n", type_info[type].name,
                                 storage, compute);
@@ -281,13 +281,17 @@ static void add_condition(ls_image_variant *variant, ls_image_condition conditio
 }
 
 static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way,
-                           const PhaseText *phases) {
+                           const PhaseText *phases, const RowClass *rows,
+                           const PlainNest *const *nests) {
     const Plan *plan = e->plan;
-    variant->conditions = arena_alloc(e->arena, (2 * plan->phase_count + STRIP_CONDITIONS) *
+    variant->conditions = arena_alloc(e->arena, (4 * plan->phase_count + STRIP_CONDITIONS) *
                                                     sizeof *variant->conditions);
     if (way->strips)
         variant->condition_count =
             emit_strip_conditions(e, way, (ls_image_condition *)(uintptr_t)variant->conditions);
+    variant->condition_count += (uint32_t)emit_row_conditions(
+        e, way, nests, rows,
+        (ls_image_condition *)(uintptr_t)variant->conditions + variant->condition_count);
     for (size_t k = 0; way->limited && k < way->count; k++) {
         const uint32_t end = way->kernels[k].first + way->kernels[k].count;
         const uint32_t tail = end - way->kernels[k].tail;
@@ -346,7 +350,8 @@ static void add_phase(Emitter *e, const Way *way, uint32_t number, Text *out, Ph
 }
 
 /* What follows others, which call it, stands before them. */
-static void add_phases(Emitter *e, const Way *way, Text *out, PhaseText *phases) {
+static void add_phases(Emitter *e, const Way *way, const PlainNest *const *nests, Text *out,
+                       PhaseText *phases) {
     const Kernel **chained = chained_phases(e, way);
     e->followed = followed_phases(e, way);
     e->chained = NULL;
@@ -357,6 +362,9 @@ static void add_phases(Emitter *e, const Way *way, Text *out, PhaseText *phases)
             add_phase(e, way, i, out, phases);
         if (kernel->followers) emit_followers(e, out, kernel, phases);
     }
+    for (size_t k = 0; k < way->count; k++) /* what is printed with its kernel */
+        for (uint32_t i = 0; nests[k] && i < plan_mains(&way->kernels[k]); i++)
+            phases[way->kernels[k].first + i].name = "";
     for (uint32_t i = 0; i < e->plan->phase_count; i++) {
         e->chained = chained[i];
         if (!phases[i].name) add_phase(e, way, i, out, phases);
@@ -370,14 +378,30 @@ uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way)
     return waits ? target->together_limit : target->one_block_limit;
 }
 
-/* False: with the problem in *problem. */
+/* What no kernel of the variant touches takes no memory. */
+static void drop_untouched(Emitter *e) {
+    for (size_t i = e->f->parameter_count; i < e->plan->array_count; i++) {
+        bool touched = false;
+        for (size_t p = 0; p < e->plan->phase_count; p++)
+            touched |= e->touched[p * e->plan->array_count + i];
+        if (!touched) e->fields[i - e->f->parameter_count].temporary.bytes.scale = 0;
+    }
+}
+
+/* With `rows` the variant for such rows, unless no kernel has them: *variant stays without a name.
+ * False: with the problem in *problem. */
 static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
-                        ls_image_layout layout, Way way, const char **problem) {
+                        ls_image_layout layout, Way way, const RowClass *rows,
+                        const char **problem) {
     const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->together_limit;
     const Plan *const plan = e->plan;
     const size_t phase_count = plan->phase_count;
     const char *step = names_label(e->arena, e->f->name);
+    const PlainNest *const *nests = emit_row_nests(e, &way, rows);
+    *variant = (ls_image_variant){.name = NULL};
+    if (!nests) return true;
     e->plan = plan_near(plan, e->target, &way);
+    e->kinds = arena_alloc(e->arena, OP_COUNT * sizeof *e->kinds);
     e->layout = layout;
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
     e->fields = NULL;
@@ -394,12 +418,16 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     Text phases = text_open(e->arena), kernels = text_open(e->arena);
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
     ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
-    add_phases(e, &way, &phases, made);
+    add_phases(e, &way, nests, &phases, made);
     for (uint32_t i = 0; i < phase_count; i++) work[i] = phase_work(e, i);
     ls_image_kernel *table = arena_alloc(e->arena, way.count * sizeof *table);
-    for (size_t i = 0; i < way.count; i++)
-        table[i] = emit_kernel(e, &kernels, &way.kernels[i],
-                               way.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1), made);
+    for (size_t i = 0; i < way.count; i++) {
+        const char *suffix = way.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1);
+        table[i] = nests[i] ? emit_row_kernel(e, &phases, &kernels, &way.kernels[i], nests[i], rows,
+                                              suffix, made)
+                            : emit_kernel(e, &kernels, &way.kernels[i], suffix, made);
+    }
+    if (rows) drop_untouched(e);
     emit_share_temporaries(e, &way, made);
     ls_image_traffic *traffic = arena_alloc(e->arena, way.count * sizeof *traffic);
     for (size_t i = 0; i < way.count; i++)
@@ -416,7 +444,9 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
                        : way.strips     ? "strips of rows"
                        : way.count == 1 ? "one kernel"
                                         : arena_printf(e->arena, "%zu kernels", way.count);
-    const char *how = arena_printf(e->arena, "%s, %s", name, layout_name);
+    const char *length =
+        !rows ? "" : arena_printf(e->arena, ", rows up to %u", (unsigned)target_row_most(rows));
+    const char *how = arena_printf(e->arena, "%s%s, %s", name, length, layout_name);
     *variant = (ls_image_variant){
         .name = how,
         .layout = layout,
@@ -433,7 +463,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .traffic = traffic,
         .source = module_text(e, &way, phases.data, kernels.data, how),
     };
-    add_conditions(e, variant, &way, made);
+    add_conditions(e, variant, &way, made, rows, nests);
     *problem = words_problem(e);
     e->plan = plan;
     return !*problem;
@@ -491,14 +521,22 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
     for (uint32_t i = 0; i < f->parameter_count; i++)
         parameters[i].optional = plan_is_optional(plan, i);
 
-    ls_image_variant *variants = arena_alloc(e.arena, 2 * WAYS * sizeof *variants);
+    ls_image_variant *variants = arena_alloc(e.arena, (2 + ROW_CLASSES) * WAYS * sizeof *variants);
     uint32_t count = 0;
     for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++)
-        for (size_t i = 0; i < plan->way_count; i++)
-            /* strips only of contiguous arrays: what has strides is rarely as large */
-            if ((layout == LS_LAYOUT_DENSE || !plan->ways[i].strips) &&
-                !add_variant(&e, variants, &variants[count++], layout, plan->ways[i], problem))
-                return NULL;
+        for (size_t i = 0; i < plan->way_count; i++) {
+            const Way *way = &plan->ways[i];
+            const bool dense = layout == LS_LAYOUT_DENSE;
+            if (!dense && way->strips) continue; /* what has strides is rarely as large */
+            for (size_t r = 0; r <= ROW_CLASSES; r++) {
+                const RowClass *rows = r < ROW_CLASSES ? &target->row_classes[r] : NULL;
+                const bool has = !way->strips && !way->few && way->kernels[0].kind != KERNEL_ALL;
+                if (rows && (!dense || !has || !rows->warps)) continue;
+                if (!add_variant(&e, variants, &variants[count], layout, *way, rows, problem))
+                    return NULL;
+                if (variants[count].name) count++;
+            }
+        }
     *image = (ls_image){
         .version = LS_IMAGE_VERSION,
         .step = f->name,

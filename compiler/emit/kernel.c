@@ -40,7 +40,7 @@ static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseTex
     }
 }
 
-static void call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+void emit_call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const uint32_t end = kernel->first + kernel->count, begin = end - kernel->tail;
     const char *done =
         counter(e, arena_printf(e->arena, "kernel_of_phase_%u_done", kernel->first + 1));
@@ -132,7 +132,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
         call_all(e, &calls, kernel, phases);
     else if (!chain)
         call_mains(e, &calls, kernel, phases);
-    if (kernel->tail) call_tail(e, &calls, kernel, phases);
+    if (kernel->tail) emit_call_tail(e, &calls, kernel, phases);
     Hole holes[] = {{"KERNEL", name},
                     {"ARGUMENTS", e->arguments},
                     {"THREADS", arena_printf(e->arena, "%u", threads)},

@@ -72,13 +72,60 @@ static bool varies(const NestNode *loop, Index index) {
     return false;
 }
 
+/* Whether all terms but the loop's own are multiples of the vector. */
+static bool is_aligned(Index at, const NestNode *loop, uint32_t width) {
+    for (size_t t = 0; t < at.count; t++)
+        if (!(at.terms[t].count == 1 && at.terms[t].symbols[0] == loop->name) &&
+            at.terms[t].factor % width)
+            return false;
+    return true;
+}
+
+/* Whether the limit leaves the first so many of a vector's elements. */
+static bool has_packet_limit(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    int64_t step;
+    return p->nest->width == 4 && !node->pad && !p->allocs[node->array] &&
+           !varies(loop, node->limit) &&
+           index_is_number(index_coefficient(p->e->arena, node->limit, loop->name), &step) &&
+           step == -1;
+}
+
+/* Adds under what the index is a multiple of the vector at the loop's first iteration, whatever
+ * else it is made of; false: that cannot be known. */
+static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Text *text) {
+    for (size_t t = 0; t < index.count; t++) {
+        const IndexTerm *term = &index.terms[t];
+        Text product = text_open(p->e->arena);
+        if (term->factor % p->nest->width == 0) continue;
+        if (term->count == 1 && term->symbols[0] == loop->name) continue;
+        for (uint32_t k = 0; k < term->count; k++)
+            if (p->nest->symbols[term->symbols[k]].kind == NAMED_SIZE)
+                text_printf(&product, "%s%s", product.size ? " * " : "",
+                            print_symbol(p, term->symbols[k]));
+        if (!product.size) return false;
+        const int64_t factor = term->factor < 0 ? -term->factor : term->factor;
+        if (factor != 1) text_printf(&product, " * %lld", (long long)factor);
+        const char *test = arena_printf(p->e->arena, "%s %% %u == 0", product.data, p->nest->width);
+        if (!strstr(text->data, test)) text_printf(text, "%s%s", text->size ? " && " : "", test);
+    }
+    return true;
+}
+
+/* Under what no vector that the node accesses lies across its limit or off its boundary. */
+static const char *whole_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    Text text = text_open(p->e->arena);
+    if (!add_multiples(p, loop, node->at[0], &text) || !add_multiples(p, loop, node->limit, &text))
+        return "0";
+    return text.size ? text.data : "1";
+}
+
 /* Whether the node accesses a vector as one: arrays of contiguous elements begin on a multiple. */
 static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     const uint32_t width = p->nest->width;
     const Type type = p->nest->symbols[node->array].type;
     int64_t step;
-    if (loop->loop != LOOP_VECTOR || p->e->layout != LS_LAYOUT_DENSE || node->has_limit)
-        return false;
+    if (loop->loop != LOOP_VECTOR || p->e->layout != LS_LAYOUT_DENSE) return false;
+    if (node->has_limit && !has_packet_limit(p, loop, node)) return false;
     if ((node->kind != NEST_LOAD && node->kind != NEST_STORE) || node->at_count != 1) return false;
     if ((width != 4 && width != 8) || (width == 8 && type_info[type].size > 2)) return false;
     if (node->where && (node->kind == NEST_LOAD || defines(loop->body, node->where))) return false;
@@ -87,11 +134,7 @@ static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node
     const Index at = node->at[0];
     if (!index_is_number(index_coefficient(p->e->arena, at, loop->name), &step) || step != 1)
         return false;
-    for (size_t t = 0; t < at.count; t++)
-        if (!(at.terms[t].count == 1 && at.terms[t].symbols[0] == loop->name) &&
-            at.terms[t].factor % width)
-            return false;
-    return true;
+    return node->has_limit || is_aligned(at, loop, width);
 }
 
 static Index first_of(NestPrinter *p, const NestNode *loop, Index at) {
@@ -112,8 +155,16 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
         const char *type = storage(p, node->array), *name = packet_name(p, node);
         text_printf(p->out, "ls_%s_%s %s", span_name(p), type, name);
         if (node->kind == NEST_LOAD) {
-            text_printf(p->out, " = ls_load_%s_%s(%s, %s)", span_name(p), type, data_text(p, node),
-                        print_index(p, first_of(p, loop, node->at[0])));
+            const char *at = print_index(p, first_of(p, loop, node->at[0]));
+            const char *form = !node->has_limit               ? span_name(p)
+                               : p->whole && *p->whole == '1' ? "all"
+                                                              : "some";
+            text_printf(p->out, " = ls_load_%s_%s(%s, %s", form, type, data_text(p, node), at);
+            if (node->has_limit)
+                text_printf(p->out, ", %s", print_index(p, first_of(p, loop, node->limit)));
+            if (node->has_limit && *form == 's')
+                text_printf(p->out, ", %s", p->whole ? p->whole : whole_text(p, loop, node));
+            text_puts(p->out, ")");
             p->packet[node->name] = name;
         } else {
             print_add_packet(p, node, name);
@@ -127,9 +178,31 @@ void print_close_vector(NestPrinter *p, const NestNode *loop) {
         if (node->kind != NEST_STORE || !is_packet(p, loop, node)) continue;
         const char *type = storage(p, node->array);
         if (node->where) text_printf(p->out, "if (%s) ", print_symbol(p, node->where));
-        text_printf(p->out, "ls_store_%s_%s(%s, %s, %s);\n", span_name(p), type, data_text(p, node),
-                    print_index(p, first_of(p, loop, node->at[0])), print_packet_of(p, node));
+        const char *at = print_index(p, first_of(p, loop, node->at[0]));
+        const char *data = data_text(p, node), *packet = print_packet_of(p, node);
+        if (!node->has_limit)
+            text_printf(p->out, "ls_store_%s_%s(%s, %s, %s);\n", span_name(p), type, data, at,
+                        packet);
+        else
+            text_printf(p->out, "ls_store_some_%s(%s, %s, %s, %s, %s);\n", type, data, at,
+                        print_index(p, first_of(p, loop, node->limit)), whole_text(p, loop, node),
+                        packet);
     }
+}
+
+const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
+    const NestNode *vector = loop->body;
+    Text all = text_open(p->e->arena);
+    if (loop->loop != LOOP_UNROLLED || !vector || vector->next || vector->loop != LOOP_VECTOR)
+        return NULL;
+    for (const NestNode *node = vector->body; node; node = node->next) {
+        if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
+        if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
+        const char *own = whole_text(p, vector, node);
+        if (strcmp(own, "0") == 0) return NULL;
+        if (!strstr(all.data, own)) text_printf(&all, "%s%s", all.size ? " && " : "", own);
+    }
+    return all.size ? all.data : NULL;
 }
 
 void print_add_packet(NestPrinter *p, const NestNode *store, const char *name) {
@@ -259,28 +332,51 @@ void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count
 
 /* ---- accesses ---- */
 
-/* Where the node takes part, or "". */
-static const char *condition_text(NestPrinter *p, const NestNode *node) {
+const char *print_condition(NestPrinter *p, const NestNode *node) {
     Text text = text_open(p->e->arena);
+    const NestNode *alloc = p->allocs[node->array];
     if (node->where) text_puts(&text, print_symbol(p, node->where));
-    if (node->has_limit)
+    if (node->has_limit && !(alloc && alloc->scope == SCOPE_REGISTER)) /* nobody else has those */
         text_printf(&text, "%s%s > 0", text.size ? " && " : "", print_index(p, node->limit));
     return text.data;
+}
+
+/* The dims of registers that warps and lanes index: each thread has its own. */
+static void find_private(NestPrinter *p, const NestNode *body, const NestNode *alloc) {
+    for (const NestNode *node = body; node && alloc->scope == SCOPE_REGISTER; node = node->next) {
+        find_private(p, node->body, alloc);
+        find_private(p, node->other, alloc);
+        if ((node->kind != NEST_LOAD && node->kind != NEST_STORE) || node->array != alloc->name)
+            continue;
+        for (uint32_t d = 0; d < node->at_count; d++)
+            for (size_t t = 0; t < node->at[d].count; t++) {
+                const uint8_t loop = p->loops[node->at[d].terms[t].symbols[0]];
+                if (loop == 1 + LOOP_WARP || loop == 1 + LOOP_LANE)
+                    p->private[alloc->name] |= 1U << d;
+            }
+    }
+}
+
+static bool is_dropped(const NestPrinter *p, const NestNode *alloc, size_t dim) {
+    int64_t count = 0;
+    return (p->private[alloc->name] >> dim & 1) ||
+           (index_is_number(alloc->at[dim], &count) && count == 1);
 }
 
 /* A variable, or an array of a thread's own: dims of one element are none. */
 void print_alloc(NestPrinter *p, const NestNode *node) {
     const NestSymbol *symbol = &p->nest->symbols[node->name];
-    if (node->scope != SCOPE_REGISTER && node->scope != SCOPE_WORKER)
+    if (node->scope == SCOPE_GLOBAL)
         bug(p->e->compiler, "memory of scope %s has no text yet", nest_scope_names[node->scope]);
     p->allocs[node->name] = node;
-    text_printf(p->out, "%s %s", emit_type(type_info[symbol->type].compute),
-                print_symbol(p, node->name));
+    find_private(p, p->nest->body, node);
+    text_printf(p->out, "%s%s %s", node->scope == SCOPE_SHARED ? "LS_SHARED " : "",
+                emit_type(type_info[symbol->type].compute), print_symbol(p, node->name));
     for (size_t i = 0; i < node->at_count; i++) {
         int64_t dim = 0;
         if (!index_is_number(node->at[i], &dim))
             bug(p->e->compiler, "memory of a size that is no constant has no text yet");
-        if (dim != 1) text_printf(p->out, "[%lld]", (long long)dim);
+        if (!is_dropped(p, node, i)) text_printf(p->out, "[%lld]", (long long)dim);
     }
     text_puts(p->out, ";\n");
 }
@@ -289,17 +385,14 @@ static const char *alloc_text(NestPrinter *p, const NestNode *node) {
     const NestNode *alloc = p->allocs[node->array];
     Text text = text_open(p->e->arena);
     text_puts(&text, print_symbol(p, node->array));
-    for (size_t i = 0; i < alloc->at_count; i++) {
-        int64_t dim = 0;
-        if (!index_is_number(alloc->at[i], &dim) || dim != 1)
-            text_printf(&text, "[%s]", print_index(p, node->at[i]));
-    }
+    for (size_t i = 0; i < alloc->at_count; i++)
+        if (!is_dropped(p, alloc, i)) text_printf(&text, "[%s]", print_index(p, node->at[i]));
     return text.data;
 }
 
 void print_load(NestPrinter *p, const NestNode *node) {
     const char *type = emit_type(p->nest->symbols[node->name].type), *table = table_text(p, node);
-    const char *name = print_symbol(p, node->name), *condition = condition_text(p, node);
+    const char *name = print_symbol(p, node->name), *condition = print_condition(p, node);
     const char *text =
         table                    ? table
         : p->allocs[node->array] ? alloc_text(p, node)
@@ -311,20 +404,30 @@ void print_load(NestPrinter *p, const NestNode *node) {
     if (p->near[node->name])
         text = arena_printf(p->e->arena, "%s_whole ? %s.at[%s] : %s", p->near[node->name],
                             p->near[node->name], print_symbol(p, p->vector), text);
-    if (*condition)
+    if (*condition && !p->packet[node->name])
         text = arena_printf(p->e->arena, "%s ? %s : %s", condition, text,
                             node->pad ? print_value(p, node->pad) : "0");
     text_printf(p->out, "const %s %s = %s;\n", type, name, text);
 }
 
 void print_store(NestPrinter *p, const NestNode *node) {
-    const char *condition = condition_text(p, node), *packet = print_packet_of(p, node);
+    const char *condition = print_condition(p, node), *packet = print_packet_of(p, node);
     const char *value = emit_bare(p->e, print_value(p, node->value));
     if (packet && node->hint != HINT_STREAM) {
         text_printf(p->out, "%s.at[%s] = %s;\n", packet, print_symbol(p, p->vector), value);
         return;
     }
-    if (*condition) text_printf(p->out, "if (%s) ", condition);
+    const NestNode *alloc = p->allocs[node->array];
+    const bool alone = p->nest->lanes > 1 && !p->in_lane &&
+                       !(alloc && alloc->scope == SCOPE_REGISTER); /* one thread stores it */
+    if (alone)
+        text_printf(p->out, "if (%s == 0%s%s) ",
+                    !p->in_warp && p->nest->warps > 1 ? "ls_thread()"
+                    : p->lane                         ? p->lane
+                                                      : "ls_lane()",
+                    *condition ? " && " : "", condition);
+    else if (*condition)
+        text_printf(p->out, "if (%s) ", condition);
     if (p->allocs[node->array])
         text_printf(p->out, "%s = %s;\n", alloc_text(p, node), value);
     else if (node->kind == NEST_ADD)

@@ -35,13 +35,32 @@ static void declare_lane(NestPrinter *p, const char *item) {
         text_puts(p->out, "(i64)ls_lane();\n");
 }
 
+static bool stores_to(const NestNode *body, SymbolId array) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (((node->kind == NEST_STORE || node->kind == NEST_ADD) && node->array == array) ||
+            stores_to(node->body, array) || stores_to(node->other, array))
+            return true;
+    return false;
+}
+
+static bool loads_from(const NestNode *body, SymbolId array) {
+    for (const NestNode *node = body; node; node = node->next)
+        if ((node->kind == NEST_LOAD && node->array == array) || loads_from(node->body, array) ||
+            loads_from(node->other, array))
+            return true;
+    return false;
+}
+
 static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
     Emitter *e = p->e;
     const SymbolId symbol = p->plain->arrays[array];
     e->touched[(e->number - 1) * e->plan->array_count + array] = true;
-    text_printf(p->out, "%s%s *%sconst %s = %s;\n", emit_writes(e, array) ? "" : "const ",
-                type_info[e->plan->arrays[array].type].c_name,
-                emit_changes(e, array) ? "" : "LS_RESTRICT ", print_symbol(p, symbol), from);
+    const bool writes = stores_to(p->nest->body, symbol);
+    const bool changes =
+        p->is_kernel ? writes && loads_from(p->nest->body, symbol) : emit_changes(e, array);
+    text_printf(p->out, "%s%s *%sconst %s = %s;\n", writes ? "" : "const ",
+                type_info[e->plan->arrays[array].type].c_name, changes ? "" : "LS_RESTRICT ",
+                print_symbol(p, symbol), from);
 }
 
 static void spell_sizes(NestPrinter *p) {
@@ -185,7 +204,7 @@ static bool carries(const NestPrinter *p, const NestNode *body, bool scalars) {
 }
 
 /* Of one thread, an innermost loop is what compilers make vector code of. */
-static void print_serial(NestPrinter *p, const NestNode *loop) {
+static void print_rounds(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
     int64_t number;
     const bool constant = index_is_number(loop->extent, &number);
@@ -207,16 +226,41 @@ static void print_serial(NestPrinter *p, const NestNode *loop) {
     if (run) print_close_streams(p, loop, count);
 }
 
+/* Unswitches a loop of loads: where all vectors are whole, they are under way without a branch
+ * between them. */
+static void print_serial(NestPrinter *p, const NestNode *loop) {
+    const char *whole = print_whole_if(p, loop);
+    if (whole && strcmp(whole, "1") != 0) {
+        text_printf(p->out, "if (%s) {\n", whole);
+        p->whole = "1";
+        print_rounds(p, loop);
+        text_puts(p->out, "} else {\n");
+        p->whole = "0";
+        print_rounds(p, loop);
+        text_puts(p->out, "}\n");
+    } else {
+        p->whole = whole;
+        print_rounds(p, loop);
+    }
+    p->whole = NULL;
+}
+
+static void print_threads(NestPrinter *p, const NestNode *loop, const char *own, bool *inside) {
+    p->spelled[loop->name] = own;
+    *inside = true;
+    print_body(p, loop->body);
+    *inside = false;
+}
+
 static void print_loop(NestPrinter *p, const NestNode *loop) {
     switch (loop->loop) {
     case LOOP_GRID: print_grid(p, loop); break;
     case LOOP_LANE:
         if (!p->lane) bug(p->e->compiler, "lanes without items have no text yet");
-        p->spelled[loop->name] = p->lane;
-        print_body(p, loop->body);
+        print_threads(p, loop, p->lane, &p->in_lane);
         break;
+    case LOOP_WARP: print_threads(p, loop, p->warp, &p->in_warp); break;
     case LOOP_VECTOR: print_vector(p, loop); break;
-    case LOOP_WARP: bug(p->e->compiler, "a loop over warps has no text yet");
     default: print_serial(p, loop); break;
     }
 }
@@ -252,10 +296,67 @@ static void print_arrive(NestPrinter *p, const NestNode *node) {
     Emitter *e = p->e;
     const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
                                       (ls_image_extent){.scale = sizeof(uint32_t)}, true);
-    text_printf(p->out, "if (parties && ls_arrive(a->%s, parties)%s) {\n", done,
-                p->nest->lanes > 1 ? " && ls_lane() == 0" : "");
+    if (p->nest->warps > 1)
+        text_printf(p->out, "if (parties && ls_last_block(a->%s)) {\n", done);
+    else
+        text_printf(p->out, "if (parties && ls_arrive(a->%s, parties)%s) {\n", done,
+                    p->nest->lanes > 1 ? " && ls_lane() == 0" : "");
+    const bool in_lane = p->in_lane;
+    p->in_lane |= p->nest->warps == 1; /* one lane alone is there */
     print_body(p, node->next);
+    p->in_lane = in_lane;
     text_puts(p->out, "}\n");
+}
+
+static void print_barrier(NestPrinter *p, const NestNode *node) {
+    if (node->scope == SCOPE_GRID) bug(p->e->compiler, "a barrier of the grid has no text yet");
+    text_puts(p->out, node->scope == SCOPE_WARP ? "ls_group_sync();\n" : "ls_barrier();\n");
+}
+
+static void find_loops(NestPrinter *p, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_LOOP) p->loops[node->name] = (uint8_t)(1 + node->loop);
+        find_loops(p, node->body);
+        find_loops(p, node->other);
+    }
+}
+
+/* ---- outs that may be absent ---- */
+
+/* Whether memory or a fold of that name is declared in the body. */
+static bool declares(const NestNode *body, SymbolId name) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (((node->kind == NEST_ALLOC || node->kind == NEST_FOLD) && node->name == name) ||
+            declares(node->body, name) || declares(node->other, name))
+            return true;
+    return false;
+}
+
+/* Whether the node has no effect but on one out, which is found, and on what `all` declares. */
+static bool serves_out(const NestNode *node, const NestNode *all, SymbolId *out) {
+    const bool writes = node->kind == NEST_STORE || node->kind == NEST_PUSH;
+    if (node->kind == NEST_BARRIER || node->kind == NEST_ARRIVE || node->kind == NEST_ADD)
+        return false;
+    if (writes && !declares(all->body, node->array)) {
+        if (node->kind == NEST_PUSH || (*out && *out != node->array)) return false;
+        *out = node->array;
+    }
+    for (const NestNode *own = node->body; own; own = own->next)
+        if (!serves_out(own, all, out)) return false;
+    for (const NestNode *own = node->other; own; own = own->next)
+        if (!serves_out(own, all, out)) return false;
+    return true;
+}
+
+/* Of a kernel's work for nothing but an out that may be absent: the out's number, plus 1; else 0.
+ */
+static uint32_t optional_out(const NestPrinter *p, const NestNode *node) {
+    SymbolId out = 0;
+    const bool work = node->kind == NEST_LOOP || node->kind == NEST_IF || node->kind == NEST_WHEN ||
+                      node->kind == NEST_STORE;
+    if (!p->is_kernel || p->guarded || !work || !serves_out(node, node, &out) || !out) return 0;
+    const uint32_t array = print_array_of(p, out);
+    return array < p->e->plan->array_count && plan_is_optional(p->e->plan, array) ? array + 1 : 0;
 }
 
 static void print_node(NestPrinter *p, const NestNode *node) {
@@ -273,23 +374,32 @@ static void print_node(NestPrinter *p, const NestNode *node) {
         break;
     case NEST_STORE:
     case NEST_ADD: print_store(p, node); break;
+    case NEST_FOLD: print_fold(p, node); break;
+    case NEST_PUSH: print_push(p, node); break;
+    case NEST_COMBINE: print_combine(p, node); break;
+    case NEST_BARRIER: print_barrier(p, node); break;
     default: bug(p->e->compiler, "%s has no text yet", nest_kind_names[node->kind]);
     }
 }
 
 static void print_body(NestPrinter *p, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
+        const uint32_t optional = optional_out(p, node);
         if (node->kind == NEST_ARRIVE) {
             print_arrive(p, node);
             return;
         }
+        if (optional) text_printf(p->out, "if (a->%s) {\n", p->e->field_name[optional - 1]);
+        p->guarded |= optional != 0;
         print_node(p, node);
+        if (optional) p->guarded = false;
+        if (optional) text_puts(p->out, "}\n");
     }
 }
 
 /* The nest, an optional array's work only where the array is bound. */
 static void print_all(NestPrinter *p) {
-    const uint32_t optional = plan_optional_of(p->e->plan, p->e->phase);
+    const uint32_t optional = p->is_kernel ? 0 : plan_optional_of(p->e->plan, p->e->phase);
     bool decided = false;
     for (const NestNode *node = p->nest->body; node; node = node->next) {
         const bool work = node->kind == NEST_LOOP || node->kind == NEST_WHEN;
@@ -306,11 +416,11 @@ static void print_all(NestPrinter *p) {
     }
 }
 
-bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char *comment,
-               Text *out) {
+bool emit_nest(Emitter *e, const PlainNest *plain, bool is_kernel, const char *name,
+               const char *comment, Text *out) {
     Nest *nest = plain->nest;
     Arena *arena = e->arena;
-    NestPrinter p = {.e = e, .plain = plain, .nest = nest, .out = out};
+    NestPrinter p = {.e = e, .plain = plain, .nest = nest, .out = out, .is_kernel = is_kernel};
     const size_t count = 4 * nest->symbol_count + 64; /* and those that printing makes */
     p.spelled = arena_alloc(arena, count * sizeof *p.spelled);
     p.capacity = count;
@@ -325,7 +435,11 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char 
     p.is_bound = arena_alloc(arena, count * sizeof *p.is_bound);
     p.ahead = arena_alloc(arena, count * sizeof *p.ahead);
     p.streams_off = e->target->simt;
+    p.trees = arena_alloc(arena, count * sizeof *p.trees);
+    p.loops = arena_alloc(arena, count * sizeof *p.loops);
+    p.private = arena_alloc(arena, count * sizeof *p.private);
     print_count_uses(&p);
+    find_loops(&p, nest->body);
     names_begin_nest(e);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     e->last_line = 0;
@@ -334,6 +448,10 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const char *name, const char 
     spell_sizes(&p);
     if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
+    if (nest->warps > 1) {
+        p.warp = names_made(e, "own_warp");
+        text_printf(out, "const i64 %s = (i64)ls_group();\n", p.warp);
+    }
     declare_derived(&p);
     declare_arrays(&p);
     print_all(&p);

@@ -644,7 +644,19 @@ static void add_arg_kind(Emitter *e, Text *out, Op op, Type type) {
     if (!strstr(out->data, line)) text_puts(out, line);
 }
 
+bool emit_is_ordered(Op op, Type type) {
+    return rounds(op, type);
+}
+
+const char *emit_use_kind(Emitter *e, Op op, Type type) {
+    e->kinds[op - OP_NONE][type] = true;
+    return arena_printf(e->arena, "%s_%s", kind_of(op)->stem, type_info[type].name);
+}
+
 void emit_reduction_library(Emitter *e, Text *out) {
+    for (size_t k = 0; k < COUNT(kinds); k++)
+        for (Type type = 0; type < TYPE_COUNT; type++)
+            if (e->kinds[kinds[k].op - OP_NONE][type]) add_kind(e, out, &kinds[k], type);
     for (size_t p = 0; p < e->plan->phase_count; p++)
         for (size_t i = 0; i < e->plan->phases[p].reduction_count; i++) {
             ValueId v = e->plan->phases[p].reductions[i];

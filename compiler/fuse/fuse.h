@@ -271,7 +271,8 @@ double plan_sizes_array_bytes(const PlanSizes *s, const Array *array);
 double plan_sizes_extent(const PlanSizes *s, const ls_image_extent *e);
 /* With each tensor's own rounded up to a multiple of `step`. */
 double plan_sizes_extent_steps(const PlanSizes *s, const ls_image_extent *e, double step);
-ls_image_value plan_sizes_value; /* of PlanSizes: what a variant is chosen by */
+uint64_t plan_sizes_value(const void *of, const ls_image_extent *extent,
+                          uint32_t largest); /* of PlanSizes: what a variant is chosen by */
 void plan_sizes_print_length(const PlanSizes *s, size_t axis, bool json, Text *out);
 
 /* cost.c: for given sizes. */

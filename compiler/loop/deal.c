@@ -4,7 +4,7 @@
  * Needs a serial or grid loop of independent iterations that is in no loop of threads, and in it
  * no barrier. Keeps what an iteration does. The loop goes on by a block's share at a time, of the
  * kind that it had; the last share may be short, and an affine test leaves out what is not there.
- */
+ * Where there is one share at most (DEAL_ONCE), there is no such loop. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -27,7 +27,8 @@ static const char *find_problem(const NestNode *loop, bool lanes) {
     return NULL;
 }
 
-const char *nest_deal(Nest *nest, SymbolId loop, bool lanes) {
+const char *nest_deal(Nest *nest, SymbolId loop, NestDeal to) {
+    const bool lanes = to == DEAL_LANES, once = to == DEAL_ONCE;
     Arena *arena = nest->arena;
     NestNode **place = nest_find(&nest->body, loop), *first = NULL, **end = &first;
     if (!place || (*place)->kind != NEST_LOOP) return "there is no such loop";
@@ -38,7 +39,8 @@ const char *nest_deal(Nest *nest, SymbolId loop, bool lanes) {
     const SymbolId share = nest_symbol(nest, "g", NAMED_LOOP, TYPE_I64);
     const SymbolId warp = nest_symbol(nest, "w", NAMED_LOOP, TYPE_I64);
     const SymbolId lane = nest_symbol(nest, "l", NAMED_LOOP, TYPE_I64);
-    Index number = index_scale(arena, index_symbol(arena, share), threads);
+    Index number = {NULL, 0};
+    if (!once) number = index_scale(arena, index_symbol(arena, share), threads);
     if (nest->warps > 1)
         number = index_add(arena, number, index_scale(arena, index_symbol(arena, warp), across));
     if (across > 1) number = index_add(arena, number, index_symbol(arena, lane));
@@ -47,6 +49,14 @@ const char *nest_deal(Nest *nest, SymbolId loop, bool lanes) {
     if (across > 1) body = nest_around(nest, LOOP_LANE, lane, index_number(arena, across), body);
     if (nest->warps > 1)
         body = nest_around(nest, LOOP_WARP, warp, index_number(arena, nest->warps), body);
+    if (once) {
+        body->range = old->range;
+        NestNode **behind = &body;
+        while (*behind) behind = &(*behind)->next;
+        *behind = old->next;
+        *place = body;
+        return NULL;
+    }
     const Index shares = nest_ceiling(nest, &end, old->extent, threads, "shares");
     body = nest_around(nest, old->loop, share, shares, body);
     body->range = old->range;

@@ -1,10 +1,11 @@
 /* keep.c: what several loops load from memory alike is loaded once and kept in registers: scalar
  * replacement across loops.
  *
- * Needs loops beside each other over the same tile, as nest_tile leaves them, in which loads are of
- * the same elements, and nothing that stores to their array before the last of them. Keeps what
- * each iteration sees. The first loop then stores what it loads to registers, which the others load
- * in the place of memory, as long as these are no more than so many 32-bit ones of a thread. */
+ * Needs loops over the same tile, as nest_tile leaves them, in which loads are of the same
+ * elements, behind each other in one body or in what stands in it, and nothing that stores to their
+ * array before the last of them. Keeps what each iteration sees. The first loop then stores what it
+ * loads to registers, which the others load in the place of memory, as long as these are no more
+ * than so many 32-bit ones of a thread. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -12,36 +13,58 @@
 
 enum { DEPTH = 8 };
 
-typedef struct Chain { /* loops that stand alone in each other around straight code */
+typedef struct Chain { /* the loops around straight code, from a body on */
     NestNode *loops[DEPTH];
     size_t count;
-    const NestNode *test; /* an IF in the first of them; NULL: there is none */
+    const NestNode *test; /* an IF among them, behind so many of them; NULL: there is none */
+    size_t test_at;
     NestNode **body;
 } Chain;
 
-static bool find_chain(NestNode *loop, Chain *chain) {
-    *chain = (Chain){.count = 0};
-    for (NestNode *at = loop; at && at->kind == NEST_LOOP; at = *chain->body) {
-        int64_t extent;
-        const bool threads = at->loop == LOOP_LANE || at->loop == LOOP_WARP;
-        if (at->loop == LOOP_GRID || chain->count == DEPTH) return false;
-        if (!index_is_number(at->extent, &extent) || (at != loop && at->next)) return false;
-        if (!threads && extent > UNROLLED_MAX) return false;
-        chain->loops[chain->count++] = at;
-        chain->body = &at->body;
-        NestNode *test = at->body;
-        if (at != loop || !test || test->kind != NEST_IF || test->next || test->other) continue;
-        chain->test = test;
-        chain->body = &test->body;
+typedef struct Chains {
+    Arena *arena;
+    Chain *items;
+    size_t count, capacity;
+} Chains;
+
+static void add_chains(Chains *list, NestNode **body, Chain chain);
+
+/* Adds those that go through the node. */
+static void add_through(Chains *list, NestNode *node, Chain chain) {
+    int64_t extent;
+    if (node->kind == NEST_IF && !node->other && !chain.test) {
+        chain.test = node;
+        chain.test_at = chain.count;
+        add_chains(list, &node->body, chain);
     }
-    if (!chain->count) return false;
-    for (const NestNode *node = *chain->body; node; node = node->next)
-        if (node->body || node->other) return false;
-    return true;
+    if (node->kind != NEST_LOOP || node->loop == LOOP_GRID || chain.count == DEPTH) return;
+    const bool threads = node->loop == LOOP_LANE || node->loop == LOOP_WARP;
+    if (!index_is_number(node->extent, &extent) || (!threads && extent > UNROLLED_MAX)) return;
+    chain.loops[chain.count++] = node;
+    add_chains(list, &node->body, chain);
+}
+
+static void add_chains(Chains *list, NestNode **body, Chain chain) {
+    bool straight = chain.count > 0;
+    for (NestNode *node = *body; node; node = node->next) {
+        straight &= !node->body && !node->other;
+        add_through(list, node, chain);
+    }
+    if (!straight) return;
+    chain.body = body;
+    list->items =
+        arena_grow(list->arena, list->items, list->count, &list->capacity, sizeof *list->items);
+    list->items[list->count++] = chain;
+}
+
+static Chains find_chains(Arena *arena, NestNode *node) {
+    Chains list = {.arena = arena};
+    add_through(&list, node, (Chain){.count = 0});
+    return list;
 }
 
 static bool is_alike(const Chain *a, const Chain *b) {
-    if (a->count != b->count || !a->test != !b->test) return false;
+    if (a->count != b->count || !a->test != !b->test || a->test_at != b->test_at) return false;
     for (size_t i = 0; i < a->count; i++)
         if (a->loops[i]->loop != b->loops[i]->loop ||
             !index_equal(a->loops[i]->extent, b->loops[i]->extent))
@@ -106,9 +129,13 @@ static int64_t registers_of(const Nest *nest, const Chain *chain, Type type) {
 
 static Index *subscripts(Nest *nest, const Chain *chain, bool extents) {
     Index *at = nest_at(nest, chain->count);
-    for (size_t i = 0; i < chain->count; i++)
-        at[i] =
-            extents ? chain->loops[i]->extent : index_symbol(nest->arena, chain->loops[i]->name);
+    size_t count = 0;
+    for (int threads = 1; threads >= 0; threads--) /* their dims come first */
+        for (size_t i = 0; i < chain->count; i++) {
+            const NestNode *loop = chain->loops[i];
+            if ((loop->loop == LOOP_WARP || loop->loop == LOOP_LANE) == threads)
+                at[count++] = extents ? loop->extent : index_symbol(nest->arena, loop->name);
+        }
     return at;
 }
 
@@ -143,51 +170,64 @@ static void keep_value(Nest *nest, const Chain *chain, NestNode *load, SymbolId 
     load->next = store;
 }
 
-/* The later loads of the same element come from registers. */
-static SymbolId keep_load(Nest *nest, NestNode **place, const Chain *own, NestNode *load) {
-    SymbolId kept = 0;
-    for (NestNode *node = *place; node; node = node->next) {
-        Chain other;
-        const bool chain = node->kind == NEST_LOOP && find_chain(node, &other);
-        const bool first = node == own->loops[0];
-        bool stored = false;
-        for (NestNode *later =
-                 chain && !first && is_alike(own, &other) && has_same_test(nest, own, &other)
-                     ? *other.body
-                     : NULL;
-             later; later = later->next) {
-            stored |= stores_to(later, load->array);
-            if (stored || !is_same(nest, own, load, &other, later)) continue;
-            if (!kept) kept = declare(nest, place, own, load);
-            later->array = kept;
-            later->list = 0;
-            later->at = subscripts(nest, &other, false);
-            later->at_count = other.count;
-            later->hint = HINT_NONE;
-        }
-        if (stores_to(node, load->array)) break;
+typedef struct Keeper {
+    Nest *nest;
+    int64_t left; /* registers */
+} Keeper;
+
+/* In the body of a chain alike the loads of the same element come from registers, until a store. */
+static void keep_there(Keeper *k, NestNode **place, const Chain *own, const NestNode *load,
+                       const Chain *other, SymbolId *kept) {
+    for (NestNode *later = *other->body; later; later = later->next) {
+        if (stores_to(later, load->array)) return;
+        if (!is_same(k->nest, own, load, other, later)) continue;
+        if (!*kept) *kept = declare(k->nest, place, own, load);
+        later->array = *kept;
+        later->list = 0;
+        later->at = subscripts(k->nest, other, false);
+        later->at_count = other->count;
+        later->hint = HINT_NONE;
     }
-    if (kept) keep_value(nest, own, load, kept);
+}
+
+/* The later loads of the same element, in the node at the place and in those behind it. */
+static SymbolId keep_load(Keeper *k, NestNode **place, const Chain *own, NestNode *load) {
+    SymbolId kept = 0, array = load->array;
+    bool behind = false;
+    for (NestNode *node = *place; node && !stores_to(node, array); node = node->next) {
+        const Chains others = find_chains(k->nest->arena, node);
+        for (size_t i = 0; i < others.count; i++) {
+            const Chain *other = &others.items[i];
+            if (behind && is_alike(own, other) && has_same_test(k->nest, own, other))
+                keep_there(k, place, own, load, other, &kept);
+            behind |= other->body == own->body;
+        }
+    }
     return kept;
 }
 
-static void keep_in(Nest *nest, NestNode **body, int64_t most) {
+static void keep_in(Keeper *k, NestNode **body) {
     for (NestNode **at = body; *at; at = &(*at)->next) {
-        NestNode *loop = *at;
-        Chain chain;
-        keep_in(nest, &loop->body, most);
-        keep_in(nest, &loop->other, most);
-        if (loop->kind != NEST_LOOP || !find_chain(loop, &chain)) continue;
-        for (NestNode *load = *chain.body; load; load = load->next) {
-            const NestSymbol array = nest->symbols[load->array];
-            if (load->kind != NEST_LOAD || array.kind != NAMED_ARRAY) continue;
-            const int64_t needs = registers_of(nest, &chain, array.type);
-            if (needs <= most && keep_load(nest, at, &chain, load)) most -= needs;
-            while (*at != loop) at = &(*at)->next;
-        }
+        NestNode *node = *at;
+        const Chains chains = find_chains(k->nest->arena, node);
+        for (size_t i = 0; i < chains.count; i++)
+            for (NestNode *load = *chains.items[i].body; load; load = load->next) {
+                const NestSymbol array = k->nest->symbols[load->array];
+                if (load->kind != NEST_LOAD || array.kind != NAMED_ARRAY) continue;
+                const int64_t needs = registers_of(k->nest, &chains.items[i], array.type);
+                if (needs > k->left) continue;
+                const SymbolId kept = keep_load(k, at, &chains.items[i], load);
+                while (*at != node) at = &(*at)->next;
+                if (!kept) continue;
+                keep_value(k->nest, &chains.items[i], load, kept);
+                k->left -= needs;
+            }
+        keep_in(k, &node->body);
+        keep_in(k, &node->other);
     }
 }
 
 void nest_keep(Nest *nest, int64_t registers) {
-    keep_in(nest, &nest->body, registers);
+    Keeper k = {nest, registers};
+    keep_in(&k, &nest->body);
 }

@@ -193,6 +193,7 @@ typedef struct Nest {
     Arena *arena;
     const char *name;
     uint32_t warps, lanes, width;
+    int64_t most_tiles;  /* of a row, for which shared memory has room; 0: any number */
     NestSymbol *symbols; /* symbols[0] unused */
     size_t symbol_count, symbol_capacity;
     Index *indices; /* that values use */
@@ -423,8 +424,10 @@ NestNode *nest_only_where(Nest *nest, Index amount, NestNode *body);
  * a division. */
 const char *nest_coalesce(Nest *nest, SymbolId loop, bool divide);
 
-/* deal.c: the iterations of a loop to warps, or to the lanes of all warps. They are independent. */
-const char *nest_deal(Nest *nest, SymbolId loop, bool lanes);
+/* deal.c: the iterations of a loop, which are independent, to warps, to as many warps at least, or
+ * to the lanes of all warps. */
+typedef enum NestDeal { DEAL_WARPS, DEAL_ONCE, DEAL_LANES } NestDeal;
+const char *nest_deal(Nest *nest, SymbolId loop, NestDeal to);
 
 /* strip.c: the loop as one over strips of so many iterations around one over those of a strip,
  * which keeps the loop's index and is given in *inner unless that is NULL. */
@@ -463,6 +466,14 @@ const char *nest_load_first(Nest *nest, SymbolId loop);
 /* keep.c: equal loads of loops beside each other once, the others from at most so many 32-bit
  * registers of a thread. */
 void nest_keep(Nest *nest, int64_t registers);
+
+/* merge_tests.c: neighbouring tests of one condition as one. */
+void nest_merge_tests(Nest *nest);
+
+/* forward.c: loads of what the same body has just stored or loaded as those values; and stores to
+ * an array without those, unless the nest loads from it: false. */
+void nest_forward(Nest *nest);
+bool nest_drop_stores(Nest *nest, SymbolId array);
 
 /* guard_reuse.c: the barriers that reuse of shared memory by a loop's next iteration needs. */
 void nest_guard_reuse(Nest *nest);

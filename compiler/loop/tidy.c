@@ -1,7 +1,8 @@
-/* tidy.c: loops of one iteration and tests whose amount is a number go, whatever their kind: that
- * is how one lane differs from 32.
+/* tidy.c: loops of one iteration and tests whose amount is a number go: that is how one lane
+ * differs from 32.
  *
- * Needs nothing. Keeps what runs, in its order, and a loop over the one tensor of a list. */
+ * Needs nothing. Keeps what runs, in its order, a loop over the one tensor of a list, and grid
+ * loops, which say that the other blocks do nothing. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -36,7 +37,7 @@ static void tidy(Nest *nest, NestNode **at) {
             at = splice(at, number > 0 ? node->body : node->other);
         } else if (known && node->kind == NEST_LOOP && number <= 0) {
             at = splice(at, NULL);
-        } else if (known && node->kind == NEST_LOOP && number == 1 &&
+        } else if (known && node->kind == NEST_LOOP && number == 1 && node->loop != LOOP_GRID &&
                    !chooses(node->body, node->name)) {
             nest_replace(nest, node->body, node->name, (Index){NULL, 0});
             at = splice(at, node->body);

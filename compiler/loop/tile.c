@@ -98,6 +98,24 @@ static NestNode *tile_body(Nest *nest, const Loops *l, uint32_t rows, NestNode *
                        index_number(arena, nest->lanes > 1 ? nest->lanes : steps), body);
 }
 
+/* What limits are counted from: of a strip, as nest_strip binds how wide it is, all that is left,
+ * which says the same of elements that are none behind the strip. */
+static Index bound_of(const Nest *nest, Index extent, int64_t most) {
+    const SymbolId width =
+        extent.count == 1 && extent.terms[0].count == 1 && extent.terms[0].factor == 1
+            ? extent.terms[0].symbols[0]
+            : 0;
+    NestNode **place = width ? nest_find((NestNode **)(uintptr_t)&nest->body, width) : NULL;
+    const Value *values = nest->values->values;
+    const Value *v = place && (*place)->kind == NEST_LET ? &values[(*place)->value] : NULL;
+    for (int i = 0; v && v->op == OP_MIN && i < 2; i++) {
+        const Value *strip = &values[v->arg[i]], *left = &values[v->arg[1 - i]];
+        if (strip->op == OP_CONST && (int64_t)strip->payload >= most && left->op == VALUE_INDEX)
+            return *nest_index_of(nest, left);
+    }
+    return extent;
+}
+
 const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
     Arena *arena = nest->arena;
     NestNode **place = nest_find(&nest->body, loop), *first = NULL, **end = &first;
@@ -119,7 +137,9 @@ const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
     at = index_add(arena, at, index_scale(arena, l.number, TILE));
     NestNode *body = nest_copy(arena, old->body);
     nest_replace(nest, body, loop, at);
-    limit_all(body, index_subtract(arena, old->extent, at));
+    const Index bound =
+        numbers->single ? bound_of(nest, old->extent, (int64_t)rows * ROW) : old->extent;
+    limit_all(body, index_subtract(arena, bound, at));
     body = (numbers->alone ? lanes_alone : tile_body)(nest, &l, rows, body);
     if (!numbers->single) {
         const Index tiles = nest_ceiling(nest, &end, old->extent, TILE, "tiles");

@@ -22,8 +22,9 @@ typedef struct TwoTrees {
     Op op;
     Type type, second; /* of the leaves, and of the second tree's */
     NestNode *push, *combine, **loop;
-    Index tile, tiles, count;
+    Index tile, tiles, room, count;
     SymbolId tops, parts; /* of tiles; 0: there is one at most */
+    bool shared;          /* in memory of the block */
 } TwoTrees;
 
 static size_t find_push(TwoTrees *x, NestNode **body) {
@@ -234,20 +235,47 @@ static ValueId combine_memory(TwoTrees *x, NestNode ***end, const char *suffix, 
     return nest_name(x->nest, result);
 }
 
-/* Of all tiles: their tops' top, their parts as these then count, and what these make. */
+/* Of all tiles: their tops' top, their parts as these then count, and what these make. In shared
+ * memory every thread looks at all of them: the second tree is placed like any other. */
 static void combine_tiles(TwoTrees *x, NestNode ***end, ValueId result[2]) {
     Nest *nest = x->nest;
     const SymbolId k = named(x, "k", NAMED_LOOP, TYPE_I64);
     const Index at = index_symbol(nest->arena, k);
+    if (x->shared) nest_add(nest, end, (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_BLOCK});
     result[0] = combine_memory(x, end, "top", first_op(x), x->tops);
+    SymbolId all = 0;
+    if (x->shared) {
+        all = named(x, "all", NAMED_TREE, x->second);
+        nest_add(nest, end,
+                 (NestNode){.kind = NEST_TREE,
+                            .name = all,
+                            .op = second_op(x),
+                            .type = x->second,
+                            .extent = x->tiles});
+    }
     NestNode *loop =
         nest_add(nest, end,
                  (NestNode){.kind = NEST_LOOP, .loop = LOOP_SERIAL, .name = k, .extent = x->tiles});
     NestNode **inside = &loop->body;
     const ValueId top = load(x, &inside, "top", x->tops, at);
     const ValueId part = load(x, &inside, "part", x->parts, at);
-    store(x, &inside, x->parts, at, under(x, part, top, result[0]));
-    result[1] = combine_memory(x, end, "part", second_op(x), x->parts);
+    const ValueId counted = under(x, part, top, result[0]);
+    if (!x->shared) {
+        store(x, &inside, x->parts, at, counted);
+        result[1] = combine_memory(x, end, "part", second_op(x), x->parts);
+        return;
+    }
+    const SymbolId second = named(x, "part", NAMED_VALUE, x->second);
+    nest_add(nest, &inside,
+             (NestNode){.kind = NEST_PUSH,
+                        .array = all,
+                        .at = subscript(x, at),
+                        .at_count = 1,
+                        .value = counted});
+    nest_add(
+        nest, end,
+        (NestNode){.kind = NEST_COMBINE, .name = second, .array = all, .at = nest_at(nest, 0)});
+    result[1] = nest_name(nest, second);
 }
 
 /* In the combine's place: what the two values make. */
@@ -278,7 +306,7 @@ static void add_memory(TwoTrees *x, NestNode ***end, SymbolId array, NestScope s
              (NestNode){.kind = NEST_ALLOC,
                         .scope = scope,
                         .name = array,
-                        .at = subscript(x, x->tiles),
+                        .at = subscript(x, x->room),
                         .at_count = 1});
 }
 
@@ -302,7 +330,10 @@ const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope) {
     x.second = x.op == OP_LOGSUMEXP ? x.type : TYPE_I64;
     if (!single) {
         x.tiles = nest_ceiling(nest, &end, declared->extent, TILE, "tiles");
-        if (scope == SCOPE_SHARED && !index_is_number(x.tiles, &constant))
+        x.shared = scope == SCOPE_SHARED;
+        x.room = x.tiles;
+        if (x.shared && nest->most_tiles) x.room = index_number(nest->arena, nest->most_tiles);
+        if (x.shared && !index_is_number(x.room, &constant))
             return "shared memory for its tiles is not a constant";
         x.tops = named(&x, "tops", NAMED_ALLOC, x.type);
         x.parts = named(&x, "parts", NAMED_ALLOC, x.second);

@@ -38,10 +38,13 @@ static bool goes_at_once(const Report *r, const Plan *plan) {
 static const Way *way_of(const Report *r, const Plan *plan) {
     const char *target = r->image->target, *problem;
     bool together;
+    uint32_t way;
     if (goes_at_once(r, plan)) return &plan->ways[0];
     const ls_image *image =
         emit_step(plan, target_for(target), target, LS_LAYOUT_DENSE, NULL, &problem);
-    return image ? &plan->ways[report_choose(&r->sizes, plan, image, &together)] : NULL;
+    if (!image) return NULL;
+    report_choose(&r->sizes, plan, image, &way, &together);
+    return &plan->ways[way];
 }
 
 static Other count_other(const Report *r, const Alternative *alternative, size_t place) {

@@ -38,15 +38,41 @@ static void count_kernel(Report *r, KernelReport *kernel) {
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]).cost;
 }
 
-/* The variant for arrays that are contiguous, on a device that can do all; its number is that of
- * the plan's way. */
+/* The plan's way that a variant for contiguous arrays is of: those for rows of some length stand
+ * ahead of the way's own. */
+static uint32_t way_of(const ls_image *image, uint32_t variant) {
+    uint32_t way = 0;
+    for (uint32_t v = 0; v < variant; v++) {
+        bool any = true;
+        for (uint32_t i = 0; i < image->variants[v].condition_count; i++)
+            any &= !image->variants[v].conditions[i].required;
+        way += any;
+    }
+    return way;
+}
+
+/* The variant for arrays that are contiguous, on a device that can do all. */
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
-                       bool *together) {
+                       uint32_t *way, bool *together) {
     for (uint32_t v = 0;; v++) {
         const ls_image_variant *variant = &image->variants[v];
         const uint64_t work = ls_image_work(variant, plan_sizes_value, sizes);
         *together = variant->kernels[0].cooperative && work > variant->one_block_limit;
-        if (v + 1 == plan->way_count || ls_image_suits(variant, work, plan_sizes_value, sizes))
+        *way = way_of(image, v);
+        if (way_of(image, v + 1) == plan->way_count ||
+            ls_image_suits(variant, work, plan_sizes_value, sizes))
+            return v;
+    }
+}
+
+/* The same way on another target. */
+static uint32_t choose_alike(const Report *r, const ls_image *image) {
+    for (uint32_t v = 0;; v++) {
+        const ls_image_variant *variant = &image->variants[v];
+        const uint64_t work = ls_image_work(variant, plan_sizes_value, &r->sizes);
+        if (way_of(image, v) == r->way &&
+            (way_of(image, v + 1) > r->way ||
+             ls_image_suits(variant, work, plan_sizes_value, &r->sizes)))
             return v;
     }
 }
@@ -75,8 +101,8 @@ static const char *share_text(const Report *r, const Kernel *kernel) {
 static void count_all(Report *r) {
     Arena *arena = &r->c->compiler.arena;
     const ls_image *image = r->image;
-    r->variant = report_choose(&r->sizes, r->plan, image, &r->together);
-    const Kernel *kernels = r->plan->ways[r->variant].kernels;
+    r->variant = report_choose(&r->sizes, r->plan, image, &r->way, &r->together);
+    const Kernel *kernels = r->plan->ways[r->way].kernels;
     const ls_image_variant *variant = &image->variants[r->variant];
     r->kernel_count = variant->kernel_count;
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
@@ -127,9 +153,10 @@ static void make_codes(Report *r) {
     CodeRequest *requests = arena_alloc(&r->c->compiler.arena, (count + 1) * sizeof *requests);
     size_t found = 0;
     for (size_t t = 0; t < count; t++)
-        if (rtc_inspects(r->options->targets[t]))
-            requests[found++] =
-                (CodeRequest){compile_image(r->c, r->number, r->options->targets[t]), r->variant};
+        if (rtc_inspects(r->options->targets[t])) {
+            Made *made = compile_image(r->c, r->number, r->options->targets[t]);
+            requests[found++] = (CodeRequest){made, choose_alike(r, made->image)};
+        }
     if (found > 1) code_make_all(requests, found, r->c->options.no_cache, NULL, NULL);
 }
 
@@ -138,12 +165,13 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
     *stats = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
     if (r->options->plan_only || !rtc_inspects(target)) return true;
     Made *made = compile_image(r->c, r->number, target);
-    if (code_get(made, r->variant, r->c->options.no_cache, r->c->message, sizeof r->c->message) !=
+    const uint32_t variant = choose_alike(r, made->image);
+    if (code_get(made, variant, r->c->options.no_cache, r->c->message, sizeof r->c->message) !=
         LS_OK)
         return false;
-    const Code *code = &made->code[r->variant];
-    rtc_inspect(target, code->data, code->size,
-                made->image->variants[r->variant].kernels[kernel].name, stats);
+    const Code *code = &made->code[variant];
+    rtc_inspect(target, code->data, code->size, made->image->variants[variant].kernels[kernel].name,
+                stats);
     return true;
 }
 

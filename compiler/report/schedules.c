@@ -28,10 +28,24 @@ static void print_phase(Report *r, uint32_t phase, const Target *target) {
     nest_print(plain->nest, &r->out);
 }
 
+static void print_rows(Report *r, const Kernel *kernel, const Target *target) {
+    for (size_t i = 0; i < ROW_CLASSES && target->row_classes[i].warps; i++) {
+        const char *problem = "";
+        const PlainNest *plain = schedule_kernel(r->plan, kernel, target, &target->row_classes[i],
+                                                 &r->c->compiler.arena, &problem);
+        text_printf(&r->out, "# kernel of phase %u, %s%s\n", kernel->first, plain ? "" : "no ",
+                    plain ? "" : problem);
+        if (plain) nest_print(plain->nest, &r->out);
+    }
+}
+
 void report_schedules(Report *r) {
     for (size_t t = 0; t < r->options->target_count; t++) {
         const char *name = r->options->targets[t];
         text_printf(&r->out, "%s# step %s on %s\n", t ? "\n" : "", r->plan->function->name, name);
         for (uint32_t p = 0; p < r->plan->phase_count; p++) print_phase(r, p, target_for(name));
+        for (size_t w = 0; w < r->plan->way_count; w++)
+            for (size_t k = 0; k < r->plan->ways[w].count; k++)
+                print_rows(r, &r->plan->ways[w].kernels[k], target_for(name));
     }
 }

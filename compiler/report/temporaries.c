@@ -97,7 +97,7 @@ static void print_size(Report *r, uint32_t number) {
  * counters, and what tiles leave for each other. */
 void report_temporaries(Report *r) {
     const Target *target = target_for(r->image->target);
-    const Plan *plan = plan_near(r->plan, target, &r->plan->ways[r->variant]);
+    const Plan *plan = plan_near(r->plan, target, &r->plan->ways[r->way]);
     const size_t parameters = plan->function->parameter_count;
     const size_t carried = plan->array_count - parameters;
     const size_t others = r->temporary_count - carried;

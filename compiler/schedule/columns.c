@@ -262,7 +262,7 @@ PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ColumnNumber
         load_first(nest);
     }
     if (!*problem && b.one_tile) {
-        *problem = nest_deal(nest, b.columns->name, true);
+        *problem = nest_deal(nest, b.columns->name, DEAL_LANES);
         if (!*problem && b.columns != b.outermost) schedule_join(nest, b.outermost, 0, true);
     } else if (!*problem) {
         *problem = share_tiles(&b, &nest->body);

@@ -314,7 +314,7 @@ static void deal_rest(CombineBuilder *b, NestNode *rest) {
                               .scope = nest->warps > 1 ? SCOPE_BLOCK : SCOPE_WARP,
                               .next = (*at)->next};
         (*at)->next = barrier;
-        const char *problem = nest_deal(nest, (*at)->name, true);
+        const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
         if (problem) refuse(b, problem);
         while (*at != barrier) at = &(*at)->next;
     }
@@ -459,7 +459,7 @@ static void build_short(CombineBuilder *b) {
         b->nest->warps = 1;
         schedule_table(b->plain, b->tensors, *b->row);
     } else if (b->nest->warps > 1) {
-        const char *problem = nest_deal(b->nest, (*b->row)->name, false);
+        const char *problem = nest_deal(b->nest, (*b->row)->name, DEAL_WARPS);
         if (problem) refuse(b, problem);
     }
 }
@@ -503,7 +503,7 @@ static void build(CombineBuilder *b, const Plan *plan, const Phase *phase) {
         return;
     }
     b->tiles = b->along->extent;
-    const char *problem = nest->warps > 1 ? nest_deal(nest, b->along->name, false) : NULL;
+    const char *problem = nest->warps > 1 ? nest_deal(nest, b->along->name, DEAL_WARPS) : NULL;
     b->along = find_loop(b);
     if (problem)
         refuse(b, problem);

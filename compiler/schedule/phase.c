@@ -26,3 +26,21 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                ? schedule_map(plan, phase, &map, arena, problem)
                : schedule_scan(plan, phase, &scan, arena, problem);
 }
+
+PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
+                           const RowClass *rows, Arena *arena, const char **problem) {
+    const RowNumbers numbers = {.warps = rows->warps,
+                                .lanes = 32,
+                                .width = 4,
+                                .rows = rows->rows,
+                                .tiles = rows->tiles,
+                                .registers = target->row_registers,
+                                .first = true};
+    const bool takes = kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_CHAIN;
+    *problem = "its phases are not rows one after the other";
+    if (!takes || kernel->followers || kernel->prologue) return NULL;
+    Kernel mains = *kernel;
+    mains.count = plan_mains(kernel);
+    mains.tail = 0;
+    return schedule_rows(plan, &mains, &numbers, arena, problem);
+}

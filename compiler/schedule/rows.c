@@ -1,6 +1,6 @@
-/* rows.c: the schedule of phases on the same rows, one after the other on each, with what they load
- * in registers: rows of one tile at most by a warp each, or of several by a block, a tile for each
- * of its warps.
+/* rows.c: the schedule of phases on the same rows, one after the other on each: rows of one tile at
+ * most by a warp each, or of several by a block, a tile for each of its warps, in turns where it
+ * has fewer. What several phases load stays in registers where there are no turns.
  *
  * The loops over outer coordinates become one, which is dealt to warps or stays a block's; those
  * along a row become one each, tiled; loads that are equal are one. What warps have of a tree lies
@@ -31,7 +31,7 @@ static bool refuse(RowBuilder *b, const char *problem) {
 
 /* The most elements of a row. */
 static uint32_t most(const RowNumbers *numbers) {
-    return numbers->rows ? numbers->rows * ROW : numbers->warps * TILE;
+    return numbers->rows ? numbers->rows * ROW : numbers->tiles * TILE;
 }
 
 /* The phases have no list, and their rows are the kernel's. */
@@ -67,32 +67,81 @@ static void join_along(RowBuilder *b, NestNode *body) {
     }
 }
 
-static void tile_all(RowBuilder *b, const NestNode *body) {
-    const TileNumbers numbers = {.kind = LOOP_WARP,
-                                 .once = !b->numbers->rows,
-                                 .single = b->numbers->rows,
-                                 .rows = b->numbers->rows,
-                                 .scattered = true};
-    SymbolId loops[ALONG_MAX];
-    size_t count = 0;
-    for (const NestNode *node = body; node; node = node->next) {
-        if (node->kind == NEST_WHEN) tile_all(b, node->body);
-        if (node->kind == NEST_LOOP) loops[count++] = node->name;
-    }
-    for (size_t i = 0; i < count; i++) refuse(b, nest_tile(b->nest, loops[i], &numbers));
+typedef struct LoopList {
+    SymbolId names[ALONG_MAX];
+    size_t count;
+} LoopList;
+
+static bool is_listed(const LoopList *list, SymbolId name) {
+    size_t i = 0;
+    while (i < list->count && list->names[i] != name) i++;
+    return i < list->count;
 }
 
-static void place_trees(RowBuilder *b, bool halve) {
+/* The loops of a body, those in its tests too, that are not in `but`. */
+static void list_loops(const NestNode *body, const LoopList *but, LoopList *list) {
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_WHEN || node->kind == NEST_IF) list_loops(node->body, but, list);
+        if (node->kind == NEST_LOOP && !is_listed(but, node->name) && list->count < ALONG_MAX)
+            list->names[list->count++] = node->name;
+    }
+}
+
+/* The one tile that a loop goes over, of so many rows. */
+static void tile_loops(RowBuilder *b, const LoopList *loops, uint32_t rows) {
+    const TileNumbers numbers = {.single = true, .rows = rows, .scattered = true};
+    for (size_t i = 0; i < loops->count; i++)
+        refuse(b, nest_tile(b->nest, loops->names[i], &numbers));
+}
+
+/* Where the tree may be in memory of the scope, else in registers: it is of one tile. */
+static const char *place_tree(RowBuilder *b, SymbolId tree, bool halve, NestScope scope) {
+    const char *(*pass)(Nest *, SymbolId, NestScope) = halve ? nest_two_trees : nest_place_tree;
+    const char *problem = pass(b->nest, tree, SCOPE_REGISTER);
+    return problem && scope != SCOPE_REGISTER ? pass(b->nest, tree, scope) : problem;
+}
+
+static void place_trees(RowBuilder *b, bool halve, NestScope scope) {
     const SymbolId count = (SymbolId)b->nest->symbol_count;
-    const bool several = !b->numbers->rows && b->nest->warps > 1;
-    const NestScope scope = several ? SCOPE_SHARED : SCOPE_REGISTER;
     for (SymbolId s = 1; s < count && !b->problem; s++) {
         NestNode **place = nest_find(&b->nest->body, s);
         if (!place || (*place)->kind != NEST_TREE) continue;
         const Op op = (*place)->op;
         const bool second = op == OP_ARGMIN || op == OP_ARGMAX || op == OP_LOGSUMEXP;
         if (second != halve || !nest_body_uses(b->nest, b->nest->body, s)) continue;
-        refuse(b, (halve ? nest_two_trees : nest_place_tree)(b->nest, s, scope));
+        refuse(b, place_tree(b, s, halve, scope));
+    }
+}
+
+/* A row is a warp's. */
+static void tile_warp(RowBuilder *b, SymbolId row) {
+    LoopList loops = {.count = 0};
+    place_trees(b, true, SCOPE_REGISTER);
+    list_loops((*nest_find(&b->nest->body, row))->body, &(LoopList){.count = 0}, &loops);
+    if (!b->problem) tile_loops(b, &loops, b->numbers->rows);
+}
+
+/* A row is a block's: each loop along it goes over tiles, which are the warps'. The loops that put
+ * together what tiles have in shared memory are every warp's. */
+static void tile_block(RowBuilder *b, SymbolId row) {
+    const LoopList none = {.count = 0};
+    LoopList along = none, strips = none, others = none;
+    Nest *nest = b->nest;
+    const bool once = b->numbers->tiles <= nest->warps;
+    nest->most_tiles = b->numbers->tiles;
+    list_loops((*nest_find(&nest->body, row))->body, &none, &along);
+    for (size_t i = 0; i < along.count; i++)
+        refuse(b, nest_strip(nest, along.names[i], TILE, NULL));
+    list_loops((*nest_find(&nest->body, row))->body, &none, &strips);
+    if (!b->problem) place_trees(b, true, SCOPE_SHARED);
+    list_loops((*nest_find(&nest->body, row))->body, &strips, &others);
+    tile_loops(b, &others, b->numbers->tiles <= ROW ? 1 : 8);
+    for (size_t i = 0; i < strips.count && !b->problem; i++) {
+        LoopList inner = none;
+        list_loops((*nest_find(&nest->body, strips.names[i]))->body, &none, &inner);
+        tile_loops(b, &inner, 8);
+        if (nest->warps > 1 && !b->problem)
+            refuse(b, nest_deal(nest, strips.names[i], once ? DEAL_ONCE : DEAL_WARPS));
     }
 }
 
@@ -105,7 +154,46 @@ static void load_all_first(RowBuilder *b) {
     }
 }
 
-static void build(RowBuilder *b) {
+static bool is_read_elsewhere(const Plan *plan, const Kernel *kernel, uint32_t array) {
+    for (uint32_t p = 0; p < plan->phase_count; p++)
+        if ((p < kernel->first || p >= kernel->first + kernel->count) &&
+            plan_reads(plan, &plan->phases[p], array))
+            return true;
+    return false;
+}
+
+static bool loads_from(const NestNode *body, SymbolId array) {
+    for (const NestNode *node = body; node; node = node->next)
+        if ((node->kind == NEST_LOAD && node->array == array) || loads_from(node->body, array) ||
+            loads_from(node->other, array))
+            return true;
+    return false;
+}
+
+/* Of what is stored outside of loops along the row, which one thread does, others see nothing. */
+static bool is_read_again(const Nest *nest, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool inside = node->kind == NEST_WHEN || node->kind == NEST_IF;
+        if (node->kind == NEST_STORE && loads_from(nest->body, node->array)) return true;
+        if (inside && (is_read_again(nest, node->body) || is_read_again(nest, node->other)))
+            return true;
+    }
+    return false;
+}
+
+/* What phases leave for others on the row itself, outside of loops along it, goes by names. */
+static void forward_values(RowBuilder *b, const Plan *plan, const Kernel *kernel, NestNode *rows) {
+    nest_forward(b->nest);
+    nest_merge_tests(b->nest);
+    nest_forward(b->nest);
+    for (uint32_t i = (uint32_t)plan->function->parameter_count; i < plan->array_count; i++)
+        if (b->plain->arrays[i] && !is_read_elsewhere(plan, kernel, i))
+            nest_drop_stores(b->nest, b->plain->arrays[i]);
+    if (is_read_again(b->nest, rows->body))
+        refuse(b, "a value of the row is read from memory again");
+}
+
+static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     NestNode *rows = schedule_first_loop(b->nest->body);
     if (!rows || rows->loop != LOOP_GRID) {
         refuse(b, "it has no loop over rows");
@@ -117,20 +205,19 @@ static void build(RowBuilder *b) {
     }
     const SymbolId row = rows->name;
     join_along(b, rows->body);
+    forward_values(b, plan, kernel, rows);
     if (b->problem) return;
-    place_trees(b, true);
-    rows = *nest_find(&b->nest->body, row);
-    if (!b->problem) tile_all(b, rows->body);
+    (b->numbers->rows ? tile_warp : tile_block)(b, row);
     if (b->problem) return;
     nest_keep(b->nest, b->numbers->registers);
     nest_sweep(b->nest);
-    place_trees(b, false);
+    place_trees(b, false, b->numbers->rows ? SCOPE_REGISTER : SCOPE_SHARED);
     if (b->problem) return;
     if (b->numbers->first) load_all_first(b);
     if (!b->numbers->rows)
         nest_guard_reuse(b->nest);
     else if (b->nest->warps > 1)
-        refuse(b, nest_deal(b->nest, row, false));
+        refuse(b, nest_deal(b->nest, row, DEAL_WARPS));
 }
 
 PlainNest *schedule_rows(const Plan *plan, const Kernel *kernel, const RowNumbers *numbers,
@@ -146,7 +233,7 @@ PlainNest *schedule_rows(const Plan *plan, const Kernel *kernel, const RowNumber
     b.nest->warps = numbers->warps;
     b.nest->lanes = numbers->lanes;
     b.nest->width = numbers->width;
-    build(&b);
+    build(&b, plan, kernel);
     nest_sweep(b.nest);
     nest_tidy(b.nest);
     Index *along = arena_alloc(arena, (b.along_count + 1) * sizeof *along);

@@ -16,7 +16,7 @@
 static const char *schedule_walks(Nest *nest, NestNode *outermost, uint32_t columns) {
     SymbolId column;
     if (nest->lanes > 1 || nest->warps > 1)
-        return nest_deal(nest, schedule_join(nest, outermost, 0, true)->name, true);
+        return nest_deal(nest, schedule_join(nest, outermost, 0, true)->name, DEAL_LANES);
     if (columns) {
         NestNode *beside = schedule_join(nest, outermost, 0, false);
         const char *problem = nest_strip(nest, beside->name, columns, &column);

@@ -45,6 +45,10 @@ bool schedule_has(const Plan *plan, uint32_t phase);
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
                           Arena *arena, const char **problem);
 
+/* The nest of a kernel that has rows of the target's class in registers, without its tail. */
+PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
+                           const RowClass *rows, Arena *arena, const char **problem);
+
 /* join.c: the first loop of a body, in conditions too; the loop that stands alone in a loop but for
  * values, or NULL; and those that stand so in each other, before `end` unless that is 0, as one,
  * as far as their lengths let them: gives the innermost that is left. Without `divide` two join
@@ -93,6 +97,7 @@ PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbe
 typedef struct RowNumbers {
     uint32_t warps, lanes, width;
     uint32_t rows;     /* 1, 2, 4 or 8, of 128 elements, that hold one; 0: a block takes one */
+    uint32_t tiles;    /* then: of 1024 elements, that hold one; more than warps: in turns */
     int64_t registers; /* of 32 bits, of a thread, for what several phases load */
     bool first;        /* all loads of a tile ahead of their uses */
     bool strided;

@@ -4,6 +4,14 @@
 #ifndef LOCKSTEP_TARGET_H
 #define LOCKSTEP_TARGET_H
 
+/* Rows of up to `rows` times 128 elements, each by one of a block's warps; or with `rows` 0 of up
+ * to `tiles` times 1024, each by a block, and in registers where it has as many warps. */
+typedef struct RowClass {
+    uint32_t warps, rows, tiles;
+} RowClass;
+enum { ROW_CLASSES = 3 };
+uint64_t target_row_most(const RowClass *rows); /* elements */
+
 /* targets.def's rows. A dialect: with `simt`, 32 lanes work on an item of 1024 elements, four
  * neighbours each at a time; without, one thread does. */
 typedef struct Target {
@@ -25,6 +33,10 @@ typedef struct Target {
      * which they are few, and tiles from which on a row is long: then each phase has a kernel of
      * its own. */
     uint32_t near_tiles, few_strips, many_tiles;
+    /* Rows that stay in registers: how long, and by how many warps; and what the loads that several
+     * phases of a row share may take of a thread's registers. */
+    RowClass row_classes[ROW_CLASSES];
+    uint32_t row_registers;
     uint64_t on_chip_bytes; /* of a row, up to which what is read again is still near */
     /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
      * that wait for each other (0: blocks cannot); and of a phase of a tail, of one part of a

@@ -168,9 +168,9 @@ static const char *conditions(Ahead *a, const ls_image_variant *variant) {
         const ls_image_condition *condition = &variant->conditions[i];
         text_puts(&text, "    {");
         add_extent(&text, &condition->extent);
-        text_printf(&text, ", %u, %lluu, %lluu},\n", condition->largest,
-                    (unsigned long long)condition->at_least,
-                    (unsigned long long)condition->at_most);
+        text_printf(&text, ", %u, %lluu, %lluu, %u},\n", condition->largest,
+                    (unsigned long long)condition->at_least, (unsigned long long)condition->at_most,
+                    condition->required);
     }
     return table(a, "ls_image_condition", "conditions", text.data);
 }

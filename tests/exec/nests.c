@@ -325,6 +325,7 @@ static const PlainNest *schedule(NestsJob *job, const Plan *plan, const Kernel *
                              .lanes = 32,
                              .width = 4,
                              .rows = number / 3 % 2 ? 0 : 1U << number / 6 % 4,
+                             .tiles = number / 6 % 2 ? 128 : 1 + number % 8,
                              .registers = 64,
                              .first = number & 1};
     const bool alone = kernel->kind == KERNEL_SINGLE && kernel->count == 1 && !kernel->prologue;

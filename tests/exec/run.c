@@ -12,7 +12,7 @@
 #include "interp.h"
 #include "nests.h"
 
-enum { PARAMETERS = 128, VARIANTS = 16, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
+enum { PARAMETERS = 128, VARIANTS = 48, LARGE = 100000, QUICK_LARGE = 64000, ZEROS_LARGE = 140000 };
 enum { NESTS_LARGE = 2500 };
 
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
@@ -330,7 +330,8 @@ static uint32_t variants_of(const ls_image *image, Layout layout) {
 }
 
 /* Every variant has its turn, which the runtime alone would not give it at these sizes: those
- * before it are taken out of the runtime's choice, and its conditions hold whatever the sizes.
+ * before it are taken out of the runtime's choice, and its conditions hold whatever the sizes,
+ * unless it would be wrong elsewhere.
  * Every other time blocks that wait for each other do so however little there is to do. The image's
  * tables are memory of the loaded program. */
 static void choose_variant(const Run *run, ls_step *step, Layout layout, bool waits) {
@@ -344,6 +345,7 @@ static void choose_variant(const Run *run, ls_step *step, Layout layout, bool wa
         variants[v].one_block_limit = waits ? 0 : run->block_limits[v];
         for (uint32_t i = 0; i < variants[v].condition_count; i++) {
             ls_image_condition *c = (ls_image_condition *)(uintptr_t)&variants[v].conditions[i];
+            if (c->required) continue;
             c->at_least = 0;
             c->at_most = UINT64_MAX;
         }

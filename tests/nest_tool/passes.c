@@ -5,8 +5,8 @@
  *   place_tree:TREE,register|worker|shared|global     two_trees:TREE,register|worker|shared|global
  *   load_first:LOOP   jam:LOOP,N   split_tail:LOOP   sweep   tidy
  *   coalesce:LOOP     coalesce:LOOP,divide
- *   deal:LOOP,warps|lanes   strip:LOOP,N   interchange:LOOP,N   skip_empty:LOOP
- *   keep:REGISTERS    guard_reuse   hoist
+ *   deal:LOOP,warps|once|lanes   strip:LOOP,N   interchange:LOOP,N   skip_empty:LOOP
+ *   keep:REGISTERS    guard_reuse   hoist   forward   drop_stores:ARRAY   merge_tests
  *
  * A loop or a tree is called as the text has it. SIZES, such as n=1000,c=3, are those of the
  * arrays; several sets of them, separated by slashes, make several runs. */
@@ -79,8 +79,10 @@ static bool run_set(const Nest *nest, Set *set, bool first, uint64_t seed) {
     const char *problem = nest_run(nest, &job);
     if (problem) printf("it stops: %s\n", problem);
     for (size_t i = 0; i < nest->array_count; i++) {
+        const bool dropped = nest->arrays[i].role == ARRAY_TEMPORARY &&
+                             !nest_body_uses(nest, nest->body, nest->arrays[i].symbol);
         const bool differs =
-            !first && !problem && memcmp(data[i], set->before[i], set->bytes[i]) != 0;
+            !first && !problem && !dropped && memcmp(data[i], set->before[i], set->bytes[i]) != 0;
         if (differs) printf("%s has other bits\n", nest->symbols[nest->arrays[i].symbol].name);
         same &= !differs;
         if (first)
@@ -107,7 +109,8 @@ static SymbolId find_name(const Nest *nest, const char *word, size_t size) {
             const NestSymbol *symbol = &nest->symbols[s];
             if (strlen(symbol->name) != length || strncmp(symbol->name, word, length) != 0)
                 continue;
-            if (!nest_find((NestNode **)(uintptr_t)&nest->body, s)) continue;
+            if (symbol->kind != NAMED_ARRAY && !nest_find((NestNode **)(uintptr_t)&nest->body, s))
+                continue;
             if (++seen == number) return s;
         }
     }
@@ -144,11 +147,11 @@ static const char *apply(Nest *nest, const char *word) {
     const struct {
         const char *word;
         int number;
-    } known[] = {{"launch", 0},     {"tile", 1},        {"place_tree", 2}, {"load_first", 3},
-                 {"jam", 4},        {"split_tail", 5},  {"sweep", 6},      {"tidy", 7},
-                 {"coalesce", 8},   {"deal", 9},        {"strip", 10},     {"interchange", 11},
-                 {"two_trees", 12}, {"skip_empty", 13}, {"keep", 14},      {"guard_reuse", 15},
-                 {"hoist", 16}};
+    } known[] = {{"launch", 0},     {"tile", 1},         {"place_tree", 2},   {"load_first", 3},
+                 {"jam", 4},        {"split_tail", 5},   {"sweep", 6},        {"tidy", 7},
+                 {"coalesce", 8},   {"deal", 9},         {"strip", 10},       {"interchange", 11},
+                 {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},        {"guard_reuse", 15},
+                 {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18}, {"hoist", 19}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -164,14 +167,21 @@ static const char *apply(Nest *nest, const char *word) {
     case 4: return nest_jam(nest, name, strtol(rest, NULL, 10));
     case 5: return nest_split_tail(nest, name);
     case 8: return nest_coalesce(nest, name, strcmp(rest, "divide") == 0);
-    case 9: return nest_deal(nest, name, strcmp(rest, "lanes") == 0);
+    case 9:
+        return nest_deal(nest, name,
+                         strcmp(rest, "lanes") == 0  ? DEAL_LANES
+                         : strcmp(rest, "once") == 0 ? DEAL_ONCE
+                                                     : DEAL_WARPS);
     case 10: return nest_strip(nest, name, strtol(rest, NULL, 10), NULL);
     case 11: return nest_interchange(nest, name, strtol(rest, NULL, 10));
     case 12: return nest_two_trees(nest, name, scope_of(rest));
     case 13: return nest_skip_empty(nest, name);
     case 14: return nest_keep(nest, strtol(of, NULL, 10)), NULL;
     case 15: return nest_guard_reuse(nest), NULL;
-    case 16: return nest_hoist(nest), NULL;
+    case 16: return nest_forward(nest), NULL;
+    case 17: return nest_drop_stores(nest, name) ? NULL : "the nest loads from it";
+    case 18: return nest_merge_tests(nest), NULL;
+    case 19: return nest_hoist(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;
     default: return "there is no such pass";

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 4
+#define LS_IMAGE_VERSION 5
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -168,6 +168,7 @@ typedef struct ls_image_condition {
     ls_image_extent extent;
     uint32_t largest; /* 1: of a list's tensors the largest counts, not their sum */
     uint64_t at_least, at_most;
+    uint32_t required; /* 1: elsewhere the variant is wrong; 0: another is faster there */
 } ls_image_condition;
 
 /* What a kernel moves between its chip and device memory, by the plan; reports and profiles count
@@ -298,11 +299,11 @@ int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknow
 
 /* What an extent comes to for the lengths in `of`: the sum over a list's tensors, or of its tensors
  * the largest; UINT64_MAX: more than can be counted. */
-typedef uint64_t ls_image_value(const void *of, const ls_image_extent *extent, uint32_t largest);
+typedef uint64_t (*ls_image_value)(const void *of, const ls_image_extent *extent, uint32_t largest);
 /* The work of a variant, and whether so much work and the lengths allow it: of those that its
  * layout and the device allow too the first is launched. */
-uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value *value, const void *of);
-int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value *value,
+uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value value, const void *of);
+int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value value,
                    const void *of);
 
 /* Where the temporaries of a variant lie in one allocation that begins on a boundary of 256: gives
