@@ -1,5 +1,6 @@
 /* schedules.c: the nests that the code of a step's phases is printed from, for a target and
  * contiguous arrays. The text reads back; what stands between the nests are comments of it. */
+#include <inttypes.h>
 #include <locale.h>
 
 #include "base/base.h"
@@ -18,7 +19,7 @@ static void print_phase(Report *r, uint32_t phase, const Target *target) {
     const char *problem = "";
     text_printf(&r->out, "# phase %u, by %s", phase, report_shares[r->plan->phases[phase].shape]);
     if (!schedule_has(r->plan, phase)) {
-        text_puts(&r->out, ": this shape has no schedule yet\n");
+        text_puts(&r->out, ": its code is not printed from a nest of its own\n");
         return;
     }
     const PlainNest *plain =
@@ -28,15 +29,48 @@ static void print_phase(Report *r, uint32_t phase, const Target *target) {
     nest_print(plain->nest, &r->out);
 }
 
+/* Phases of a kernel on the same rows, by the length of these; or why there is no such nest. */
 static void print_rows(Report *r, const Kernel *kernel, const Target *target) {
+    const uint32_t last = kernel->first + plan_mains(kernel) - 1;
+    const char *phases =
+        last == kernel->first
+            ? arena_printf(&r->c->compiler.arena, "phase %u", last)
+            : arena_printf(&r->c->compiler.arena, "phases %u to %u", kernel->first, last);
     for (size_t i = 0; i < ROW_CLASSES && target->row_classes[i].warps; i++) {
+        const RowClass *rows = &target->row_classes[i];
         const char *problem = "";
-        const PlainNest *plain = schedule_kernel(r->plan, kernel, target, &target->row_classes[i],
-                                                 &r->c->compiler.arena, &problem);
-        text_printf(&r->out, "# kernel of phase %u, %s%s\n", kernel->first, plain ? "" : "no ",
-                    plain ? "" : problem);
-        if (plain) nest_print(plain->nest, &r->out);
+        const PlainNest *plain =
+            schedule_kernel(r->plan, kernel, target, rows, &r->c->compiler.arena, &problem);
+        if (!plain) {
+            text_printf(&r->out, "# %s, by rows, not from a nest: %s\n", phases, problem);
+            return;
+        }
+        text_printf(&r->out, "# %s, on rows of at most %" PRIu64 " elements, a %s each\n", phases,
+                    target_row_most(rows), rows->rows ? "warp" : "block");
+        nest_print(plain->nest, &r->out);
     }
+}
+
+static bool is_in_rows(const Plan *plan, const Kernel *kernel) {
+    return (kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_CHAIN) &&
+           plan->phases[kernel->first].shape == SHAPE_ROWS;
+}
+
+/* Kernels that several ways have once. */
+static void print_kernels(Report *r, const Target *target) {
+    const Plan *plan = r->plan;
+    for (size_t w = 0; w < plan->way_count; w++)
+        for (size_t k = 0; k < plan->ways[w].count; k++) {
+            const Kernel *kernel = &plan->ways[w].kernels[k];
+            bool known = !is_in_rows(plan, kernel);
+            for (size_t v = 0; v < w && !known; v++)
+                for (size_t o = 0; o < plan->ways[v].count; o++) {
+                    const Kernel *other = &plan->ways[v].kernels[o];
+                    known |= is_in_rows(plan, other) && other->first == kernel->first &&
+                             plan_mains(other) == plan_mains(kernel);
+                }
+            if (!known) print_rows(r, kernel, target);
+        }
 }
 
 void report_schedules(Report *r) {
@@ -44,8 +78,6 @@ void report_schedules(Report *r) {
         const char *name = r->options->targets[t];
         text_printf(&r->out, "%s# step %s on %s\n", t ? "\n" : "", r->plan->function->name, name);
         for (uint32_t p = 0; p < r->plan->phase_count; p++) print_phase(r, p, target_for(name));
-        for (size_t w = 0; w < r->plan->way_count; w++)
-            for (size_t k = 0; k < r->plan->ways[w].count; k++)
-                print_rows(r, &r->plan->ways[w].kernels[k], target_for(name));
+        print_kernels(r, target_for(name));
     }
 }
