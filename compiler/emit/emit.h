@@ -454,12 +454,15 @@ typedef struct NestNode NestNode;
 typedef struct Index Index;
 typedef uint32_t SymbolId;
 
-/* nest_print.c: a nest as a function of that name, `comment` before it, which may be all that its
- * kernel does; gives whether it stores past the caches. */
-bool emit_nest(Emitter *e, const PlainNest *plain, bool is_kernel, const char *name,
+/* nest_print.c: a nest as a function of that name, `comment` before it, of a phase or (not NULL) of
+ * all phases of a kernel but its prologue and tail; gives whether it stores past the caches. */
+bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const char *name,
                const char *comment, Text *out);
 
-/* kernel.c: the phases of its tail, by whichever block comes last. */
+/* kernel.c: what every block makes for itself ahead of a kernel's phases, with the lengths of axes
+ * where they are not there yet: from then on `a` is its own copy of the arguments; and the phases
+ * of its tail, by whichever block comes last. */
+const char *emit_prologue(Emitter *e, const Kernel *kernel, const PhaseText *phases, bool sizes);
 void emit_call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases);
 
 /* row_kernel.c: variants of a way whose rows are of the class: by kernel of the way the nest it is
@@ -502,7 +505,7 @@ typedef struct NestPrinter {
     size_t stored_count, stored_capacity;
     const char *lane, *warp;
     bool in_warp, in_lane; /* of such a loop */
-    bool is_kernel;        /* the nest is all of a kernel */
+    const Kernel *kernel;  /* that the nest is of; NULL: of a phase */
     bool guarded;          /* inside of a test that an out is there */
     const char *whole;    /* "1": no vector lies across its limit or off its boundary; "0": any may;
                            * NULL: as is asked for each */

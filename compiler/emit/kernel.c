@@ -78,9 +78,10 @@ static void own_field(Emitter *e, Text *out, Field *field) {
 }
 
 /* From then on `a` is the block's own copy of the arguments. */
-static const char *prologue_text(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+const char *emit_prologue(Emitter *e, const Kernel *kernel, const PhaseText *phases, bool sizes) {
     Text text = text_open(e->arena);
     if (!kernel->prologue) return "";
+    if (sizes) text_puts(&text, sizes_text(e, ""));
     text_printf(&text, "struct %s own = *a;\na = &own;\n", e->arguments);
     for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
         for (size_t a = e->f->parameter_count; a < e->plan->array_count; a++)
@@ -125,8 +126,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
         return row;
     }
     Text calls = text_open(e->arena);
-    const char *prologue = prologue_text(e, kernel, phases);
-    if (kernel->prologue && e->target->simt && !chain) text_puts(&calls, sizes_text(e, ""));
+    const char *prologue = emit_prologue(e, kernel, phases, e->target->simt && !chain);
     if (!chain) text_puts(&calls, prologue);
     if (all)
         call_all(e, &calls, kernel, phases);

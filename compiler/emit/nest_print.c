@@ -51,13 +51,22 @@ static bool loads_from(const NestNode *body, SymbolId array) {
     return false;
 }
 
+/* Whether the kernel's own prologue makes it. */
+static bool is_of_prologue(const NestPrinter *p, uint32_t array) {
+    const Kernel *kernel = p->kernel;
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+        if (plan_writes(&p->e->plan->phases[i], array)) return true;
+    return false;
+}
+
 static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
     Emitter *e = p->e;
     const SymbolId symbol = p->plain->arrays[array];
     e->touched[(e->number - 1) * e->plan->array_count + array] = true;
     const bool writes = stores_to(p->nest->body, symbol);
     const bool changes =
-        p->is_kernel ? writes && loads_from(p->nest->body, symbol) : emit_changes(e, array);
+        p->kernel ? (writes && loads_from(p->nest->body, symbol)) || is_of_prologue(p, array)
+                  : emit_changes(e, array);
     text_printf(p->out, "%s%s *%sconst %s = %s;\n", writes ? "" : "const ",
                 type_info[e->plan->arrays[array].type].c_name, changes ? "" : "LS_RESTRICT ",
                 print_symbol(p, symbol), from);
@@ -354,7 +363,7 @@ static uint32_t optional_out(const NestPrinter *p, const NestNode *node) {
     SymbolId out = 0;
     const bool work = node->kind == NEST_LOOP || node->kind == NEST_IF || node->kind == NEST_WHEN ||
                       node->kind == NEST_STORE;
-    if (!p->is_kernel || p->guarded || !work || !serves_out(node, node, &out) || !out) return 0;
+    if (!p->kernel || p->guarded || !work || !serves_out(node, node, &out) || !out) return 0;
     const uint32_t array = print_array_of(p, out);
     return array < p->e->plan->array_count && plan_is_optional(p->e->plan, array) ? array + 1 : 0;
 }
@@ -399,7 +408,7 @@ static void print_body(NestPrinter *p, const NestNode *body) {
 
 /* The nest, an optional array's work only where the array is bound. */
 static void print_all(NestPrinter *p) {
-    const uint32_t optional = p->is_kernel ? 0 : plan_optional_of(p->e->plan, p->e->phase);
+    const uint32_t optional = p->kernel ? 0 : plan_optional_of(p->e->plan, p->e->phase);
     bool decided = false;
     for (const NestNode *node = p->nest->body; node; node = node->next) {
         const bool work = node->kind == NEST_LOOP || node->kind == NEST_WHEN;
@@ -416,11 +425,11 @@ static void print_all(NestPrinter *p) {
     }
 }
 
-bool emit_nest(Emitter *e, const PlainNest *plain, bool is_kernel, const char *name,
+bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const char *name,
                const char *comment, Text *out) {
     Nest *nest = plain->nest;
     Arena *arena = e->arena;
-    NestPrinter p = {.e = e, .plain = plain, .nest = nest, .out = out, .is_kernel = is_kernel};
+    NestPrinter p = {.e = e, .plain = plain, .nest = nest, .out = out, .kernel = kernel};
     const size_t count = 4 * nest->symbol_count + 64; /* and those that printing makes */
     p.spelled = arena_alloc(arena, count * sizeof *p.spelled);
     p.capacity = count;

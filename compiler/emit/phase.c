@@ -594,7 +594,7 @@ static void print_scheduled(Emitter *e, PhaseText *phase, Text *out) {
     if (!nest) bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
     nest_check(nest->nest);
     e->eights |= nest->nest->width == 8;
-    phase->streams = emit_nest(e, nest, false, phase->name, comment, out);
+    phase->streams = emit_nest(e, nest, NULL, phase->name, comment, out);
 }
 
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {

@@ -75,12 +75,13 @@ ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const K
     e->number = kernel->first + 1;
     e->phase = &e->plan->phases[kernel->first];
     e->list = -1;
-    emit_nest(e, nest, true, label, comment.data, phases);
+    emit_nest(e, nest, kernel, label, comment.data, phases);
     for (uint32_t p = kernel->first; p < last; p++) /* memory of the kernel lives through it */
         for (size_t i = 0; i < e->plan->array_count; i++)
             e->touched[p * e->plan->array_count + i] |=
                 e->touched[kernel->first * e->plan->array_count + i];
     Text calls = text_open(e->arena);
+    text_puts(&calls, emit_prologue(e, kernel, made, true));
     text_printf(&calls, "LS_RUN_BLOCKS(%s)\n", label);
     if (kernel->tail) emit_call_tail(e, &calls, kernel, made);
     const Hole holes[] = {{"KERNEL", name},

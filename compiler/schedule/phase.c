@@ -37,10 +37,11 @@ PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target 
                                 .registers = target->row_registers,
                                 .first = true};
     const bool takes = kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_CHAIN;
-    *problem = "its phases are not rows one after the other";
-    if (!takes || kernel->followers || kernel->prologue) return NULL;
+    *problem = kernel->followers ? "it has parts that follow it"
+                                 : "its phases are not rows one after the other";
+    if (!takes || kernel->followers) return NULL;
     Kernel mains = *kernel;
     mains.count = plan_mains(kernel);
-    mains.tail = 0;
+    mains.tail = mains.prologue = 0;
     return schedule_rows(plan, &mains, &numbers, arena, problem);
 }
