@@ -13,6 +13,19 @@ LS_FN i64 ls_item_step(void) {
     return (i64)ls_blocks() * ls_groups();
 }
 
+/* The lane, as a number that compilers do not know from the item before. */
+LS_FN i64 ls_lane_of_item(i64 item) {
+    i64 lane = (i64)ls_lane();
+#ifdef __CUDA_ARCH__
+    asm("" : "+l"(lane) : "l"(item));
+#endif
+#ifdef __AMDGCN__
+    asm("" : "+v"(lane) : "v"(item));
+#endif
+    (void)item;
+    return lane;
+}
+
 /* Adds to a sum that other lanes add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
 

@@ -110,15 +110,6 @@ LS_FN u32 ls_blocks(void) {
 LS_FN u32 ls_lane(void) {
     return threadIdx.x & 31u;
 }
-/* The lane, as a number that compilers do not know from the item before. */
-LS_FN i64 ls_lane_of_item(i64 item) {
-    i64 lane = (i64)ls_lane();
-#ifdef __CUDA_ARCH__
-    asm("" : "+l"(lane) : "l"(item));
-#endif
-    (void)item;
-    return lane;
-}
 LS_FN u32 ls_group(void) {
     return threadIdx.x >> 5;
 }

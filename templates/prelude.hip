@@ -173,15 +173,6 @@ LS_FN u32 ls_blocks(void) {
 LS_FN u32 ls_lane(void) {
     return ls_thread() & 31u;
 }
-/* The lane, as a number that compilers do not know from the item before. */
-LS_FN i64 ls_lane_of_item(i64 item) {
-    i64 lane = (i64)ls_lane();
-#ifdef __AMDGCN__
-    asm("" : "+v"(lane) : "v"(item));
-#endif
-    (void)item;
-    return lane;
-}
 LS_FN u32 ls_group(void) {
     return ls_thread() >> 5;
 }

@@ -450,6 +450,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     print_count_uses(&p);
     find_loops(&p, nest->body);
     names_begin_nest(e);
+    names_made(e, name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     e->last_line = 0;
     text_printf(out, "%s\nLS_PHASE void %s(const struct %s *a, LS_ITEM_RANGE) {\n", comment, name,
