@@ -600,7 +600,7 @@ const char *emit_combine(Emitter *e) {
 /* ---- the library's macros for every kind and access the plan uses ---- */
 
 /* Whether combining rounds, so that its order matters. */
-static bool rounds(Op op, Type type) {
+bool emit_is_ordered(Op op, Type type) {
     return type_info[type].class == 'F' && (op == OP_SUM || op == OP_PROD || op == OP_LOGSUMEXP);
 }
 
@@ -610,7 +610,7 @@ static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
                            : class == 'U' ? kind->identity_unsigned
                                           : kind->identity_signed;
     const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
-    const bool ordered = rounds(kind->op, type);
+    const bool ordered = emit_is_ordered(kind->op, type);
     const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s, %d)\n", kind->stem,
                                     type_info[type].name, type_info[type].c_name,
                                     expand(e, identity, type), expand(e, combine, type), ordered);
@@ -642,10 +642,6 @@ static void add_arg_kind(Emitter *e, Text *out, Op op, Type type) {
     const char *line = arena_printf(e->arena, "LS_ARG_REDUCTION(%s_%s, %s, %s)\n",
                                     kind_of(op)->stem, name, type_info[type].c_name, better);
     if (!strstr(out->data, line)) text_puts(out, line);
-}
-
-bool emit_is_ordered(Op op, Type type) {
-    return rounds(op, type);
 }
 
 const char *emit_use_kind(Emitter *e, Op op, Type type) {
@@ -687,7 +683,7 @@ static void add_octets(Emitter *e, Text *out, const Phase *phase) {
         const ValueId v = phase->reductions[i];
         const char *line =
             arena_printf(e->arena, "LS_OCTETS(%s, %s, %d)\n", kind_name(e, v), partial_type(e, v),
-                         rounds((Op)e->f->values[v].op, tree_type(e, v)));
+                         emit_is_ordered((Op)e->f->values[v].op, tree_type(e, v)));
         if (!strstr(out->data, line)) text_puts(out, line);
     }
 }
