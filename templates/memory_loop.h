@@ -3,17 +3,19 @@
 
 /* A phase takes the items from first_item to last_item, and where there are `parties` arrives at
  * its tail's counter as one of so many. A kernel of one phase takes the items it is given; of
- * several, each runs to its end before the next. */
+ * several, each runs to its end before the next. A phase may have fewer items than its kernel. */
 #define LS_PHASE static inline
 #define LS_ITEM_RANGE u64 first_item, u64 last_item, u32 workers, u32 parties
-#define LS_ITEMS(item, count) for (i64 item = (i64)first_item; item < (i64)last_item; item++)
+#define LS_ITEMS(item, count)                                                     \
+    for (i64 item = (i64)first_item, item_stop = ls_least((i64)last_item, count); \
+         item < item_stop; item++)
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
 #define LS_RUN_ALL(phase, items)     \
     phase(a, 0, (u64)(items), 1, 1); \
     LS_DONE
 
-/* Where a loop begins or ends, as a number that compilers do not look into. Of the least of two they
- * would make a copy for each bound they derive from it, at every entry of the loop. */
+/* Where a loop begins or ends, as a number that compilers do not look into. Of the least of two
+ * they would make a copy for each bound they derive from it, at every entry of the loop. */
 LS_FN i64 ls_bound(i64 bound) {
     __asm__("" : "+r"(bound));
     return bound;

@@ -223,7 +223,7 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         print_draws(p, loop, count);
         print_open_streams(p, loop);
         if (!carries(p, loop->body, false)) text_printf(p->out, "%s\n", emit_interleaved(p->e));
-    } else if (constant && loop->loop == LOOP_SERIAL) {
+    } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
         text_puts(p->out, "LS_MAP_ROWS\n");
     } else if (loop->loop == LOOP_UNROLLED) {
         text_puts(p->out, "LS_UNROLL\n");

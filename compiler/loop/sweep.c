@@ -1,6 +1,7 @@
 /* sweep.c: drops values that nobody uses, and what only they need: dead code.
  *
- * Needs nothing. Keeps all stores, pushes and barriers. */
+ * Needs nothing. Keeps all stores, pushes and barriers, and grid loops, which arrivals stand
+ * behind. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -43,7 +44,7 @@ static bool is_dead(const Nest *nest, const bool *used, const NestNode *node) {
     case NEST_TREE:
     case NEST_FOLD: return !used[node->name];
     case NEST_STORE: return nest->symbols[node->array].kind == NAMED_ALLOC && !used[node->array];
-    case NEST_LOOP:
+    case NEST_LOOP: return !node->body && node->loop != LOOP_GRID;
     case NEST_IF:
     case NEST_WHEN: return !node->body && !node->other;
     default: return false;
