@@ -9,10 +9,19 @@
 #define LS_ITEMS(item, count)                                                     \
     for (i64 item = (i64)first_item, item_stop = ls_least((i64)last_item, count); \
          item < item_stop; item++)
+/* The same where a kernel gives `given` items: each stands for as many of the phase's own. */
+#define LS_ITEMS_OF(item, count, given)                            \
+    for (i64 item = ls_part_of((i64)first_item, count, given),     \
+             item_stop = ls_part_of((i64)last_item, count, given); \
+         item < item_stop; item++)
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
 #define LS_RUN_ALL(phase, items)     \
     phase(a, 0, (u64)(items), 1, 1); \
     LS_DONE
+
+LS_FN i64 ls_part_of(i64 item, i64 count, i64 given) {
+    return given ? item * (count / given) + item * (count % given) / given : 0;
+}
 
 /* Where a loop begins or ends, as a number that compilers do not look into. Of the least of two
  * they would make a copy for each bound they derive from it, at every entry of the loop. */

@@ -175,6 +175,22 @@ static bool print_entries(NestPrinter *p, const NestNode *loop) {
     return true;
 }
 
+/* How many items a walk's kernel gives one thread, which need not be as many as its own. */
+static const char *given_items(NestPrinter *p) {
+    const ls_image_extent *extent = &p->e->items;
+    Text text = text_open(p->e->arena);
+    text_printf(&text, "%llu", (unsigned long long)extent->scale);
+    for (uint32_t i = 0; i < extent->factor_count; i++) {
+        const ls_image_factor *factor = &extent->factor[i];
+        text_puts(&text, " * (((i64)1");
+        for (uint32_t axis = 0; axis < p->e->f->axis_count; axis++)
+            if (factor->axes >> axis & 1) text_printf(&text, " * a->%s", p->e->size_name[axis]);
+        text_printf(&text, " + %llu) / %llu)", (unsigned long long)factor->divide - 1,
+                    (unsigned long long)factor->divide);
+    }
+    return text.data;
+}
+
 static void print_grid(NestPrinter *p, const NestNode *loop) {
     const char *outer = p->lane;
     if (print_entries(p, loop)) return;
@@ -182,8 +198,12 @@ static void print_grid(NestPrinter *p, const NestNode *loop) {
         print_body(p, loop->body);
         return;
     }
-    text_printf(p->out, "LS_ITEMS(%s, %s) {\n", print_symbol(p, loop->name),
-                print_index(p, loop->extent));
+    if (!p->e->target->simt && p->e->phase->shape == SHAPE_SCAN && p->e->list < 0)
+        text_printf(p->out, "LS_ITEMS_OF(%s, %s, %s) {\n", print_symbol(p, loop->name),
+                    print_index(p, loop->extent), given_items(p));
+    else
+        text_printf(p->out, "LS_ITEMS(%s, %s) {\n", print_symbol(p, loop->name),
+                    print_index(p, loop->extent));
     if (p->nest->lanes > 1 && !outer) declare_lane(p, print_symbol(p, loop->name));
     print_body(p, loop->body);
     p->lane = outer;

@@ -194,7 +194,8 @@ static void open_unit(PlainBuilder *b, AxisSet axes, uint32_t axis, LoopKind kin
 
 /* A grid loop goes over a list's tensors, if it has any. */
 void plain_open_axes(PlainBuilder *b, AxisSet axes, bool grid) {
-    const int list = grid ? ir_list_axis(b->f, axes) : -1;
+    const AxisSet all = axes | b->phase->outer | b->phase->inner;
+    const int list = grid ? ir_list_axis(b->f, all) : -1;
     if (list >= 0 && axes >> list & 1 && !b->open[list]) {
         open_axis(b, (uint32_t)list, LOOP_GRID);
         grid = false;
