@@ -40,7 +40,7 @@ LS_FN i64 ls_lane_of_item(i64 item) {
  * the grid. */
 #define LS_PHASE LS_FN
 #define LS_ITEM_RANGE i64 first_item, i64 last_item, i64 item_step, u32 parties
-#define LS_ITEMS(item, count)                                                    \
+#define LS_ITEMS(item, count)                                                             \
     for (i64 item = first_item, item_stop = ls_least(last_item, count); item < item_stop; \
          item += item_step)
 #define LS_PARTIES (ls_blocks() * ls_groups())
@@ -126,25 +126,25 @@ LS_FN int ls_last_block(u32 *counter) {
             if (e < live) part[e] = ls_pack_##name(four.at[e]);                                   \
     }
 
-/* Of LS_ACCESS_FOUR, where a vector begins `left` elements ahead of the end: with `whole` it lies on
- * its boundary, and all of it ahead of the end or none. */
-#define LS_ACCESS_SOME(storage)                                                                  \
-    LS_FN ls_four_##storage ls_load_all_##storage(const storage *data, i64 index, i64 left) {    \
-        ls_four_##storage four = {};                                                             \
-        if (left > 0) four = ls_load_four_##storage(data, index);                                \
-        return four;                                                                             \
-    }                                                                                            \
-    LS_FN ls_four_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,     \
-                                                   int whole) {                                  \
-        if (whole) return ls_load_all_##storage(data, index, left);                              \
-        return ls_load_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)));          \
-    }                                                                                            \
-    LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int whole,            \
-                                       const ls_four_##storage &four) {                          \
-        if (!whole)                                                                              \
-            ls_store_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)), four);      \
-        else if (left > 0)                                                                       \
-            ls_store_four_##storage(data, index, four);                                          \
+/* Of LS_ACCESS_FOUR, where a vector begins `left` elements ahead of the end: with `whole` it lies
+ * on its boundary, and all of it ahead of the end or none. */
+#define LS_ACCESS_SOME(storage)                                                               \
+    LS_FN ls_four_##storage ls_load_all_##storage(const storage *data, i64 index, i64 left) { \
+        ls_four_##storage four = {};                                                          \
+        if (left > 0) four = ls_load_four_##storage(data, index);                             \
+        return four;                                                                          \
+    }                                                                                         \
+    LS_FN ls_four_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,  \
+                                                   int whole) {                               \
+        if (whole) return ls_load_all_##storage(data, index, left);                           \
+        return ls_load_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)));       \
+    }                                                                                         \
+    LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int whole,         \
+                                       const ls_four_##storage &four) {                       \
+        if (!whole)                                                                           \
+            ls_store_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)), four);   \
+        else if (left > 0)                                                                    \
+            ls_store_four_##storage(data, index, four);                                       \
     }
 
 /* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 *

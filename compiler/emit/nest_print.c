@@ -35,22 +35,6 @@ static void declare_lane(NestPrinter *p, const char *item) {
         text_puts(p->out, "(i64)ls_lane();\n");
 }
 
-static bool stores_to(const NestNode *body, SymbolId array) {
-    for (const NestNode *node = body; node; node = node->next)
-        if (((node->kind == NEST_STORE || node->kind == NEST_ADD) && node->array == array) ||
-            stores_to(node->body, array) || stores_to(node->other, array))
-            return true;
-    return false;
-}
-
-static bool loads_from(const NestNode *body, SymbolId array) {
-    for (const NestNode *node = body; node; node = node->next)
-        if ((node->kind == NEST_LOAD && node->array == array) || loads_from(node->body, array) ||
-            loads_from(node->other, array))
-            return true;
-    return false;
-}
-
 /* Whether the kernel's own prologue makes it. */
 static bool is_of_prologue(const NestPrinter *p, uint32_t array) {
     const Kernel *kernel = p->kernel;
@@ -63,9 +47,9 @@ static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
     Emitter *e = p->e;
     const SymbolId symbol = p->plain->arrays[array];
     e->touched[(e->number - 1) * e->plan->array_count + array] = true;
-    const bool writes = stores_to(p->nest->body, symbol);
+    const bool writes = nest_stores_to(p->nest->body, symbol);
     const bool changes =
-        p->kernel ? (writes && loads_from(p->nest->body, symbol)) || is_of_prologue(p, array)
+        p->kernel ? (writes && nest_reads(p->nest->body, symbol)) || is_of_prologue(p, array)
                   : emit_changes(e, array);
     text_printf(p->out, "%s%s *%sconst %s = %s;\n", writes ? "" : "const ",
                 type_info[e->plan->arrays[array].type].c_name, changes ? "" : "LS_RESTRICT ",

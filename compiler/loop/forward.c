@@ -9,22 +9,6 @@
 #include "ir/ir.h"
 #include "loop/loop.h"
 
-static bool stores_to(const NestNode *body, SymbolId array) {
-    for (const NestNode *node = body; node; node = node->next)
-        if (((node->kind == NEST_STORE || node->kind == NEST_ADD) && node->array == array) ||
-            stores_to(node->body, array) || stores_to(node->other, array))
-            return true;
-    return false;
-}
-
-static bool loads_from(const NestNode *body, SymbolId array) {
-    for (const NestNode *node = body; node; node = node->next)
-        if ((node->kind != NEST_STORE && node->array == array) || loads_from(node->body, array) ||
-            loads_from(node->other, array))
-            return true;
-    return false;
-}
-
 static bool is_same_element(const NestNode *first, const NestNode *load) {
     if (load->kind != NEST_LOAD || load->array != first->array || load->list != first->list ||
         load->where != first->where || load->pad != first->pad ||
@@ -38,7 +22,7 @@ static bool is_same_element(const NestNode *first, const NestNode *load) {
 /* The loads of the body, as long as nothing stores to the array. */
 static void forward_to(const NestNode *first, ValueId value, NestNode *body) {
     for (NestNode *node = body; node; node = node->next) {
-        if (stores_to(node->body, first->array) || stores_to(node->other, first->array) ||
+        if (nest_stores_to(node->body, first->array) || nest_stores_to(node->other, first->array) ||
             ((node->kind == NEST_STORE || node->kind == NEST_ADD) && node->array == first->array))
             return;
         forward_to(first, value, node->body);
@@ -80,7 +64,7 @@ static void drop(NestNode **body, SymbolId array) {
 }
 
 bool nest_drop_stores(Nest *nest, SymbolId array) {
-    if (loads_from(nest->body, array)) return false;
+    if (nest_reads(nest->body, array)) return false;
     drop(&nest->body, array);
     return true;
 }

@@ -411,6 +411,10 @@ NestNode *nest_clone(Nest *nest, const NestNode *body); /* what it defines has n
 NestNode **nest_find(NestNode **body, SymbolId name);   /* where the node stands; NULL: nowhere */
 bool nest_has(const NestNode *body, NestKind kind);
 bool nest_body_uses(const Nest *nest, const NestNode *body, SymbolId symbol);
+/* Whether a body stores or adds to the array; and whether it does anything else with it, or adds.
+ */
+bool nest_stores_to(const NestNode *body, SymbolId array);
+bool nest_reads(const NestNode *body, SymbolId array);
 bool nest_is_of_sizes(const Nest *nest, Index index); /* known at the launch */
 /* The extent divided, rounded up or down: derived where it is of sizes, else a LET that is added.
  */

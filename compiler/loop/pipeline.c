@@ -27,14 +27,6 @@ typedef struct Pipeline {
     bool any;
 } Pipeline;
 
-static bool stores_to(const NestNode *body, SymbolId array) {
-    for (const NestNode *node = body; node; node = node->next)
-        if (((node->kind == NEST_STORE || node->kind == NEST_ADD) && node->array == array) ||
-            stores_to(node->body, array) || stores_to(node->other, array))
-            return true;
-    return false;
-}
-
 /* Whether the index is made of loops, sizes and what is bound outside of the pipelined loop. */
 static bool is_known(const Pipeline *p, Index index) {
     for (size_t t = 0; t < index.count; t++)
@@ -48,7 +40,7 @@ static bool is_known(const Pipeline *p, Index index) {
 
 static bool is_load(const Pipeline *p, const NestNode *node) {
     if (node->kind != NEST_LOAD || p->nest->symbols[node->array].kind != NAMED_ARRAY) return false;
-    if (node->list || node->where || stores_to(p->loop->body, node->array)) return false;
+    if (node->list || node->where || nest_stores_to(p->loop->body, node->array)) return false;
     for (size_t i = 0; i < node->at_count; i++)
         if (!is_known(p, node->at[i])) return false;
     return !node->has_limit || is_known(p, node->limit);

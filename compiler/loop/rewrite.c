@@ -238,3 +238,19 @@ Index nest_floor(Nest *nest, NestNode ***end, Index extent, int64_t divide, cons
     if (index_is_number(extent, &number)) return index_number(nest->arena, number / divide);
     return quotient(nest, end, extent, divide, name);
 }
+
+bool nest_stores_to(const NestNode *body, SymbolId array) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (((node->kind == NEST_STORE || node->kind == NEST_ADD) && node->array == array) ||
+            nest_stores_to(node->body, array) || nest_stores_to(node->other, array))
+            return true;
+    return false;
+}
+
+bool nest_reads(const NestNode *body, SymbolId array) {
+    for (const NestNode *node = body; node; node = node->next)
+        if ((node->kind != NEST_STORE && node->array == array) || nest_reads(node->body, array) ||
+            nest_reads(node->other, array))
+            return true;
+    return false;
+}

@@ -162,19 +162,11 @@ static bool is_read_elsewhere(const Plan *plan, const Kernel *kernel, uint32_t a
     return false;
 }
 
-static bool loads_from(const NestNode *body, SymbolId array) {
-    for (const NestNode *node = body; node; node = node->next)
-        if ((node->kind == NEST_LOAD && node->array == array) || loads_from(node->body, array) ||
-            loads_from(node->other, array))
-            return true;
-    return false;
-}
-
 /* Of what is stored outside of loops along the row, which one thread does, others see nothing. */
 static bool is_read_again(const Nest *nest, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
         const bool inside = node->kind == NEST_WHEN || node->kind == NEST_IF;
-        if (node->kind == NEST_STORE && loads_from(nest->body, node->array)) return true;
+        if (node->kind == NEST_STORE && nest_reads(nest->body, node->array)) return true;
         if (inside && (is_read_again(nest, node->body) || is_read_again(nest, node->other)))
             return true;
     }
