@@ -126,8 +126,8 @@ LS_FN int ls_last_block(u32 *counter) {
             if (e < live) part[e] = ls_pack_##name(four.at[e]);                                   \
     }
 
-/* Of LS_ACCESS_FOUR, where a vector begins `left` elements ahead of the end: with `whole` it lies
- * on its boundary, and all of it ahead of the end or none. */
+/* Of LS_ACCESS_FOUR, where a vector begins `left` elements ahead of the end. all: it lies on its
+ * boundary, and all of it ahead of the end or none; some: it lies there where it is `aligned`. */
 #define LS_ACCESS_SOME(storage)                                                               \
     LS_FN ls_four_##storage ls_load_all_##storage(const storage *data, i64 index, i64 left) { \
         ls_four_##storage four = {};                                                          \
@@ -135,16 +135,16 @@ LS_FN int ls_last_block(u32 *counter) {
         return four;                                                                          \
     }                                                                                         \
     LS_FN ls_four_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,  \
-                                                   int whole) {                               \
-        if (whole) return ls_load_all_##storage(data, index, left);                           \
+                                                   int aligned) {                             \
+        if (aligned && left >= 4) return ls_load_four_##storage(data, index);                 \
         return ls_load_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)));       \
     }                                                                                         \
-    LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int whole,         \
+    LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int aligned,       \
                                        const ls_four_##storage &four) {                       \
-        if (!whole)                                                                           \
-            ls_store_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)), four);   \
-        else if (left > 0)                                                                    \
+        if (aligned && left >= 4)                                                             \
             ls_store_four_##storage(data, index, four);                                       \
+        else                                                                                  \
+            ls_store_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)), four);   \
     }
 
 /* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 *

@@ -5,8 +5,9 @@
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 
 /* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
- * columns of rows; gather: the same from memory; tree: R of any count of values in memory, the
- * higher levels written behind them. tile_alone is one thread's, of values[0], values[stride], ...
+ * columns of rows; gather: the same from memory; tree: R of any count of values in memory, which it
+ * writes over where there are more than 1024. tile_alone is one thread's, of values[0],
+ * values[stride], ...
  */
 #define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                         \
     LS_FN type ls_group_##kind(type value) {                                                     \
@@ -50,10 +51,10 @@
             for (i64 tile = 0; tile < tiles; tile++) {                                           \
                 const type value =                                                               \
                     ls_gather_##kind(values + 1024 * tile, ls_least(1024, count - 1024 * tile)); \
-                if (ls_lane() == 0) values[count + tile] = value;                                \
+                ls_group_sync();                                                                 \
+                if (ls_lane() == 0) values[tile] = value;                                        \
             }                                                                                    \
             ls_group_sync();                                                                     \
-            values += count;                                                                     \
             count = tiles;                                                                       \
         }                                                                                        \
         return ls_gather_##kind(values, count);                                                  \
@@ -71,6 +72,7 @@
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
     u32 before = 0;
     ls_group_sync();
+    if (expected == 1) return 1;
     if (ls_lane() == 0) {
         ls_fence();
         before = ls_atomic_add_u32(counter, 1);

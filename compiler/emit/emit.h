@@ -423,7 +423,10 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
 /* segment_epilogue.c: what runs part by part behind the phases of a kernel. */
 /* Its functions, once the phases that follow have theirs. */
 void emit_followers(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases);
-const char *emit_followed(Emitter *e); /* the call at the end of a row or columns, or "" */
+/* Whether parts follow the phase's rows or columns; and the call at the end of one: of a list's
+ * tensor, or of the outer coordinate. */
+bool emit_is_followed(const Emitter *e);
+const char *emit_followed(Emitter *e, const char *row);
 /* The loop over parts in which nobody finishes anything. */
 void emit_empty_parts(Emitter *e, Text *out, const Kernel *kernel);
 
@@ -500,6 +503,8 @@ typedef struct NestPrinter {
     const NestNode **allocs; /* by symbol of an ALLOC: it */
     const NestNode **trees;  /* by symbol of a FOLD: it */
     uint8_t *loops;          /* by symbol of a loop: 1 + its kind */
+    ValueId *value_of;       /* by symbol of a LET: its value */
+    bool *is_counter;        /* by symbol of an ALLOC: what items arrive at */
     uint32_t *private;       /* by symbol of an ALLOC: its dims that warps and lanes index */
     StoredPacket *stored;
     size_t stored_count, stored_capacity;
@@ -507,10 +512,9 @@ typedef struct NestPrinter {
     bool in_warp, in_lane; /* of such a loop */
     const Kernel *kernel;  /* that the nest is of; NULL: of a phase */
     bool guarded;          /* inside of a test that an out is there */
-    const char *whole;    /* "1": no vector lies across its limit or off its boundary; "0": any may;
-                           * NULL: as is asked for each */
-    SymbolId tensor;      /* of a list: the one that pointers stand for */
-    SymbolId vector, run; /* the innermost loops at hand */
+    bool whole;            /* no vector at hand lies across its limit or off its boundary */
+    SymbolId tensor;       /* of a list: the one that pointers stand for */
+    SymbolId vector, run;  /* the innermost loops at hand */
     bool streams, streams_off;
 } NestPrinter;
 
@@ -522,6 +526,12 @@ const char *print_bracketed(const NestPrinter *p, const char *text); /* unless i
 const char *print_value(NestPrinter *p, ValueId id);
 const char *print_quotient(NestPrinter *p, ValueId id); /* of integers that are not negative */
 void print_let(NestPrinter *p, const NestNode *let);
+
+/* nest_global.c: memory of all blocks, of which each item has its part, and what is done by the
+ * last that comes to a counter in it; and what is combined there, by every lane alike. */
+void print_global(NestPrinter *p, const NestNode *alloc);
+void print_last(NestPrinter *p, const NestNode *arrive);
+const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind);
 
 /* nest_tree.c */
 void print_fold(NestPrinter *p, const NestNode *fold);

@@ -111,11 +111,10 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tex
     return true;
 }
 
-/* Under what no vector that the node accesses lies across its limit or off its boundary. */
-static const char *whole_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+/* Under what vectors that the node accesses lie on their boundary. */
+static const char *aligned_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     Text text = text_open(p->e->arena);
-    if (!add_multiples(p, loop, node->at[0], &text) || !add_multiples(p, loop, node->limit, &text))
-        return "0";
+    if (!add_multiples(p, loop, node->at[0], &text)) return "0";
     return text.size ? text.data : "1";
 }
 
@@ -156,14 +155,12 @@ void print_open_vector(NestPrinter *p, const NestNode *loop) {
         text_printf(p->out, "ls_%s_%s %s", span_name(p), type, name);
         if (node->kind == NEST_LOAD) {
             const char *at = print_index(p, first_of(p, loop, node->at[0]));
-            const char *form = !node->has_limit               ? span_name(p)
-                               : p->whole && *p->whole == '1' ? "all"
-                                                              : "some";
+            const char *form = !node->has_limit ? span_name(p) : p->whole ? "all" : "some";
             text_printf(p->out, " = ls_load_%s_%s(%s, %s", form, type, data_text(p, node), at);
             if (node->has_limit)
                 text_printf(p->out, ", %s", print_index(p, first_of(p, loop, node->limit)));
             if (node->has_limit && *form == 's')
-                text_printf(p->out, ", %s", p->whole ? p->whole : whole_text(p, loop, node));
+                text_printf(p->out, ", %s", aligned_text(p, loop, node));
             text_puts(p->out, ")");
             p->packet[node->name] = name;
         } else {
@@ -185,24 +182,51 @@ void print_close_vector(NestPrinter *p, const NestNode *loop) {
                         packet);
         else
             text_printf(p->out, "ls_store_some_%s(%s, %s, %s, %s, %s);\n", type, data, at,
-                        print_index(p, first_of(p, loop, node->limit)), whole_text(p, loop, node),
+                        print_index(p, first_of(p, loop, node->limit)), aligned_text(p, loop, node),
                         packet);
     }
 }
 
+/* Under what no vector lies across its limit, of those of one node that the loop of vectors
+ * accesses: limits are multiples of the vector, or beyond the last one. */
+static const char *within_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+    const NestNode *vector = loop->body;
+    Arena *arena = p->e->arena;
+    Text text = text_open(arena);
+    Index last = node->limit;
+    int64_t extent, step;
+    if (add_multiples(p, vector, last, &text) && !text.size) return "";
+    last = index_replace(arena, last, vector->name, index_number(arena, p->nest->width - 1));
+    if (!index_is_number(loop->extent, &extent) || varies(loop, last) ||
+        !index_is_number(index_coefficient(arena, last, loop->name), &step) || step > 0)
+        return text.data;
+    last = index_replace(arena, last, loop->name, index_number(arena, extent - 1));
+    return arena_printf(arena, "%s%s%s > 0", text.data, text.size ? " || " : "",
+                        print_index(p, last));
+}
+
 const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
     const NestNode *vector = loop->body;
-    Text all = text_open(p->e->arena);
+    Arena *arena = p->e->arena;
+    Text all = text_open(arena);
     if (loop->loop != LOOP_UNROLLED || !vector || vector->next || vector->loop != LOOP_VECTOR)
         return NULL;
     for (const NestNode *node = vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
         if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
-        const char *own = whole_text(p, vector, node);
-        if (strcmp(own, "0") == 0) return NULL;
-        if (!strstr(all.data, own)) text_printf(&all, "%s%s", all.size ? " && " : "", own);
+        const char *aligned = aligned_text(p, vector, node), *within;
+        if (strcmp(aligned, "0") == 0) return NULL;
+        if (strcmp(aligned, "1") != 0 && !strstr(all.data, aligned))
+            text_printf(&all, "%s%s", all.size ? " && " : "", aligned);
+        Text multiples = text_open(arena);
+        if (add_multiples(p, vector, node->limit, &multiples) && strstr(all.data, multiples.data))
+            continue;
+        within = within_text(p, loop, node);
+        if (!strstr(all.data, within))
+            text_printf(&all, strstr(within, "||") ? "%s(%s)" : "%s%s", all.size ? " && " : "",
+                        within);
     }
-    return all.size ? all.data : NULL;
+    return all.size ? all.data : "1";
 }
 
 void print_add_packet(NestPrinter *p, const NestNode *store, const char *name) {
@@ -366,9 +390,11 @@ static bool is_dropped(const NestPrinter *p, const NestNode *alloc, size_t dim) 
 /* A variable, or an array of a thread's own: dims of one element are none. */
 void print_alloc(NestPrinter *p, const NestNode *node) {
     const NestSymbol *symbol = &p->nest->symbols[node->name];
-    if (node->scope == SCOPE_GLOBAL)
-        bug(p->e->compiler, "memory of scope %s has no text yet", nest_scope_names[node->scope]);
     p->allocs[node->name] = node;
+    if (node->scope == SCOPE_GLOBAL) {
+        print_global(p, node);
+        return;
+    }
     find_private(p, p->nest->body, node);
     text_printf(p->out, "%s%s %s", node->scope == SCOPE_SHARED ? "LS_SHARED " : "",
                 emit_type(type_info[symbol->type].compute), print_symbol(p, node->name));
@@ -418,6 +444,11 @@ void print_store(NestPrinter *p, const NestNode *node) {
         return;
     }
     const NestNode *alloc = p->allocs[node->array];
+    if (p->plain->finished && node->array == p->plain->finished) {
+        const char *own = print_symbol(p, node->list);
+        text_puts(p->out, emit_followed(p->e, node->list ? own : print_index(p, node->at[0])));
+        return;
+    }
     const bool alone = p->nest->lanes > 1 && !p->in_lane &&
                        !(alloc && alloc->scope == SCOPE_REGISTER); /* one thread stores it */
     if (alone)

@@ -243,19 +243,16 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
  * between them. */
 static void print_serial(NestPrinter *p, const NestNode *loop) {
     const char *whole = print_whole_if(p, loop);
-    if (whole && strcmp(whole, "1") != 0) {
-        text_printf(p->out, "if (%s) {\n", whole);
-        p->whole = "1";
-        print_rounds(p, loop);
+    const bool tested = whole && strcmp(whole, "1") != 0;
+    p->whole = whole != NULL;
+    if (tested) text_printf(p->out, "if (%s) {\n", emit_bare(p->e, whole));
+    print_rounds(p, loop);
+    p->whole = false;
+    if (tested) {
         text_puts(p->out, "} else {\n");
-        p->whole = "0";
         print_rounds(p, loop);
         text_puts(p->out, "}\n");
-    } else {
-        p->whole = whole;
-        print_rounds(p, loop);
     }
-    p->whole = NULL;
 }
 
 static void print_threads(NestPrinter *p, const NestNode *loop, const char *own, bool *inside) {
@@ -326,11 +323,13 @@ static void print_barrier(NestPrinter *p, const NestNode *node) {
     text_puts(p->out, node->scope == SCOPE_WARP ? "ls_group_sync();\n" : "ls_barrier();\n");
 }
 
-static void find_loops(NestPrinter *p, const NestNode *body) {
+static void find_symbols(NestPrinter *p, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_LET) p->value_of[node->name] = node->value;
+        if (node->kind == NEST_ARRIVE) p->is_counter[node->array] = true;
         if (node->kind == NEST_LOOP) p->loops[node->name] = (uint8_t)(1 + node->loop);
-        find_loops(p, node->body);
-        find_loops(p, node->other);
+        find_symbols(p, node->body);
+        find_symbols(p, node->other);
     }
 }
 
@@ -391,6 +390,7 @@ static void print_node(NestPrinter *p, const NestNode *node) {
     case NEST_PUSH: print_push(p, node); break;
     case NEST_COMBINE: print_combine(p, node); break;
     case NEST_BARRIER: print_barrier(p, node); break;
+    case NEST_ARRIVE: print_last(p, node); break;
     default: bug(p->e->compiler, "%s has no text yet", nest_kind_names[node->kind]);
     }
 }
@@ -398,7 +398,7 @@ static void print_node(NestPrinter *p, const NestNode *node) {
 static void print_body(NestPrinter *p, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
         const uint32_t optional = optional_out(p, node);
-        if (node->kind == NEST_ARRIVE) {
+        if (node->kind == NEST_ARRIVE && !node->name) {
             print_arrive(p, node);
             return;
         }
@@ -419,7 +419,7 @@ static void print_all(NestPrinter *p) {
         const bool guarded = optional && work;
         if (work && !decided) decide_streams(p);
         decided |= work;
-        if (node->kind == NEST_ARRIVE) {
+        if (node->kind == NEST_ARRIVE && !node->name) {
             print_arrive(p, node);
             return;
         }
@@ -452,7 +452,9 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.loops = arena_alloc(arena, count * sizeof *p.loops);
     p.private = arena_alloc(arena, count * sizeof *p.private);
     print_count_uses(&p);
-    find_loops(&p, nest->body);
+    p.value_of = arena_alloc(arena, count * sizeof *p.value_of);
+    p.is_counter = arena_alloc(arena, count * sizeof *p.is_counter);
+    find_symbols(&p, nest->body);
     names_begin_nest(e);
     names_made(e, name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);

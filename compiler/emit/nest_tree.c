@@ -68,22 +68,28 @@ void print_push(NestPrinter *p, const NestNode *push) {
 }
 
 /* Of values in shared memory: by a group's lanes, one each where there are no more. */
+static const char *combine_shared(NestPrinter *p, const NestNode *node, const char *kind) {
+    int64_t room = 0;
+    const char *array = print_symbol(p, node->array), *count = print_index(p, node->extent);
+    if (!index_is_number(p->allocs[node->array]->at[0], &room) || room > TILE || node->at[0].count)
+        bug(p->e->compiler, "values in this memory are not combined yet");
+    return room > 32 ? arena_printf(p->e->arena, "ls_gather_%s(%s, %s)", kind, array, count)
+                     : arena_printf(p->e->arena, "ls_group_%s(%s < %s ? %s[%s] : ls_identity_%s())",
+                                    kind, p->lane, count, array, p->lane, kind);
+}
+
 static const char *combine_memory(NestPrinter *p, const NestNode *node) {
     const NestNode *alloc = p->allocs[node->array];
     const Type type = leaf_type(p->nest->symbols[node->array].type);
-    const char *kind = kind_text(p, node, type);
-    int64_t room = 0;
-    if (!alloc || alloc->scope != SCOPE_SHARED || !index_is_number(alloc->at[0], &room) ||
-        room > TILE || node->at[0].count)
+    const char *kind = kind_text(p, node, type), *text;
+    if (alloc && alloc->scope == SCOPE_GLOBAL)
+        text = print_combined(p, node, kind);
+    else if (alloc && alloc->scope == SCOPE_SHARED)
+        text = combine_shared(p, node, kind);
+    else
         bug(p->e->compiler, "values in this memory are not combined yet");
-    const char *count = print_index(p, node->extent);
-    const char *array = print_symbol(p, node->array);
-    const char *text =
-        room > 32 ? arena_printf(p->e->arena, "ls_gather_%s(%s, %s)", kind, array, count)
-                  : arena_printf(p->e->arena, "ls_group_%s(%s < %s ? %s[%s] : ls_identity_%s())",
-                                 kind, p->lane, count, array, p->lane, kind);
     return node->op == OP_SUM && type_info[type].class == 'F'
-               ? arena_printf(p->e->arena, "%s > 0 ? %s : 0", count, text)
+               ? arena_printf(p->e->arena, "%s > 0 ? %s : 0", print_index(p, node->extent), text)
                : text;
 }
 

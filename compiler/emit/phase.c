@@ -464,7 +464,9 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     const Group *column = s->columns ? &e->outer[e->outer_count - 1] : NULL;
     const bool results = portions[e->portion].results;
     const char *fast_name = fast ? fast->name : "";
-    const char *followed = results ? emit_followed(e) : "";
+    const char *followed = results && emit_is_followed(e)
+                               ? emit_followed(e, e->list >= 0 ? e->tensor.name : "outer")
+                               : "";
     const char *asked = emit_asked(e, "at", arena_printf(e->arena, "(end - %s_first)", fast_name));
     const bool streamed = streams->decide.size, split = s->length.size,
                strip = e->portion == PORTION_STRIP && !s->simt,
@@ -589,8 +591,9 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
 /* A phase whose shape has a schedule: its function is printed from a nest. */
 static void print_scheduled(Emitter *e, PhaseText *phase, Text *out) {
     const char *problem, *comment = comment_text(e);
-    PlainNest *nest = schedule_phase(e->plan, e->number - 1, e->target,
-                                     e->layout == LS_LAYOUT_STRIDED, e->arena, &problem);
+    PlainNest *nest =
+        schedule_phase(e->plan, e->number - 1, e->target, e->layout == LS_LAYOUT_STRIDED,
+                       emit_is_followed(e), e->arena, &problem);
     if (!nest) bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
     nest_check(nest->nest);
     e->eights |= nest->nest->width == 8;
@@ -603,7 +606,7 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
                                              portions[portion].name),
                         .tail = has_stores(e, LEVEL_TAIL)};
     emit_find_items(e, &result);
-    if (schedule_has(e->plan, e->number - 1)) {
+    if (schedule_has(e->plan, e->number - 1, e->target)) {
         print_scheduled(e, &result, out);
         return result;
     }

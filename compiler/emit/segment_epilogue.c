@@ -90,18 +90,19 @@ void emit_followers(Emitter *e, Text *out, const Kernel *kernel, const PhaseText
                 name, e->arguments, counts, name, name);
 }
 
-const char *emit_followed(Emitter *e) {
+bool emit_is_followed(const Emitter *e) {
+    return e->followed[e->number - 1] != NULL;
+}
+
+const char *emit_followed(Emitter *e, const char *row) {
     const Kernel *kernel = e->followed[e->number - 1];
-    if (!kernel) return "";
     const AxisSet rest = e->phase->outer & ~follower(e, kernel)->outer;
-    const char *part = e->list >= 0 ? e->tensor.name : "outer";
-    Text line = text_open(e->arena), sizes = text_open(e->arena);
+    Text sizes = text_open(e->arena);
     for (uint32_t axis = 0; e->list < 0 && axis < e->f->axis_count; axis++)
         if (rest >> axis & 1)
             text_printf(&sizes, "%s%s", sizes.size ? " * " : "", e->size_name[axis]);
-    if (sizes.size) part = arena_printf(e->arena, "ls_divide(outer, %s)", sizes.data);
-    text_printf(&line, "%s_done(a, %s);\n", stem(e, kernel), part);
-    return line.data;
+    if (sizes.size) row = arena_printf(e->arena, "ls_divide(%s, %s)", row, size_text(e, rest));
+    return arena_printf(e->arena, "%s_done(a, %s);\n", stem(e, kernel), row);
 }
 
 void emit_empty_parts(Emitter *e, Text *out, const Kernel *kernel) {

@@ -80,7 +80,7 @@ void emit_vectors(Emitter *e, Sections *s, const Roots *roots) {
 
 const char *emit_short(Emitter *e, const Sections *s) {
     Text text = text_open(e->arena);
-    if (e->phase->shape != SHAPE_ROWS || !s->vector_push.size || *emit_followed(e)) return "";
+    if (e->phase->shape != SHAPE_ROWS || !s->vector_push.size || emit_is_followed(e)) return "";
     text_puts(&text, "/* Rows of whole vectors go by sixteen, their trees in registers. */\n");
     for (unsigned count = 1; count <= COUNT_MOST; count *= 2) {
         Hole holes[] = {{"WIDE", arena_printf(e->arena, "%u", WIDTH * count)},

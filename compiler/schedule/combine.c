@@ -24,7 +24,7 @@ typedef struct CombineBuilder {
     NestNode **row;    /* where the loop over rows stands */
     NestNode *along;   /* in it: the loop over a row's tiles, or groups of one for each warp */
     Index most;        /* elements of a row */
-    bool varies;       /* it may have fewer */
+    int64_t length;    /* of which so many belong together that may be fewer; 1: none may */
     bool single;       /* a row is one tile at most */
     bool pairs;        /* what tiles leave is combined as it is */
     SymbolId slot;     /* stands for the item's number among all */
@@ -179,7 +179,7 @@ static bool find_most(CombineBuilder *b, const NestNode *loop) {
         const int64_t most = most_of(b->nest, node);
         if (!most) return false;
         b->most = index_replace(b->arena, b->most, node->name, number(b, most));
-        b->varies = true;
+        b->length *= most;
     }
     return !index_uses(b->most, row->name);
 }
@@ -320,6 +320,21 @@ static void deal_rest(CombineBuilder *b, NestNode *rest) {
     }
 }
 
+/* At the end of a row's body: that it is done. */
+static void build_finished(CombineBuilder *b, NestNode **body, Index row) {
+    if (!b->numbers->finished) return;
+    while (*body) body = &(*body)->next;
+    b->plain->finished =
+        nest_array(b->nest, "finished", TYPE_BOOL, ARRAY_OUT, b->tensors != NULL, (Index){NULL, 0});
+    nest_add(b->nest, &body,
+             (NestNode){.kind = NEST_STORE,
+                        .array = b->plain->finished,
+                        .list = b->tensors ? b->tensors->name : 0,
+                        .at = subscript(b, row),
+                        .at_count = 1,
+                        .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
+}
+
 /* What follows the row's tiles, by the last of them. */
 static void build_rest(CombineBuilder *b, NestNode *rest, NestNode ***end, Index group,
                        Index groups) {
@@ -397,6 +412,21 @@ static void build_counts(CombineBuilder *b, NestNode ***end) {
     }
 }
 
+/* Of rows of blocks, any of which may be short: the items of the longest, each of whole blocks as
+ * long as that is less than a tile. */
+static Index most_groups(CombineBuilder *b, NestNode ***end) {
+    const int64_t tile = (int64_t)TILE * b->nest->warps, times = (b->length + tile - 1) / tile;
+    Index blocks = b->most;
+    IndexTerm *terms = arena_alloc(b->arena, (blocks.count + 1) * sizeof *terms);
+    for (size_t t = 0; t < blocks.count; t++) {
+        terms[t] = blocks.terms[t];
+        terms[t].factor /= b->length;
+    }
+    blocks.terms = terms;
+    if (times == 1) blocks = nest_ceiling(b->nest, end, blocks, tile / b->length, "groups");
+    return scale(b, blocks, times);
+}
+
 /* The loops over rows and over a row's tiles as one over items. */
 static void build_items(CombineBuilder *b) {
     Nest *nest = b->nest;
@@ -405,8 +435,8 @@ static void build_items(CombineBuilder *b) {
     b->slot = named(b, "slot", NAMED_VALUE, TYPE_I64);
     NestNode ***first = b->tensors ? &end : &outside;
     Index groups = b->along->extent;
-    if (b->varies)
-        groups = nest_ceiling(nest, first, b->most, (int64_t)TILE * nest->warps, "groups");
+    if (b->length > 1)
+        groups = most_groups(b, first);
     else
         build_counts(b, first);
     groups = bounded(b, first, OP_MAX, groups, 1, "groups");
@@ -427,8 +457,13 @@ static void build_items(CombineBuilder *b) {
     build_before(b, inside, &end, group);
     NestNode *along = b->along, *rest = along->next;
     NestNode *tile = nest_put_index(nest, along->body, along->name, group);
-    *end = tile;
+    if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
+        nest_add(nest, &end,
+                 (NestNode){.kind = NEST_IF, .extent = less(b, b->tiles, group), .body = tile});
+    else
+        *end = tile;
     while (*end) end = &(*end)->next;
+    build_finished(b, &rest, own);
     deal_rest(b, rest);
     build_rest(b, rest, &end, group, groups);
     const Index all = index_multiply(b->arena, row->extent, groups);
@@ -438,7 +473,7 @@ static void build_items(CombineBuilder *b) {
     *outside = items;
     *b->row = before;
     if (b->tensors) schedule_table(b->plain, b->tensors, items);
-    const Index slots = b->tensors ? symbol(b, b->plain->item_count) : all;
+    const Index slots = b->plain->slots = b->tensors ? symbol(b, b->plain->item_count) : all;
     nest_replace(nest, nest->body, b->slot, symbol(b, b->tensors ? b->tensors->name : item));
     if (!nest_is_of_sizes(nest, slots)) refuse(b, "how many items there are is not of sizes");
     for (NestNode *node = b->globals; node; node = node->next)
@@ -455,6 +490,7 @@ static NestNode *find_loop(CombineBuilder *b) {
 
 /* Rows of one tile at most, a warp each. */
 static void build_short(CombineBuilder *b) {
+    build_finished(b, &(*b->row)->body, symbol(b, (*b->row)->name));
     if (b->tensors) {
         b->nest->warps = 1;
         schedule_table(b->plain, b->tensors, *b->row);
@@ -516,8 +552,12 @@ PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbe
     const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
     PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
     if (!plain) return NULL;
-    CombineBuilder b = {
-        .plain = plain, .nest = plain->nest, .arena = arena, .numbers = numbers, .pairs = true};
+    CombineBuilder b = {.plain = plain,
+                        .nest = plain->nest,
+                        .arena = arena,
+                        .numbers = numbers,
+                        .pairs = true,
+                        .length = 1};
     b.globals_end = &b.globals;
     b.nest->warps = numbers->warps;
     b.nest->lanes = numbers->lanes;

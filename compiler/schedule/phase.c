@@ -7,13 +7,13 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-bool schedule_has(const Plan *plan, uint32_t phase) {
+bool schedule_has(const Plan *plan, uint32_t phase, const Target *target) {
     const Shape shape = plan->phases[phase].shape;
-    return shape == SHAPE_MAP || shape == SHAPE_SCAN;
+    return shape == SHAPE_MAP || shape == SHAPE_SCAN || (shape == SHAPE_ROWS && target->simt);
 }
 
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
-                          Arena *arena, const char **problem) {
+                          bool finished, Arena *arena, const char **problem) {
     const uint32_t lanes = target->simt ? 32 : 1;
     const MapNumbers map = {.lanes = lanes, .strided = strided};
     const ScanNumbers scan = {.warps = 1,
@@ -22,9 +22,17 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                               .columns = target->columns,
                               .strided = strided,
                               .table = true};
-    return plan->phases[phase].shape == SHAPE_MAP
-               ? schedule_map(plan, phase, &map, arena, problem)
-               : schedule_scan(plan, phase, &scan, arena, problem);
+    const CombineNumbers combine = {.warps = 1,
+                                    .lanes = lanes,
+                                    .width = 4,
+                                    .load_bytes = 128,
+                                    .strided = strided,
+                                    .finished = finished};
+    switch (plan->phases[phase].shape) {
+    case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
+    case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
+    default: return schedule_scan(plan, phase, &scan, arena, problem);
+    }
 }
 
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,

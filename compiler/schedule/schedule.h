@@ -22,6 +22,8 @@ typedef struct PlainNest {
     bool item_least;      /* one at least */
     uint32_t item_length; /* elements of an item; 0: 1024 */
     Index elements;       /* of a map: how many, of a list at most */
+    Index slots;          /* items of all tensors, for each of which global memory has room */
+    SymbolId finished;    /* an array of rows: a store to it says that a row is done; 0: none */
     const Index *along;   /* of rows in registers: the lengths of what is walked along */
     size_t along_count;   /* one, none of which is more than along_most elements where it runs */
     uint32_t along_most;
@@ -40,10 +42,10 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
                         const char **problem);
 
 /* phase.c: whether a phase's shape has a schedule yet, and the nest of it that is printed for a
- * target. */
-bool schedule_has(const Plan *plan, uint32_t phase);
+ * target; with `finished` what follows its rows part by part is told of each. */
+bool schedule_has(const Plan *plan, uint32_t phase, const Target *target);
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
-                          Arena *arena, const char **problem);
+                          bool finished, Arena *arena, const char **problem);
 
 /* The nest of a kernel that has rows of the target's class in registers, without its tail. */
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
@@ -88,6 +90,7 @@ typedef struct CombineNumbers {
     uint32_t warps, lanes, width; /* a tile a warp; lanes times width divide 128 */
     int64_t load_bytes;           /* that a thread loads before it uses them; 0: as they come */
     bool strided;
+    bool finished; /* what comes behind each row is told when it is done */
 } CombineNumbers;
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbers *numbers,
                             Arena *arena, const char **problem);

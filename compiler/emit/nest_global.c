@@ -1,0 +1,74 @@
+/* nest_global.c: the memory of all blocks in generated code: what items leave there for others, the
+ * counters that they arrive at, and what the last of them combines.
+ *
+ * An item has a part of its own of such memory, which is a temporary of the step: as much for each
+ * as the nest says. Counters begin as 0 and are 0 again when the last has come. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "emit/emit.h"
+
+enum { TILE = 1024 };
+
+/* Elements for each item. */
+static uint64_t times_of(NestPrinter *p, const NestNode *alloc) {
+    Arena *arena = p->e->arena;
+    for (int64_t times = 1; times <= TILE; times *= 2)
+        if (index_equal(alloc->at[0], index_scale(arena, p->plain->slots, times)))
+            return (uint64_t)times;
+    bug(p->e->compiler, "global memory is not of as many elements for each item");
+    return 0;
+}
+
+/* Memory of the same name in the nest gets another. */
+static bool is_taken(const NestPrinter *p, const NestNode *alloc) {
+    const NestSymbol *symbols = p->nest->symbols;
+    for (const NestNode *node = p->nest->body; node != alloc; node = node->next)
+        if (node->kind == NEST_ALLOC && symbols[node->name].name == symbols[alloc->name].name)
+            return true;
+    return false;
+}
+
+void print_global(NestPrinter *p, const NestNode *alloc) {
+    Emitter *e = p->e;
+    const NestSymbol *symbol = &p->nest->symbols[alloc->name];
+    const Type type = symbol->type == TYPE_BOOL ? TYPE_I32 : type_info[symbol->type].compute;
+    const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, symbol->name);
+    ls_image_extent extent = e->items;
+    if (is_taken(p, alloc)) name = arena_printf(e->arena, "%s_%u", name, alloc->name);
+    extent.scale *= times_of(p, alloc) * type_info[type].size;
+    emit_add_field(e, name, type_info[type].c_name, extent, p->is_counter[alloc->name]);
+    p->spelled[alloc->name] = arena_printf(e->arena, "a->%s", name);
+}
+
+void print_last(NestPrinter *p, const NestNode *arrive) {
+    if (p->nest->warps > 1) bug(p->e->compiler, "an arrival of several warps has no text yet");
+    text_printf(p->out, "const int %s = ls_arrive(&%s[%s], (u32)%s);\n",
+                print_symbol(p, arrive->name), print_symbol(p, arrive->array),
+                print_index(p, arrive->at[0]), print_bracketed(p, print_index(p, arrive->extent)));
+}
+
+/* Whether what is counted is the lesser of something and a tile. */
+static bool is_tile(const NestPrinter *p, Index count) {
+    int64_t number;
+    if (index_is_number(count, &number)) return number <= TILE;
+    if (count.count != 1 || count.terms[0].count != 1 || count.terms[0].factor != 1) return false;
+    const ValueId id = p->value_of[count.terms[0].symbols[0]];
+    const Value *values = p->nest->values->values, *v = &values[id];
+    for (int i = 0; id && v->op == OP_MIN && i < 2; i++) {
+        const Value *other = &values[v->arg[i]];
+        if (other->op == OP_CONST && other->payload <= TILE) return true;
+    }
+    return false;
+}
+
+const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind) {
+    const char *at = print_index(p, combine->at[0]);
+    return arena_printf(p->e->arena, "ls_%s_%s(%s%s%s, %s)",
+                        is_tile(p, combine->extent) ? "gather" : "tree", kind,
+                        print_symbol(p, combine->array), *at == '0' && !at[1] ? "" : " + ",
+                        *at == '0' && !at[1] ? "" : at, print_index(p, combine->extent));
+}
