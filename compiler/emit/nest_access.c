@@ -90,6 +90,16 @@ static bool has_packet_limit(NestPrinter *p, const NestNode *loop, const NestNod
            step == -1;
 }
 
+/* Adds one of the tests that all have to hold, unless it is there. */
+static void add_test(Text *all, const char *test) {
+    const size_t size = strlen(test);
+    for (const char *at = all->data; size && (at = strstr(at, test)); at++)
+        if ((at == all->data || (at - all->data > 2 && strncmp(at - 3, "&& ", 3) == 0)) &&
+            (at[size] == 0 || strncmp(at + size, " &&", 3) == 0))
+            return;
+    if (size) text_printf(all, "%s%s", all->size ? " && " : "", test);
+}
+
 /* Adds under what the index is a multiple of the vector at the loop's first iteration, whatever
  * else it is made of; false: that cannot be known. */
 static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Text *text) {
@@ -105,8 +115,7 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tex
         if (!product.size) return false;
         const int64_t factor = term->factor < 0 ? -term->factor : term->factor;
         if (factor != 1) text_printf(&product, " * %lld", (long long)factor);
-        const char *test = arena_printf(p->e->arena, "%s %% %u == 0", product.data, p->nest->width);
-        if (!strstr(text->data, test)) text_printf(text, "%s%s", text->size ? " && " : "", test);
+        add_test(text, arena_printf(p->e->arena, "%s %% %u == 0", product.data, p->nest->width));
     }
     return true;
 }
@@ -214,17 +223,12 @@ const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
     for (const NestNode *node = vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
         if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
-        const char *aligned = aligned_text(p, vector, node), *within;
-        if (strcmp(aligned, "0") == 0) return NULL;
-        if (strcmp(aligned, "1") != 0 && !strstr(all.data, aligned))
-            text_printf(&all, "%s%s", all.size ? " && " : "", aligned);
-        Text multiples = text_open(arena);
-        if (add_multiples(p, vector, node->limit, &multiples) && strstr(all.data, multiples.data))
-            continue;
-        within = within_text(p, loop, node);
-        if (!strstr(all.data, within))
-            text_printf(&all, strstr(within, "||") ? "%s(%s)" : "%s%s", all.size ? " && " : "",
-                        within);
+        if (!add_multiples(p, vector, node->at[0], &all)) return NULL;
+        const size_t before = all.size;
+        if (add_multiples(p, vector, node->limit, &all) && all.size == before) continue;
+        all.data[all.size = before] = 0;
+        const char *within = within_text(p, loop, node);
+        add_test(&all, strstr(within, "||") ? arena_printf(arena, "(%s)", within) : within);
     }
     return all.size ? all.data : "1";
 }
