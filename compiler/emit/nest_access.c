@@ -262,9 +262,17 @@ static const NestNode *let_of(const NestNode *loop, SymbolId symbol) {
     return NULL;
 }
 
+/* Whether the symbol is never negative, whoever computed it. */
+static bool is_count(const NestPrinter *p, SymbolId symbol) {
+    const NamedKind kind = p->nest->symbols[symbol].kind;
+    return kind == NAMED_SIZE || kind == NAMED_DERIVED || kind == NAMED_LOOP;
+}
+
 /* The value at the loop's first iteration, of what stands ahead of it, and by how much it grows
- * with each; 0: it does so otherwise. */
-static ValueId value_ahead(NestPrinter *p, const NestNode *loop, ValueId id, int64_t *step) {
+ * with each; 0: it does so otherwise. A position is not negative there: what is drawn elsewhere, of
+ * which some may not exist, is drawn one by one. */
+static ValueId value_ahead(NestPrinter *p, const NestNode *loop, ValueId id, bool position,
+                           int64_t *step) {
     Function *f = p->nest->values;
     const Value v = f->values[id];
     int64_t steps[2] = {0, 0};
@@ -273,18 +281,19 @@ static ValueId value_ahead(NestPrinter *p, const NestNode *loop, ValueId id, int
         const Index index = v.op == VALUE_INDEX ? *nest_index_of(p->nest, &v)
                                                 : index_symbol(p->e->arena, (SymbolId)v.payload);
         const NestNode *let = v.op == VALUE_NAME ? let_of(loop, (SymbolId)v.payload) : NULL;
-        if (let) return value_ahead(p, loop, let->value, step);
+        if (let) return value_ahead(p, loop, let->value, position, step);
+        if (position && v.op == VALUE_NAME && !is_count(p, (SymbolId)v.payload)) return 0;
         if (varies(loop, index) ||
             !index_is_number(index_coefficient(p->e->arena, index, loop->name), step))
             return 0;
         return index_uses(index, loop->name) ? nest_index_value(p->nest, first_of(p, loop, index))
                                              : id;
     }
-    if (v.op == OP_CONST) return id;
-    if (v.op != OP_ADD && v.op != OP_SUB) return 0;
+    if (v.op == OP_CONST) return position && (int64_t)v.payload < 0 ? 0 : id;
+    if (v.op != OP_ADD && (v.op != OP_SUB || position)) return 0;
     ValueId args[3] = {0};
     for (int i = 0; i < 2; i++)
-        if (!(args[i] = value_ahead(p, loop, v.arg[i], &steps[i]))) return 0;
+        if (!(args[i] = value_ahead(p, loop, v.arg[i], position, &steps[i]))) return 0;
     *step = v.op == OP_ADD ? steps[0] + steps[1] : steps[0] - steps[1];
     return ir_make(f, &v, args);
 }
@@ -300,9 +309,9 @@ void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
         while (kind < COUNT(draw_kinds) && draw_kinds[kind].op != (Op)v.op) kind++;
         if (kind == COUNT(draw_kinds) || (loop->loop == LOOP_VECTOR && p->nest->width != 4))
             continue;
-        const ValueId key = value_ahead(p, loop, v.arg[0], &step);
+        const ValueId key = value_ahead(p, loop, v.arg[0], false, &step);
         if (!key || step != 0) continue;
-        const ValueId first = value_ahead(p, loop, v.arg[1], &step);
+        const ValueId first = value_ahead(p, loop, v.arg[1], true, &step);
         if (!first || step != 1) continue;
         const char *type = draw_kinds[kind].type, *what = draw_kinds[kind].what;
         const char *name = names_stem(p->e, NULL, "draws", suffixes);
