@@ -1,6 +1,7 @@
 /* reduce_simt.h: the tree over a group of 32 lanes, each with four neighbouring elements of every
  * row. Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two
- * groups. Levels begin as 0: see rows_simt in compiler/emit/reduce.c. */
+ * groups. Levels begin as 0, though none is read before it is written: what a loop has not surely
+ * written would hold a register, as far as a compiler can tell, from one row to the next. */
 
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 

@@ -210,14 +210,6 @@ bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *store
     return used;
 }
 
-/* The same in a loop over the elements of a four, where `at` has to be computed. */
-void emit_element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
-                              const char *stores, const char *push) {
-    Text coordinates = text_open(e->arena);
-    if (emit_coordinates(e, &coordinates, body, stores, push) || emit_has_word(push, "at"))
-        text_printf(out, "const i64 at = %s;\n%s", at, coordinates.data);
-}
-
 /* What is quoted in comments is no use. */
 bool emit_has_word(const char *text, const char *word) {
     const size_t size = strlen(word);

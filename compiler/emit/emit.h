@@ -1,8 +1,8 @@
 /* emit.h: what the emitter's files share: image.c (the module and the image), phase.c (a
  * phase), kernel.c and segment_epilogue.c (which phases a
  * launch runs), items.c (how its work is cut),
- * axes.c and address.c (its axes, and where its elements are), access.c (fours and
- * streams), reduce.c, gather.c (what it makes), value.c (expressions,
+ * axes.c and address.c (its axes, and where its elements are), access.c
+ * (streams), reduce.c, gather.c (what it makes), value.c (expressions,
  * loads, stores), names.c (the names of it all). */
 #ifndef LOCKSTEP_EMIT_H
 #define LOCKSTEP_EMIT_H
@@ -106,13 +106,11 @@ typedef struct Emitter {
     const char *tensor_at;           /* where a gather chooses another tensor: its index */
     AxisSet asked;                   /* q and k that are wanted beside n */
     const char **data_name;          /* by array: the pointer's variable, NULL until used */
-    bool *four;                      /* by array: accessed by fours in the element loop */
     bool eights;                     /* whether any phase of the variant has vectors of 8 */
-    const char **four_name;
-    const char **block_name; /* by array: the block its results may stream from, or NULL */
-    const char **at_name;    /* by array: the element loop's base offset, NULL if unused */
-    const char **text_of;    /* by value: its name or expression */
-    const char **name_of;    /* by value: its variable, kept for a second emission */
+    const char **block_name;         /* by array: the block its results may stream from, or NULL */
+    const char **at_name;            /* by array: the element loop's base offset, NULL if unused */
+    const char **text_of;            /* by value: its name or expression */
+    const char **name_of;            /* by value: its variable, kept for a second emission */
     uint32_t *uses;          /* by value: how often the section asks for it, as operand or root */
     uint8_t *ready;          /* by value: Ready, where it stands in a section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
@@ -294,9 +292,6 @@ void emit_split_sizes(Emitter *e, Text *out); /* of blocks, at the outer coordin
 /* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
 bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
                       const char *push);
-/* The same in a loop over the elements of a four, where `at` has to be computed. */
-void emit_element_coordinates(Emitter *e, Text *out, const char *at, const char *body,
-                              const char *stores, const char *push);
 bool emit_writes(const Emitter *e, uint32_t array); /* whether the phase does */
 /* Whether another phase stores to it, so that it is not constant while the kernel runs. */
 bool emit_changes(const Emitter *e, uint32_t array);
@@ -308,12 +303,9 @@ void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text 
 typedef struct StreamText {
     Text decide, bases, blocks;
 } StreamText;
-void emit_find_fours(Emitter *e);
 void emit_find_streams(Emitter *e);
 StreamText emit_streams(Emitter *e);
 const char *emit_strip_streams(Emitter *e); /* of a strip: the decision */
-/* Loads before the element loop and stores after it. */
-void emit_fours(Emitter *e, Text *loads, Text *stores);
 /* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
 const char *emit_bases(Emitter *e);
 
@@ -328,7 +320,7 @@ typedef struct Roots {
 typedef struct Sections {
     bool simt, columns;
     unsigned before; /* the levels computed ahead of the element loop */
-    Text scalars, tensor, outer, row, loads, draws, body, stores, fours, epilogue;
+    Text scalars, tensor, outer, row, draws, body, stores, epilogue;
     const char *guard, *push, *eights, *tops, *hits, *tile, *finish, *inner;
     Text top_body, hit_body, hit_stores;     /* the loop's lines once more: see loops.c, peel.c */
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */

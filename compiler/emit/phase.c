@@ -2,8 +2,7 @@
  *
  * Collects the text for each hole of the phase's skeletons and fills them: what is done with an
  * item of work or a run of items (templates/<shape>.<lanes>.k), and how items are taken
- * (phase.<lanes>.k). axes.c says how the axes are walked, access.c which arrays go by
- * fours. */
+ * (phase.<lanes>.k). axes.c says how the axes are walked. */
 #include <stdio.h>
 #include <string.h>
 
@@ -179,8 +178,6 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->portion = portion;
     names_begin(e);
     e->data_name = arena_alloc(e->arena, arrays * sizeof *e->data_name);
-    e->four = arena_alloc(e->arena, arrays * sizeof *e->four);
-    e->four_name = arena_alloc(e->arena, arrays * sizeof *e->four_name);
     e->at_name = arena_alloc(e->arena, arrays * sizeof *e->at_name);
     e->text_of = arena_alloc(e->arena, values * sizeof *e->text_of);
     e->name_of = arena_alloc(e->arena, values * sizeof *e->name_of);
@@ -194,10 +191,9 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->tiled = false;
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     emit_open_axes(e);
-    emit_find_fours(e);
     e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
     emit_find_streams(e);
-    bool buffered = e->phase->shape == SHAPE_ROWS && !e->target->simt;
+    const bool buffered = e->phase->shape == SHAPE_ROWS;
     for (size_t i = 0; i < e->phase->reduction_count; i++)
         if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP)
             e->two_passes = true;
@@ -214,14 +210,13 @@ static Sections open_sections(Emitter *e) {
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.draws,       &s.scalars,        &s.tensor,       &s.column_decoded,
-                           &s.rest,        &s.length,         &s.outer,        &s.row,
-                           &s.loads,       &s.body,           &s.stores,       &s.fours,
-                           &s.epilogue,    &s.decoded,        &s.leaf_push,    &s.pass_end,
-                           &s.bases,       &s.outer_decoded,  &s.row_declared, &s.row_values,
-                           &s.row_kept,    &s.ahead_declared, &s.ahead_values, &s.ahead_kept,
-                           &s.ahead_bases, &s.vector_body,    &s.vector_push,  &s.top_body,
-                           &s.tile_body,   &s.tile_push,      &s.hit_body,     &s.hit_stores};
+    Text *const texts[] = {
+        &s.draws,         &s.scalars,      &s.tensor,      &s.column_decoded, &s.rest,
+        &s.length,        &s.outer,        &s.row,         &s.body,           &s.stores,
+        &s.epilogue,      &s.decoded,      &s.leaf_push,   &s.pass_end,       &s.bases,
+        &s.outer_decoded, &s.row_declared, &s.row_values,  &s.row_kept,       &s.ahead_declared,
+        &s.ahead_values,  &s.ahead_kept,   &s.ahead_bases, &s.vector_body,    &s.vector_push,
+        &s.top_body,      &s.tile_body,    &s.tile_push,   &s.hit_body,       &s.hit_stores};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -270,17 +265,14 @@ static void values_before_loop(Emitter *e, Sections *s) {
  * element past the end. */
 static const char *store_guard(const Emitter *e, const Sections *s) {
     if (!s->simt) return e->two_passes ? "if (pass == 1) " : "";
-    if (s->columns)
-        return e->two_passes ? "if (pass == 1 && own_column < columns) "
-                             : "if (own_column < columns) ";
-    return e->two_passes ? "if (pass == 1 && e < live) " : "if (e < live) ";
+    return e->two_passes ? "if (pass == 1 && own_column < columns) " : "if (own_column < columns) ";
 }
 
 /* Whether the element loop has something ahead of it where draws can be made: of four elements, or
  * of a run of them. */
 static bool draws_ahead(const Emitter *e) {
     const Shape shape = e->phase->shape;
-    if (e->target->simt) return shape == SHAPE_ROWS;
+    if (e->target->simt) return false;
     return shape == SHAPE_ROWS || emit_in_loop_columns(e);
 }
 
@@ -347,8 +339,7 @@ static void element_loop(Emitter *e, Sections *s) {
         emit_stores(e, &s->hit_stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
         s->hits = emit_hits(e, hits, s->hit_body.data, s->hit_stores.data);
     }
-    emit_fours(e, &s->loads, &s->fours);
-    if (e->draws_ahead) emit_draws(e, s->simt ? &s->loads : s->columns ? &s->row : &s->draws);
+    if (e->draws_ahead) emit_draws(e, s->columns ? &s->row : &s->draws);
     e->draws_ahead = false;
     s->push = emit_part(e, PART_PUSH); /* while the operands' names are those of the loop */
     s->eights = emit_part(e, PART_PUSH_EIGHT);
@@ -357,7 +348,7 @@ static void element_loop(Emitter *e, Sections *s) {
 /* What becomes of the reductions' results. One lane's rows are finished in a loop of their own,
  * where nothing of the outer coordinate has been computed. */
 static void values_after_loop(Emitter *e, Sections *s) {
-    const bool batched = e->phase->shape == SHAPE_ROWS && !s->simt;
+    const bool batched = e->phase->shape == SHAPE_ROWS;
     Roots roots = {0};
     s->tile = emit_part(e, PART_TILE);
     s->finish = emit_part(e, PART_FINISH);
@@ -366,18 +357,6 @@ static void values_after_loop(Emitter *e, Sections *s) {
     emit_section(e, &s->epilogue, roots.values, roots.count,
                  batched ? 1u << LEVEL_SCALAR : s->before, PLACE_EPILOGUE);
     emit_stores(e, &s->epilogue, LEVEL_EPILOGUE, PLACE_EPILOGUE, "");
-}
-
-/* Whether a four is one access: all of it is live, and rows begin on a multiple of four. */
-static const char *aligned_text(Emitter *e) {
-    Text text = text_open(e->arena);
-    text_puts(&text, "live == 4");
-    if (e->outer_count) text_puts(&text, " && inner % 4 == 0");
-    /* rows of blocks: those before them begin wherever the last block ended */
-    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
-        if (emit_is_split(e, axis) && e->outer_count > 1)
-            text_printf(&text, " && %s %% 4 == 0", emit_size(e, (uint32_t)e->f->axes[axis].whole));
-    return text.data;
 }
 
 /* Where blocks are walked one by one, what is walked is as long as the block. */
@@ -395,19 +374,14 @@ static void coordinates(Emitter *e, Sections *s) {
     emit_decode(e, &s->outer_decoded, e->outer, e->outer_count - (s->columns ? 1 : 0), "outer",
                 false);
     find_length(e, s);
-    if (s->simt && !s->columns)
-        emit_element_coordinates(e, &s->decoded,
-                                 arena_printf(e->arena, "ls_least(first + e, %s - 1)", s->inner),
-                                 s->body.data, s->stores.data, s->push);
-    else
-        emit_decode(e, &s->decoded, e->inner, e->inner_count, "at", !s->columns);
+    emit_decode(e, &s->decoded, e->inner, e->inner_count, "at", !s->columns);
     if (s->columns) {
         const Group *column = &e->outer[e->outer_count - 1];
         emit_decode_blocks(e, &s->column_decoded, column, column->name, true);
     } else if (!s->simt && e->inner_count) {
         emit_decode_rest(e, &s->rest, &e->inner[e->inner_count - 1]);
     }
-    if (!s->simt && shape == SHAPE_ROWS && e->phase->reduction_count) {
+    if (shape == SHAPE_ROWS && e->phase->reduction_count) {
         const char *fast = e->inner[e->inner_count - 1].name;
         text_printf(&s->leaf_push, "const i64 leaf = row * wide + at - first + (%s - %s_first);\n",
                     fast, fast);
@@ -494,7 +468,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"INNER", s->inner},
         {"LAST", split ? "first + ls_within(length - first)" : "ls_least(first + 1024, inner)"},
         {"COUNT", split ? "ls_within(length - first)" : "ls_least(1024, inner - first)"},
-        {"ALIGNED", aligned_text(e)},
         {"OUTER_DECODE", s->outer_decoded.data},
         {"COLUMN_DECODE", s->column_decoded.data},
         {"LENGTH", s->length.data},
@@ -521,12 +494,10 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"STREAM_END", streamed && !e->chained ? "if (stream) ls_stream_end();\n" : ""},
         {"MAIN", ""},
         {"REST_FROM", ""},
-        {"LOADS", s->loads.data},
         {"BODY", s->body.data},
         {"PUSH", s->leaf_push.data},
         {"STORES", s->stores.data},
         {"HITS", s->hits},
-        {"FOUR_STORES", s->fours.data},
         {"LEVELS", emit_part(e, PART_LEVELS)},
         {"LEAVES", emit_part(e, PART_LEAVES)},
         {"PAD", emit_part(e, PART_PAD)},
@@ -554,13 +525,13 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         arena_printf(e->arena, list ? "list.%s.k" : portions[e->portion].frame, e->target->lanes);
     Text text = text_open(e->arena), sizes = text_open(e->arena), tensor = text_open(e->arena);
     Text finished = text_open(e->arena), main_loop = text_open(e->arena);
-    if (!s->simt && e->phase->shape == SHAPE_ROWS &&
+    if (e->phase->shape == SHAPE_ROWS &&
         (e->phase->reduction_count || s->epilogue.size || *followed)) {
         emit_fill(e, &finished, "rows_results.loop.k", holes, COUNT(holes));
         find_hole(holes, COUNT(holes), "RESULTS")->text = finished.data;
     }
     find_hole(holes, COUNT(holes), "SHORT")->text = emit_short(e, s);
-    if (!s->simt && e->phase->shape == SHAPE_ROWS) {
+    if (e->phase->shape == SHAPE_ROWS) {
         const bool rows = e->outer_count > 0;
         emit_fill(e, &main_loop, "rows_main.loop.k", holes, COUNT(holes));
         find_hole(holes, COUNT(holes), "MAIN")->text = rows ? main_loop.data : "LS_INTERLEAVED\n";

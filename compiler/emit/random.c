@@ -1,9 +1,8 @@
-/* random.c: random numbers in generated code.
+/* random.c: random numbers in generated code of one thread.
  *
  * Four neighbouring elements share a block of Philox, so a number at a time would cost four times
  * the work. Where neighbouring elements of the element loop have neighbouring indices, their draws
- * are made ahead of it: of four elements where lanes take four (draw_simt.h), of the run where one
- * thread walks along it (draw_loop.h). */
+ * are made ahead of it, of the run that it walks along (draw_loop.h). */
 #include <stdio.h>
 
 #include "base/base.h"
@@ -28,11 +27,6 @@ static const Group *moving(const Emitter *e) {
 
 /* Whether the flat index over `set` grows by one with each element. */
 static bool runs_along(const Emitter *e, AxisSet set) {
-    const AxisSet inner = e->phase->inner;
-    if (e->target->simt) {
-        AxisSet from_first = ~(((AxisSet)1 << __builtin_ctz(inner)) - 1);
-        return (set & inner) == inner && !(set & from_first & ~inner);
-    }
     const AxisSet last = moving(e)->axes;
     return (set & last) == last && !(set >> (31 - __builtin_clz(last)) >> 1);
 }
@@ -65,16 +59,10 @@ static ValueId find_position(const Emitter *e, ValueId index, ValueId *rest) {
 static const char *index_text(Emitter *e, ValueId index) {
     ValueId rest, position = find_position(e, index, &rest);
     AxisSet set = position_of(&e->f->values[position]);
-    const char *text;
-    if (e->target->simt) {
-        text = emit_position_at(e, set, NULL, "first");
-    } else {
-        const Group *group = moving(e);
-        const char *first = emit_in_loop_columns(e)
-                                ? "first_column"
-                                : arena_printf(e->arena, "%s_first", group->name);
-        text = emit_position_at(e, set, group, first);
-    }
+    const Group *group = moving(e);
+    const char *first =
+        emit_in_loop_columns(e) ? "first_column" : arena_printf(e->arena, "%s_first", group->name);
+    const char *text = emit_position_at(e, set, group, first);
     return rest ? arena_printf(e->arena, "ls_add_i64(%s, %s)", e->text_of[rest], emit_bare(e, text))
                 : emit_bare(e, text);
 }
@@ -100,7 +88,6 @@ const char *emit_draw(Emitter *e, ValueId v) {
         e->draw_name[v] = names_stem(e, NULL, name, suffixes);
         e->draw_count++;
     }
-    if (e->target->simt) return arena_printf(e->arena, "%s[e]", e->draw_name[v]);
     const char *coordinate = moving(e)->name;
     if (emit_in_loop_columns(e)) return arena_printf(e->arena, "%s[c]", e->draw_name[v]);
     return arena_printf(e->arena, "%s[%s - %s_first]", e->draw_name[v], coordinate, coordinate);
@@ -114,11 +101,6 @@ void emit_draws(Emitter *e, Text *out) {
         while (kinds[kind].op != (Op)value->op) kind++;
         const char *key = e->text_of[value->arg[0]], *name = e->draw_name[v];
         const char *index = index_text(e, value->arg[1]), *type = kinds[kind].type;
-        if (e->target->simt) {
-            text_printf(out, "%s %s[4];\nls_draw_%s(%s, %s, %s);\n", type, name, kinds[kind].what,
-                        name, key, index);
-            continue;
-        }
         const char *count = emit_in_loop_columns(e)
                                 ? "width"
                                 : arena_printf(e->arena, "end - %s_first", moving(e)->name);

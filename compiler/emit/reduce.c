@@ -240,54 +240,6 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
     }
 }
 
-/* Levels begin as 0, though none is read before it is written: what a loop has not surely written
- * would, as far as a compiler can tell, be what an earlier row left, and would hold a register from
- * the first phase of a kernel to the last. */
-static void rows_simt(const Lines *r, Part part, Text *out) {
-    switch (part) {
-    case PART_LEVELS:
-        text_printf(out, "%s %s_level[4][4] = {};\n", r->type, r->s);
-        if (r->lse)
-            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max,
-                        r->s);
-        break;
-    case PART_LEAVES:
-        text_printf(out,
-                    "%s %s_leaf[4];\n"
-                    "LS_UNROLL\n"
-                    "for (int e = 0; e < 4; e++) %s_leaf[e] = ls_identity_%s();\n",
-                    r->type, r->s, r->s, r->kind);
-        break;
-    case PART_PUSH:
-        if (r->lse)
-            text_printf(out,
-                        "if (e < live) %s_most = ls_max_%s(%s_most, %s);\n"
-                        "if (pass == 1 && e < live) %s_leaf[e] = ls_exp_%s(%s - %s_base);\n",
-                        r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
-        else if (r->arg)
-            text_printf(out, "if (e < live) %s_leaf[e] = ls_leaf_%s(%s, at);\n", r->s, r->kind,
-                        r->value);
-        else
-            text_printf(out, "if (e < live) %s_leaf[e] = %s;\n", r->s, r->value);
-        break;
-    case PART_PUSH_ROW:
-        text_printf(out,
-                    "LS_UNROLL\n"
-                    "for (int e = 0; e < 4; e++) ls_push_row_%s(%s_level[e], row, %s_leaf[e]);\n",
-                    r->kind, r->s, r->s);
-        break;
-    case PART_PASS_END:
-        if (r->lse)
-            text_printf(out, "%s_most = ls_group_%s(%s_most);\n%s_base = ls_base_%s(%s_most);\n",
-                        r->s, r->max, r->s, r->s, r->real, r->s);
-        break;
-    case PART_TILE:
-        text_printf(out, "%s %s_part = ls_tile_%s(%s_level);\n", r->type, r->s, r->kind, r->s);
-        break;
-    default: break;
-    }
-}
-
 static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
     const char *levels = r->strip ? "" : arena_printf(e->arena, "%s_level[8][64], ", r->s);
     switch (part) {
@@ -550,14 +502,14 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
         arena_printf(e->arena, "a->%s + 4 * owner * wide + own_at", octet_field(e, v, "_level"));
     r.max = arena_printf(e->arena, "max_%s", r.real);
     bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->simt;
-    r.most = arena_printf(e->arena, rows && !simt ? "%s_top" : "%s_most", r.s);
+    r.most = arena_printf(e->arena, rows ? "%s_top" : "%s_most", r.s);
     if (part == PART_FINISH) {
         e->text_of[v] = r.s;
         finish(e, v, &r, !rows && !simt, out);
     } else if (rows && part >= PART_PUBLISH) {
         rows_combine(&r, emit_is_flat(e), part, out);
     } else if (rows) {
-        (simt ? rows_simt : rows_loop)(&r, part, out);
+        rows_loop(&r, part, out);
     } else {
         (simt ? columns_simt : columns_loop)(e, &r, part, out);
     }
@@ -571,7 +523,7 @@ const char *emit_part(Emitter *e, Part part) {
 }
 
 const char *emit_combine(Emitter *e) {
-    const bool batched = e->phase->shape == SHAPE_ROWS && !e->target->simt;
+    const bool batched = e->phase->shape == SHAPE_ROWS;
     const char *strip_item = e->list < 0       ? (batched ? "item + row - tile" : "item - tile")
                              : e->target->simt ? "place - tile"
                              : batched         ? "place + (item - start) + row - tile"

@@ -54,8 +54,6 @@ static const char *load_text(Emitter *e, ValueId v, Place place) {
     const uint32_t array = plan_source(e->plan, e->phase, v) - 1;
     if (array == UINT32_MAX)
         bug(e->compiler, "value %u of step %s has nowhere to be read", v, e->f->name);
-    if (place == PLACE_ELEMENT && e->four[array])
-        return arena_printf(e->arena, "%s.at[e]", e->four_name[array]);
     if (place == PLACE_ELEMENT && e->tiled && e->tile_name[array])
         return arena_printf(e->arena, "%s[128 * part + lane]", e->tile_name[array]);
     return arena_printf(e->arena, "ls_%s_%s(%s, %s)", e->vectors ? "take" : "load",
@@ -289,10 +287,6 @@ void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *gu
         const char *value = store->kind == STORE_CLEAR
                                 ? "0"
                                 : emit_bare(e, e->text_of[plan_stored(e->plan, e->phase, store)]);
-        if (place == PLACE_ELEMENT && e->four[store->array]) {
-            text_printf(out, "%s.at[e] = %s;\n", e->four_name[store->array], value);
-            continue;
-        }
         if (place == PLACE_ELEMENT && e->block_name[store->array] && emit_in_loop_columns(e)) {
             text_printf(out, "ls_store_%s(%s_to, %s_to_at + c, %s);\n",
                         type_info[e->plan->arrays[store->array].type].c_name,

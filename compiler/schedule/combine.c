@@ -267,7 +267,7 @@ static SymbolId global(CombineBuilder *b, const char *name, Type type) {
 /* Where the one that comes last of so many at the counter goes on. */
 static NestNode **arrive(CombineBuilder *b, NestNode ***end, const char *counters, Index at,
                          Index of) {
-    const SymbolId last = named(b, "last", NAMED_VALUE, TYPE_BOOL);
+    const SymbolId last = named(b, "is_last", NAMED_VALUE, TYPE_BOOL);
     nest_add(b->nest, end,
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
