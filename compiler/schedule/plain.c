@@ -307,17 +307,6 @@ static void open_scans(PlainBuilder *b) {
     }
 }
 
-/* The loops over the inner axes; those of scans that walk from the end count down. */
-static void open_inner(PlainBuilder *b, bool grid) {
-    plain_open_axes(b, b->phase->inner, grid);
-    if (!b->phase->reverse) return;
-    for (uint32_t a = 0; a < b->f->axis_count; a++)
-        if (b->phase->inner >> a & 1)
-            b->coordinate[a] =
-                index_subtract(b->arena, index_subtract(b->arena, b->length[a], plain_number(b, 1)),
-                               b->coordinate[a]);
-}
-
 static void build_inner(PlainBuilder *b, bool grid) {
     build_values(b, LEVEL_OUTER);
     build_stores(b, LEVEL_OUTER);
@@ -325,7 +314,8 @@ static void build_inner(PlainBuilder *b, bool grid) {
     open_scans(b);
     if (b->problem) return;
     const PlainPlace place = plain_enter(b);
-    open_inner(b, grid && !b->phase->reduction_count && !b->phase->scan_count);
+    plain_open_axes(b, b->phase->inner,
+                    grid && !b->phase->reduction_count && !b->phase->scan_count);
     build_values(b, LEVEL_ELEMENT);
     push_reductions(b, 0);
     build_stores(b, LEVEL_ELEMENT);
