@@ -61,17 +61,9 @@ static const char *most_product(Emitter *e) {
 }
 
 const char *emit_space(Emitter *e) {
-    const Shape shape = e->phase->shape;
     Text text = text_open(e->arena);
-    if (shape == SHAPE_SCALAR) return "";
-    if (shape == SHAPE_MAP)
-        return arena_printf(e->arena, "const i64 count = %s;\n",
-                            emit_product(e, e->inner, e->inner_count));
     text_printf(&text, "const i64 inner = %s", most_product(e));
-    if (shape != SHAPE_SCAN && e->portion != PORTION_STRIP)
-        text_printf(&text, ", tiles = %s", tiles_text(e));
-    else if (shape == SHAPE_SCAN && e->target->simt)
-        text_printf(&text, ", outers = %s", emit_product(e, e->outer, e->outer_count));
+    if (e->portion != PORTION_STRIP) text_printf(&text, ", tiles = %s", tiles_text(e));
     text_puts(&text, ";\n");
     if (emit_walks_columns(e))
         text_printf(&text, "const i64 columns = %s, chunks = (columns + %u) / %u;\n",
@@ -88,16 +80,9 @@ const char *emit_chunk_count(Emitter *e) {
 }
 
 const char *emit_item_count(Emitter *e) {
-    const Shape shape = e->phase->shape;
-    if (shape == SHAPE_MAP) return "(count + 1023) / 1024";
-    if (shape == SHAPE_SCALAR) return "1";
-    if (shape == SHAPE_SCAN && e->target->simt) return "(outers + 31) / 32";
-    size_t outers = e->outer_count - (emit_walks_columns(e) ? 1 : 0);
-    const char *rest = shape == SHAPE_SCAN     ? (emit_walks_columns(e) ? "chunks" : "")
-                       : emit_walks_columns(e) ? "chunks * tiles"
-                                               : "tiles";
+    const size_t outers = e->outer_count - (emit_walks_columns(e) ? 1 : 0);
+    const char *rest = emit_walks_columns(e) ? "chunks * tiles" : "tiles";
     const char *product = emit_product(e, e->outer, outers);
-    if (!*rest) return product;
     return outers ? arena_printf(e->arena, "%s * %s", product, rest) : rest;
 }
 

@@ -163,7 +163,6 @@ static const char *tail_text(Emitter *e) {
     if (!has_stores(e, LEVEL_TAIL)) return "";
     Text text = text_open(e->arena), stores = text_open(e->arena);
     emit_stores(e, &stores, LEVEL_TAIL, PLACE_SCALAR, "    ");
-    if (e->phase->shape == SHAPE_SCALAR) return stores.data;
     const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
                                       (ls_image_extent){.scale = sizeof(uint32_t)}, true);
     text_printf(&text, "if (parties && ls_arrive(a->%s, parties)%s) {\n%s}\n", done,
@@ -443,8 +442,7 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
                                : "";
     const char *asked = emit_asked(e, "at", arena_printf(e->arena, "(end - %s_first)", fast_name));
     const bool streamed = streams->decide.size, split = s->length.size,
-               strip = e->portion == PORTION_STRIP && !s->simt,
-               scalar = e->phase->shape == SHAPE_SCALAR;
+               strip = e->portion == PORTION_STRIP && !s->simt;
     Hole holes[] = {
         {"SIZES", NULL},
         {"WORK", NULL},
@@ -516,7 +514,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"EPILOGUE", s->epilogue.data},
         {"FOLLOWED", followed},
         {"TAIL", results ? tail_text(e) : ""},
-        {"TAIL_STORES", scalar ? tail_text(e) : ""},
     };
     const bool list = e->list >= 0;
     const char *work = arena_printf(e->arena, "%s%s.%s.k", shape_names[e->phase->shape],
@@ -538,12 +535,8 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         find_hole(holes, COUNT(holes), "REST_FROM")->text =
             rows ? "whole" : arena_printf(e->arena, "%s_first", fast_name);
     }
-    if (scalar) { /* is a frame of its own */
-        frame = work;
-    } else {
-        emit_fill(e, &text, work, holes, COUNT(holes));
-        find_hole(holes, COUNT(holes), "WORK")->text = text.data;
-    }
+    emit_fill(e, &text, work, holes, COUNT(holes));
+    find_hole(holes, COUNT(holes), "WORK")->text = text.data;
     Hole *scalars = find_hole(holes, COUNT(holes), "SCALARS");
     const char *others = other_text(e, holes, COUNT(holes), scalars);
     const char *take = e->chained ? open_values(e, phase->name, scalars->text, others, out) : NULL;

@@ -9,7 +9,8 @@
 
 bool schedule_has(const Plan *plan, uint32_t phase, const Target *target) {
     const Shape shape = plan->phases[phase].shape;
-    return shape == SHAPE_MAP || shape == SHAPE_SCAN || (shape == SHAPE_ROWS && target->simt);
+    return shape == SHAPE_SCALAR || shape == SHAPE_MAP || shape == SHAPE_SCAN ||
+           (shape == SHAPE_ROWS && target->simt);
 }
 
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
@@ -29,6 +30,7 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                                     .strided = strided,
                                     .finished = finished};
     switch (plan->phases[phase].shape) {
+    case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, strided, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
     default: return schedule_scan(plan, phase, &scan, arena, problem);

@@ -77,6 +77,10 @@ typedef struct ScanNumbers {
 PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *numbers, Arena *arena,
                          const char **problem);
 
+/* scalar.c: the schedule of a phase of values on their own. */
+PlainNest *schedule_scalar(const Plan *plan, uint32_t phase, uint32_t lanes, bool strided,
+                           Arena *arena, const char **problem);
+
 /* columns.c: the schedule of a phase that reduces down columns, for lanes. */
 typedef struct ColumnNumbers {
     uint32_t warps, lanes, width;
