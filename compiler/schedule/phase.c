@@ -26,7 +26,8 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
     const CombineNumbers combine = {.warps = 1,
                                     .lanes = lanes,
                                     .width = 4,
-                                    .load_bytes = 128,
+                                    /* those of elements apart would wait for their addresses */
+                                    .load_bytes = strided ? 0 : 128,
                                     .strided = strided,
                                     .finished = finished};
     switch (plan->phases[phase].shape) {
