@@ -128,17 +128,23 @@ void plain_measure_all(PlainBuilder *b) {
         if (!b->measured[a] && plain_can_measure(b, a)) plain_measure(b, a);
 }
 
-/* Of a scan that walks from the end: the coordinate counts down, of a list as one symbol. */
-static void count_down(PlainBuilder *b, uint32_t axis) {
+static bool counts_list(const Function *f, uint32_t axis) {
+    for (uint32_t a = 0; a < f->axis_count; a++)
+        if (is_ragged(f, a) && f->axes[a].parent == (int)axis) return true;
+    return false;
+}
+
+/* An inner coordinate: a scan that walks from the end counts down; and of tensors, whose loop may
+ * become several, it is one symbol. */
+static void place_inner(PlainBuilder *b, uint32_t axis) {
     const Index last = index_subtract(b->arena, b->length[axis], plain_number(b, 1));
-    b->coordinate[axis] = index_subtract(b->arena, last, b->coordinate[axis]);
-    bool counts_list = false;
-    for (uint32_t a = 0; a < b->f->axis_count; a++)
-        counts_list |= is_ragged(b->f, a) && b->f->axes[a].parent == (int)axis;
-    if (!counts_list) return;
-    b->tensor[axis] =
-        plain_symbol_of(b, nest_index_value(b->nest, b->coordinate[axis]), b->f->axes[axis].name);
-    b->coordinate[axis] = symbol(b, b->tensor[axis]);
+    const bool walks = ir_list_axis(b->f, b->phase->outer | b->phase->inner) >= 0;
+    if (b->phase->reverse)
+        b->coordinate[axis] = index_subtract(b->arena, last, b->coordinate[axis]);
+    if (!counts_list(b->f, axis) || (walks && !b->phase->reverse)) return;
+    const ValueId own = plain_let(b, b->f->axes[axis].name,
+                                  nest_index_value(b->nest, b->coordinate[axis]), (Range){0});
+    b->tensor[axis] = (SymbolId)b->nest->values->values[own].payload;
 }
 
 /* A loop over the axis; what is added from now on is in it. */
@@ -151,7 +157,7 @@ static void open_axis(PlainBuilder *b, uint32_t axis, LoopKind kind) {
     b->end = &loop->body;
     b->coordinate[axis] = symbol(b, id);
     b->tensor[axis] = id;
-    if (b->phase->reverse && b->phase->inner >> axis & 1) count_down(b, axis);
+    if (b->phase->inner >> axis & 1) place_inner(b, axis);
     b->open[axis] = true;
     if (b->f->axes[axis].whole >= 0) b->has_flat[b->f->axes[axis].whole] = false;
     plain_measure_all(b);
