@@ -595,7 +595,10 @@ static void check_node(Checker *c, const NestNode *n, const NestNode *first) {
     case NEST_COMBINE: check_combine(c, n); break;
     case NEST_BARRIER: check_barrier(c, n); break;
     case NEST_ARRIVE: check_arrive(c, n, first); break;
-    case NEST_PREFETCH: check_element(c, n); break;
+    case NEST_PREFETCH:
+        check_element(c, n);
+        check_index(c, n->extent);
+        break;
     case NEST_KIND_COUNT: break;
     }
 }

@@ -27,7 +27,7 @@
  *     combine NAME = TREE[I, ...]          combine NAME = OP ALLOC[I] count I: the tree over memory
  *     barrier warp | block | grid
  *     arrive [NAME =] COUNTERS[I] of I     arrive: the last block of the grid goes on
- *     prefetch ARRAY[{LIST}][I]
+ *     prefetch ARRAY[{LIST}][I] count I [hint near|far|once]    far: not to the nearest cache
  *
  * An array may be an ALLOC wherever nodes load and store. */
 #ifndef LOCKSTEP_LOOP_H
@@ -132,7 +132,7 @@ typedef enum NestKind {
     NEST_BARRIER, /* scope */
     NEST_ARRIVE,  /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of;
                      without a name the array may be 0: one that a pass is yet to choose */
-    NEST_PREFETCH, /* array{list}[at] */
+    NEST_PREFETCH, /* array{list}[at], extent: how many elements from there on */
     NEST_KIND_COUNT
 } NestKind;
 typedef enum LoopKind {
@@ -460,6 +460,10 @@ const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope);
  * trees that are made of pairs of their leaves; what they are for each tile in memory of the scope
  * (REGISTER: there is one tile at most). */
 const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope);
+
+/* peel.c: index-set splitting of a serial loop that compares its index with values that do not vary
+ * in it: the loop as if the index were none of them, and behind it the one iteration that is. */
+const char *nest_peel(Nest *nest, SymbolId loop);
 
 /* hoist.c: what does not vary in a serial, unrolled or vector loop, once ahead of it. */
 void nest_hoist(Nest *nest);

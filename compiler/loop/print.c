@@ -355,7 +355,11 @@ static void print_line(Printer *p, const NestNode *n) {
         text_puts(out, " of ");
         print_index(p, n->extent);
         break;
-    case NEST_PREFETCH: print_element(p, n); break;
+    case NEST_PREFETCH:
+        print_element(p, n);
+        text_puts(out, " count ");
+        print_index(p, n->extent);
+        break;
     case NEST_KIND_COUNT: break;
     }
     if (n->kind != NEST_WHEN) print_options(p, n);

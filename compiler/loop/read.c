@@ -412,7 +412,10 @@ static bool read_node(NestReader *r, NestNode *n, Defined *d) {
     case NEST_COMBINE: return read_combine(r, n, d);
     case NEST_BARRIER: return read_barrier(r, n);
     case NEST_ARRIVE: return read_arrive(r, n, d);
-    case NEST_PREFETCH: return read_element(r, n, KINDS, "the name of an array or an alloc", &name);
+    case NEST_PREFETCH:
+        return read_element(r, n, KINDS, "the name of an array or an alloc", &name) &&
+               nest_expect(r, "count") && nest_read_index(r, &n->extent) &&
+               read_options(r, n, NEAR);
     case NEST_KIND_COUNT: break;
     }
     return false;
