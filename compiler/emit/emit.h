@@ -122,7 +122,6 @@ typedef struct Emitter {
     bool tiled;
     const char **held_name; /* by array: the field of its held rows, or NULL */
     bool vectors;           /* what is emitted is of whole vectors, see small_rows.c */
-    const bool *hits;       /* by value: compares that are taken to fail, see peel.c */
     bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
     bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
     const char **draw_name; /* by value: the draws made ahead, or NULL */
@@ -321,8 +320,8 @@ typedef struct Sections {
     bool simt, columns;
     unsigned before; /* the levels computed ahead of the element loop */
     Text scalars, tensor, outer, row, draws, body, stores, epilogue;
-    const char *guard, *push, *eights, *tops, *hits, *tile, *finish, *inner;
-    Text top_body, hit_body, hit_stores;     /* the loop's lines once more: see loops.c, peel.c */
+    const char *guard, *push, *eights, *tops, *tile, *finish, *inner;
+    Text top_body;                           /* the loop's lines once more: see loops.c */
     Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
     /* one lane's columns: what rows have of their own, computed for all of them first */
     Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
@@ -390,13 +389,6 @@ void emit_held_library(Emitter *e, Text *out);
 void emit_open_held(Emitter *e, Text *out, const char *columns);
 void emit_hold(Emitter *e, Text *out, const char *columns);
 void emit_ask_held(Emitter *e, Text *out, uint32_t first, uint32_t end, const char *columns);
-
-/* peel.c */
-/* By value: compares of the element loop that hold for one element of a row at most; NULL if there
- * are none, or the element cannot be computed again. */
-const bool *emit_find_hits(const Emitter *e);
-/* What does so behind the loop: the loop's lines as they are where nothing is taken to fail. */
-const char *emit_hits(Emitter *e, const bool *hits, const char *body, const char *stores);
 
 /* row_panels.c */
 const Kernel *emit_strips_of(const Way *way); /* its kernel of strips */

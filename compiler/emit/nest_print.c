@@ -66,6 +66,7 @@ static void spell_sizes(NestPrinter *p) {
         if (p->uses[symbol])
             text_printf(p->out, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
     }
+    if (p->plain->given) p->spelled[p->plain->given] = "(i64)(last_item - first_item)";
     for (int i = 0; i < 2; i++)
         if (p->plain->first[i]) p->spelled[p->plain->first[i]] = firsts[i];
     if (p->plain->item_count)
@@ -134,8 +135,9 @@ static size_t add_streamed(const NestPrinter *p, const NestNode *body, Text *tex
 static void decide_streams(NestPrinter *p) {
     Text sizes = text_open(p->e->arena);
     if (add_streamed(p, p->nest->body, &sizes))
-        text_printf(p->out, "const int stream = %s * (i64)(%s) >= LS_STREAMED;\n",
-                    print_bracketed(p, print_index(p, p->plain->elements)), sizes.data);
+        text_printf(p->out, "const int stream = %s * (i64)(%s) >= %s;\n",
+                    print_bracketed(p, print_index(p, p->plain->elements)), sizes.data,
+                    p->e->phase->shape == SHAPE_ROWS ? "LS_STREAMED_ROWS" : "LS_STREAMED");
 }
 
 /* ---- nodes ---- */
@@ -216,6 +218,20 @@ static bool carries(const NestPrinter *p, const NestNode *body, bool scalars) {
     return false;
 }
 
+/* The same loop over whole rounds of vectors, then over the rest, for which compilers make other
+ * code: rows end anywhere. */
+static void print_main_and_rest(NestPrinter *p, const NestNode *loop, const char *count) {
+    const char *name = print_symbol(p, loop->name);
+    const char *whole = names_stem(p->e, NULL, "whole", (const char *const[]){NULL});
+    text_printf(p->out, "const i64 %s = LS_WHOLE(%s);\n%s\nfor (i64 %s = 0; %s < %s; %s++) {\n",
+                whole, emit_bare(p->e, count), emit_interleaved(p->e), name, name, whole, name);
+    print_body(p, loop->body);
+    text_printf(p->out, "}\nLS_REST\nfor (i64 %s = %s; %s < %s; %s++) {\n", name, whole, name,
+                count, name);
+    print_body(p, loop->body);
+    text_puts(p->out, "}\n");
+}
+
 /* Of one thread, an innermost loop is what compilers make vector code of. */
 static void print_rounds(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
@@ -226,6 +242,13 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         p->run = loop->name;
         print_draws(p, loop, count);
         print_open_streams(p, loop);
+    }
+    if (run && p->e->phase->shape == SHAPE_ROWS && p->e->outer_count) {
+        print_main_and_rest(p, loop, count);
+        print_close_streams(p, loop, count);
+        return;
+    }
+    if (run) {
         if (!carries(p, loop->body, false)) text_printf(p->out, "%s\n", emit_interleaved(p->e));
     } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
         text_puts(p->out, "LS_MAP_ROWS\n");
@@ -323,6 +346,14 @@ static void print_barrier(NestPrinter *p, const NestNode *node) {
     text_puts(p->out, node->scope == SCOPE_WARP ? "ls_group_sync();\n" : "ls_barrier();\n");
 }
 
+/* Memory that is wanted soon: in the nearest cache, or not there. */
+static void print_prefetch(NestPrinter *p, const NestNode *node) {
+    text_printf(p->out, "%s(&%s[%s], %s * (i64)sizeof(%s));\n",
+                node->hint == HINT_FAR ? "ls_ask_rows" : "ls_ask", print_symbol(p, node->array),
+                print_index(p, node->at[0]), print_bracketed(p, print_index(p, node->extent)),
+                type_info[p->nest->symbols[node->array].type].c_name);
+}
+
 static void find_symbols(NestPrinter *p, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
         if (node->kind == NEST_LET) p->value_of[node->name] = node->value;
@@ -391,6 +422,7 @@ static void print_node(NestPrinter *p, const NestNode *node) {
     case NEST_COMBINE: print_combine(p, node); break;
     case NEST_BARRIER: print_barrier(p, node); break;
     case NEST_ARRIVE: print_last(p, node); break;
+    case NEST_PREFETCH: print_prefetch(p, node); break;
     default: bug(p->e->compiler, "%s has no text yet", nest_kind_names[node->kind]);
     }
 }
@@ -471,7 +503,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     declare_derived(&p);
     declare_arrays(&p);
     print_all(&p);
-    if (p.streams) text_puts(out, "if (stream) ls_stream_end();\n");
+    if (p.streams && !e->chained) text_puts(out, "if (stream) ls_stream_end();\n");
     text_puts(out, "}\n\n");
     return p.streams;
 }

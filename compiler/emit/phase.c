@@ -205,17 +205,16 @@ static Sections open_sections(Emitter *e) {
                   .push = "",
                   .eights = "",
                   .tops = "",
-                  .hits = "",
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {
-        &s.draws,         &s.scalars,      &s.tensor,      &s.column_decoded, &s.rest,
-        &s.length,        &s.outer,        &s.row,         &s.body,           &s.stores,
-        &s.epilogue,      &s.decoded,      &s.leaf_push,   &s.pass_end,       &s.bases,
-        &s.outer_decoded, &s.row_declared, &s.row_values,  &s.row_kept,       &s.ahead_declared,
-        &s.ahead_values,  &s.ahead_kept,   &s.ahead_bases, &s.vector_body,    &s.vector_push,
-        &s.top_body,      &s.tile_body,    &s.tile_push,   &s.hit_body,       &s.hit_stores};
+    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,      &s.column_decoded,
+                           &s.rest,         &s.length,     &s.outer,       &s.row,
+                           &s.body,         &s.stores,     &s.epilogue,    &s.decoded,
+                           &s.leaf_push,    &s.pass_end,   &s.bases,       &s.outer_decoded,
+                           &s.row_declared, &s.row_values, &s.row_kept,    &s.ahead_declared,
+                           &s.ahead_values, &s.ahead_kept, &s.ahead_bases, &s.vector_body,
+                           &s.vector_push,  &s.top_body,   &s.tile_body,   &s.tile_push};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -329,15 +328,8 @@ static void element_loop(Emitter *e, Sections *s) {
     emit_tiles(e, s, &roots);
     emit_tops(e, s);
     e->draws_ahead = draws_ahead(e);
-    const bool *hits = e->hits = emit_find_hits(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
     emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
-    e->hits = NULL;
-    if (hits) {
-        emit_section(e, &s->hit_body, roots.values, roots.count, s->before, PLACE_ELEMENT);
-        emit_stores(e, &s->hit_stores, LEVEL_ELEMENT, PLACE_ELEMENT, "");
-        s->hits = emit_hits(e, hits, s->hit_body.data, s->hit_stores.data);
-    }
     if (e->draws_ahead) emit_draws(e, s->columns ? &s->row : &s->draws);
     e->draws_ahead = false;
     s->push = emit_part(e, PART_PUSH); /* while the operands' names are those of the loop */
@@ -495,7 +487,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"BODY", s->body.data},
         {"PUSH", s->leaf_push.data},
         {"STORES", s->stores.data},
-        {"HITS", s->hits},
         {"LEVELS", emit_part(e, PART_LEVELS)},
         {"LEAVES", emit_part(e, PART_LEAVES)},
         {"PAD", emit_part(e, PART_PAD)},
@@ -552,16 +543,21 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     emit_fill(e, out, frame, holes, COUNT(holes));
 }
 
-/* A phase whose shape has a schedule: its function is printed from a nest. */
-static void print_scheduled(Emitter *e, PhaseText *phase, Text *out) {
-    const char *problem, *comment = comment_text(e);
+/* The nest of a phase whose shape has a schedule, or NULL: rows of one thread may have none yet, as
+ * those of strips have none that are held near. */
+static PlainNest *find_nest(Emitter *e) {
+    const bool rows = e->phase->shape == SHAPE_ROWS && !e->target->simt;
+    const char *problem;
+    if (!schedule_has(e->plan, e->number - 1, e->target)) return NULL;
+    for (uint32_t i = 0; rows && i < e->plan->array_count; i++)
+        if (emit_held(e, i)) return NULL;
     PlainNest *nest =
         schedule_phase(e->plan, e->number - 1, e->target, e->layout == LS_LAYOUT_STRIDED,
-                       emit_is_followed(e), e->arena, &problem);
-    if (!nest) bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
-    nest_check(nest->nest);
-    e->eights |= nest->nest->width == 8;
-    phase->streams = emit_nest(e, nest, NULL, phase->name, comment, out);
+                       emit_is_followed(e), e->chained, e->arena, &problem);
+    if (!nest && !rows)
+        bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
+    if (nest) nest_check(nest->nest);
+    return nest;
 }
 
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
@@ -570,8 +566,10 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
                                              portions[portion].name),
                         .tail = has_stores(e, LEVEL_TAIL)};
     emit_find_items(e, &result);
-    if (schedule_has(e->plan, e->number - 1, e->target)) {
-        print_scheduled(e, &result, out);
+    const PlainNest *nest = find_nest(e);
+    if (nest) {
+        e->eights |= nest->nest->width == 8;
+        result.streams = emit_nest(e, nest, NULL, result.name, comment_text(e), out);
         return result;
     }
     Sections sections = open_sections(e);

@@ -192,10 +192,6 @@ const char *emit_bare(Emitter *e, const char *text) {
 static void emit_value(Emitter *e, Text *out, ValueId v, Place place, bool kept) {
     const Value *value = &e->f->values[v];
     bool load = is_load(e, v), infix = false;
-    if (e->hits && e->hits[v]) {
-        e->text_of[v] = value->op == OP_EQ ? "0" : "1";
-        return;
-    }
     if (!load && (value->op == OP_LIST || value->op == OP_SCATTER)) return; /* their users' text */
     const char *text = load ? load_text(e, v, place) : operation_text(e, value);
     if ((op_info[value->op].flags & OP_LEAF) && !load) {

@@ -16,6 +16,8 @@
 enum { TILE = 1024, ROWS = 8 };
 
 typedef struct CombineBuilder {
+    const Plan *plan;
+    const Phase *phase;
     PlainNest *plain;
     Nest *nest;
     Arena *arena;
@@ -184,16 +186,84 @@ static bool find_most(CombineBuilder *b, const NestNode *loop) {
     return !index_uses(b->most, row->name);
 }
 
-/* What is walked along a row as one loop, its trees along tiles. */
+static unsigned work_of_value(const Nest *nest, ValueId id) {
+    const Value *v = &nest->values->values[id];
+    unsigned work = id ? op_info[v->op].work : 0;
+    for (int i = 0; id && i < op_info[v->op].arity; i++)
+        if (v->op != OP_CALL) work += work_of_value(nest, v->arg[i]);
+    return work;
+}
+
+/* What one thread does with each element is little, so that it waits for memory. */
+static bool is_light(const Nest *nest, const NestNode *loop) {
+    enum { WORK_MOST = 12 };
+    unsigned work = 0;
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind == NEST_LOOP || node->kind == NEST_WHEN) return false;
+        work += work_of_value(nest, node->value);
+    }
+    return work <= WORK_MOST;
+}
+
+/* A part of a tile after the other, each behind a prefetch of as much of the rows that come next.
+ */
+static const char *ask_ahead(CombineBuilder *b, SymbolId *own) {
+    enum { PART = 256 };
+    Nest *nest = b->nest;
+    NestNode *row = *b->row, *derived = NULL, **end = &derived;
+    const Index tiles = nest_ceiling(nest, &end, b->most, TILE, "strips");
+    const RowsAhead ahead = {.plan = b->plan,
+                             .phase = (uint32_t)(b->phase - b->plan->phases),
+                             .plain = b->plain,
+                             .chain = b->numbers->chain,
+                             .near_row = b->numbers->near_row,
+                             .rows = row->extent,
+                             .most = b->most,
+                             .groups = bounded(b, &end, OP_MAX, tiles, 1, "groups")};
+    if (b->tensors || b->numbers->strided || b->length > 1) return NULL;
+    if (!schedule_has_ahead(&ahead, true)) return NULL;
+    const char *problem = nest_strip(nest, *own, PART, own);
+    if (problem) return problem;
+    Index begin = number(b, 0);
+    NestNode *loop = row, **place = NULL;
+    for (int64_t size = b->single ? PART : TILE; loop->name != *own; loop = *place) {
+        if (loop != row) begin = add(b, begin, scale(b, symbol(b, loop->name), size));
+        if (loop != row) size = PART;
+        place = find_first_loop(&loop->body);
+    }
+    NestNode *asks = schedule_ahead(&ahead, true, symbol(b, row->name), begin, loop->extent);
+    asks->next = *place;
+    *place = asks;
+    return NULL;
+}
+
+/* One thread takes a tile that it reduces nothing of element by element. */
+static bool walk_alone(CombineBuilder *b, NestNode *loop) {
+    SymbolId own = loop->name;
+    const char *problem = b->single ? NULL : nest_strip(b->nest, own, TILE, &own);
+    if (!problem) problem = ask_ahead(b, &own);
+    if (problem) return refuse(b, problem);
+    loop = *nest_find(&(*b->row)->body, own);
+    nest_peel(b->nest, own);
+    b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->most);
+    if (!b->tensors && !b->numbers->strided && is_light(b->nest, loop))
+        schedule_streams(b->plan, b->plain, loop->body);
+    return true;
+}
+
+/* What is walked along a row as one loop, its trees along tiles. One thread takes a tile of which
+ * it reduces nothing element by element. */
 static bool tile_row(CombineBuilder *b) {
     NestNode *loop = (*b->row)->body;
+    const bool alone = b->nest->lanes == 1 && !nest_has((*b->row)->body, NEST_TREE);
     int64_t most;
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
     if (!loop) return refuse(b, "nothing is walked along a row");
-    if (schedule_join(b->nest, loop, 0, true) != loop)
+    if (schedule_join(b->nest, loop, 0, !alone) != loop)
         return refuse(b, "what is walked along a row is not one loop");
     if (!find_most(b, loop)) return refuse(b, "rows are not of one length");
     b->single = index_is_number(b->most, &most) && most <= TILE;
+    if (alone) return walk_alone(b, loop);
     b->pairs = !schedule_is_halved((*b->row)->body);
     const TileNumbers numbers = {.single = b->single, .rows = ROWS, .scattered = true};
     const char *problem = schedule_trees(b->nest, &(*b->row)->body, &numbers);
@@ -552,7 +622,9 @@ PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbe
     const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
     PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
     if (!plain) return NULL;
-    CombineBuilder b = {.plain = plain,
+    CombineBuilder b = {.plan = plan,
+                        .phase = &plan->phases[phase],
+                        .plain = plain,
                         .nest = plain->nest,
                         .arena = arena,
                         .numbers = numbers,

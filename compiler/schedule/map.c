@@ -13,7 +13,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { ITEM = 1024, STREAMS_MAX = 8 };
+enum { ITEM = 1024 };
 
 typedef struct MapBuilder {
     Nest *nest;
@@ -329,26 +329,6 @@ static uint32_t find_width(const MapBuilder *b) {
     return widest <= 2 ? 8 : 4;
 }
 
-static bool is_read(const Plan *plan, uint32_t array) {
-    for (size_t p = 0; p < plan->phase_count; p++)
-        if (plan_reads(plan, &plan->phases[p], array)) return true;
-    return false;
-}
-
-/* Stores of whole runs of what nothing in the step reads go past the caches. */
-static void mark_streams(const MapBuilder *b, const Plan *plan, const PlainNest *plain,
-                         NestNode *body, size_t *count) {
-    for (NestNode *node = body; node; node = node->next) {
-        mark_streams(b, plan, plain, node->body, count);
-        if (node->kind != NEST_STORE || node->where || *count >= STREAMS_MAX) continue;
-        for (uint32_t a = 0; a < plan->array_count; a++)
-            if (plain->arrays[a] == node->array && plan->arrays[a].axes && !is_read(plan, a)) {
-                node->hint = HINT_STREAM;
-                ++*count;
-            }
-    }
-}
-
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem) {
     const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
@@ -375,7 +355,7 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     else
         join_loops(&b, false);
     b.nest->width = numbers->lanes > 1 ? find_width(&b) : 1;
-    if (numbers->lanes == 1 && !numbers->strided) mark_streams(&b, plan, plain, *b.place, &streams);
+    if (numbers->lanes == 1 && !numbers->strided) streams = schedule_streams(plan, plain, *b.place);
     plain->item_axes = plan->phases[phase].inner;
     if (tensors)
         build_list(&b, plain, tensors);

@@ -10,11 +10,22 @@
 bool schedule_has(const Plan *plan, uint32_t phase, const Target *target) {
     const Shape shape = plan->phases[phase].shape;
     return shape == SHAPE_SCALAR || shape == SHAPE_MAP || shape == SHAPE_SCAN ||
-           (shape == SHAPE_ROWS && target->simt);
+           (shape == SHAPE_ROWS && (target->simt || !plan->phases[phase].reduction_count));
+}
+
+const Kernel *schedule_chain(const Plan *plan, uint32_t phase) {
+    for (size_t w = 0; w < plan->way_count; w++)
+        for (size_t k = 0; k < plan->ways[w].count; k++) {
+            const Kernel *kernel = &plan->ways[w].kernels[k];
+            if (kernel->kind == KERNEL_CHAIN && phase >= kernel->first &&
+                phase < kernel->first + plan_mains(kernel))
+                return kernel;
+        }
+    return NULL;
 }
 
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
-                          bool finished, Arena *arena, const char **problem) {
+                          bool finished, const Kernel *chain, Arena *arena, const char **problem) {
     const uint32_t lanes = target->simt ? 32 : 1;
     const MapNumbers map = {.lanes = lanes, .strided = strided};
     const ScanNumbers scan = {.warps = 1,
@@ -25,11 +36,13 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                               .table = true};
     const CombineNumbers combine = {.warps = 1,
                                     .lanes = lanes,
-                                    .width = 4,
+                                    .width = target->simt ? 4 : 1,
                                     /* those of elements apart would wait for their addresses */
-                                    .load_bytes = strided ? 0 : 128,
+                                    .load_bytes = target->simt && !strided ? 128 : 0,
                                     .strided = strided,
-                                    .finished = finished};
+                                    .finished = finished,
+                                    .near_row = INT64_C(1024) * target->near_tiles,
+                                    .chain = chain};
     switch (plan->phases[phase].shape) {
     case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, strided, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);

@@ -23,6 +23,7 @@ typedef struct PlainNest {
     uint32_t item_length; /* elements of an item; 0: 1024 */
     Index elements;       /* of a map: how many, of a list at most */
     Index slots;          /* items of all tensors, for each of which global memory has room */
+    SymbolId given;       /* a size: the items that a thread takes at a time; 0: not used */
     SymbolId finished;    /* an array of rows: a store to it says that a row is done; 0: none */
     const Index *along;   /* of rows in registers: the lengths of what is walked along */
     size_t along_count;   /* one, none of which is more than along_most elements where it runs */
@@ -42,10 +43,12 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
                         const char **problem);
 
 /* phase.c: whether a phase's shape has a schedule yet, and the nest of it that is printed for a
- * target; with `finished` what follows its rows part by part is told of each. */
+ * target; with `finished` what follows its rows part by part is told of each. `chain`: the kernel
+ * that runs it with others row by row, or NULL. */
 bool schedule_has(const Plan *plan, uint32_t phase, const Target *target);
+const Kernel *schedule_chain(const Plan *plan, uint32_t phase); /* of the first way with one */
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
-                          bool finished, Arena *arena, const char **problem);
+                          bool finished, const Kernel *chain, Arena *arena, const char **problem);
 
 /* The nest of a kernel that has rows of the target's class in registers, without its tail. */
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
@@ -63,6 +66,9 @@ NestNode *schedule_join(Nest *nest, NestNode *loop, SymbolId end, bool divide);
  * of a worker's unless there is one tile at most; and whether a tree of it is not made of pairs. */
 const char *schedule_trees(Nest *nest, NestNode **body, const TileNumbers *numbers);
 bool schedule_is_halved(const NestNode *body);
+
+/* streams.c: marks the stores of one thread that go past the caches; gives how many. */
+size_t schedule_streams(const Plan *plan, const PlainNest *plain, NestNode *body);
 
 /* list.c: of a nest whose grid loop goes over a list's tensors, and in it a serial loop over items
  * of a tensor: one grid loop over the entries of the runtime's table of items. */
@@ -94,10 +100,26 @@ typedef struct CombineNumbers {
     uint32_t warps, lanes, width; /* a tile a warp; lanes times width divide 128 */
     int64_t load_bytes;           /* that a thread loads before it uses them; 0: as they come */
     bool strided;
-    bool finished; /* what comes behind each row is told when it is done */
+    bool finished;       /* what comes behind each row is told when it is done */
+    int64_t near_row;    /* the most elements of a row that stays near for all phases of it */
+    const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
 } CombineNumbers;
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbers *numbers,
                             Arena *arena, const char **problem);
+
+/* ahead.c: what one thread of a chain prefetches; NULL: nothing. Ahead of the work on `count`
+ * elements of a row from `begin` on: as much of the next tile, or as the last to read an array of
+ * the rows that come next. */
+typedef struct RowsAhead {
+    const Plan *plan;
+    uint32_t phase;
+    PlainNest *plain;
+    const Kernel *chain;
+    int64_t near_row;
+    Index rows, most, groups; /* how many, their elements, items of a row */
+} RowsAhead;
+bool schedule_has_ahead(const RowsAhead *ahead, bool last);
+NestNode *schedule_ahead(const RowsAhead *ahead, bool last, Index row, Index begin, Index count);
 
 /* rows.c: the schedule of phases on the same rows: of one tile at most, a warp each; or of as many
  * tiles as a block has warps. */

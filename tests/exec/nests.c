@@ -140,7 +140,7 @@ static const char *run_kernel(const NestsJob *job, const Plan *plan, const Plain
     const Function *f = job->function;
     Arena *arena = f->arena;
     NestBinding *bindings =
-        arena_alloc(arena, (plan->array_count + f->axis_count + 7) * sizeof *bindings);
+        arena_alloc(arena, (plan->array_count + f->axis_count + 8) * sizeof *bindings);
     size_t count = 0;
     for (size_t i = 0; i < plan->array_count; i++)
         if (plain->arrays[i])
@@ -163,6 +163,7 @@ static const char *run_kernel(const NestsJob *job, const Plan *plan, const Plain
         if (plain->first[i])
             bindings[count++] =
                 (NestBinding){.symbol = plain->first[i], .size = job->first ? job->first[i] : 0};
+    if (plain->given) bindings[count++] = (NestBinding){.symbol = plain->given, .size = 2};
     count += bind_items(job, plain, bindings + count);
     count += bind_shares(job, plain, bindings + count);
     const NestRun run = {bindings, count, calls, job->seed};
@@ -283,7 +284,9 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
     const CombineNumbers combine = {.warps = n->warps,
                                     .lanes = n->lanes,
                                     .width = n->lanes > 1 ? 4 : 16,
-                                    .load_bytes = n->lanes > 1 ? 128 : 0};
+                                    .load_bytes = n->lanes > 1 ? 128 : 0,
+                                    .near_row = 16 << 10,
+                                    .chain = n->lanes > 1 ? NULL : schedule_chain(plan, phase)};
     *problem = NULL;
     switch (plan->phases[phase].shape) {
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);

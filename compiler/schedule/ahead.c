@@ -1,0 +1,91 @@
+/* ahead.c: software prefetching for one thread's rows.
+ *
+ * A chain's rows come from memory in the first phase that reads an array and stay near for the
+ * others. The first one prefetches the tile that comes next; the last one the rows that the thread
+ * comes to when it is through with those it has been given, while it has other work. Of long rows
+ * not all would stay near, and what is not far needs no prefetch. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+enum { FAR = 256 << 10, TILE = 1024 };
+
+/* Whether the phase reads the array along rows that lie one behind the other. */
+static bool reads_rows(const RowsAhead *r, uint32_t phase, uint32_t array) {
+    const Phase *own = &r->plan->phases[r->phase], *other = &r->plan->phases[phase];
+    return other->shape == SHAPE_ROWS && other->inner == own->inner &&
+           r->plan->arrays[array].axes == (own->outer | own->inner) &&
+           !r->plan->arrays[array].near && plan_value_reads(r->plan, other, array);
+}
+
+/* Whether the phase is the chain's first or, with `last`, last one to read the array, and not the
+ * only one. */
+static bool is_wanted(const RowsAhead *r, uint32_t array, bool last) {
+    bool before = false, after = false;
+    if (!r->plain->arrays[array] || !reads_rows(r, r->phase, array)) return false;
+    for (uint32_t p = r->chain->first; p < r->chain->first + plan_mains(r->chain); p++) {
+        before |= p < r->phase && reads_rows(r, p, array);
+        after |= p > r->phase && reads_rows(r, p, array);
+    }
+    return last ? before && !after : !before;
+}
+
+bool schedule_has_ahead(const RowsAhead *r, bool last) {
+    const Function *f = r->plan->function;
+    const AxisSet axes = r->plan->phases[r->phase].outer | r->plan->phases[r->phase].inner;
+    bool any = false;
+    if (!r->chain) return false;
+    for (uint32_t axis = 0; axis < f->axis_count; axis++)
+        if (plain_is_rest_of(f, axes, axis)) return false;
+    for (uint32_t i = 0; i < r->plan->array_count; i++) any |= is_wanted(r, i, last);
+    return any;
+}
+
+static NestNode *prefetches(const RowsAhead *r, bool last, Index at, Index count) {
+    Nest *nest = r->plain->nest;
+    NestNode *first = NULL, **end = &first;
+    for (uint32_t i = 0; i < r->plan->array_count; i++) {
+        if (!is_wanted(r, i, last)) continue;
+        Index *subscript = nest_at(nest, 1);
+        subscript[0] = at;
+        nest_add(nest, &end,
+                 (NestNode){.kind = NEST_PREFETCH,
+                            .array = r->plain->arrays[i],
+                            .at = subscript,
+                            .at_count = 1,
+                            .extent = count,
+                            .hint = last ? HINT_FAR : HINT_NEAR});
+    }
+    return first;
+}
+
+NestNode *schedule_ahead(const RowsAhead *r, bool last, Index row, Index begin, Index count) {
+    Nest *nest = r->plain->nest;
+    Arena *arena = nest->arena;
+    const Index all = index_multiply(arena, r->rows, r->most);
+    const Index far = index_subtract(arena, all, index_number(arena, FAR - 1));
+    if (!schedule_has_ahead(r, last)) return NULL;
+    if (!last) {
+        const Index at = index_add(arena, index_multiply(arena, row, r->most),
+                                   index_add(arena, begin, index_number(arena, TILE)));
+        return nest_only_where(nest, far, prefetches(r, last, at, count));
+    }
+    Function *f = nest->values;
+    if (!r->plain->given) r->plain->given = nest_size(nest, "given");
+    const ValueId value = ir_op(f, OP_FLOORDIV, nest_name(nest, r->plain->given),
+                                nest_index_value(nest, r->groups), 0);
+    SymbolId turn = 0;
+    for (size_t i = 0; i < nest->derived_count; i++)
+        if (nest->derived[i].value == value) turn = nest->derived[i].symbol;
+    if (!turn) turn = nest_derived(nest, "turn", value);
+    const Index ahead = index_add(arena, row, index_symbol(arena, turn));
+    const Index at = index_add(arena, index_multiply(arena, ahead, r->most), begin);
+    NestNode *asks = prefetches(r, last, at, count);
+    asks = nest_only_where(nest, index_subtract(arena, r->rows, ahead), asks);
+    asks = nest_only_where(
+        nest, index_subtract(arena, index_number(arena, r->near_row + 1), r->most), asks);
+    return nest_only_where(nest, far, asks);
+}
