@@ -26,7 +26,8 @@ typedef struct CombineBuilder {
     NestNode **row;    /* where the loop over rows stands */
     NestNode *along;   /* in it: the loop over a row's tiles, or groups of one for each warp */
     Index most;        /* elements of a row */
-    int64_t length;    /* of which so many belong together that may be fewer; 1: none may */
+    bool varies;       /* it may have fewer */
+    int64_t length;    /* then: of which so many belong together */
     bool single;       /* a row is one tile at most */
     bool pairs;        /* what tiles leave is combined as it is */
     SymbolId slot;     /* stands for the item's number among all */
@@ -181,6 +182,7 @@ static bool find_most(CombineBuilder *b, const NestNode *loop) {
         const int64_t most = most_of(b->nest, node);
         if (!most) return false;
         b->most = index_replace(b->arena, b->most, node->name, number(b, most));
+        b->varies = true;
         b->length *= most;
     }
     return !index_uses(b->most, row->name);
@@ -505,7 +507,7 @@ static void build_items(CombineBuilder *b) {
     b->slot = named(b, "slot", NAMED_VALUE, TYPE_I64);
     NestNode ***first = b->tensors ? &end : &outside;
     Index groups = b->along->extent;
-    if (b->length > 1)
+    if (b->varies)
         groups = most_groups(b, first);
     else
         build_counts(b, first);
