@@ -385,13 +385,14 @@ static void check_combine(Checker *c, const NestNode *n) {
                           : "what is combined without a reduction is a tree or a fold"))
         return;
     const NestNode *tree = c->known[n->array].node;
-    needs(c, n->at_count == (memory ? 1 : tree->at_count), "it has a subscript for each dim");
-    needs(c, !memory || tree->at_count == 1, "a reduction of memory is of an alloc of one dim");
+    needs(c, n->at_count == tree->at_count, "it has a subscript for each dim");
+    needs(c, memory || !n->extent.count || tree->kind == NEST_FOLD,
+          "a count is of a fold's leaves");
     for (size_t i = 0; i < n->at_count && !c->problem; i++) {
         set |= check_index(c, n->at[i]);
         check_vector_index(c, n->at[i], 1, "an index goes by 0 or 1 along a vector");
     }
-    if (memory) set |= check_index(c, n->extent);
+    set |= check_index(c, n->extent);
     if (c->problem) return;
     const Op op = memory ? n->op : tree->op;
     const Type leaves = memory ? type_info[stored_type(c, n)].compute : tree->type;

@@ -24,7 +24,8 @@
  *     tree NAME: OP T I [dims I, ...]      the canonical tree over I leaves, one for each of dims
  *     fold NAME: OP T N [dims I, ...]      one balanced tree of N = 2^k leaves, neighbours first
  *     push NAME[I, ..., LEAF] = V [limit I] [where NAME]
- *     combine NAME = TREE[I, ...]          combine NAME = OP ALLOC[I] count I: the tree over memory
+ *     combine NAME = TREE[I, ...] [count I]      of a fold: its first leaves, the others never come
+ *     combine NAME = OP ALLOC[I, ...] count I    the tree over memory, along its first dim
  *     barrier warp | block | grid
  *     arrive [NAME =] COUNTERS[I] of I     arrive: the last block of the grid goes on
  *     prefetch ARRAY[{LIST}][I] count I [hint near|far|once]    far: not to the nearest cache
@@ -128,7 +129,7 @@ typedef enum NestKind {
     NEST_TREE,    /* name, op, type; extent: its leaves; at: dims */
     NEST_FOLD,    /* the same */
     NEST_PUSH,    /* array: the tree; at: of dims, and last the leaf; value */
-    NEST_COMBINE, /* name; array: the tree, at: of dims; or an ALLOC, at[0], and extent: how many */
+    NEST_COMBINE, /* name; array: the tree, at: of dims; or an ALLOC, at, and extent: how many */
     NEST_BARRIER, /* scope */
     NEST_ARRIVE,  /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of;
                      without a name the array may be 0: one that a pass is yet to choose */
@@ -494,6 +495,10 @@ const char *nest_jam(Nest *nest, SymbolId loop, int64_t by);
 
 /* skip_empty.c: iterations of the loop that lie all beyond the limit only push identities. */
 const char *nest_skip_empty(Nest *nest, SymbolId loop);
+
+/* trim.c: a serial loop that a test of skip_empty begins ends where that fails; the folds that it
+ * pushes to have fewer leaves. */
+const char *nest_trim(Nest *nest, SymbolId loop);
 
 /* split_tail.c: the iterations of a serial or grid loop that no limit cuts without limits, then the
  * others. */

@@ -314,8 +314,9 @@ static void print_combine(Printer *p, const NestNode *n) {
     text_printf(p->out, "%s = ", spelling(p, n->name));
     if (n->op) text_printf(p->out, "%s ", op_info[n->op].name);
     print_element(p, n);
-    if (n->op) text_puts(p->out, " count ");
-    if (n->op) print_index(p, n->extent);
+    const bool counted = n->op || n->extent.count;
+    if (counted) text_puts(p->out, " count ");
+    if (counted) print_index(p, n->extent);
 }
 
 static void print_line(Printer *p, const NestNode *n) {

@@ -362,7 +362,8 @@ static bool read_combine(NestReader *r, NestNode *n, Defined *d) {
     d->kind = NAMED_VALUE;
     return nest_refuse(r, word, ERROR_IR_RULE, op_info[op].name,
                        nest_reduction_problem(op, leaves, &d->type)) &&
-           (!memory || (nest_expect(r, "count") && nest_read_index(r, &n->extent)));
+           (memory ? nest_expect(r, "count") && nest_read_index(r, &n->extent)
+                   : !nest_accept(r, "count") || nest_read_index(r, &n->extent));
 }
 
 static bool read_arrive(NestReader *r, NestNode *n, Defined *d) {

@@ -74,7 +74,7 @@ bool run_push(Run *run, const NestNode *node, Points *points, Arena *arena) {
     return live != NULL;
 }
 
-/* The canonical tree over cells of memory. */
+/* The canonical tree over cells of memory, along its first dim. */
 static bool combine_memory(Run *run, const NestNode *node, const Points *points, size_t point,
                            Arena *arena, uint64_t *value) {
     int64_t count, at;
@@ -82,17 +82,35 @@ static bool combine_memory(Run *run, const NestNode *node, const Points *points,
     const Type type = run->nest->symbols[node->array].type;
     if (!run_index(run, points, point, node->extent, &count)) return false;
     uint64_t *leaves = arena_alloc(arena, ((size_t)(count > 0 ? count : 0) + 1) * sizeof *leaves);
+    int64_t stride = 1;
+    for (size_t d = 1; d < node->at_count; d++) stride *= run->dims[node->array][d];
     for (int64_t i = 0; i < count; i++) {
         NestNode element = *node;
         if (i == 0 && !run_cell(run, points, point, &element, &memory, &at)) return false;
-        if (at + i >= memory->count) return run_stop(run, node, "it goes beyond the end");
-        if (!run_reads(run, node, node->array, &memory->cells[at + i],
-                       run_thread(run, points, point), at + i))
+        const int64_t own = at + i * stride;
+        if (own >= memory->count) return run_stop(run, node, "it goes beyond the end");
+        if (!run_reads(run, node, node->array, &memory->cells[own], run_thread(run, points, point),
+                       own))
             return false;
-        leaves[i] = run_element(run, node->array, memory, at + i);
+        leaves[i] = run_element(run, node->array, memory, own);
     }
     *value =
         nest_reduce(node->op, type_info[type].compute, leaves, (size_t)(count > 0 ? count : 0));
+    return true;
+}
+
+/* Whether so many leaves have come, and no others, which are identities. */
+static bool are_pushed(Run *run, const NestNode *node, const Tree *tree, size_t cell,
+                       int64_t count) {
+    for (size_t leaf = 0; leaf < tree->leaves; leaf++) {
+        const size_t at = cell * tree->leaves + leaf;
+        const bool counts = (int64_t)leaf < count;
+        if (tree->pushed[at] != counts)
+            return run_stop(run, node,
+                            counts ? "leaf %zu of %s never comes" : "leaf %zu of %s is not counted",
+                            leaf, run_name(run, node->array));
+        if (!counts) tree->data[at] = nest_identity(tree->op, tree->type);
+    }
     return true;
 }
 
@@ -105,11 +123,10 @@ bool run_combine(Run *run, const NestNode *node, Points *points, Arena *arena) {
             if (!combine_memory(run, node, points, i, arena, &values[i])) return false;
             continue;
         }
+        int64_t count = (int64_t)tree->leaves;
         if (!tree_cell(run, points, i, node, node->at_count, &cell)) return false;
-        for (size_t leaf = 0; leaf < tree->leaves; leaf++)
-            if (!tree->pushed[cell * tree->leaves + leaf])
-                return run_stop(run, node, "leaf %zu of %s never comes", leaf,
-                                run_name(run, node->array));
+        if (node->extent.count && !run_index(run, points, i, node->extent, &count)) return false;
+        if (!are_pushed(run, node, tree, cell, count)) return false;
         uint64_t *leaves = arena_alloc(arena, (tree->leaves + 1) * sizeof *leaves);
         memcpy(leaves, tree->data + cell * tree->leaves, tree->leaves * sizeof *leaves);
         values[i] =

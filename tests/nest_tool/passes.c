@@ -153,7 +153,7 @@ static const char *apply(Nest *nest, const char *word) {
                  {"coalesce", 8},   {"deal", 9},         {"strip", 10},       {"interchange", 11},
                  {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},        {"guard_reuse", 15},
                  {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18}, {"hoist", 19},
-                 {"pipeline", 20},  {"peel", 21}};
+                 {"pipeline", 20},  {"peel", 21},        {"trim", 22}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -185,6 +185,7 @@ static const char *apply(Nest *nest, const char *word) {
     case 18: return nest_merge_tests(nest), NULL;
     case 20: return nest_pipeline(nest, name);
     case 21: return nest_peel(nest, name);
+    case 22: return nest_trim(nest, name);
     case 19: return nest_hoist(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;
