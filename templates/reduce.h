@@ -67,15 +67,14 @@
     LS_GROUP_REDUCTION(kind, type, combine, ordered)                            \
     LS_TREE_ALONE(kind, type)
 
-/* One thread's R of values[0], values[stride], ..., the higher levels written behind them. */
+/* One thread's R of values[0], values[stride], ..., which higher levels are written over. */
 #define LS_TREE_ALONE(kind, type)                                                                \
     LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                   \
         while (count > 1024) {                                                                   \
             const i64 tiles = ls_tiles(count);                                                   \
             for (i64 tile = 0; tile < tiles; tile++)                                             \
-                values[(count + tile) * stride] = ls_tile_alone_##kind(                          \
+                values[tile * stride] = ls_tile_alone_##kind(                                    \
                     values + 1024 * tile * stride, ls_least(1024, count - 1024 * tile), stride); \
-            values += count * stride;                                                            \
             count = tiles;                                                                       \
         }                                                                                        \
         return ls_tile_alone_##kind(values, count, stride);                                      \

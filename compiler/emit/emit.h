@@ -486,6 +486,7 @@ typedef struct NestPrinter {
     bool *ahead;             /* by symbol of a LET: it is made ahead of its loop */
     const NestNode **allocs; /* by symbol of an ALLOC: it */
     const NestNode **trees;  /* by symbol of a FOLD: it */
+    bool *own_trees;         /* by symbol of a FOLD: each lane has one */
     uint8_t *loops;          /* by symbol of a loop: 1 + its kind */
     ValueId *value_of;       /* by symbol of a LET: its value */
     bool *is_counter;        /* by symbol of an ALLOC: what items arrive at */
@@ -514,6 +515,8 @@ void print_let(NestPrinter *p, const NestNode *let);
 /* nest_global.c: memory of all blocks, of which each item has its part, and what is done by the
  * last that comes to a counter in it; and what is combined there, by every lane alike. */
 void print_global(NestPrinter *p, const NestNode *alloc);
+bool print_is_tile(const NestPrinter *p, Index count); /* the lesser of something and a tile */
+const char *print_global_at(NestPrinter *p, const NestNode *node); /* where its element is */
 void print_last(NestPrinter *p, const NestNode *arrive);
 const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind);
 

@@ -424,7 +424,8 @@ static const char *alloc_text(NestPrinter *p, const NestNode *node) {
     const NestNode *alloc = p->allocs[node->array];
     Text text = text_open(p->e->arena);
     text_puts(&text, print_symbol(p, node->array));
-    for (size_t i = 0; i < alloc->at_count; i++)
+    if (alloc->scope == SCOPE_GLOBAL) text_printf(&text, "[%s]", print_global_at(p, node));
+    for (size_t i = 0; i < alloc->at_count && alloc->scope != SCOPE_GLOBAL; i++)
         if (!is_dropped(p, alloc, i)) text_printf(&text, "[%s]", print_index(p, node->at[i]));
     return text.data;
 }

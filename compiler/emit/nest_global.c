@@ -32,6 +32,21 @@ static bool is_taken(const NestPrinter *p, const NestNode *alloc) {
     return false;
 }
 
+/* Of memory of rows, how many elements one has. */
+static int64_t row_of(const NestPrinter *p, const NestNode *alloc) {
+    int64_t row = 1;
+    if (alloc->at_count > 2 || (alloc->at_count == 2 && !index_is_number(alloc->at[1], &row)))
+        bug(p->e->compiler, "global memory of this form has no text yet");
+    return row;
+}
+
+const char *print_global_at(NestPrinter *p, const NestNode *node) {
+    const NestNode *alloc = p->allocs[node->array];
+    Index at = index_scale(p->e->arena, node->at[0], row_of(p, alloc));
+    if (node->at_count > 1) at = index_add(p->e->arena, at, node->at[1]);
+    return print_index(p, at);
+}
+
 void print_global(NestPrinter *p, const NestNode *alloc) {
     Emitter *e = p->e;
     const NestSymbol *symbol = &p->nest->symbols[alloc->name];
@@ -39,7 +54,7 @@ void print_global(NestPrinter *p, const NestNode *alloc) {
     const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, symbol->name);
     ls_image_extent extent = e->items;
     if (is_taken(p, alloc)) name = arena_printf(e->arena, "%s_%u", name, alloc->name);
-    extent.scale *= times_of(p, alloc) * type_info[type].size;
+    extent.scale *= times_of(p, alloc) * (uint64_t)row_of(p, alloc) * type_info[type].size;
     emit_add_field(e, name, type_info[type].c_name, extent, p->is_counter[alloc->name]);
     p->spelled[alloc->name] = arena_printf(e->arena, "a->%s", name);
 }
@@ -51,8 +66,7 @@ void print_last(NestPrinter *p, const NestNode *arrive) {
                 print_index(p, arrive->at[0]), print_bracketed(p, print_index(p, arrive->extent)));
 }
 
-/* Whether what is counted is the lesser of something and a tile. */
-static bool is_tile(const NestPrinter *p, Index count) {
+bool print_is_tile(const NestPrinter *p, Index count) {
     int64_t number;
     if (index_is_number(count, &number)) return number <= TILE;
     if (count.count != 1 || count.terms[0].count != 1 || count.terms[0].factor != 1) return false;
@@ -66,9 +80,13 @@ static bool is_tile(const NestPrinter *p, Index count) {
 }
 
 const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind) {
-    const char *at = print_index(p, combine->at[0]);
-    return arena_printf(p->e->arena, "ls_%s_%s(%s%s%s, %s)",
-                        is_tile(p, combine->extent) ? "gather" : "tree", kind,
-                        print_symbol(p, combine->array), *at == '0' && !at[1] ? "" : " + ",
-                        *at == '0' && !at[1] ? "" : at, print_index(p, combine->extent));
+    Arena *arena = p->e->arena;
+    const char *at = print_global_at(p, combine), *count = print_index(p, combine->extent);
+    const char *array = print_symbol(p, combine->array);
+    if (*at != '0' || at[1]) array = arena_printf(arena, "%s + %s", array, at);
+    if (combine->at_count > 1)
+        return arena_printf(arena, "ls_tree_alone_%s(%s, %s, %lld)", kind, array, count,
+                            (long long)row_of(p, p->allocs[combine->array]));
+    return arena_printf(arena, "ls_%s_%s(%s, %s)",
+                        print_is_tile(p, combine->extent) ? "gather" : "tree", kind, array, count);
 }

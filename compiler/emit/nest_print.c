@@ -255,8 +255,9 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     } else if (loop->loop == LOOP_UNROLLED) {
         text_puts(p->out, "LS_UNROLL\n");
     }
-    text_printf(p->out, "for (%s %s = 0; %s < %s; %s++) {\n", constant ? "int" : "i64", name, name,
-                count, name);
+    const bool tile = !constant && p->nest->lanes > 1 && print_is_tile(p, loop->extent);
+    text_printf(p->out, "for (%s %s = 0; %s < %s%s; %s++) {\n", constant || tile ? "int" : "i64",
+                name, name, tile ? "(int)" : "", count, name);
     print_body(p, loop->body);
     text_puts(p->out, "}\n");
     if (run) print_close_streams(p, loop, count);
@@ -481,6 +482,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.ahead = arena_alloc(arena, count * sizeof *p.ahead);
     p.streams_off = e->target->simt;
     p.trees = arena_alloc(arena, count * sizeof *p.trees);
+    p.own_trees = arena_alloc(arena, count * sizeof *p.own_trees);
     p.loops = arena_alloc(arena, count * sizeof *p.loops);
     p.private = arena_alloc(arena, count * sizeof *p.private);
     print_count_uses(&p);

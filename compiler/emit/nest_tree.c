@@ -1,8 +1,9 @@
 /* nest_tree.c: the folds of a nest in generated code, and what is combined.
  *
  * A fold along an unrolled loop is a binary counter in registers, one for each of its dims; one
- * across the lanes is a vector's values of each thread, which shuffles combine. Values of tiles in
- * shared memory are combined by every group of lanes alike. The functions are those of reduce.h. */
+ * across the lanes is a vector's values of each thread, which shuffles combine, or a counter again
+ * where each thread has one of its own. Values of tiles in shared memory are combined by every
+ * group of lanes alike. The functions are those of reduce.h. */
 #include <string.h>
 
 #include "base/base.h"
@@ -32,8 +33,13 @@ void print_fold(NestPrinter *p, const NestNode *fold) {
         (fold->at_count && !index_is_number(fold->at[0], &dim)))
         bug(p->e->compiler, "a fold of this form has no text yet");
     p->trees[fold->name] = fold;
-    if (leaves == LANE_LEAVES && !fold->at_count)
+    p->own_trees[fold->name] = p->in_lane;
+    if (leaves == LANE_LEAVES && !fold->at_count && p->in_lane)
+        text_printf(p->out, "%s %s[8] = {};\n", type, name);
+    else if (leaves == LANE_LEAVES && !fold->at_count)
         text_printf(p->out, "%s %s[%u];\n", type, name, p->nest->width);
+    else if (leaves <= ROW_LEAVES && !fold->at_count)
+        text_printf(p->out, "%s %s[4] = {};\n", type, name);
     else if (leaves <= ROW_LEAVES)
         text_printf(p->out, "%s %s[%lld][4] = {};\n", type, name, (long long)dim);
     else
@@ -50,6 +56,11 @@ static const char *own_leaf(NestPrinter *p, Index leaf) {
     return print_index(p, own);
 }
 
+static bool is_of_lanes(const NestNode *fold) {
+    int64_t leaves = 0;
+    return index_is_number(fold->extent, &leaves) && leaves == LANE_LEAVES;
+}
+
 void print_push(NestPrinter *p, const NestNode *push) {
     const NestNode *fold = p->trees[push->array];
     const char *kind = kind_text(p, fold, fold->type), *name = print_symbol(p, push->array);
@@ -58,7 +69,10 @@ void print_push(NestPrinter *p, const NestNode *push) {
     if (*condition)
         value = arena_printf(p->e->arena, "%s ? %s : ls_identity_%s()", condition,
                              print_value(p, push->value), kind);
-    if (fold->at_count || push->at_count > 1)
+    if (p->own_trees[fold->name] && !fold->at_count)
+        text_printf(p->out, "ls_push_%s_%s(%s, %s, %s);\n", is_of_lanes(fold) ? "lane" : "row",
+                    kind, name, print_index(p, push->at[0]), value);
+    else if (fold->at_count || push->at_count > 1)
         text_printf(p->out, "ls_push_row_%s(%s[%s], %s, %s);\n", kind, name,
                     print_index(p, push->at[0]), print_index(p, push->at[1]), value);
     else if (p->nest->lanes > 1)
@@ -93,15 +107,6 @@ static const char *combine_memory(NestPrinter *p, const NestNode *node) {
                : text;
 }
 
-/* The tree over a vector's values of each lane. */
-static const char *vector_text(NestPrinter *p, const char *kind, const char *values) {
-    if (p->nest->width != 4) bug(p->e->compiler, "a fold of such vectors has no text yet");
-    return arena_printf(p->e->arena,
-                        "ls_group_%s(ls_combine_%s(ls_combine_%s(%s[0], %s[1]), "
-                        "ls_combine_%s(%s[2], %s[3])))",
-                        kind, kind, kind, values, values, kind, values, values);
-}
-
 /* Where the binary counter has the value of all rows. */
 static int level_of(const NestNode *fold) {
     int64_t leaves = ROW_LEAVES;
@@ -112,12 +117,32 @@ static int level_of(const NestNode *fold) {
     return level;
 }
 
+/* Of a fold that is the thread's own. */
+static const char *own_text(NestPrinter *p, const NestNode *node, const NestNode *fold) {
+    const char *tree = print_symbol(p, node->array);
+    if (!is_of_lanes(fold)) return arena_printf(p->e->arena, "%s[%d]", tree, level_of(fold));
+    if (!node->extent.count) return arena_printf(p->e->arena, "%s[7]", tree);
+    return arena_printf(p->e->arena, "ls_lanes_%s(%s, %s)", kind_text(p, fold, fold->type), tree,
+                        print_index(p, node->extent));
+}
+
+/* The tree over a vector's values of each lane. */
+static const char *vector_text(NestPrinter *p, const char *kind, const char *values) {
+    if (p->nest->width != 4) bug(p->e->compiler, "a fold of such vectors has no text yet");
+    return arena_printf(p->e->arena,
+                        "ls_group_%s(ls_combine_%s(ls_combine_%s(%s[0], %s[1]), "
+                        "ls_combine_%s(%s[2], %s[3])))",
+                        kind, kind, kind, values, values, kind, values, values);
+}
+
 void print_combine(NestPrinter *p, const NestNode *node) {
     const NestNode *fold = p->trees[node->array];
     const char *name = print_symbol(p, node->name), *text;
     const char *tree = print_symbol(p, node->array);
     if (!fold)
         text = combine_memory(p, node);
+    else if (p->own_trees[fold->name] && !fold->at_count)
+        text = own_text(p, node, fold);
     else if (fold->at_count)
         text = arena_printf(p->e->arena, "%s[%s][%d]", tree, print_index(p, node->at[0]),
                             level_of(fold));

@@ -262,8 +262,8 @@ static void values_before_loop(Emitter *e, Sections *s) {
 /* The condition before a store of the element loop: the second pass where there are two, and no
  * element past the end. */
 static const char *store_guard(const Emitter *e, const Sections *s) {
-    if (!s->simt) return e->two_passes ? "if (pass == 1) " : "";
-    return e->two_passes ? "if (pass == 1 && own_column < columns) " : "if (own_column < columns) ";
+    if (s->simt) return "if (own_column < columns) ";
+    return e->two_passes ? "if (pass == 1) " : "";
 }
 
 /* Whether the element loop has something ahead of it where draws can be made: of four elements, or
@@ -323,7 +323,7 @@ static void element_loop(Emitter *e, Sections *s) {
         emit_section(e, &s->row, rows.values, rows.count, s->before, PLACE_ROW);
         emit_rows_ahead(e, s, &rows);
     }
-    if (s->simt && e->portion == PORTION_STRIP && e->list < 0) keep_rows(e, s, &roots);
+    if (s->simt && e->portion == PORTION_STRIP) keep_rows(e, s, &roots);
     emit_vectors(e, s, &roots);
     emit_tiles(e, s, &roots);
     emit_tops(e, s);
@@ -544,16 +544,21 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
 }
 
 /* The nest of a phase whose shape has a schedule, or NULL: rows of one thread may have none yet, as
- * those of strips have none that are held near. */
+ * those of strips have none that are held near, and columns of strips. */
 static PlainNest *find_nest(Emitter *e) {
     const bool rows = e->phase->shape == SHAPE_ROWS && !e->target->simt;
+    const bool columns = e->phase->shape == SHAPE_COLUMNS;
     const char *problem;
-    if (!schedule_has(e->plan, e->number - 1, e->target)) return NULL;
+    if (e->portion != PORTION_WHOLE || !schedule_has(e->plan, e->number - 1, e->target))
+        return NULL;
     for (uint32_t i = 0; rows && i < e->plan->array_count; i++)
         if (emit_held(e, i)) return NULL;
+    const PhaseNumbers numbers = {.columns = columns ? e->outer[e->outer_count - 1].axes : 0,
+                                  .strided = e->layout == LS_LAYOUT_STRIDED,
+                                  .finished = emit_is_followed(e),
+                                  .chain = e->chained};
     PlainNest *nest =
-        schedule_phase(e->plan, e->number - 1, e->target, e->layout == LS_LAYOUT_STRIDED,
-                       emit_is_followed(e), e->chained, e->arena, &problem);
+        schedule_phase(e->plan, e->number - 1, e->target, &numbers, e->arena, &problem);
     if (!nest && !rows)
         bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
     if (nest) nest_check(nest->nest);

@@ -360,35 +360,21 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
     }
 }
 
-static void columns_simt(Emitter *e, const Lines *r, Part part, Text *out) {
-    const char *levels = r->strip ? "" : arena_printf(e->arena, "%s_level[8] = {}, ", r->s);
+/* Of a strip of rows and columns, and of what is made of all strips. */
+static void strips_simt(const Lines *r, Part part, Text *out) {
     switch (part) {
-    case PART_LEVELS:
-        text_printf(out, "%s %s%s_row_level[4] = {};\n", r->type, levels, r->s);
-        if (r->lse)
-            text_printf(out, "%s %s_most = ls_identity_%s(), %s_base = 0;\n", r->type, r->s, r->max,
-                        r->s);
-        break;
+    case PART_LEVELS: text_printf(out, "%s %s_row_level[4] = {};\n", r->type, r->s); break;
     case PART_LEAVES:
         text_printf(out, "%s %s_leaf = ls_identity_%s();\n", r->type, r->s, r->kind);
         break;
     case PART_PUSH:
-        if (r->lse)
-            text_printf(out,
-                        "%s_most = ls_max_%s(%s_most, %s);\n"
-                        "if (pass == 1) %s_leaf = ls_exp_%s(%s - %s_base);\n",
-                        r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
-        else if (r->arg)
+        if (r->arg)
             text_printf(out, "%s_leaf = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
         else
             text_printf(out, "%s_leaf = %s;\n", r->s, r->value);
         break;
     case PART_PUSH_ROW:
         text_printf(out, "ls_push_row_%s(%s_row_level, row, %s_leaf);\n", r->kind, r->s, r->s);
-        break;
-    case PART_PUSH_LANE:
-        text_printf(out, "ls_push_lane_%s(%s_level, lane, %s_row_level[3]);\n", r->kind, r->s,
-                    r->s);
         break;
     case PART_PUSH_OCTET:
         text_printf(out, "ls_push_octet_%s(%s, wide, part, 64 / span, %s_row_level[3], %s);\n",
@@ -398,27 +384,10 @@ static void columns_simt(Emitter *e, const Lines *r, Part part, Text *out) {
         text_printf(out, "%s %s_part = ls_octets_%s(%s, wide, octets);\n", r->type, r->s, r->kind,
                     r->octet);
         break;
-    case PART_PASS_END:
-        if (r->lse) text_printf(out, "%s_base = ls_base_%s(%s_most);\n", r->s, r->real, r->s);
-        break;
-    case PART_TILE:
-        text_printf(out, "%s %s_part = ls_lanes_%s(%s_level, lanes);\n", r->type, r->s, r->kind,
-                    r->s);
-        break;
     case PART_PUBLISH:
         text_printf(out, "a->%s[(run + tile) * 32 + ls_lane()] = %s_part;\n", r->part, r->s);
-        if (r->lse)
-            text_printf(out, "a->%s[(run + tile) * 32 + ls_lane()] = %s_most;\n", r->most_part,
-                        r->s);
         break;
     case PART_GATHER:
-        if (r->lse)
-            text_printf(out,
-                        "%s_most = ls_tree_alone_%s(a->%s + run * 32 + ls_lane(), tiles, 32);\n"
-                        "for (i64 i = run; i < run + tiles; i++)\n"
-                        "    a->%s[i * 32 + ls_lane()] = a->%s[i * 32 + ls_lane()] *\n"
-                        "        ls_exp_%s(a->%s[i * 32 + ls_lane()] - %s_most);\n",
-                        r->s, r->max, r->most_part, r->part, r->part, r->real, r->most_part, r->s);
         text_printf(out, "%s_part = ls_tree_alone_%s(a->%s + run * 32 + ls_lane(), tiles, 32);\n",
                     r->s, r->kind, r->part);
         break;
@@ -510,8 +479,10 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
         rows_combine(&r, emit_is_flat(e), part, out);
     } else if (rows) {
         rows_loop(&r, part, out);
+    } else if (simt) {
+        strips_simt(&r, part, out);
     } else {
-        (simt ? columns_simt : columns_loop)(e, &r, part, out);
+        columns_loop(e, &r, part, out);
     }
 }
 
@@ -524,10 +495,9 @@ const char *emit_part(Emitter *e, Part part) {
 
 const char *emit_combine(Emitter *e) {
     const bool batched = e->phase->shape == SHAPE_ROWS;
-    const char *strip_item = e->list < 0       ? (batched ? "item + row - tile" : "item - tile")
-                             : e->target->simt ? "place - tile"
-                             : batched         ? "place + (item - start) + row - tile"
-                                               : "place + (item - start) - tile";
+    const char *strip_item = e->list < 0 ? (batched ? "item + row - tile" : "item - tile")
+                             : batched   ? "place + (item - start) + row - tile"
+                                         : "place + (item - start) - tile";
     ls_image_extent arrivals = e->items;
     arrivals.scale *= sizeof(uint32_t);
     const char *arrived = emit_add_field(e, arena_printf(e->arena, "phase_%u_arrived", e->number),

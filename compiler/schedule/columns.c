@@ -1,9 +1,9 @@
 /* columns.c: the schedule of a phase that reduces down columns, for lanes: neighbouring lanes take
  * neighbouring columns, and each a tile of 1024 rows alone, eight rows of loads at a time.
  *
- * A block takes as many tiles of the same columns as it has warps. Their values go to global
- * memory; the block that is the last to arrive for some columns makes the reductions of them all,
- * and what follows from these. Where there is one tile at most, a warp has all of its columns. */
+ * The loops over columns become one and those over other outer coordinates another; the first is
+ * stripped to 32 columns. Where there is one tile at most, that is all. Else the loop over tiles
+ * stands outside of that over the lanes; what becomes of strips and tiles is items.c's. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -12,37 +12,73 @@
 #include "schedule/schedule.h"
 
 typedef struct ColumnBuilder {
+    ItemBuilder *items;
     Nest *nest;
     Arena *arena;
-    NestNode *outermost; /* the grid loop */
-    NestNode *columns;   /* the loop over them, perhaps the same */
-    bool one_tile;
-    Index above; /* the number of columns' rows in the loops around, 0: none */
+    NestNode *outers;  /* the loop over other outer coordinates; NULL: there are none */
+    NestNode *columns; /* in it: the loop over columns */
+    SymbolId chunk;    /* of 32 columns: the loop that is to be */
 } ColumnBuilder;
 
 static Index symbol(const ColumnBuilder *b, SymbolId id) {
     return index_symbol(b->arena, id);
 }
 
-static Index less(const ColumnBuilder *b, Index x, Index y) {
-    return index_subtract(b->arena, x, y);
-}
-
 static Index number(const ColumnBuilder *b, int64_t n) {
     return index_number(b->arena, n);
+}
+
+static Index less(const ColumnBuilder *b, Index x, Index y) {
+    return index_subtract(b->arena, x, y);
 }
 
 static SymbolId loop_symbol(const ColumnBuilder *b, const char *name) {
     return nest_symbol(b->nest, name, NAMED_LOOP, TYPE_I64);
 }
 
-static Index *subscript(const ColumnBuilder *b, Index at) {
-    Index *list = nest_at(b->nest, 1);
-    list[0] = at;
-    return list;
+/* ---- the loops ---- */
+
+/* The last axis that is not walked, or two that blocks make of one. */
+static AxisSet last_of(const Function *f, AxisSet outer) {
+    AxisSet last = 0;
+    for (uint32_t a = 0; a < f->axis_count; a++) {
+        const int whole = f->axes[a].whole;
+        const AxisSet both = whole < 0 ? 0 : ir_expand(f, (AxisSet)1 << whole);
+        if (outer >> a & 1) last = both && (outer & both) == both ? both : (AxisSet)1 << a;
+    }
+    return last;
 }
 
-/* ---- tiles ---- */
+/* The loop over columns, and that over other outer coordinates. */
+static bool find_loops(ColumnBuilder *b, const Function *f, const Phase *phase, AxisSet columns) {
+    AxisSet outer = phase->outer;
+    ItemBuilder *items = b->items;
+    Nest *nest = b->nest;
+    NestNode *first = schedule_first_loop(nest->body), *walk;
+    const int list = ir_list_axis(f, outer | phase->inner);
+    if (!first) bug(nest->compiler, "columns without a loop");
+    if (list >= 0) {
+        items->tensors = first;
+        outer &= ~((AxisSet)1 << list);
+        for (first = first->body; first && first->kind != NEST_LOOP;) first = first->next;
+        if (!first || !outer) return items_refuse(items, "a tensor has no columns");
+    }
+    b->columns = first;
+    for (size_t i = items_count_loops(f, outer & ~columns); i > 0 && b->columns; i--) {
+        b->outers = first;
+        b->columns = schedule_next_loop(b->columns);
+    }
+    walk = b->columns;
+    for (size_t i = items_count_loops(f, columns); i > 0 && walk; i--)
+        walk = schedule_next_loop(walk); /* if it stands alone: nothing is reduced */
+    if (!b->columns || schedule_join(nest, b->columns, walk ? walk->name : 0, true) != b->columns)
+        return items_refuse(items, "columns are not one loop");
+    const SymbolId name = b->columns->name;
+    if (b->outers && schedule_join(nest, b->outers, name, true) != b->outers)
+        return items_refuse(items, "rows of columns differ in length");
+    b->columns = *nest_find(&nest->body, name); /* joining has copied it */
+    return true;
+}
 
 static NestNode **find_walk(NestNode *columns) {
     NestNode **place = &columns->body;
@@ -50,87 +86,91 @@ static NestNode **find_walk(NestNode *columns) {
     return place;
 }
 
-/* The walk as tiles with folds, their values in memory. */
-static const char *tile_walk(ColumnBuilder *b) {
-    Nest *nest = b->nest;
-    const TileNumbers numbers = {
-        .kind = LOOP_SERIAL, .single = b->one_tile, .rows = 8, .alone = true};
+/* What is walked down a column as one loop, its trees along tiles. */
+static bool tile_walk(ColumnBuilder *b) {
+    ItemBuilder *items = b->items;
     NestNode *walk = *find_walk(b->columns);
-    if (!walk) return "there is no loop over rows";
-    if (schedule_join(nest, walk, 0, true) != walk) return "the rows are not one loop";
-    if (schedule_is_halved(b->columns->body))
-        return schedule_trees(nest, &b->columns->body, &numbers);
-    const char *problem = nest_tile(nest, walk->name, &numbers);
-    for (NestNode *node = b->columns->body; node && !problem;) {
-        NestNode *next = node->next;
-        if (node->kind == NEST_TREE)
-            problem =
-                nest_place_tree(nest, node->name, b->one_tile ? SCOPE_REGISTER : SCOPE_WORKER);
-        node = next;
-    }
-    return problem;
+    if (!walk) return items_refuse(items, "there is no loop over rows");
+    if (schedule_join(b->nest, walk, 0, true) != walk)
+        return items_refuse(items, "the rows are not one loop");
+    items->most = walk->extent;
+    if (!items_find_most(items, b->columns, walk) ||
+        (b->outers && !items_find_most(items, b->outers, b->columns)))
+        return items_refuse(items, "columns are not of one length");
+    TileNumbers numbers = {.kind = LOOP_SERIAL, .single = items->single, .rows = 8, .alone = true};
+    int64_t most;
+    while (items->single && index_is_number(items->most, &most) && numbers.rows > 1 &&
+           most <= 64 * numbers.rows)
+        numbers.rows /= 2;
+    const char *problem = schedule_trees(b->nest, &b->columns->body, &numbers);
+    return !problem || items_refuse(items, problem);
 }
 
-/* Of a short tile most lanes of the tree have no row. */
-static void skip_empty(Nest *nest, NestNode *body) {
-    for (NestNode *node = body; node; node = node->next) {
-        if (node->kind == NEST_LOOP && node->loop == LOOP_SERIAL) nest_skip_empty(nest, node->name);
-        skip_empty(nest, node->body);
-    }
+/* Whether the body has a loop over several rows. */
+static bool has_rows(const NestNode *body) {
+    int64_t rows;
+    for (; body; body = body->next)
+        if (body->kind == NEST_LOOP && body->loop == LOOP_UNROLLED &&
+            index_is_number(body->extent, &rows) && rows > 1)
+            return true;
+    return false;
 }
 
-/* Eight rows are under way together. */
-static void load_first(Nest *nest) {
-    const SymbolId count = (SymbolId)nest->symbol_count;
+/* How many rows there are from the first of a loop on is a name: a compiler would keep, for each of
+ * the rows, from how many on it is there. */
+static void name_left(ColumnBuilder *b, NestNode **place) {
+    Nest *nest = b->nest;
+    const NestNode *loop = *place;
+    Index left = {NULL, 0};
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->has_limit) left = node->limit;
+    left = index_replace(b->arena, left, loop->name, number(b, 0));
+    if (!left.count) return;
+    NestNode *let = arena_alloc(b->arena, sizeof *let);
+    *let = (NestNode){.kind = NEST_LET,
+                      .name = nest_symbol(nest, "left", NAMED_VALUE, TYPE_I64),
+                      .value = nest_index_value(nest, left),
+                      .next = *place};
+    const Index name = symbol(b, let->name);
+    for (NestNode *node = loop->body; node; node = node->next)
+        if (node->has_limit) node->limit = index_add(b->arena, name, less(b, node->limit, left));
+    *place = let;
+}
+
+/* Of a short tile most lanes of the tree have no row; in all others eight rows are loaded side by
+ * side, without a test where all of them are there. Each pass adds loops behind those at hand. */
+static void shape_lanes(ColumnBuilder *b, int64_t load_bytes) {
+    Nest *nest = b->nest;
+    SymbolId count = (SymbolId)nest->symbol_count;
     for (SymbolId s = 1; s < count; s++) {
-        NestNode **place = nest_find(&nest->body, s);
-        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
-            nest_load_first(nest, s);
+        NestNode **place = nest_find(&b->columns->body, s);
+        if (!place || (*place)->kind != NEST_LOOP || (*place)->loop != LOOP_SERIAL) continue;
+        if (nest_has((*place)->body, NEST_LOOP) && !nest_skip_empty(nest, s)) nest_trim(nest, s);
+    }
+    for (SymbolId s = 1; s < count; s++) {
+        NestNode **place = nest_find(&b->columns->body, s);
+        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_SERIAL &&
+            has_rows((*place)->body))
+            nest_split_tail(nest, s);
+    }
+    count = (SymbolId)nest->symbol_count;
+    for (SymbolId s = 1; s < count; s++) {
+        NestNode **place = nest_find(&b->columns->body, s);
+        if (!place || (*place)->kind != NEST_LOOP || (*place)->loop != LOOP_UNROLLED) continue;
+        name_left(b, place);
+        items_jam(b->items, *nest_find(&b->columns->body, s), load_bytes);
     }
 }
 
-/* ---- several tiles ---- */
-
-/* Memory of all columns, one after the other, in the place of a column's own. */
-static void share(ColumnBuilder *b, NestNode *body, SymbolId alloc, Index first) {
-    for (NestNode *node = body; node; node = node->next) {
-        if (node->array == alloc) node->at = subscript(b, index_add(b->arena, node->at[0], first));
-        share(b, node->body, alloc, first);
-        share(b, node->other, alloc, first);
-    }
-}
-
-/* The values of tiles go to global memory: these nodes, for the top of the nest. */
-static NestNode *share_all(ColumnBuilder *b) {
-    NestNode *first = NULL, **end = &first;
-    const Index column = index_add(b->arena, index_multiply(b->arena, b->above, b->columns->extent),
-                                   symbol(b, b->columns->name));
-    Index count = b->columns->extent;
-    if (b->outermost != b->columns) count = index_multiply(b->arena, count, b->outermost->extent);
-    for (NestNode **place = &b->columns->body; *place;) {
-        NestNode *node = *place;
-        if (node->kind != NEST_ALLOC || node->scope != SCOPE_WORKER) {
-            place = &node->next;
-            continue;
-        }
-        const Index tiles = node->at[0];
-        *place = node->next;
-        share(b, b->columns->body, node->name, index_multiply(b->arena, column, tiles));
-        node->scope = SCOPE_GLOBAL;
-        node->at = subscript(b, index_multiply(b->arena, count, tiles));
-        nest_add(b->nest, &end, *node);
-    }
-    return first;
-}
+/* ---- strips ---- */
 
 /* What the lanes of the columns at hand do. */
-static NestNode *by_lanes(ColumnBuilder *b, Index chunk, NestNode *body) {
+static NestNode *by_lanes(ColumnBuilder *b, NestNode *body) {
     Nest *nest = b->nest;
     const SymbolId lane = loop_symbol(b, "l");
-    const Index column =
-        index_add(b->arena, index_scale(b->arena, chunk, nest->lanes), symbol(b, lane));
-    body = nest_clone(nest, body);
-    nest_replace(nest, body, b->columns->name, column);
+    const Index column = index_add(
+        b->arena, index_scale(b->arena, symbol(b, b->chunk), nest->lanes), symbol(b, lane));
+    body = nest_put_index(nest, nest_clone(nest, body), b->columns->name, column);
     body = nest_only_where(nest, less(b, b->columns->extent, column), body);
     return nest_around(nest, LOOP_LANE, lane, number(b, nest->lanes), body);
 }
@@ -142,131 +182,127 @@ static NestNode *append(NestNode *first, NestNode *second) {
     return first;
 }
 
-/* What stands ahead of the walk, without what is done once for a column. */
-static NestNode *values_ahead(ColumnBuilder *b, const NestNode *body, const NestNode *walk) {
+/* What stands ahead of the walk, with `all` what is done once for a column, too. */
+static NestNode *ahead(ColumnBuilder *b, const NestNode *walk, bool all) {
     NestNode *first = NULL, **end = &first;
-    for (const NestNode *node = body; node != walk; node = node->next)
-        if (node->kind == NEST_LET || node->kind == NEST_LOAD) nest_add(b->nest, &end, *node);
+    for (const NestNode *node = b->columns->body; node != walk; node = node->next)
+        if (all || node->kind == NEST_LET || node->kind == NEST_LOAD)
+            nest_add(b->nest, &end, *node);
     return first;
 }
 
-static NestNode *all_ahead(ColumnBuilder *b, const NestNode *body, const NestNode *walk) {
-    NestNode *first = NULL, **end = &first;
-    for (const NestNode *node = body; node != walk; node = node->next)
+/* Memory of tiles has a value for each lane. */
+static void widen(ColumnBuilder *b, NestNode *body, SymbolId memory, Index lane) {
+    for (NestNode *node = body; node; node = node->next) {
+        if ((node->kind == NEST_ALLOC ? node->name : node->array) == memory) {
+            Index *at = nest_at(b->nest, 2);
+            at[0] = node->at[0];
+            at[1] = node->kind == NEST_ALLOC ? number(b, b->nest->lanes) : lane;
+            node->at = at;
+            node->at_count = 2;
+        }
+        widen(b, node->body, memory, lane);
+        widen(b, node->other, memory, lane);
+    }
+}
+
+static bool varies(const ColumnBuilder *b, const NestNode *node, const NestNode *walk) {
+    NestNode alone = *node;
+    alone.next = NULL;
+    if (nest_body_uses(b->nest, &alone, b->columns->name)) return true;
+    for (const NestNode *own = b->columns->body; own != walk; own = own->next)
+        if (own->name && nest_body_uses(b->nest, &alone, own->name)) return true;
+    return false;
+}
+
+/* What is the same for all columns, and memory, stands ahead of them. */
+static NestNode *lift(ColumnBuilder *b) {
+    NestNode *first = NULL, **end = &first, *walk = *find_walk(b->columns);
+    const Index lane = less(b, symbol(b, b->columns->name),
+                            index_scale(b->arena, symbol(b, b->chunk), b->nest->lanes));
+    for (NestNode **place = &b->columns->body; *place != walk;) {
+        NestNode *node = *place;
+        const bool value = node->kind == NEST_LET || node->kind == NEST_LOAD;
+        if (node->kind == NEST_ALLOC) widen(b, b->columns->body, node->name, lane);
+        if (node->kind != NEST_ALLOC && !(value && !varies(b, node, walk))) {
+            place = &node->next;
+            continue;
+        }
+        *place = node->next;
         nest_add(b->nest, &end, *node);
+    }
     return first;
 }
 
-/* A share of a block's: a tile a warp, then whoever is the last of these columns' finishes them. */
-static NestNode *build_share(ColumnBuilder *b, NestNode *tiles, SymbolId arrived, Index chunk,
-                             Index strip, Index group, Index groups) {
+static bool are_values(const NestNode *body, const NestNode *end) {
+    for (; body != end; body = body->next)
+        if (body->kind != NEST_LET && body->kind != NEST_LOAD) return false;
+    return true;
+}
+
+/* The tiles of a strip, each by its lanes, then what is made of them. */
+static NestNode *by_tiles(ColumnBuilder *b) {
     Nest *nest = b->nest;
-    const SymbolId warp = loop_symbol(b, "w"), first_warp = loop_symbol(b, "w");
-    const SymbolId last = nest_symbol(nest, "last", NAMED_VALUE, TYPE_BOOL);
-    NestNode *first = NULL, **end = &first, *columns = b->columns;
-    Index tile = index_scale(b->arena, group, nest->warps);
-    if (nest->warps > 1) tile = index_add(b->arena, tile, symbol(b, warp));
-    NestNode *body = nest_copy(b->arena, tiles->body);
-    nest_replace(nest, body, tiles->name, tile);
-    NestNode *work = by_lanes(b, chunk, append(values_ahead(b, columns->body, tiles), body));
-    work = nest_only_where(nest, less(b, tiles->extent, tile), work);
-    if (nest->warps > 1) work = nest_around(nest, LOOP_WARP, warp, number(b, nest->warps), work);
-    nest_add(nest, &end, *work);
-    if (nest->warps > 1)
-        nest_add(nest, &end, (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_BLOCK});
-    nest_add(nest, &end,
-             (NestNode){.kind = NEST_ARRIVE,
-                        .name = last,
-                        .array = arrived,
-                        .at = subscript(b, strip),
-                        .at_count = 1,
-                        .extent = groups});
-    NestNode *rest = append(all_ahead(b, columns->body, tiles), tiles->next);
-    rest = by_lanes(b, chunk, rest);
-    if (nest->warps > 1) {
+    NestNode *lifted = lift(b), *walk = *find_walk(b->columns),
+             *tiles = arena_alloc(b->arena, sizeof *tiles);
+    const SymbolId first_warp = loop_symbol(b, "w");
+    NestNode *rest = NULL;
+    if (walk->next || !are_values(b->columns->body, walk))
+        rest = by_lanes(b, append(ahead(b, walk, true), walk->next));
+    *tiles = *walk;
+    tiles->body = by_lanes(b, append(ahead(b, walk, false), walk->body));
+    if (nest->warps > 1 && rest) {
         rest = nest_only_where(nest, less(b, number(b, 1), symbol(b, first_warp)), rest);
         rest = nest_around(nest, LOOP_WARP, first_warp, number(b, nest->warps), rest);
     }
-    nest_add(nest, &end, (NestNode){.kind = NEST_WHEN, .where = last, .body = rest});
-    return first;
+    tiles->next = rest;
+    return append(lifted, tiles);
 }
 
-/* Of no rows at all a reduction has a value too. */
-static Index at_least_one(ColumnBuilder *b, Index count) {
-    Function *f = b->nest->values;
-    int64_t known;
-    if (index_is_number(count, &known)) return number(b, known > 1 ? known : 1);
-    const ValueId most =
-        ir_op(f, OP_MAX, nest_index_value(b->nest, count), ir_constant(f, TYPE_I64, 1), 0);
-    return symbol(b, nest_derived(b->nest, "shares", most));
-}
-
-static const char *share_tiles(ColumnBuilder *b, NestNode **top) {
+/* Strips of 32 columns in the place of the loops over columns and other coordinates. */
+static void build_strips(ColumnBuilder *b) {
     Nest *nest = b->nest;
-    NestNode *columns = b->columns, *begin = NULL, **end = &begin;
-    if (!nest_is_of_sizes(nest, (*find_walk(columns))->extent) ||
-        !nest_is_of_sizes(nest, columns->extent) || !nest_is_of_sizes(nest, b->outermost->extent))
-        return "memory for its tiles is not known at the launch";
-    if (b->outermost != columns) b->above = symbol(b, b->outermost->name);
-    NestNode *allocs = share_all(b), *tiles = *find_walk(columns);
-    const Index chunks = nest_ceiling(nest, &end, columns->extent, nest->lanes, "chunks");
-    const Index groups =
-        at_least_one(b, nest_ceiling(nest, &end, tiles->extent, nest->warps, "groups"));
-    const SymbolId chunk = loop_symbol(b, "chunk"), group = loop_symbol(b, "group");
-    const SymbolId arrived = nest_symbol(nest, "arrived", NAMED_ALLOC, TYPE_I64);
-    const Index strip =
-        index_add(b->arena, index_multiply(b->arena, b->above, chunks), symbol(b, chunk));
-    Index strips = chunks;
-    if (b->outermost != columns) strips = index_multiply(b->arena, strips, b->outermost->extent);
-    NestNode *counters = arena_alloc(b->arena, sizeof *counters);
-    *counters = (NestNode){.kind = NEST_ALLOC,
-                           .scope = SCOPE_GLOBAL,
-                           .name = arrived,
-                           .at = subscript(b, strips),
-                           .at_count = 1};
-    NestNode *body =
-        build_share(b, tiles, arrived, symbol(b, chunk), strip, symbol(b, group), groups);
-    columns->body = nest_around(nest, LOOP_SERIAL, group, groups, body);
-    columns->name = chunk;
-    columns->extent = chunks;
-    schedule_join(nest, b->outermost, 0, true);
-    *top = append(append(allocs, counters), *top);
-    return begin ? "the tiles of columns are not known at the launch" : NULL;
+    ItemBuilder *items = b->items;
+    const SymbolId outermost = (b->outers ? b->outers : b->columns)->name;
+    NestNode *before = NULL, **end = &before, *columns = b->columns;
+    const NestNode old = *columns;
+    items->strips = true;
+    items->columns = columns->extent;
+    items->chunks = nest_ceiling(nest, &end, columns->extent, nest->lanes, "chunks");
+    b->chunk = loop_symbol(b, "chunk");
+    NestNode *body = items->single ? by_lanes(b, columns->body) : by_tiles(b);
+    NestNode **place = nest_find(&nest->body, outermost);
+    *columns = (NestNode){.kind = NEST_LOOP,
+                          .loop = old.loop,
+                          .name = b->chunk,
+                          .extent = items->chunks,
+                          .range = old.range,
+                          .body = body,
+                          .next = old.next};
+    if (b->outers &&
+        schedule_join(nest, b->outers, schedule_first_loop(body)->name, true) != b->outers)
+        items_refuse(items, "rows of columns differ in length");
+    *end = *place;
+    *place = before;
+    while (place != end && *place != (b->outers ? b->outers : columns)) place = &(*place)->next;
+    items->row = place;
 }
 
-PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ColumnNumbers *numbers,
+PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem) {
-    const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
     const Phase *own = &plan->phases[phase];
-    PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
-    if (!plain) return NULL;
-    Nest *nest = plain->nest;
-    ColumnBuilder b = {.nest = nest, .arena = arena};
-    nest->warps = numbers->warps;
-    nest->lanes = numbers->lanes;
-    nest->width = numbers->width;
-    b.one_tile = plan_one_tile(plan->function, own->inner);
-    b.outermost = schedule_first_loop(nest->body);
-    if (!b.outermost) bug(nest->compiler, "columns without a loop");
-    if (ir_list_axis(plan->function, own->outer | own->inner) >= 0) *problem = "columns of a list";
-    if (!own->reduction_count) *problem = "nothing is reduced";
-    b.columns = schedule_join(nest, b.outermost, 0, false);
-    if (b.columns != b.outermost) {
-        if (schedule_join(nest, b.outermost, b.columns->name, true) != b.outermost)
-            *problem = "rows of columns differ in length";
-        b.columns = schedule_next_loop(b.outermost);
+    const AxisSet columns =
+        numbers->columns ? numbers->columns : last_of(plan->function, own->outer);
+    ItemBuilder items;
+    if (!items_begin(&items, plan, phase, numbers, arena, problem)) return NULL;
+    ColumnBuilder b = {.items = &items, .nest = items.nest, .arena = arena};
+    items.pairs = false;
+    items.plain->item_columns = columns;
+    items.plain->item_rows &= ~columns;
+    if (!items.problem && find_loops(&b, plan->function, own, columns) && tile_walk(&b)) {
+        shape_lanes(&b, numbers->load_bytes);
+        build_strips(&b);
+        if (!items.problem) items_build(&items);
     }
-    if (!*problem) *problem = tile_walk(&b);
-    if (!*problem) {
-        skip_empty(nest, nest->body);
-        load_first(nest);
-    }
-    if (!*problem && b.one_tile) {
-        *problem = nest_deal(nest, b.columns->name, DEAL_LANES);
-        if (!*problem && b.columns != b.outermost) schedule_join(nest, b.outermost, 0, true);
-    } else if (!*problem) {
-        *problem = share_tiles(&b, &nest->body);
-    }
-    nest_sweep(nest);
-    return *problem ? NULL : plain;
+    return items_end(&items, problem);
 }

@@ -2,10 +2,8 @@
  * row's tiles, one for each warp, and what tiles leave in memory is combined by whoever comes last.
  *
  * The loops over outer coordinates become one and those along a row another, which is stripped to
- * tiles; a tile goes to lanes and vectors, and its trees to folds. Then the loop over a row's tiles
- * and that over rows are one, of items. An item arrives at the counter of 1024 tiles of its row;
- * the last of these combines them and arrives at the row's; and the last there does what follows
- * the row. Of a list an entry of the runtime's table says which item of which tensor is next. */
+ * tiles; a tile goes to lanes and vectors, and its trees to folds. What becomes of the two loops is
+ * items.c's. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -15,79 +13,26 @@
 
 enum { TILE = 1024, ROWS = 8 };
 
-typedef struct CombineBuilder {
-    const Plan *plan;
-    const Phase *phase;
-    PlainNest *plain;
-    Nest *nest;
-    Arena *arena;
-    const CombineNumbers *numbers;
-    NestNode *tensors; /* of a list: the loop over them; else NULL */
-    NestNode **row;    /* where the loop over rows stands */
-    NestNode *along;   /* in it: the loop over a row's tiles, or groups of one for each warp */
-    Index most;        /* elements of a row */
-    bool varies;       /* it may have fewer */
-    int64_t length;    /* then: of which so many belong together */
-    bool single;       /* a row is one tile at most */
-    bool pairs;        /* what tiles leave is combined as it is */
-    SymbolId slot;     /* stands for the item's number among all */
-    Index tiles;       /* of a row */
-    NestNode *globals, **globals_end;
-    const char *problem;
-} CombineBuilder;
-
-static bool refuse(CombineBuilder *b, const char *problem) {
-    if (!b->problem) b->problem = problem;
-    return false;
-}
-
 /* ---- indices and nodes ---- */
 
-static Index number(CombineBuilder *b, int64_t n) {
+static Index number(ItemBuilder *b, int64_t n) {
     return index_number(b->arena, n);
 }
 
-static Index symbol(CombineBuilder *b, SymbolId id) {
+static Index symbol(ItemBuilder *b, SymbolId id) {
     return index_symbol(b->arena, id);
 }
 
-static Index add(CombineBuilder *b, Index x, Index y) {
+static Index add(ItemBuilder *b, Index x, Index y) {
     return index_add(b->arena, x, y);
 }
 
-static Index less(CombineBuilder *b, Index x, Index y) {
-    return index_subtract(b->arena, x, y);
-}
-
-static Index scale(CombineBuilder *b, Index x, int64_t factor) {
+static Index scale(ItemBuilder *b, Index x, int64_t factor) {
     return index_scale(b->arena, x, factor);
 }
 
-static Index *subscript(CombineBuilder *b, Index at) {
-    Index *list = nest_at(b->nest, 1);
-    list[0] = at;
-    return list;
-}
-
-static SymbolId named(CombineBuilder *b, const char *name, NamedKind kind, Type type) {
+static SymbolId named(ItemBuilder *b, const char *name, NamedKind kind, Type type) {
     return nest_symbol(b->nest, name, kind, type);
-}
-
-/* The greater or lesser of an index and a number: derived where it is of sizes, else a LET. */
-static Index bounded(CombineBuilder *b, NestNode ***end, Op op, Index x, int64_t bound,
-                     const char *name) {
-    Nest *nest = b->nest;
-    Function *f = nest->values;
-    int64_t own;
-    if (index_is_number(x, &own)) return number(b, (op == OP_MAX) == (own > bound) ? own : bound);
-    const ValueId value =
-        ir_op(f, op, nest_index_value(nest, x), ir_constant(f, TYPE_I64, (uint64_t)bound), 0);
-    for (size_t i = 0; i < nest->derived_count; i++)
-        if (nest->derived[i].value == value) return symbol(b, nest->derived[i].symbol);
-    if (nest_is_of_sizes(nest, x)) return symbol(b, nest_derived(nest, name, value));
-    const SymbolId id = named(b, name, NAMED_VALUE, TYPE_I64);
-    nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = id, .value = value});
-    return symbol(b, id);
 }
 
 /* ---- one loop over rows, in it one along them ---- */
@@ -99,16 +44,9 @@ static NestNode **find_first_loop(NestNode **body) {
 }
 
 /* Everything from the place on is the one iteration of a loop. */
-static NestNode *wrap(CombineBuilder *b, NestNode **place, LoopKind kind) {
+static NestNode *wrap(ItemBuilder *b, NestNode **place, LoopKind kind) {
     const SymbolId once = named(b, "row", NAMED_LOOP, TYPE_I64);
     return *place = nest_around(b->nest, kind, once, number(b, 1), *place);
-}
-
-static size_t count_loops(const Function *f, AxisSet axes) {
-    size_t count = 0;
-    for (uint32_t a = 0; a < f->axis_count; a++)
-        count += axes >> a & 1 && !plain_is_rest_of(f, axes, a);
-    return count;
 }
 
 /* Where nothing is reduced the loops along a row stand alone in those over rows: the first. */
@@ -121,7 +59,7 @@ static SymbolId first_along(const NestNode *outermost, size_t inner) {
 }
 
 /* What stands behind the condition that the place is in is done when all blocks have come. */
-static void wait_after(CombineBuilder *b, NestNode **place) {
+static void wait_after(ItemBuilder *b, NestNode **place) {
     for (NestNode *node = b->nest->body; node; node = node->next) {
         if (node->kind != NEST_WHEN || !node->next || b->tensors) continue;
         if (!nest_find(&node->body, (*place)->name)) continue;
@@ -133,12 +71,10 @@ static void wait_after(CombineBuilder *b, NestNode **place) {
 }
 
 /* The loops of a list's tensor as a row's, or those of the phase. */
-static void find_rows(CombineBuilder *b, const Function *f, const Phase *phase) {
+static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
     const int list = ir_list_axis(f, phase->outer | phase->inner);
     AxisSet outer = phase->outer;
     NestNode **place = &b->nest->body;
-    if (list >= 0 && phase->inner >> list & 1) refuse(b, "it goes over all tensors of a list");
-    if (b->problem) return;
     if (list >= 0) {
         b->tensors = *find_first_loop(place);
         outer &= ~((AxisSet)1 << list);
@@ -152,40 +88,16 @@ static void find_rows(CombineBuilder *b, const Function *f, const Phase *phase) 
         NestNode **first = find_first_loop(place);
         while (!b->tensors && *place && (*place)->kind != NEST_LOOP && (*place)->kind != NEST_TREE)
             place = (*place)->kind == NEST_WHEN ? &(*place)->body : &(*place)->next;
-        if (!first) refuse(b, "nothing is walked");
+        if (!first) items_refuse(b, "nothing is walked");
         if (first) wrap(b, place, b->tensors ? LOOP_SERIAL : LOOP_GRID);
         if (first) wait_after(b, place);
         b->row = place;
         return;
     }
     const SymbolId end =
-        phase->reduction_count ? 0 : first_along(*b->row, count_loops(f, phase->inner));
+        phase->reduction_count ? 0 : first_along(*b->row, items_count_loops(f, phase->inner));
     if (schedule_join(b->nest, *b->row, end, true) != *b->row)
-        refuse(b, "its rows' lengths hang on each other");
-}
-
-/* What a LET of the lesser of something and a number is at most; 0: it is no such LET. */
-static int64_t most_of(const Nest *nest, const NestNode *node) {
-    const Value *values = nest->values->values, *v = &values[node->value];
-    if (node->kind != NEST_LET || v->op != OP_MIN) return 0;
-    for (int i = 0; i < 2; i++)
-        if (values[v->arg[i]].op == OP_CONST) return (int64_t)values[v->arg[i]].payload;
-    return 0;
-}
-
-/* How many elements a row has at most: blocks may be shorter where they end. */
-static bool find_most(CombineBuilder *b, const NestNode *loop) {
-    const NestNode *row = *b->row;
-    b->most = loop->extent;
-    for (const NestNode *node = row->body; node != loop; node = node->next) {
-        if (!node->name || !index_uses(b->most, node->name)) continue;
-        const int64_t most = most_of(b->nest, node);
-        if (!most) return false;
-        b->most = index_replace(b->arena, b->most, node->name, number(b, most));
-        b->varies = true;
-        b->length *= most;
-    }
-    return !index_uses(b->most, row->name);
+        items_refuse(b, "its rows' lengths hang on each other");
 }
 
 static unsigned work_of_value(const Nest *nest, ValueId id) {
@@ -209,7 +121,7 @@ static bool is_light(const Nest *nest, const NestNode *loop) {
 
 /* A part of a tile after the other, each behind a prefetch of as much of the rows that come next.
  */
-static const char *ask_ahead(CombineBuilder *b, SymbolId *own) {
+static const char *ask_ahead(ItemBuilder *b, SymbolId *own) {
     enum { PART = 256 };
     Nest *nest = b->nest;
     NestNode *row = *b->row, *derived = NULL, **end = &derived;
@@ -221,7 +133,7 @@ static const char *ask_ahead(CombineBuilder *b, SymbolId *own) {
                              .near_row = b->numbers->near_row,
                              .rows = row->extent,
                              .most = b->most,
-                             .groups = bounded(b, &end, OP_MAX, tiles, 1, "groups")};
+                             .groups = items_bounded(b, &end, OP_MAX, tiles, 1, "groups")};
     if (b->tensors || b->numbers->strided || b->length > 1) return NULL;
     if (!schedule_has_ahead(&ahead, true)) return NULL;
     const char *problem = nest_strip(nest, *own, PART, own);
@@ -240,11 +152,11 @@ static const char *ask_ahead(CombineBuilder *b, SymbolId *own) {
 }
 
 /* One thread takes a tile that it reduces nothing of element by element. */
-static bool walk_alone(CombineBuilder *b, NestNode *loop) {
+static bool walk_alone(ItemBuilder *b, NestNode *loop) {
     SymbolId own = loop->name;
     const char *problem = b->single ? NULL : nest_strip(b->nest, own, TILE, &own);
     if (!problem) problem = ask_ahead(b, &own);
-    if (problem) return refuse(b, problem);
+    if (problem) return items_refuse(b, problem);
     loop = *nest_find(&(*b->row)->body, own);
     nest_peel(b->nest, own);
     b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->most);
@@ -255,396 +167,48 @@ static bool walk_alone(CombineBuilder *b, NestNode *loop) {
 
 /* What is walked along a row as one loop, its trees along tiles. One thread takes a tile of which
  * it reduces nothing element by element. */
-static bool tile_row(CombineBuilder *b) {
+static bool tile_row(ItemBuilder *b) {
     NestNode *loop = (*b->row)->body;
     const bool alone = b->nest->lanes == 1 && !nest_has((*b->row)->body, NEST_TREE);
-    int64_t most;
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
-    if (!loop) return refuse(b, "nothing is walked along a row");
+    if (!loop) return items_refuse(b, "nothing is walked along a row");
     if (schedule_join(b->nest, loop, 0, !alone) != loop)
-        return refuse(b, "what is walked along a row is not one loop");
-    if (!find_most(b, loop)) return refuse(b, "rows are not of one length");
-    b->single = index_is_number(b->most, &most) && most <= TILE;
+        return items_refuse(b, "what is walked along a row is not one loop");
+    b->most = loop->extent;
+    if (!items_find_most(b, *b->row, loop)) return items_refuse(b, "rows are not of one length");
     if (alone) return walk_alone(b, loop);
     b->pairs = !schedule_is_halved((*b->row)->body);
     const TileNumbers numbers = {.single = b->single, .rows = ROWS, .scattered = true};
     const char *problem = schedule_trees(b->nest, &(*b->row)->body, &numbers);
-    return !problem || refuse(b, problem);
+    return !problem || items_refuse(b, problem);
 }
 
 /* ---- loads ---- */
 
-/* The bytes that a row's loads of the loop take in a thread. */
-static int64_t loaded_bytes(const Nest *nest, const NestNode *row) {
-    int64_t bytes = 0;
-    const NestNode *body = row->body && row->body->kind == NEST_LOOP ? row->body->body : row->body;
-    for (const NestNode *node = body; node; node = node->next)
-        if (node->kind == NEST_LOAD)
-            bytes += (int64_t)type_info[nest->symbols[node->array].type].size * nest->width;
-    return bytes;
-}
-
-/* In a tile's loop over rows: as many rows side by side as the budget of loads allows. */
-static void jam_rows(CombineBuilder *b, NestNode *loop) {
-    const int64_t bytes = loaded_bytes(b->nest, loop);
-    int64_t by = ROWS;
-    if (!b->numbers->load_bytes || loop->loop != LOOP_UNROLLED) return;
-    while (by > 1 && by * bytes > b->numbers->load_bytes) by /= 2;
-    nest_jam(b->nest, loop->name, by);
-    nest_load_first(b->nest, loop->name);
-}
-
 /* What is done for a tile. */
-static NestNode **work_of(CombineBuilder *b) {
-    return b->single ? &(*b->row)->body : &b->along->body;
+static NestNode **work_of(ItemBuilder *b) {
+    return b->single ? &(*b->row)->body : &items_find_along(b)->body;
 }
 
-static void jam_all(CombineBuilder *b) {
+static void jam_all(ItemBuilder *b, int64_t most) {
     Nest *nest = b->nest;
     const SymbolId count = (SymbolId)nest->symbol_count;
     for (SymbolId s = 1; s < count; s++) {
         NestNode **place = nest_find(work_of(b), s);
         if (place && (*place)->kind == NEST_LOOP && (*place)->body &&
             (*place)->body->kind == NEST_LOOP && (*place)->body->loop == LOOP_VECTOR)
-            jam_rows(b, *place);
+            items_jam(b, *place, most);
     }
 }
 
-/* ---- items ---- */
-
-/* The index in memory of all items: what an item's row has there begins with its first item's. */
-static Index in_all(CombineBuilder *b, Index own, Index group) {
-    return add(b, scale(b, less(b, symbol(b, b->slot), group), b->nest->warps), own);
-}
-
-static void move_accesses(CombineBuilder *b, NestNode *body, SymbolId array, Index group) {
-    for (NestNode *node = body; node; node = node->next) {
-        if (node->array == array) node->at = subscript(b, in_all(b, node->at[0], group));
-        move_accesses(b, node->body, array, group);
-        move_accesses(b, node->other, array, group);
-    }
-}
-
-static SymbolId global(CombineBuilder *b, const char *name, Type type) {
-    const SymbolId id = named(b, name, NAMED_ALLOC, type);
-    nest_add(b->nest, &b->globals_end,
-             (NestNode){.kind = NEST_ALLOC,
-                        .scope = SCOPE_GLOBAL,
-                        .name = id,
-                        .at = subscript(b, number(b, 1)),
-                        .at_count = 1});
-    return id;
-}
-
-/* Where the one that comes last of so many at the counter goes on. */
-static NestNode **arrive(CombineBuilder *b, NestNode ***end, const char *counters, Index at,
-                         Index of) {
-    const SymbolId last = named(b, "is_last", NAMED_VALUE, TYPE_BOOL);
-    nest_add(b->nest, end,
-             (NestNode){.kind = NEST_ARRIVE,
-                        .name = last,
-                        .array = global(b, counters, TYPE_U32),
-                        .at = subscript(b, at),
-                        .at_count = 1,
-                        .extent = of});
-    return &nest_add(b->nest, end, (NestNode){.kind = NEST_WHEN, .where = last})->body;
-}
-
-/* Of each run of memory that is combined: first 1024 at a time, to memory of its own. */
-static void combine_groups(CombineBuilder *b, NestNode *rest, NestNode ***end, Index base,
-                           Index block, Index count, Index blocks) {
-    Nest *nest = b->nest;
-    for (NestNode *node = rest; node; node = node->next) {
-        if (node->kind != NEST_COMBINE || node->op == OP_NONE) continue;
-        const NestSymbol part = nest->symbols[node->array];
-        const SymbolId own = global(b, arena_printf(b->arena, "%s_group", part.name), part.type);
-        NestNode *combine = nest_add(nest, end, *node);
-        combine->next = NULL;
-        combine->name = named(b, "group", NAMED_VALUE, part.type);
-        combine->at = subscript(b, add(b, node->at[0], scale(b, block, TILE)));
-        combine->extent = count;
-        nest_add(nest, end,
-                 (NestNode){.kind = NEST_STORE,
-                            .array = own,
-                            .at = subscript(b, add(b, base, block)),
-                            .at_count = 1,
-                            .value = nest_name(nest, combine->name)});
-        node->array = own;
-        node->at = subscript(b, base);
-        node->extent = blocks;
-    }
-}
-
-/* Loops over what tiles have left go to the lanes, which then wait for each other. */
-static void deal_rest(CombineBuilder *b, NestNode *rest) {
-    Nest *nest = b->nest;
-    if (nest->lanes * nest->warps == 1) return;
-    for (NestNode **at = &rest; *at; at = &(*at)->next) {
-        if ((*at)->kind != NEST_LOOP || (*at)->loop != LOOP_SERIAL) continue;
-        NestNode *barrier = arena_alloc(b->arena, sizeof *barrier);
-        *barrier = (NestNode){.kind = NEST_BARRIER,
-                              .scope = nest->warps > 1 ? SCOPE_BLOCK : SCOPE_WARP,
-                              .next = (*at)->next};
-        (*at)->next = barrier;
-        const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
-        if (problem) refuse(b, problem);
-        while (*at != barrier) at = &(*at)->next;
-    }
-}
-
-/* At the end of a row's body: that it is done. */
-static void build_finished(CombineBuilder *b, NestNode **body, Index row) {
-    if (!b->numbers->finished) return;
-    while (*body) body = &(*body)->next;
-    b->plain->finished =
-        nest_array(b->nest, "finished", TYPE_BOOL, ARRAY_OUT, b->tensors != NULL, (Index){NULL, 0});
-    nest_add(b->nest, &body,
-             (NestNode){.kind = NEST_STORE,
-                        .array = b->plain->finished,
-                        .list = b->tensors ? b->tensors->name : 0,
-                        .at = subscript(b, row),
-                        .at_count = 1,
-                        .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
-}
-
-/* What follows the row's tiles, by the last of them. */
-static void build_rest(CombineBuilder *b, NestNode *rest, NestNode ***end, Index group,
-                       Index groups) {
-    Nest *nest = b->nest;
-    const int64_t share = TILE / nest->warps;
-    const Index base = less(b, symbol(b, b->slot), group);
-    int64_t few;
-    if (!rest) return;
-    const bool flat =
-        !b->pairs || TILE % nest->warps || (index_is_number(b->tiles, &few) && few <= TILE);
-    if (flat) {
-        *arrive(b, end, "arrived", base, groups) = rest;
-        return;
-    }
-    Function *f = nest->values;
-    const SymbolId block = named(b, "block", NAMED_VALUE, TYPE_I64);
-    nest_add(nest, end,
-             (NestNode){.kind = NEST_LET,
-                        .name = block,
-                        .value = ir_op(f, OP_FLOORDIV, nest_index_value(nest, group),
-                                       ir_constant(f, TYPE_I64, (uint64_t)share), 0)});
-    const Index own = symbol(b, block);
-    const Index brothers =
-        bounded(b, end, OP_MIN, less(b, groups, scale(b, own, share)), share, "brothers");
-    const Index blocks = nest_ceiling(nest, end, groups, share, "blocks");
-    const Index counted = nest_ceiling(nest, end, b->tiles, TILE, "counted");
-    NestNode **inside = arrive(b, end, "arrived", add(b, base, own), brothers);
-    const Index first = scale(b, own, TILE);
-    const Index count = bounded(b, &inside, OP_MIN, less(b, b->tiles, first), TILE, "parts");
-    combine_groups(b, rest, &inside, base, own, count, counted);
-    *arrive(b, &inside, "arrived_blocks", base, blocks) = rest;
-}
-
-/* What a row has before its tiles is done for each item; it is stored once. */
-static void build_before(CombineBuilder *b, NestNode *body, NestNode ***end, Index group) {
-    Nest *nest = b->nest;
-    for (NestNode *node = body; node != b->along; node = node->next) {
-        NestNode own = *node, *copy;
-        if (node->kind == NEST_ALLOC) {
-            move_accesses(b, b->along, node->name, group);
-            own.scope = SCOPE_GLOBAL;
-            nest_add(nest, &b->globals_end, own);
-        } else if (node->kind == NEST_STORE || node->kind == NEST_ADD) {
-            copy = nest_add(nest, end,
-                            (NestNode){.kind = NEST_IF, .extent = less(b, number(b, 1), group)});
-            NestNode **inside = &copy->body;
-            nest_add(nest, &inside, own);
-        } else {
-            nest_add(nest, end, own);
-        }
-    }
-}
-
-/* How many tiles a row has stands ahead of what takes an item apart. */
-static void build_counts(CombineBuilder *b, NestNode ***end) {
-    Nest *nest = b->nest;
-    bool *needed = arena_alloc(b->arena, nest->symbol_count * sizeof *needed);
-    NestNode *body = (*b->row)->body;
-    for (int round = 0; round < 3; round++)
-        for (const NestNode *node = body; node != b->along; node = node->next) {
-            if (node->kind != NEST_LET || needed[node->name]) continue;
-            needed[node->name] = index_uses(b->along->extent, node->name);
-            for (const NestNode *user = body; user != b->along; user = user->next)
-                needed[node->name] |= user->name && needed[user->name] &&
-                                      nest_value_uses(nest, user->value, node->name);
-        }
-    for (NestNode **at = &(*b->row)->body; *at != b->along;) {
-        NestNode *node = *at;
-        if (node->kind != NEST_LET || !needed[node->name]) {
-            at = &node->next;
-            continue;
-        }
-        *at = node->next;
-        nest_add(nest, end, *node);
-    }
-}
-
-/* Of rows of blocks, any of which may be short: the items of the longest, each of whole blocks as
- * long as that is less than a tile. */
-static Index most_groups(CombineBuilder *b, NestNode ***end) {
-    const int64_t tile = (int64_t)TILE * b->nest->warps, times = (b->length + tile - 1) / tile;
-    Index blocks = b->most;
-    IndexTerm *terms = arena_alloc(b->arena, (blocks.count + 1) * sizeof *terms);
-    for (size_t t = 0; t < blocks.count; t++) {
-        terms[t] = blocks.terms[t];
-        terms[t].factor /= b->length;
-    }
-    blocks.terms = terms;
-    if (times == 1) blocks = nest_ceiling(b->nest, end, blocks, tile / b->length, "groups");
-    return scale(b, blocks, times);
-}
-
-/* The loops over rows and over a row's tiles as one over items. */
-static void build_items(CombineBuilder *b) {
-    Nest *nest = b->nest;
-    NestNode *row = *b->row, *before = NULL, **outside = &before, *body = NULL, **end = &body;
-    const SymbolId item = named(b, "item", NAMED_LOOP, TYPE_I64);
-    b->slot = named(b, "slot", NAMED_VALUE, TYPE_I64);
-    NestNode ***first = b->tensors ? &end : &outside;
-    Index groups = b->along->extent;
-    if (b->varies)
-        groups = most_groups(b, first);
-    else
-        build_counts(b, first);
-    groups = bounded(b, first, OP_MAX, groups, 1, "groups");
-    int64_t one;
-    Index own = number(b, 0);
-    if (!index_is_number(row->extent, &one) || one != 1) {
-        const SymbolId own_row = named(b, nest->symbols[row->name].name, NAMED_VALUE, TYPE_I64);
-        nest_add(nest, &end,
-                 (NestNode){.kind = NEST_LET,
-                            .name = own_row,
-                            .value = ir_op(nest->values, OP_FLOORDIV,
-                                           nest_index_value(nest, symbol(b, item)),
-                                           nest_index_value(nest, groups), 0)});
-        own = symbol(b, own_row);
-    }
-    const Index group = less(b, symbol(b, item), index_multiply(b->arena, own, groups));
-    NestNode *inside = nest_put_index(nest, row->body, row->name, own);
-    build_before(b, inside, &end, group);
-    NestNode *along = b->along, *rest = along->next;
-    NestNode *tile = nest_put_index(nest, along->body, along->name, group);
-    if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
-        nest_add(nest, &end,
-                 (NestNode){.kind = NEST_IF, .extent = less(b, b->tiles, group), .body = tile});
-    else
-        *end = tile;
-    while (*end) end = &(*end)->next;
-    build_finished(b, &rest, own);
-    deal_rest(b, rest);
-    build_rest(b, rest, &end, group, groups);
-    const Index all = index_multiply(b->arena, row->extent, groups);
-    NestNode *items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
-    items->range = row->range;
-    items->next = row->next;
-    *outside = items;
-    *b->row = before;
-    if (b->tensors) schedule_table(b->plain, b->tensors, items);
-    const Index slots = b->plain->slots = b->tensors ? symbol(b, b->plain->item_count) : all;
-    nest_replace(nest, nest->body, b->slot, symbol(b, b->tensors ? b->tensors->name : item));
-    if (!nest_is_of_sizes(nest, slots)) refuse(b, "how many items there are is not of sizes");
-    for (NestNode *node = b->globals; node; node = node->next)
-        node->at = subscript(b, scale(b, slots, nest->warps));
-    *b->globals_end = nest->body;
-    nest->body = b->globals;
-}
-
-static NestNode *find_loop(CombineBuilder *b) {
-    NestNode *node = (*b->row)->body;
-    while (node && node->kind != NEST_LOOP) node = node->next;
-    return node;
-}
-
-/* Rows of one tile at most, a warp each. */
-static void build_short(CombineBuilder *b) {
-    build_finished(b, &(*b->row)->body, symbol(b, (*b->row)->name));
-    if (b->tensors) {
-        b->nest->warps = 1;
-        schedule_table(b->plain, b->tensors, *b->row);
-    } else if (b->nest->warps > 1) {
-        const char *problem = nest_deal(b->nest, (*b->row)->name, DEAL_WARPS);
-        if (problem) refuse(b, problem);
-    }
-}
-
-static bool is_of_sizes(const Nest *nest, ValueId value) {
-    const Value *v = &nest->values->values[value];
-    if (v->op == OP_CONST) return true;
-    if (v->op == VALUE_INDEX) return nest_is_of_sizes(nest, *nest_index_of(nest, v));
-    if (v->op == VALUE_NAME) {
-        const NamedKind kind = nest->symbols[v->payload].kind;
-        return kind == NAMED_SIZE || kind == NAMED_DERIVED;
-    }
-    if (v->type != TYPE_I64 || !nest_has_operation((Op)v->op)) return false;
-    for (int i = 0; i < op_info[v->op].arity; i++)
-        if (v->arg[i] && !is_of_sizes(nest, v->arg[i])) return false;
-    return true;
-}
-
-/* What is made of sizes alone is found at the launch. */
-static void derive_sizes(CombineBuilder *b) {
-    Nest *nest = b->nest;
-    for (NestNode *node = nest->body; node; node = node->next) {
-        const Value *v = &nest->values->values[node->value];
-        if (node->kind != NEST_LET || v->type != TYPE_I64) continue;
-        if (v->op == OP_CONST || !is_of_sizes(nest, node->value)) continue;
-        const SymbolId own = nest_derived(nest, nest->symbols[node->name].name, node->value);
-        const SymbolId old = node->name;
-        nest_replace(nest, node->next, old, symbol(b, own));
-    }
-}
-
-static void build(CombineBuilder *b, const Plan *plan, const Phase *phase) {
-    Nest *nest = b->nest;
-    derive_sizes(b);
-    find_rows(b, plan->function, phase);
-    if (b->problem || !tile_row(b)) return;
-    b->along = find_loop(b);
-    jam_all(b);
-    if (b->single) {
-        build_short(b);
-        return;
-    }
-    b->tiles = b->along->extent;
-    const char *problem = nest->warps > 1 ? nest_deal(nest, b->along->name, DEAL_WARPS) : NULL;
-    b->along = find_loop(b);
-    if (problem)
-        refuse(b, problem);
-    else
-        build_items(b);
-}
-
-PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbers *numbers,
+PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem) {
-    const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
-    PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
-    if (!plain) return NULL;
-    CombineBuilder b = {.plan = plan,
-                        .phase = &plan->phases[phase],
-                        .plain = plain,
-                        .nest = plain->nest,
-                        .arena = arena,
-                        .numbers = numbers,
-                        .pairs = true,
-                        .length = 1};
-    b.globals_end = &b.globals;
-    b.nest->warps = numbers->warps;
-    b.nest->lanes = numbers->lanes;
-    b.nest->width = numbers->width;
-    const Phase *own = &plan->phases[phase];
-    const int list = ir_list_axis(plan->function, own->outer | own->inner);
-    plain->item_axes = own->inner;
-    plain->item_rows = list < 0 ? own->outer : own->outer & ~((AxisSet)1 << list);
-    plain->item_least = true;
-    plain->item_length = TILE * numbers->warps;
-    build(&b, plan, own);
-    nest_sweep(b.nest);
-    nest_tidy(b.nest);
-    *problem = b.problem;
-    return b.problem ? NULL : plain;
+    ItemBuilder b;
+    if (!items_begin(&b, plan, phase, numbers, arena, problem)) return NULL;
+    if (!b.problem) find_rows(&b, plan->function, &plan->phases[phase]);
+    if (!b.problem && tile_row(&b)) {
+        jam_all(&b, numbers->load_bytes);
+        items_build(&b);
+    }
+    return items_end(&b, problem);
 }

@@ -9,8 +9,10 @@
 
 bool schedule_has(const Plan *plan, uint32_t phase, const Target *target) {
     const Shape shape = plan->phases[phase].shape;
+    const bool reduces = shape == SHAPE_ROWS || shape == SHAPE_COLUMNS;
     return shape == SHAPE_SCALAR || shape == SHAPE_MAP || shape == SHAPE_SCAN ||
-           (shape == SHAPE_ROWS && (target->simt || !plan->phases[phase].reduction_count));
+           (reduces && target->simt) ||
+           (shape == SHAPE_ROWS && !plan->phases[phase].reduction_count);
 }
 
 const Kernel *schedule_chain(const Plan *plan, uint32_t phase) {
@@ -24,29 +26,33 @@ const Kernel *schedule_chain(const Plan *plan, uint32_t phase) {
     return NULL;
 }
 
-PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
-                          bool finished, const Kernel *chain, Arena *arena, const char **problem) {
+PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
+                          const PhaseNumbers *numbers, Arena *arena, const char **problem) {
     const uint32_t lanes = target->simt ? 32 : 1;
-    const MapNumbers map = {.lanes = lanes, .strided = strided};
+    const MapNumbers map = {.lanes = lanes, .strided = numbers->strided};
     const ScanNumbers scan = {.warps = 1,
                               .lanes = lanes,
                               .width = 1,
                               .columns = target->columns,
-                              .strided = strided,
+                              .strided = numbers->strided,
                               .table = true};
-    const CombineNumbers combine = {.warps = 1,
-                                    .lanes = lanes,
-                                    .width = target->simt ? 4 : 1,
-                                    /* those of elements apart would wait for their addresses */
-                                    .load_bytes = target->simt && !strided ? 128 : 0,
-                                    .strided = strided,
-                                    .finished = finished,
-                                    .near_row = INT64_C(1024) * target->near_tiles,
-                                    .chain = chain};
+    const bool columns = plan->phases[phase].shape == SHAPE_COLUMNS;
+    const ItemNumbers items = {.warps = 1,
+                               .lanes = lanes,
+                               .width = columns || !target->simt ? 1 : 4,
+                               /* those of rows' elements apart would wait for their addresses */
+                               .load_bytes =
+                                   target->simt && (columns || !numbers->strided) ? 128 : 0,
+                               .columns = numbers->columns,
+                               .strided = numbers->strided,
+                               .finished = numbers->finished,
+                               .near_row = INT64_C(1024) * target->near_tiles,
+                               .chain = numbers->chain};
     switch (plan->phases[phase].shape) {
-    case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, strided, arena, problem);
+    case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->strided, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
-    case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
+    case SHAPE_ROWS: return schedule_combine(plan, phase, &items, arena, problem);
+    case SHAPE_COLUMNS: return schedule_columns(plan, phase, &items, arena, problem);
     default: return schedule_scan(plan, phase, &scan, arena, problem);
     }
 }

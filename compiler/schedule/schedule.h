@@ -19,6 +19,7 @@ typedef struct PlainNest {
     SymbolId shares, share_count;
     AxisSet item_axes;    /* whose elements of a tensor they are */
     AxisSet item_rows;    /* each of which has its own */
+    AxisSet item_columns; /* of which 32 have one together; 0: there are none */
     bool item_least;      /* one at least */
     uint32_t item_length; /* elements of an item; 0: 1024 */
     Index elements;       /* of a map: how many, of a list at most */
@@ -43,12 +44,16 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
                         const char **problem);
 
 /* phase.c: whether a phase's shape has a schedule yet, and the nest of it that is printed for a
- * target; with `finished` what follows its rows part by part is told of each. `chain`: the kernel
- * that runs it with others row by row, or NULL. */
+ * target; with `finished` what follows its rows part by part is told of each. */
+typedef struct PhaseNumbers {
+    AxisSet columns; /* of a phase down columns: as of ItemNumbers */
+    bool strided, finished;
+    const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
+} PhaseNumbers;
 bool schedule_has(const Plan *plan, uint32_t phase, const Target *target);
 const Kernel *schedule_chain(const Plan *plan, uint32_t phase); /* of the first way with one */
-PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target, bool strided,
-                          bool finished, const Kernel *chain, Arena *arena, const char **problem);
+PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
+                          const PhaseNumbers *numbers, Arena *arena, const char **problem);
 
 /* The nest of a kernel that has rows of the target's class in registers, without its tail. */
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
@@ -87,24 +92,20 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
 PlainNest *schedule_scalar(const Plan *plan, uint32_t phase, uint32_t lanes, bool strided,
                            Arena *arena, const char **problem);
 
-/* columns.c: the schedule of a phase that reduces down columns, for lanes. */
-typedef struct ColumnNumbers {
-    uint32_t warps, lanes, width;
-    bool strided;
-} ColumnNumbers;
-PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ColumnNumbers *numbers,
-                            Arena *arena, const char **problem);
-
-/* combine.c: the schedule of a phase over rows, each of many tiles of 1024. */
-typedef struct CombineNumbers {
-    uint32_t warps, lanes, width; /* a tile a warp; lanes times width divide 128 */
+/* combine.c: the schedule of a phase over rows, each of many tiles of 1024. columns.c: that of one
+ * that reduces down columns, for lanes: a column each. */
+typedef struct ItemNumbers {
+    uint32_t warps, lanes, width; /* a tile a warp; of rows, lanes times width divide 128 */
     int64_t load_bytes;           /* that a thread loads before it uses them; 0: as they come */
+    AxisSet columns;              /* the last outer axes, that lanes lie along; 0: the last one */
     bool strided;
-    bool finished;       /* what comes behind each row is told when it is done */
-    int64_t near_row;    /* the most elements of a row that stays near for all phases of it */
+    bool finished;    /* what comes behind each row, or strip of columns, is told when it is done */
+    int64_t near_row; /* the most elements of a row that stays near for all phases of it */
     const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
-} CombineNumbers;
-PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const CombineNumbers *numbers,
+} ItemNumbers;
+PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                            Arena *arena, const char **problem);
+PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem);
 
 /* ahead.c: what one thread of a chain prefetches; NULL: nothing. Ahead of the work on `count`
@@ -202,5 +203,48 @@ ValueId plain_and_of(PlainBuilder *b, ValueId x, ValueId y);
 /* From now on the coordinates are those of the list; gives whether all are in range. */
 ValueId plain_go_elsewhere(PlainBuilder *b, ValueId list);
 void plain_measure_all(PlainBuilder *b);
+
+/* ---- what combine.c and columns.c share: items.c ---- */
+
+typedef struct ItemBuilder {
+    const Plan *plan;
+    const Phase *phase;
+    const ItemNumbers *numbers;
+    PlainNest *plain;
+    Nest *nest;
+    Arena *arena;
+    NestNode *tensors; /* of a list: the loop over them; else NULL */
+    NestNode **row;    /* where the loop over rows stands, or that over strips of columns */
+    NestNode *along;   /* in it: the loop over its tiles, or over groups of one for each warp */
+    Index most;        /* elements of a row */
+    bool varies;       /* it may have fewer */
+    int64_t length;    /* then: of which so many belong together */
+    bool single;       /* a row is one tile at most */
+    bool pairs;        /* what tiles leave is combined as it is, 1024 of them at a time */
+    bool strips;       /* of columns, of which there are so many, in so many chunks */
+    Index columns, chunks;
+    SymbolId slot; /* stands for the item's number among all */
+    Index tiles;   /* of a row */
+    NestNode *globals, **globals_end;
+    const char *problem;
+} ItemBuilder;
+
+/* The phase's plain nest; false, with the reason in *problem: it has none. */
+bool items_begin(ItemBuilder *b, const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                 Arena *arena, const char **problem);
+bool items_refuse(ItemBuilder *b, const char *problem); /* the first reason counts */
+/* The greater or lesser of an index and a number: derived where it is of sizes, else a LET. */
+Index items_bounded(ItemBuilder *b, NestNode ***end, Op op, Index x, int64_t bound,
+                    const char *name);
+size_t items_count_loops(const Function *f, AxisSet axes);
+/* From what is walked in a row to the most of any, by what its body binds ahead: blocks may be
+ * shorter where they end; false: rows differ otherwise. */
+bool items_find_most(ItemBuilder *b, const NestNode *row, const NestNode *walk);
+NestNode *items_find_along(ItemBuilder *b);
+/* A tile's loop over rows: as many side by side as so many bytes of loads allow, loads first. */
+void items_jam(ItemBuilder *b, NestNode *loop, int64_t most);
+/* The loops over rows and over a row's tiles as one over items. */
+void items_build(ItemBuilder *b);
+PlainNest *items_end(ItemBuilder *b, const char **problem);
 
 #endif

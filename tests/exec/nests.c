@@ -91,6 +91,7 @@ static int64_t items_of(const NestsJob *job, const PlainNest *plain, int64_t ten
     const int64_t length = plain->item_length ? plain->item_length : 1024;
     int64_t items = (elements_of(job, plain->item_axes, tensor) + length - 1) / length;
     if (!items && plain->item_least) items = 1;
+    if (plain->item_columns) items *= (elements_of(job, plain->item_columns, tensor) + 31) / 32;
     return elements_of(job, plain->item_rows, tensor) * items;
 }
 
@@ -280,13 +281,13 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
                                 Arena *arena, const char **problem) {
     const ScanNumbers scan = {
         .warps = n->warps, .lanes = n->lanes, .width = n->width, .columns = 64};
-    const ColumnNumbers columns = {.warps = n->warps, .lanes = n->lanes, .width = n->width};
-    const CombineNumbers combine = {.warps = n->warps,
-                                    .lanes = n->lanes,
-                                    .width = n->lanes > 1 ? 4 : 16,
-                                    .load_bytes = n->lanes > 1 ? 128 : 0,
-                                    .near_row = 16 << 10,
-                                    .chain = n->lanes > 1 ? NULL : schedule_chain(plan, phase)};
+    const ItemNumbers columns = {.warps = n->warps, .lanes = n->lanes, .width = n->width};
+    const ItemNumbers combine = {.warps = n->warps,
+                                 .lanes = n->lanes,
+                                 .width = n->lanes > 1 ? 4 : 16,
+                                 .load_bytes = n->lanes > 1 ? 128 : 0,
+                                 .near_row = 16 << 10,
+                                 .chain = n->lanes > 1 ? NULL : schedule_chain(plan, phase)};
     *problem = NULL;
     switch (plan->phases[phase].shape) {
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);

@@ -1,0 +1,485 @@
+/* items.c: the work of a phase whose reductions are of many tiles as one grid loop over items of
+ * it, and what tiles leave in memory, which whoever comes last combines.
+ *
+ * A schedule leaves a loop over rows, or over strips of columns, and in it one over tiles. Here the
+ * two become one, of items. An item arrives at the counter of 1024 tiles of its row; the last of
+ * these combines them and arrives at the row's; and the last there does what follows the row. Where
+ * what tiles leave is not combined as it is, there is the row's counter alone. Of a list an entry
+ * of the runtime's table says which item of which tensor is next. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+enum { TILE = 1024, ROWS = 8 };
+
+bool items_refuse(ItemBuilder *b, const char *problem) {
+    if (!b->problem) b->problem = problem;
+    return false;
+}
+
+/* ---- indices and nodes ---- */
+
+static Index number(ItemBuilder *b, int64_t n) {
+    return index_number(b->arena, n);
+}
+
+static Index symbol(ItemBuilder *b, SymbolId id) {
+    return index_symbol(b->arena, id);
+}
+
+static Index add(ItemBuilder *b, Index x, Index y) {
+    return index_add(b->arena, x, y);
+}
+
+static Index less(ItemBuilder *b, Index x, Index y) {
+    return index_subtract(b->arena, x, y);
+}
+
+static Index scale(ItemBuilder *b, Index x, int64_t factor) {
+    return index_scale(b->arena, x, factor);
+}
+
+static Index *subscript(ItemBuilder *b, Index at) {
+    Index *list = nest_at(b->nest, 1);
+    list[0] = at;
+    return list;
+}
+
+static SymbolId named(ItemBuilder *b, const char *name, NamedKind kind, Type type) {
+    return nest_symbol(b->nest, name, kind, type);
+}
+
+Index items_bounded(ItemBuilder *b, NestNode ***end, Op op, Index x, int64_t bound,
+                    const char *name) {
+    Nest *nest = b->nest;
+    Function *f = nest->values;
+    int64_t own;
+    if (index_is_number(x, &own)) return number(b, (op == OP_MAX) == (own > bound) ? own : bound);
+    const ValueId value =
+        ir_op(f, op, nest_index_value(nest, x), ir_constant(f, TYPE_I64, (uint64_t)bound), 0);
+    for (size_t i = 0; i < nest->derived_count; i++)
+        if (nest->derived[i].value == value) return symbol(b, nest->derived[i].symbol);
+    if (nest_is_of_sizes(nest, x)) return symbol(b, nest_derived(nest, name, value));
+    const SymbolId id = named(b, name, NAMED_VALUE, TYPE_I64);
+    nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = id, .value = value});
+    return symbol(b, id);
+}
+
+size_t items_count_loops(const Function *f, AxisSet axes) {
+    size_t count = 0;
+    for (uint32_t a = 0; a < f->axis_count; a++)
+        count += axes >> a & 1 && !plain_is_rest_of(f, axes, a);
+    return count;
+}
+
+/* What a LET of the lesser of something and a number is at most; 0: it is no such LET. */
+static int64_t most_of(const Nest *nest, const NestNode *node) {
+    const Value *values = nest->values->values, *v = &values[node->value];
+    if (node->kind != NEST_LET || v->op != OP_MIN) return 0;
+    for (int i = 0; i < 2; i++)
+        if (values[v->arg[i]].op == OP_CONST) return (int64_t)values[v->arg[i]].payload;
+    return 0;
+}
+
+bool items_find_most(ItemBuilder *b, const NestNode *row, const NestNode *walk) {
+    int64_t known;
+    for (const NestNode *node = row->body; node != walk && node->kind != NEST_LOOP;
+         node = node->next) {
+        if (!node->name || !index_uses(b->most, node->name)) continue;
+        const int64_t most = most_of(b->nest, node);
+        if (!most) return false;
+        b->most = index_replace(b->arena, b->most, node->name, number(b, most));
+        b->varies = true;
+        b->length *= most;
+    }
+    b->single = index_is_number(b->most, &known) && known <= TILE;
+    return !index_uses(b->most, row->name);
+}
+
+/* ---- loads ---- */
+
+/* The bytes that a row's loads of the loop take in a thread. */
+static int64_t loaded_bytes(const Nest *nest, const NestNode *row) {
+    int64_t bytes = 0;
+    const NestNode *body = row->body && row->body->kind == NEST_LOOP ? row->body->body : row->body;
+    for (const NestNode *node = body; node; node = node->next)
+        if (node->kind == NEST_LOAD)
+            bytes += (int64_t)type_info[nest->symbols[node->array].type].size * nest->width;
+    return bytes;
+}
+
+/* In a tile's loop over rows: as many rows side by side as the budget of loads allows. */
+void items_jam(ItemBuilder *b, NestNode *loop, int64_t most) {
+    const int64_t bytes = loaded_bytes(b->nest, loop);
+    int64_t by = ROWS;
+    if (!most || loop->loop != LOOP_UNROLLED) return;
+    while (by > 1 && by * bytes > most) by /= 2;
+    nest_jam(b->nest, loop->name, by);
+    nest_load_first(b->nest, loop->name);
+}
+
+/* ---- items ---- */
+
+/* The index in memory of all items: what an item's row has there begins with its first item's. */
+static Index in_all(ItemBuilder *b, Index own, Index group) {
+    return add(b, scale(b, less(b, symbol(b, b->slot), group), b->nest->warps), own);
+}
+
+static void move_accesses(ItemBuilder *b, NestNode *body, SymbolId array, Index group) {
+    for (NestNode *node = body; node; node = node->next) {
+        if (node->array == array) {
+            Index *at = nest_at(b->nest, node->at_count);
+            for (size_t i = 0; i < node->at_count; i++) at[i] = node->at[i];
+            at[0] = in_all(b, at[0], group);
+            node->at = at;
+        }
+        move_accesses(b, node->body, array, group);
+        move_accesses(b, node->other, array, group);
+    }
+}
+
+static SymbolId global(ItemBuilder *b, const char *name, Type type) {
+    const SymbolId id = named(b, name, NAMED_ALLOC, type);
+    nest_add(b->nest, &b->globals_end,
+             (NestNode){.kind = NEST_ALLOC,
+                        .scope = SCOPE_GLOBAL,
+                        .name = id,
+                        .at = subscript(b, number(b, 1)),
+                        .at_count = 1});
+    return id;
+}
+
+/* Where the one that comes last of so many at the counter goes on. */
+static NestNode **arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at,
+                         Index of) {
+    const SymbolId last = named(b, "is_last", NAMED_VALUE, TYPE_BOOL);
+    nest_add(b->nest, end,
+             (NestNode){.kind = NEST_ARRIVE,
+                        .name = last,
+                        .array = global(b, counters, TYPE_U32),
+                        .at = subscript(b, at),
+                        .at_count = 1,
+                        .extent = of});
+    return &nest_add(b->nest, end, (NestNode){.kind = NEST_WHEN, .where = last})->body;
+}
+
+/* Of each run of memory that is combined: first 1024 at a time, to memory of its own. */
+static void combine_groups(ItemBuilder *b, NestNode *rest, NestNode ***end, Index base, Index block,
+                           Index count, Index blocks) {
+    Nest *nest = b->nest;
+    for (NestNode *node = rest; node; node = node->next) {
+        if (node->kind != NEST_COMBINE || node->op == OP_NONE) continue;
+        const NestSymbol part = nest->symbols[node->array];
+        const SymbolId own = global(b, arena_printf(b->arena, "%s_group", part.name), part.type);
+        NestNode *combine = nest_add(nest, end, *node);
+        combine->next = NULL;
+        combine->name = named(b, "group", NAMED_VALUE, part.type);
+        combine->at = subscript(b, add(b, node->at[0], scale(b, block, TILE)));
+        combine->extent = count;
+        nest_add(nest, end,
+                 (NestNode){.kind = NEST_STORE,
+                            .array = own,
+                            .at = subscript(b, add(b, base, block)),
+                            .at_count = 1,
+                            .value = nest_name(nest, combine->name)});
+        node->array = own;
+        node->at = subscript(b, base);
+        node->extent = blocks;
+    }
+}
+
+/* Loops over what tiles have left go to the lanes, which then wait for each other. */
+static void deal_rest(ItemBuilder *b, NestNode *rest) {
+    Nest *nest = b->nest;
+    if (nest->lanes * nest->warps == 1) return;
+    for (NestNode **at = &rest; *at; at = &(*at)->next) {
+        if ((*at)->kind != NEST_LOOP || (*at)->loop != LOOP_SERIAL) continue;
+        NestNode *barrier = arena_alloc(b->arena, sizeof *barrier);
+        *barrier = (NestNode){.kind = NEST_BARRIER,
+                              .scope = nest->warps > 1 ? SCOPE_BLOCK : SCOPE_WARP,
+                              .next = (*at)->next};
+        (*at)->next = barrier;
+        const char *problem = nest_deal(nest, (*at)->name, DEAL_LANES);
+        if (problem) items_refuse(b, problem);
+        while (*at != barrier) at = &(*at)->next;
+    }
+}
+
+/* At the end of a row's body, or a strip's: that it is done. */
+static void build_finished(ItemBuilder *b, NestNode **body, Index row) {
+    int64_t one;
+    if (!b->numbers->finished) return;
+    while (*body) body = &(*body)->next;
+    if (b->strips && !b->tensors && !(index_is_number(b->chunks, &one) && one == 1)) {
+        const SymbolId outer = named(b, "outer", NAMED_VALUE, TYPE_I64);
+        nest_add(
+            b->nest, &body,
+            (NestNode){.kind = NEST_LET,
+                       .name = outer,
+                       .value = ir_op(b->nest->values, OP_FLOORDIV, nest_index_value(b->nest, row),
+                                      nest_index_value(b->nest, b->chunks), 0)});
+        row = symbol(b, outer);
+    }
+    if (b->strips && !b->tensors) row = index_multiply(b->arena, row, b->columns);
+    b->plain->finished =
+        nest_array(b->nest, "finished", TYPE_BOOL, ARRAY_OUT, b->tensors != NULL, (Index){NULL, 0});
+    nest_add(b->nest, &body,
+             (NestNode){.kind = NEST_STORE,
+                        .array = b->plain->finished,
+                        .list = b->tensors ? b->tensors->name : 0,
+                        .at = subscript(b, row),
+                        .at_count = 1,
+                        .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
+}
+
+/* What follows the row's tiles, by the last of them. */
+static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index group, Index groups) {
+    Nest *nest = b->nest;
+    const int64_t share = TILE / nest->warps;
+    const Index base = less(b, symbol(b, b->slot), group);
+    int64_t few;
+    if (!rest) return;
+    const bool flat =
+        !b->pairs || TILE % nest->warps || (index_is_number(b->tiles, &few) && few <= TILE);
+    if (flat) {
+        *arrive(b, end, "arrived", base, groups) = rest;
+        return;
+    }
+    Function *f = nest->values;
+    const SymbolId block = named(b, "block", NAMED_VALUE, TYPE_I64);
+    nest_add(nest, end,
+             (NestNode){.kind = NEST_LET,
+                        .name = block,
+                        .value = ir_op(f, OP_FLOORDIV, nest_index_value(nest, group),
+                                       ir_constant(f, TYPE_I64, (uint64_t)share), 0)});
+    const Index own = symbol(b, block);
+    const Index brothers =
+        items_bounded(b, end, OP_MIN, less(b, groups, scale(b, own, share)), share, "brothers");
+    const Index blocks = nest_ceiling(nest, end, groups, share, "blocks");
+    const Index counted = nest_ceiling(nest, end, b->tiles, TILE, "counted");
+    NestNode **inside = arrive(b, end, "arrived", add(b, base, own), brothers);
+    const Index first = scale(b, own, TILE);
+    const Index count = items_bounded(b, &inside, OP_MIN, less(b, b->tiles, first), TILE, "parts");
+    combine_groups(b, rest, &inside, base, own, count, counted);
+    *arrive(b, &inside, "arrived_blocks", base, blocks) = rest;
+}
+
+/* What a row has before its tiles is done for each item; it is stored once. */
+static void build_before(ItemBuilder *b, NestNode *body, NestNode ***end, Index group) {
+    Nest *nest = b->nest;
+    for (NestNode *node = body; node != b->along; node = node->next) {
+        NestNode own = *node, *copy;
+        if (node->kind == NEST_ALLOC) {
+            move_accesses(b, b->along, node->name, group);
+            own.scope = SCOPE_GLOBAL;
+            nest_add(nest, &b->globals_end, own);
+        } else if (node->kind == NEST_STORE || node->kind == NEST_ADD) {
+            copy = nest_add(nest, end,
+                            (NestNode){.kind = NEST_IF, .extent = less(b, number(b, 1), group)});
+            NestNode **inside = &copy->body;
+            nest_add(nest, &inside, own);
+        } else {
+            nest_add(nest, end, own);
+        }
+    }
+}
+
+/* How many tiles a row has stands ahead of what takes an item apart. */
+static void build_counts(ItemBuilder *b, NestNode ***end) {
+    Nest *nest = b->nest;
+    bool *needed = arena_alloc(b->arena, nest->symbol_count * sizeof *needed);
+    NestNode *body = (*b->row)->body;
+    for (int round = 0; round < 3; round++)
+        for (const NestNode *node = body; node != b->along; node = node->next) {
+            if (node->kind != NEST_LET || needed[node->name]) continue;
+            needed[node->name] = index_uses(b->along->extent, node->name);
+            for (const NestNode *user = body; user != b->along; user = user->next)
+                needed[node->name] |= user->name && needed[user->name] &&
+                                      nest_value_uses(nest, user->value, node->name);
+        }
+    for (NestNode **at = &(*b->row)->body; *at != b->along;) {
+        NestNode *node = *at;
+        if (node->kind != NEST_LET || !needed[node->name]) {
+            at = &node->next;
+            continue;
+        }
+        *at = node->next;
+        nest_add(nest, end, *node);
+    }
+}
+
+/* Of rows of blocks, any of which may be short: the items of the longest, each of whole blocks as
+ * long as that is less than a tile. */
+static Index most_groups(ItemBuilder *b, NestNode ***end) {
+    const int64_t tile = (int64_t)TILE * b->nest->warps, times = (b->length + tile - 1) / tile;
+    Index blocks = b->most;
+    IndexTerm *terms = arena_alloc(b->arena, (blocks.count + 1) * sizeof *terms);
+    for (size_t t = 0; t < blocks.count; t++) {
+        terms[t] = blocks.terms[t];
+        terms[t].factor /= b->length;
+    }
+    blocks.terms = terms;
+    if (times == 1) blocks = nest_ceiling(b->nest, end, blocks, tile / b->length, "groups");
+    return scale(b, blocks, times);
+}
+
+/* The loops over rows and over a row's tiles as one over items. */
+static void build_items(ItemBuilder *b) {
+    Nest *nest = b->nest;
+    NestNode *row = *b->row, *before = NULL, **outside = &before, *body = NULL, **end = &body;
+    const SymbolId item = named(b, "item", NAMED_LOOP, TYPE_I64);
+    b->slot = named(b, "slot", NAMED_VALUE, TYPE_I64);
+    NestNode ***first = b->tensors ? &end : &outside;
+    Index groups = b->along->extent;
+    if (b->varies)
+        groups = most_groups(b, first);
+    else
+        build_counts(b, first);
+    groups = items_bounded(b, first, OP_MAX, groups, 1, "groups");
+    int64_t one;
+    Index own = number(b, 0);
+    if (!index_is_number(row->extent, &one) || one != 1) {
+        const SymbolId own_row = named(b, nest->symbols[row->name].name, NAMED_VALUE, TYPE_I64);
+        nest_add(nest, &end,
+                 (NestNode){.kind = NEST_LET,
+                            .name = own_row,
+                            .value = ir_op(nest->values, OP_FLOORDIV,
+                                           nest_index_value(nest, symbol(b, item)),
+                                           nest_index_value(nest, groups), 0)});
+        own = symbol(b, own_row);
+    }
+    Index group = less(b, symbol(b, item), index_multiply(b->arena, own, groups));
+    if (b->strips) { /* stands in many indices */
+        const SymbolId tile = named(b, "tile", NAMED_VALUE, TYPE_I64);
+        nest_add(
+            nest, &end,
+            (NestNode){.kind = NEST_LET, .name = tile, .value = nest_index_value(nest, group)});
+        group = symbol(b, tile);
+    }
+    NestNode *inside = nest_put_index(nest, row->body, row->name, own);
+    build_before(b, inside, &end, group);
+    NestNode *along = b->along, *rest = along->next;
+    NestNode *tile = nest_put_index(nest, along->body, along->name, group);
+    if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
+        nest_add(nest, &end,
+                 (NestNode){.kind = NEST_IF, .extent = less(b, b->tiles, group), .body = tile});
+    else
+        *end = tile;
+    while (*end) end = &(*end)->next;
+    build_finished(b, &rest, own);
+    deal_rest(b, rest);
+    build_rest(b, rest, &end, group, groups);
+    const Index all = index_multiply(b->arena, row->extent, groups);
+    NestNode *items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
+    items->range = row->range;
+    items->next = row->next;
+    *outside = items;
+    *b->row = before;
+    if (b->tensors) schedule_table(b->plain, b->tensors, items);
+    const Index slots = b->plain->slots = b->tensors ? symbol(b, b->plain->item_count) : all;
+    nest_replace(nest, nest->body, b->slot, symbol(b, b->tensors ? b->tensors->name : item));
+    if (!nest_is_of_sizes(nest, slots)) items_refuse(b, "how many items there are is not of sizes");
+    for (NestNode *node = b->globals; node; node = node->next) {
+        Index *at = nest_at(nest, node->at_count);
+        for (size_t i = 1; i < node->at_count; i++) at[i] = node->at[i];
+        at[0] = scale(b, slots, nest->warps);
+        node->at = at;
+    }
+    *b->globals_end = nest->body;
+    nest->body = b->globals;
+}
+
+NestNode *items_find_along(ItemBuilder *b) {
+    NestNode *node = (*b->row)->body;
+    while (node && node->kind != NEST_LOOP) node = node->next;
+    return node;
+}
+
+static bool is_of_sizes(const Nest *nest, ValueId value) {
+    const Value *v = &nest->values->values[value];
+    if (v->op == OP_CONST) return true;
+    if (v->op == VALUE_INDEX) return nest_is_of_sizes(nest, *nest_index_of(nest, v));
+    if (v->op == VALUE_NAME) {
+        const NamedKind kind = nest->symbols[v->payload].kind;
+        return kind == NAMED_SIZE || kind == NAMED_DERIVED;
+    }
+    if (v->type != TYPE_I64 || !nest_has_operation((Op)v->op)) return false;
+    for (int i = 0; i < op_info[v->op].arity; i++)
+        if (v->arg[i] && !is_of_sizes(nest, v->arg[i])) return false;
+    return true;
+}
+
+/* What is made of sizes alone is found at the launch. */
+static void derive_sizes(ItemBuilder *b) {
+    Nest *nest = b->nest;
+    for (NestNode *node = nest->body; node; node = node->next) {
+        const Value *v = &nest->values->values[node->value];
+        if (node->kind != NEST_LET || v->type != TYPE_I64) continue;
+        if (v->op == OP_CONST || !is_of_sizes(nest, node->value)) continue;
+        const SymbolId own = nest_derived(nest, nest->symbols[node->name].name, node->value);
+        const SymbolId old = node->name;
+        nest_replace(nest, node->next, old, symbol(b, own));
+    }
+}
+
+/* Rows of one tile at most, a warp each. */
+static void build_short(ItemBuilder *b) {
+    build_finished(b, &(*b->row)->body, symbol(b, (*b->row)->name));
+    if (b->tensors) {
+        b->nest->warps = 1;
+        schedule_table(b->plain, b->tensors, *b->row);
+    } else if (b->nest->warps > 1) {
+        const char *problem = nest_deal(b->nest, (*b->row)->name, DEAL_WARPS);
+        if (problem) items_refuse(b, problem);
+    }
+}
+
+void items_build(ItemBuilder *b) {
+    Nest *nest = b->nest;
+    if (b->single) {
+        build_short(b);
+        return;
+    }
+    b->along = items_find_along(b);
+    b->tiles = b->along->extent;
+    const char *problem = nest->warps > 1 ? nest_deal(nest, b->along->name, DEAL_WARPS) : NULL;
+    b->along = items_find_along(b);
+    if (problem)
+        items_refuse(b, problem);
+    else
+        build_items(b);
+}
+
+bool items_begin(ItemBuilder *b, const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                 Arena *arena, const char **problem) {
+    const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
+    const Phase *own = &plan->phases[phase];
+    const int list = ir_list_axis(plan->function, own->outer | own->inner);
+    *b = (ItemBuilder){
+        .plan = plan, .phase = own, .numbers = numbers, .arena = arena, .pairs = true, .length = 1};
+    b->plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
+    if (!b->plain) return false;
+    b->nest = b->plain->nest;
+    b->nest->warps = numbers->warps;
+    b->nest->lanes = numbers->lanes;
+    b->nest->width = numbers->width;
+    b->globals_end = &b->globals;
+    b->plain->item_axes = own->inner;
+    b->plain->item_rows = list < 0 ? own->outer : own->outer & ~((AxisSet)1 << list);
+    b->plain->item_least = true;
+    b->plain->item_length = TILE * numbers->warps;
+    if (list >= 0 && own->inner >> list & 1) items_refuse(b, "it goes over all tensors of a list");
+    derive_sizes(b);
+    return true;
+}
+
+PlainNest *items_end(ItemBuilder *b, const char **problem) {
+    *problem = b->problem;
+    if (b->problem) return NULL;
+    nest_sweep(b->nest);
+    nest_tidy(b->nest);
+    return b->plain;
+}
