@@ -65,19 +65,28 @@
         return value;                                                           \
     }                                                                           \
     LS_GROUP_REDUCTION(kind, type, combine, ordered)                            \
-    LS_TREE_ALONE(kind, type)
+    LS_TREE_ALONE(kind, type, ordered)
 
-/* One thread's R of values[0], values[stride], ..., which higher levels are written over. */
-#define LS_TREE_ALONE(kind, type)                                                                \
-    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                   \
-        while (count > 1024) {                                                                   \
-            const i64 tiles = ls_tiles(count);                                                   \
-            for (i64 tile = 0; tile < tiles; tile++)                                             \
-                values[tile * stride] = ls_tile_alone_##kind(                                    \
-                    values + 1024 * tile * stride, ls_least(1024, count - 1024 * tile), stride); \
-            count = tiles;                                                                       \
-        }                                                                                        \
-        return ls_tile_alone_##kind(values, count, stride);                                      \
+/* One thread's R of values[0], values[stride], ..., which higher levels are written over where
+ * order matters. */
+#define LS_TREE_ALONE(kind, type, ordered)                                                        \
+    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                    \
+        if (!(ordered) && count > 1024) {                                                         \
+            type value = ls_identity_##kind();                                                    \
+            for (i64 at = 0; at < count; at += 1024)                                              \
+                value = ls_combine_##kind(value, ls_tile_alone_##kind(values + at * stride,       \
+                                                                      ls_least(1024, count - at), \
+                                                                      stride));                   \
+            return value;                                                                         \
+        }                                                                                         \
+        while (count > 1024) {                                                                    \
+            const i64 tiles = ls_tiles(count);                                                    \
+            for (i64 tile = 0; tile < tiles; tile++)                                              \
+                values[tile * stride] = ls_tile_alone_##kind(                                     \
+                    values + 1024 * tile * stride, ls_least(1024, count - 1024 * tile), stride);  \
+            count = tiles;                                                                        \
+        }                                                                                         \
+        return ls_tile_alone_##kind(values, count, stride);                                       \
     }
 
 /* argmin and argmax: a value and where it was; index -1 is nowhere. NaN wins, then the better

@@ -7,8 +7,8 @@
 
 /* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
  * columns of rows; gather: the same from memory; tree: R of any count of values in memory, which it
- * writes over where there are more than 1024. tile_alone is one thread's, of values[0],
- * values[stride], ...
+ * writes over where there are more than 1024 and order matters. tile_alone is one thread's, of
+ * values[0], values[stride], ...
  */
 #define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                         \
     LS_FN type ls_group_##kind(type value) {                                                     \
@@ -47,6 +47,13 @@
         return ls_lanes_##kind(lane_level, lanes);                                               \
     }                                                                                            \
     LS_FN type ls_tree_##kind(type *values, i64 count) {                                         \
+        if (!(ordered) && count > 1024) {                                                        \
+            type value = ls_identity_##kind();                                                   \
+            for (i64 at = 0; at < count; at += 1024)                                             \
+                value = ls_combine_##kind(                                                       \
+                    value, ls_gather_##kind(values + at, ls_least(1024, count - at)));           \
+            return value;                                                                        \
+        }                                                                                        \
         while (count > 1024) {                                                                   \
             const i64 tiles = ls_tiles(count);                                                   \
             for (i64 tile = 0; tile < tiles; tile++) {                                           \

@@ -111,14 +111,32 @@ static int64_t loaded_bytes(const Nest *nest, const NestNode *row) {
     return bytes;
 }
 
-/* In a tile's loop over rows: as many rows side by side as the budget of loads allows. */
+static int64_t work_of_value(const Nest *nest, ValueId id) {
+    const Value *v = &nest->values->values[id];
+    int64_t work = id ? op_info[v->op].work : 0;
+    for (int i = 0; id && i < op_info[v->op].arity; i++)
+        if (v->op != OP_CALL) work += work_of_value(nest, v->arg[i]);
+    return work;
+}
+
+static int64_t work_of_body(const Nest *nest, const NestNode *body) {
+    int64_t work = 0;
+    for (const NestNode *node = body; node; node = node->next)
+        work += work_of_value(nest, node->value) + work_of_body(nest, node->body) +
+                work_of_body(nest, node->other);
+    return work;
+}
+
+/* In a tile's loop over rows: as many rows side by side as the budget of loads allows, and not so
+ * much text that compilers take long; without a budget they are loaded as they come. */
 void items_jam(ItemBuilder *b, NestNode *loop, int64_t most) {
-    const int64_t bytes = loaded_bytes(b->nest, loop);
+    enum { WORK_MOST = 1024 };
+    const int64_t bytes = loaded_bytes(b->nest, loop), work = work_of_body(b->nest, loop->body);
     int64_t by = ROWS;
-    if (!most || loop->loop != LOOP_UNROLLED) return;
-    while (by > 1 && by * bytes > most) by /= 2;
-    nest_jam(b->nest, loop->name, by);
-    nest_load_first(b->nest, loop->name);
+    if (loop->loop != LOOP_UNROLLED) return;
+    while (by > 1 && ((most && by * bytes > most) || by * work > WORK_MOST)) by /= 2;
+    if (most || by < ROWS) nest_jam(b->nest, loop->name, by);
+    if (most) nest_load_first(b->nest, loop->name);
 }
 
 /* ---- items ---- */
