@@ -501,7 +501,6 @@ typedef struct NestPrinter {
     SymbolId tensor;       /* of a list: the one that pointers stand for */
     SymbolId vector, run;  /* the innermost loops at hand */
     bool streams, streams_off;
-    bool quick; /* folds at hand are of a tile that is done again where a value is not plain */
 } NestPrinter;
 
 /* nest_value.c */
@@ -523,9 +522,6 @@ const char *print_combined(NestPrinter *p, const NestNode *combine, const char *
 
 /* nest_tree.c */
 void print_fold(NestPrinter *p, const NestNode *fold);
-void print_tree(NestPrinter *p, const NestNode *tree);
-void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body);
-void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body);
 void print_push(NestPrinter *p, const NestNode *push);
 void print_combine(NestPrinter *p, const NestNode *node);
 

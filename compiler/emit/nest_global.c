@@ -83,13 +83,10 @@ const char *print_combined(NestPrinter *p, const NestNode *combine, const char *
     Arena *arena = p->e->arena;
     const char *at = print_global_at(p, combine), *count = print_index(p, combine->extent);
     const char *array = print_symbol(p, combine->array);
-    const char *one = arena_printf(arena, "%s[%s]", array, at);
     if (*at != '0' || at[1]) array = arena_printf(arena, "%s + %s", array, at);
     if (combine->at_count > 1)
         return arena_printf(arena, "ls_tree_alone_%s(%s, %s, %lld)", kind, array, count,
                             (long long)row_of(p, p->allocs[combine->array]));
-    const char *text =
-        arena_printf(arena, "ls_%s_%s(%s, %s)",
-                     print_is_tile(p, combine->extent) ? "gather" : "tree", kind, array, count);
-    return p->nest->lanes > 1 ? text : arena_printf(arena, "%s == 1 ? %s : %s", count, one, text);
+    return arena_printf(arena, "ls_%s_%s(%s, %s)",
+                        print_is_tile(p, combine->extent) ? "gather" : "tree", kind, array, count);
 }

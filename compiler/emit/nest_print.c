@@ -237,8 +237,7 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
     int64_t number;
     const bool constant = index_is_number(loop->extent, &number);
-    const bool run = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL && !has_loop(loop->body) &&
-                     !nest_has(loop->body, NEST_COMBINE) && !carries(p, loop->body, true);
+    const bool run = p->nest->lanes == 1 && !has_loop(loop->body) && !carries(p, loop->body, true);
     if (run) {
         p->run = loop->name;
         print_draws(p, loop, count);
@@ -254,16 +253,13 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
         text_puts(p->out, "LS_MAP_ROWS\n");
     } else if (loop->loop == LOOP_UNROLLED) {
-        text_puts(p->out, p->nest->lanes > 1 ? "LS_UNROLL\n" : "LS_UNROLLED\n");
+        text_puts(p->out, "LS_UNROLL\n");
     }
     const bool tile = !constant && p->nest->lanes > 1 && print_is_tile(p, loop->extent);
-    text_printf(p->out, "for (%s %s = 0; %s < %s%s; %s++) {\n",
-                (constant && p->nest->lanes > 1) || tile ? "int" : "i64", name, name,
-                tile ? "(int)" : "", count, name);
+    text_printf(p->out, "for (%s %s = 0; %s < %s%s; %s++) {\n", constant || tile ? "int" : "i64",
+                name, name, tile ? "(int)" : "", count, name);
     print_body(p, loop->body);
-    print_padding(p, loop, loop->body);
     text_puts(p->out, "}\n");
-    print_pushed(p, loop, loop->body);
     if (run) print_close_streams(p, loop, count);
 }
 
@@ -327,39 +323,6 @@ static const char *amount_text(NestPrinter *p, Index amount) {
         *(negative ? &less.count : &more.count) += 1;
     }
     return arena_printf(p->e->arena, "%s < %s", print_index(p, less), print_index(p, more));
-}
-
-static void find_quick(const NestPrinter *p, const NestNode *body, bool *any, bool *all) {
-    for (const NestNode *node = body; node; node = node->next) {
-        if (node->kind == NEST_FOLD) {
-            const bool quick = (node->op == OP_REDUCE_MIN || node->op == OP_REDUCE_MAX) &&
-                               type_info[node->type].class == 'F';
-            *any |= quick;
-            *all &= quick;
-        }
-        if (node->kind == NEST_STORE && p->nest->symbols[node->array].kind == NAMED_ARRAY)
-            *all = false;
-        find_quick(p, node->body, any, all);
-    }
-}
-
-/* A whole tile of which one thread finds the greatest or least: quickly, and again as any tile
- * where there is a NaN or a zero. */
-static void print_if(NestPrinter *p, const NestNode *node) {
-    bool any = false, all = p->nest->lanes == 1 && node->other;
-    find_quick(p, node->body, &any, &all);
-    if (!any || !all) {
-        print_branch(p, node, amount_text(p, node->extent));
-        return;
-    }
-    const char *condition = amount_text(p, node->extent);
-    text_printf(p->out, "int odd = !(%s);\nif (!odd) {\n", condition);
-    p->quick = true;
-    print_body(p, node->body);
-    p->quick = false;
-    text_puts(p->out, "}\nif (odd) {\n");
-    print_body(p, node->other);
-    text_puts(p->out, "}\n");
 }
 
 /* What follows is done by whoever is the last to be through with the items. */
@@ -443,7 +406,7 @@ static uint32_t optional_out(const NestPrinter *p, const NestNode *node) {
 static void print_node(NestPrinter *p, const NestNode *node) {
     switch (node->kind) {
     case NEST_LOOP: print_loop(p, node); break;
-    case NEST_IF: print_if(p, node); break;
+    case NEST_IF: print_branch(p, node, amount_text(p, node->extent)); break;
     case NEST_WHEN: print_branch(p, node, print_symbol(p, node->where)); break;
     case NEST_ALLOC: print_alloc(p, node); break;
     case NEST_LET: print_let(p, node); break;
@@ -456,13 +419,12 @@ static void print_node(NestPrinter *p, const NestNode *node) {
     case NEST_STORE:
     case NEST_ADD: print_store(p, node); break;
     case NEST_FOLD: print_fold(p, node); break;
-    case NEST_TREE: print_tree(p, node); break;
     case NEST_PUSH: print_push(p, node); break;
     case NEST_COMBINE: print_combine(p, node); break;
     case NEST_BARRIER: print_barrier(p, node); break;
     case NEST_ARRIVE: print_last(p, node); break;
     case NEST_PREFETCH: print_prefetch(p, node); break;
-    case NEST_KIND_COUNT: bug(p->e->compiler, "a node is of no kind");
+    default: bug(p->e->compiler, "%s has no text yet", nest_kind_names[node->kind]);
     }
 }
 

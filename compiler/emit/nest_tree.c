@@ -34,10 +34,7 @@ void print_fold(NestPrinter *p, const NestNode *fold) {
         bug(p->e->compiler, "a fold of this form has no text yet");
     p->trees[fold->name] = fold;
     p->own_trees[fold->name] = p->in_lane;
-    if (p->nest->lanes == 1 && !fold->at_count && leaves <= LANE_LEAVES)
-        text_printf(p->out, "%s %s[%lld]%s;\n", type, name, (long long)leaves,
-                    leaves == LANE_LEAVES ? " LS_ALIGN(64)" : "");
-    else if (leaves == LANE_LEAVES && !fold->at_count && p->in_lane)
+    if (leaves == LANE_LEAVES && !fold->at_count && p->in_lane)
         text_printf(p->out, "%s %s[8] = {};\n", type, name);
     else if (leaves == LANE_LEAVES && !fold->at_count)
         text_printf(p->out, "%s %s[%u];\n", type, name, p->nest->width);
@@ -64,88 +61,6 @@ static bool is_of_lanes(const NestNode *fold) {
     return index_is_number(fold->extent, &leaves) && leaves == LANE_LEAVES;
 }
 
-/* ---- of one thread: trees over a tile of its memory ---- */
-
-/* How far apart several trees' leaves begin, which together are a tile. */
-static const char *pitch_of(NestPrinter *p, const NestNode *tree) {
-    return arena_printf(p->e->arena, "%s_wide", print_symbol(p, tree->name));
-}
-
-void print_tree(NestPrinter *p, const NestNode *tree) {
-    const char *name = print_symbol(p, tree->name);
-    if (p->nest->lanes > 1 || tree->at_count > 1)
-        bug(p->e->compiler, "a tree of this form has no text yet");
-    p->trees[tree->name] = tree;
-    text_printf(p->out, "%s %s[%d] LS_ALIGN(64);\n", type_info[leaf_type(tree->type)].c_name, name,
-                TILE);
-    if (tree->at_count)
-        text_printf(p->out, "const i64 %s = %d / %s;\n", pitch_of(p, tree), TILE,
-                    print_bracketed(p, print_index(p, tree->at[0])));
-}
-
-static void print_leaf(NestPrinter *p, const NestNode *tree, const NestNode *push,
-                       const char *value) {
-    const char *name = print_symbol(p, tree->name), *leaf;
-    if (tree->at_count)
-        leaf = arena_printf(p->e->arena, "%s * %s + %s",
-                            print_bracketed(p, print_index(p, push->at[0])), pitch_of(p, tree),
-                            print_index(p, push->at[1]));
-    else
-        leaf = print_index(p, push->at[0]);
-    text_printf(p->out, "%s[%s] = %s;\n", name, leaf, value);
-}
-
-/* Behind the loop over several trees: what each comes to, side by side. */
-void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body) {
-    for (const NestNode *node = body; node; node = node->next) {
-        const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
-        print_pushed(p, loop, node->body);
-        if (!tree || tree->kind != NEST_TREE || !tree->at_count) continue;
-        const char *kind = kind_text(p, tree, tree->type), *name = print_symbol(p, tree->name);
-        if (index_uses(node->at[0], loop->name))
-            text_printf(p->out, "ls_rows_%s(%s, %s, %s);\n", kind, name,
-                        print_index(p, loop->extent), pitch_of(p, tree));
-    }
-}
-
-/* At the end of what a loop over several trees has pushed to one of them: the identity, up to where
- * the next one's leaves begin. */
-void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body) {
-    for (const NestNode *node = body; node; node = node->next) {
-        const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
-        print_padding(p, loop, node->body);
-        if (!tree || tree->kind != NEST_TREE || !tree->at_count) continue;
-        if (!index_uses(node->at[0], loop->name)) continue;
-        const char *kind = kind_text(p, tree, tree->type), *wide = pitch_of(p, tree);
-        const char *row = print_bracketed(p, print_index(p, node->at[0]));
-        text_printf(p->out,
-                    "for (i64 pad = %s; pad < %s; pad++)\n%s[%s * %s + pad] = "
-                    "ls_identity_%s();\n",
-                    print_index(p, tree->extent), wide, print_symbol(p, tree->name), row, wide,
-                    kind);
-    }
-}
-
-/* What the tree in a thread's memory comes to. */
-static const char *tile_text(NestPrinter *p, const NestNode *combine, const NestNode *tree) {
-    const char *kind = kind_text(p, tree, tree->type), *name = print_symbol(p, tree->name);
-    const char *count = print_index(p, tree->extent), *text;
-    if (tree->kind == NEST_FOLD) {
-        int64_t leaves = 0;
-        index_is_number(tree->extent, &leaves);
-        const bool lanes = leaves == LANE_LEAVES;
-        if (p->quick)
-            return arena_printf(p->e->arena, "ls_%squick_%s(%s)", lanes ? "lane_" : "", kind, name);
-        return arena_printf(p->e->arena, "ls_%s_%s(%s)", lanes ? "lane_tree" : "eight", kind, name);
-    }
-    text = tree->at_count
-               ? arena_printf(p->e->arena, "%s[%s]", name, print_index(p, combine->at[0]))
-               : arena_printf(p->e->arena, "ls_tile_%s(%s, %s)", kind, name, count);
-    return tree->op == OP_SUM && type_info[leaf_type(tree->type)].class == 'F'
-               ? arena_printf(p->e->arena, "%s > 0 ? %s : 0", count, text)
-               : text;
-}
-
 void print_push(NestPrinter *p, const NestNode *push) {
     const NestNode *fold = p->trees[push->array];
     const char *kind = kind_text(p, fold, fold->type), *name = print_symbol(p, push->array);
@@ -154,9 +69,7 @@ void print_push(NestPrinter *p, const NestNode *push) {
     if (*condition)
         value = arena_printf(p->e->arena, "%s ? %s : ls_identity_%s()", condition,
                              print_value(p, push->value), kind);
-    if (p->nest->lanes == 1)
-        print_leaf(p, fold, push, value);
-    else if (p->own_trees[fold->name] && !fold->at_count)
+    if (p->own_trees[fold->name] && !fold->at_count)
         text_printf(p->out, "ls_push_%s_%s(%s, %s, %s);\n", is_of_lanes(fold) ? "lane" : "row",
                     kind, name, print_index(p, push->at[0]), value);
     else if (fold->at_count || push->at_count > 1)
@@ -222,27 +135,12 @@ static const char *vector_text(NestPrinter *p, const char *kind, const char *val
                         kind, kind, kind, values, values, kind, values, values);
 }
 
-/* Whether what the quick functions have made of a tile may not be right. */
-static void print_odd(NestPrinter *p, const NestNode *combine, const NestNode *fold,
-                      const char *value) {
-    int64_t leaves = 0;
-    index_is_number(fold->extent, &leaves);
-    (void)combine;
-    if (leaves == LANE_LEAVES)
-        text_printf(p->out, "odd |= %s == 0;\n", value);
-    else
-        text_printf(p->out, "odd |= ls_odd_%s(%s);\n", type_info[fold->type].name,
-                    print_symbol(p, fold->name));
-}
-
 void print_combine(NestPrinter *p, const NestNode *node) {
     const NestNode *fold = p->trees[node->array];
     const char *name = print_symbol(p, node->name), *text;
     const char *tree = print_symbol(p, node->array);
     if (!fold)
         text = combine_memory(p, node);
-    else if (p->nest->lanes == 1)
-        text = tile_text(p, node, fold);
     else if (p->own_trees[fold->name] && !fold->at_count)
         text = own_text(p, node, fold);
     else if (fold->at_count)
@@ -252,5 +150,4 @@ void print_combine(NestPrinter *p, const NestNode *node) {
         text = vector_text(p, kind_text(p, fold, fold->type), tree);
     text_printf(p->out, "const %s %s = %s;\n", emit_type(p->nest->symbols[node->name].type), name,
                 text);
-    if (fold && p->quick) print_odd(p, node, fold, name);
 }

@@ -9,8 +9,10 @@
 
 bool schedule_has(const Plan *plan, uint32_t phase, const Target *target) {
     const Shape shape = plan->phases[phase].shape;
+    const bool reduces = shape == SHAPE_ROWS || shape == SHAPE_COLUMNS;
     return shape == SHAPE_SCALAR || shape == SHAPE_MAP || shape == SHAPE_SCAN ||
-           shape == SHAPE_ROWS || (shape == SHAPE_COLUMNS && target->simt);
+           (reduces && target->simt) ||
+           (shape == SHAPE_ROWS && !plan->phases[phase].reduction_count);
 }
 
 const Kernel *schedule_chain(const Plan *plan, uint32_t phase) {
@@ -49,10 +51,7 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
     switch (plan->phases[phase].shape) {
     case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->strided, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
-    case SHAPE_ROWS:
-        return target->simt || !plan->phases[phase].reduction_count
-                   ? schedule_combine(plan, phase, &items, arena, problem)
-                   : schedule_reduced_rows(plan, phase, &items, arena, problem);
+    case SHAPE_ROWS: return schedule_combine(plan, phase, &items, arena, problem);
     case SHAPE_COLUMNS: return schedule_columns(plan, phase, &items, arena, problem);
     default: return schedule_scan(plan, phase, &scan, arena, problem);
     }

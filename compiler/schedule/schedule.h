@@ -100,7 +100,6 @@ typedef struct ItemNumbers {
     AxisSet columns;              /* the last outer axes, that lanes lie along; 0: the last one */
     bool strided;
     bool finished;    /* what comes behind each row, or strip of columns, is told when it is done */
-    bool all;         /* of one thread: phases too for which the emitter has something better */
     int64_t near_row; /* the most elements of a row that stays near for all phases of it */
     const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
 } ItemNumbers;
@@ -122,10 +121,6 @@ typedef struct RowsAhead {
 } RowsAhead;
 bool schedule_has_ahead(const RowsAhead *ahead, bool last);
 NestNode *schedule_ahead(const RowsAhead *ahead, bool last, Index row, Index begin, Index count);
-
-/* reduced_rows.c: the schedule of a phase that reduces rows, for one thread. */
-PlainNest *schedule_reduced_rows(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
-                                 Arena *arena, const char **problem);
 
 /* rows.c: the schedule of phases on the same rows: of one tile at most, a warp each; or of as many
  * tiles as a block has warps. */

@@ -119,14 +119,14 @@ static size_t bind_items(const NestsJob *job, const PlainNest *plain, NestBindin
     return 3;
 }
 
-/* The items of a map or of rows in shares, one of them of none. */
+/* A map's items in shares, one of them of none. */
 static size_t bind_shares(const NestsJob *job, const PlainNest *plain, NestBinding *bindings) {
     enum { SHARES = 4 };
     Arena *arena = job->function->arena;
     int64_t *first = arena_alloc(arena, (SHARES + 1) * sizeof *first);
     int64_t *room = arena_alloc(arena, sizeof *room);
     if (!plain->shares) return 0;
-    const int64_t items = items_of(job, plain, 0);
+    const int64_t items = (elements_of(job, plain->item_axes, 0) + 1023) / 1024;
     *room = SHARES + 1;
     first[1] = first[2] = items / 2;
     first[3] = first[2] + (items - first[2] + 1) / 2;
@@ -286,16 +286,10 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
                                  .lanes = n->lanes,
                                  .width = n->lanes > 1 ? 4 : 16,
                                  .load_bytes = n->lanes > 1 ? 128 : 0,
-                                 .all = true,
                                  .near_row = 16 << 10,
                                  .chain = n->lanes > 1 ? NULL : schedule_chain(plan, phase)};
     *problem = NULL;
-    const Phase *own = &plan->phases[phase];
-    if (n->lanes == 1 && own->shape == SHAPE_ROWS && own->reduction_count) {
-        PlainNest *rows = schedule_reduced_rows(plan, phase, &combine, arena, problem);
-        if (rows) return rows;
-    }
-    switch (own->shape) {
+    switch (plan->phases[phase].shape) {
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
     case SHAPE_SCAN: return schedule_scan(plan, phase, &scan, arena, problem);
     case SHAPE_COLUMNS:
