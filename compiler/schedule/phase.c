@@ -41,8 +41,10 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                                .lanes = lanes,
                                .width = columns || !target->simt ? 1 : 4,
                                /* those of rows' elements apart would wait for their addresses */
-                               .load_bytes =
-                                   target->simt && (columns || !numbers->strided) ? 128 : 0,
+                               .load_bytes = !target->simt       ? 0
+                                             : columns           ? 32
+                                             : !numbers->strided ? 128
+                                                                 : 0,
                                .columns = numbers->columns,
                                .strided = numbers->strided,
                                .finished = numbers->finished,
