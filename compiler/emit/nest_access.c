@@ -90,19 +90,35 @@ static bool has_packet_limit(NestPrinter *p, const NestNode *loop, const NestNod
            step == -1;
 }
 
-/* Adds one of the tests that all have to hold, unless it is there. */
-static void add_test(Text *all, const char *test) {
-    const size_t size = strlen(test);
-    for (const char *at = all->data; size && (at = strstr(at, test)); at++)
-        if ((at == all->data || (at - all->data > 2 && strncmp(at - 3, "&& ", 3) == 0)) &&
-            (at[size] == 0 || strncmp(at + size, " &&", 3) == 0))
-            return;
-    if (size) text_printf(all, "%s%s", all->size ? " && " : "", test);
+/* What has to hold, each once. */
+typedef struct Tests {
+    const char **texts;
+    size_t count, capacity;
+} Tests;
+
+static bool has_test(const Tests *tests, const char *text) {
+    for (size_t i = 0; i < tests->count; i++)
+        if (strcmp(tests->texts[i], text) == 0) return true;
+    return false;
+}
+
+static void add_test(NestPrinter *p, Tests *tests, const char *text) {
+    if (has_test(tests, text)) return;
+    tests->texts =
+        arena_grow(p->e->arena, tests->texts, tests->count, &tests->capacity, sizeof *tests->texts);
+    tests->texts[tests->count++] = text;
+}
+
+static const char *tests_text(NestPrinter *p, const Tests *tests) {
+    Text text = text_open(p->e->arena);
+    for (size_t i = 0; i < tests->count; i++)
+        text_printf(&text, "%s%s", i ? " && " : "", tests->texts[i]);
+    return tests->count ? text.data : "1";
 }
 
 /* Adds under what the index is a multiple of the vector at the loop's first iteration, whatever
  * else it is made of; false: that cannot be known. */
-static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Text *text) {
+static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tests *tests) {
     for (size_t t = 0; t < index.count; t++) {
         const IndexTerm *term = &index.terms[t];
         Text product = text_open(p->e->arena);
@@ -115,16 +131,16 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tex
         if (!product.size) return false;
         const int64_t factor = term->factor < 0 ? -term->factor : term->factor;
         if (factor != 1) text_printf(&product, " * %lld", (long long)factor);
-        add_test(text, arena_printf(p->e->arena, "%s %% %u == 0", product.data, p->nest->width));
+        add_test(p, tests,
+                 arena_printf(p->e->arena, "%s %% %u == 0", product.data, p->nest->width));
     }
     return true;
 }
 
 /* Under what vectors that the node accesses lie on their boundary. */
 static const char *aligned_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
-    Text text = text_open(p->e->arena);
-    if (!add_multiples(p, loop, node->at[0], &text)) return "0";
-    return text.size ? text.data : "1";
+    Tests tests = {0};
+    return add_multiples(p, loop, node->at[0], &tests) ? tests_text(p, &tests) : "0";
 }
 
 /* Whether the node accesses a vector as one: arrays of contiguous elements begin on a multiple. */
@@ -196,41 +212,51 @@ void print_close_vector(NestPrinter *p, const NestNode *loop) {
     }
 }
 
-/* Under what no vector lies across its limit, of those of one node that the loop of vectors
- * accesses: limits are multiples of the vector, or beyond the last one. */
-static const char *within_text(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+/* That the limit lies beyond the last vector of the loop of vectors, or NULL. */
+static const char *beyond_text(NestPrinter *p, const NestNode *loop, Index limit) {
     const NestNode *vector = loop->body;
     Arena *arena = p->e->arena;
-    Text text = text_open(arena);
-    Index last = node->limit;
     int64_t extent, step;
-    if (add_multiples(p, vector, last, &text) && !text.size) return "";
-    last = index_replace(arena, last, vector->name, index_number(arena, p->nest->width - 1));
-    if (!index_is_number(loop->extent, &extent) || varies(loop, last) ||
-        !index_is_number(index_coefficient(arena, last, loop->name), &step) || step > 0)
-        return text.data;
-    last = index_replace(arena, last, loop->name, index_number(arena, extent - 1));
-    return arena_printf(arena, "%s%s%s > 0", text.data, text.size ? " || " : "",
-                        print_index(p, last));
+    limit = index_replace(arena, limit, vector->name, index_number(arena, p->nest->width - 1));
+    if (!index_is_number(loop->extent, &extent) || varies(loop, limit) ||
+        !index_is_number(index_coefficient(arena, limit, loop->name), &step) || step > 0)
+        return NULL;
+    limit = index_replace(arena, limit, loop->name, index_number(arena, extent - 1));
+    return arena_printf(arena, "%s > 0", print_index(p, limit));
+}
+
+/* Adds under what no vector lies across the limit: that is a multiple of the vector, or beyond the
+ * last one; false: neither can be known. */
+static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests *all) {
+    Tests own = {0};
+    const bool known = add_multiples(p, loop->body, limit, &own);
+    bool there = known;
+    for (size_t i = 0; i < own.count; i++) there &= has_test(all, own.texts[i]);
+    if (there) return true;
+    const char *beyond = beyond_text(p, loop, limit), *multiples = tests_text(p, &own);
+    if (known && !beyond)
+        for (size_t i = 0; i < own.count; i++) add_test(p, all, own.texts[i]);
+    else if (known)
+        add_test(p, all,
+                 arena_printf(p->e->arena, own.count > 1 ? "((%s) || %s)" : "(%s || %s)", multiples,
+                              beyond));
+    else if (beyond)
+        add_test(p, all, beyond);
+    return known || beyond;
 }
 
 const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
     const NestNode *vector = loop->body;
-    Arena *arena = p->e->arena;
-    Text all = text_open(arena);
+    Tests all = {0};
     if (loop->loop != LOOP_UNROLLED || !vector || vector->next || vector->loop != LOOP_VECTOR)
         return NULL;
     for (const NestNode *node = vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE && p->allocs[node->array]) continue;
         if (node->kind != NEST_LOAD || !node->has_limit || !is_packet(p, vector, node)) return NULL;
-        if (!add_multiples(p, vector, node->at[0], &all)) return NULL;
-        const size_t before = all.size;
-        if (add_multiples(p, vector, node->limit, &all) && all.size == before) continue;
-        all.data[all.size = before] = 0;
-        const char *within = within_text(p, loop, node);
-        add_test(&all, strstr(within, "||") ? arena_printf(arena, "(%s)", within) : within);
+        if (!add_multiples(p, vector, node->at[0], &all) || !add_within(p, loop, node->limit, &all))
+            return NULL;
     }
-    return all.size ? all.data : "1";
+    return tests_text(p, &all);
 }
 
 void print_add_packet(NestPrinter *p, const NestNode *store, const char *name) {
