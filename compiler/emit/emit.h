@@ -262,7 +262,6 @@ void emit_reduction_fields(Emitter *e, ValueId reduction);
 void emit_strip_fields(Emitter *e, ValueId reduction);
 /* What the names of the functions of a reduction of pairs end in, which the text then has. */
 const char *emit_use_kind(Emitter *e, Op op, Type type);
-bool emit_is_ordered(Op op, Type type); /* combining in another order gives other bits */
 void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */
 /* LS_OCTETS for every kind that goes down columns in a kernel of strips. */
 void emit_octet_library(Emitter *e, const Way *way, Text *out);

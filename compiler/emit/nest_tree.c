@@ -112,7 +112,7 @@ static int level_of(const NestNode *fold) {
     int64_t leaves = ROW_LEAVES;
     int level = 0;
     index_is_number(fold->extent, &leaves);
-    if (!emit_is_ordered(fold->op, leaf_type(fold->type))) return 3;
+    if (!nest_is_ordered(fold->op, leaf_type(fold->type))) return 3;
     for (; leaves > 1; leaves /= 2) level++;
     return level;
 }

@@ -11,6 +11,7 @@
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
 #include "emit/emit.h"
 
 /* One row per reduction operation: the stem of its functions, the identity and how two values
@@ -521,18 +522,13 @@ const char *emit_combine(Emitter *e) {
 
 /* ---- the library's macros for every kind and access the plan uses ---- */
 
-/* Whether combining rounds, so that its order matters. */
-bool emit_is_ordered(Op op, Type type) {
-    return type_info[type].class == 'F' && (op == OP_SUM || op == OP_PROD || op == OP_LOGSUMEXP);
-}
-
 static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
     char class = type_info[type].class;
     const char *identity = class == 'F'   ? kind->identity_float
                            : class == 'U' ? kind->identity_unsigned
                                           : kind->identity_signed;
     const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
-    const bool ordered = emit_is_ordered(kind->op, type);
+    const bool ordered = nest_is_ordered(kind->op, type);
     const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s, %d)\n", kind->stem,
                                     type_info[type].name, type_info[type].c_name,
                                     expand(e, identity, type), expand(e, combine, type), ordered);
@@ -605,7 +601,7 @@ static void add_octets(Emitter *e, Text *out, const Phase *phase) {
         const ValueId v = phase->reductions[i];
         const char *line =
             arena_printf(e->arena, "LS_OCTETS(%s, %s, %d)\n", kind_name(e, v), partial_type(e, v),
-                         emit_is_ordered((Op)e->f->values[v].op, tree_type(e, v)));
+                         nest_is_ordered((Op)e->f->values[v].op, tree_type(e, v)));
         if (!strstr(out->data, line)) text_puts(out, line);
     }
 }

@@ -118,21 +118,22 @@ typedef struct NestFact {
 enum { VALUE_NAME = OP_RUNNING, VALUE_INDEX = OP_POSITION };
 
 typedef enum NestKind {
-    NEST_LOOP,    /* name, loop, extent; body */
-    NEST_IF,      /* extent: the amount; body where it is above 0, other elsewhere */
-    NEST_WHEN,    /* where: a bool; body where it holds, other elsewhere */
-    NEST_LET,     /* name = value */
-    NEST_LOAD,    /* name = array{list}[at]; pad where there is no element */
-    NEST_STORE,   /* array{list}[at] = value */
-    NEST_ADD,     /* the same, added: an integer, in any order */
-    NEST_ALLOC,   /* name, scope; at: its dims */
-    NEST_TREE,    /* name, op, type; extent: its leaves; at: dims */
-    NEST_FOLD,    /* the same */
-    NEST_PUSH,    /* array: the tree; at: of dims, and last the leaf; value */
-    NEST_COMBINE, /* name; array: the tree, at: of dims; or an ALLOC, at, and extent: how many */
-    NEST_BARRIER, /* scope */
-    NEST_ARRIVE,  /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of;
-                     without a name the array may be 0: one that a pass is yet to choose */
+    NEST_LOOP,     /* name, loop, extent; body */
+    NEST_IF,       /* extent: the amount; body where it is above 0, other elsewhere */
+    NEST_WHEN,     /* where: a bool; body where it holds, other elsewhere */
+    NEST_LET,      /* name = value */
+    NEST_LOAD,     /* name = array{list}[at]; pad where there is no element */
+    NEST_STORE,    /* array{list}[at] = value */
+    NEST_ADD,      /* the same, added: an integer, in any order */
+    NEST_ALLOC,    /* name, scope; at: its dims */
+    NEST_TREE,     /* name, op, type; extent: its leaves; at: dims */
+    NEST_FOLD,     /* the same */
+    NEST_PUSH,     /* array: the tree; at: of dims, and last the leaf; value */
+    NEST_COMBINE,  /* name; array: the tree, at: of dims; or an ALLOC, at, and extent: how many,
+                      which of global memory are gone then if their order matters */
+    NEST_BARRIER,  /* scope */
+    NEST_ARRIVE,   /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of;
+                      without a name the array may be 0: one that a pass is yet to choose */
     NEST_PREFETCH, /* array{list}[at], extent: how many elements from there on */
     NEST_KIND_COUNT
 } NestKind;
@@ -295,6 +296,7 @@ void nest_check(const Nest *nest); /* bug() on a problem */
 /* reduce.c: what is made of leaves, which are overwritten: the canonical tree, and one balanced
  * fold of a power of two. Of argmin and argmax the number of the leaf. Integers saturate to the
  * bounds that stand for infinity. */
+bool nest_is_ordered(Op op, Type type); /* combining rounds: its order matters */
 uint64_t nest_identity(Op op, Type type);
 uint64_t nest_reduce(Op op, Type type, uint64_t *leaves, size_t count);
 uint64_t nest_fold(Op op, Type type, uint64_t *leaves, size_t count);
@@ -342,6 +344,7 @@ typedef struct Memory {
     int64_t count;
     Cell *cells;
     bool owned;    /* an ALLOC's */
+    bool global;   /* of all blocks */
     int32_t block; /* of shared memory: whose */
 } Memory;
 

@@ -37,6 +37,10 @@ static bool is_float(Type type) {
     return type_info[type].class == 'F';
 }
 
+bool nest_is_ordered(Op op, Type type) {
+    return is_float(type) && (op == OP_SUM || op == OP_PROD || op == OP_LOGSUMEXP);
+}
+
 uint64_t nest_identity(Op op, Type type) {
     switch (op) {
     case OP_SUM: return ir_number_bits(type, -0.0);

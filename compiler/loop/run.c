@@ -361,6 +361,7 @@ static bool run_alloc(Run *run, const NestNode *node, Points *points, Arena *are
                        .count = count,
                        .cells = arena_alloc(where, (size_t)(count + 1) * sizeof(Cell)),
                        .owned = true,
+                       .global = node->scope == SCOPE_GLOBAL,
                        .block = run->block};
     run->memory[node->name] = memory;
     run->tensors[node->name] = 1;

@@ -93,6 +93,7 @@ static bool combine_memory(Run *run, const NestNode *node, const Points *points,
                        own))
             return false;
         leaves[i] = run_element(run, node->array, memory, own);
+        if (memory->global && nest_is_ordered(node->op, type)) memory->cells[own].set = false;
     }
     *value =
         nest_reduce(node->op, type_info[type].compute, leaves, (size_t)(count > 0 ? count : 0));
