@@ -13,28 +13,6 @@
 
 enum { TILE = 1024, ROWS = 8 };
 
-/* ---- indices and nodes ---- */
-
-static Index number(ItemBuilder *b, int64_t n) {
-    return index_number(b->arena, n);
-}
-
-static Index symbol(ItemBuilder *b, SymbolId id) {
-    return index_symbol(b->arena, id);
-}
-
-static Index add(ItemBuilder *b, Index x, Index y) {
-    return index_add(b->arena, x, y);
-}
-
-static Index scale(ItemBuilder *b, Index x, int64_t factor) {
-    return index_scale(b->arena, x, factor);
-}
-
-static SymbolId named(ItemBuilder *b, const char *name, NamedKind kind, Type type) {
-    return nest_symbol(b->nest, name, kind, type);
-}
-
 /* ---- one loop over rows, in it one along them ---- */
 
 static NestNode **find_first_loop(NestNode **body) {
@@ -45,8 +23,8 @@ static NestNode **find_first_loop(NestNode **body) {
 
 /* Everything from the place on is the one iteration of a loop. */
 static NestNode *wrap(ItemBuilder *b, NestNode **place, LoopKind kind) {
-    const SymbolId once = named(b, "row", NAMED_LOOP, TYPE_I64);
-    return *place = nest_around(b->nest, kind, once, number(b, 1), *place);
+    const SymbolId once = nest_symbol(b->nest, "row", NAMED_LOOP, TYPE_I64);
+    return *place = nest_around(b->nest, kind, once, index_number(b->arena, 1), *place);
 }
 
 /* Where nothing is reduced the loops along a row stand alone in those over rows: the first. */
@@ -100,23 +78,12 @@ static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
         items_refuse(b, "its rows' lengths hang on each other");
 }
 
-static unsigned work_of_value(const Nest *nest, ValueId id) {
-    const Value *v = &nest->values->values[id];
-    unsigned work = id ? op_info[v->op].work : 0;
-    for (int i = 0; id && i < op_info[v->op].arity; i++)
-        if (v->op != OP_CALL) work += work_of_value(nest, v->arg[i]);
-    return work;
-}
-
 /* What one thread does with each element is little, so that it waits for memory. */
 static bool is_light(const Nest *nest, const NestNode *loop) {
     enum { WORK_MOST = 12 };
-    unsigned work = 0;
-    for (const NestNode *node = loop->body; node; node = node->next) {
+    for (const NestNode *node = loop->body; node; node = node->next)
         if (node->kind == NEST_LOOP || node->kind == NEST_WHEN) return false;
-        work += work_of_value(nest, node->value);
-    }
-    return work <= WORK_MOST;
+    return items_work(nest, loop->body) <= WORK_MOST;
 }
 
 /* A part of a tile after the other, each behind a prefetch of as much of the rows that come next.
@@ -138,14 +105,17 @@ static const char *ask_ahead(ItemBuilder *b, SymbolId *own) {
     if (!schedule_has_ahead(&ahead, true)) return NULL;
     const char *problem = nest_strip(nest, *own, PART, own);
     if (problem) return problem;
-    Index begin = number(b, 0);
+    Index begin = index_number(b->arena, 0);
     NestNode *loop = row, **place = NULL;
     for (int64_t size = b->single ? PART : TILE; loop->name != *own; loop = *place) {
-        if (loop != row) begin = add(b, begin, scale(b, symbol(b, loop->name), size));
+        if (loop != row)
+            begin = index_add(b->arena, begin,
+                              index_scale(b->arena, index_symbol(b->arena, loop->name), size));
         if (loop != row) size = PART;
         place = find_first_loop(&loop->body);
     }
-    NestNode *asks = schedule_ahead(&ahead, true, symbol(b, row->name), begin, loop->extent);
+    NestNode *asks =
+        schedule_ahead(&ahead, true, index_symbol(b->arena, row->name), begin, loop->extent);
     asks->next = *place;
     *place = asks;
     return NULL;

@@ -119,11 +119,11 @@ static int64_t work_of_value(const Nest *nest, ValueId id) {
     return work;
 }
 
-static int64_t work_of_body(const Nest *nest, const NestNode *body) {
+int64_t items_work(const Nest *nest, const NestNode *body) {
     int64_t work = 0;
     for (const NestNode *node = body; node; node = node->next)
-        work += work_of_value(nest, node->value) + work_of_body(nest, node->body) +
-                work_of_body(nest, node->other);
+        work += work_of_value(nest, node->value) + items_work(nest, node->body) +
+                items_work(nest, node->other);
     return work;
 }
 
@@ -131,7 +131,7 @@ static int64_t work_of_body(const Nest *nest, const NestNode *body) {
  * much text that compilers take long; without a budget they are loaded as they come. */
 void items_jam(ItemBuilder *b, NestNode *loop, int64_t most) {
     enum { WORK_MOST = 1024 };
-    const int64_t bytes = loaded_bytes(b->nest, loop), work = work_of_body(b->nest, loop->body);
+    const int64_t bytes = loaded_bytes(b->nest, loop), work = items_work(b->nest, loop->body);
     int64_t by = ROWS;
     if (loop->loop != LOOP_UNROLLED) return;
     while (by > 1 && ((most && by * bytes > most) || by * work > WORK_MOST)) by /= 2;

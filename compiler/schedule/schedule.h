@@ -243,6 +243,7 @@ bool items_find_most(ItemBuilder *b, const NestNode *row, const NestNode *walk);
 NestNode *items_find_along(ItemBuilder *b);
 /* A tile's loop over rows: as many side by side as so many bytes of loads allow, loads first. */
 void items_jam(ItemBuilder *b, NestNode *loop, int64_t most);
+int64_t items_work(const Nest *nest, const NestNode *body); /* of all its values, by ops.def */
 /* The loops over rows and over a row's tiles as one over items. */
 void items_build(ItemBuilder *b);
 PlainNest *items_end(ItemBuilder *b, const char **problem);
