@@ -336,13 +336,18 @@ static void check_tree(Checker *c, const NestNode *n) {
         needs(c, c->nest->symbols[n->name].type == n->type, "a tree's symbol has its leaves' type");
 }
 
-/* Few leaves are combined in registers as they come. */
+/* Few leaves are combined in registers as they come, and one thread's folds side by side in memory.
+ */
+static bool comes_in_order(const Checker *c, const NestNode *tree) {
+    int64_t count;
+    return tree->kind == NEST_FOLD && (number_of(tree->extent, 1, FEW_LEAVES, &count) ||
+                                       (c->nest->lanes == 1 && tree->at_count));
+}
+
 static void check_order(Checker *c, const NestNode *n, const Known *tree) {
     const Index leaf = n->at[n->at_count - 1];
-    int64_t count, step, outer = INT64_MAX;
-    if (c->problem || tree->node->kind != NEST_FOLD ||
-        !number_of(tree->node->extent, 1, FEW_LEAVES, &count))
-        return;
+    int64_t step, outer = INT64_MAX;
+    if (c->problem || !comes_in_order(c, tree->node)) return;
     for (int i = tree->depth; i < c->loop_count; i++) {
         const NestNode *loop = c->loops[i];
         if (!index_uses(leaf, loop->name)) continue;
@@ -511,6 +516,7 @@ static void check_arrive(Checker *c, const NestNode *n, const NestNode *first) {
           !counted || (is_integer(stored_type(c, n)) && (!alloc || alloc->scope == SCOPE_GLOBAL)),
           "a counter is an integer in memory");
     needs(c, !of_kinds(c, THREADS), "a block arrives once: outside of its threads' loops");
+    if (n->value) value_varies(c, n->value);
     if (n->name) {
         needs(c, of_kinds(c, GRID) != 0, "an arrival with a name is in a grid loop");
         define(c, n->name, NAMED_VALUE, set);

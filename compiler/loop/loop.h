@@ -27,7 +27,7 @@
  *     combine NAME = TREE[I, ...] [count I]      of a fold: its first leaves, the others never come
  *     combine NAME = OP ALLOC[I, ...] count I    the tree over memory, along its first dim
  *     barrier warp | block | grid
- *     arrive [NAME =] COUNTERS[I] of I     arrive: the last block of the grid goes on
+ *     arrive [NAME =] COUNTERS[I] of I [by VALUE]   arrive: the last block of the grid goes on
  *     prefetch ARRAY[{LIST}][I] count I [hint near|far|once]    far: not to the nearest cache
  *
  * An array may be an ALLOC wherever nodes load and store. */
@@ -420,6 +420,8 @@ bool nest_body_uses(const Nest *nest, const NestNode *body, SymbolId symbol);
 bool nest_stores_to(const NestNode *body, SymbolId array);
 bool nest_reads(const NestNode *body, SymbolId array);
 bool nest_is_of_sizes(const Nest *nest, Index index); /* known at the launch */
+/* The loop has at most 1024 iterations: by a number, or as nest_strip binds it. */
+bool nest_is_tile_long(const Nest *nest, const NestNode *loop);
 /* The extent divided, rounded up or down: derived where it is of sizes, else a LET that is added.
  */
 Index nest_ceiling(Nest *nest, NestNode ***end, Index extent, int64_t divide, const char *name);
@@ -460,10 +462,27 @@ const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers);
  * and vectors, the values of tiles in memory of the scope (REGISTER: there is one tile at most). */
 const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope);
 
+/* tile_tree.c: the tree of a row, pushed to in a loop over a tile's elements, as one of each tile
+ * and, in memory of the scope, one of what these come to. */
+const char *nest_tile_tree(Nest *nest, SymbolId tree, NestScope scope);
+
 /* two_trees.c: argmin, argmax or logsumexp, pushed to in a loop over a tile's elements, as two
  * trees that are made of pairs of their leaves; what they are for each tile in memory of the scope
  * (REGISTER: there is one tile at most). */
 const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope);
+/* The same where a schedule has loops of its own: which two trees these are; a leaf of the second
+ * at its number, of the first one's value as its base; a value of the second under the first one's
+ * `top` instead of `own`; and what the two make, of so many leaves. */
+bool nest_is_two_trees(Op which);
+Op nest_tree_of_two(Op which, bool second);
+Type nest_second_type(Op which, Type leaves);
+ValueId nest_second_base(Nest *nest, Op which, Type leaves, ValueId top);
+ValueId nest_second_leaf(Nest *nest, Op which, Type leaves, ValueId value, ValueId base,
+                         Index leaf);
+ValueId nest_second_under(Nest *nest, Op which, Type leaves, ValueId second, ValueId own,
+                          ValueId top);
+ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId top, ValueId second,
+                          Index count);
 
 /* peel.c: index-set splitting of a serial loop that compares its index with values that do not vary
  * in it: the loop as if the index were none of them, and behind it the one iteration that is. */
@@ -506,6 +525,14 @@ const char *nest_trim(Nest *nest, SymbolId loop);
 /* split_tail.c: the iterations of a serial or grid loop that no limit cuts without limits, then the
  * others. */
 const char *nest_split_tail(Nest *nest, SymbolId loop);
+
+/* version.c: loop versioning: a test in a loop over strips for whole ones, in whose copy of the
+ * body the number of iterations is a constant; gives it in *test unless that is NULL. */
+const char *nest_version(Nest *nest, SymbolId loop, NestNode **test);
+
+/* quotients.c: a serial loop that divides its index as one over the quotients around one over the
+ * iterations of each, which is given in *inner unless that is NULL. */
+const char *nest_quotients(Nest *nest, SymbolId loop, SymbolId *inner);
 
 /* sweep.c: drops values that nobody uses. tidy.c: loops of one iteration, tests that are decided.
  */

@@ -222,7 +222,9 @@ static void place_result(Placing *p, NestScope scope) {
     }
     const SymbolId result = combine->name, folded = named(p, "folded", NAMED_VALUE, type);
     Function *f = nest->values;
+    int64_t leaves;
     combine->array = p->lanes;
+    if (index_is_number(p->declaration->extent, &leaves) && leaves > 0) return;
     combine->name = folded;
     combine->next = NULL;
     const ValueId any = ir_op(f, OP_GT, nest_index_value(nest, p->declaration->extent),

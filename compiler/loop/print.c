@@ -355,6 +355,10 @@ static void print_line(Printer *p, const NestNode *n) {
         print_element(p, n);
         text_puts(out, " of ");
         print_index(p, n->extent);
+        if (n->value) {
+            text_puts(out, " by ");
+            print_value(p, n->value, 0);
+        }
         break;
     case NEST_PREFETCH:
         print_element(p, n);

@@ -376,8 +376,10 @@ static bool read_arrive(NestReader *r, NestNode *n, Defined *d) {
     if (named && (!nest_read_new(r, &d->word) || !nest_expect(r, "="))) return false;
     d->kind = NAMED_VALUE;
     d->type = TYPE_BOOL;
-    return read_element(r, n, KINDS, "the name of an array or an alloc", &counters) &&
-           nest_expect(r, "of") && nest_read_index(r, &n->extent);
+    if (!read_element(r, n, KINDS, "the name of an array or an alloc", &counters) ||
+        !nest_expect(r, "of") || !nest_read_index(r, &n->extent))
+        return false;
+    return !nest_accept(r, "by") || nest_read_value(r, &n->value);
 }
 
 static bool read_barrier(NestReader *r, NestNode *n) {

@@ -254,3 +254,18 @@ bool nest_reads(const NestNode *body, SymbolId array) {
             return true;
     return false;
 }
+
+bool nest_is_tile_long(const Nest *nest, const NestNode *loop) {
+    enum { LEAVES = 1024 };
+    int64_t extent;
+    if (index_is_number(loop->extent, &extent)) return extent <= LEAVES;
+    if (loop->extent.count != 1 || loop->extent.terms[0].count != 1) return false;
+    const SymbolId width = loop->extent.terms[0].symbols[0];
+    NestNode **place = nest_find((NestNode **)(uintptr_t)&nest->body, width);
+    if (!place || (*place)->kind != NEST_LET || loop->extent.terms[0].factor != 1) return false;
+    const Value *values = nest->values->values, *v = &values[(*place)->value];
+    for (int i = 0; v->op == OP_MIN && i < 2; i++)
+        if (values[v->arg[i]].op == OP_CONST && (int64_t)values[v->arg[i]].payload <= LEAVES)
+            return true;
+    return false;
+}

@@ -518,7 +518,9 @@ static bool run_arrive(Run *run, const NestNode *node, Points *points, Arena *ar
         if (!run_index(run, points, i, node->extent, &expected) ||
             !run_cell(run, points, i, node, &memory, &at))
             return false;
-        const uint64_t count = run_element(run, node->array, memory, at) + 1;
+        uint64_t by = 1;
+        if (node->value && !run_value(run, points, i, node->value, &by)) return false;
+        const uint64_t count = run_element(run, node->array, memory, at) + by;
         values[i] = count == (uint64_t)expected;
         memory_store(run, node->array, memory, at, values[i] ? 0 : count);
         run->phase += values[i] != 0;

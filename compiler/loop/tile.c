@@ -139,7 +139,9 @@ const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers) {
     nest_replace(nest, body, loop, at);
     const Index bound =
         numbers->single ? bound_of(nest, old->extent, (int64_t)rows * ROW) : old->extent;
-    limit_all(body, index_subtract(arena, bound, at));
+    int64_t known;
+    if (!numbers->single || !index_is_number(bound, &known) || known < (int64_t)rows * ROW)
+        limit_all(body, index_subtract(arena, bound, at));
     body = (numbers->alone ? lanes_alone : tile_body)(nest, &l, rows, body);
     if (!numbers->single) {
         const Index tiles = nest_ceiling(nest, &end, old->extent, TILE, "tiles");

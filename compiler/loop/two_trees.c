@@ -42,22 +42,6 @@ static size_t find_push(TwoTrees *x, NestNode **body) {
     return count;
 }
 
-/* Whether the loop is known to have at most a tile's iterations: by a number, or as nest_strip
- * binds it. */
-static bool is_tile_long(const Nest *nest, const NestNode *loop) {
-    int64_t extent;
-    if (index_is_number(loop->extent, &extent)) return extent <= TILE;
-    if (loop->extent.count != 1 || loop->extent.terms[0].count != 1) return false;
-    const SymbolId width = loop->extent.terms[0].symbols[0];
-    NestNode **place = nest_find((NestNode **)(uintptr_t)&nest->body, width);
-    if (!place || (*place)->kind != NEST_LET || loop->extent.terms[0].factor != 1) return false;
-    const Value *values = nest->values->values, *v = &values[(*place)->value];
-    for (int i = 0; v->op == OP_MIN && i < 2; i++)
-        if (values[v->arg[i]].op == OP_CONST && (int64_t)values[v->arg[i]].payload <= TILE)
-            return true;
-    return false;
-}
-
 /* Why the push is not in such a loop, or NULL; finds the number of its tile. */
 static const char *find_form(TwoTrees *x, bool single) {
     Arena *arena = x->nest->arena;
@@ -65,7 +49,7 @@ static const char *find_form(TwoTrees *x, bool single) {
     const Index leaf = x->push->at[0];
     int64_t step = 0;
     if (loop->loop != LOOP_SERIAL) return "the loop over its leaves is not serial";
-    if (!single && !is_tile_long(x->nest, loop)) return "its leaves are not those of a tile";
+    if (!single && !nest_is_tile_long(x->nest, loop)) return "its leaves are not those of a tile";
     if (x->push->has_limit || x->push->where) return "some of its leaves are not pushed";
     for (const NestNode *node = loop->body; node; node = node->next)
         if (node->body || node->other || node->kind == NEST_COMBINE || node->kind == NEST_ARRIVE)
@@ -118,6 +102,66 @@ static Op first_op(const TwoTrees *x) {
 
 static Op second_op(const TwoTrees *x) {
     return x->op == OP_LOGSUMEXP ? OP_SUM : OP_REDUCE_MIN;
+}
+
+/* What leaves are compared with, of the first tree's value. */
+static ValueId base_of(const TwoTrees *x, ValueId top) {
+    if (x->op != OP_LOGSUMEXP) return top;
+    return op(x, OP_SELECT, op(x, OP_ISFINITE, top, 0, 0), top, number(x, x->type, 0.0));
+}
+
+static ValueId second_leaf(const TwoTrees *x, ValueId value, ValueId base, Index leaf) {
+    if (x->op == OP_LOGSUMEXP) return op(x, OP_EXP, op(x, OP_SUB, value, base, 0), 0, 0);
+    return under(x, nest_index_value(x->nest, leaf), value, base);
+}
+
+/* What the two values make, of so many leaves. */
+static ValueId value_of(const TwoTrees *x, ValueId top, ValueId second) {
+    Function *f = x->nest->values;
+    if (x->op == OP_LOGSUMEXP)
+        return op(x, OP_SELECT, op(x, OP_ISFINITE, top, 0, 0),
+                  op(x, OP_ADD, top, op(x, OP_LOG, second, 0, 0), 0), top);
+    const ValueId any =
+        op(x, OP_GT, nest_index_value(x->nest, x->count), ir_constant(f, TYPE_I64, 0), 0);
+    return op(x, OP_SELECT, any, second, ir_constant(f, TYPE_I64, UINT64_MAX));
+}
+
+/* ---- for schedules that have loops of their own ---- */
+
+bool nest_is_two_trees(Op which) {
+    return which == OP_ARGMIN || which == OP_ARGMAX || which == OP_LOGSUMEXP;
+}
+
+Op nest_tree_of_two(Op which, bool second) {
+    const TwoTrees x = {.op = which};
+    return second ? second_op(&x) : first_op(&x);
+}
+
+Type nest_second_type(Op which, Type leaves) {
+    return which == OP_LOGSUMEXP ? leaves : TYPE_I64;
+}
+
+ValueId nest_second_base(Nest *nest, Op which, Type leaves, ValueId top) {
+    const TwoTrees x = {.nest = nest, .op = which, .type = leaves};
+    return base_of(&x, top);
+}
+
+ValueId nest_second_leaf(Nest *nest, Op which, Type leaves, ValueId value, ValueId base,
+                         Index leaf) {
+    const TwoTrees x = {.nest = nest, .op = which, .type = leaves};
+    return second_leaf(&x, value, base, leaf);
+}
+
+ValueId nest_second_under(Nest *nest, Op which, Type leaves, ValueId second, ValueId own,
+                          ValueId top) {
+    const TwoTrees x = {.nest = nest, .op = which, .type = leaves};
+    return under(&x, second, own, top);
+}
+
+ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId top, ValueId second,
+                          Index count) {
+    const TwoTrees x = {.nest = nest, .op = which, .type = leaves, .count = count};
+    return value_of(&x, top, second);
 }
 
 /* ---- nodes ---- */
@@ -197,20 +241,13 @@ static NestNode *first_loop(TwoTrees *x, NestNode **push) {
 
 /* The tile's two trees in place of its loop; gives their values. */
 static void build_tile(TwoTrees *x, ValueId result[2]) {
-    Nest *nest = x->nest;
     NestNode *old = *x->loop, *after = old->next, *body = NULL, **end = &body, *first_push = NULL;
     NestNode *first = first_loop(x, &first_push);
     result[0] =
         tile_tree(x, &end, "top", first_op(x), x->type, first, first_push, first_push->value);
-    ValueId value = x->push->value, second;
-    if (x->op == OP_LOGSUMEXP) {
-        const ValueId finite = op(x, OP_ISFINITE, result[0], 0, 0);
-        const ValueId base =
-            let(x, &end, "base", op(x, OP_SELECT, finite, result[0], number(x, x->type, 0.0)));
-        second = op(x, OP_EXP, op(x, OP_SUB, value, base, 0), 0, 0);
-    } else {
-        second = under(x, nest_index_value(nest, x->push->at[0]), value, result[0]);
-    }
+    const ValueId base =
+        x->op == OP_LOGSUMEXP ? let(x, &end, "base", base_of(x, result[0])) : result[0];
+    const ValueId second = second_leaf(x, x->push->value, base, x->push->at[0]);
     NestNode *push = x->push;
     result[1] = tile_tree(x, &end, "part", second_op(x), x->second, old, push, second);
     if (x->tops) {
@@ -280,21 +317,10 @@ static void combine_tiles(TwoTrees *x, NestNode ***end, ValueId result[2]) {
 
 /* In the combine's place: what the two values make. */
 static void build_result(TwoTrees *x, ValueId result[2]) {
-    Nest *nest = x->nest;
     NestNode *combine = x->combine, *after = combine->next, *body = NULL, **end = &body;
-    ValueId value;
     if (x->tops) combine_tiles(x, &end, result);
-    if (x->op == OP_LOGSUMEXP) {
-        const ValueId log = op(x, OP_LOG, result[1], 0, 0);
-        value = op(x, OP_SELECT, op(x, OP_ISFINITE, result[0], 0, 0),
-                   op(x, OP_ADD, result[0], log, 0), result[0]);
-    } else {
-        Function *f = nest->values;
-        const ValueId any =
-            op(x, OP_GT, nest_index_value(nest, x->count), ir_constant(f, TYPE_I64, 0), 0);
-        value = op(x, OP_SELECT, any, result[1], ir_constant(f, TYPE_I64, UINT64_MAX));
-    }
-    nest_add(nest, &end,
+    const ValueId value = value_of(x, result[0], result[1]);
+    nest_add(x->nest, &end,
              (NestNode){
                  .kind = NEST_LET, .name = combine->name, .value = value, .range = combine->range});
     *end = after;
@@ -320,14 +346,13 @@ const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope) {
     x.op = declared->op;
     x.type = declared->type;
     x.count = declared->extent;
-    if (x.op != OP_ARGMIN && x.op != OP_ARGMAX && x.op != OP_LOGSUMEXP)
-        return "its value is made of pairs of its leaves";
+    if (!nest_is_two_trees(x.op)) return "its value is made of pairs of its leaves";
     if (declared->at_count) return "it is several trees";
     if (find_push(&x, &nest->body) != 1) return "it is not pushed to in one place";
     if (!x.combine) return "nothing is made of it";
     const char *problem = find_form(&x, single);
     if (problem) return problem;
-    x.second = x.op == OP_LOGSUMEXP ? x.type : TYPE_I64;
+    x.second = nest_second_type(x.op, x.type);
     if (!single) {
         x.tiles = nest_ceiling(nest, &end, declared->extent, TILE, "tiles");
         x.shared = scope == SCOPE_SHARED;

@@ -7,7 +7,8 @@
  *   coalesce:LOOP     coalesce:LOOP,divide
  *   deal:LOOP,warps|once|lanes   strip:LOOP,N   interchange:LOOP,N   skip_empty:LOOP
  *   keep:REGISTERS    guard_reuse   hoist   forward   drop_stores:ARRAY   merge_tests
- *   pipeline:LOOP     peel:LOOP
+ *   pipeline:LOOP     peel:LOOP    version:LOOP   quotients:LOOP
+ *   tile_tree:TREE,register|worker|shared|global
  *
  * A loop or a tree is called as the text has it. SIZES, such as n=1000,c=3, are those of the
  * arrays; several sets of them, separated by slashes, make several runs. */
@@ -153,7 +154,8 @@ static const char *apply(Nest *nest, const char *word) {
                  {"coalesce", 8},   {"deal", 9},         {"strip", 10},       {"interchange", 11},
                  {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},        {"guard_reuse", 15},
                  {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18}, {"hoist", 19},
-                 {"pipeline", 20},  {"peel", 21},        {"trim", 22}};
+                 {"pipeline", 20},  {"peel", 21},        {"trim", 22},        {"version", 23},
+                 {"tile_tree", 24}, {"quotients", 25}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -186,6 +188,9 @@ static const char *apply(Nest *nest, const char *word) {
     case 20: return nest_pipeline(nest, name);
     case 21: return nest_peel(nest, name);
     case 22: return nest_trim(nest, name);
+    case 23: return nest_version(nest, name, NULL);
+    case 24: return nest_tile_tree(nest, name, scope_of(rest));
+    case 25: return nest_quotients(nest, name, NULL);
     case 19: return nest_hoist(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;
