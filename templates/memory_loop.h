@@ -48,6 +48,14 @@ LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
 /* This worker's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)worker * (((i64)(bytes) + 255) / 256 * 256))
 
+/* ls_arrive of a worker that does `by` of what is expected: it alone, where that is all. */
+LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
+    if (by == expected) return 1;
+    if (__atomic_add_fetch(counter, by, __ATOMIC_ACQ_REL) != expected) return 0;
+    *counter = 0;
+    return 1;
+}
+
 /* A tail: whether this worker is the last to come here, and a phase that it runs on its own. */
 #define LS_LAST(counter) ls_arrive(counter, workers)
 #define LS_RUN_ALONE(phase, items)   \

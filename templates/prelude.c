@@ -9,6 +9,10 @@
 #ifdef __FAST_MATH__
 #error "Lockstep's results are exact to the bit: compile this file without -ffast-math and -Ofast"
 #endif
+/* gcc makes a call, or a slow instruction, of each loop that copies a short row. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-tree-loop-distribute-patterns")
+#endif
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__) && (defined(__cplusplus) || !defined(__STRICT_ANSI__))

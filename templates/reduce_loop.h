@@ -45,17 +45,6 @@ LS_FN i64 ls_rows_near(i64 tiles, i64 longest) {
     return wide == 1024 ? rows : (rows + 15) / 16 * 16;
 }
 
-/* Down columns: the rows that a lane has of `count`. Where it and its neighbours have a power of
- * two of them each, so many lanes make eight rows, the tree's next eight; else 0. */
-LS_FN int ls_rows_of(i64 count, int lane) {
-    return (int)((count - lane + 127) / 128);
-}
-LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
-    const int lanes = 8 >> __builtin_ctz((unsigned)rows);
-    if ((rows & (rows - 1)) || lane % lanes || lane + lanes > 128 || lane + lanes > count) return 0;
-    return ls_rows_of(count, lane + lanes - 1) == rows ? lanes : 0;
-}
-
 /* Sixteen neighbours, as they are in memory. */
 #define ls_take_f32(data, index) (*(const ls_vector_f32 *)((data) + (index)))
 
@@ -64,7 +53,7 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
  * apart, each padded with the identity, end up in values[0 .. count); where a row is of several
  * 128, these are combined first, neighbours with neighbours. join: of the 1, 2, 4, 8 or 16 vectors
  * of a row one; join_rows: the values of the rows that 16 such vectors are. join_eight: of a lane's
- * rows, side by side; push_vectors: push_columns of 64 such. lane_tree: the value of 128 lanes. */
+ * rows, side by side; put_vectors: 64 of these. lane_tree: the value of 128 lanes. */
 #define LS_TREE_1(kind, type, combine) /* in order */                                        \
     LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,              \
                                const ls_vector_##type *y) {                                  \
@@ -112,14 +101,6 @@ LS_FN int ls_lanes_of_eight(i64 count, int lane, int rows) {
     LS_FN void ls_put_vectors_##kind(type *to, const ls_vector_##type *of) {                 \
         LS_UNROLLED                                                                          \
         for (int i = 0; i < 4; i++) ((ls_vector_##type *)to)[i] = of[i];                     \
-    }                                                                                        \
-    LS_FN void ls_push_vectors_##kind(type(*level)[64], int number, ls_vector_##type *of) {  \
-        for (; number & 1; number /= 2, level++) {                                           \
-            const ls_vector_##type *const held = (const ls_vector_##type *)*level;           \
-            LS_UNROLLED                                                                      \
-            for (int i = 0; i < 4; i++) ls_both_##kind(&of[i], &held[i], &of[i]);            \
-        }                                                                                    \
-        ls_put_vectors_##kind(*level, of);                                                   \
     }                                                                                        \
     LS_FN void ls_join_rows_##kind(type *values) {                                           \
         ls_neighbours_##kind(values, 256);                                                   \

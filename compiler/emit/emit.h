@@ -121,8 +121,7 @@ typedef struct Emitter {
     const char **tile_name; /* by array: the tile at hand, or NULL; tiled: loads are from there */
     bool tiled;
     const char **held_name; /* by array: the field of its held rows, or NULL */
-    bool vectors;           /* what is emitted is of whole vectors, see small_rows.c */
-    bool two_passes;        /* a logsumexp walks its tile twice when it has no buffer */
+    bool vectors;           /* what is emitted is of whole vectors, see column_vectors.c */
     bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
     const char **draw_name; /* by value: the draws made ahead, or NULL */
     size_t draw_count;
@@ -238,7 +237,6 @@ typedef enum Part {
     PART_PUSH_EIGHTS,
     PART_TOTALS,
     PART_PUSH_FOURS,
-    PART_PUSH_LANES,
     PART_WHOLE,
     PART_ODD, /* whether it was not a plain one */
     PART_PARTS,
@@ -246,7 +244,6 @@ typedef enum Part {
     PART_PUSH_LANE,
     PART_PUSH_OCTET,
     PART_OCTETS,
-    PART_PASS_END,
     PART_TILE,
     PART_PUBLISH,
     PART_GATHER,
@@ -325,8 +322,8 @@ typedef struct Sections {
     /* one lane's columns: what rows have of their own, computed for all of them first */
     Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
     Text tile_body, tile_push;     /* one lane's whole tiles, from copies */
-    Text vector_body, vector_push; /* one lane's short rows: see small_rows.c */
-    Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, pass_end, bases;
+    Text vector_body, vector_push; /* one lane's columns: see column_vectors.c */
+    Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, bases;
 } Sections;
 
 typedef struct PhaseText {
@@ -370,9 +367,8 @@ const char *emit_asked(Emitter *e, const char *from, const char *count);
 /* Declarations, those whose name the text uses. */
 const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
 
-/* small_rows.c: short rows of the dialect with one lane */
+/* column_vectors.c: what a strip does with its columns as vectors of the language */
 void emit_vectors(Emitter *e, Sections *s, const Roots *roots);
-const char *emit_short(Emitter *e, const Sections *s);
 /* For eight rows of 64 columns; `take` are the lines that name what a row has. */
 const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take);
 
@@ -470,6 +466,7 @@ typedef struct StoredPacket { /* what a vector's stores go to first, or a block 
 
 typedef struct NestPrinter {
     Emitter *e;
+    Arena *arena; /* closed behind it */
     const PlainNest *plain;
     Nest *nest;
     Text *out;
@@ -500,6 +497,10 @@ typedef struct NestPrinter {
     SymbolId tensor;       /* of a list: the one that pointers stand for */
     SymbolId vector, run;  /* the innermost loops at hand */
     bool streams, streams_off;
+    bool *wide;         /* by symbol: a vector of the language, of elements side by side */
+    const char **pitch; /* by symbol of a TREE: of several, what says how far apart they begin */
+    /* Folds at hand are of a tile that is done again where this says that a value is not plain. */
+    const char *odd;
 } NestPrinter;
 
 /* nest_value.c */
@@ -508,6 +509,7 @@ const char *print_symbol(NestPrinter *p, SymbolId symbol);
 const char *print_index(NestPrinter *p, Index index);
 const char *print_bracketed(const NestPrinter *p, const char *text); /* unless it is one word */
 const char *print_value(NestPrinter *p, ValueId id);
+bool print_is_wide(const NestPrinter *p, ValueId id);   /* something in it is a vector */
 const char *print_quotient(NestPrinter *p, ValueId id); /* of integers that are not negative */
 void print_let(NestPrinter *p, const NestNode *let);
 
@@ -521,6 +523,15 @@ const char *print_combined(NestPrinter *p, const NestNode *combine, const char *
 
 /* nest_tree.c */
 void print_fold(NestPrinter *p, const NestNode *fold);
+bool print_is_quick(const NestNode *fold); /* the greatest or least of numbers */
+void print_tree(NestPrinter *p, const NestNode *tree);
+void print_row_trees(NestPrinter *p, const NestNode *loop, const NestNode *body);
+void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body);
+void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body);
+/* Of one thread: whether the loop goes over columns whose folds lie side by side, and pushes to
+ * them; and ahead of such a loop what those that it combines come to. */
+bool print_is_beside(const NestPrinter *p, const NestNode *loop);
+void print_combined_ahead(NestPrinter *p, const NestNode *loop);
 void print_push(NestPrinter *p, const NestNode *push);
 void print_combine(NestPrinter *p, const NestNode *node);
 

@@ -2,9 +2,9 @@
  * better vector code of.
  *
  * A tile's lanes are added up over eight rows. Where all eight are there and what is done with an
- * element is short, it stands in the loop over lanes, or columns, eight times, and their values
- * stay in registers. What the rows of a phase down columns have of their own is computed for all
- * rows first, and not again for every 64 columns. */
+ * element is short, it stands in the loop over lanes, or over a strip's columns, eight times, and
+ * their values stay in registers. What the rows of a strip have of their own is computed for all of
+ * them first, and not again for every 64 columns. */
 #include <string.h>
 
 #include "base/base.h"
@@ -55,7 +55,6 @@ static bool is_short(const Emitter *e) {
     for (size_t i = 0; i < e->phase->reduction_count; i++) {
         const Op op = (Op)e->f->values[e->phase->reductions[i]].op;
         if (op == OP_ARGMIN || op == OP_ARGMAX) return false;
-        if (op == OP_LOGSUMEXP && e->phase->shape != SHAPE_ROWS) return false;
         if (op == OP_LOGSUMEXP) cost += op_info[OP_EXP].work;
     }
     return emit_element_cost(e) + cost <= COST_MOST;
@@ -290,10 +289,9 @@ const char *emit_interleaved(const Emitter *e) {
 
 /* The loop over columns that takes eight rows at once, where `all` are there. */
 const char *emit_eights(Emitter *e, const Sections *s) {
-    if (e->phase->shape != SHAPE_COLUMNS || e->target->simt || e->portion == PORTION_FINISH)
-        return "";
-    const bool strip = e->portion == PORTION_STRIP, fours = strip && !s->vector_push.size;
-    if (!is_short(e) || !*emit_apart(e)) return strip ? "const int all = 0;\n" : "";
+    if (e->target->simt || e->portion != PORTION_STRIP) return "";
+    const bool fours = !s->vector_push.size;
+    if (!is_short(e) || !*emit_apart(e)) return "const int all = 0;\n";
     Text text = text_open(e->arena), used = text_open(e->arena), coordinates = text_open(e->arena);
     Own own = {text_open(e->arena), text_open(e->arena), text_open(e->arena)};
     text_printf(&used, "%s%s%s", s->body.data, s->eights, s->stores.data);
@@ -305,21 +303,10 @@ const char *emit_eights(Emitter *e, const Sections *s) {
     const bool placed =
         emit_coordinates(e, &coordinates, s->body.data, s->stores.data, s->eights) ||
         emit_has_word(used.data, "at");
-    const char *all = strip ? "const int all = rows == 8;"
-                            : "/* Eight rows at once, of as many lanes as make them. */\n"
-                              "const int all = ls_lanes_of_eight(count, lane, rows), bits = "
-                              "__builtin_ctz((unsigned)rows);";
-    const char *push = strip ? "" : emit_part(e, PART_PUSH_LANES);
-    const char *next = "lane += all - 1;\ncontinue;\n";
-    const char *at = fours   ? "first + 128 * (begin + row)"
-                     : strip ? "first + 128 * row"
-                             : "first + 128 * (row & (rows - 1)) + lane + (row >> bits)";
+    const char *at = fours ? "first + 128 * (begin + row)" : "first + 128 * row";
     Hole holes[] = {
-        {"ALL", all},
-        {"NEXT", strip ? "" : next},
         {"VECTORS", vectors},
         {"VECTORS_END", *vectors ? "}\n" : ""},
-        {"PUSH_LANES", push},
         {"AT", at},
         {"COLUMN", e->outer[e->outer_count - 1].name},
         {"COLUMN_DECODE", s->column_decoded.data},
@@ -349,7 +336,7 @@ bool emit_is_named_before(const Emitter *e, const Roots *values, size_t index) {
     return false;
 }
 
-/* What a phase down columns has of its rows, where that is some work: the lines that compute it, in
+/* What a strip has of its rows, where that is some work: the lines that compute it, in
  * s->row, go into a loop of their own, and from there on it is taken from arrays. */
 void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
     enum { COST_LEAST = 4 };
@@ -362,8 +349,6 @@ void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
             cost += op_info[e->f->values[v].op].work;
     if (cost < COST_LEAST) return;
     Text taken = text_open(e->arena);
-    const bool strip = e->portion == PORTION_STRIP;
-    const char *place = strip ? "row" : "at - first";
     for (size_t i = 0; i < rows->count; i++) {
         const ValueId v = rows->values[i];
         const bool leaf = op_info[e->f->values[v].op].flags & OP_LEAF;
@@ -371,9 +356,9 @@ void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows) {
         if (emit_is_named_before(e, rows, i)) continue;
         const char *name = e->text_of[v], *type = emit_type((Type)e->f->values[v].type);
         const char *own = names_made(e, arena_printf(e->arena, "%s_of_row", name));
-        text_printf(&s->ahead_declared, "%s %s[%d];\n", type, own, strip ? 8 : 1024);
-        text_printf(&s->ahead_kept, "%s[%s] = %s;\n", own, place, name);
-        text_printf(&taken, "const %s %s = %s[%s];\n", type, name, own, place);
+        text_printf(&s->ahead_declared, "%s %s[8];\n", type, own);
+        text_printf(&s->ahead_kept, "%s[row] = %s;\n", own, name);
+        text_printf(&taken, "const %s %s = %s[row];\n", type, name, own);
     }
     s->ahead_values = s->row;
     s->row = taken;
@@ -391,11 +376,7 @@ void emit_share_bases(Emitter *e, Sections *s) {
 const char *emit_ahead(Emitter *e, const Sections *s) {
     if (!s->ahead_declared.size) return "";
     Text text = text_open(e->arena);
-    const bool strip = e->portion == PORTION_STRIP;
     Hole holes[] = {{"DECLARED", s->ahead_declared.data},
-                    {"ROW", strip ? "int row = 0; row < rows; row++"
-                                  : "i64 at = first; at < first + count; at++"},
-                    {"AT", strip ? "const i64 at = first + 128 * row;\n" : ""},
                     {"DECODE", s->decoded.data},
                     {"BASES", s->ahead_bases.data},
                     {"VALUES", s->ahead_values.data},

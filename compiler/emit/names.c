@@ -69,7 +69,7 @@ static const char frame_words[] =
 static const char suffixes[] =
     "above arguments arrived at base block copy count counts data done draws eight finish first "
     "four held items lane leaf level lines most near odd of once open part room row running "
-    "strip stride sum tile tiles to top total values vector whole ";
+    "strip stride sum tile tiles to top total values vector whole wide ";
 /* clang-format on */
 
 static const char *const word_lists[] = {language_words, prelude_words, nest_words};
@@ -172,8 +172,10 @@ void names_begin_nest(Emitter *e) {
     add(e, e->arguments);
 }
 
-/* The wish when it is free, else with the next number; `taken`: it is not to be had. */
+/* The wish when it is free, else with the next number, as long as the emitter lives; `taken`: it is
+ * not to be had. */
 static const char *unique(Emitter *e, const char *wish, bool taken) {
+    wish = arena_copy(e->arena, wish, strlen(wish));
     const char *name = wish;
     if (taken && !find(&e->names, wish)->name) add(e, wish);
     struct NameEntry *entry = find(&e->names, wish);

@@ -32,7 +32,7 @@ static const char *storage(const NestPrinter *p, SymbolId array) {
 static const char *data_text(NestPrinter *p, const NestNode *node) {
     const uint32_t array = print_array_of(p, node->array);
     if (!node->list || node->list == p->tensor) return print_symbol(p, node->array);
-    return arena_printf(p->e->arena, "LS_TENSOR(a->%s, %s)", p->e->field_name[array],
+    return arena_printf(p->arena, "LS_TENSOR(a->%s, %s)", p->e->field_name[array],
                         print_symbol(p, node->list));
 }
 
@@ -43,11 +43,10 @@ static const char *table_text(NestPrinter *p, const NestNode *node) {
     const char *at = print_index(p, node->at[0]);
     for (uint32_t axis = 0; axis < p->e->f->axis_count; axis++)
         if (p->plain->lengths[axis] == node->array)
-            return arena_printf(p->e->arena, "a->%s[%s]", p->e->size_name[axis], at);
+            return arena_printf(p->arena, "a->%s[%s]", p->e->size_name[axis], at);
     for (int i = 0; i < 2; i++)
         if (p->plain->items[i] == node->array)
-            return arena_printf(p->e->arena, "a->%s[%s].%s", p->e->table, at,
-                                i ? "item" : "tensor");
+            return arena_printf(p->arena, "a->%s[%s].%s", p->e->table, at, i ? "item" : "tensor");
     return NULL;
 }
 
@@ -86,7 +85,7 @@ static bool has_packet_limit(NestPrinter *p, const NestNode *loop, const NestNod
     int64_t step;
     return p->nest->width == 4 && !node->pad && !p->allocs[node->array] &&
            !varies(loop, node->limit) &&
-           index_is_number(index_coefficient(p->e->arena, node->limit, loop->name), &step) &&
+           index_is_number(index_coefficient(p->arena, node->limit, loop->name), &step) &&
            step == -1;
 }
 
@@ -105,12 +104,12 @@ static bool has_test(const Tests *tests, const char *text) {
 static void add_test(NestPrinter *p, Tests *tests, const char *text) {
     if (has_test(tests, text)) return;
     tests->texts =
-        arena_grow(p->e->arena, tests->texts, tests->count, &tests->capacity, sizeof *tests->texts);
+        arena_grow(p->arena, tests->texts, tests->count, &tests->capacity, sizeof *tests->texts);
     tests->texts[tests->count++] = text;
 }
 
 static const char *tests_text(NestPrinter *p, const Tests *tests) {
-    Text text = text_open(p->e->arena);
+    Text text = text_open(p->arena);
     for (size_t i = 0; i < tests->count; i++)
         text_printf(&text, "%s%s", i ? " && " : "", tests->texts[i]);
     return tests->count ? text.data : "1";
@@ -121,7 +120,7 @@ static const char *tests_text(NestPrinter *p, const Tests *tests) {
 static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tests *tests) {
     for (size_t t = 0; t < index.count; t++) {
         const IndexTerm *term = &index.terms[t];
-        Text product = text_open(p->e->arena);
+        Text product = text_open(p->arena);
         if (term->factor % p->nest->width == 0) continue;
         if (term->count == 1 && term->symbols[0] == loop->name) continue;
         for (uint32_t k = 0; k < term->count; k++)
@@ -131,8 +130,7 @@ static bool add_multiples(NestPrinter *p, const NestNode *loop, Index index, Tes
         if (!product.size) return false;
         const int64_t factor = term->factor < 0 ? -term->factor : term->factor;
         if (factor != 1) text_printf(&product, " * %lld", (long long)factor);
-        add_test(p, tests,
-                 arena_printf(p->e->arena, "%s %% %u == 0", product.data, p->nest->width));
+        add_test(p, tests, arena_printf(p->arena, "%s %% %u == 0", product.data, p->nest->width));
     }
     return true;
 }
@@ -156,18 +154,18 @@ static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node
     if (node->list && defines(loop->body, node->list)) return false;
     if (table_text(p, node) || varies(loop, node->at[0])) return false;
     const Index at = node->at[0];
-    if (!index_is_number(index_coefficient(p->e->arena, at, loop->name), &step) || step != 1)
+    if (!index_is_number(index_coefficient(p->arena, at, loop->name), &step) || step != 1)
         return false;
     return node->has_limit || is_aligned(at, loop, width);
 }
 
 static Index first_of(NestPrinter *p, const NestNode *loop, Index at) {
-    return index_replace(p->e->arena, at, loop->name, (Index){NULL, 0});
+    return index_replace(p->arena, at, loop->name, (Index){NULL, 0});
 }
 
 static const char *packet_name(NestPrinter *p, const NestNode *node) {
     const char *name = p->nest->symbols[node->array].name;
-    return names_nest(p->e, arena_printf(p->e->arena, "%s_%s", name, span_name(p)));
+    return names_nest(p->e, arena_printf(p->arena, "%s_%s", name, span_name(p)));
 }
 
 void print_open_vector(NestPrinter *p, const NestNode *loop) {
@@ -215,7 +213,7 @@ void print_close_vector(NestPrinter *p, const NestNode *loop) {
 /* That the limit lies beyond the last vector of the loop of vectors, or NULL. */
 static const char *beyond_text(NestPrinter *p, const NestNode *loop, Index limit) {
     const NestNode *vector = loop->body;
-    Arena *arena = p->e->arena;
+    Arena *arena = p->arena;
     int64_t extent, step;
     limit = index_replace(arena, limit, vector->name, index_number(arena, p->nest->width - 1));
     if (!index_is_number(loop->extent, &extent) || varies(loop, limit) ||
@@ -238,7 +236,7 @@ static bool add_within(NestPrinter *p, const NestNode *loop, Index limit, Tests 
         for (size_t i = 0; i < own.count; i++) add_test(p, all, own.texts[i]);
     else if (known)
         add_test(p, all,
-                 arena_printf(p->e->arena, own.count > 1 ? "((%s) || %s)" : "(%s || %s)", multiples,
+                 arena_printf(p->arena, own.count > 1 ? "((%s) || %s)" : "(%s || %s)", multiples,
                               beyond));
     else if (beyond)
         add_test(p, all, beyond);
@@ -261,7 +259,7 @@ const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
 
 void print_add_packet(NestPrinter *p, const NestNode *store, const char *name) {
     p->stored =
-        arena_grow(p->e->arena, p->stored, p->stored_count, &p->stored_capacity, sizeof *p->stored);
+        arena_grow(p->arena, p->stored, p->stored_count, &p->stored_capacity, sizeof *p->stored);
     p->stored[p->stored_count++] = (StoredPacket){store, name};
 }
 
@@ -305,12 +303,12 @@ static ValueId value_ahead(NestPrinter *p, const NestNode *loop, ValueId id, boo
     *step = 0;
     if (v.op == VALUE_NAME || v.op == VALUE_INDEX) {
         const Index index = v.op == VALUE_INDEX ? *nest_index_of(p->nest, &v)
-                                                : index_symbol(p->e->arena, (SymbolId)v.payload);
+                                                : index_symbol(p->arena, (SymbolId)v.payload);
         const NestNode *let = v.op == VALUE_NAME ? let_of(loop, (SymbolId)v.payload) : NULL;
         if (let) return value_ahead(p, loop, let->value, position, step);
         if (position && v.op == VALUE_NAME && !is_count(p, (SymbolId)v.payload)) return 0;
         if (varies(loop, index) ||
-            !index_is_number(index_coefficient(p->e->arena, index, loop->name), step))
+            !index_is_number(index_coefficient(p->arena, index, loop->name), step))
             return 0;
         return index_uses(index, loop->name) ? nest_index_value(p->nest, first_of(p, loop, index))
                                              : id;
@@ -351,7 +349,7 @@ void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
                         "%s);\n",
                         type, name, type, name, what, name, key_text, at, count);
         p->spelled[node->name] =
-            arena_printf(p->e->arena, "%s[%s]", name, print_symbol(p, loop->name));
+            arena_printf(p->arena, "%s[%s]", name, print_symbol(p, loop->name));
         p->ahead[node->name] = true;
         made++;
     }
@@ -363,7 +361,7 @@ void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
 static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *node) {
     int64_t step;
     return node->kind == NEST_STORE && node->hint == HINT_STREAM && !p->streams_off &&
-           index_is_number(index_coefficient(p->e->arena, node->at[0], loop->name), &step) &&
+           index_is_number(index_coefficient(p->arena, node->at[0], loop->name), &step) &&
            step == 1 && !varies(loop, node->at[0]) &&
            !(node->list && defines(loop->body, node->list));
 }
@@ -396,7 +394,7 @@ void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count
 /* ---- accesses ---- */
 
 const char *print_condition(NestPrinter *p, const NestNode *node) {
-    Text text = text_open(p->e->arena);
+    Text text = text_open(p->arena);
     const NestNode *alloc = p->allocs[node->array];
     if (node->where) text_puts(&text, print_symbol(p, node->where));
     if (node->has_limit && !(alloc && alloc->scope == SCOPE_REGISTER)) /* nobody else has those */
@@ -448,7 +446,7 @@ void print_alloc(NestPrinter *p, const NestNode *node) {
 
 static const char *alloc_text(NestPrinter *p, const NestNode *node) {
     const NestNode *alloc = p->allocs[node->array];
-    Text text = text_open(p->e->arena);
+    Text text = text_open(p->arena);
     text_puts(&text, print_symbol(p, node->array));
     if (alloc->scope == SCOPE_GLOBAL) text_printf(&text, "[%s]", print_global_at(p, node));
     for (size_t i = 0; i < alloc->at_count && alloc->scope != SCOPE_GLOBAL; i++)
@@ -463,15 +461,14 @@ void print_load(NestPrinter *p, const NestNode *node) {
         table                    ? table
         : p->allocs[node->array] ? alloc_text(p, node)
         : p->packet[node->name]
-            ? arena_printf(p->e->arena, "%s.at[%s]", p->packet[node->name],
-                           print_symbol(p, p->vector))
-            : arena_printf(p->e->arena, "ls_load_%s(%s, %s)", storage(p, node->array),
+            ? arena_printf(p->arena, "%s.at[%s]", p->packet[node->name], print_symbol(p, p->vector))
+            : arena_printf(p->arena, "ls_load_%s(%s, %s)", storage(p, node->array),
                            data_text(p, node), print_index(p, node->at[0]));
     if (p->near[node->name])
-        text = arena_printf(p->e->arena, "%s_whole ? %s.at[%s] : %s", p->near[node->name],
+        text = arena_printf(p->arena, "%s_whole ? %s.at[%s] : %s", p->near[node->name],
                             p->near[node->name], print_symbol(p, p->vector), text);
     if (*condition && !p->packet[node->name])
-        text = arena_printf(p->e->arena, "%s ? %s : %s", condition, text,
+        text = arena_printf(p->arena, "%s ? %s : %s", condition, text,
                             node->pad ? print_value(p, node->pad) : "0");
     text_printf(p->out, "const %s %s = %s;\n", type, name, text);
 }

@@ -15,7 +15,7 @@ enum { TILE = 1024 };
 
 /* Elements for each item. */
 static uint64_t times_of(NestPrinter *p, const NestNode *alloc) {
-    Arena *arena = p->e->arena;
+    Arena *arena = p->arena;
     for (int64_t times = 1; times <= TILE; times *= 2)
         if (index_equal(alloc->at[0], index_scale(arena, p->plain->slots, times)))
             return (uint64_t)times;
@@ -42,8 +42,8 @@ static int64_t row_of(const NestPrinter *p, const NestNode *alloc) {
 
 const char *print_global_at(NestPrinter *p, const NestNode *node) {
     const NestNode *alloc = p->allocs[node->array];
-    Index at = index_scale(p->e->arena, node->at[0], row_of(p, alloc));
-    if (node->at_count > 1) at = index_add(p->e->arena, at, node->at[1]);
+    Index at = index_scale(p->arena, node->at[0], row_of(p, alloc));
+    if (node->at_count > 1) at = index_add(p->arena, at, node->at[1]);
     return print_index(p, at);
 }
 
@@ -61,9 +61,11 @@ void print_global(NestPrinter *p, const NestNode *alloc) {
 
 void print_last(NestPrinter *p, const NestNode *arrive) {
     if (p->nest->warps > 1) bug(p->e->compiler, "an arrival of several warps has no text yet");
-    text_printf(p->out, "const int %s = ls_arrive(&%s[%s], (u32)%s);\n",
-                print_symbol(p, arrive->name), print_symbol(p, arrive->array),
-                print_index(p, arrive->at[0]), print_bracketed(p, print_index(p, arrive->extent)));
+    const char *by = arrive->value ? print_value(p, arrive->value) : NULL;
+    text_printf(p->out, "const int %s = ls_arrive%s(&%s[%s], (u32)%s%s%s);\n",
+                print_symbol(p, arrive->name), by ? "_by" : "", print_symbol(p, arrive->array),
+                print_index(p, arrive->at[0]), print_bracketed(p, print_index(p, arrive->extent)),
+                by ? ", (u32)" : "", by ? print_bracketed(p, by) : "");
 }
 
 bool print_is_tile(const NestPrinter *p, Index count) {
@@ -80,13 +82,16 @@ bool print_is_tile(const NestPrinter *p, Index count) {
 }
 
 const char *print_combined(NestPrinter *p, const NestNode *combine, const char *kind) {
-    Arena *arena = p->e->arena;
+    Arena *arena = p->arena;
     const char *at = print_global_at(p, combine), *count = print_index(p, combine->extent);
     const char *array = print_symbol(p, combine->array);
+    const char *one = arena_printf(arena, "%s[%s]", array, at);
     if (*at != '0' || at[1]) array = arena_printf(arena, "%s + %s", array, at);
     if (combine->at_count > 1)
         return arena_printf(arena, "ls_tree_alone_%s(%s, %s, %lld)", kind, array, count,
                             (long long)row_of(p, p->allocs[combine->array]));
-    return arena_printf(arena, "ls_%s_%s(%s, %s)",
-                        print_is_tile(p, combine->extent) ? "gather" : "tree", kind, array, count);
+    const char *text =
+        arena_printf(arena, "ls_%s_%s(%s, %s)",
+                     print_is_tile(p, combine->extent) ? "gather" : "tree", kind, array, count);
+    return p->nest->lanes > 1 ? text : arena_printf(arena, "%s == 1 ? %s : %s", count, one, text);
 }

@@ -136,9 +136,9 @@ void print_near(NestPrinter *p, const NestNode *loop, const NestNode *load) {
     if (load->where) step_of_symbol(&n, load->where);
     const int64_t step = step_of_index(&n, load->at[0]);
     if (!n.good || step != 1 || p->nest->symbol_count + 2 * n.count + 2 > p->capacity) return;
-    const char *name = names_stem(
-        p->e, NULL, arena_printf(p->e->arena, "%s_near", p->nest->symbols[load->array].name),
-        suffixes);
+    const char *name =
+        names_stem(p->e, NULL,
+                   arena_printf(p->arena, "%s_near", p->nest->symbols[load->array].name), suffixes);
     const char *form = width == 8 ? "eight" : "four", *storage = type_info[type].c_name;
     const char *data = print_symbol(p, load->array);
     text_printf(p->out, "ls_%s_%s %s = {};\nint %s_whole;\n{\n", form, storage, name, name);

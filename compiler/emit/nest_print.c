@@ -92,9 +92,9 @@ static void declare_arrays(NestPrinter *p) {
         const SymbolId symbol = p->plain->arrays[i];
         if (!symbol || !p->uses[symbol]) continue;
         p->spelled[symbol] =
-            names_made(p->e, arena_printf(p->e->arena, "%s_data", p->e->field_name[i]));
+            names_made(p->e, arena_printf(p->arena, "%s_data", p->e->field_name[i]));
         if (!emit_is_list(p->e, i))
-            declare_array(p, i, arena_printf(p->e->arena, "a->%s", p->e->field_name[i]));
+            declare_array(p, i, arena_printf(p->arena, "a->%s", p->e->field_name[i]));
         else
             p->e->touched[(p->e->number - 1) * p->e->plan->array_count + i] = true;
     }
@@ -106,7 +106,7 @@ static void declare_tensor(NestPrinter *p, SymbolId tensor) {
     for (uint32_t i = 0; i < p->e->plan->array_count; i++)
         if (p->plain->arrays[i] && p->uses[p->plain->arrays[i]] && emit_is_list(p->e, i))
             declare_array(p, i,
-                          arena_printf(p->e->arena, "LS_TENSOR(a->%s, %s)", p->e->field_name[i],
+                          arena_printf(p->arena, "LS_TENSOR(a->%s, %s)", p->e->field_name[i],
                                        print_symbol(p, tensor)));
 }
 
@@ -133,7 +133,7 @@ static size_t add_streamed(const NestPrinter *p, const NestNode *body, Text *tex
 
 /* Whether what is stored is so much that it goes past the caches: of this tensor, or in all. */
 static void decide_streams(NestPrinter *p) {
-    Text sizes = text_open(p->e->arena);
+    Text sizes = text_open(p->arena);
     if (add_streamed(p, p->nest->body, &sizes))
         text_printf(p->out, "const int stream = %s * (i64)(%s) >= %s;\n",
                     print_bracketed(p, print_index(p, p->plain->elements)), sizes.data,
@@ -164,7 +164,7 @@ static bool print_entries(NestPrinter *p, const NestNode *loop) {
 /* How many items a walk's kernel gives one thread, which need not be as many as its own. */
 static const char *given_items(NestPrinter *p) {
     const ls_image_extent *extent = &p->e->items;
-    Text text = text_open(p->e->arena);
+    Text text = text_open(p->arena);
     text_printf(&text, "%llu", (unsigned long long)extent->scale);
     for (uint32_t i = 0; i < extent->factor_count; i++) {
         const ls_image_factor *factor = &extent->factor[i];
@@ -196,7 +196,35 @@ static void print_grid(NestPrinter *p, const NestNode *loop) {
     text_puts(p->out, "}\n");
 }
 
+/* Of one thread, elements side by side as a vector of the language: + - * / of f32. */
+static void print_wide(NestPrinter *p, const NestNode *loop) {
+    const Index first = {NULL, 0};
+    p->vector = loop->name;
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        const Index at = node->at_count ? node->at[node->at_count - 1] : first;
+        const char *from = print_index(p, index_replace(p->arena, at, loop->name, first));
+        if (node->kind == NEST_LOAD && index_uses(at, loop->name)) {
+            p->wide[node->name] = true;
+            text_printf(p->out, "const ls_vector_f32 %s = ls_take_f32(%s, %s);\n",
+                        print_symbol(p, node->name), print_symbol(p, node->array), from);
+        } else if (node->kind == NEST_LET && print_is_wide(p, node->value)) {
+            p->wide[node->name] = true;
+            emit_quote_line(p->e, p->out, node->range);
+            text_printf(p->out, "const ls_vector_f32 %s = %s;\n", print_symbol(p, node->name),
+                        emit_bare(p->e, print_value(p, node->value)));
+        } else if (node->kind == NEST_PUSH) {
+            print_push(p, node);
+        } else {
+            print_node(p, node);
+        }
+    }
+}
+
 static void print_vector(NestPrinter *p, const NestNode *loop) {
+    if (p->nest->lanes == 1) {
+        print_wide(p, loop);
+        return;
+    }
     const char *name = print_symbol(p, loop->name);
     p->vector = loop->name;
     print_open_vector(p, loop);
@@ -232,12 +260,20 @@ static void print_main_and_rest(NestPrinter *p, const NestNode *loop, const char
     text_puts(p->out, "}\n");
 }
 
+/* Whether the loop goes over a chunk of columns, and does more than to take what folds come to. */
+static bool is_of_columns(const NestPrinter *p, const NestNode *loop) {
+    if (p->e->phase->shape != SHAPE_COLUMNS || loop->loop != LOOP_SERIAL) return false;
+    if (!has_loop(loop->body)) return !nest_has(loop->body, NEST_COMBINE);
+    return print_is_beside(p, loop);
+}
+
 /* Of one thread, an innermost loop is what compilers make vector code of. */
 static void print_rounds(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
     int64_t number;
     const bool constant = index_is_number(loop->extent, &number);
-    const bool run = p->nest->lanes == 1 && !has_loop(loop->body) && !carries(p, loop->body, true);
+    const bool run = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL && !has_loop(loop->body) &&
+                     !nest_has(loop->body, NEST_COMBINE) && !carries(p, loop->body, true);
     if (run) {
         p->run = loop->name;
         print_draws(p, loop, count);
@@ -248,18 +284,25 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         print_close_streams(p, loop, count);
         return;
     }
-    if (run) {
+    print_combined_ahead(p, loop);
+    if (p->nest->lanes == 1 && is_of_columns(p, loop)) {
+        text_printf(p->out, "%s\n", emit_apart(p->e));
+    } else if (run) {
         if (!carries(p, loop->body, false)) text_printf(p->out, "%s\n", emit_interleaved(p->e));
     } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
         text_puts(p->out, "LS_MAP_ROWS\n");
     } else if (loop->loop == LOOP_UNROLLED) {
-        text_puts(p->out, "LS_UNROLL\n");
+        text_puts(p->out, p->nest->lanes > 1 ? "LS_UNROLL\n" : "LS_UNROLLED\n");
     }
     const bool tile = !constant && p->nest->lanes > 1 && print_is_tile(p, loop->extent);
-    text_printf(p->out, "for (%s %s = 0; %s < %s%s; %s++) {\n", constant || tile ? "int" : "i64",
-                name, name, tile ? "(int)" : "", count, name);
+    text_printf(p->out, "for (%s %s = 0; %s < %s%s; %s++) {\n",
+                (constant && p->nest->lanes > 1) || tile ? "int" : "i64", name, name,
+                tile ? "(int)" : "", count, name);
+    print_row_trees(p, loop, loop->body);
     print_body(p, loop->body);
+    print_padding(p, loop, loop->body);
     text_puts(p->out, "}\n");
+    print_pushed(p, loop, loop->body);
     if (run) print_close_streams(p, loop, count);
 }
 
@@ -312,7 +355,7 @@ static void print_branch(NestPrinter *p, const NestNode *node, const char *condi
 /* `0 < amount`, each side without what the other has. */
 static const char *amount_text(NestPrinter *p, Index amount) {
     Index less = {NULL, 0}, more = {NULL, 0};
-    IndexTerm *terms = arena_alloc(p->e->arena, (2 * amount.count + 1) * sizeof *terms);
+    IndexTerm *terms = arena_alloc(p->arena, (2 * amount.count + 1) * sizeof *terms);
     less.terms = terms;
     more.terms = terms + amount.count;
     for (size_t i = 0; i < amount.count; i++) {
@@ -322,7 +365,39 @@ static const char *amount_text(NestPrinter *p, Index amount) {
         terms[negative ? less.count : amount.count + more.count] = term;
         *(negative ? &less.count : &more.count) += 1;
     }
-    return arena_printf(p->e->arena, "%s < %s", print_index(p, less), print_index(p, more));
+    return arena_printf(p->arena, "%s < %s", print_index(p, less), print_index(p, more));
+}
+
+static void find_quick(const NestPrinter *p, const NestNode *body, bool *any, bool *all) {
+    for (const NestNode *node = body; node; node = node->next) {
+        *any |= print_is_quick(node);
+        if (node->kind == NEST_ADD) *all = false;
+        if (node->kind == NEST_STORE && p->nest->symbols[node->array].kind == NAMED_ARRAY)
+            *all = false;
+        if (node->kind == NEST_PUSH && p->trees[node->array]) *all = false; /* of all tiles */
+        find_quick(p, node->body, any, all);
+        find_quick(p, node->other, any, all);
+    }
+}
+
+/* A whole tile of which one thread finds the greatest or least: quickly, and again as any tile
+ * where there is a NaN or a zero. */
+static void print_if(NestPrinter *p, const NestNode *node) {
+    bool any = false, all = p->nest->lanes == 1 && node->other;
+    find_quick(p, node->body, &any, &all);
+    if (!any || !all) {
+        print_branch(p, node, amount_text(p, node->extent));
+        return;
+    }
+    const char *condition = amount_text(p, node->extent);
+    const char *odd = names_made(p->e, "odd");
+    text_printf(p->out, "int %s = !(%s);\nif (!%s) {\n", odd, condition, odd);
+    p->odd = odd;
+    print_body(p, node->body);
+    p->odd = NULL;
+    text_printf(p->out, "}\nif (%s) {\n", odd);
+    print_body(p, node->other);
+    text_puts(p->out, "}\n");
 }
 
 /* What follows is done by whoever is the last to be through with the items. */
@@ -406,7 +481,7 @@ static uint32_t optional_out(const NestPrinter *p, const NestNode *node) {
 static void print_node(NestPrinter *p, const NestNode *node) {
     switch (node->kind) {
     case NEST_LOOP: print_loop(p, node); break;
-    case NEST_IF: print_branch(p, node, amount_text(p, node->extent)); break;
+    case NEST_IF: print_if(p, node); break;
     case NEST_WHEN: print_branch(p, node, print_symbol(p, node->where)); break;
     case NEST_ALLOC: print_alloc(p, node); break;
     case NEST_LET: print_let(p, node); break;
@@ -419,12 +494,13 @@ static void print_node(NestPrinter *p, const NestNode *node) {
     case NEST_STORE:
     case NEST_ADD: print_store(p, node); break;
     case NEST_FOLD: print_fold(p, node); break;
+    case NEST_TREE: print_tree(p, node); break;
     case NEST_PUSH: print_push(p, node); break;
     case NEST_COMBINE: print_combine(p, node); break;
     case NEST_BARRIER: print_barrier(p, node); break;
     case NEST_ARRIVE: print_last(p, node); break;
     case NEST_PREFETCH: print_prefetch(p, node); break;
-    default: bug(p->e->compiler, "%s has no text yet", nest_kind_names[node->kind]);
+    case NEST_KIND_COUNT: bug(p->e->compiler, "a node is of no kind");
     }
 }
 
@@ -465,8 +541,9 @@ static void print_all(NestPrinter *p) {
 bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const char *name,
                const char *comment, Text *out) {
     Nest *nest = plain->nest;
-    Arena *arena = e->arena;
-    NestPrinter p = {.e = e, .plain = plain, .nest = nest, .out = out, .kernel = kernel};
+    Arena *arena = arena_child(e->arena);
+    NestPrinter p = {
+        .e = e, .plain = plain, .nest = nest, .out = out, .kernel = kernel, .arena = arena};
     const size_t count = 4 * nest->symbol_count + 64; /* and those that printing makes */
     p.spelled = arena_alloc(arena, count * sizeof *p.spelled);
     p.capacity = count;
@@ -483,6 +560,8 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.streams_off = e->target->simt;
     p.trees = arena_alloc(arena, count * sizeof *p.trees);
     p.own_trees = arena_alloc(arena, count * sizeof *p.own_trees);
+    p.wide = arena_alloc(arena, count * sizeof *p.wide);
+    p.pitch = arena_alloc(arena, count * sizeof *p.pitch);
     p.loops = arena_alloc(arena, count * sizeof *p.loops);
     p.private = arena_alloc(arena, count * sizeof *p.private);
     print_count_uses(&p);
@@ -507,5 +586,6 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     print_all(&p);
     if (p.streams && !e->chained) text_puts(out, "if (stream) ls_stream_end();\n");
     text_puts(out, "}\n\n");
+    arena_close(arena);
     return p.streams;
 }

@@ -14,7 +14,7 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-enum { ROW_LEAVES = 8, LANE_LEAVES = 128, TILE = 1024 };
+enum { ROW_LEAVES = 8, LANE_LEAVES = 128, TILE = 1024, SIDE = 16 };
 
 /* bool as i32 */
 static Type leaf_type(Type type) {
@@ -25,16 +25,89 @@ static const char *kind_text(NestPrinter *p, const NestNode *node, Type type) {
     return emit_use_kind(p->e, node->op, leaf_type(type));
 }
 
+/* ---- of one thread: folds of neighbouring columns, side by side ---- */
+
+static bool is_beside(const NestPrinter *p, const NestNode *tree) {
+    return p->nest->lanes == 1 && tree->kind == NEST_FOLD && tree->at_count == 1;
+}
+
+/* A binary counter in memory, and what is pushed to it or, where its number is even, to the lowest
+ * level; past the last column both are identities. */
+static void print_folds(NestPrinter *p, const NestNode *fold, int64_t leaves, int64_t dim) {
+    static const char *const suffixes[] = {"level", "leaf", "sum", "to", NULL};
+    const char *kind = kind_text(p, fold, fold->type), *pad = names_made(p->e, "pad");
+    const char *name = names_stem(p->e, NULL, p->nest->symbols[fold->name].name, suffixes);
+    int levels = 1;
+    for (; leaves > 1; leaves /= 2) levels++;
+    if (dim != p->e->target->columns || levels > 8)
+        bug(p->e->compiler, "folds of this form have no text yet");
+    p->spelled[fold->name] = name;
+    text_printf(p->out,
+                "LS_ALIGN(64) %s %s_level[%d][%lld], %s_leaf[%lld];\n"
+                "for (int %s = 0; %s < %lld; %s++)\n"
+                "%s_level[0][%s] = %s_leaf[%s] = ls_identity_%s();\n",
+                type_info[leaf_type(fold->type)].c_name, name, levels, (long long)dim, name,
+                (long long)dim, pad, pad, (long long)dim, pad, name, pad, name, pad, kind);
+}
+
+/* Of one column there is no loop. */
+static bool is_only_one(const NestNode *node) {
+    int64_t column;
+    return index_is_number(node->at[0], &column);
+}
+
+/* What the folds come to, of the leaves that are counted. */
+static const char *folds_text(NestPrinter *p, const NestNode *combine, const NestNode *tree) {
+    const Index count = combine->extent.count ? combine->extent : tree->extent;
+    const char *name = print_symbol(p, tree->name);
+    return arena_printf(p->e->arena, "ls_columns_%s(%s_level, (int)%s, %s_leaf)",
+                        kind_text(p, tree, tree->type), name,
+                        print_bracketed(p, print_index(p, count)), name);
+}
+
+bool print_is_beside(const NestPrinter *p, const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
+        if (tree && is_beside(p, tree) && index_uses(node->at[0], loop->name)) return true;
+    }
+    return false;
+}
+
+void print_combined_ahead(NestPrinter *p, const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        const NestNode *to = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
+        if (to && is_beside(p, to) && index_uses(node->at[0], loop->name)) {
+            const char *name = print_symbol(p, to->name);
+            text_printf(p->out, "%s *const %s_to = %s & 1 ? %s_leaf : %s_level[0];\n",
+                        type_info[leaf_type(to->type)].c_name, name,
+                        print_bracketed(p, print_index(p, node->at[1])), name, name);
+            continue;
+        }
+        const NestNode *tree = node->kind == NEST_COMBINE ? p->trees[node->array] : NULL;
+        if (!tree || !is_beside(p, tree) || !index_uses(node->at[0], loop->name)) continue;
+        text_printf(p->out, "const %s *const %s_sum = %s;\n",
+                    type_info[leaf_type(tree->type)].c_name, print_symbol(p, tree->name),
+                    folds_text(p, node, tree));
+    }
+}
+
 void print_fold(NestPrinter *p, const NestNode *fold) {
     int64_t leaves = 0, dim = 1;
-    const char *name = print_symbol(p, fold->name);
     const char *type = type_info[leaf_type(fold->type)].c_name;
     if (!index_is_number(fold->extent, &leaves) || fold->at_count > 1 ||
         (fold->at_count && !index_is_number(fold->at[0], &dim)))
         bug(p->e->compiler, "a fold of this form has no text yet");
     p->trees[fold->name] = fold;
     p->own_trees[fold->name] = p->in_lane;
-    if (leaves == LANE_LEAVES && !fold->at_count && p->in_lane)
+    if (is_beside(p, fold)) {
+        print_folds(p, fold, leaves, dim);
+        return;
+    }
+    const char *name = print_symbol(p, fold->name);
+    if (p->nest->lanes == 1 && !fold->at_count && leaves <= LANE_LEAVES)
+        text_printf(p->out, "%s %s[%lld]%s;\n", type, name, (long long)leaves,
+                    leaves == LANE_LEAVES ? " LS_ALIGN(64)" : "");
+    else if (leaves == LANE_LEAVES && !fold->at_count && p->in_lane)
         text_printf(p->out, "%s %s[8] = {};\n", type, name);
     else if (leaves == LANE_LEAVES && !fold->at_count)
         text_printf(p->out, "%s %s[%u];\n", type, name, p->nest->width);
@@ -52,7 +125,7 @@ static const char *own_leaf(NestPrinter *p, Index leaf) {
     for (size_t t = 0; t < leaf.count; t++)
         for (uint32_t k = 0; k < leaf.terms[t].count; k++)
             if (p->loops[leaf.terms[t].symbols[k]] == 1 + LOOP_LANE)
-                own = index_replace(p->e->arena, own, leaf.terms[t].symbols[k], (Index){NULL, 0});
+                own = index_replace(p->arena, own, leaf.terms[t].symbols[k], (Index){NULL, 0});
     return print_index(p, own);
 }
 
@@ -61,15 +134,174 @@ static bool is_of_lanes(const NestNode *fold) {
     return index_is_number(fold->extent, &leaves) && leaves == LANE_LEAVES;
 }
 
+/* ---- of one thread: trees over a tile of its memory ---- */
+
+bool print_is_quick(const NestNode *fold) {
+    return fold->kind == NEST_FOLD && (fold->op == OP_REDUCE_MIN || fold->op == OP_REDUCE_MAX) &&
+           type_info[fold->type].class == 'F';
+}
+
+/* Whether sixteen trees are folded side by side: each row's leaves are vectors that stay in
+ * registers, its tree's lower levels one vector, and the sixteen of these a square. */
+static bool is_square(const NestPrinter *p, const NestNode *tree) {
+    int64_t rows, leaves;
+    return p->nest->lanes == 1 && p->nest->width == SIDE && tree->kind == NEST_TREE &&
+           tree->at_count == 1 && index_is_number(tree->at[0], &rows) && rows == SIDE &&
+           index_is_number(tree->extent, &leaves) && leaves >= SIDE && leaves <= SIDE * SIDE &&
+           !(leaves & (leaves - 1)) && tree->type == TYPE_F32 &&
+           nest_is_ordered(tree->op, tree->type);
+}
+
+void print_tree(NestPrinter *p, const NestNode *tree) {
+    const char *name = print_symbol(p, tree->name);
+    if (p->nest->lanes > 1 || tree->at_count > 1)
+        bug(p->e->compiler, "a tree of this form has no text yet");
+    p->trees[tree->name] = tree;
+    if (is_square(p, tree)) {
+        text_printf(p->out, "%s %s[%d] LS_ALIGN(64);\n", type_info[tree->type].c_name, name,
+                    SIDE * SIDE);
+        p->pitch[tree->name] = names_nest(p->e, arena_printf(p->arena, "%s_row", name));
+        return;
+    }
+    text_printf(p->out, "%s %s[%d] LS_ALIGN(64);\n", type_info[leaf_type(tree->type)].c_name, name,
+                TILE);
+    if (!tree->at_count) return;
+    p->pitch[tree->name] = names_nest(p->e, arena_printf(p->arena, "%s_wide", name));
+    text_printf(p->out, "const i64 %s = %d / %s;\n", p->pitch[tree->name], TILE,
+                print_bracketed(p, print_index(p, tree->at[0])));
+}
+
+static void print_leaf(NestPrinter *p, const NestNode *tree, const NestNode *push,
+                       const char *value) {
+    const char *name = print_symbol(p, tree->name), *leaf;
+    if (is_beside(p, tree) && is_only_one(push)) {
+        text_printf(p->out, "%s_leaf[%s] = %s;\nls_push_columns_%s(%s_level, (int)%s, %s_leaf);\n",
+                    name, print_index(p, push->at[0]), value, kind_text(p, tree, tree->type), name,
+                    print_bracketed(p, print_index(p, push->at[1])), name);
+        return;
+    }
+    if (is_beside(p, tree)) {
+        text_printf(p->out, "%s_to[%s] = %s;\n", name, print_index(p, push->at[0]), value);
+        return;
+    }
+    if (is_square(p, tree)) {
+        const Index first = index_replace(p->arena, push->at[1], p->vector, (Index){NULL, 0});
+        IndexTerm *terms = arena_alloc(p->arena, (first.count + 1) * sizeof *terms);
+        for (size_t i = 0; i < first.count; i++) {
+            terms[i] = first.terms[i];
+            terms[i].factor /= SIDE;
+        }
+        text_printf(p->out, "%s[%s] = %s;\n", p->pitch[tree->name],
+                    print_index(p, (Index){terms, first.count}), value);
+        return;
+    }
+    if (tree->at_count)
+        leaf =
+            arena_printf(p->arena, "%s * %s + %s", print_bracketed(p, print_index(p, push->at[0])),
+                         p->pitch[tree->name], print_index(p, push->at[1]));
+    else
+        leaf = print_index(p, push->at[0]);
+    text_printf(p->out, "%s[%s] = %s;\n", name, leaf, value);
+}
+
+/* In the loop over sixteen trees: the leaves of one. */
+void print_row_trees(NestPrinter *p, const NestNode *loop, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
+        print_row_trees(p, loop, node->body);
+        if (!tree || !is_square(p, tree) || !index_uses(node->at[0], loop->name)) continue;
+        int64_t leaves = 0;
+        index_is_number(tree->extent, &leaves);
+        text_printf(p->out, "ls_vector_%s %s[%lld];\n", type_info[tree->type].name,
+                    p->pitch[tree->name], (long long)leaves / SIDE);
+    }
+}
+
+/* Behind the loop over several trees: what each comes to, side by side. */
+void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
+        print_pushed(p, loop, node->body);
+        if (!tree || p->nest->lanes > 1 || !tree->at_count) continue;
+        const char *kind = kind_text(p, tree, tree->type), *name = print_symbol(p, tree->name);
+        if (!index_uses(node->at[0], loop->name)) continue;
+        if (is_beside(p, tree)) {
+            text_printf(p->out, "if (%s & 1) ls_push_columns_%s(%s_level, (int)%s, %s_leaf);\n",
+                        print_bracketed(p, print_index(p, node->at[1])), kind, name,
+                        print_bracketed(p, print_index(p, node->at[1])), name);
+            continue;
+        }
+        if (is_square(p, tree))
+            text_printf(p->out, "ls_join_rows_%s(%s);\n", kind, name);
+        else
+            text_printf(p->out, "ls_rows_%s(%s, %s, %s);\n", kind, name,
+                        print_index(p, loop->extent), p->pitch[tree->name]);
+    }
+}
+
+/* At the end of what a loop over several trees has pushed to one of them: the identity, up to where
+ * the next one's leaves begin. */
+void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
+        print_padding(p, loop, node->body);
+        if (!tree || tree->kind != NEST_TREE || !tree->at_count) continue;
+        if (!index_uses(node->at[0], loop->name)) continue;
+        const char *kind = kind_text(p, tree, tree->type), *wide = p->pitch[tree->name];
+        const char *row = print_bracketed(p, print_index(p, node->at[0]));
+        if (is_square(p, tree)) {
+            int64_t leaves = 0;
+            index_is_number(tree->extent, &leaves);
+            text_printf(p->out, "ls_join_%s(%s, %lld, %s + %d * %s);\n", kind, wide,
+                        (long long)leaves / SIDE, print_symbol(p, tree->name), SIDE, row);
+            continue;
+        }
+        const char *pad = names_made(p->e, "pad");
+        text_printf(p->out,
+                    "for (i64 %s = %s; %s < %s; %s++)\n%s[%s * %s + %s] = "
+                    "ls_identity_%s();\n",
+                    pad, print_index(p, tree->extent), pad, wide, pad, print_symbol(p, tree->name),
+                    row, wide, pad, kind);
+    }
+}
+
+/* What the tree in a thread's memory comes to. */
+static const char *tile_text(NestPrinter *p, const NestNode *combine, const NestNode *tree) {
+    const char *kind = kind_text(p, tree, tree->type), *name = print_symbol(p, tree->name);
+    const char *count = print_index(p, tree->extent), *text;
+    if (is_beside(p, tree) && is_only_one(combine))
+        return arena_printf(p->e->arena, "%s[%s]", folds_text(p, combine, tree),
+                            print_index(p, combine->at[0]));
+    if (is_beside(p, tree))
+        return arena_printf(p->e->arena, "%s_sum[%s]", name, print_index(p, combine->at[0]));
+    if (tree->kind == NEST_FOLD) {
+        int64_t leaves = 0;
+        index_is_number(tree->extent, &leaves);
+        const bool lanes = leaves == LANE_LEAVES;
+        if (p->odd && print_is_quick(tree))
+            return arena_printf(p->arena, "ls_%squick_%s(%s)", lanes ? "lane_" : "", kind, name);
+        return arena_printf(p->arena, "ls_%s_%s(%s)", lanes ? "lane_tree" : "eight", kind, name);
+    }
+    text = tree->at_count ? arena_printf(p->arena, "%s[%s]", name, print_index(p, combine->at[0]))
+                          : arena_printf(p->arena, "ls_tile_%s(%s, %s)", kind, name, count);
+    int64_t known;
+    return tree->op == OP_SUM && type_info[leaf_type(tree->type)].class == 'F' &&
+                   !(index_is_number(tree->extent, &known) && known > 0)
+               ? arena_printf(p->arena, "%s > 0 ? %s : 0", count, text)
+               : text;
+}
+
 void print_push(NestPrinter *p, const NestNode *push) {
     const NestNode *fold = p->trees[push->array];
     const char *kind = kind_text(p, fold, fold->type), *name = print_symbol(p, push->array);
     const char *condition = print_condition(p, push);
     const char *value = emit_bare(p->e, print_value(p, push->value));
     if (*condition)
-        value = arena_printf(p->e->arena, "%s ? %s : ls_identity_%s()", condition,
+        value = arena_printf(p->arena, "%s ? %s : ls_identity_%s()", condition,
                              print_value(p, push->value), kind);
-    if (p->own_trees[fold->name] && !fold->at_count)
+    if (p->nest->lanes == 1)
+        print_leaf(p, fold, push, value);
+    else if (p->own_trees[fold->name] && !fold->at_count)
         text_printf(p->out, "ls_push_%s_%s(%s, %s, %s);\n", is_of_lanes(fold) ? "lane" : "row",
                     kind, name, print_index(p, push->at[0]), value);
     else if (fold->at_count || push->at_count > 1)
@@ -87,8 +319,8 @@ static const char *combine_shared(NestPrinter *p, const NestNode *node, const ch
     const char *array = print_symbol(p, node->array), *count = print_index(p, node->extent);
     if (!index_is_number(p->allocs[node->array]->at[0], &room) || room > TILE || node->at[0].count)
         bug(p->e->compiler, "values in this memory are not combined yet");
-    return room > 32 ? arena_printf(p->e->arena, "ls_gather_%s(%s, %s)", kind, array, count)
-                     : arena_printf(p->e->arena, "ls_group_%s(%s < %s ? %s[%s] : ls_identity_%s())",
+    return room > 32 ? arena_printf(p->arena, "ls_gather_%s(%s, %s)", kind, array, count)
+                     : arena_printf(p->arena, "ls_group_%s(%s < %s ? %s[%s] : ls_identity_%s())",
                                     kind, p->lane, count, array, p->lane, kind);
 }
 
@@ -103,7 +335,7 @@ static const char *combine_memory(NestPrinter *p, const NestNode *node) {
     else
         bug(p->e->compiler, "values in this memory are not combined yet");
     return node->op == OP_SUM && type_info[type].class == 'F'
-               ? arena_printf(p->e->arena, "%s > 0 ? %s : 0", print_index(p, node->extent), text)
+               ? arena_printf(p->arena, "%s > 0 ? %s : 0", print_index(p, node->extent), text)
                : text;
 }
 
@@ -120,19 +352,30 @@ static int level_of(const NestNode *fold) {
 /* Of a fold that is the thread's own. */
 static const char *own_text(NestPrinter *p, const NestNode *node, const NestNode *fold) {
     const char *tree = print_symbol(p, node->array);
-    if (!is_of_lanes(fold)) return arena_printf(p->e->arena, "%s[%d]", tree, level_of(fold));
-    if (!node->extent.count) return arena_printf(p->e->arena, "%s[7]", tree);
-    return arena_printf(p->e->arena, "ls_lanes_%s(%s, %s)", kind_text(p, fold, fold->type), tree,
+    if (!is_of_lanes(fold)) return arena_printf(p->arena, "%s[%d]", tree, level_of(fold));
+    if (!node->extent.count) return arena_printf(p->arena, "%s[7]", tree);
+    return arena_printf(p->arena, "ls_lanes_%s(%s, %s)", kind_text(p, fold, fold->type), tree,
                         print_index(p, node->extent));
 }
 
 /* The tree over a vector's values of each lane. */
 static const char *vector_text(NestPrinter *p, const char *kind, const char *values) {
     if (p->nest->width != 4) bug(p->e->compiler, "a fold of such vectors has no text yet");
-    return arena_printf(p->e->arena,
+    return arena_printf(p->arena,
                         "ls_group_%s(ls_combine_%s(ls_combine_%s(%s[0], %s[1]), "
                         "ls_combine_%s(%s[2], %s[3])))",
                         kind, kind, kind, values, values, kind, values, values);
+}
+
+/* Whether what the quick functions have made of a tile may not be right. */
+static void print_odd(NestPrinter *p, const NestNode *fold, const char *value) {
+    int64_t leaves = 0;
+    index_is_number(fold->extent, &leaves);
+    if (leaves == LANE_LEAVES)
+        text_printf(p->out, "%s |= %s == 0;\n", p->odd, value);
+    else
+        text_printf(p->out, "%s |= ls_odd_%s(%s);\n", p->odd, type_info[fold->type].name,
+                    print_symbol(p, fold->name));
 }
 
 void print_combine(NestPrinter *p, const NestNode *node) {
@@ -141,13 +384,16 @@ void print_combine(NestPrinter *p, const NestNode *node) {
     const char *tree = print_symbol(p, node->array);
     if (!fold)
         text = combine_memory(p, node);
+    else if (p->nest->lanes == 1)
+        text = tile_text(p, node, fold);
     else if (p->own_trees[fold->name] && !fold->at_count)
         text = own_text(p, node, fold);
     else if (fold->at_count)
-        text = arena_printf(p->e->arena, "%s[%s][%d]", tree, print_index(p, node->at[0]),
-                            level_of(fold));
+        text =
+            arena_printf(p->arena, "%s[%s][%d]", tree, print_index(p, node->at[0]), level_of(fold));
     else
         text = vector_text(p, kind_text(p, fold, fold->type), tree);
     text_printf(p->out, "const %s %s = %s;\n", emit_type(p->nest->symbols[node->name].type), name,
                 text);
+    if (fold && p->odd && print_is_quick(fold)) print_odd(p, fold, name);
 }

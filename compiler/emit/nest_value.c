@@ -94,8 +94,8 @@ static int compare_terms(const void *a, const void *b) {
 }
 
 const char *print_index(NestPrinter *p, Index index) {
-    Text text = text_open(p->e->arena);
-    IndexTerm *terms = arena_alloc(p->e->arena, (index.count + 1) * sizeof *terms);
+    Text text = text_open(p->arena);
+    IndexTerm *terms = arena_alloc(p->arena, (index.count + 1) * sizeof *terms);
     if (index.count == 0) return "0";
     memcpy(terms, index.terms, index.count * sizeof *terms);
     qsort(terms, index.count, sizeof *terms, compare_terms);
@@ -116,14 +116,14 @@ const char *print_index(NestPrinter *p, Index index) {
 }
 
 const char *print_bracketed(const NestPrinter *p, const char *text) {
-    return strchr(text, ' ') || *text == '-' ? arena_printf(p->e->arena, "(%s)", text) : text;
+    return strchr(text, ' ') || *text == '-' ? arena_printf(p->arena, "(%s)", text) : text;
 }
 
 /* ---- values ---- */
 
 static const char *call_text(NestPrinter *p, const Value *v) {
     const Function *f = p->nest->values;
-    Text text = text_open(p->e->arena);
+    Text text = text_open(p->arena);
     text_printf(&text, "ls_c_%s(", f->functions[v->payload].name);
     for (ValueId list = v->arg[0]; list; list = f->values[list].arg[1])
         text_printf(&text, "%s%s", list == v->arg[0] ? "" : ", ",
@@ -146,7 +146,7 @@ static const char *operand_text(NestPrinter *p, ValueId id) {
     if (v->op == VALUE_INDEX) return print_bracketed(p, text);
     if (v->op == VALUE_NAME && p->inside[v->payload])
         v = &p->nest->values->values[p->inside[v->payload]];
-    return strchr(text, ' ') && is_operator(p, v) ? arena_printf(p->e->arena, "(%s)", text) : text;
+    return strchr(text, ' ') && is_operator(p, v) ? arena_printf(p->arena, "(%s)", text) : text;
 }
 
 const char *print_value(NestPrinter *p, ValueId id) {
@@ -171,7 +171,7 @@ const char *print_value(NestPrinter *p, ValueId id) {
 static const char *let_text(NestPrinter *p, const NestNode *let) {
     const Value *v = &p->nest->values->values[let->value];
     if (p->nest->lanes == 1 && p->is_bound[let->name] && (v->op == OP_MIN || v->op == OP_MAX))
-        return arena_printf(p->e->arena, "ls_bound(%s)", print_value(p, let->value));
+        return arena_printf(p->arena, "ls_bound(%s)", print_value(p, let->value));
     if (!p->is_index[let->name] || v->op != OP_FLOORDIV) return print_value(p, let->value);
     return print_quotient(p, let->value);
 }
@@ -180,10 +180,18 @@ const char *print_quotient(NestPrinter *p, ValueId id) {
     const Value *values = p->nest->values->values, *v = &values[id];
     if (v->op != OP_FLOORDIV) return print_value(p, id);
     if (values[v->arg[1]].op == OP_CONST)
-        return arena_printf(p->e->arena, "(i64)((u64)%s / %" PRIu64 ")", operand_text(p, v->arg[0]),
+        return arena_printf(p->arena, "(i64)((u64)%s / %" PRIu64 ")", operand_text(p, v->arg[0]),
                             values[v->arg[1]].payload);
-    return arena_printf(p->e->arena, "ls_divide(%s, %s)", print_value(p, v->arg[0]),
+    return arena_printf(p->arena, "ls_divide(%s, %s)", print_value(p, v->arg[0]),
                         print_value(p, v->arg[1]));
+}
+
+bool print_is_wide(const NestPrinter *p, ValueId id) {
+    const Value *v = &p->nest->values->values[id];
+    if (v->op == VALUE_NAME) return p->wide[v->payload];
+    for (int i = 0; v->op != VALUE_INDEX && i < op_info[v->op].arity; i++)
+        if (print_is_wide(p, v->arg[i])) return true;
+    return false;
 }
 
 void print_let(NestPrinter *p, const NestNode *let) {

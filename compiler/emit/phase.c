@@ -182,7 +182,6 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     e->name_of = arena_alloc(e->arena, values * sizeof *e->name_of);
     e->uses = arena_alloc(e->arena, values * sizeof *e->uses);
     e->ready = arena_alloc(e->arena, values * sizeof *e->ready);
-    e->two_passes = false;
     e->draw_name = arena_alloc(e->arena, values * sizeof *e->draw_name);
     e->draw_count = 0;
     e->draws_ahead = false;
@@ -192,10 +191,6 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
     emit_open_axes(e);
     e->block_name = arena_alloc(e->arena, arrays * sizeof *e->block_name);
     emit_find_streams(e);
-    const bool buffered = e->phase->shape == SHAPE_ROWS;
-    for (size_t i = 0; i < e->phase->reduction_count; i++)
-        if (!buffered && e->f->values[e->phase->reductions[i]].op == OP_LOGSUMEXP)
-            e->two_passes = true;
 }
 
 static Sections open_sections(Emitter *e) {
@@ -208,13 +203,13 @@ static Sections open_sections(Emitter *e) {
                   .tile = "",
                   .finish = "",
                   .before = 1u << LEVEL_SCALAR | (emit_in_loop_columns(e) ? 0 : 1u << LEVEL_OUTER)};
-    Text *const texts[] = {&s.draws,        &s.scalars,    &s.tensor,      &s.column_decoded,
-                           &s.rest,         &s.length,     &s.outer,       &s.row,
-                           &s.body,         &s.stores,     &s.epilogue,    &s.decoded,
-                           &s.leaf_push,    &s.pass_end,   &s.bases,       &s.outer_decoded,
-                           &s.row_declared, &s.row_values, &s.row_kept,    &s.ahead_declared,
-                           &s.ahead_values, &s.ahead_kept, &s.ahead_bases, &s.vector_body,
-                           &s.vector_push,  &s.top_body,   &s.tile_body,   &s.tile_push};
+    Text *const texts[] = {&s.draws,      &s.scalars,     &s.tensor,         &s.column_decoded,
+                           &s.rest,       &s.length,      &s.outer,          &s.row,
+                           &s.body,       &s.stores,      &s.epilogue,       &s.decoded,
+                           &s.leaf_push,  &s.bases,       &s.outer_decoded,  &s.row_declared,
+                           &s.row_values, &s.row_kept,    &s.ahead_declared, &s.ahead_values,
+                           &s.ahead_kept, &s.ahead_bases, &s.vector_body,    &s.vector_push,
+                           &s.top_body,   &s.tile_body,   &s.tile_push};
     for (size_t i = 0; i < COUNT(texts); i++) *texts[i] = text_open(e->arena);
     return s;
 }
@@ -257,13 +252,6 @@ static void values_before_loop(Emitter *e, Sections *s) {
     roots.count = 0;
     add_frontier(e, &roots, LEVEL_OUTER);
     emit_section(e, &s->outer, roots.values, roots.count, 1u << LEVEL_SCALAR, PLACE_OUTER);
-}
-
-/* The condition before a store of the element loop: the second pass where there are two, and no
- * element past the end. */
-static const char *store_guard(const Emitter *e, const Sections *s) {
-    if (s->simt) return "if (own_column < columns) ";
-    return e->two_passes ? "if (pass == 1) " : "";
 }
 
 /* Whether the element loop has something ahead of it where draws can be made: of four elements, or
@@ -329,7 +317,8 @@ static void element_loop(Emitter *e, Sections *s) {
     emit_tops(e, s);
     e->draws_ahead = draws_ahead(e);
     emit_section(e, &s->body, roots.values, roots.count, s->before, PLACE_ELEMENT);
-    emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT, store_guard(e, s));
+    emit_stores(e, &s->stores, LEVEL_ELEMENT, PLACE_ELEMENT,
+                s->simt ? "if (own_column < columns) " : ""); /* no element past the end */
     if (e->draws_ahead) emit_draws(e, s->columns ? &s->row : &s->draws);
     e->draws_ahead = false;
     s->push = emit_part(e, PART_PUSH); /* while the operands' names are those of the loop */
@@ -463,7 +452,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"LENGTH", s->length.data},
         {"ASKED", asked},
         {"WHOLE", emit_whole(e, s)},
-        {"SHORT", ""},
         {"AHEAD", emit_ahead(e, s)},
         {"EIGHTS", emit_eights(e, s)},
         {"APART", emit_apart(e)},
@@ -496,8 +484,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         {"PUSH_OCTET", e->portion == PORTION_STRIP ? push_octet_text(e) : ""},
         {"OCTETS", e->portion == PORTION_FINISH ? emit_part(e, PART_OCTETS) : ""},
         {"CHUNKS", column ? emit_chunk_count(e) : ""},
-        {"PASS", e->two_passes ? "for (int pass = 0; pass < 2; pass++) {\n" : ""},
-        {"PASS_END", s->pass_end.data},
         {"TILE", s->tile},
         {"COMBINE",
          results && e->phase->reduction_count && !emit_one_tile(e) ? emit_combine(e) : ""},
@@ -518,7 +504,6 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
         emit_fill(e, &finished, "rows_results.loop.k", holes, COUNT(holes));
         find_hole(holes, COUNT(holes), "RESULTS")->text = finished.data;
     }
-    find_hole(holes, COUNT(holes), "SHORT")->text = emit_short(e, s);
     if (e->phase->shape == SHAPE_ROWS) {
         const bool rows = e->outer_count > 0;
         emit_fill(e, &main_loop, "rows_main.loop.k", holes, COUNT(holes));
@@ -545,20 +530,18 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
 
 /* The nest of a phase whose shape has a schedule, or NULL: rows of one thread may have none yet, as
  * those of strips have none that are held near, and columns of strips. */
-static PlainNest *find_nest(Emitter *e) {
+static PlainNest *find_nest(Emitter *e, Arena *arena) {
     const bool rows = e->phase->shape == SHAPE_ROWS && !e->target->simt;
     const bool columns = e->phase->shape == SHAPE_COLUMNS;
     const char *problem;
-    if (e->portion != PORTION_WHOLE || !schedule_has(e->plan, e->number - 1, e->target))
-        return NULL;
+    if (e->portion != PORTION_WHOLE) return NULL;
     for (uint32_t i = 0; rows && i < e->plan->array_count; i++)
         if (emit_held(e, i)) return NULL;
     const PhaseNumbers numbers = {.columns = columns ? e->outer[e->outer_count - 1].axes : 0,
                                   .strided = e->layout == LS_LAYOUT_STRIDED,
                                   .finished = emit_is_followed(e),
                                   .chain = e->chained};
-    PlainNest *nest =
-        schedule_phase(e->plan, e->number - 1, e->target, &numbers, e->arena, &problem);
+    PlainNest *nest = schedule_phase(e->plan, e->number - 1, e->target, &numbers, arena, &problem);
     if (!nest && !rows)
         bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
     if (nest) nest_check(nest->nest);
@@ -571,18 +554,19 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
                                              portions[portion].name),
                         .tail = has_stores(e, LEVEL_TAIL)};
     emit_find_items(e, &result);
-    const PlainNest *nest = find_nest(e);
+    Arena *arena = arena_child(e->arena);
+    const PlainNest *nest = find_nest(e, arena);
     if (nest) {
         e->eights |= nest->nest->width == 8;
         result.streams = emit_nest(e, nest, NULL, result.name, comment_text(e), out);
-        return result;
     }
+    arena_close(arena);
+    if (nest) return result;
     Sections sections = open_sections(e);
     values_before_loop(e, &sections);
     if (portions[portion].elements) element_loop(e, &sections);
     if (portions[portion].results) values_after_loop(e, &sections);
     coordinates(e, &sections);
-    if (e->two_passes) text_printf(&sections.pass_end, "%s}\n", emit_part(e, PART_PASS_END));
     const StreamText streams = emit_streams(e);
     result.streams = streams.decide.size > 0;
     text_printf(&sections.bases, "%s%s%s", emit_bases(e), streams.bases.data, sections.draws.data);

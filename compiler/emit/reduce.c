@@ -2,8 +2,8 @@
  *
  * A reduction adds lines to each part of its phase's skeleton: buffers or registers, what an
  * element pushes, the tile's value, and how tiles combine. The variables of reduction `s` are
- * s_leaf, s_lane, s_eight, s_vector, s_odd, s_level, s_row_level, s_part; a logsumexp has s_most
- * and s_base besides. The tree itself is templates/reduce.h. */
+ * s_leaf, s_lane, s_eight, s_vector, s_odd, s_row_level, s_part; a logsumexp has s_most and s_base
+ * besides. The tree itself is templates/reduce.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -90,9 +90,9 @@ bool emit_is_flat(const Emitter *e) {
 
 /* The variable stem of a reduction, and the name of its result. */
 static const char *stem_of(Emitter *e, ValueId r) {
-    static const char *const suffixes[] = {"leaf",  "level",  "row_level", "part", "most",
-                                           "base",  "top",    "sum",       "lane", "eight",
-                                           "total", "vector", "odd",       NULL};
+    static const char *const suffixes[] = {"leaf",   "row_level", "part", "most",  "base",
+                                           "top",    "sum",       "lane", "eight", "total",
+                                           "vector", "odd",       NULL};
     const Value *value = &e->f->values[r];
     if (!e->name_of[r])
         e->name_of[r] = names_stem(e, value->name, op_info[value->op].name, suffixes);
@@ -206,13 +206,6 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
         else
             text_printf(out, "%s_eight[part] = %s;\n", r->s, r->value);
         break;
-    case PART_VECTORS: text_printf(out, "ls_vector_%s %s_vector[parts];\n", r->type, r->s); break;
-    case PART_PUSH_VECTOR: text_printf(out, "%s_vector[part] = %s;\n", r->s, r->value); break;
-    case PART_PUSH_SHORT:
-        text_printf(out, "ls_join_%s(%s_vector, parts, %s_leaf + 16 * row);\n", r->kind, r->s,
-                    r->s);
-        break;
-    case PART_SHORT: text_printf(out, "ls_join_rows_%s(%s_leaf);\n", r->kind, r->s); break;
     case PART_PUSH_LANE:
         text_printf(out, "%s_lane[lane] = ls_%s_%s(%s_eight);\n", r->s,
                     r->quick ? "quick" : "eight", r->kind, r->s);
@@ -241,40 +234,22 @@ static void rows_loop(const Lines *r, Part part, Text *out) {
     }
 }
 
-static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
-    const char *levels = r->strip ? "" : arena_printf(e->arena, "%s_level[8][64], ", r->s);
+static void strips_loop(const Lines *r, Part part, Text *out) {
     switch (part) {
     case PART_LEVELS:
         text_printf(out,
-                    "LS_ALIGN(64) %s %s%s_row_level[4][64], %s_total[64], %s_leaf[64];\n"
+                    "LS_ALIGN(64) %s %s_row_level[4][64], %s_total[64], %s_leaf[64];\n"
                     "for (int c = 0; c < 64; c++) %s_leaf[c] = ls_identity_%s();\n",
-                    r->type, levels, r->s, r->s, r->s, r->s, r->kind);
-        if (r->lse)
-            text_printf(
-                out,
-                "LS_ALIGN(64) %s %s_most[64], %s_base[64];\n"
-                "for (int c = 0; c < 64; c++) %s_most[c] = ls_identity_%s(), %s_base[c] = 0;\n",
-                r->type, r->s, r->s, r->s, r->max, r->s);
+                    r->type, r->s, r->s, r->s, r->s, r->kind);
         break;
     case PART_PUSH:
-        if (r->lse)
-            text_printf(out,
-                        "%s_most[c] = ls_max_%s(%s_most[c], %s);\n"
-                        "%s_leaf[c] = ls_exp_%s(%s - %s_base[c]);\n",
-                        r->s, r->real, r->s, r->value, r->s, r->real, r->value, r->s);
-        else if (r->arg)
+        if (r->arg)
             text_printf(out, "%s_leaf[c] = ls_leaf_%s(%s, at);\n", r->s, r->kind, r->value);
         else
             text_printf(out, "%s_leaf[c] = %s;\n", r->s, r->value);
         break;
     case PART_PUSH_ROW:
         text_printf(out, "ls_push_columns_%s(%s_row_level, row, %s_leaf);\n", r->kind, r->s, r->s);
-        break;
-    case PART_PUSH_LANE:
-        text_printf(out,
-                    "const %s *const %s_sum = ls_columns_%s(%s_row_level, rows, %s_total);\n"
-                    "ls_push_columns_%s(%s_level, lane, %s_sum);\n",
-                    r->type, r->s, r->kind, r->s, r->s, r->kind, r->s, r->s);
         break;
     case PART_EIGHT: text_printf(out, "%s %s_eight[8];\n", r->type, r->s); break;
     case PART_PUSH_EIGHT: text_printf(out, "%s_eight[row] = %s;\n", r->s, r->value); break;
@@ -285,12 +260,7 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
         text_printf(out, "ls_join_eight_%s(&%s_vector[part], %s_eight);\n", r->kind, r->s, r->s);
         break;
     case PART_SHORT:
-        if (r->strip)
-            text_printf(out, "ls_put_vectors_%s(%s_total, %s_vector);\n", r->kind, r->s, r->s);
-        else
-            text_printf(
-                out, "ls_push_vectors_%s(%s_level + (3 - bits), lane >> (3 - bits), %s_vector);\n",
-                r->kind, r->s, r->s);
+        text_printf(out, "ls_put_vectors_%s(%s_total, %s_vector);\n", r->kind, r->s, r->s);
         break;
     case PART_PUSH_EIGHTS:
         text_printf(out, "%s_total[c] = ls_eight_%s(%s_eight);\n", r->s, r->kind, r->s);
@@ -302,11 +272,6 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
     case PART_PUSH_FOURS:
         text_printf(out, "%s_total[c] = ls_combine_%s(%s_total[c], ls_four_%s(%s_eight));\n", r->s,
                     r->kind, r->s, r->kind, r->s);
-        break;
-    case PART_PUSH_LANES:
-        text_printf(out,
-                    "ls_push_columns_%s(%s_level + (3 - bits), lane >> (3 - bits), %s_total);\n",
-                    r->kind, r->s, r->s);
         break;
     case PART_PUSH_OCTET:
         text_printf(out,
@@ -323,38 +288,16 @@ static void columns_loop(Emitter *e, const Lines *r, Part part, Text *out) {
                     "const %s *%s_sum = %s_total;\n",
                     r->type, r->s, r->kind, r->octet, r->s, r->type, r->s, r->s);
         break;
-    case PART_PASS_END:
-        if (r->lse)
-            text_printf(out,
-                        "for (i64 c = 0; c < width; c++) %s_base[c] = ls_base_%s(%s_most[c]);\n",
-                        r->s, r->real, r->s);
-        break;
-    case PART_TILE:
-        text_printf(out, "const %s *%s_sum = ls_columns_%s(%s_level, lanes, %s_total);\n", r->type,
-                    r->s, r->kind, r->s, r->s);
-        break;
     case PART_PUBLISH:
         text_printf(out,
                     "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_sum[c];\n",
                     r->part, r->s);
-        if (r->lse)
-            text_printf(
-                out, "for (i64 c = 0; c < width; c++) a->%s[(run + tile) * 64 + c] = %s_most[c];\n",
-                r->most_part, r->s);
         break;
     case PART_GATHER:
-        text_puts(out, "for (i64 c = 0; c < width; c++) {\n");
-        if (r->lse)
-            text_printf(
-                out,
-                "    %s *const sums = a->%s + run * 64 + c, *const tops = a->%s + run * 64 + c;\n"
-                "    %s_most[c] = ls_tree_alone_%s(tops, tiles, 64);\n"
-                "    for (i64 i = 0; i < tiles; i++)\n"
-                "        sums[64 * i] = sums[64 * i] * ls_exp_%s(tops[64 * i] - %s_most[c]);\n",
-                r->type, r->part, r->most_part, r->s, r->max, r->real, r->s);
         text_printf(out,
-                    "    %s_total[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, "
-                    "64);\n}\n%s_sum = %s_total;\n",
+                    "for (i64 c = 0; c < width; c++) {\n"
+                    "    %s_total[c] = ls_tree_alone_%s(a->%s + run * 64 + c, tiles, 64);\n"
+                    "}\n%s_sum = %s_total;\n",
                     r->s, r->kind, r->part, r->s, r->s);
         break;
     default: break;
@@ -430,12 +373,11 @@ static void finish(Emitter *e, ValueId v, const Lines *r, bool loop_columns, Tex
     Type type = (Type)e->f->values[v].type;
     const char *value = loop_columns ? arena_printf(e->arena, "%s_sum[c]", r->s)
                                      : arena_printf(e->arena, "%s_part", r->s);
-    const char *most = loop_columns ? arena_printf(e->arena, "%s_most[c]", r->s) : r->most;
     text_printf(out, "const %s %s = ", emit_type(type), r->s);
     if (r->arg)
         text_printf(out, "%s.index;\n", value);
     else if (r->lse)
-        text_printf(out, "ls_logsumexp_%s(%s, %s);\n", r->real, most, value);
+        text_printf(out, "ls_logsumexp_%s(%s, %s);\n", r->real, r->most, value);
     else if (op == OP_SUM && type_info[type].class == 'F')
         text_printf(out, "inner == 0 ? 0 : %s;\n", value);
     else
@@ -472,7 +414,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
         arena_printf(e->arena, "a->%s + 4 * owner * wide + own_at", octet_field(e, v, "_level"));
     r.max = arena_printf(e->arena, "max_%s", r.real);
     bool rows = e->phase->shape == SHAPE_ROWS, simt = e->target->simt;
-    r.most = arena_printf(e->arena, rows ? "%s_top" : "%s_most", r.s);
+    r.most = arena_printf(e->arena, "%s_top", r.s);
     if (part == PART_FINISH) {
         e->text_of[v] = r.s;
         finish(e, v, &r, !rows && !simt, out);
@@ -483,7 +425,7 @@ void emit_reduction(Emitter *e, ValueId v, Part part, Text *out) {
     } else if (simt) {
         strips_simt(&r, part, out);
     } else {
-        columns_loop(e, &r, part, out);
+        strips_loop(&r, part, out);
     }
 }
 
@@ -522,19 +464,6 @@ const char *emit_combine(Emitter *e) {
 
 /* ---- the library's macros for every kind and access the plan uses ---- */
 
-static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
-    char class = type_info[type].class;
-    const char *identity = class == 'F'   ? kind->identity_float
-                           : class == 'U' ? kind->identity_unsigned
-                                          : kind->identity_signed;
-    const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
-    const bool ordered = nest_is_ordered(kind->op, type);
-    const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s, %d)\n", kind->stem,
-                                    type_info[type].name, type_info[type].c_name,
-                                    expand(e, identity, type), expand(e, combine, type), ordered);
-    if (!strstr(out->data, line)) text_puts(out, line);
-}
-
 /* What whole tiles of rows use besides. */
 static void add_quick(Emitter *e, Text *out, Op op, Type type) {
     const char *name = type_info[type].name, *c_name = type_info[type].c_name;
@@ -547,6 +476,20 @@ static void add_quick(Emitter *e, Text *out, Op op, Type type) {
     };
     for (size_t i = 0; i < COUNT(lines); i++)
         if (!strstr(out->data, lines[i])) text_puts(out, lines[i]);
+}
+
+static void add_kind(Emitter *e, Text *out, const Kind *kind, Type type) {
+    char class = type_info[type].class;
+    const char *identity = class == 'F'   ? kind->identity_float
+                           : class == 'U' ? kind->identity_unsigned
+                                          : kind->identity_signed;
+    const char *combine = class == 'F' ? kind->combine_float : kind->combine_integer;
+    const bool ordered = nest_is_ordered(kind->op, type);
+    const char *line = arena_printf(e->arena, "LS_REDUCTION(%s_%s, %s, %s, %s, %d)\n", kind->stem,
+                                    type_info[type].name, type_info[type].c_name,
+                                    expand(e, identity, type), expand(e, combine, type), ordered);
+    if (!strstr(out->data, line)) text_puts(out, line);
+    if (kind->op == OP_REDUCE_MIN || kind->op == OP_REDUCE_MAX) add_quick(e, out, kind->op, type);
 }
 
 static void add_arg_kind(Emitter *e, Text *out, Op op, Type type) {
@@ -581,8 +524,6 @@ void emit_reduction_library(Emitter *e, Text *out) {
                 continue;
             }
             add_kind(e, out, kind_of(op), type);
-            if (op == OP_REDUCE_MIN || op == OP_REDUCE_MAX || op == OP_LOGSUMEXP)
-                add_quick(e, out, op, type);
             if (op == OP_LOGSUMEXP) {
                 add_kind(e, out, kind_of(OP_REDUCE_MAX), type);
                 const char *line =

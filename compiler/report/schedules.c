@@ -19,10 +19,9 @@ static void print_phase(Report *r, uint32_t phase, const Target *target) {
     const char *problem = "";
     const PlainNest *plain = NULL;
     text_printf(&r->out, "# phase %u, by %s", phase, report_shares[r->plan->phases[phase].shape]);
-    if (schedule_has(r->plan, phase, target))
-        plain = schedule_phase(r->plan, phase, target,
-                               &(PhaseNumbers){.chain = schedule_chain(r->plan, phase)},
-                               &r->c->compiler.arena, &problem);
+    plain = schedule_phase(r->plan, phase, target,
+                           &(PhaseNumbers){.chain = schedule_chain(r->plan, phase)},
+                           &r->c->compiler.arena, &problem);
     if (!plain) {
         text_puts(&r->out, ": its code is not printed from a nest of its own\n");
         return;

@@ -1,5 +1,5 @@
 /* columns.c: the schedule of a phase that reduces down columns, for lanes: neighbouring lanes take
- * neighbouring columns, and each a tile of 1024 rows alone, eight rows of loads at a time.
+ * neighbouring columns, and each a tile of 1024 rows alone, up to eight rows of loads at a time.
  *
  * The loops over columns become one and those over other outer coordinates another; the first is
  * stripped to 32 columns. Where there is one tile at most, that is all. Else the loop over tiles
@@ -39,7 +39,7 @@ static SymbolId loop_symbol(const ColumnBuilder *b, const char *name) {
 /* ---- the loops ---- */
 
 /* The last axis that is not walked, or two that blocks make of one. */
-static AxisSet last_of(const Function *f, AxisSet outer) {
+AxisSet columns_last(const Function *f, AxisSet outer) {
     AxisSet last = 0;
     for (uint32_t a = 0; a < f->axis_count; a++) {
         const int whole = f->axes[a].whole;
@@ -49,13 +49,12 @@ static AxisSet last_of(const Function *f, AxisSet outer) {
     return last;
 }
 
-/* The loop over columns, and that over other outer coordinates. */
-static bool find_loops(ColumnBuilder *b, const Function *f, const Phase *phase, AxisSet columns) {
-    AxisSet outer = phase->outer;
-    ItemBuilder *items = b->items;
-    Nest *nest = b->nest;
+bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers, NestNode **loop) {
+    const Function *f = items->plan->function;
+    AxisSet outer = items->phase->outer;
+    Nest *nest = items->nest;
     NestNode *first = schedule_first_loop(nest->body), *walk;
-    const int list = ir_list_axis(f, outer | phase->inner);
+    const int list = ir_list_axis(f, outer | items->phase->inner);
     if (!first) bug(nest->compiler, "columns without a loop");
     if (list >= 0) {
         items->tensors = first;
@@ -63,20 +62,21 @@ static bool find_loops(ColumnBuilder *b, const Function *f, const Phase *phase, 
         for (first = first->body; first && first->kind != NEST_LOOP;) first = first->next;
         if (!first || !outer) return items_refuse(items, "a tensor has no columns");
     }
-    b->columns = first;
-    for (size_t i = items_count_loops(f, outer & ~columns); i > 0 && b->columns; i--) {
-        b->outers = first;
-        b->columns = schedule_next_loop(b->columns);
+    *outers = NULL;
+    *loop = first;
+    for (size_t i = items_count_loops(f, outer & ~columns); i > 0 && *loop; i--) {
+        *outers = first;
+        *loop = schedule_next_loop(*loop);
     }
-    walk = b->columns;
+    walk = *loop;
     for (size_t i = items_count_loops(f, columns); i > 0 && walk; i--)
         walk = schedule_next_loop(walk); /* if it stands alone: nothing is reduced */
-    if (!b->columns || schedule_join(nest, b->columns, walk ? walk->name : 0, true) != b->columns)
+    if (!*loop || schedule_join(nest, *loop, walk ? walk->name : 0, true) != *loop)
         return items_refuse(items, "columns are not one loop");
-    const SymbolId name = b->columns->name;
-    if (b->outers && schedule_join(nest, b->outers, name, true) != b->outers)
+    const SymbolId name = (*loop)->name;
+    if (*outers && schedule_join(nest, *outers, name, true) != *outers)
         return items_refuse(items, "rows of columns differ in length");
-    b->columns = *nest_find(&nest->body, name); /* joining has copied it */
+    *loop = *nest_find(&nest->body, name); /* joining has copied it */
     return true;
 }
 
@@ -137,8 +137,9 @@ static void name_left(ColumnBuilder *b, NestNode **place) {
     *place = let;
 }
 
-/* Of a short tile most lanes of the tree have no row; in all others eight rows are loaded side by
- * side, without a test where all of them are there. Each pass adds loops behind those at hand. */
+/* Of a short tile most lanes of the tree have no row; in all others up to eight rows are loaded
+ * side by side, without a test where all of them are there. Each pass adds loops behind those at
+ * hand. */
 static void shape_lanes(ColumnBuilder *b, int64_t load_bytes) {
     Nest *nest = b->nest;
     SymbolId count = (SymbolId)nest->symbol_count;
@@ -292,14 +293,15 @@ PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ItemNumbers 
                             Arena *arena, const char **problem) {
     const Phase *own = &plan->phases[phase];
     const AxisSet columns =
-        numbers->columns ? numbers->columns : last_of(plan->function, own->outer);
+        numbers->columns ? numbers->columns : columns_last(plan->function, own->outer);
     ItemBuilder items;
     if (!items_begin(&items, plan, phase, numbers, arena, problem)) return NULL;
     ColumnBuilder b = {.items = &items, .nest = items.nest, .arena = arena};
     items.pairs = false;
     items.plain->item_columns = columns;
+    items.plain->item_chunk = numbers->lanes;
     items.plain->item_rows &= ~columns;
-    if (!items.problem && find_loops(&b, plan->function, own, columns) && tile_walk(&b)) {
+    if (!items.problem && columns_find(&items, columns, &b.outers, &b.columns) && tile_walk(&b)) {
         shape_lanes(&b, numbers->load_bytes);
         build_strips(&b);
         if (!items.problem) items_build(&items);

@@ -78,76 +78,18 @@ static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
         items_refuse(b, "its rows' lengths hang on each other");
 }
 
-/* What one thread does with each element is little, so that it waits for memory. */
-static bool is_light(const Nest *nest, const NestNode *loop) {
-    enum { WORK_MOST = 12 };
-    for (const NestNode *node = loop->body; node; node = node->next)
-        if (node->kind == NEST_LOOP || node->kind == NEST_WHEN) return false;
-    return items_work(nest, loop->body) <= WORK_MOST;
-}
-
-/* A part of a tile after the other, each behind a prefetch of as much of the rows that come next.
- */
-static const char *ask_ahead(ItemBuilder *b, SymbolId *own) {
-    enum { PART = 256 };
-    Nest *nest = b->nest;
-    NestNode *row = *b->row, *derived = NULL, **end = &derived;
-    const Index tiles = nest_ceiling(nest, &end, b->most, TILE, "strips");
-    const RowsAhead ahead = {.plan = b->plan,
-                             .phase = (uint32_t)(b->phase - b->plan->phases),
-                             .plain = b->plain,
-                             .chain = b->numbers->chain,
-                             .near_row = b->numbers->near_row,
-                             .rows = row->extent,
-                             .most = b->most,
-                             .groups = items_bounded(b, &end, OP_MAX, tiles, 1, "groups")};
-    if (b->tensors || b->numbers->strided || b->length > 1) return NULL;
-    if (!schedule_has_ahead(&ahead, true)) return NULL;
-    const char *problem = nest_strip(nest, *own, PART, own);
-    if (problem) return problem;
-    Index begin = index_number(b->arena, 0);
-    NestNode *loop = row, **place = NULL;
-    for (int64_t size = b->single ? PART : TILE; loop->name != *own; loop = *place) {
-        if (loop != row)
-            begin = index_add(b->arena, begin,
-                              index_scale(b->arena, index_symbol(b->arena, loop->name), size));
-        if (loop != row) size = PART;
-        place = find_first_loop(&loop->body);
-    }
-    NestNode *asks =
-        schedule_ahead(&ahead, true, index_symbol(b->arena, row->name), begin, loop->extent);
-    asks->next = *place;
-    *place = asks;
-    return NULL;
-}
-
-/* One thread takes a tile that it reduces nothing of element by element. */
-static bool walk_alone(ItemBuilder *b, NestNode *loop) {
-    SymbolId own = loop->name;
-    const char *problem = b->single ? NULL : nest_strip(b->nest, own, TILE, &own);
-    if (!problem) problem = ask_ahead(b, &own);
-    if (problem) return items_refuse(b, problem);
-    loop = *nest_find(&(*b->row)->body, own);
-    nest_peel(b->nest, own);
-    b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->most);
-    if (!b->tensors && !b->numbers->strided && is_light(b->nest, loop))
-        schedule_streams(b->plan, b->plain, loop->body);
-    return true;
-}
-
 /* What is walked along a row as one loop, its trees along tiles. One thread takes a tile of which
  * it reduces nothing element by element. */
 static bool tile_row(ItemBuilder *b) {
     NestNode *loop = (*b->row)->body;
-    const bool alone = b->nest->lanes == 1 && !nest_has((*b->row)->body, NEST_TREE);
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
     if (!loop) return items_refuse(b, "nothing is walked along a row");
-    if (schedule_join(b->nest, loop, 0, !alone) != loop)
+    if (schedule_join(b->nest, loop, 0, true) != loop)
         return items_refuse(b, "what is walked along a row is not one loop");
     b->most = loop->extent;
     if (!items_find_most(b, *b->row, loop)) return items_refuse(b, "rows are not of one length");
-    if (alone) return walk_alone(b, loop);
     b->pairs = !schedule_is_halved((*b->row)->body);
+    if (b->nest->lanes == 1) return items_alone(b, loop);
     const TileNumbers numbers = {.single = b->single, .rows = ROWS, .scattered = true};
     const char *problem = schedule_trees(b->nest, &(*b->row)->body, &numbers);
     return !problem || items_refuse(b, problem);
@@ -171,13 +113,27 @@ static void jam_all(ItemBuilder *b, int64_t most) {
     }
 }
 
+/* Of one thread: what its share is called, and what it does with short rows. */
+static void open_share(ItemBuilder *b) {
+    NestNode *row = *b->row, *loop = row->body;
+    b->first = nest_symbol(b->nest, "first", NAMED_VALUE, TYPE_I64);
+    b->stop = nest_symbol(b->nest, "stop", NAMED_VALUE, TYPE_I64);
+    items_finished(b, &row->body, index_symbol(b->arena, row->name));
+    while (loop && loop->kind != NEST_LOOP) loop = loop->next;
+    if (!loop || !nest_has(row->body, NEST_TREE)) return;
+    if (schedule_join(b->nest, loop, 0, false) != loop) return;
+    b->most = loop->extent;
+    items_short(b);
+}
+
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem) {
     ItemBuilder b;
     if (!items_begin(&b, plan, phase, numbers, arena, problem)) return NULL;
     if (!b.problem) find_rows(&b, plan->function, &plan->phases[phase]);
+    if (!b.problem && b.nest->lanes == 1) open_share(&b);
     if (!b.problem && tile_row(&b)) {
-        jam_all(&b, numbers->load_bytes);
+        if (b.nest->lanes > 1) jam_all(&b, numbers->load_bytes);
         items_build(&b);
     }
     return items_end(&b, problem);

@@ -13,7 +13,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, ROWS = 8 };
+enum { TILE = 1024, ROWS = 8, SHORT = 512 };
 
 bool items_refuse(ItemBuilder *b, const char *problem) {
     if (!b->problem) b->problem = problem;
@@ -226,8 +226,7 @@ static void deal_rest(ItemBuilder *b, NestNode *rest) {
     }
 }
 
-/* At the end of a row's body, or a strip's: that it is done. */
-static void build_finished(ItemBuilder *b, NestNode **body, Index row) {
+void items_finished(ItemBuilder *b, NestNode **body, Index row) {
     int64_t one;
     if (!b->numbers->finished) return;
     while (*body) body = &(*body)->next;
@@ -253,6 +252,83 @@ static void build_finished(ItemBuilder *b, NestNode **body, Index row) {
                         .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
 }
 
+/* ---- the share of one thread ---- */
+
+static bool is_alone(const ItemBuilder *b) {
+    return b->nest->lanes * b->nest->warps == 1 && !b->tensors;
+}
+
+static SymbolId let(ItemBuilder *b, NestNode ***end, const char *name, Type type, ValueId value) {
+    const SymbolId own = named(b, name, NAMED_VALUE, type);
+    nest_add(b->nest, end, (NestNode){.kind = NEST_LET, .name = own, .value = value});
+    return own;
+}
+
+static ValueId value_of(ItemBuilder *b, Op op, Index x, Index y) {
+    Nest *nest = b->nest;
+    return ir_op(nest->values, op, nest_index_value(nest, x), nest_index_value(nest, y), 0);
+}
+
+static void load_entry(ItemBuilder *b, NestNode ***end, SymbolId name, Index entry) {
+    nest_add(b->nest, end,
+             (NestNode){.kind = NEST_LOAD,
+                        .name = name,
+                        .array = b->plain->shares,
+                        .at = subscript(b, entry),
+                        .at_count = 1});
+}
+
+/* What is done with the items of a share, of which there are so many in all, as a grid loop over
+ * shares: where rows are short, with all of them side by side. */
+static NestNode *share_items(ItemBuilder *b, NestNode *work, Index all) {
+    Nest *nest = b->nest;
+    PlainNest *plain = b->plain;
+    NestNode *body = NULL, **end = &body;
+    const SymbolId share = named(b, "share", NAMED_LOOP, TYPE_I64);
+    const SymbolId last = named(b, "last", NAMED_VALUE, TYPE_I64);
+    plain->shares = nest_array(nest, "shares", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
+    plain->share_count = nest_size(nest, "share_count");
+    load_entry(b, &end, b->first, symbol(b, share));
+    load_entry(b, &end, last, add(b, symbol(b, share), number(b, 1)));
+    nest_add(nest, &end,
+             (NestNode){.kind = NEST_LET,
+                        .name = b->stop,
+                        .value = value_of(b, OP_MIN, symbol(b, last), all)});
+    *end = work;
+    if (b->few) {
+        *end = nest_only_where(nest, less(b, number(b, SHORT + 1), b->most), b->few);
+        (*end)->other = work;
+    }
+    return nest_around(nest, LOOP_GRID, share, symbol(b, plain->share_count), body);
+}
+
+/* Behind the last item of a row that is the thread's, which arrives for all of them: what is done
+ * by whoever comes last. */
+static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index item,
+                              Index groups) {
+    Nest *nest = b->nest;
+    Function *f = nest->values;
+    const Index next = add(b, item, number(b, 1));
+    const ValueId ends = value_of(b, OP_GE, next, symbol(b, b->stop));
+    const ValueId row_ends = value_of(b, OP_GE, next, add(b, base, groups));
+    const SymbolId through = let(b, end, "through", TYPE_BOOL, ir_op(f, OP_OR, ends, row_ends, 0));
+    NestNode **inside = &nest_add(nest, end, (NestNode){.kind = NEST_WHEN, .where = through})->body;
+    const SymbolId from =
+        let(b, &inside, "from", TYPE_I64, value_of(b, OP_MAX, base, symbol(b, b->first)));
+    const SymbolId last = named(b, "is_last", NAMED_VALUE, TYPE_BOOL);
+    nest_add(nest, &inside,
+             (NestNode){.kind = NEST_ARRIVE,
+                        .name = last,
+                        .array = global(b, "arrived", TYPE_U32),
+                        .at = subscript(b, base),
+                        .at_count = 1,
+                        .extent = groups,
+                        .value = nest_index_value(nest, less(b, next, symbol(b, from)))});
+    return &nest_add(nest, &inside, (NestNode){.kind = NEST_WHEN, .where = last})->body;
+}
+
+/* ---- rows of items ---- */
+
 /* What follows the row's tiles, by the last of them. */
 static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index group, Index groups) {
     Nest *nest = b->nest;
@@ -260,8 +336,12 @@ static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index gr
     const Index base = less(b, symbol(b, b->slot), group);
     int64_t few;
     if (!rest) return;
-    const bool flat =
-        !b->pairs || TILE % nest->warps || (index_is_number(b->tiles, &few) && few <= TILE);
+    if (is_alone(b)) {
+        *arrive_once(b, end, base, add(b, base, group), groups) = rest;
+        return;
+    }
+    const bool flat = nest->lanes == 1 || !b->pairs || TILE % nest->warps ||
+                      (index_is_number(b->tiles, &few) && few <= TILE);
     if (flat) {
         *arrive(b, end, "arrived", base, groups) = rest;
         return;
@@ -329,9 +409,7 @@ static void build_counts(ItemBuilder *b, NestNode ***end) {
     }
 }
 
-/* Of rows of blocks, any of which may be short: the items of the longest, each of whole blocks as
- * long as that is less than a tile. */
-static Index most_groups(ItemBuilder *b, NestNode ***end) {
+Index items_most_groups(ItemBuilder *b, NestNode ***end) {
     const int64_t tile = (int64_t)TILE * b->nest->warps, times = (b->length + tile - 1) / tile;
     Index blocks = b->most;
     IndexTerm *terms = arena_alloc(b->arena, (blocks.count + 1) * sizeof *terms);
@@ -348,12 +426,20 @@ static Index most_groups(ItemBuilder *b, NestNode ***end) {
 static void build_items(ItemBuilder *b) {
     Nest *nest = b->nest;
     NestNode *row = *b->row, *before = NULL, **outside = &before, *body = NULL, **end = &body;
-    const SymbolId item = named(b, "item", NAMED_LOOP, TYPE_I64);
+    const bool share = is_alone(b) && (b->few || b->along->next);
+    const SymbolId item = named(b, "item", share ? NAMED_VALUE : NAMED_LOOP, TYPE_I64);
     b->slot = named(b, "slot", NAMED_VALUE, TYPE_I64);
     NestNode ***first = b->tensors ? &end : &outside;
+    const SymbolId step = share ? named(b, "i", NAMED_LOOP, TYPE_I64) : 0;
+    if (step)
+        nest_add(nest, &end,
+                 (NestNode){.kind = NEST_LET,
+                            .name = item,
+                            .value = nest_index_value(
+                                nest, add(b, symbol(b, b->first), symbol(b, step)))});
     Index groups = b->along->extent;
     if (b->varies)
-        groups = most_groups(b, first);
+        groups = items_most_groups(b, first);
     else
         build_counts(b, first);
     groups = items_bounded(b, first, OP_MAX, groups, 1, "groups");
@@ -387,11 +473,17 @@ static void build_items(ItemBuilder *b) {
     else
         *end = tile;
     while (*end) end = &(*end)->next;
-    build_finished(b, &rest, own);
+    if (nest->lanes > 1) items_finished(b, &rest, own);
     deal_rest(b, rest);
     build_rest(b, rest, &end, group, groups);
     const Index all = index_multiply(b->arena, row->extent, groups);
-    NestNode *items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
+    NestNode *items;
+    if (step)
+        items = nest_around(nest, LOOP_SERIAL, step,
+                            less(b, symbol(b, b->stop), symbol(b, b->first)), body);
+    else
+        items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
+    if (step) items = share_items(b, items, all);
     items->range = row->range;
     items->next = row->next;
     *outside = items;
@@ -408,6 +500,18 @@ static void build_items(ItemBuilder *b) {
     }
     *b->globals_end = nest->body;
     nest->body = b->globals;
+}
+
+NestNode **items_find_around(NestNode **body, SymbolId inner) {
+    for (NestNode **at = body; *at; at = &(*at)->next) {
+        for (const NestNode *node = (*at)->body; node && (*at)->kind == NEST_LOOP;
+             node = node->next)
+            if (node->name == inner) return at;
+        NestNode **found = items_find_around(&(*at)->body, inner);
+        if (!found) found = items_find_around(&(*at)->other, inner);
+        if (found) return found;
+    }
+    return NULL;
 }
 
 NestNode *items_find_along(ItemBuilder *b) {
@@ -445,8 +549,14 @@ static void derive_sizes(ItemBuilder *b) {
 
 /* Rows of one tile at most, a warp each. */
 static void build_short(ItemBuilder *b) {
-    build_finished(b, &(*b->row)->body, symbol(b, (*b->row)->name));
-    if (b->tensors) {
+    NestNode *row = *b->row;
+    if (b->nest->lanes > 1) items_finished(b, &row->body, symbol(b, row->name));
+    if (b->few) {
+        *b->row = share_items(b, b->few, row->extent);
+        (*b->row)->range = row->range;
+        (*b->row)->next = row->next;
+        b->few = NULL;
+    } else if (b->tensors) {
         b->nest->warps = 1;
         schedule_table(b->plain, b->tensors, *b->row);
     } else if (b->nest->warps > 1) {
@@ -497,6 +607,7 @@ bool items_begin(ItemBuilder *b, const Plan *plan, uint32_t phase, const ItemNum
 PlainNest *items_end(ItemBuilder *b, const char **problem) {
     *problem = b->problem;
     if (b->problem) return NULL;
+    if (b->divided) nest_hoist(b->nest);
     nest_sweep(b->nest);
     nest_tidy(b->nest);
     return b->plain;

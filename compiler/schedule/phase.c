@@ -7,14 +7,6 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-bool schedule_has(const Plan *plan, uint32_t phase, const Target *target) {
-    const Shape shape = plan->phases[phase].shape;
-    const bool reduces = shape == SHAPE_ROWS || shape == SHAPE_COLUMNS;
-    return shape == SHAPE_SCALAR || shape == SHAPE_MAP || shape == SHAPE_SCAN ||
-           (reduces && target->simt) ||
-           (shape == SHAPE_ROWS && !plan->phases[phase].reduction_count);
-}
-
 const Kernel *schedule_chain(const Plan *plan, uint32_t phase) {
     for (size_t w = 0; w < plan->way_count; w++)
         for (size_t k = 0; k < plan->ways[w].count; k++) {
@@ -41,11 +33,11 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                                .lanes = lanes,
                                .width = columns || !target->simt ? 1 : 4,
                                /* those of rows' elements apart would wait for their addresses */
-                               .load_bytes = !target->simt       ? 0
-                                             : columns           ? 32
-                                             : !numbers->strided ? 128
-                                                                 : 0,
+                               .load_bytes = columns            ? target->column_loads
+                                             : numbers->strided ? 0
+                                                                : target->row_loads,
                                .columns = numbers->columns,
+                               .chunk = target->columns,
                                .strided = numbers->strided,
                                .finished = numbers->finished,
                                .near_row = INT64_C(1024) * target->near_tiles,
@@ -54,7 +46,9 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
     case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->strided, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
     case SHAPE_ROWS: return schedule_combine(plan, phase, &items, arena, problem);
-    case SHAPE_COLUMNS: return schedule_columns(plan, phase, &items, arena, problem);
+    case SHAPE_COLUMNS:
+        return target->simt ? schedule_columns(plan, phase, &items, arena, problem)
+                            : schedule_reduced_columns(plan, phase, &items, arena, problem);
     default: return schedule_scan(plan, phase, &scan, arena, problem);
     }
 }

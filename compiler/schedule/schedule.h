@@ -19,7 +19,8 @@ typedef struct PlainNest {
     SymbolId shares, share_count;
     AxisSet item_axes;    /* whose elements of a tensor they are */
     AxisSet item_rows;    /* each of which has its own */
-    AxisSet item_columns; /* of which 32 have one together; 0: there are none */
+    AxisSet item_columns; /* of which so many have one together; 0: there are none */
+    uint32_t item_chunk;
     bool item_least;      /* one at least */
     uint32_t item_length; /* elements of an item; 0: 1024 */
     Index elements;       /* of a map: how many, of a list at most */
@@ -43,14 +44,13 @@ typedef struct MapNumbers {
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem);
 
-/* phase.c: whether a phase's shape has a schedule yet, and the nest of it that is printed for a
- * target; with `finished` what follows its rows part by part is told of each. */
+/* phase.c: the nest of a phase that is printed for a target; with `finished` what follows its rows
+ * part by part is told of each. */
 typedef struct PhaseNumbers {
     AxisSet columns; /* of a phase down columns: as of ItemNumbers */
     bool strided, finished;
     const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
 } PhaseNumbers;
-bool schedule_has(const Plan *plan, uint32_t phase, const Target *target);
 const Kernel *schedule_chain(const Plan *plan, uint32_t phase); /* of the first way with one */
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
                           const PhaseNumbers *numbers, Arena *arena, const char **problem);
@@ -98,6 +98,7 @@ typedef struct ItemNumbers {
     uint32_t warps, lanes, width; /* a tile a warp; of rows, lanes times width divide 128 */
     int64_t load_bytes;           /* that a thread loads before it uses them; 0: as they come */
     AxisSet columns;              /* the last outer axes, that lanes lie along; 0: the last one */
+    uint32_t chunk;               /* columns that one thread takes side by side */
     bool strided;
     bool finished;    /* what comes behind each row, or strip of columns, is told when it is done */
     int64_t near_row; /* the most elements of a row that stays near for all phases of it */
@@ -121,6 +122,11 @@ typedef struct RowsAhead {
 } RowsAhead;
 bool schedule_has_ahead(const RowsAhead *ahead, bool last);
 NestNode *schedule_ahead(const RowsAhead *ahead, bool last, Index row, Index begin, Index count);
+
+/* reduced_columns.c: the schedule of a phase that goes down columns, for one thread, which takes a
+ * chunk of them side by side. */
+PlainNest *schedule_reduced_columns(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                                    Arena *arena, const char **problem);
 
 /* rows.c: the schedule of phases on the same rows: of one tile at most, a warp each; or of as many
  * tiles as a block has warps. */
@@ -223,8 +229,11 @@ typedef struct ItemBuilder {
     bool pairs;        /* what tiles leave is combined as it is, 1024 of them at a time */
     bool strips;       /* of columns, of which there are so many, in so many chunks */
     Index columns, chunks;
-    SymbolId slot; /* stands for the item's number among all */
-    Index tiles;   /* of a row */
+    SymbolId slot;        /* stands for the item's number among all */
+    bool divided;         /* of one thread: a loop went by the rows of its elements */
+    SymbolId first, stop; /* of one thread: the items of its share */
+    NestNode *few;        /* then, where rows are short: what is done with all of its rows */
+    Index tiles;          /* of a row */
     NestNode *globals, **globals_end;
     const char *problem;
 } ItemBuilder;
@@ -241,11 +250,80 @@ size_t items_count_loops(const Function *f, AxisSet axes);
  * shorter where they end; false: rows differ otherwise. */
 bool items_find_most(ItemBuilder *b, const NestNode *row, const NestNode *walk);
 NestNode *items_find_along(ItemBuilder *b);
+NestNode **items_find_around(NestNode **body, SymbolId inner); /* the loop that it stands in */
+/* At the end of a row's body, or a strip's: that it is done. */
+void items_finished(ItemBuilder *b, NestNode **body, Index row);
+/* alone.c: a row's tiles for one thread, which are reduced or not, in the loop over all elements
+ * of a row. short_rows.c: rows of up to 512 elements, as many as fill a tile side by side. */
+bool items_alone(ItemBuilder *b, NestNode *loop);
+bool items_ahead(ItemBuilder *b, RowsAhead *ahead); /* what a chain prefetches; false: nothing */
+void items_short(ItemBuilder *b);
 /* A tile's loop over rows: as many side by side as so many bytes of loads allow, loads first. */
 void items_jam(ItemBuilder *b, NestNode *loop, int64_t most);
 int64_t items_work(const Nest *nest, const NestNode *body); /* of all its values, by ops.def */
 /* The loops over rows and over a row's tiles as one over items. */
 void items_build(ItemBuilder *b);
 PlainNest *items_end(ItemBuilder *b, const char **problem);
+
+/* Of rows of blocks, any of which may be short: the items of the longest, each of whole blocks as
+ * long as that is less than a tile. */
+Index items_most_groups(ItemBuilder *b, NestNode ***end);
+
+/* ---- what columns.c and reduced_columns.c share: columns.c ---- */
+
+/* The last axis that is not walked, or two that blocks make of one. */
+AxisSet columns_last(const Function *f, AxisSet outer);
+/* The loop over columns, and that over other outer coordinates, or NULL; false: they are not one
+ * each. */
+bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers, NestNode **loop);
+
+/* ---- what one thread does with a tile of columns: column_tile.c ---- */
+
+/* A tree that is made of pairs of its leaves, down each column. */
+typedef struct ColumnTree {
+    SymbolId source; /* what is pushed to in the nodes of elements */
+    const char *name;
+    Op op;
+    Type type;
+    bool last, sum;               /* of the last pass; of no leaves it is 0 */
+    SymbolId total, part, folded; /* of the tile, of all tiles; while it is folded */
+} ColumnTree;
+
+/* One of the plain nest, as that or two of ours. */
+typedef struct ColumnReduction {
+    SymbolId tree;
+    Op op;
+    Type type;
+    size_t first;
+    bool two;
+} ColumnReduction;
+
+typedef struct ColumnTile {
+    ItemBuilder *items;
+    Nest *nest;
+    Arena *arena;
+    NestNode *columns, *walk;           /* the loops over columns and down them */
+    NestNode *ahead;                    /* what a column has ahead of its rows */
+    NestNode *row_nodes, *column_nodes; /* of a row, and of each column of it */
+    ColumnTree *trees;
+    size_t tree_count;
+    ColumnReduction *reductions;
+    size_t reduction_count;
+    int64_t chunk;                           /* columns side by side */
+    Index rows;                              /* of a column */
+    Index first_column, width, first, count; /* of the tile: columns, rows */
+} ColumnTile;
+/* The tile's values, which the trees' totals have then, and what is stored of its elements. */
+void column_tile(ColumnTile *b, NestNode ***end);
+/* The nodes at column `c` of the chunk, behind what it has ahead of its rows, with `stores` what is
+ * stored there too. */
+NestNode *column_nodes(ColumnTile *b, NestNode *nodes, Index c, bool stores);
+/* A value in memory, at a subscript or two; a loop with the source of the one over rows. */
+void column_store(ColumnTile *b, NestNode ***end, SymbolId array, Index at, const Index *second,
+                  ValueId value);
+void column_load(ColumnTile *b, NestNode ***end, SymbolId name, SymbolId array, Index at,
+                 const Index *second);
+void column_loop(ColumnTile *b, NestNode ***end, LoopKind kind, SymbolId name, Index extent,
+                 NestNode *body);
 
 #endif

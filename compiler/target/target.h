@@ -29,6 +29,9 @@ typedef struct Target {
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
     uint32_t columns;    /* columns an item of a column phase takes */
+    /* Bytes that a thread loads ahead of their use, of a tile of a row and down a column; 0: each
+     * is used as it comes. */
+    uint32_t row_loads, column_loads;
     /* Chains: the tiles that a worker's nearest caches hold (0: workers have none); rows up to
      * which they are few, and tiles from which on a row is long: then each phase has a kernel of
      * its own. */

@@ -89,9 +89,11 @@ static void open_memories(const NestsJob *job, const Plan *plan, Arena *arena, M
 /* How many items of work the tensor has. */
 static int64_t items_of(const NestsJob *job, const PlainNest *plain, int64_t tensor) {
     const int64_t length = plain->item_length ? plain->item_length : 1024;
+    const int64_t chunk = plain->item_chunk ? plain->item_chunk : 1;
     int64_t items = (elements_of(job, plain->item_axes, tensor) + length - 1) / length;
     if (!items && plain->item_least) items = 1;
-    if (plain->item_columns) items *= (elements_of(job, plain->item_columns, tensor) + 31) / 32;
+    if (plain->item_columns)
+        items *= (elements_of(job, plain->item_columns, tensor) + chunk - 1) / chunk;
     return elements_of(job, plain->item_rows, tensor) * items;
 }
 
@@ -119,14 +121,14 @@ static size_t bind_items(const NestsJob *job, const PlainNest *plain, NestBindin
     return 3;
 }
 
-/* A map's items in shares, one of them of none. */
+/* The items of a map or of rows in shares, one of them of none. */
 static size_t bind_shares(const NestsJob *job, const PlainNest *plain, NestBinding *bindings) {
     enum { SHARES = 4 };
     Arena *arena = job->function->arena;
     int64_t *first = arena_alloc(arena, (SHARES + 1) * sizeof *first);
     int64_t *room = arena_alloc(arena, sizeof *room);
     if (!plain->shares) return 0;
-    const int64_t items = (elements_of(job, plain->item_axes, 0) + 1023) / 1024;
+    const int64_t items = items_of(job, plain, 0);
     *room = SHARES + 1;
     first[1] = first[2] = items / 2;
     first[3] = first[2] + (items - first[2] + 1) / 2;
@@ -281,7 +283,8 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
                                 Arena *arena, const char **problem) {
     const ScanNumbers scan = {
         .warps = n->warps, .lanes = n->lanes, .width = n->width, .columns = 64};
-    const ItemNumbers columns = {.warps = n->warps, .lanes = n->lanes, .width = n->width};
+    const ItemNumbers columns = {
+        .warps = n->warps, .lanes = n->lanes, .width = n->width, .chunk = 64};
     const ItemNumbers combine = {.warps = n->warps,
                                  .lanes = n->lanes,
                                  .width = n->lanes > 1 ? 4 : 16,
@@ -293,7 +296,8 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
     case SHAPE_SCAN: return schedule_scan(plan, phase, &scan, arena, problem);
     case SHAPE_COLUMNS:
-        return n->lanes > 1 ? schedule_columns(plan, phase, &columns, arena, problem) : NULL;
+        return n->lanes > 1 ? schedule_columns(plan, phase, &columns, arena, problem)
+                            : schedule_reduced_columns(plan, phase, &columns, arena, problem);
     default: return NULL;
     }
 }

@@ -1,10 +1,7 @@
-/* small_rows.c: what vectors of the language can say, of the dialect with one lane.
+/* column_vectors.c: what vectors of the language can say of a strip's columns, for one lane.
  *
- * A compiler makes a loop of each short row and takes its elements through memory to the tree.
- * Where all that is done with an element is + - * / of f32, sums of products for one, it is written
- * for 16 elements at once and stays in registers. Rows of 1, 2, 4, 8 and 16 whole vectors: each
- * becomes one vector, 16 rows together their 16 values. Down columns: eight rows of 64 columns. The
- * loops for all sizes take what is left. */
+ * Where all that is done with an element is + - * / of f32, it is written for 16 elements at once
+ * and stays in registers: eight rows of 64 columns. The loops for all sizes take what is left. */
 #include <string.h>
 
 #include "base/base.h"
@@ -13,8 +10,6 @@
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-enum { WIDTH = 16, COUNT_MOST = 16 };
-
 /* Operators that the language has for vectors, element by element and with the same rounding. */
 static bool is_operator(Op op) {
     return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV;
@@ -22,7 +17,7 @@ static bool is_operator(Op op) {
 
 /* The coordinate that moves in the element loop. */
 static const Group *fast_of(const Emitter *e) {
-    return emit_in_loop_columns(e) ? &e->outer[e->outer_count - 1] : &e->inner[e->inner_count - 1];
+    return &e->outer[e->outer_count - 1];
 }
 
 /* Whether neighbours are neighbours in memory, and need no conversion. */
@@ -49,13 +44,11 @@ static bool is_vector(Emitter *e, ValueId v, unsigned available) {
 /* Whether all that is done with an element can be. */
 static bool has_vectors(Emitter *e, unsigned available) {
     const Phase *phase = e->phase;
-    const bool columns = phase->shape == SHAPE_COLUMNS;
-    if (e->target->simt || !(columns || phase->shape == SHAPE_ROWS) || e->portion == PORTION_FINISH)
+    if (e->target->simt || phase->shape != SHAPE_COLUMNS || e->portion == PORTION_FINISH)
         return false;
     if (e->layout != LS_LAYOUT_DENSE || e->list >= 0 || e->f->math == LS_MATH_FAST) return false;
     if (!e->outer_count || fast_of(e)->whole || phase->scan_count || !phase->reduction_count)
         return false;
-    if (!columns && e->inner_count != 1) return false;
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
         if (emit_is_split(e, axis)) return false;
     for (size_t i = 0; i < phase->store_count; i++)
@@ -76,32 +69,6 @@ void emit_vectors(Emitter *e, Sections *s, const Roots *roots) {
     emit_section(e, &s->vector_body, roots->values, roots->count, s->before, PLACE_ELEMENT);
     text_puts(&s->vector_push, emit_part(e, PART_PUSH_VECTOR));
     e->vectors = false;
-}
-
-const char *emit_short(Emitter *e, const Sections *s) {
-    Text text = text_open(e->arena);
-    if (e->phase->shape != SHAPE_ROWS || !s->vector_push.size || emit_is_followed(e)) return "";
-    text_puts(&text, "/* Rows of whole vectors go by sixteen, their trees in registers. */\n");
-    for (unsigned count = 1; count <= COUNT_MOST; count *= 2) {
-        Hole holes[] = {{"WIDE", arena_printf(e->arena, "%u", WIDTH * count)},
-                        {"COUNT", arena_printf(e->arena, "%u", count)},
-                        {"LEAVES", emit_part(e, PART_LEAVES)},
-                        {"OUTER_DECODE", s->outer_decoded.data},
-                        {"OUTER", s->outer.data},
-                        {"BASES", s->bases.data},
-                        {"VECTORS", emit_part(e, PART_VECTORS)},
-                        {"FAST", e->inner[0].name},
-                        {"BODY", s->vector_body.data},
-                        {"PUSH", s->vector_push.data},
-                        {"JOIN", emit_part(e, PART_PUSH_SHORT)},
-                        {"TILE", emit_part(e, PART_SHORT)},
-                        {"APART", emit_apart(e)},
-                        {"PARTS", emit_part(e, PART_PARTS)},
-                        {"FINISH", s->finish},
-                        {"EPILOGUE", s->epilogue.data}};
-        emit_fill(e, &text, "rows_short.loop.k", holes, COUNT(holes));
-    }
-    return text.data;
 }
 
 const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take) {

@@ -1,0 +1,186 @@
+/* alone.c: what one thread does with the tiles of a row.
+ *
+ * Nothing is reduced: element by element. Else a tile that is whole goes by lanes of the tree, each
+ * of eight elements in registers, so that compilers make vectors of lanes; any other one pushes one
+ * element after the other to a tree in memory. Trees whose values are not made of pairs become two
+ * that are. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+enum { TILE = 1024, ROWS = 8, PART = 256 };
+
+/* ---- prefetches ---- */
+
+bool items_ahead(ItemBuilder *b, RowsAhead *ahead) {
+    Nest *nest = b->nest;
+    NestNode *derived = NULL, **end = &derived;
+    if (!b->numbers->chain || b->tensors || b->numbers->strided || b->length > 1) return false;
+    const Index tiles = nest_ceiling(nest, &end, b->most, TILE, "strips");
+    *ahead = (RowsAhead){.plan = b->plan,
+                         .phase = (uint32_t)(b->phase - b->plan->phases),
+                         .plain = b->plain,
+                         .chain = b->numbers->chain,
+                         .near_row = b->numbers->near_row,
+                         .rows = (*b->row)->extent,
+                         .most = b->most,
+                         .groups = items_bounded(b, &end, OP_MAX, tiles, 1, "groups")};
+    return true;
+}
+
+/* The loop, which goes over elements of a row from `begin` on, by parts of so many iterations, each
+ * of 256 elements behind prefetches of as many. */
+static const char *ask_ahead(ItemBuilder *b, SymbolId *loop, Index begin, int64_t size, bool next) {
+    RowsAhead ahead;
+    if (!items_ahead(b, &ahead)) return NULL;
+    next &= schedule_has_ahead(&ahead, false);
+    if (!next && !schedule_has_ahead(&ahead, true)) return NULL;
+    const char *problem = nest_strip(b->nest, *loop, size, loop);
+    if (problem) return problem;
+    NestNode **place = items_find_around(&(*b->row)->body, *loop);
+    const Index row = index_symbol(b->arena, (*b->row)->name);
+    const Index part = index_symbol(b->arena, (*place)->name);
+    begin = index_add(b->arena, begin, index_scale(b->arena, part, PART));
+    NestNode *old = (*place)->body, **end = &(*place)->body;
+    Index count = index_number(b->arena, PART);
+    if (old->kind == NEST_LET) { /* how long the last part is */
+        count = index_symbol(b->arena, old->name);
+        end = &old->next;
+        old = old->next;
+    }
+    *end = next ? schedule_ahead(&ahead, false, row, begin, count) : NULL;
+    while (*end) end = &(*end)->next;
+    *end = schedule_ahead(&ahead, true, row, begin, count);
+    while (*end) end = &(*end)->next;
+    *end = old;
+    return NULL;
+}
+
+/* ---- nothing is reduced ---- */
+
+/* What is done with each element is little, so that the thread waits for memory. */
+static bool is_light(const Nest *nest, const NestNode *loop) {
+    enum { WORK_MOST = 12 };
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->kind == NEST_LOOP || node->kind == NEST_WHEN) return false;
+    return items_work(nest, loop->body) <= WORK_MOST;
+}
+
+static const char *walk(ItemBuilder *b, SymbolId own, Index begin) {
+    const char *problem = NULL;
+    b->divided = !nest_quotients(b->nest, own, &own);
+    if (!b->divided) problem = ask_ahead(b, &own, begin, PART, false);
+    if (problem) return problem;
+    const NestNode *loop = *nest_find(&(*b->row)->body, own);
+    nest_peel(b->nest, own);
+    b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->most);
+    if (!b->tensors && !b->numbers->strided && is_light(b->nest, loop))
+        schedule_streams(b->plan, b->plain, loop->body);
+    return NULL;
+}
+
+/* ---- trees ---- */
+
+static bool is_halved(Op op) {
+    return op == OP_ARGMIN || op == OP_ARGMAX || op == OP_LOGSUMEXP;
+}
+
+/* The names of the body's nodes of a kind; gives how many there are. */
+static size_t find_names(const NestNode *body, NestKind kind, SymbolId *names, size_t count) {
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == kind) names[count++] = node->name;
+        count = find_names(node->body, kind, names, count);
+        count = find_names(node->other, kind, names, count);
+    }
+    return count;
+}
+
+static SymbolId *room_for_names(ItemBuilder *b) {
+    return arena_alloc(b->arena, b->nest->symbol_count * sizeof(SymbolId));
+}
+
+/* Each tree as one of a tile, and in memory what tiles come to. */
+static const char *tile_trees(ItemBuilder *b) {
+    Nest *nest = b->nest;
+    NestNode **body = &(*b->row)->body;
+    SymbolId *trees = room_for_names(b);
+    const size_t count = find_names(*body, NEST_TREE, trees, 0);
+    const NestScope scope = b->single ? SCOPE_REGISTER : SCOPE_WORKER;
+    const char *problem = NULL;
+    for (size_t i = 0; i < count && !problem; i++) {
+        if (is_halved((*nest_find(body, trees[i]))->op))
+            problem = nest_two_trees(nest, trees[i], scope);
+        else if (!b->single)
+            problem = nest_tile_tree(nest, trees[i], scope);
+    }
+    return problem;
+}
+
+/* The loops over all elements of a whole tile by lanes. */
+static const char *place_whole(ItemBuilder *b, NestNode **body, Index begin) {
+    Nest *nest = b->nest;
+    const TileNumbers numbers = {.single = true, .rows = ROWS, .alone = true};
+    SymbolId *trees = room_for_names(b), *loops = room_for_names(b), lanes = 0;
+    const size_t tree_count = find_names(*body, NEST_TREE, trees, 0);
+    const size_t loop_count = find_names(*body, NEST_LOOP, loops, 0);
+    for (size_t i = 0; i < loop_count; i++) {
+        NestNode **place = nest_find(body, loops[i]);
+        int64_t length;
+        if (!index_is_number((*place)->extent, &length) || length != TILE) continue;
+        if (nest_has((*place)->body, NEST_LOOP) || nest_tile(nest, loops[i], &numbers)) continue;
+        if (!lanes) lanes = (*place)->name;
+    }
+    for (size_t i = 0; i < tree_count; i++) nest_place_tree(nest, trees[i], SCOPE_REGISTER);
+    return lanes ? ask_ahead(b, &lanes, begin, PART / ROWS, true) : NULL;
+}
+
+/* A tile of which some elements may not be there. */
+static const char *place_rest(ItemBuilder *b, NestNode *body, Index begin) {
+    SymbolId *loops = room_for_names(b);
+    return find_names(body, NEST_LOOP, loops, 0) ? ask_ahead(b, &loops[0], begin, PART, false)
+                                                 : NULL;
+}
+
+/* Where coordinates are divided out of an index, a tile goes by the rows of its elements. */
+static bool divide_loops(ItemBuilder *b) {
+    NestNode **body = &(*b->row)->body;
+    SymbolId *loops = room_for_names(b);
+    const size_t count = find_names(*body, NEST_LOOP, loops, 0);
+    for (size_t i = 0; i < count; i++) b->divided |= !nest_quotients(b->nest, loops[i], NULL);
+    return b->divided;
+}
+
+static const char *reduce(ItemBuilder *b, SymbolId tile, Index begin) {
+    const char *problem = tile_trees(b);
+    int64_t length;
+    if (problem || divide_loops(b)) return problem;
+    if (!tile)
+        return index_is_number(b->most, &length) && length == TILE && !b->varies
+                   ? place_whole(b, &(*b->row)->body, begin)
+                   : place_rest(b, (*b->row)->body, begin);
+    NestNode *test = NULL;
+    if (nest_version(b->nest, tile, &test))
+        return place_whole(b, &(*nest_find(&(*b->row)->body, tile))->body, begin);
+    problem = place_whole(b, &test->body, begin);
+    return problem ? problem : place_rest(b, test->other, begin);
+}
+
+bool items_alone(ItemBuilder *b, NestNode *loop) {
+    SymbolId own = loop->name, tile = 0;
+    Index begin = index_number(b->arena, 0);
+    const char *problem = NULL;
+    if (!b->single) {
+        problem = nest_strip(b->nest, own, TILE, &own);
+        if (problem) return items_refuse(b, problem);
+        tile = (*items_find_around(&(*b->row)->body, own))->name;
+        begin = index_scale(b->arena, index_symbol(b->arena, tile), TILE);
+    }
+    if (nest_has((*b->row)->body, NEST_TREE))
+        problem = reduce(b, tile, begin);
+    else
+        problem = walk(b, own, begin);
+    return !problem || items_refuse(b, problem);
+}

@@ -1,0 +1,406 @@
+/* short_rows.c: rows of up to 512 elements that are reduced, for one thread: as many as fill a tile
+ * side by side. Trees whose values are not made of pairs become two that are, which walk a row
+ * twice. Fission: each loop along a row gets a loop over rows of its own, which pushes to a tree
+ * for each row, and so does what follows. Where all that is done with an element vectors of the
+ * language can say, there is a version for each of some lengths (specialization): of sixteen rows
+ * at a time, of which each one's leaves stay in vector registers. */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+enum { TILE = 1024, SHORT = 512, PART = 256, TREES = 16, LOOPS = 8, ROWS = 16 };
+
+typedef struct ShortRows {
+    ItemBuilder *items;
+    Nest *nest;
+    Arena *arena;
+    NestNode *row, *loops[LOOPS]; /* over rows and along them */
+    size_t loop_count;
+    Index length; /* of a row, or the number that it is known to be */
+    bool known;
+    NestNode *trees[TREES]; /* as declared */
+    size_t tree_count;
+} ShortRows;
+
+/* ---- indices and nodes ---- */
+
+static Index number(ShortRows *s, int64_t n) {
+    return index_number(s->arena, n);
+}
+
+static Index symbol(ShortRows *s, SymbolId id) {
+    return index_symbol(s->arena, id);
+}
+
+static SymbolId loop_named(ShortRows *s, const char *name) {
+    return nest_symbol(s->nest, name, NAMED_LOOP, TYPE_I64);
+}
+
+static Index let(ShortRows *s, NestNode ***end, const char *name, Op op, Index x, Index y) {
+    Nest *nest = s->nest;
+    const SymbolId own = nest_symbol(nest, name, NAMED_VALUE, TYPE_I64);
+    const ValueId value =
+        ir_op(nest->values, op, nest_index_value(nest, x), nest_index_value(nest, y), 0);
+    nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = own, .value = value});
+    return symbol(s, own);
+}
+
+/* ---- what a row has ---- */
+
+static size_t count_pushes(const NestNode *body, SymbolId tree) {
+    size_t count = 0;
+    for (const NestNode *node = body; node; node = node->next)
+        count += (node->kind == NEST_PUSH && node->array == tree) + count_pushes(node->body, tree) +
+                 count_pushes(node->other, tree);
+    return count;
+}
+
+/* A loop of straight code, whose pushes are each at its index. */
+static bool take_loop(ShortRows *s, NestNode *loop) {
+    int64_t known;
+    if (s->loop_count == LOOPS || (s->loop_count && !index_equal(loop->extent, s->length)))
+        return false;
+    if (!nest_is_of_sizes(s->nest, loop->extent)) return false;
+    if (index_is_number(loop->extent, &known) && known > SHORT) return false;
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind == NEST_PUSH) {
+            if (!index_equal(node->at[0], symbol(s, loop->name))) return false;
+        } else if (node->kind == NEST_LET &&
+                   s->nest->values->values[node->value].op == OP_FLOORDIV) {
+            return false;
+        } else if (node->kind != NEST_LET && node->kind != NEST_LOAD && node->kind != NEST_STORE) {
+            return false;
+        }
+    }
+    s->length = loop->extent;
+    s->loops[s->loop_count++] = loop;
+    return true;
+}
+
+static bool take_tree(ShortRows *s, NestNode *tree) {
+    if (tree->at_count || s->tree_count == TREES) return false;
+    if (count_pushes(s->row->body, tree->name) != 1) return false;
+    s->trees[s->tree_count++] = tree;
+    return true;
+}
+
+/* Rows of one length, each walked by straight code, with trees. */
+static bool find_row(ShortRows *s) {
+    int64_t known;
+    if (!nest_is_of_sizes(s->nest, s->row->extent)) return false;
+    if (index_is_number(s->row->extent, &known) && known == 1) return false;
+    for (NestNode *node = s->row->body; node; node = node->next) {
+        if (node->kind == NEST_LOOP && !take_loop(s, node)) return false;
+        if (node->kind == NEST_TREE && !take_tree(s, node)) return false;
+        const bool value =
+            node->kind == NEST_LET || node->kind == NEST_LOAD || node->kind == NEST_COMBINE;
+        if (!value && node->kind != NEST_LOOP && node->kind != NEST_TREE && !s->loop_count)
+            return false;
+    }
+    return s->loop_count && s->tree_count;
+}
+
+/* A copy of the row, each tree of it one that is made of pairs. */
+static bool copy_row(ShortRows *s, const NestNode *row) {
+    Nest *nest = s->nest;
+    NestNode *old = nest->body, alone = *row;
+    const char *problem = NULL;
+    alone.next = NULL;
+    nest->body = nest_clone(nest, &alone);
+    const SymbolId count = (SymbolId)nest->symbol_count;
+    for (NestNode *node = nest->body->body, *after; node && !problem; node = after) {
+        after = node->next;
+        if (node->kind != NEST_TREE || node->name >= count) continue;
+        if (node->op == OP_ARGMIN || node->op == OP_ARGMAX || node->op == OP_LOGSUMEXP)
+            problem = nest_two_trees(nest, node->name, SCOPE_REGISTER);
+    }
+    s->row = nest->body;
+    nest->body = old;
+    return !problem;
+}
+
+/* ---- copies of a row's parts ---- */
+
+static NestNode *elements(ShortRows *s, const NestNode *loop, Index row);
+
+/* What stands before that loop along the row and the loop, without the other loops and trees, with
+ * names of its own; of the last one, all that is no loop. */
+static NestNode *instance(ShortRows *s, Index row, size_t which) {
+    Nest *nest = s->nest;
+    NestNode *body = NULL, **end = &body;
+    const NestNode *last = which < s->loop_count ? s->loops[which] : NULL;
+    for (const NestNode *node = s->row->body; node; node = node->next) {
+        if (node == last) {
+            *end = elements(s, node, row);
+            break;
+        }
+        if (node->kind != NEST_TREE && node->kind != NEST_LOOP) nest_add(nest, &end, *node);
+    }
+    return nest_put_index(nest, nest_clone(nest, body), s->row->name, row);
+}
+
+/* From now on pushes and combines are of the other tree, at `dim`. */
+static void retarget(ShortRows *s, NestNode *body, SymbolId from, SymbolId to, Index dim) {
+    for (NestNode *node = body; node; node = node->next) {
+        retarget(s, node->body, from, to, dim);
+        retarget(s, node->other, from, to, dim);
+        if (node->array != from) continue;
+        Index *at = nest_at(s->nest, node->at_count + 1);
+        at[0] = dim;
+        for (size_t i = 0; i < node->at_count; i++) at[i + 1] = node->at[i];
+        node->array = to;
+        node->at = at;
+        node->at_count++;
+    }
+}
+
+static void append(NestNode ***end, NestNode *body) {
+    **end = body;
+    while (**end) *end = &(**end)->next;
+}
+
+/* The elements of a row one after the other; where rows that come next are prefetched, part by
+ * part, in the first loop. */
+static NestNode *elements(ShortRows *s, const NestNode *loop, Index row) {
+    Nest *nest = s->nest;
+    NestNode *first = NULL, **end = &first;
+    Index begin = number(s, 0), count = s->length;
+    RowsAhead ahead;
+    if (loop == s->loops[0] && !s->known && items_ahead(s->items, &ahead) &&
+        schedule_has_ahead(&ahead, true)) {
+        const Index turns = nest_ceiling(nest, &end, count, PART, "parts");
+        const SymbolId part = loop_named(s, "part");
+        NestNode *parts = nest_add(
+            nest, &end,
+            (NestNode){.kind = NEST_LOOP, .loop = LOOP_SERIAL, .name = part, .extent = turns});
+        end = &parts->body;
+        begin = index_scale(s->arena, symbol(s, part), PART);
+        count =
+            let(s, &end, "width", OP_MIN, number(s, PART), index_subtract(s->arena, count, begin));
+        append(&end, schedule_ahead(&ahead, true, row, begin, count));
+    }
+    if (s->known) { /* vector by vector */
+        const SymbolId vector = loop_named(s, "vector");
+        int64_t length = 0;
+        index_is_number(count, &length);
+        NestNode *vectors = nest_add(nest, &end,
+                                     (NestNode){.kind = NEST_LOOP,
+                                                .loop = LOOP_UNROLLED,
+                                                .name = vector,
+                                                .extent = number(s, length / ROWS)});
+        end = &vectors->body;
+        begin = index_scale(s->arena, symbol(s, vector), ROWS);
+        count = number(s, ROWS);
+    }
+    const SymbolId own = loop_named(s, nest->symbols[loop->name].name);
+    NestNode *body = nest_clone(nest, loop->body);
+    body = nest_put_index(nest, body, loop->name, index_add(s->arena, begin, symbol(s, own)));
+    *end = nest_around(nest, s->known ? LOOP_VECTOR : LOOP_SERIAL, own, count, body);
+    (*end)->range = loop->range;
+    return first;
+}
+
+/* ---- side by side ---- */
+
+/* How many rows fill a tile: each is padded to the next power of two. */
+static Index rows_together(ShortRows *s) {
+    Function *f = s->nest->values;
+    ValueId value = ir_constant(f, TYPE_I64, TILE);
+    int64_t known, most = 1;
+    if (index_is_number(s->length, &known)) {
+        while (most < known) most *= 2;
+        /* sixteen are those of vectors */
+        return number(s, s->nest->width == ROWS && TILE / most == ROWS ? ROWS / 2 : TILE / most);
+    }
+    const ValueId length = nest_index_value(s->nest, s->length);
+    for (; most < TILE; most *= 2) {
+        const int64_t rows = most == SHORT ? 1 : TILE / most / 2;
+        const ValueId more = ir_op(f, OP_GT, length, ir_constant(f, TYPE_I64, (uint64_t)most), 0);
+        value = ir_op(f, OP_SELECT, more, ir_constant(f, TYPE_I64, (uint64_t)rows), value);
+    }
+    return symbol(s, nest_derived(s->nest, "together", value));
+}
+
+/* So many rows from `begin` on, of which there is room for `together`: their loops one after the
+ * other. */
+static NestNode *batch_of(ShortRows *s, Index begin, Index together, Index count) {
+    Nest *nest = s->nest;
+    NestNode *first = NULL, **end = &first;
+    SymbolId trees[TREES];
+    for (size_t i = 0; i < s->tree_count; i++) {
+        NestNode tree = *s->trees[i];
+        const char *name = nest->symbols[tree.name].name;
+        trees[i] = tree.name = nest_symbol(nest, name, NAMED_TREE, tree.type);
+        tree.extent = s->length;
+        tree.at = nest_at(nest, 1);
+        tree.at[0] = together;
+        tree.at_count = 1;
+        nest_add(nest, &end, tree);
+    }
+    for (size_t i = 0; i <= s->loop_count; i++) {
+        const SymbolId r = loop_named(s, "r");
+        NestNode *body = instance(s, index_add(s->arena, begin, symbol(s, r)), i);
+        for (size_t t = 0; t < s->tree_count; t++)
+            retarget(s, body, s->trees[t]->name, trees[t], symbol(s, r));
+        nest_add(nest, &end,
+                 (NestNode){.kind = NEST_LOOP,
+                            .loop = LOOP_SERIAL,
+                            .name = r,
+                            .extent = count,
+                            .body = body,
+                            .range = s->row->range});
+    }
+    return first;
+}
+
+/* The rows from `begin` up to `stop`, as many at a time as fill a tile. */
+static NestNode *any_rows(ShortRows *s, Index begin, Index stop) {
+    Arena *arena = s->arena;
+    NestNode *first = NULL, **end = &first;
+    const SymbolId batch = loop_named(s, "batch");
+    const Index together = rows_together(s);
+    const Index more = index_add(arena, index_subtract(arena, stop, begin),
+                                 index_subtract(arena, together, number(s, 1)));
+    const Index batches = let(s, &end, "batches", OP_FLOORDIV, more, together);
+    NestNode *loop = nest_add(
+        s->nest, &end,
+        (NestNode){.kind = NEST_LOOP, .loop = LOOP_SERIAL, .name = batch, .extent = batches});
+    end = &loop->body;
+    begin = index_add(arena, begin, index_multiply(arena, together, symbol(s, batch)));
+    const Index count = let(s, &end, "rows", OP_MIN, together, index_subtract(arena, stop, begin));
+    *end = batch_of(s, begin, together, count);
+    return first;
+}
+
+/* ---- lengths that compilers know ---- */
+
+/* What vectors of the language can say: + - * / of f32, and something of it differs from element to
+ * element where *varies becomes true. */
+static bool is_of_vectors(const ShortRows *s, const NestNode *loop, ValueId id, bool *varies) {
+    const Value *v = &s->nest->values->values[id];
+    if (v->type != TYPE_F32) return false;
+    if (v->op == OP_CONST) return true;
+    if (v->op == VALUE_NAME) {
+        for (const NestNode *node = loop->body; node; node = node->next) {
+            if (node->name != (SymbolId)v->payload) continue;
+            if (node->kind == NEST_LET) return is_of_vectors(s, loop, node->value, varies);
+            *varies |= index_uses(node->at[0], loop->name);
+            return node->kind == NEST_LOAD;
+        }
+        return true;
+    }
+    if (v->op != OP_ADD && v->op != OP_SUB && v->op != OP_MUL && v->op != OP_DIV) return false;
+    return is_of_vectors(s, loop, v->arg[0], varies) && is_of_vectors(s, loop, v->arg[1], varies);
+}
+
+/* Whether a loop loads f32 that lie side by side, and pushes to sums what vectors can say. */
+static bool is_wide(const ShortRows *s, const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        const NestSymbol *array = &s->nest->symbols[node->array];
+        bool varies = false;
+        int64_t step;
+        if (node->kind == NEST_LOAD) {
+            const Index own = index_coefficient(s->arena, node->at[0], loop->name);
+            if (array->type != TYPE_F32 || array->kind != NAMED_ARRAY || node->list ||
+                node->where || !index_is_number(own, &step) || (step != 0 && step != 1))
+                return false;
+        } else if (node->kind == NEST_LET) {
+            if (!is_of_vectors(s, loop, node->value, &varies)) return false;
+        } else if (node->kind != NEST_PUSH || node->where ||
+                   !is_of_vectors(s, loop, node->value, &varies) || !varies) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether all that is done with an element can be done with sixteen at once. */
+static bool has_vectors(const ShortRows *s) {
+    if (s->items->numbers->strided) return false;
+    for (size_t i = 0; i < s->tree_count; i++)
+        if (s->trees[i]->op != OP_SUM || s->trees[i]->type != TYPE_F32) return false;
+    for (size_t i = 0; i < s->loop_count; i++)
+        if (!is_wide(s, s->loops[i])) return false;
+    return true;
+}
+
+/* Where rows have that length: all whole batches of sixteen; what is left begins at `place`. */
+static NestNode *known_rows(ShortRows *s, int64_t length, SymbolId place, Index stop) {
+    Nest *nest = s->nest;
+    Arena *arena = s->arena;
+    Function *f = nest->values;
+    const Index symbolic = s->length, begin = symbol(s, s->items->first);
+    NestNode *first = NULL, **end = &first;
+    const SymbolId same = nest_symbol(nest, "is_known", NAMED_VALUE, TYPE_BOOL);
+    nest_add(nest, &end,
+             (NestNode){.kind = NEST_LET,
+                        .name = same,
+                        .value = ir_op(f, OP_EQ, nest_index_value(nest, symbolic),
+                                       ir_constant(f, TYPE_I64, (uint64_t)length), 0)});
+    NestNode *when = nest_add(nest, &end, (NestNode){.kind = NEST_WHEN, .where = same});
+    end = &when->body;
+    const Index batches =
+        let(s, &end, "batches", OP_FLOORDIV, index_subtract(arena, stop, begin), number(s, ROWS));
+    const SymbolId batch = loop_named(s, "batch");
+    const Index row = index_add(arena, begin, index_scale(arena, symbol(s, batch), ROWS));
+    s->length = number(s, length);
+    s->known = true;
+    nest_add(nest, &end,
+             (NestNode){.kind = NEST_LOOP,
+                        .loop = LOOP_SERIAL,
+                        .name = batch,
+                        .extent = batches,
+                        .body = batch_of(s, row, number(s, ROWS), number(s, ROWS))});
+    s->length = symbolic;
+    s->known = false;
+    Index *at = nest_at(nest, 1);
+    at[0] = number(s, 0);
+    const Index rest = index_add(arena, begin, index_scale(arena, batches, ROWS));
+    nest_add(nest, &end,
+             (NestNode){.kind = NEST_STORE,
+                        .array = place,
+                        .at = at,
+                        .at_count = 1,
+                        .value = nest_index_value(nest, rest)});
+    return first;
+}
+
+void items_short(ItemBuilder *b) {
+    static const int64_t lengths[] = {16, 32, 64, 128, 256};
+    Nest *nest = b->nest;
+    ShortRows own = {.items = b, .nest = nest, .arena = b->arena}, *s = &own;
+    if (b->tensors || !copy_row(s, *b->row) || !find_row(s)) return;
+    const Index stop = symbol(s, b->stop);
+    if (!has_vectors(s)) {
+        b->few = any_rows(s, symbol(s, b->first), stop);
+        return;
+    }
+    int64_t length;
+    nest->width = ROWS;
+    NestNode *first = NULL, **end = &first;
+    const SymbolId place = nest_symbol(nest, "begin", NAMED_ALLOC, TYPE_I64);
+    const SymbolId begin = nest_symbol(nest, "rest", NAMED_VALUE, TYPE_I64);
+    Index *room = nest_at(nest, 1), *at = nest_at(nest, 1);
+    room[0] = number(s, 1);
+    at[0] = number(s, 0);
+    nest_add(
+        nest, &end,
+        (NestNode){
+            .kind = NEST_ALLOC, .scope = SCOPE_REGISTER, .name = place, .at = room, .at_count = 1});
+    nest_add(nest, &end,
+             (NestNode){.kind = NEST_STORE,
+                        .array = place,
+                        .at = at,
+                        .at_count = 1,
+                        .value = nest_index_value(nest, symbol(s, b->first))});
+    const bool number = index_is_number(s->length, &length);
+    for (size_t i = 0; i < COUNT(lengths); i++)
+        if (!number || length == lengths[i]) append(&end, known_rows(s, lengths[i], place, stop));
+    nest_add(nest, &end,
+             (NestNode){.kind = NEST_LOAD, .name = begin, .array = place, .at = at, .at_count = 1});
+    *end = any_rows(s, symbol(s, begin), stop);
+    b->few = first;
+}
