@@ -14,6 +14,8 @@
     for (i64 item = ls_part_of((i64)first_item, count, given),     \
              item_stop = ls_part_of((i64)last_item, count, given); \
          item < item_stop; item++)
+/* A part of a strip of rows, and who takes it: see kernel_strips. */
+#define LS_STRIP_PART i64 strip, i64 first_row, i64 part, i64 span, i64 owner
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
 #define LS_RUN_ALL(phase, items)     \
     phase(a, 0, (u64)(items), 1, 1); \

@@ -88,7 +88,10 @@ LS_FN int ls_last_block(u32 *counter) {
         const i64 row = ls_divide(i, parts), item = (first + 128 * row) * parts + i - row * parts; \
         if (first + 128 * row < rows) phase(a, item, item + 1, 1, 0);                              \
     }
-#define LS_RUN_STRIP(phase) phase(a, strip, first, part, span, ls_block());
+/* Its columns, a group's always the same. */
+#define LS_STRIP_PART i64 strip, i64 first_row, i64 part, i64 span, i64 owner
+#define LS_RUN_STRIP(phase) \
+    phase(a, strip, first, part, span, ls_block(), ls_group(), LS_MOST_I64, ls_groups(), 0);
 
 #define LS_ACCESS_FOUR(name, storage, compute)                                                    \
     struct ls_four_##storage {                                                                    \

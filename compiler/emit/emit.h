@@ -61,7 +61,6 @@ typedef struct Field {
 
 /* Which part of a phase is emitted: all of it; of one down columns, what it does with a strip of
  * rows, or what is left when all strips are done. */
-typedef enum Portion { PORTION_WHOLE, PORTION_STRIP, PORTION_FINISH } Portion;
 
 typedef enum Ready { READY_ROW = 1, READY_TENSOR = 2 } Ready;
 
@@ -375,6 +374,7 @@ const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take)
 /* pack.c: the rows that a strip's phases read again and again */
 void emit_find_held(Emitter *e, const Way *way);         /* of a variant: after the plan's fields */
 const char *emit_held(const Emitter *e, uint32_t array); /* its field in this phase, or NULL */
+const bool *emit_held_arrays(const Emitter *e);          /* by array; NULL: none */
 const char *emit_held_type(const Emitter *e, uint32_t array); /* of its elements in this phase */
 bool emit_holds(const Emitter *e, Type type);                 /* whether copies are of that type */
 const char *emit_held_base(Emitter *e);                       /* as emit_base */
@@ -462,6 +462,7 @@ ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const K
 typedef struct StoredPacket { /* what a vector's stores go to first, or a block of a run's */
     const NestNode *store;
     const char *name;
+    const char *row; /* of a block of several rows: where this one's begins, NULL: of one */
 } StoredPacket;
 
 typedef struct NestPrinter {
@@ -476,6 +477,7 @@ typedef struct NestPrinter {
     size_t capacity;   /* of what is by symbol */
     ValueId *inside;   /* by symbol of a LET: its value, where that stands inside its user */
     uint32_t *uses;    /* by symbol */
+    bool *is_scratch;  /* by symbol of an array: it is none of the plan's */
     const NestNode **own_body, **user_body, *body; /* by symbol: that defines it, that uses it */
     bool *is_index;                                /* by symbol: it stands in an index */
     bool *is_bound;                                /* by symbol: it stands in a loop's extent */
@@ -490,12 +492,12 @@ typedef struct NestPrinter {
     StoredPacket *stored;
     size_t stored_count, stored_capacity;
     const char *lane, *warp;
-    bool in_warp, in_lane; /* of such a loop */
-    const Kernel *kernel;  /* that the nest is of; NULL: of a phase */
-    bool guarded;          /* inside of a test that an out is there */
-    bool whole;            /* no vector at hand lies across its limit or off its boundary */
-    SymbolId tensor;       /* of a list: the one that pointers stand for */
-    SymbolId vector, run;  /* the innermost loops at hand */
+    bool in_warp, in_lane;         /* of such a loop */
+    const Kernel *kernel;          /* that the nest is of; NULL: of a phase */
+    bool guarded;                  /* inside of a test that an out is there */
+    bool whole;                    /* no vector at hand lies across its limit or off its boundary */
+    SymbolId tensor;               /* of a list: the one that pointers stand for */
+    SymbolId vector, run, columns; /* the innermost loops at hand */
     bool streams, streams_off;
     bool *wide;         /* by symbol: a vector of the language, of elements side by side */
     const char **pitch; /* by symbol of a TREE: of several, what says how far apart they begin */
@@ -548,6 +550,9 @@ const char *print_packet_of(const NestPrinter *p, const NestNode *store);
 void print_draws(NestPrinter *p, const NestNode *loop, const char *count);
 void print_open_streams(NestPrinter *p, const NestNode *loop);
 void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count);
+/* The same of a loop over columns whose rows are written out in it. */
+void print_open_row_streams(NestPrinter *p, const NestNode *loop);
+void print_close_row_streams(NestPrinter *p, const NestNode *loop, const char *count);
 /* Where the node takes part, or "". */
 const char *print_condition(NestPrinter *p, const NestNode *node);
 /* Of an unrolled loop that only loads vectors: under what they are all whole; NULL: it is not one,

@@ -260,7 +260,7 @@ const char *print_whole_if(NestPrinter *p, const NestNode *loop) {
 void print_add_packet(NestPrinter *p, const NestNode *store, const char *name) {
     p->stored =
         arena_grow(p->arena, p->stored, p->stored_count, &p->stored_capacity, sizeof *p->stored);
-    p->stored[p->stored_count++] = (StoredPacket){store, name};
+    p->stored[p->stored_count++] = (StoredPacket){store, name, NULL};
 }
 
 const char *print_packet_of(const NestPrinter *p, const NestNode *store) {
@@ -358,18 +358,19 @@ void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
 /* ---- past the caches ---- */
 
 /* Of a loop's stores those that do, whose places follow each other. */
-static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *node) {
+static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *body,
+                        const NestNode *node) {
     int64_t step;
     return node->kind == NEST_STORE && node->hint == HINT_STREAM && !p->streams_off &&
            index_is_number(index_coefficient(p->arena, node->at[0], loop->name), &step) &&
-           step == 1 && !varies(loop, node->at[0]) &&
-           !(node->list && defines(loop->body, node->list));
+           step == 1 && !varies(body, node->at[0]) &&
+           !(node->list && defines(body->body, node->list));
 }
 
 void print_open_streams(NestPrinter *p, const NestNode *loop) {
     static const char *const suffixes[] = {"block", "to", NULL};
     for (NestNode *node = loop->body; node; node = node->next) {
-        if (!is_streamed(p, loop, node)) continue;
+        if (!is_streamed(p, loop, loop, node)) continue;
         const char *type = storage(p, node->array);
         const char *name = names_stem(p->e, NULL, p->nest->symbols[node->array].name, suffixes);
         text_printf(p->out,
@@ -384,11 +385,59 @@ void print_open_streams(NestPrinter *p, const NestNode *loop) {
 
 void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count) {
     for (NestNode *node = loop->body; node; node = node->next) {
-        if (!is_streamed(p, loop, node)) continue;
+        if (!is_streamed(p, loop, loop, node)) continue;
         text_printf(p->out, "if (stream) ls_stream(&%s[%s], %s_block, %s * (i64)sizeof(%s));\n",
                     data_text(p, node), print_index(p, first_of(p, loop, node->at[0])),
                     print_packet_of(p, node), print_bracketed(p, count), storage(p, node->array));
     }
+}
+
+/* Of each of the columns' rows the block has a part of its own. */
+void print_open_row_streams(NestPrinter *p, const NestNode *loop) {
+    static const char *const suffixes[] = {"block", "to", "row", NULL};
+    const uint32_t columns = p->e->target->columns;
+    for (const NestNode *rows = loop->body; rows; rows = rows->next) {
+        int64_t count;
+        if (rows->kind != NEST_LOOP || rows->loop != LOOP_UNROLLED) continue;
+        if (!index_is_number(rows->extent, &count)) continue;
+        for (const NestNode *node = rows->body; node; node = node->next) {
+            if (!is_streamed(p, loop, rows, node)) continue;
+            const char *type = storage(p, node->array), *j = print_symbol(p, rows->name);
+            const char *name = names_stem(p->e, NULL, p->nest->symbols[node->array].name, suffixes);
+            text_printf(
+                p->out,
+                "LS_ALIGN(64) %s %s_block[%lld * %u];\n%s *LS_RESTRICT const %s_to = stream "
+                "? %s_block : %s;\ni64 %s_row[%lld];\n",
+                type, name, (long long)count, columns, type, name, name, data_text(p, node), name,
+                (long long)count);
+            text_printf(
+                p->out,
+                "LS_UNROLLED\nfor (i64 %s = 0; %s < %lld; %s++) {\n%s_row[%s] = stream ? %u "
+                "* %s : %s;\n}\n",
+                j, j, (long long)count, j, name, j, columns, j,
+                print_index(p, first_of(p, loop, node->at[0])));
+            print_add_packet(p, node, name);
+            p->stored[p->stored_count - 1].row = arena_printf(p->arena, "%s_row[%s]", name, j);
+            p->streams = true;
+        }
+    }
+}
+
+void print_close_row_streams(NestPrinter *p, const NestNode *loop, const char *count) {
+    const uint32_t columns = p->e->target->columns;
+    for (const NestNode *rows = loop->body; rows; rows = rows->next)
+        for (const NestNode *node = rows->body; rows->kind == NEST_LOOP && node;
+             node = node->next) {
+            const char *name = print_packet_of(p, node), *j = print_symbol(p, rows->name);
+            if (!name || !is_streamed(p, loop, rows, node)) continue;
+            text_printf(
+                p->out,
+                "for (i64 %s = 0; stream && %s < %s; %s++) {\nls_stream(&%s[%s], %s_block + %u "
+                "* %s, %s * (i64)sizeof(%s));\n}\n",
+                j, j, print_index(p, rows->extent), j, data_text(p, node),
+                print_index(p, first_of(p, loop, node->at[0])), name, columns, j,
+                print_bracketed(p, count), storage(p, node->array));
+        }
 }
 
 /* ---- accesses ---- */
@@ -433,7 +482,10 @@ void print_alloc(NestPrinter *p, const NestNode *node) {
         return;
     }
     find_private(p, p->nest->body, node);
-    text_printf(p->out, "%s%s %s", node->scope == SCOPE_SHARED ? "LS_SHARED " : "",
+    text_printf(p->out, "%s%s %s",
+                node->scope == SCOPE_SHARED   ? "LS_SHARED "
+                : node->scope == SCOPE_WORKER ? "LS_ALIGN(64) "
+                                              : "",
                 emit_type(type_info[symbol->type].compute), print_symbol(p, node->name));
     for (size_t i = 0; i < node->at_count; i++) {
         int64_t dim = 0;
@@ -460,6 +512,9 @@ void print_load(NestPrinter *p, const NestNode *node) {
     const char *text =
         table                    ? table
         : p->allocs[node->array] ? alloc_text(p, node)
+        : p->is_scratch[node->array]
+            ? arena_printf(p->arena, "%s[%s]", print_symbol(p, node->array),
+                           print_index(p, node->at[0]))
         : p->packet[node->name]
             ? arena_printf(p->arena, "%s.at[%s]", p->packet[node->name], print_symbol(p, p->vector))
             : arena_printf(p->arena, "ls_load_%s(%s, %s)", storage(p, node->array),
@@ -496,11 +551,20 @@ void print_store(NestPrinter *p, const NestNode *node) {
                     *condition ? " && " : "", condition);
     else if (*condition)
         text_printf(p->out, "if (%s) ", condition);
+    const char *row = NULL;
+    for (size_t i = 0; packet && i < p->stored_count; i++)
+        if (p->stored[i].store == node) row = p->stored[i].row;
     if (p->allocs[node->array])
         text_printf(p->out, "%s = %s;\n", alloc_text(p, node), value);
+    else if (p->is_scratch[node->array])
+        text_printf(p->out, "%s[%s] = %s;\n", print_symbol(p, node->array),
+                    print_index(p, node->at[0]), value);
     else if (node->kind == NEST_ADD)
         text_printf(p->out, "LS_ADD(%s, %s, %s);\n", data_text(p, node),
                     print_index(p, node->at[0]), value);
+    else if (packet && row)
+        text_printf(p->out, "ls_store_%s(%s_to, %s + %s, %s);\n", storage(p, node->array), packet,
+                    row, print_symbol(p, p->columns), value);
     else if (packet)
         text_printf(p->out, "ls_store_%s(%s_to, %s, %s);\n", storage(p, node->array), packet,
                     print_symbol(p, p->run), value);

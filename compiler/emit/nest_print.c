@@ -56,6 +56,8 @@ static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
                 print_symbol(p, symbol), from);
 }
 
+static const char *const strip_names[STRIP_GIVEN] = {"strip", "first_row", "part", "span", "owner"};
+
 static void spell_sizes(NestPrinter *p) {
     Emitter *e = p->e;
     static const char *const firsts[] = {"a->first_tensor", "a->first_element"};
@@ -66,6 +68,8 @@ static void spell_sizes(NestPrinter *p) {
         if (p->uses[symbol])
             text_printf(p->out, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
     }
+    for (int i = 0; i < STRIP_GIVEN; i++)
+        if (p->plain->strip[i]) p->spelled[p->plain->strip[i]] = strip_names[i];
     if (p->plain->given) p->spelled[p->plain->given] = "(i64)(last_item - first_item)";
     for (int i = 0; i < 2; i++)
         if (p->plain->first[i]) p->spelled[p->plain->first[i]] = firsts[i];
@@ -97,6 +101,46 @@ static void declare_arrays(NestPrinter *p) {
             declare_array(p, i, arena_printf(p->arena, "a->%s", p->e->field_name[i]));
         else
             p->e->touched[(p->e->number - 1) * p->e->plan->array_count + i] = true;
+    }
+}
+
+/* What strips of rows leave: of a tile of rows 16 values of each column, and in memory of a
+ * block's or thread's own a binary counter's levels of them. */
+static void declare_scratch(NestPrinter *p) {
+    Emitter *e = p->e;
+    for (size_t i = 0; i < p->plain->scratch_count; i++) {
+        const SymbolId symbol = p->plain->scratch[i];
+        const NestSymbol *own = &p->nest->symbols[symbol];
+        const Type type = own->type == TYPE_BOOL ? TYPE_I32 : type_info[own->type].compute;
+        const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, own->name);
+        const bool per_thread = p->plain->per_thread[i];
+        if (e->portion == PORTION_STRIP) {
+            ls_image_extent extent = plan_extent(
+                e->f, (per_thread ? 4ull : 16ull) * type_info[type].size, e->phase->outer);
+            if (!per_thread)
+                extent.factor[extent.factor_count++] = (ls_image_factor){
+                    .axes = plan_extent_axes(e->f, e->phase->inner), .minimum = 1, .divide = 1024};
+            emit_add_field(e, name, type_info[type].c_name, extent, false);
+            e->fields[e->field_count - 1].temporary.per_block = per_thread;
+        }
+        p->is_scratch[symbol] = true;
+        p->spelled[symbol] = names_made(e, own->name);
+        if (p->uses[symbol])
+            text_printf(p->out, "%s *const %s = a->%s;\n", type_info[type].c_name,
+                        p->spelled[symbol], name);
+    }
+}
+
+/* Copies of the rows that a strip's phases read. */
+static void declare_held(NestPrinter *p) {
+    Emitter *e = p->e;
+    for (uint32_t i = 0; p->plain->held && i < e->plan->array_count; i++) {
+        const SymbolId symbol = p->plain->held[i];
+        if (!symbol || !p->uses[symbol]) continue;
+        p->spelled[symbol] = names_made(e, arena_printf(p->arena, "%s_data", e->held_name[i]));
+        text_printf(p->out, "const %s *LS_RESTRICT const %s = a->%s;\n",
+                    type_info[p->nest->symbols[symbol].type].c_name, p->spelled[symbol],
+                    e->held_name[i]);
     }
 }
 
@@ -137,7 +181,8 @@ static void decide_streams(NestPrinter *p) {
     if (add_streamed(p, p->nest->body, &sizes))
         text_printf(p->out, "const int stream = %s * (i64)(%s) >= %s;\n",
                     print_bracketed(p, print_index(p, p->plain->elements)), sizes.data,
-                    p->e->phase->shape == SHAPE_ROWS ? "LS_STREAMED_ROWS" : "LS_STREAMED");
+                    p->e->phase->shape == SHAPE_ROWS || p->plain->strip[0] ? "LS_STREAMED_ROWS"
+                                                                           : "LS_STREAMED");
 }
 
 /* ---- nodes ---- */
@@ -260,11 +305,34 @@ static void print_main_and_rest(NestPrinter *p, const NestNode *loop, const char
     text_puts(p->out, "}\n");
 }
 
-/* Whether the loop goes over a chunk of columns, and does more than to take what folds come to. */
+/* Whether memory or a fold of that name is declared in the body. */
+static bool declares(const NestNode *body, SymbolId name) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (((node->kind == NEST_ALLOC || node->kind == NEST_FOLD) && node->name == name) ||
+            declares(node->body, name) || declares(node->other, name))
+            return true;
+    return false;
+}
+
+static bool takes_others(const NestNode *loop) {
+    for (const NestNode *node = loop->body; node; node = node->next)
+        if (node->kind == NEST_COMBINE && !declares(loop->body, node->array)) return true;
+    return false;
+}
+
+static bool has_serial(const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next)
+        if ((node->kind == NEST_LOOP && node->loop != LOOP_UNROLLED) || has_serial(node->body) ||
+            has_serial(node->other))
+            return true;
+    return false;
+}
+
+/* Whether the loop goes over a chunk of columns, and does more than to take what folds of others
+ * come to. */
 static bool is_of_columns(const NestPrinter *p, const NestNode *loop) {
     if (p->e->phase->shape != SHAPE_COLUMNS || loop->loop != LOOP_SERIAL) return false;
-    if (!has_loop(loop->body)) return !nest_has(loop->body, NEST_COMBINE);
-    return print_is_beside(p, loop);
+    return !has_serial(loop->body) && !takes_others(loop);
 }
 
 /* Of one thread, an innermost loop is what compilers make vector code of. */
@@ -285,6 +353,11 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         return;
     }
     print_combined_ahead(p, loop);
+    const bool rows = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL && !run;
+    if (rows) {
+        p->columns = loop->name;
+        print_open_row_streams(p, loop);
+    }
     if (p->nest->lanes == 1 && is_of_columns(p, loop)) {
         text_printf(p->out, "%s\n", emit_apart(p->e));
     } else if (run) {
@@ -304,6 +377,7 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     text_puts(p->out, "}\n");
     print_pushed(p, loop, loop->body);
     if (run) print_close_streams(p, loop, count);
+    if (rows) print_close_row_streams(p, loop, count);
 }
 
 /* Unswitches a loop of loads: where all vectors are whole, they are under way without a branch
@@ -442,15 +516,6 @@ static void find_symbols(NestPrinter *p, const NestNode *body) {
 
 /* ---- outs that may be absent ---- */
 
-/* Whether memory or a fold of that name is declared in the body. */
-static bool declares(const NestNode *body, SymbolId name) {
-    for (const NestNode *node = body; node; node = node->next)
-        if (((node->kind == NEST_ALLOC || node->kind == NEST_FOLD) && node->name == name) ||
-            declares(node->body, name) || declares(node->other, name))
-            return true;
-    return false;
-}
-
 /* Whether the node has no effect but on one out, which is found, and on what `all` declares. */
 static bool serves_out(const NestNode *node, const NestNode *all, SymbolId *out) {
     const bool writes = node->kind == NEST_STORE || node->kind == NEST_PUSH;
@@ -554,6 +619,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.own_body = arena_alloc(arena, count * sizeof *p.own_body);
     p.user_body = arena_alloc(arena, count * sizeof *p.user_body);
     p.uses = arena_alloc(arena, count * sizeof *p.uses);
+    p.is_scratch = arena_alloc(arena, count * sizeof *p.is_scratch);
     p.is_index = arena_alloc(arena, count * sizeof *p.is_index);
     p.is_bound = arena_alloc(arena, count * sizeof *p.is_bound);
     p.ahead = arena_alloc(arena, count * sizeof *p.ahead);
@@ -572,8 +638,9 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     names_made(e, name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     e->last_line = 0;
-    text_printf(out, "%s\nLS_PHASE void %s(const struct %s *a, LS_ITEM_RANGE) {\n", comment, name,
-                e->arguments);
+    text_printf(out, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment, name,
+                e->arguments, plain->strip[0] ? "LS_STRIP_PART, " : "");
+    for (int i = 0; i < STRIP_GIVEN && plain->strip[0]; i++) names_made(e, strip_names[i]);
     spell_sizes(&p);
     if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
@@ -583,8 +650,11 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     }
     declare_derived(&p);
     declare_arrays(&p);
+    declare_scratch(&p);
+    declare_held(&p);
     print_all(&p);
-    if (p.streams && !e->chained) text_puts(out, "if (stream) ls_stream_end();\n");
+    if (p.streams && !e->chained && !plain->strip[0])
+        text_puts(out, "if (stream) ls_stream_end();\n");
     text_puts(out, "}\n\n");
     arena_close(arena);
     return p.streams;

@@ -137,7 +137,10 @@ static bool is_of_lanes(const NestNode *fold) {
 /* ---- of one thread: trees over a tile of its memory ---- */
 
 bool print_is_quick(const NestNode *fold) {
-    return fold->kind == NEST_FOLD && (fold->op == OP_REDUCE_MIN || fold->op == OP_REDUCE_MAX) &&
+    int64_t leaves;
+    return fold->kind == NEST_FOLD && index_is_number(fold->extent, &leaves) &&
+           (leaves == ROW_LEAVES || leaves == LANE_LEAVES) &&
+           (fold->op == OP_REDUCE_MIN || fold->op == OP_REDUCE_MAX) &&
            type_info[fold->type].class == 'F';
 }
 
@@ -280,7 +283,13 @@ static const char *tile_text(NestPrinter *p, const NestNode *combine, const Nest
         const bool lanes = leaves == LANE_LEAVES;
         if (p->odd && print_is_quick(tree))
             return arena_printf(p->arena, "ls_%squick_%s(%s)", lanes ? "lane_" : "", kind, name);
-        return arena_printf(p->arena, "ls_%s_%s(%s)", lanes ? "lane_tree" : "eight", kind, name);
+        if (leaves == 2)
+            return arena_printf(p->arena, "ls_combine_%s(%s[0], %s[1])", kind, name, name);
+        return arena_printf(p->arena, "ls_%s_%s(%s)",
+                            lanes         ? "lane_tree"
+                            : leaves == 4 ? "four"
+                                          : "eight",
+                            kind, name);
     }
     text = tree->at_count ? arena_printf(p->arena, "%s[%s]", name, print_index(p, combine->at[0]))
                           : arena_printf(p->arena, "ls_tile_%s(%s, %s)", kind, name, count);

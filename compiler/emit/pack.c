@@ -83,6 +83,12 @@ const char *emit_held(const Emitter *e, uint32_t array) {
     return e->held_name[array];
 }
 
+const bool *emit_held_arrays(const Emitter *e) {
+    bool *held = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *held), any = false;
+    for (uint32_t i = 0; i < e->plan->array_count; i++) any |= held[i] = emit_held(e, i) != NULL;
+    return any ? held : NULL;
+}
+
 const char *emit_held_type(const Emitter *e, uint32_t array) {
     return type_info[emit_held(e, array) ? held_type(e, array) : e->plan->arrays[array].type]
         .c_name;

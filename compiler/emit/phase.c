@@ -528,23 +528,19 @@ static void fill_skeleton(Emitter *e, const Sections *s, const StreamText *strea
     emit_fill(e, out, frame, holes, COUNT(holes));
 }
 
-/* The nest of a phase whose shape has a schedule, or NULL: rows of one thread may have none yet, as
- * those of strips have none that are held near, and columns of strips. */
+/* The nest that the phase is printed from. */
 static PlainNest *find_nest(Emitter *e, Arena *arena) {
-    const bool rows = e->phase->shape == SHAPE_ROWS && !e->target->simt;
     const bool columns = e->phase->shape == SHAPE_COLUMNS;
     const char *problem;
-    if (e->portion != PORTION_WHOLE) return NULL;
-    for (uint32_t i = 0; rows && i < e->plan->array_count; i++)
-        if (emit_held(e, i)) return NULL;
     const PhaseNumbers numbers = {.columns = columns ? e->outer[e->outer_count - 1].axes : 0,
                                   .strided = e->layout == LS_LAYOUT_STRIDED,
-                                  .finished = emit_is_followed(e),
-                                  .chain = e->chained};
+                                  .finished = emit_is_followed(e) && e->portion != PORTION_STRIP,
+                                  .chain = e->chained,
+                                  .portion = e->portion,
+                                  .held = emit_held_arrays(e)};
     PlainNest *nest = schedule_phase(e->plan, e->number - 1, e->target, &numbers, arena, &problem);
-    if (!nest && !rows)
-        bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
-    if (nest) nest_check(nest->nest);
+    if (!nest) bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
+    nest_check(nest->nest);
     return nest;
 }
 

@@ -85,7 +85,7 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
             text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
                         phase->name, phase->row_items, phase->row_items);
         else
-            text_printf(&calls, "%s(a, strip, first, part, span, worker);\n", phase->name);
+            text_printf(&calls, "%s(a, strip, first, part, span, worker, 0, (u64)LS_MOST_I64, workers, 0);\n", phase->name);
     }
     if (row) text_puts(&calls, "}\n");
     return calls.data;

@@ -100,6 +100,9 @@ typedef struct Phase {
     const char *why; /* why it is not part of the phase before it; NULL for the first */
 } Phase;
 
+/* Of a phase down columns what: all, what strips of rows leave, or what becomes of that. */
+typedef enum Portion { PORTION_WHOLE, PORTION_STRIP, PORTION_FINISH } Portion;
+
 typedef enum KernelKind {
     KERNEL_SINGLE, /* one phase, its items shared out over the grid */
     KERNEL_BESIDE, /* phases that need nothing of each other: all items shared out over the grid */

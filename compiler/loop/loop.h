@@ -430,6 +430,37 @@ Index nest_floor(Nest *nest, NestNode ***end, Index extent, int64_t divide, cons
 NestNode *nest_around(Nest *nest, LoopKind kind, SymbolId name, Index extent, NestNode *body);
 NestNode *nest_only_where(Nest *nest, Index amount, NestNode *body);
 
+/* make.c: indices and nodes, for schedules and passes. A node goes behind the last one that was
+ * added at *end; with a second subscript it is of two dims. */
+Index make_number(Nest *nest, int64_t n);
+Index make_symbol(Nest *nest, SymbolId symbol);
+Index make_add(Nest *nest, Index x, Index y);
+Index make_less(Nest *nest, Index x, Index y);
+Index make_times(Nest *nest, Index x, Index y);
+Index make_scale(Nest *nest, Index x, int64_t factor);
+Index *make_at(Nest *nest, Index first, const Index *second);
+SymbolId make_loop_name(Nest *nest, const char *name);
+ValueId make_constant(Nest *nest, int64_t n); /* an i64 */
+ValueId make_value(Nest *nest, Op op, Index x, Index y);
+SymbolId make_let(Nest *nest, NestNode ***end, const char *name, Type type, ValueId value);
+Index make_let_index(Nest *nest, NestNode ***end, const char *name, ValueId value);
+/* The lesser of a number and an index; the index divided, and what is left of it in *rest. */
+Index make_let_least(Nest *nest, NestNode ***end, const char *name, int64_t most, Index x);
+Index make_let_divided(Nest *nest, NestNode ***end, const char *const names[2], Index x, Index by,
+                       Index *rest);
+void make_store(Nest *nest, NestNode ***end, SymbolId array, Index at, const Index *second,
+                ValueId value);
+void make_load(Nest *nest, NestNode ***end, SymbolId name, SymbolId array, Index at,
+               const Index *second);
+/* `leaf`: of a tree with a dim, else the first subscript is the leaf. */
+NestNode *make_push(Nest *nest, NestNode ***end, SymbolId tree, Index first, const Index *leaf,
+                    ValueId value);
+NestNode *make_combine(Nest *nest, NestNode ***end, SymbolId name, SymbolId tree, const Index *at,
+                       Index count);
+SymbolId make_alloc(Nest *nest, NestNode ***end, NestScope scope, const char *name, Type type,
+                    Index extent);
+void make_append(NestNode ***end, NestNode *body);
+
 /* coalesce.c: the loop and the only one in it as one; with `divide` also where an index then takes
  * a division. */
 const char *nest_coalesce(Nest *nest, SymbolId loop, bool divide);

@@ -291,7 +291,7 @@ static bool read_operands(NestReader *r, Value *v) {
 }
 
 /* The operation on its operands: *v has all of it but the type of an ordinary one. */
-static bool make_value(NestReader *r, NestWord place, Value *v, ValueId *value) {
+static bool made_value(NestReader *r, NestWord place, Value *v, ValueId *value) {
     Function *f = r->nest->values;
     const Op op = (Op)v->op;
     Type type = TYPE_NONE;
@@ -312,7 +312,7 @@ static bool read_operation(NestReader *r, NestWord word, ValueId *value) {
     while (v.op < OP_COUNT && !(nest_is(word, op_info[v.op].name) && nest_has_operation(v.op)))
         v.op++;
     if (v.op == OP_COUNT) return nest_fail(r, word, "an operation");
-    return read_payload(r, &v) && read_operands(r, &v) && make_value(r, word, &v, value);
+    return read_payload(r, &v) && read_operands(r, &v) && made_value(r, word, &v, value);
 }
 
 static bool read_index_value(NestReader *r, ValueId *value) {
@@ -371,7 +371,7 @@ static bool read_level(NestReader *r, int level, ValueId *value) {
         if (!operator) return true;
         nest_take(r);
         Value v = {.op = (uint8_t) operator->op, .arg = {*value}};
-        if (!read_level(r, operator->level + 1, &v.arg[1]) || !make_value(r, word, &v, value))
+        if (!read_level(r, operator->level + 1, &v.arg[1]) || !made_value(r, word, &v, value))
             return false;
         const NestOperator *next = find_operator(nest_peek(r), level);
         if (next && next->level == NEST_COMPARISON && operator->level == NEST_COMPARISON) {

@@ -15,19 +15,32 @@
 #include "compile.h"
 #include "report/report.h"
 
-static void print_phase(Report *r, uint32_t phase, const Target *target) {
+static void print_phase(Report *r, uint32_t phase, const Target *target, Portion portion) {
+    static const char *const portions[] = {"", ", what a strip of rows leaves",
+                                           ", from what strips leave"};
     const char *problem = "";
-    const PlainNest *plain = NULL;
-    text_printf(&r->out, "# phase %u, by %s", phase, report_shares[r->plan->phases[phase].shape]);
-    plain = schedule_phase(r->plan, phase, target,
-                           &(PhaseNumbers){.chain = schedule_chain(r->plan, phase)},
-                           &r->c->compiler.arena, &problem);
-    if (!plain) {
-        text_puts(&r->out, ": its code is not printed from a nest of its own\n");
-        return;
-    }
-    text_puts(&r->out, "\n");
+    const PhaseNumbers numbers = {.chain = schedule_chain(r->plan, phase), .portion = portion};
+    const PlainNest *plain =
+        schedule_phase(r->plan, phase, target, &numbers, &r->c->compiler.arena, &problem);
+    text_printf(&r->out, "# phase %u, by %s%s\n", phase,
+                report_shares[r->plan->phases[phase].shape], portions[portion]);
+    if (!plain) bug(&r->c->compiler, "phase %u has no schedule: %s", phase, problem);
     nest_print(plain->nest, &r->out);
+}
+
+/* Phases down columns of kernels that go by strips of rows. */
+static void print_strips(Report *r, const Target *target) {
+    const Plan *plan = r->plan;
+    for (size_t w = 0; w < plan->way_count; w++)
+        for (size_t k = 0; k < plan->ways[w].count; k++) {
+            const Kernel *kernel = &plan->ways[w].kernels[k];
+            for (uint32_t p = kernel->first; p < kernel->first + kernel->count; p++) {
+                if (kernel->kind != KERNEL_STRIPS || plan->phases[p].shape != SHAPE_COLUMNS)
+                    continue;
+                print_phase(r, p, target, PORTION_STRIP);
+                print_phase(r, p, target, PORTION_FINISH);
+            }
+        }
 }
 
 /* Phases of a kernel on the same rows, by the length of these; or why there is no such nest. */
@@ -78,7 +91,9 @@ void report_schedules(Report *r) {
     for (size_t t = 0; t < r->options->target_count; t++) {
         const char *name = r->options->targets[t];
         text_printf(&r->out, "%s# step %s on %s\n", t ? "\n" : "", r->plan->function->name, name);
-        for (uint32_t p = 0; p < r->plan->phase_count; p++) print_phase(r, p, target_for(name));
+        for (uint32_t p = 0; p < r->plan->phase_count; p++)
+            print_phase(r, p, target_for(name), PORTION_WHOLE);
+        print_strips(r, target_for(name));
         print_kernels(r, target_for(name));
     }
 }

@@ -41,14 +41,19 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                                .strided = numbers->strided,
                                .finished = numbers->finished,
                                .near_row = INT64_C(1024) * target->near_tiles,
-                               .chain = numbers->chain};
+                               .chain = numbers->chain,
+                               .portion = numbers->portion,
+                               .held = numbers->held};
     switch (plan->phases[phase].shape) {
     case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->strided, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
     case SHAPE_ROWS: return schedule_combine(plan, phase, &items, arena, problem);
     case SHAPE_COLUMNS:
-        return target->simt ? schedule_columns(plan, phase, &items, arena, problem)
-                            : schedule_reduced_columns(plan, phase, &items, arena, problem);
+        if (numbers->portion == PORTION_STRIP)
+            return schedule_strip(plan, phase, &items, arena, problem);
+        return target->simt && numbers->portion == PORTION_WHOLE
+                   ? schedule_columns(plan, phase, &items, arena, problem)
+                   : schedule_reduced_columns(plan, phase, &items, arena, problem);
     default: return schedule_scan(plan, phase, &scan, arena, problem);
     }
 }

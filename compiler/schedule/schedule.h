@@ -6,6 +6,16 @@
  * a tree, nothing tiled. Arrays are called as the plan calls them: the parameters, then the
  * temporaries. Bound besides are the lengths of axes: a size for each plain one, and for one that
  * hangs on a list's a table with an element a tensor; and of draws the first tensor and element. */
+/* What is done with a strip of rows: its number, the first row of the part at hand, the part's
+ * number, how many of its rows belong to a lane, and who does it. */
+typedef enum StripGiven {
+    STRIP_NUMBER,
+    STRIP_FIRST,
+    STRIP_PART,
+    STRIP_SPAN,
+    STRIP_OWNER,
+    STRIP_GIVEN
+} StripGiven;
 typedef struct PlainNest {
     Nest *nest;
     const SymbolId *arrays;  /* by array of the plan; 0: not touched */
@@ -27,8 +37,14 @@ typedef struct PlainNest {
     Index slots;          /* items of all tensors, for each of which global memory has room */
     SymbolId given;       /* a size: the items that a thread takes at a time; 0: not used */
     SymbolId finished;    /* an array of rows: a store to it says that a row is done; 0: none */
-    const Index *along;   /* of rows in registers: the lengths of what is walked along */
-    size_t along_count;   /* one, none of which is more than along_most elements where it runs */
+    SymbolId *held;       /* by array of the plan: the copy of a lane's rows; NULL, or 0: none */
+    SymbolId
+        strip[STRIP_GIVEN]; /* of a strip's columns: sizes that the caller gives; 0: no strip */
+    SymbolId *scratch;      /* arrays of the step's that are none of the plan's: see strip_values */
+    size_t scratch_count;
+    bool *per_thread;   /* by such an array: a thread, or block, has its own part of it */
+    const Index *along; /* of rows in registers: the lengths of what is walked along */
+    size_t along_count; /* one, none of which is more than along_most elements where it runs */
     uint32_t along_most;
 } PlainNest;
 /* NULL, with the reason in *problem, where the kernel has no such form yet. With `strided`
@@ -50,6 +66,8 @@ typedef struct PhaseNumbers {
     AxisSet columns; /* of a phase down columns: as of ItemNumbers */
     bool strided, finished;
     const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
+    Portion portion;
+    const bool *held; /* by array of the plan: of its rows there are copies; NULL: of none */
 } PhaseNumbers;
 const Kernel *schedule_chain(const Plan *plan, uint32_t phase); /* of the first way with one */
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
@@ -58,6 +76,19 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
 /* The nest of a kernel that has rows of the target's class in registers, without its tail. */
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
                            const RowClass *rows, Arena *arena, const char **problem);
+
+/* pack.c: loads of arrays that are `held`, whose index goes from row to row by the length, from
+ * copies of a lane's 8 rows; schedule_pack finds the row's place among them, schedule_pack_at is
+ * given it and adds what it needs at *end. */
+typedef struct Pack {
+    const Plan *plan;
+    PlainNest *plain;
+    const bool *held; /* by array of the plan; NULL: none */
+    SymbolId row;
+    Index length, gap; /* from row to row, and from copy to copy */
+} Pack;
+void schedule_pack(Pack *pack, NestNode **body);
+void schedule_pack_at(Pack *pack, NestNode *body, Index lane_row, NestNode ***end);
 
 /* join.c: the first loop of a body, in conditions too; the loop that stands alone in a loop but for
  * values, or NULL; and those that stand so in each other, before `end` unless that is 0, as one,
@@ -103,6 +134,8 @@ typedef struct ItemNumbers {
     bool finished;    /* what comes behind each row, or strip of columns, is told when it is done */
     int64_t near_row; /* the most elements of a row that stays near for all phases of it */
     const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
+    Portion portion;
+    const bool *held; /* by array of the plan; NULL: none */
 } ItemNumbers;
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem);
@@ -277,7 +310,7 @@ AxisSet columns_last(const Function *f, AxisSet outer);
  * each. */
 bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers, NestNode **loop);
 
-/* ---- what one thread does with a tile of columns: column_tile.c ---- */
+/* ---- phases down columns: column_nodes.c, column_tile.c ---- */
 
 /* A tree that is made of pairs of its leaves, down each column. */
 typedef struct ColumnTree {
@@ -302,8 +335,10 @@ typedef struct ColumnTile {
     ItemBuilder *items;
     Nest *nest;
     Arena *arena;
-    NestNode *columns, *walk;           /* the loops over columns and down them */
-    NestNode *ahead;                    /* what a column has ahead of its rows */
+    NestNode *outers;               /* the loop over other outer coordinates; NULL: none */
+    NestNode *columns, *walk;       /* the loops over columns and down them */
+    NestNode *before, **before_end; /* what is the same for all columns of these, ahead of them */
+    NestNode *ahead;                /* what a column has ahead of its rows */
     NestNode *row_nodes, *column_nodes; /* of a row, and of each column of it */
     ColumnTree *trees;
     size_t tree_count;
@@ -313,17 +348,63 @@ typedef struct ColumnTile {
     Index rows;                              /* of a column */
     Index first_column, width, first, count; /* of the tile: columns, rows */
 } ColumnTile;
-/* The tile's values, which the trees' totals have then, and what is stored of its elements. */
+/* Finds the parts of the tile's phase; needs its loops over columns and outer coordinates. */
+bool column_take(ColumnTile *b);
+/* The tile's values, which the trees' totals have then, and what is stored of its elements, for one
+ * thread. */
 void column_tile(ColumnTile *b, NestNode ***end);
 /* The nodes at column `c` of the chunk, behind what it has ahead of its rows, with `stores` what is
  * stored there too. */
 NestNode *column_nodes(ColumnTile *b, NestNode *nodes, Index c, bool stores);
-/* A value in memory, at a subscript or two; a loop with the source of the one over rows. */
-void column_store(ColumnTile *b, NestNode ***end, SymbolId array, Index at, const Index *second,
-                  ValueId value);
-void column_load(ColumnTile *b, NestNode ***end, SymbolId name, SymbolId array, Index at,
-                 const Index *second);
+/* A loop with the source of the one over rows; one over the columns of the chunk, which are a
+ * lane's each where there are lanes. */
 void column_loop(ColumnTile *b, NestNode ***end, LoopKind kind, SymbolId name, Index extent,
                  NestNode *body);
+void column_across(ColumnTile *b, NestNode ***end, SymbolId c, NestNode *body);
+/* Memory for a value of each tree, of each column. */
+void column_open_totals(ColumnTile *b, NestNode ***end);
+
+/* What is done with elements at a time: trees that are made of pairs have the last pass alone, of
+ * others the first tree has one of its own. */
+typedef struct ColumnPass {
+    ColumnTile *b;
+    bool last;
+    NestNode *ahead, *column_nodes;
+    SymbolId *kept; /* values of rows that columns use */
+    size_t kept_count;
+    bool places; /* and the row's number */
+    /* of eight rows at a time */
+    Index step;      /* lanes that make eight */
+    SymbolId offset; /* of the eight rows from the first on */
+    Index e;         /* the number of the eight */
+    SymbolId live;   /* which of the eight are there, 0: all */
+    SymbolId *rooms; /* of each, and of the row's number */
+} ColumnPass;
+ColumnPass column_pass(ColumnTile *b, bool last);
+bool column_is_of_pass(const ColumnPass *p, size_t tree);
+void column_find_kept(ColumnPass *p);
+bool column_is_short(const ColumnPass *p); /* what is done with an element may stand there often */
+NestNode *column_at(ColumnTile *b, NestNode *ahead, NestNode *nodes, Index c);
+/* From now on what is pushed goes to the folds, at `c` where they lie side by side. */
+void column_retarget(ColumnPass *p, NestNode *body, const SymbolId *folds, const Index *c,
+                     Index leaf);
+/* A row by its columns: its number in the tile, as a leaf of the folds its own. */
+NestNode *column_row(ColumnPass *p, const SymbolId *folds, Index in_tile, Index leaf);
+SymbolId column_fold(ColumnTile *b, NestNode ***end, const ColumnTree *tree, const char *what,
+                     int64_t leaves, bool beside);
+
+/* ---- columns of strips of rows: strip_columns.c ---- */
+
+/* What strips of rows leave in arrays of the step's: for each tree. */
+typedef struct StripValues {
+    SymbolId *octets; /* by tree: [strips, columns]: of a tile 16 strips */
+    Index wide;       /* columns, of all outer coordinates */
+} StripValues;
+StripValues strip_values(ColumnTile *b, PlainNest *plain);
+/* The tile's values from its strips', which the trees' totals have then; `own`: the chunk's first
+ * column in all. */
+void strip_octets(ColumnTile *b, const StripValues *values, Index tile, Index own, NestNode ***end);
+PlainNest *schedule_strip(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                          Arena *arena, const char **problem);
 
 #endif

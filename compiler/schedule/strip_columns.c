@@ -1,0 +1,569 @@
+/* strip_columns.c: the schedule of a phase down columns whose rows come in strips, so that phases
+ * along the same rows take them while they are near.
+ *
+ * A strip is 64 rows of a tile of 1024: 8 neighbouring lanes of the tree, of 8 rows each, which are
+ * an octet. It comes in parts: all 8 rows of a lane, or 4 of them. Of a part each column is folded,
+ * rows in registers, and goes on through a binary counter of the parts in memory of the thread's or
+ * block's own; the last part leaves the octet's value in memory of all. Of a tile's octets one more
+ * fold makes the tile's value. What the rows have of their own is found ahead of all columns, with
+ * an element for each row (scalar expansion). */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+enum {
+    TILE = 1024,
+    STRIP = 64,
+    OCTETS = TILE / STRIP,
+    LANES = 128,
+    EIGHT = 8,
+    FOUR = 4,
+    LEVELS = 4
+};
+
+typedef struct StripBuilder {
+    ColumnTile tile;
+    Nest *nest;
+    Arena *arena;
+    StripValues values;
+    SymbolId *levels;         /* by tree: [owner, LEVELS, columns] */
+    ColumnPass all;           /* whose kept values the rooms hold */
+    Index given[STRIP_GIVEN]; /* sizes */
+    Index rows;               /* of the part */
+    Index parts, carry;       /* of the strip; how many levels the part completes */
+    Index at;                 /* the chunk's first column, in all */
+    Index first_copy;         /* of the part's rows among the copies of a lane's */
+} StripBuilder;
+
+/* ---- memory ---- */
+
+static SymbolId scratch(ColumnTile *b, PlainNest *plain, const char *what, size_t tree,
+                        Index extent, bool per_thread) {
+    const size_t room = 4 * b->tree_count;
+    const char *name = arena_printf(b->arena, "%s_%zu", what, tree);
+    if (!plain->scratch) {
+        plain->scratch = arena_alloc(b->arena, room * sizeof *plain->scratch);
+        plain->per_thread = arena_alloc(b->arena, room * sizeof *plain->per_thread);
+    }
+    plain->per_thread[plain->scratch_count] = per_thread;
+    return plain->scratch[plain->scratch_count++] =
+               nest_array(b->nest, name, b->trees[tree].type, ARRAY_TEMPORARY, false, extent);
+}
+
+StripValues strip_values(ColumnTile *b, PlainNest *plain) {
+    Nest *nest = b->nest;
+    NestNode *none = NULL, **end = &none;
+    StripValues values = {.wide = b->columns->extent};
+    if (b->outers) values.wide = make_times(nest, b->outers->extent, values.wide);
+    const Index tiles = nest_ceiling(nest, &end, b->rows, TILE, "all_tiles");
+    const Index extent = make_times(nest, make_scale(nest, tiles, OCTETS), values.wide);
+    values.octets = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *values.octets);
+    for (size_t i = 0; i < b->tree_count; i++)
+        values.octets[i] = scratch(b, plain, "octets", i, extent, false);
+    return values;
+}
+
+/* ---- several values of a tree as one ---- */
+
+static SymbolId load_new(ColumnTile *b, NestNode ***end, const char *name, Type type,
+                         SymbolId array, Index at) {
+    const SymbolId own = nest_symbol(b->nest, name, NAMED_VALUE, type);
+    make_load(b->nest, end, own, array, at, NULL);
+    return own;
+}
+
+/* The value of a second tree as it counts where the first ones' together is in the total. */
+static ValueId counted(ColumnTile *b, NestNode ***end, const ColumnReduction *own, SymbolId value,
+                       SymbolId first, Index column) {
+    Nest *nest = b->nest;
+    const SymbolId top = load_new(b, end, "top", own->type, b->trees[own->first].total, column);
+    return nest_second_under(nest, own->op, own->type, nest_name(nest, value),
+                             nest_name(nest, first), nest_name(nest, top));
+}
+
+static SymbolId combined(ColumnTile *b, NestNode ***end, SymbolId fold, Type type, const Index *at,
+                         Index count) {
+    const SymbolId own = nest_symbol(b->nest, "all", NAMED_VALUE, type);
+    make_combine(b->nest, end, own, fold, at, count);
+    return own;
+}
+
+/* The total is what comes before it, and itself. */
+static void join_total(ColumnTile *b, NestNode ***end, const ColumnTree *tree, Index column,
+                       ValueId before, ValueId own) {
+    Nest *nest = b->nest;
+    const SymbolId pair = column_fold(b, end, tree, "pair", 2, false);
+    make_push(nest, end, pair, make_number(nest, 0), NULL, before);
+    make_push(nest, end, pair, make_number(nest, 1), NULL, own);
+    const SymbolId both = combined(b, end, pair, tree->type, NULL, make_number(nest, 2));
+    make_store(nest, end, tree->total, column, NULL, nest_name(nest, both));
+}
+
+/* ---- the rows of a part ---- */
+
+/* Memory for what a row has, and the loop that fills it. */
+static NestNode *keep_rows(StripBuilder *s) {
+    ColumnTile *b = &s->tile;
+    Nest *nest = b->nest;
+    const bool side_by_side = nest->lanes > 1;
+    const SymbolId r = make_loop_name(nest, "r");
+    const Index row = make_symbol(nest, r);
+    NestNode *first = NULL, **end = &first, *body = NULL, **inside = &body;
+    make_append(&inside, nest_copy(b->arena, b->row_nodes));
+    for (NestNode *node = body; node && side_by_side; node = node->next) {
+        node->limit = make_less(nest, s->rows, row);
+        node->has_limit = node->kind == NEST_LOAD;
+    }
+    for (size_t i = 0; i < s->all.kept_count; i++) {
+        const NestSymbol *own = &nest->symbols[s->all.kept[i]];
+        s->all.rooms[i] =
+            make_alloc(nest, &end, SCOPE_REGISTER, arena_printf(b->arena, "%s_rows", own->name),
+                       own->type, make_number(nest, EIGHT));
+        make_store(nest, &inside, s->all.rooms[i], row, NULL, nest_name(nest, s->all.kept[i]));
+    }
+    if (!s->all.kept_count) return NULL;
+    body = nest_put_index(nest, nest_clone(nest, body), b->walk->name,
+                          make_add(nest, b->first, make_scale(nest, row, LANES)));
+    if (side_by_side)
+        column_loop(b, &end, LOOP_UNROLLED, r, make_number(nest, EIGHT), body);
+    else
+        column_loop(b, &end, LOOP_SERIAL, r, s->rows, body);
+    return first;
+}
+
+static void load_kept(StripBuilder *s, NestNode ***end, const NestNode *used, Index row) {
+    for (size_t i = 0; i < s->all.kept_count; i++)
+        if (nest_body_uses(s->nest, used, s->all.kept[i]))
+            make_load(s->nest, end, s->all.kept[i], s->all.rooms[i], row, NULL);
+}
+
+/* The pass's nodes with the loads of rows that are copied from there, `row` being the part's. */
+static NestNode *packed(StripBuilder *s, const ColumnPass *p, Index row, NestNode ***end) {
+    Nest *nest = s->nest;
+    ColumnTile *b = &s->tile;
+    NestNode *nodes = nest_copy(s->arena, p->column_nodes);
+    Pack pack = {.plan = b->items->plan,
+                 .plain = b->items->plain,
+                 .held = b->items->numbers->held,
+                 .row = b->walk->name,
+                 .length = s->values.wide};
+    schedule_pack_at(&pack, nodes, make_add(nest, s->first_copy, row), end);
+    return nodes;
+}
+
+/* So many rows from `from` on, those that there are, of each column: they, behind what the totals
+ * are before if there is `more`, are the totals. */
+static void rows_at_once(StripBuilder *s, ColumnPass *p, NestNode ***end, Index from, int64_t count,
+                         bool whole, bool more) {
+    ColumnTile *b = &s->tile;
+    Nest *nest = b->nest;
+    const SymbolId c = make_loop_name(nest, "c"), j = make_loop_name(nest, "j");
+    const Index column = make_symbol(nest, c), own = make_symbol(nest, j);
+    const Index row = make_add(nest, from, own);
+    SymbolId *folds = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *folds);
+    NestNode *body = NULL, **inside = &body, *list = NULL, **list_end = &list;
+    for (size_t i = 0; i < b->tree_count; i++)
+        if (column_is_of_pass(p, i))
+            folds[i] = column_fold(b, &inside, &b->trees[i], "rows", count, false);
+    load_kept(s, &list_end, p->column_nodes, row);
+    NestNode *nodes = packed(s, p, row, &inside);
+    column_retarget(p, nodes, folds, NULL, own);
+    for (NestNode *node = nodes; node && !whole; node = node->next) {
+        node->limit = make_less(nest, s->rows, row);
+        node->has_limit = node->kind != NEST_LET;
+    }
+    make_append(&list_end, nodes);
+    list = nest_put_index(nest, list, b->walk->name,
+                          make_add(nest, b->first, make_scale(nest, row, LANES)));
+    column_loop(b, &inside, LOOP_UNROLLED, j, make_number(nest, count), list);
+    for (size_t i = 0; i < b->tree_count; i++) {
+        const ColumnTree *tree = &b->trees[i];
+        if (!column_is_of_pass(p, i)) continue;
+        const SymbolId value =
+            combined(b, &inside, folds[i], tree->type, NULL, make_number(nest, count));
+        if (more) {
+            const SymbolId before = load_new(b, &inside, "before", tree->type, tree->total, column);
+            join_total(b, &inside, tree, column, nest_name(nest, before), nest_name(nest, value));
+        } else {
+            make_store(nest, &inside, tree->total, column, NULL, nest_name(nest, value));
+        }
+    }
+    column_across(b, end, c, column_at(b, p->ahead, body, column));
+}
+
+/* The rows one after the other, each by its columns. */
+static void rows_alone(StripBuilder *s, ColumnPass *p, NestNode ***end) {
+    ColumnTile *b = &s->tile;
+    Nest *nest = b->nest;
+    const SymbolId r = make_loop_name(nest, "r"), c = make_loop_name(nest, "c");
+    const Index row = make_symbol(nest, r), column = make_symbol(nest, c);
+    SymbolId *folds = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *folds);
+    NestNode *own = b->row_nodes, **own_end = &b->row_nodes, *body = NULL, **inside = &body;
+    for (size_t i = 0; i < b->tree_count; i++)
+        if (column_is_of_pass(p, i))
+            folds[i] = column_fold(b, end, &b->trees[i], "rows", EIGHT, true);
+    ColumnPass own_pass = *p;
+    own_pass.column_nodes = packed(s, p, row, end);
+    b->row_nodes = NULL;
+    load_kept(s, &own_end, own_pass.column_nodes, row);
+    column_loop(b, end, LOOP_SERIAL, r, s->rows,
+                column_row(&own_pass, folds, make_scale(nest, row, LANES), row));
+    b->row_nodes = own;
+    for (size_t i = 0; i < b->tree_count; i++) {
+        const ColumnTree *tree = &b->trees[i];
+        if (!column_is_of_pass(p, i)) continue;
+        const SymbolId value = combined(b, &inside, folds[i], tree->type, &column, s->rows);
+        make_store(nest, &inside, tree->total, column, NULL, nest_name(nest, value));
+    }
+    column_across(b, end, c, body);
+}
+
+/* Of a thread: four rows at once where they make fours. */
+static void rows_by_fours(StripBuilder *s, ColumnPass *p, NestNode ***end) {
+    ColumnTile *b = &s->tile;
+    Nest *nest = b->nest;
+    NestNode *fours = NULL, **inside = &fours, *none = NULL, **none_end = &none, *half = NULL,
+             **half_end = &half, *other = NULL, **other_end = &other;
+    const SymbolId c = make_loop_name(nest, "c"), h = make_loop_name(nest, "h");
+    const Index count = nest_floor(nest, end, s->rows, FOUR, "fours");
+    for (size_t i = 0; i < b->tree_count; i++) {
+        const ColumnTree *tree = &b->trees[i];
+        if (!column_is_of_pass(p, i)) continue;
+        make_store(nest, &none_end, tree->total, make_symbol(nest, c), NULL,
+                   ir_constant(nest->values, tree->type, nest_identity(tree->op, tree->type)));
+    }
+    column_across(b, &inside, c, none);
+    rows_at_once(s, p, &half_end, make_scale(nest, make_symbol(nest, h), FOUR), FOUR, true, true);
+    column_loop(b, &inside, LOOP_SERIAL, h, count, half);
+    rows_alone(s, p, &other_end);
+    const Index left = make_less(nest, s->rows, make_scale(nest, count, FOUR));
+    NestNode *test = nest_only_where(nest, make_less(nest, make_number(nest, 1), left), fours);
+    test->other = other;
+    make_append(end, test);
+}
+
+/* Of lanes: all rows at once, without a test where all of them are there. */
+static void rows_by_lanes(StripBuilder *s, ColumnPass *p, NestNode ***end) {
+    Nest *nest = s->nest;
+    const Index zero = make_number(nest, 0);
+    NestNode *eights = NULL, **eights_end = &eights, *other = NULL, **other_end = &other;
+    rows_at_once(s, p, &eights_end, zero, EIGHT, true, false);
+    rows_at_once(s, p, &other_end, zero, EIGHT, false, false);
+    NestNode *test =
+        nest_only_where(nest, make_less(nest, s->rows, make_number(nest, EIGHT - 1)), eights);
+    test->other = other;
+    make_append(end, test);
+}
+
+/* ---- parts of a strip ---- */
+
+static Index of_level(StripBuilder *s, Index level, Index column) {
+    Nest *nest = s->nest;
+    const Index line = make_add(nest, make_scale(nest, s->given[STRIP_OWNER], LEVELS), level);
+    return make_add(nest, make_add(nest, make_times(nest, line, s->values.wide), s->at), column);
+}
+
+/* The levels that the part completes, and the totals behind them, are the totals. */
+static void carry_levels(StripBuilder *s, NestNode ***end) {
+    ColumnTile *b = &s->tile;
+    Nest *nest = b->nest;
+    const SymbolId c = make_loop_name(nest, "c"), k = make_loop_name(nest, "k");
+    const Index column = make_symbol(nest, c), level = of_level(s, make_symbol(nest, k), column);
+    NestNode *body = NULL, **inside = &body, *across = NULL, **across_end = &across;
+    for (size_t i = 0; i < b->reduction_count; i++) {
+        const ColumnReduction *own = &b->reductions[i];
+        const ColumnTree *tree = &b->trees[own->first];
+        const SymbolId low =
+            load_new(b, &inside, "before", tree->type, s->levels[own->first], level);
+        const SymbolId high = load_new(b, &inside, "own", tree->type, tree->total, column);
+        join_total(b, &inside, tree, column, nest_name(nest, low), nest_name(nest, high));
+        if (!own->two) continue;
+        const ColumnTree *second = tree + 1;
+        const SymbolId before =
+            load_new(b, &inside, "before", second->type, s->levels[own->first + 1], level);
+        const SymbolId after = load_new(b, &inside, "own", second->type, second->total, column);
+        const ValueId one = counted(b, &inside, own, before, low, column);
+        const ValueId other = counted(b, &inside, own, after, high, column);
+        join_total(b, &inside, second, column, one, other);
+    }
+    column_across(b, &across_end, c, body);
+    column_loop(b, end, LOOP_SERIAL, k, s->carry, across);
+}
+
+/* The totals to a level, or as what the strip leaves. */
+static void leave(StripBuilder *s, NestNode ***end) {
+    ColumnTile *b = &s->tile;
+    Nest *nest = b->nest;
+    NestNode *lists[2] = {NULL, NULL};
+    for (int last = 0; last < 2; last++) {
+        const SymbolId c = make_loop_name(nest, "c");
+        const Index column = make_symbol(nest, c);
+        const Index line = make_times(nest, s->given[STRIP_NUMBER], s->values.wide);
+        const Index octet = make_add(nest, make_add(nest, line, s->at), column);
+        NestNode *body = NULL, **inside = &body, **list_end = &lists[last];
+        for (size_t i = 0; i < b->tree_count; i++) {
+            const SymbolId own =
+                load_new(b, &inside, "own", b->trees[i].type, b->trees[i].total, column);
+            make_store(nest, &inside, last ? s->values.octets[i] : s->levels[i],
+                       last ? octet : of_level(s, s->carry, column), NULL, nest_name(nest, own));
+        }
+        column_across(b, &list_end, c, body);
+    }
+    const Index behind = make_less(nest, s->parts, s->given[STRIP_PART]);
+    NestNode *test = nest_only_where(nest, make_less(nest, behind, make_number(nest, 1)), lists[0]);
+    test->other = lists[1];
+    make_append(end, test);
+}
+
+static void strip_chunk(StripBuilder *s, NestNode ***end) {
+    ColumnTile *b = &s->tile;
+    bool passes[2] = {false, true};
+    for (size_t i = 0; i < b->tree_count; i++) passes[0] |= !b->trees[i].last;
+    column_open_totals(b, end);
+    for (int i = 0; i < 2; i++) {
+        ColumnPass p = column_pass(b, i);
+        if (!passes[i]) continue;
+        if (b->nest->lanes > 1)
+            rows_by_lanes(s, &p, end);
+        else if (column_is_short(&p))
+            rows_by_fours(s, &p, end);
+        else
+            rows_alone(s, &p, end);
+    }
+    carry_levels(s, end);
+    leave(s, end);
+}
+
+/* ---- the strip ---- */
+
+static Index derived(StripBuilder *s, const char *name, ValueId value) {
+    return make_symbol(s->nest, nest_derived(s->nest, name, value));
+}
+
+/* How many of the powers of two up to 16 divide the number of parts up to and with this one. */
+static ValueId carry_of(StripBuilder *s) {
+    Nest *nest = s->nest;
+    Function *f = nest->values;
+    const Index next = make_add(nest, s->given[STRIP_PART], make_number(nest, 1));
+    ValueId carry = make_constant(nest, LEVELS);
+    for (int level = LEVELS - 1; level >= 0; level--) {
+        const ValueId part = make_value(nest, OP_FLOORDIV, next, make_number(nest, 2 << level));
+        const ValueId whole = ir_op(f, OP_MUL, part, make_constant(nest, 2 << level), 0);
+        const ValueId divides = ir_op(f, OP_EQ, whole, nest_index_value(nest, next), 0);
+        carry = ir_op(f, OP_SELECT, divides, carry, make_constant(nest, level));
+    }
+    return carry;
+}
+
+static void find_sizes(StripBuilder *s, PlainNest *plain) {
+    static const char *const names[STRIP_GIVEN] = {"strip", "first", "part", "span", "owner"};
+    ColumnTile *b = &s->tile;
+    Nest *nest = s->nest;
+    Function *f = nest->values;
+    for (int i = 0; i < STRIP_GIVEN; i++) {
+        plain->strip[i] = nest_size(nest, names[i]);
+        s->given[i] = make_symbol(nest, plain->strip[i]);
+    }
+    b->first = s->given[STRIP_FIRST];
+    const Index up = make_add(nest, b->rows, make_number(nest, LANES - 1));
+    const ValueId there =
+        make_value(nest, OP_MAX, make_less(nest, up, b->first), make_number(nest, 0));
+    const ValueId lanes = ir_op(f, OP_FLOORDIV, there, make_constant(nest, LANES), 0);
+    s->rows = derived(s, "part_rows",
+                      ir_op(f, OP_MIN, nest_index_value(nest, s->given[STRIP_SPAN]), lanes, 0));
+    s->parts = derived(s, "parts",
+                       ir_op(f, OP_FLOORDIV, make_constant(nest, STRIP),
+                             nest_index_value(nest, s->given[STRIP_SPAN]), 0));
+    s->carry = derived(s, "carry", carry_of(s));
+    if (!b->items->numbers->held) return;
+    const ValueId lane = make_value(nest, OP_FLOORDIV, b->first, make_number(nest, LANES));
+    const ValueId tile = make_value(nest, OP_FLOORDIV, b->first, make_number(nest, TILE));
+    const ValueId in_tile = ir_op(f, OP_MUL, tile, make_constant(nest, EIGHT), 0);
+    s->first_copy = derived(s, "first_copy", ir_op(f, OP_SUB, lane, in_tile, 0));
+}
+
+/* Loads of what rows at once have go ahead of their uses. */
+static void load_first(StripBuilder *s, int64_t bytes) {
+    Nest *nest = s->nest;
+    const SymbolId count = (SymbolId)nest->symbol_count;
+    for (SymbolId i = 1; i < count && nest->lanes > 1; i++) {
+        NestNode **place = nest_find(&nest->body, i);
+        if (place && (*place)->kind == NEST_LOOP && (*place)->loop == LOOP_UNROLLED)
+            items_jam(s->tile.items, *place, bytes);
+    }
+}
+
+static bool uses_outer(StripBuilder *s) {
+    ColumnTile *b = &s->tile;
+    bool uses = b->outers && nest_body_uses(s->nest, b->row_nodes, b->outers->name);
+    for (const NestNode *node = b->before; node; node = node->next)
+        uses |= node->name && nest_body_uses(s->nest, b->row_nodes, node->name);
+    return uses;
+}
+
+/* What stands behind the node, and behind the condition that it is in, is not the strip's. */
+static void cut_behind(NestNode *body, NestNode *node) {
+    for (NestNode *own = body; own; own = own->next) {
+        if (own != node && !(own->kind == NEST_WHEN && nest_find(&own->body, node->name))) continue;
+        own->next = NULL;
+        if (own != node) cut_behind(own->body, node);
+        return;
+    }
+}
+
+static void build(StripBuilder *s, PlainNest *plain) {
+    static const char *const names[] = {"outer", "chunk"};
+    ColumnTile *b = &s->tile;
+    Nest *nest = s->nest;
+    NestNode *outermost = b->outers ? b->outers : b->columns, *body = NULL, **inside = &body;
+    NestNode *made = NULL, **end = &made;
+    find_sizes(s, plain);
+    s->values = strip_values(b, plain);
+    s->levels = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *s->levels);
+    const Index owners = make_add(nest, s->given[STRIP_OWNER], make_number(nest, 1));
+    for (size_t i = 0; i < b->tree_count; i++)
+        s->levels[i] =
+            scratch(b, plain, "levels", i,
+                    make_times(nest, make_scale(nest, owners, LEVELS), s->values.wide), true);
+    s->all = (ColumnPass){.b = b, .column_nodes = b->column_nodes};
+    column_find_kept(&s->all);
+    const Index chunks = nest_ceiling(nest, &end, b->columns->extent, b->chunk, "chunks");
+    const SymbolId piece = make_loop_name(nest, "piece");
+    const bool own_rows = uses_outer(s);
+    Index pieces = chunks, chunk, outer = make_number(nest, 0);
+    if (!own_rows) make_append(&end, keep_rows(s));
+    if (b->outers) {
+        pieces = make_times(nest, b->outers->extent, chunks);
+        outer = make_let_divided(nest, &inside, names, make_symbol(nest, piece), chunks, &chunk);
+        nest_replace(nest, b->before, b->outers->name, outer);
+        nest_replace(nest, b->ahead, b->outers->name, outer);
+        nest_replace(nest, b->row_nodes, b->outers->name, outer);
+        nest_replace(nest, b->column_nodes, b->outers->name, outer);
+    } else {
+        chunk = make_symbol(nest, piece);
+    }
+    make_append(&inside, b->before);
+    if (own_rows) make_append(&inside, keep_rows(s));
+    b->first_column = make_scale(nest, chunk, b->chunk);
+    if (nest->lanes == 1)
+        b->width = make_let_least(nest, &inside, "width", b->chunk,
+                                  make_less(nest, b->columns->extent, b->first_column));
+    s->at = make_add(nest, make_times(nest, outer, b->columns->extent), b->first_column);
+    strip_chunk(s, &inside);
+    NestNode *items = nest_around(nest, LOOP_GRID, piece, pieces, body);
+    NestNode **place = nest_find(&nest->body, outermost->name);
+    plain->elements = make_times(nest, b->rows, s->values.wide);
+    items->range = outermost->range;
+    *end = items;
+    *place = made;
+    cut_behind(nest->body, items);
+}
+
+PlainNest *schedule_strip(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                          Arena *arena, const char **problem) {
+    const Phase *own = &plan->phases[phase];
+    const AxisSet columns =
+        numbers->columns ? numbers->columns : columns_last(plan->function, own->outer);
+    ItemBuilder items;
+    if (!items_begin(&items, plan, phase, numbers, arena, problem)) return NULL;
+    StripBuilder *s = arena_alloc(arena, sizeof *s);
+    *s = (StripBuilder){.nest = items.nest, .arena = arena};
+    s->tile =
+        (ColumnTile){.items = &items, .nest = items.nest, .arena = arena, .chunk = numbers->chunk};
+    if (!items.problem && columns_find(&items, columns, &s->tile.outers, &s->tile.columns) &&
+        column_take(&s->tile)) {
+        if (numbers->lanes == 1 && !numbers->strided)
+            schedule_streams(plan, items.plain, s->tile.column_nodes);
+        build(s, items.plain);
+        load_first(s, numbers->load_bytes);
+    }
+    return items_end(&items, problem);
+}
+
+/* ---- the tile ---- */
+
+/* A value of each tree of the pass in a fold of the tile's octets. */
+static void push_octet(ColumnTile *b, const StripValues *values, NestNode ***end, bool last,
+                       const SymbolId *folds, Index at, Index column, Index k, const Index *left) {
+    Nest *nest = b->nest;
+    for (size_t i = 0; i < b->reduction_count; i++) {
+        const ColumnReduction *own = &b->reductions[i];
+        const size_t tree = own->first + (own->two && last);
+        if (b->trees[tree].last != last) continue;
+        NestNode **from = *end;
+        const SymbolId value =
+            load_new(b, end, "octet", b->trees[tree].type, values->octets[tree], at);
+        ValueId leaf = nest_name(nest, value);
+        if (own->two && last) {
+            const SymbolId top = load_new(b, end, "own", own->type, values->octets[own->first], at);
+            leaf = counted(b, end, own, value, top, column);
+        }
+        make_push(nest, end, folds[tree], left ? k : column, left ? NULL : &k, leaf);
+        for (NestNode *node = *from; node && left; node = node->next) {
+            node->limit = *left;
+            node->has_limit =
+                node->kind == NEST_PUSH ||
+                (node->kind == NEST_LOAD && node->array != b->trees[own->first].total);
+        }
+    }
+}
+
+/* Of no rows a sum of floats is 0, and not what adds nothing. */
+static void store_total(ColumnTile *b, NestNode ***end, const ColumnTree *tree, SymbolId fold,
+                        Index column, const Index *at, Index count) {
+    Nest *nest = b->nest;
+    int64_t known;
+    const bool some = index_is_number(b->rows, &known) && known > 0;
+    ValueId value = nest_name(nest, combined(b, end, fold, tree->type, at, count));
+    if (tree->sum && !some)
+        value =
+            ir_op(nest->values, OP_SELECT, make_value(nest, OP_GT, b->rows, make_number(nest, 0)),
+                  value, ir_constant(nest->values, tree->type, 0));
+    make_store(nest, end, tree->total, column, NULL, value);
+}
+
+void strip_octets(ColumnTile *b, const StripValues *values, Index tile, Index own,
+                  NestNode ***end) {
+    Nest *nest = b->nest;
+    Function *f = nest->values;
+    const bool lanes = nest->lanes > 1;
+    const ValueId own_lanes =
+        ir_op(f, OP_MIN, nest_index_value(nest, b->count), make_constant(nest, LANES), 0);
+    const ValueId up = ir_op(f, OP_ADD, own_lanes, make_constant(nest, EIGHT - 1), 0);
+    const Index count = make_let_index(nest, end, "octets",
+                                       ir_op(f, OP_FLOORDIV, up, make_constant(nest, EIGHT), 0));
+    SymbolId *folds = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *folds);
+    column_open_totals(b, end);
+    for (int last = 0; last < 2; last++) {
+        const SymbolId c = make_loop_name(nest, "c"), k = make_loop_name(nest, "k");
+        const Index column = make_symbol(nest, c), octet = make_symbol(nest, k);
+        const Index line = make_add(nest, make_scale(nest, tile, OCTETS), octet);
+        const Index first = make_add(nest, make_times(nest, line, values->wide), own);
+        const Index at = make_add(nest, first, column);
+        const Index left = make_less(nest, count, octet);
+        NestNode *body = NULL, **inside = &body, *list = NULL, **list_end = &list;
+        for (size_t i = 0; i < b->tree_count; i++)
+            if (b->trees[i].last == last)
+                folds[i] =
+                    column_fold(b, lanes ? &inside : end, &b->trees[i], "tile", LANES, !lanes);
+        push_octet(b, values, &list_end, last, folds, at, column, octet, lanes ? &left : NULL);
+        if (!list) continue;
+        if (lanes) {
+            column_loop(b, &inside, LOOP_UNROLLED, k, make_number(nest, OCTETS), list);
+        } else {
+            NestNode *across = NULL, **across_end = &across;
+            column_across(b, &across_end, c, list);
+            column_loop(b, end, LOOP_SERIAL, k, count, across);
+        }
+        const SymbolId own_column = lanes ? c : make_loop_name(nest, "c");
+        const Index place = make_symbol(nest, own_column);
+        for (size_t i = 0; i < b->tree_count; i++)
+            if (b->trees[i].last == last)
+                store_total(b, &inside, &b->trees[i], folds[i], place, lanes ? NULL : &place,
+                            lanes ? make_number(nest, OCTETS) : count);
+        column_across(b, end, own_column, body);
+    }
+}
