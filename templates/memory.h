@@ -24,16 +24,6 @@ LS_FN i64 ls_most(i64 a, i64 b) {
     return a > b ? a : b;
 }
 
-/* Whether an index is one of an axis of that length. */
-LS_FN int ls_inside(i64 index, i64 size) {
-    return (u64)index < (u64)size;
-}
-
-/* How much of a tile `left` elements fill; none when it lies past their end. */
-LS_FN i64 ls_within(i64 left) {
-    return left < 0 ? 0 : ls_least(1024, left);
-}
-
 /* Parts of at most `size`: at least one. */
 LS_FN i64 ls_parts(i64 n, i64 size) {
     return n <= size ? 1 : (n + size - 1) / size;

@@ -113,10 +113,7 @@ LS_FN i64 ls_strip_row(i64 at) {
     return at / 1024 * 1024 + at / 64 % 16 * 8 + at % 64 / 8 + at % 8 * 128;
 }
 
-/* Asks for memory that is wanted soon. Arrays of this many elements on are not all near; a row of
- * up to so many is, and the next one besides. */
-#define LS_FAR ((i64)256 << 10)
-#define LS_NEAR_ROW ((i64)16 << 10)
+/* Prefetches memory into the nearest cache. */
 LS_FN void ls_ask(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i);
 }

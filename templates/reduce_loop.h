@@ -52,8 +52,8 @@ LS_FN i64 ls_rows_near(i64 tiles, i64 longest) {
  * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide`
  * apart, each padded with the identity, end up in values[0 .. count); where a row is of several
  * 128, these are combined first, neighbours with neighbours. join: of the 1, 2, 4, 8 or 16 vectors
- * of a row one; join_rows: the values of the rows that 16 such vectors are. join_eight: of a lane's
- * rows, side by side; put_vectors: 64 of these. lane_tree: the value of 128 lanes. */
+ * of a row one; join_rows: the values of the rows that 16 such vectors are. lane_tree: the value of
+ * 128 lanes. */
 #define LS_TREE_1(kind, type, combine) /* in order */                                        \
     LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,              \
                                const ls_vector_##type *y) {                                  \
@@ -90,17 +90,6 @@ LS_FN i64 ls_rows_near(i64 tiles, i64 longest) {
         }                                                                                    \
         if (count > 1) ls_pairs_##kind(&of[0], &of[0], &of[1]);                              \
         *(ls_vector_##type *)to = of[0];                                                     \
-    }                                                                                        \
-    LS_FN void ls_join_eight_##kind(ls_vector_##type *to, ls_vector_##type *of) {            \
-        LS_UNROLLED                                                                          \
-        for (int i = 0; i < 8; i += 2) ls_both_##kind(&of[i], &of[i], &of[i + 1]);           \
-        ls_both_##kind(&of[0], &of[0], &of[2]);                                              \
-        ls_both_##kind(&of[4], &of[4], &of[6]);                                              \
-        ls_both_##kind(to, &of[0], &of[4]);                                                  \
-    }                                                                                        \
-    LS_FN void ls_put_vectors_##kind(type *to, const ls_vector_##type *of) {                 \
-        LS_UNROLLED                                                                          \
-        for (int i = 0; i < 4; i++) ((ls_vector_##type *)to)[i] = of[i];                     \
     }                                                                                        \
     LS_FN void ls_join_rows_##kind(type *values) {                                           \
         ls_neighbours_##kind(values, 256);                                                   \
@@ -269,59 +258,6 @@ LS_FN i64 ls_rows_near(i64 tiles, i64 longest) {
         return a | b | c | __builtin_isunordered(value[6], value[7]); \
     }
 
-/* logsumexp: `count` values of a row become exp(x - base(m)), m their maximum, which it gives: but
- * for a NaN, which the values' sum has. Behind them, up to `wide`, stand zeros. rows: of `count`
- * that lie `wide` apart, at most 512, and are padded with the identity of max. */
-#define LS_EXP_ROWS(type)                                                                       \
-    LS_CALLED type ls_exp_row_##type(type *values, i64 count, i64 wide) {                       \
-        const i64 step = wide < 16 ? wide : 16, end = (count + step - 1) / step * step;         \
-        LS_ALIGN(64) type most[64], base;                                                       \
-        i64 i = 0;                                                                              \
-        for (i64 pad = count; pad < end; pad++) values[pad] = ls_identity_max_##type();         \
-        for (int l = 0; l < 64; l++) most[l] = ls_identity_max_##type();                        \
-        for (; i + 64 <= end; i += 64)                                                          \
-            for (int l = 0; l < 64; l++)                                                        \
-                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];                    \
-        for (; i + 16 <= end; i += 16)                                                          \
-            for (int l = 0; l < 16; l++)                                                        \
-                most[l] = values[i + l] > most[l] ? values[i + l] : most[l];                    \
-        for (; i < end; i++) most[0] = values[i] > most[0] ? values[i] : most[0];               \
-        for (int half = 32; half >= 16; half /= 2)                                              \
-            for (int l = 0; l < half; l++)                                                      \
-                most[l] = most[half + l] > most[l] ? most[half + l] : most[l];                  \
-        for (int l = 1; l < 16; l++) most[0] = most[l] > most[0] ? most[l] : most[0];           \
-        base = ls_base_##type(most[0]);                                                         \
-        LS_INTERLEAVED                                                                          \
-        for (i = 0; i < end; i++) values[i] = ls_exp_##type(values[i] - base);                  \
-        for (; i < wide; i++) values[i] = 0;                                                    \
-        return most[0];                                                                         \
-    }                                                                                           \
-    LS_CALLED void ls_exp_rows_##type(type *values, type *most, i64 count, i64 wide) {          \
-        LS_ALIGN(64) type base[1024];                                                           \
-        for (i64 row = 0; row < count; row++) {                                                 \
-            const type *const x = values + row * wide;                                          \
-            LS_ALIGN(64) type top[16];                                                          \
-            for (int l = 0; l < 16; l++) top[l] = ls_identity_max_##type();                     \
-            for (i64 i = 0; i + 16 <= wide; i += 16)                                            \
-                for (int l = 0; l < 16; l++) top[l] = x[i + l] > top[l] ? x[i + l] : top[l];    \
-            for (i64 i = 0; i < wide && wide < 16; i++) top[0] = x[i] > top[0] ? x[i] : top[0]; \
-            LS_UNROLLED                                                                         \
-            for (int l = 0; l < 8; l++) top[l] = top[8 + l] > top[l] ? top[8 + l] : top[l];     \
-            LS_UNROLLED                                                                         \
-            for (int l = 0; l < 4; l++) top[l] = top[4 + l] > top[l] ? top[4 + l] : top[l];     \
-            LS_UNROLLED                                                                         \
-            for (int l = 0; l < 2; l++) top[l] = top[2 + l] > top[l] ? top[2 + l] : top[l];     \
-            top[0] = top[1] > top[0] ? top[1] : top[0];                                         \
-            most[row] = top[0];                                                                 \
-            top[0] = ls_base_##type(top[0]);                                                    \
-            for (i64 i = 0; i < wide; i++) base[row * wide + i] = top[0];                       \
-        }                                                                                       \
-        LS_INTERLEAVED                                                                          \
-        for (i64 i = 0; i < count * wide; i++) values[i] = ls_exp_##type(values[i] - base[i]);  \
-    }
-
-#define LS_ARG_SHUFFLE(kind, type)
-
 /* Of `expected` workers that come here, says 1 to the last, who then sees everything the others
  * wrote before. The counter is 0 again for the next launch. */
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
@@ -329,38 +265,3 @@ LS_FN int ls_arrive(u32 *counter, u32 expected) {
     *counter = 0;
     return 1;
 }
-
-/* Sums down columns by strips of 64 rows, see kernel_strips: the values of 8 lanes, an octet, and
- * of the tile the 16 octets, each for `width` columns side by side, at most 64. push_octets: a
- * binary counter in memory, its levels `stride` apart, of `count` parts of lanes; after the last
- * the octets' values stand in `to`. octets: the tile's values from its octets, of which there are
- * `count`, `stride` apart. */
-#define LS_OCTETS(kind, type, ordered)                                                            \
-    LS_FN void ls_push_octets_##kind(type *level, i64 stride, int part, int count, i64 width,     \
-                                     const type *value, type *to) {                               \
-        type sum[64];                                                                             \
-        int rest = part;                                                                          \
-        if (!(ordered)) level = to, rest = part > 0;                                              \
-        for (; rest & 1; rest /= 2, level += stride, value = sum) {                               \
-            LS_APART                                                                              \
-            for (i64 c = 0; c < width; c++) sum[c] = ls_combine_##kind(level[c], value[c]);       \
-        }                                                                                         \
-        if (!(ordered) || part + 1 == count) level = to;                                          \
-        LS_APART                                                                                  \
-        for (i64 c = 0; c < width; c++) level[c] = value[c];                                      \
-    }                                                                                             \
-    LS_FN void ls_octets_##kind(const type *values, i64 stride, int count, i64 width, type *to) { \
-        type some[16][64];                                                                        \
-        for (int i = 0; i < 16; i++) {                                                            \
-            for (i64 c = 0; i < count && c < width; c++) some[i][c] = values[i * stride + c];     \
-            for (i64 c = 0; i >= count && c < width; c++) some[i][c] = ls_identity_##kind();      \
-        }                                                                                         \
-        for (int n = 8; n > 0; n /= 2) {                                                          \
-            for (int i = 0; i < n; i++) {                                                         \
-                const type *const a = some[2 * i], *const b = some[2 * i + 1];                    \
-                LS_APART                                                                          \
-                for (i64 c = 0; c < width; c++) some[i][c] = ls_combine_##kind(a[c], b[c]);       \
-            }                                                                                     \
-        }                                                                                         \
-        for (i64 c = 0; c < width; c++) to[c] = some[0][c];                                       \
-    }

@@ -68,13 +68,6 @@
         return ls_gather_##kind(values, count);                                                  \
     }
 
-#define LS_ARG_SHUFFLE(kind, type)                                  \
-    LS_FN ls_arg_##kind ls_shuffle_xor(ls_arg_##kind a, u32 mask) { \
-        a.value = ls_shuffle_xor(a.value, mask);                    \
-        a.index = ls_shuffle_xor(a.index, mask);                    \
-        return a;                                                   \
-    }
-
 /* Of `expected` groups that come here, says 1 to the last, who then sees everything the others
  * wrote before, and whose writes they do not see. The counter is 0 again for the next launch. */
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
@@ -91,40 +84,3 @@ LS_FN int ls_arrive(u32 *counter, u32 expected) {
     ls_fence();
     return before + 1 == expected;
 }
-
-/* Sums down columns by strips of 64 rows, see kernel_strips: the values of 8 lanes, an octet, and
- * of the tile the 16 octets. push_octet: a binary counter in memory, its levels `stride` apart, of
- * `count` parts of lanes; after the last the octet's value stands in `to`. octets: the tile's value
- * from its octets, of which there are `count`. */
-#define LS_OCTETS(kind, type, ordered)                                                        \
-    LS_FN void ls_push_octet_##kind(type *level, i64 stride, int part, int count, type value, \
-                                    type *to) {                                               \
-        if (!(ordered)) {                                                                     \
-            *to = part ? ls_combine_##kind(*to, value) : value;                               \
-            return;                                                                           \
-        }                                                                                     \
-        for (int rest = part; rest & 1; rest /= 2, level += stride)                           \
-            value = ls_combine_##kind(*level, value);                                         \
-        if (part + 1 < count)                                                                 \
-            *level = value;                                                                   \
-        else                                                                                  \
-            *to = value;                                                                      \
-    }                                                                                         \
-    LS_FN type ls_octets_##kind(const type *values, i64 stride, int count) {                  \
-        type level[2], value = ls_identity_##kind();                                          \
-        LS_ROLLED                                                                             \
-        for (int i = 0; i < 16; i += 4) {                                                     \
-            type octet[4];                                                                    \
-            LS_UNROLL                                                                         \
-            for (int k = 0; k < 4; k++)                                                       \
-                octet[k] = i + k < count ? values[(i + k) * stride] : ls_identity_##kind();   \
-            value = ls_combine_##kind(ls_combine_##kind(octet[0], octet[1]),                  \
-                                      ls_combine_##kind(octet[2], octet[3]));                 \
-            if (i & 4)                                                                        \
-                value = ls_combine_##kind(level[0], value);                                   \
-            else                                                                              \
-                level[0] = value;                                                             \
-            if (i == 4) level[1] = value;                                                     \
-        }                                                                                     \
-        return ls_combine_##kind(level[1], value);                                            \
-    }

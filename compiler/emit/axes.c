@@ -1,6 +1,4 @@
-/* axes.c: the axes of a phase in generated code: which are walked as one, how coordinates come
- * from a flat position, and the local copies of sizes and pointers. */
-#include <ctype.h>
+/* axes.c: the axes of a phase: their lengths in generated code, and which are walked as one. */
 #include <string.h>
 
 #include "base/base.h"
@@ -9,7 +7,55 @@
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-bool emit_touches(const Emitter *e, uint32_t array) {
+bool emit_is_rest(const Emitter *e, uint32_t axis) {
+    const int whole = e->f->axes[axis].whole;
+    return whole >= 0 && e->f->axes[whole].rest == (int)axis;
+}
+
+bool emit_is_split(const Emitter *e, uint32_t axis) {
+    return emit_is_rest(e, axis) && e->phase->inner >> axis & 1 &&
+           !(e->phase->inner >> e->f->axes[axis].parent & 1);
+}
+
+int emit_list_of(const Emitter *e, uint32_t axis) {
+    const Axis *row = &e->f->axes[axis];
+    return ir_list_axis(e->f, (AxisSet)1 << (emit_is_rest(e, axis) ? row->parent : (int)axis));
+}
+
+bool emit_is_list(const Emitter *e, uint32_t array) {
+    return ir_list_axis(e->f, e->plan->arrays[array].axes) >= 0;
+}
+
+static const char *coordinate_of(Emitter *e, uint32_t axis) {
+    const AxisSet own = (AxisSet)1 << axis;
+    if (e->list == (int)axis) return e->tensor.name;
+    for (size_t i = 0; i < e->outer_count; i++)
+        if (e->outer[i].axes == own) return e->outer[i].name;
+    for (size_t i = 0; i < e->inner_count; i++)
+        if (e->inner[i].axes == own) return e->inner[i].name;
+    bug(e->compiler, "axis %u has no coordinate of its own", axis);
+}
+
+const char *emit_size(Emitter *e, uint32_t axis) {
+    const Axis *row = &e->f->axes[axis];
+    if (emit_is_rest(e, axis) && !emit_is_split(e, axis))
+        return arena_printf(e->arena, "ls_least(%lld, %s - %lld * %s)", (long long)row->length,
+                            emit_size(e, (uint32_t)row->whole), (long long)row->length,
+                            coordinate_of(e, (uint32_t)row->parent));
+    const int list = emit_list_of(e, axis);
+    if (list < 0 || emit_is_rest(e, axis) || list == e->list) return e->size_name[axis];
+    return arena_printf(e->arena, "a->%s[%s]", e->size_name[axis],
+                        coordinate_of(e, (uint32_t)list));
+}
+
+bool emit_in_loop_columns(const Emitter *e) {
+    const Phase *phase = e->phase;
+    if (e->target->simt) return false;
+    return phase->shape == SHAPE_COLUMNS ||
+           (phase->shape == SHAPE_SCAN && phase->outer > phase->inner);
+}
+
+static bool touches(const Emitter *e, uint32_t array) {
     if (plan_value_reads(e->plan, e->phase, array)) return true;
     for (size_t i = 0; i < e->phase->store_count; i++)
         if (e->phase->stores[i].array == array && e->phase->stores[i].kind != STORE_ADD)
@@ -66,14 +112,13 @@ static bool joins(const Emitter *e, AxisSet a, AxisSet b) {
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++) /* the last block's length differs */
         if (emit_is_split(e, axis) && (a | b) >> e->f->axes[axis].parent & 1) return false;
     for (uint32_t i = 0; i < e->plan->array_count; i++)
-        if (emit_touches(e, i) && !array_lets_join(e, i, a, b)) return false;
+        if (touches(e, i) && !array_lets_join(e, i, a, b)) return false;
     for (size_t i = 0; i < e->phase->value_count; i++)
         if (!value_lets_join(e, e->phase->values[i], a, b)) return false;
     return true;
 }
 
 static void name_group(Emitter *e, Group *group) {
-    static const char *const suffixes[] = {"first", "above", NULL};
     Text name = text_open(e->arena), size = text_open(e->arena), most = text_open(e->arena);
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
         if (!(group->axes >> axis & 1)) continue;
@@ -86,19 +131,14 @@ static void name_group(Emitter *e, Group *group) {
             text_printf(&most, "%s%lld", star, (long long)e->f->axes[own].length);
         else
             text_printf(&most, "%s%s", star, emit_size(e, own));
-        if (unit == group->axes && own != axis) {
-            group->whole = own + 1;
-            group->block = names_user(e, e->f->axes[e->f->axes[own].block].name);
-            group->rest = names_user(e, e->f->axes[e->f->axes[own].rest].name);
-        }
         if (own != axis) axis++;
     }
-    group->name = names_stem(e, name.data, NULL, suffixes);
+    group->name = names_user(e, name.data);
     group->size = size.data;
     group->most = most.data;
 }
 
-size_t emit_groups(Emitter *e, AxisSet axes, Group *groups) {
+static size_t find_groups(Emitter *e, AxisSet axes, Group *groups) {
     size_t count = 0;
     AxisSet before = 0;
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
@@ -117,152 +157,20 @@ size_t emit_groups(Emitter *e, AxisSet axes, Group *groups) {
 
 void emit_open_axes(Emitter *e) {
     const AxisSet all = e->phase->outer | e->phase->inner;
-    e->asked = 0;
-    e->tensor_at = NULL;
     e->tensor = (Group){0};
     e->list = ir_list_axis(e->f, all);
     if (e->list >= 0)
         e->tensor = (Group){.axes = (AxisSet)1 << e->list,
                             .name = names_user(e, e->f->axes[e->list].name),
                             .size = e->size_name[e->list]};
-    e->outer_count = emit_groups(e, e->phase->outer & ~e->tensor.axes, e->outer);
-    e->inner_count = emit_groups(e, e->phase->inner, e->inner);
+    e->outer_count = find_groups(e, e->phase->outer & ~e->tensor.axes, e->outer);
+    e->inner_count = find_groups(e, e->phase->inner, e->inner);
 }
 
 const char *emit_product(Emitter *e, const Group *groups, size_t count) {
     Text text = text_open(e->arena);
     for (size_t i = 0; i < count; i++) text_printf(&text, "%s%s", i ? " * " : "", groups[i].size);
     return count ? text.data : "1";
-}
-
-/* Where q and k of a group that walks along n are asked for: from `name`, its coordinate. */
-void emit_decode_blocks(Emitter *e, Text *out, const Group *group, const char *name, bool rest) {
-    if (!group->whole) return;
-    const Axis *whole = &e->f->axes[group->whole - 1];
-    const bool asked = e->asked >> whole->rest & 1;
-    if (asked || e->asked >> whole->block & 1)
-        text_printf(out, "const i64 %s = (i64)((u64)%s / %lld);\n", group->block, name,
-                    (long long)whole->length);
-    if (rest) emit_decode_rest(e, out, group);
-}
-
-void emit_decode_rest(Emitter *e, Text *out, const Group *group) {
-    if (!group->whole || !(e->asked >> e->f->axes[group->whole - 1].rest & 1)) return;
-    text_printf(out, "const i64 %s = %s - %lld * %s;\n", group->rest, group->name,
-                (long long)e->f->axes[group->whole - 1].length, group->block);
-}
-
-/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
- * a run begins, NAME_first, and its k left to the loop over the run. */
-void emit_decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
-                 bool run) {
-    const char *left = flat;
-    for (size_t i = count; i-- > 0;) {
-        const bool first = run && i == count - 1;
-        const char *name =
-            first ? arena_printf(e->arena, "%s_first", groups[i].name) : groups[i].name;
-        if (i == 0) {
-            text_printf(out, "const i64 %s = %s;\n", name, left);
-        } else {
-            const char *size = strchr(groups[i].size, '*')
-                                   ? arena_printf(e->arena, "(%s)", groups[i].size)
-                                   : groups[i].size;
-            const char *quotient = arena_printf(e->arena, "%s_above", groups[i].name);
-            text_printf(out, "const i64 %s = ls_divide(%s, %s), %s = %s - %s * %s;\n", quotient,
-                        left, groups[i].size, name, left, quotient, size);
-            left = quotient;
-        }
-        emit_decode_blocks(e, out, &groups[i], name, !first);
-    }
-}
-
-/* Where a run along the fastest group ends at the latest. */
-const char *emit_run_end(Emitter *e, const Group *fast) {
-    if (!fast->whole || !(e->asked & fast->axes)) return fast->size;
-    const long long length = e->f->axes[fast->whole - 1].length;
-    return arena_printf(e->arena, "ls_least(%s, %lld * %s + %lld)", fast->size, length, fast->block,
-                        length);
-}
-
-/* The lengths of the blocks' elements at this outer coordinate. */
-void emit_split_sizes(Emitter *e, Text *out) {
-    for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
-        const Axis *row = &e->f->axes[axis];
-        if (emit_is_split(e, axis))
-            text_printf(out, "const i64 %s = ls_least(%lld, %s - %lld * %s);\n", e->size_name[axis],
-                        (long long)row->length, emit_size(e, (uint32_t)row->whole),
-                        (long long)row->length, emit_coordinate(e, (uint32_t)row->parent));
-    }
-}
-
-/* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
-bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
-                      const char *push) {
-    const char *texts[] = {body, stores, push};
-    bool used = false;
-    for (size_t i = 0; i < e->inner_count; i++) {
-        const Group *group = &e->inner[i];
-        const char *names[] = {group->name, group->block, group->rest};
-        for (size_t k = 0; k < 9; k++)
-            used |= names[k % 3] && emit_has_word(texts[k / 3], names[k % 3]);
-    }
-    if (used) emit_decode(e, out, e->inner, e->inner_count, "at", false);
-    return used;
-}
-
-/* What is quoted in comments is no use. */
-bool emit_has_word(const char *text, const char *word) {
-    const size_t size = strlen(word);
-    const char *comment = strstr(text, "/*");
-    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
-        while (comment && comment < at) {
-            const char *end = strstr(comment + 2, "*/");
-            if (!end) return false;
-            if (end > at) at = strstr(end, word);
-            if (!at) return false;
-            comment = strstr(end, "/*");
-        }
-        bool before =
-            at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '>');
-        bool after = isalnum((unsigned char)at[size]) || at[size] == '_';
-        if (!before && !after) return true;
-    }
-    return false;
-}
-
-bool emit_next_value(Emitter *e, const char **lines, const char *used, const char **type,
-                     const char **name) {
-    static const char prefix[] = "const ";
-    while (**lines) {
-        const char *line = *lines;
-        const size_t size = strcspn(line, "\n");
-        const char *end = memmem(line, size, " = ", 3), *begin = end;
-        *lines += size + (line[size] == '\n');
-        if (!end || strncmp(line, prefix, sizeof prefix - 1) != 0) continue;
-        while (begin[-1] != ' ') begin--;
-        *name = arena_copy(e->arena, begin, (size_t)(end - begin));
-        *type =
-            arena_copy(e->arena, line + sizeof prefix - 1, (size_t)(begin - line) - sizeof prefix);
-        if (emit_has_word(used, *name)) return true;
-    }
-    return false;
-}
-
-bool emit_writes(const Emitter *e, uint32_t array) {
-    for (size_t i = 0; i < e->phase->store_count; i++)
-        if (e->phase->stores[i].array == array) return true;
-    return false;
-}
-
-static void add_size(Emitter *e, Text *sizes, Text *tensor, uint32_t axis) {
-    const char *name = e->size_name[axis];
-    const int list = emit_list_of(e, axis);
-    if (e->f->axes[axis].fixed >= 0)
-        text_printf(sizes, "const i64 %s = %lld;\n", name, (long long)e->f->axes[axis].fixed);
-    else if (list < 0)
-        text_printf(sizes, "const i64 %s = a->%s;\n", name, name);
-    else if (list == e->list)
-        text_printf(tensor, "const i64 %s = a->%s[%s];\n", name, name, e->tensor.name);
 }
 
 /* Whether another phase stores to it. In a kernel of several phases such memory is not constant,
@@ -276,26 +184,4 @@ bool emit_changes(const Emitter *e, uint32_t array) {
             if (phase->stores[i].array == array) return true;
     }
     return false;
-}
-
-/* Local copies of what the other holes use of the argument structure: of the whole phase, and of
- * the tensor at hand. */
-void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text *tensor) {
-    Text all = text_open(e->arena);
-    for (size_t i = 0; i < count; i++)
-        if (holes[i].text) text_printf(&all, "%s\n", holes[i].text);
-    for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
-        if (!emit_is_rest(e, axis) && emit_has_word(all.data, e->size_name[axis]))
-            add_size(e, sizes, tensor, axis);
-    for (uint32_t i = 0; i < e->plan->array_count; i++) {
-        if (!e->data_name[i]) continue;
-        const bool list = emit_is_list(e, i);
-        text_printf(list ? tensor : sizes, "%s%s *%sconst %s = ", emit_writes(e, i) ? "" : "const ",
-                    emit_held_type(e, i), emit_changes(e, i) ? "" : "LS_RESTRICT ",
-                    e->data_name[i]);
-        if (list)
-            text_printf(tensor, "LS_TENSOR(a->%s, %s);\n", e->field_name[i], e->tensor.name);
-        else
-            text_printf(sizes, "a->%s;\n", emit_held(e, i) ? emit_held(e, i) : e->field_name[i]);
-    }
 }

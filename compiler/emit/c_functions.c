@@ -8,16 +8,6 @@
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-const char *emit_c_call(Emitter *e, const Value *value) {
-    Text text = text_open(e->arena);
-    text_printf(&text, "ls_c_%s(", e->f->functions[value->payload].name);
-    for (ValueId list = value->arg[0]; list; list = e->f->values[list].arg[1])
-        text_printf(&text, "%s%s", list == value->arg[0] ? "" : ", ",
-                    emit_bare(e, e->text_of[e->f->values[list].arg[0]]));
-    text_puts(&text, ")");
-    return text.data;
-}
-
 void emit_c_functions(Emitter *e, Text *out) {
     const Function *f = e->f;
     bool *needed = arena_alloc(e->arena, f->function_count * sizeof *needed);

@@ -41,8 +41,6 @@ typedef struct Group {
     const char *name; /* its coordinate's variable */
     const char *size; /* its length, an expression */
     const char *most; /* the same with whole blocks where `size` is of one that may be short */
-    uint32_t whole;   /* when it is q and k together: 1 + n; else 0 */
-    const char *block, *rest; /* then: their coordinates' variables */
 } Group;
 
 typedef struct NameTable {
@@ -58,11 +56,6 @@ typedef struct Field {
     ls_image_temporary temporary;
     const char *type;
 } Field;
-
-/* Which part of a phase is emitted: all of it; of one down columns, what it does with a strip of
- * rows, or what is left when all strips are done. */
-
-typedef enum Ready { READY_ROW = 1, READY_TENSOR = 2 } Ready;
 
 /* The items of a list's phases: what image.h lists, by name. */
 typedef struct Table {
@@ -102,28 +95,13 @@ typedef struct Emitter {
     int list;                        /* a ragged phase: the axis that counts tensors; else -1 */
     Group tensor;                    /* that axis, which is of no other group */
     const char *table;               /* its items in the argument structure */
-    const char *tensor_at;           /* where a gather chooses another tensor: its index */
-    AxisSet asked;                   /* q and k that are wanted beside n */
-    const char **data_name;          /* by array: the pointer's variable, NULL until used */
     bool eights;                     /* whether any phase of the variant has vectors of 8 */
-    const char **block_name;         /* by array: the block its results may stream from, or NULL */
-    const char **at_name;            /* by array: the element loop's base offset, NULL if unused */
-    const char **text_of;            /* by value: its name or expression */
-    const char **name_of;            /* by value: its variable, kept for a second emission */
-    uint32_t *uses;          /* by value: how often the section asks for it, as operand or root */
-    uint8_t *ready;          /* by value: Ready, where it stands in a section already */
     uint32_t last_line;      /* of the source: that of the last comment, 0 before the first */
     const Kernel **followed; /* by phase: the kernel whose followers come after its rows, or NULL */
     const Kernel *chained;  /* the phase runs row by row, its strips those of the kernel's others */
     const Kernel *strips;   /* of the way at hand, or NULL */
     bool holds[TYPE_COUNT]; /* by type: whether its rows or tiles are copied */
-    const char **tile_name; /* by array: the tile at hand, or NULL; tiled: loads are from there */
-    bool tiled;
     const char **held_name; /* by array: the field of its held rows, or NULL */
-    bool vectors;           /* what is emitted is of whole vectors, see column_vectors.c */
-    bool draws_ahead;       /* what is emitted is an element loop with room for them ahead */
-    const char **draw_name; /* by value: the draws made ahead, or NULL */
-    size_t draw_count;
 } Emitter;
 
 /* What a skeleton's @NAME@ stands for. */
@@ -153,23 +131,7 @@ bool names_has_prefix(const char *user); /* it is of one that gets n_ */
 void emit_quote(Text *out, const char *begin, const char *end);
 const char *emit_type(Type type); /* a value's C type: bool is int */
 const char *emit_constant(Emitter *e, Type type, uint64_t bits);
-/* Where a section of text stands, for the offsets of its loads. */
-typedef enum Place {
-    PLACE_SCALAR,
-    PLACE_TENSOR, /* of a list, once */
-    PLACE_OUTER,
-    PLACE_ROW, /* one lane's column phases: per element walked down, before the columns */
-    PLACE_ELEMENT,
-    PLACE_EPILOGUE
-} Place;
-const char *emit_bare(Emitter *e, const char *text);
-/* Statements for all that the roots need and that is neither of an available level nor ready. */
-void emit_section(Emitter *e, Text *out, const ValueId *roots, size_t count, unsigned available,
-                  Place place);
-void emit_stores(Emitter *e, Text *out, Level level, Place place, const char *guard);
-bool emit_has_condition(const Emitter *e, const PhaseStore *store);
-/* "if (...) " where a store needs it, or "" */
-const char *emit_condition(Emitter *e, const PhaseStore *store);
+const char *emit_bare(Emitter *e, const char *text); /* without brackets around all of it */
 
 /* An operation of a function on texts of its operands, and whether that has an operator of C. */
 const char *emit_operation(Emitter *e, const Function *f, const Value *value, const char **arg);
@@ -177,154 +139,28 @@ bool emit_is_infix(const Emitter *e, const Value *value);
 /* Quotes the source line a statement comes from, when it is another than the last. */
 void emit_quote_line(Emitter *e, Text *out, Range range);
 
-/* The operands that are computed beside a value. */
-size_t emit_operands(const Emitter *e, ValueId v, ValueId operands[3]);
-
-/* address.c */
+/* axes.c */
 bool emit_is_rest(const Emitter *e, uint32_t axis);  /* whether it is a k, within blocks */
 bool emit_is_split(const Emitter *e, uint32_t axis); /* a k that is walked block by block */
 int emit_list_of(const Emitter *e, uint32_t axis);   /* the axis of tensors it hangs on, or -1 */
 bool emit_is_list(const Emitter *e, uint32_t array);
 bool emit_in_loop_columns(const Emitter *e);
-const char *emit_coordinate(Emitter *e, uint32_t axis);
-const char *emit_size(Emitter *e, uint32_t axis);
-const char *emit_data(Emitter *e, uint32_t array); /* the array's pointer variable */
-bool emit_has_group(const Emitter *e, uint32_t array, const Group *group);
-/* The offset of an array's element from the coordinates of `groups`; "0" when it varies with none.
- */
-const char *emit_offset(Emitter *e, uint32_t array, const Group *groups, size_t count);
-const char *emit_outer_offset(Emitter *e, uint32_t array, size_t count); /* of `count` groups */
-const char *emit_join_offset(Emitter *e, const char *a, const char *b);
-const char *emit_position(Emitter *e, AxisSet over); /* the flat coordinate */
-/* The same with `text` for the coordinate of `group`, or where that is NULL for all inner axes. */
-const char *emit_position_at(Emitter *e, AxisSet over, const Group *group, const char *text);
-const char *emit_index(Emitter *e, uint32_t array, Place place);
-/* The part of an element's offset that stays while the fastest coordinate moves, for one lane. */
-const char *emit_base(Emitter *e, uint32_t array);
-
-/* gather.c */
-const char *emit_gather(Emitter *e, const Value *value);
-void emit_scatter(Emitter *e, Text *out, const PhaseStore *store, const char *guard);
-
-/* random.c */
-bool emit_is_drawn_ahead(const Emitter *e, ValueId v);
-const char *emit_draw(Emitter *e, ValueId v); /* a draw that is */
-void emit_draws(Emitter *e, Text *out);       /* all of them, for ahead of the element loop */
+const char *emit_size(Emitter *e, uint32_t axis); /* its length */
 
 /* c_functions.c: imported C functions */
-const char *emit_c_call(Emitter *e, const Value *value);
 void emit_c_functions(Emitter *e, Text *out); /* those that the step needs */
 
-/* reduce.c: the lines a reduction adds to each part of a skeleton. */
-typedef enum Part {
-    PART_LEVELS,
-    PART_LEAVES,
-    PART_PUSH,
-    PART_PAD,
-    PART_LANES,
-    PART_TOP_EIGHT, /* of a logsumexp alone */
-    PART_PUSH_TOP,
-    PART_TOP_LANE,
-    PART_TOP,
-    PART_EIGHT,
-    PART_VECTORS,
-    PART_EIGHT_VECTORS,
-    PART_PUSH_VECTOR,
-    PART_PUSH_SHORT,
-    PART_SHORT,
-    PART_PUSH_EIGHT,
-    PART_PUSH_EIGHTS,
-    PART_TOTALS,
-    PART_PUSH_FOURS,
-    PART_WHOLE,
-    PART_ODD, /* whether it was not a plain one */
-    PART_PARTS,
-    PART_PUSH_ROW,
-    PART_PUSH_LANE,
-    PART_PUSH_OCTET,
-    PART_OCTETS,
-    PART_TILE,
-    PART_PUBLISH,
-    PART_GATHER,
-    PART_KEEP, /* the same of one thread that has all tiles */
-    PART_OWN,
-    PART_FINISH,
-    PART_COUNT
-} Part;
-void emit_reduction(Emitter *e, ValueId reduction, Part part, Text *out);
-const char *emit_part(Emitter *e, Part part); /* of all reductions of the phase */
-const char *emit_combine(Emitter *e);         /* what is done with several tiles */
-void emit_reduction_fields(Emitter *e, ValueId reduction);
-void emit_strip_fields(Emitter *e, ValueId reduction);
+/* reduce.c */
 /* What the names of the functions of a reduction of pairs end in, which the text then has. */
 const char *emit_use_kind(Emitter *e, Op op, Type type);
 void emit_reduction_library(Emitter *e, Text *out); /* LS_REDUCTION for every kind the plan uses */
-/* LS_OCTETS for every kind that goes down columns in a kernel of strips. */
-void emit_octet_library(Emitter *e, const Way *way, Text *out);
-bool emit_is_flat(const Emitter *e); /* all tiles arrive at one counter */
 
-/* axes.c */
-bool emit_has_word(const char *text, const char *word); /* as a name, in no comment */
-/* Of lines that declare values, `const TYPE NAME = ...;`, the next whose name is in `used`; moves
- * past it. False: there is none. */
-bool emit_next_value(Emitter *e, const char **lines, const char *used, const char **type,
-                     const char **name);
-bool emit_touches(const Emitter *e, uint32_t array); /* whether the phase does */
-void emit_open_axes(Emitter *e);                     /* the groups of a phase */
+void emit_open_axes(Emitter *e); /* the groups of a phase */
 const char *emit_product(Emitter *e, const Group *groups, size_t count);
-/* Coordinates of the groups from the flat position `flat`. With `run` the fastest one is only where
- * a run begins, NAME_first, and its k left to the loop over the run. */
-void emit_decode(Emitter *e, Text *out, const Group *groups, size_t count, const char *flat,
-                 bool run);
-/* Where q and k of a group that walks along n are asked for: from `name`, its coordinate; k with
- * `rest`, or on its own. */
-void emit_decode_blocks(Emitter *e, Text *out, const Group *group, const char *name, bool rest);
-void emit_decode_rest(Emitter *e, Text *out, const Group *group);
-const char *emit_run_end(Emitter *e,
-                         const Group *fast);  /* where a run along it ends at the latest */
-void emit_split_sizes(Emitter *e, Text *out); /* of blocks, at the outer coordinate */
-/* The element loop's coordinates from its flat position `at`, when one of the texts uses any. */
-bool emit_coordinates(Emitter *e, Text *out, const char *body, const char *stores,
-                      const char *push);
-bool emit_writes(const Emitter *e, uint32_t array); /* whether the phase does */
 /* Whether another phase stores to it, so that it is not constant while the kernel runs. */
 bool emit_changes(const Emitter *e, uint32_t array);
-/* Local copies of what the other holes use of the argument structure: of the whole phase, and of
- * the tensor at hand. */
-void emit_locals(Emitter *e, const Hole *holes, size_t count, Text *sizes, Text *tensor);
-
-/* access.c */
-typedef struct StreamText {
-    Text decide, bases, blocks;
-} StreamText;
-void emit_find_streams(Emitter *e);
-StreamText emit_streams(Emitter *e);
-const char *emit_strip_streams(Emitter *e); /* of a strip: the decision */
-/* The offsets of the element loop's arrays up to the coordinate that moves; only for one lane. */
-const char *emit_bases(Emitter *e);
 
 /* phase.c */
-typedef struct Roots {
-    ValueId *values;
-    size_t count, capacity;
-} Roots;
-
-/* The texts of a phase's holes that make names or use them, in the order in which they are written:
- * a name stands for its value only after the statement that gives it. */
-typedef struct Sections {
-    bool simt, columns;
-    unsigned before; /* the levels computed ahead of the element loop */
-    Text scalars, tensor, outer, row, draws, body, stores, epilogue;
-    const char *guard, *push, *eights, *tops, *tile, *finish, *inner;
-    Text top_body;                           /* the loop's lines once more: see loops.c */
-    Text row_declared, row_values, row_kept; /* of strips: by the lane that each row has */
-    /* one lane's columns: what rows have of their own, computed for all of them first */
-    Text ahead_declared, ahead_values, ahead_kept, ahead_bases;
-    Text tile_body, tile_push;     /* one lane's whole tiles, from copies */
-    Text vector_body, vector_push; /* one lane's columns: see column_vectors.c */
-    Text outer_decoded, column_decoded, decoded, rest, length, leaf_push, bases;
-} Sections;
-
 typedef struct PhaseText {
     const char *name;
     ls_image_extent items;
@@ -337,47 +173,21 @@ typedef struct PhaseText {
     const char *strips, *tiles;
     ls_image_extent strip_items, strip_tiles;
     const char *table;          /* a list's items in the argument structure; NULL: is none */
-    const char *values;         /* the structure of what it computes once, or NULL */
     bool tail;                  /* has something to do when all are done */
     bool streams;               /* may store past the caches; in a chain its kernel ends that */
     size_t fields, field_count; /* of e->fields, those that it alone uses */
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 
-/* loops.c: of the dialect with one lane */
-/* Whether an earlier one of the values stands under the same name. */
-bool emit_is_named_before(const Emitter *e, const Roots *values, size_t index);
-void emit_rows_ahead(Emitter *e, Sections *s, const Roots *rows);
-void emit_share_bases(Emitter *e, Sections *s);
-/* Before the element loop's own lines: those that find what logsumexps take exponentials below. */
-void emit_tops(Emitter *e, Sections *s);
-const char *emit_ahead(Emitter *e, const Sections *s);
-/* What is done with an element of a whole tile that has been copied: ahead of the text for others.
- */
-void emit_tiles(Emitter *e, Sections *s, const Roots *roots);
-const char *emit_whole(Emitter *e, const Sections *s);
-const char *emit_eights(Emitter *e, const Sections *s);
-/* f32 instructions for an element of the phase, about. */
-unsigned emit_element_cost(const Emitter *e);
+/* hints.c: what stands before a loop over columns, and over elements */
 const char *emit_apart(const Emitter *e);
 const char *emit_interleaved(const Emitter *e);
-/* Prefetches `count` elements of the rows that come next, from `from` on, or "". */
-const char *emit_asked(Emitter *e, const char *from, const char *count);
-/* Declarations, those whose name the text uses. */
-const char *emit_used_lines(Emitter *e, const char *lines, const char *text);
-
-/* column_vectors.c: what a strip does with its columns as vectors of the language */
-void emit_vectors(Emitter *e, Sections *s, const Roots *roots);
-/* For eight rows of 64 columns; `take` are the lines that name what a row has. */
-const char *emit_column_vectors(Emitter *e, const Sections *s, const char *take);
 
 /* pack.c: the rows that a strip's phases read again and again */
 void emit_find_held(Emitter *e, const Way *way);         /* of a variant: after the plan's fields */
 const char *emit_held(const Emitter *e, uint32_t array); /* its field in this phase, or NULL */
 const bool *emit_held_arrays(const Emitter *e);          /* by array; NULL: none */
-const char *emit_held_type(const Emitter *e, uint32_t array); /* of its elements in this phase */
-bool emit_holds(const Emitter *e, Type type);                 /* whether copies are of that type */
-const char *emit_held_base(Emitter *e);                       /* as emit_base */
+bool emit_holds(const Emitter *e, Type type);            /* whether copies are of that type */
 bool emit_may_hold(const Emitter *e, uint32_t array);
 void emit_note_held(Emitter *e, Type type); /* copies of it are made somewhere in the variant */
 void emit_held_library(Emitter *e, Text *out);
@@ -420,11 +230,7 @@ void emit_share_temporaries(Emitter *e, const Way *way, const PhaseText *phases)
 
 /* items.c */
 bool emit_walks_columns(const Emitter *e); /* the last outer group is columns of an item */
-bool emit_one_tile(const Emitter *e);      /* whatever the sizes: nothing to combine */
 /* The numbers that say how an item's number splits, and how many items there are, over those. */
-const char *emit_space(Emitter *e);
-const char *emit_item_count(Emitter *e);
-const char *emit_chunk_count(Emitter *e); /* of columns, without their tiles */
 void emit_find_items(Emitter *e, PhaseText *text);
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed);
@@ -532,7 +338,6 @@ void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body);
 void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body);
 /* Of one thread: whether the loop goes over columns whose folds lie side by side, and pushes to
  * them; and ahead of such a loop what those that it combines come to. */
-bool print_is_beside(const NestPrinter *p, const NestNode *loop);
 void print_combined_ahead(NestPrinter *p, const NestNode *loop);
 void print_push(NestPrinter *p, const NestNode *push);
 void print_combine(NestPrinter *p, const NestNode *node);

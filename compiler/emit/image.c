@@ -204,13 +204,12 @@ static void add_new_lines(Text *out, const char *lines) {
     }
 }
 
-static const char *module_text(Emitter *e, const Way *way, const char *phases, const char *kernels,
+static const char *module_text(Emitter *e, const char *phases, const char *kernels,
                                const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
     emit_held_library(e, &code);
     emit_reduction_library(e, &code);
-    emit_octet_library(e, way, &code);
     const char *own = arena_printf(e->arena, "%s\n%s%s", structure_text(e), emit_wrap(e, phases),
                                    emit_wrap(e, kernels));
     if (e->shared) { /* the file's maker puts the prelude and the library before it all */
@@ -241,7 +240,7 @@ size_t emit_words_bound(const Plan *plan) {
     const Function *f = plan->function;
     size_t words = f->axis_count + f->parameter_count + TYPE_COUNT + 2;
     words += 2 * plan->array_count; /* worker scratch stands behind them */
-    for (size_t i = 0; i < plan->phase_count; i++) words += 5 + 4 * plan->phases[i].reduction_count;
+    for (size_t i = 0; i < plan->phase_count; i++) words += 5 + 6 * plan->phases[i].reduction_count;
     for (size_t i = 0; i < f->parameter_count; i++)
         words += (size_t)__builtin_popcount(f->parameters[i].declared);
     size_t kernels = 0;
@@ -461,7 +460,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .kernel_count = (uint32_t)way.count,
         .kernels = table,
         .traffic = traffic,
-        .source = module_text(e, &way, phases.data, kernels.data, how),
+        .source = module_text(e, phases.data, kernels.data, how),
     };
     add_conditions(e, variant, &way, made, rows, nests);
     *problem = words_problem(e);

@@ -28,10 +28,6 @@ static uint64_t split_length(const Emitter *e, AxisSet *others) {
     return length;
 }
 
-bool emit_one_tile(const Emitter *e) {
-    return plan_one_tile(e->f, e->phase->inner);
-}
-
 /* Tiles of a reduction: at least one. A last block has as many as a whole one; those beyond its end
  * are empty, which changes no bit. */
 static ls_image_factor tiles_factor(const Emitter *e, uint64_t *times) {
@@ -43,47 +39,11 @@ static ls_image_factor tiles_factor(const Emitter *e, uint64_t *times) {
                              .divide = length <= 1024 ? 1024 / length : 1};
 }
 
-static const char *tiles_text(Emitter *e) {
-    AxisSet others;
-    const uint64_t length = split_length(e, &others), block = (length + 1023) / 1024;
-    if (length == 1) return "ls_tiles(inner)";
-    if (!others) return arena_printf(e->arena, "%llu", (unsigned long long)block);
-    return arena_printf(e->arena, "%llu * ls_parts(inner / %llu, %llu)", (unsigned long long)block,
-                        (unsigned long long)length,
-                        length <= 1024 ? 1024 / (unsigned long long)length : 1);
-}
-
 static const char *most_product(Emitter *e) {
     Text text = text_open(e->arena);
     for (size_t i = 0; i < e->inner_count; i++)
         text_printf(&text, "%s%s", i ? " * " : "", e->inner[i].most);
     return e->inner_count ? text.data : "1";
-}
-
-const char *emit_space(Emitter *e) {
-    Text text = text_open(e->arena);
-    text_printf(&text, "const i64 inner = %s", most_product(e));
-    if (e->portion != PORTION_STRIP) text_printf(&text, ", tiles = %s", tiles_text(e));
-    text_puts(&text, ";\n");
-    if (emit_walks_columns(e))
-        text_printf(&text, "const i64 columns = %s, chunks = (columns + %u) / %u;\n",
-                    e->outer[e->outer_count - 1].size, e->target->columns - 1, e->target->columns);
-    if (e->portion != PORTION_WHOLE) /* of all columns, in what strips leave */
-        text_printf(&text, "const i64 wide = %s;\n", emit_product(e, e->outer, e->outer_count));
-    return text.data;
-}
-
-const char *emit_chunk_count(Emitter *e) {
-    const size_t outers = e->outer_count - 1;
-    return outers ? arena_printf(e->arena, "%s * chunks", emit_product(e, e->outer, outers))
-                  : "chunks";
-}
-
-const char *emit_item_count(Emitter *e) {
-    const size_t outers = e->outer_count - (emit_walks_columns(e) ? 1 : 0);
-    const char *rest = emit_walks_columns(e) ? "chunks * tiles" : "tiles";
-    const char *product = emit_product(e, e->outer, outers);
-    return outers ? arena_printf(e->arena, "%s * %s", product, rest) : rest;
 }
 
 /* The same without those numbers, for a kernel that runs several phases: strips of an item each, or

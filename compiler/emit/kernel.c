@@ -11,9 +11,8 @@
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-/* For the numbers of items that the calls name; one lane's has those that it uses, where that
- * is known. */
-static const char *sizes_text(Emitter *e, const char *used) {
+/* For the numbers of items that the calls name. */
+static const char *sizes_text(Emitter *e) {
     Text sizes = text_open(e->arena);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) {
         if (emit_list_of(e, (uint32_t)axis) >= 0 || emit_is_rest(e, (uint32_t)axis)) continue;
@@ -22,9 +21,9 @@ static const char *sizes_text(Emitter *e, const char *used) {
                         (long long)e->f->axes[axis].fixed);
         else
             text_printf(&sizes, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
-        if (e->target->simt) text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
+        text_printf(&sizes, "(void)%s;\n", e->size_name[axis]);
     }
-    return e->target->simt || !used ? sizes.data : emit_used_lines(e, sizes.data, used);
+    return sizes.data;
 }
 
 /* A counter that begins as 0; its name. */
@@ -81,7 +80,7 @@ static void own_field(Emitter *e, Text *out, Field *field) {
 const char *emit_prologue(Emitter *e, const Kernel *kernel, const PhaseText *phases, bool sizes) {
     Text text = text_open(e->arena);
     if (!kernel->prologue) return "";
-    if (sizes) text_puts(&text, sizes_text(e, ""));
+    if (sizes) text_puts(&text, sizes_text(e));
     text_printf(&text, "struct %s own = *a;\na = &own;\n", e->arguments);
     for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
         for (size_t a = e->f->parameter_count; a < e->plan->array_count; a++)
@@ -122,7 +121,7 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
             .threads = threads,
             .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
         };
-        emit_strip_kernel(e, out, kernel, sizes_text(e, NULL), phases, &row);
+        emit_strip_kernel(e, out, kernel, sizes_text(e), phases, &row);
         return row;
     }
     Text calls = text_open(e->arena);
@@ -133,15 +132,14 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     else if (!chain)
         call_mains(e, &calls, kernel, phases);
     if (kernel->tail) emit_call_tail(e, &calls, kernel, phases);
-    Hole holes[] = {{"KERNEL", name},
-                    {"ARGUMENTS", e->arguments},
-                    {"THREADS", arena_printf(e->arena, "%u", threads)},
-                    {"SIZES", all || beside || kernel->tail || kernel->prologue
-                                  ? sizes_text(e, calls.data)
-                                  : ""},
-                    {"CALLS", calls.data}};
+    Hole holes[] = {
+        {"KERNEL", name},
+        {"ARGUMENTS", e->arguments},
+        {"THREADS", arena_printf(e->arena, "%u", threads)},
+        {"SIZES", all || beside || kernel->tail || kernel->prologue ? sizes_text(e) : ""},
+        {"CALLS", calls.data}};
     if (chain)
-        emit_chain(e, out, name, kernel, phases, sizes_text(e, NULL), prologue, calls.data);
+        emit_chain(e, out, name, kernel, phases, sizes_text(e), prologue, calls.data);
     else
         emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
                   COUNT(holes));

@@ -89,18 +89,6 @@ const bool *emit_held_arrays(const Emitter *e) {
     return any ? held : NULL;
 }
 
-const char *emit_held_type(const Emitter *e, uint32_t array) {
-    return type_info[emit_held(e, array) ? held_type(e, array) : e->plan->arrays[array].type]
-        .c_name;
-}
-
-const char *emit_held_base(Emitter *e) {
-    const bool columns = e->phase->shape == SHAPE_COLUMNS;
-    const Group *row = columns ? &e->inner[0] : &e->outer[0];
-    const Group *column = columns ? &e->outer[0] : &e->inner[0];
-    return arena_printf(e->arena, "ls_row_of_lane(%s) * LS_HELD_GAP(%s)", row->name, column->size);
-}
-
 void emit_held_library(Emitter *e, Text *out) {
     for (int type = 0; type < TYPE_COUNT; type++)
         if (e->holds[type])

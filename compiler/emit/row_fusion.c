@@ -12,33 +12,26 @@
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-/* The arguments of a call before those that say which items. */
-static const char *leading(Emitter *e, const PhaseText *phase) {
-    return phase->values ? arena_printf(e->arena, "a, %s_once", phase->name) : "a";
-}
-
 static void add_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases, Text *calls,
                       Text *tails) {
     const bool simt = e->target->simt;
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
         const PhaseText *phase = &phases[i];
-        const char *name = phase->name, *own = leading(e, phase);
+        const char *name = phase->name;
         if (simt && i > kernel->first)
             text_puts(calls, "if (alone) ls_group_sync(); else ls_barrier();\n");
         if (simt)
             text_printf(calls,
-                        "%s(%s, strip * %s_tiles + member, (strip + 1) * %s_tiles, "
-                        "members, 0);\n",
-                        name, own, name, name);
+                        "%s(a, strip * %s_tiles + member, (strip + 1) * %s_tiles, members, 0);\n",
+                        name, name, name);
         else
             text_printf(calls,
-                        "%s(%s, (u64)(strip * %s_tiles), (u64)(next * %s_tiles), workers, 0);\n",
-                        name, own, name, name);
+                        "%s(a, (u64)(strip * %s_tiles), (u64)(next * %s_tiles), workers, 0);\n",
+                        name, name, name);
         if (phase->tail)
             text_printf(tails,
-                        simt ? "%s(%s, 0, 0, 1, LS_PARTIES);\n"
-                             : "%s(%s, 0, 0, workers, workers);\n",
-                        name, own);
+                        simt ? "%s(a, 0, 0, 1, LS_PARTIES);\n" : "%s(a, 0, 0, workers, workers);\n",
+                        name);
     }
 }
 
@@ -104,14 +97,11 @@ static const char *longest_row(Emitter *e, const Kernel *kernel, const PhaseText
 void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
                 const PhaseText *phases, const char *sizes, const char *prologue,
                 const char *tail) {
-    Text once = text_open(e->arena), tiles = text_open(e->arena), alone = text_open(e->arena);
+    Text tiles = text_open(e->arena), alone = text_open(e->arena);
     Text most = text_open(e->arena), calls = text_open(e->arena), tails = text_open(e->arena);
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
         const PhaseText *phase = &phases[i];
         const char *join = i > kernel->first ? " + " : "";
-        if (phase->values)
-            text_printf(&once, "const struct %s %s_once = %s_open(a);\n", phase->values,
-                        phase->name, phase->name);
         text_printf(&tiles, "const i64 %s_tiles = %s;\n", phase->name, phase->tiles);
         text_printf(&alone, "%s%s_tiles == 1", i > kernel->first ? " && " : "", phase->name);
         text_printf(&most, "%s%s_tiles", join, phase->name);
@@ -128,15 +118,10 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
     const char *longest = longest_row(e, kernel, phases);
     const char *run = arena_printf(e->arena, "ls_parts(%u, %s)", e->target->near_tiles, most.data);
     if (*longest) run = arena_printf(e->arena, "ls_rows_near(%s, %s)", run, longest);
-    const char *used =
-        arena_printf(e->arena, "%s %s %s %s %s %s %s %s", strips, once.data, tiles.data, prologue,
-                     near.data, longest, calls.data, tails.data);
-    if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {{"KERNEL", name},
                     {"ARGUMENTS", e->arguments},
                     {"THREADS", arena_printf(e->arena, "%u", e->target->threads)},
                     {"SIZES", arena_printf(e->arena, "%s%s%s", sizes, prologue, near.data)},
-                    {"ONCE", once.data},
                     {"TILES", tiles.data},
                     {"ALONE", alone.data},
                     {"STRIPS", strips},

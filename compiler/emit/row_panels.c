@@ -85,7 +85,10 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
             text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
                         phase->name, phase->row_items, phase->row_items);
         else
-            text_printf(&calls, "%s(a, strip, first, part, span, worker, 0, (u64)LS_MOST_I64, workers, 0);\n", phase->name);
+            text_printf(
+                &calls,
+                "%s(a, strip, first, part, span, worker, 0, (u64)LS_MOST_I64, workers, 0);\n",
+                phase->name);
     }
     if (row) text_puts(&calls, "}\n");
     return calls.data;
@@ -149,9 +152,6 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     Text held = text_open(e->arena);
     if (strips) emit_open_held(e, &held, columns_text(e));
     const char *span = span_text(e);
-    const char *used =
-        arena_printf(e->arena, "%s %s %s %s", columns->inner, span, calls, held.data);
-    if (!e->target->simt) sizes = emit_used_lines(e, sizes, used);
     Hole holes[] = {
         {"KERNEL", row->name},
         {"ARGUMENTS", e->arguments},

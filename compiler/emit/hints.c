@@ -1,0 +1,44 @@
+/* hints.c: what stands before a loop of the dialect with one lane, for the compiler's vectoriser.
+ */
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+
+static unsigned element_cost(const Emitter *e) {
+    unsigned cost = 0;
+    const Group *columns = emit_walks_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
+    for (size_t i = 0; i < e->phase->value_count; i++) {
+        const ValueId v = e->phase->values[i];
+        const Value *value = &e->f->values[v];
+        if (e->phase->levels[i] != LEVEL_ELEMENT) continue;
+        if (columns && !(value->axes & columns->axes)) continue; /* a row's */
+        cost += plan_is_read(e->plan, e->phase, v) ? 0 : op_info[value->op].work;
+    }
+    return cost;
+}
+
+/* Before a loop over columns: that its elements are apart, where nothing is read or added to at
+ * other coordinates. Compilers would compare all arrays' addresses, or give up. */
+const char *emit_apart(const Emitter *e) {
+    static const uint8_t others[] = {OP_GATHER, OP_SCATTER, OP_CALL, OP_SCAN};
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        if (e->phase->stores[i].kind == STORE_ADD) return "";
+    for (size_t n = 0; n < e->phase->value_count; n++)
+        for (size_t i = 0; i < COUNT(others); i++)
+            if (e->f->values[e->phase->values[n]].op == others[i]) return "";
+    return "LS_APART";
+}
+
+/* Before a map's loop: how many vectors side by side. */
+const char *emit_interleaved(const Emitter *e) {
+    enum { COST_MOST = 80 };
+    bool narrow = element_cost(e) <= COST_MOST;
+    for (size_t i = 0; i < e->phase->store_count; i++)
+        narrow &= type_info[e->plan->arrays[e->phase->stores[i].array].type].size < 4;
+    for (uint32_t i = 0; i < e->plan->array_count; i++)
+        if (e->plan->arrays[i].axes && plan_value_reads(e->plan, e->phase, i))
+            narrow &= type_info[e->plan->arrays[i].type].size < 4;
+    return narrow ? "LS_INTERLEAVED_NARROW" : "LS_INTERLEAVED";
+}
