@@ -50,15 +50,6 @@ static const char *find_division(Dividing *d) {
     return NULL;
 }
 
-static Index let(Dividing *d, NestNode ***end, const char *name, Op op, Index x, Index y) {
-    Nest *nest = d->nest;
-    const SymbolId own = nest_symbol(nest, name, NAMED_VALUE, TYPE_I64);
-    const ValueId value =
-        ir_op(nest->values, op, nest_index_value(nest, x), nest_index_value(nest, y), 0);
-    nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = own, .value = value});
-    return index_symbol(nest->arena, own);
-}
-
 const char *nest_quotients(Nest *nest, SymbolId loop, SymbolId *inner) {
     Arena *arena = nest->arena;
     NestNode **place = nest_find(&nest->body, loop), *first = NULL, **end = &first;
@@ -69,9 +60,11 @@ const char *nest_quotients(Nest *nest, SymbolId loop, SymbolId *inner) {
     if (problem) return problem;
     const Index one = index_number(arena, 1), count = d.loop->extent;
     const Index behind = index_add(arena, d.first, count);
-    const Index least = let(&d, &end, "least", OP_FLOORDIV, d.first, d.divisor);
-    const Index most =
-        let(&d, &end, "most", OP_FLOORDIV, index_subtract(arena, behind, one), d.divisor);
+    const Index least =
+        make_let_index(nest, &end, "least", make_value(nest, OP_FLOORDIV, d.first, d.divisor));
+    const Index most = make_let_index(
+        nest, &end, "most",
+        make_value(nest, OP_FLOORDIV, index_subtract(arena, behind, one), d.divisor));
     const SymbolId step = nest_symbol(nest, "step", NAMED_LOOP, TYPE_I64);
     const SymbolId own = nest_symbol(nest, nest->symbols[loop].name, NAMED_LOOP, TYPE_I64);
     const Index quotient = index_add(arena, least, index_symbol(arena, step));
@@ -81,8 +74,10 @@ const char *nest_quotients(Nest *nest, SymbolId loop, SymbolId *inner) {
     named.value = nest_index_value(nest, quotient);
     nest_add(nest, &inside, named);
     const Index row = index_multiply(arena, index_symbol(arena, named.name), d.divisor);
-    const Index from = let(&d, &inside, "from", OP_MAX, d.first, row);
-    const Index to = let(&d, &inside, "to", OP_MIN, behind, index_add(arena, row, d.divisor));
+    const Index from =
+        make_let_index(nest, &inside, "from", make_value(nest, OP_MAX, d.first, row));
+    const Index to = make_let_index(
+        nest, &inside, "to", make_value(nest, OP_MIN, behind, index_add(arena, row, d.divisor)));
     const Index at =
         index_add(arena, index_symbol(arena, own), index_subtract(arena, from, d.first));
     NestNode *body = nest_put_index(nest, d.loop->body->next, loop, at);

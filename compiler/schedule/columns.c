@@ -20,22 +20,6 @@ typedef struct ColumnBuilder {
     SymbolId chunk;    /* of 32 columns: the loop that is to be */
 } ColumnBuilder;
 
-static Index symbol(const ColumnBuilder *b, SymbolId id) {
-    return index_symbol(b->arena, id);
-}
-
-static Index number(const ColumnBuilder *b, int64_t n) {
-    return index_number(b->arena, n);
-}
-
-static Index less(const ColumnBuilder *b, Index x, Index y) {
-    return index_subtract(b->arena, x, y);
-}
-
-static SymbolId loop_symbol(const ColumnBuilder *b, const char *name) {
-    return nest_symbol(b->nest, name, NAMED_LOOP, TYPE_I64);
-}
-
 /* ---- the loops ---- */
 
 /* The last axis that is not walked, or two that blocks make of one. */
@@ -124,16 +108,17 @@ static void name_left(ColumnBuilder *b, NestNode **place) {
     Index left = {NULL, 0};
     for (const NestNode *node = loop->body; node; node = node->next)
         if (node->has_limit) left = node->limit;
-    left = index_replace(b->arena, left, loop->name, number(b, 0));
+    left = index_replace(b->arena, left, loop->name, make_number(b->nest, 0));
     if (!left.count) return;
     NestNode *let = arena_alloc(b->arena, sizeof *let);
     *let = (NestNode){.kind = NEST_LET,
                       .name = nest_symbol(nest, "left", NAMED_VALUE, TYPE_I64),
                       .value = nest_index_value(nest, left),
                       .next = *place};
-    const Index name = symbol(b, let->name);
+    const Index name = make_symbol(b->nest, let->name);
     for (NestNode *node = loop->body; node; node = node->next)
-        if (node->has_limit) node->limit = index_add(b->arena, name, less(b, node->limit, left));
+        if (node->has_limit)
+            node->limit = make_add(b->nest, name, make_less(b->nest, node->limit, left));
     *place = let;
 }
 
@@ -168,12 +153,13 @@ static void shape_lanes(ColumnBuilder *b, int64_t load_bytes) {
 /* What the lanes of the columns at hand do. */
 static NestNode *by_lanes(ColumnBuilder *b, NestNode *body) {
     Nest *nest = b->nest;
-    const SymbolId lane = loop_symbol(b, "l");
-    const Index column = index_add(
-        b->arena, index_scale(b->arena, symbol(b, b->chunk), nest->lanes), symbol(b, lane));
+    const SymbolId lane = make_loop_name(b->nest, "l");
+    const Index column =
+        index_add(b->arena, make_scale(b->nest, make_symbol(b->nest, b->chunk), nest->lanes),
+                  make_symbol(b->nest, lane));
     body = nest_put_index(nest, nest_clone(nest, body), b->columns->name, column);
-    body = nest_only_where(nest, less(b, b->columns->extent, column), body);
-    return nest_around(nest, LOOP_LANE, lane, number(b, nest->lanes), body);
+    body = nest_only_where(nest, make_less(b->nest, b->columns->extent, column), body);
+    return nest_around(nest, LOOP_LANE, lane, make_number(b->nest, nest->lanes), body);
 }
 
 static NestNode *append(NestNode *first, NestNode *second) {
@@ -198,7 +184,7 @@ static void widen(ColumnBuilder *b, NestNode *body, SymbolId memory, Index lane)
         if ((node->kind == NEST_ALLOC ? node->name : node->array) == memory) {
             Index *at = nest_at(b->nest, 2);
             at[0] = node->at[0];
-            at[1] = node->kind == NEST_ALLOC ? number(b, b->nest->lanes) : lane;
+            at[1] = node->kind == NEST_ALLOC ? make_number(b->nest, b->nest->lanes) : lane;
             node->at = at;
             node->at_count = 2;
         }
@@ -219,8 +205,9 @@ static bool varies(const ColumnBuilder *b, const NestNode *node, const NestNode 
 /* What is the same for all columns, and memory, stands ahead of them. */
 static NestNode *lift(ColumnBuilder *b) {
     NestNode *first = NULL, **end = &first, *walk = *find_walk(b->columns);
-    const Index lane = less(b, symbol(b, b->columns->name),
-                            index_scale(b->arena, symbol(b, b->chunk), b->nest->lanes));
+    const Index lane =
+        make_less(b->nest, make_symbol(b->nest, b->columns->name),
+                  make_scale(b->nest, make_symbol(b->nest, b->chunk), b->nest->lanes));
     for (NestNode **place = &b->columns->body; *place != walk;) {
         NestNode *node = *place;
         const bool value = node->kind == NEST_LET || node->kind == NEST_LOAD;
@@ -246,15 +233,17 @@ static NestNode *by_tiles(ColumnBuilder *b) {
     Nest *nest = b->nest;
     NestNode *lifted = lift(b), *walk = *find_walk(b->columns),
              *tiles = arena_alloc(b->arena, sizeof *tiles);
-    const SymbolId first_warp = loop_symbol(b, "w");
+    const SymbolId first_warp = make_loop_name(b->nest, "w");
     NestNode *rest = NULL;
     if (walk->next || !are_values(b->columns->body, walk))
         rest = by_lanes(b, append(ahead(b, walk, true), walk->next));
     *tiles = *walk;
     tiles->body = by_lanes(b, append(ahead(b, walk, false), walk->body));
     if (nest->warps > 1 && rest) {
-        rest = nest_only_where(nest, less(b, number(b, 1), symbol(b, first_warp)), rest);
-        rest = nest_around(nest, LOOP_WARP, first_warp, number(b, nest->warps), rest);
+        rest = nest_only_where(
+            nest, make_less(b->nest, make_number(b->nest, 1), make_symbol(b->nest, first_warp)),
+            rest);
+        rest = nest_around(nest, LOOP_WARP, first_warp, make_number(b->nest, nest->warps), rest);
     }
     tiles->next = rest;
     return append(lifted, tiles);
@@ -270,7 +259,7 @@ static void build_strips(ColumnBuilder *b) {
     items->strips = true;
     items->columns = columns->extent;
     items->chunks = nest_ceiling(nest, &end, columns->extent, nest->lanes, "chunks");
-    b->chunk = loop_symbol(b, "chunk");
+    b->chunk = make_loop_name(b->nest, "chunk");
     NestNode *body = items->single ? by_lanes(b, columns->body) : by_tiles(b);
     NestNode **place = nest_find(&nest->body, outermost);
     *columns = (NestNode){.kind = NEST_LOOP,

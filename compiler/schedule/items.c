@@ -22,34 +22,10 @@ bool items_refuse(ItemBuilder *b, const char *problem) {
 
 /* ---- indices and nodes ---- */
 
-static Index number(ItemBuilder *b, int64_t n) {
-    return index_number(b->arena, n);
-}
-
-static Index symbol(ItemBuilder *b, SymbolId id) {
-    return index_symbol(b->arena, id);
-}
-
-static Index add(ItemBuilder *b, Index x, Index y) {
-    return index_add(b->arena, x, y);
-}
-
-static Index less(ItemBuilder *b, Index x, Index y) {
-    return index_subtract(b->arena, x, y);
-}
-
-static Index scale(ItemBuilder *b, Index x, int64_t factor) {
-    return index_scale(b->arena, x, factor);
-}
-
 static Index *subscript(ItemBuilder *b, Index at) {
     Index *list = nest_at(b->nest, 1);
     list[0] = at;
     return list;
-}
-
-static SymbolId named(ItemBuilder *b, const char *name, NamedKind kind, Type type) {
-    return nest_symbol(b->nest, name, kind, type);
 }
 
 Index items_bounded(ItemBuilder *b, NestNode ***end, Op op, Index x, int64_t bound,
@@ -57,15 +33,16 @@ Index items_bounded(ItemBuilder *b, NestNode ***end, Op op, Index x, int64_t bou
     Nest *nest = b->nest;
     Function *f = nest->values;
     int64_t own;
-    if (index_is_number(x, &own)) return number(b, (op == OP_MAX) == (own > bound) ? own : bound);
+    if (index_is_number(x, &own))
+        return make_number(b->nest, (op == OP_MAX) == (own > bound) ? own : bound);
     const ValueId value =
         ir_op(f, op, nest_index_value(nest, x), ir_constant(f, TYPE_I64, (uint64_t)bound), 0);
     for (size_t i = 0; i < nest->derived_count; i++)
-        if (nest->derived[i].value == value) return symbol(b, nest->derived[i].symbol);
-    if (nest_is_of_sizes(nest, x)) return symbol(b, nest_derived(nest, name, value));
-    const SymbolId id = named(b, name, NAMED_VALUE, TYPE_I64);
+        if (nest->derived[i].value == value) return make_symbol(b->nest, nest->derived[i].symbol);
+    if (nest_is_of_sizes(nest, x)) return make_symbol(b->nest, nest_derived(nest, name, value));
+    const SymbolId id = nest_symbol(b->nest, name, NAMED_VALUE, TYPE_I64);
     nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = id, .value = value});
-    return symbol(b, id);
+    return make_symbol(b->nest, id);
 }
 
 size_t items_count_loops(const Function *f, AxisSet axes) {
@@ -91,7 +68,7 @@ bool items_find_most(ItemBuilder *b, const NestNode *row, const NestNode *walk) 
         if (!node->name || !index_uses(b->most, node->name)) continue;
         const int64_t most = most_of(b->nest, node);
         if (!most) return false;
-        b->most = index_replace(b->arena, b->most, node->name, number(b, most));
+        b->most = index_replace(b->arena, b->most, node->name, make_number(b->nest, most));
         b->varies = true;
         b->length *= most;
     }
@@ -143,7 +120,10 @@ void items_jam(ItemBuilder *b, NestNode *loop, int64_t most) {
 
 /* The index in memory of all items: what an item's row has there begins with its first item's. */
 static Index in_all(ItemBuilder *b, Index own, Index group) {
-    return add(b, scale(b, less(b, symbol(b, b->slot), group), b->nest->warps), own);
+    return make_add(b->nest,
+                    make_scale(b->nest, make_less(b->nest, make_symbol(b->nest, b->slot), group),
+                               b->nest->warps),
+                    own);
 }
 
 static void move_accesses(ItemBuilder *b, NestNode *body, SymbolId array, Index group) {
@@ -160,12 +140,12 @@ static void move_accesses(ItemBuilder *b, NestNode *body, SymbolId array, Index 
 }
 
 static SymbolId global(ItemBuilder *b, const char *name, Type type) {
-    const SymbolId id = named(b, name, NAMED_ALLOC, type);
+    const SymbolId id = nest_symbol(b->nest, name, NAMED_ALLOC, type);
     nest_add(b->nest, &b->globals_end,
              (NestNode){.kind = NEST_ALLOC,
                         .scope = SCOPE_GLOBAL,
                         .name = id,
-                        .at = subscript(b, number(b, 1)),
+                        .at = subscript(b, make_number(b->nest, 1)),
                         .at_count = 1});
     return id;
 }
@@ -173,7 +153,7 @@ static SymbolId global(ItemBuilder *b, const char *name, Type type) {
 /* Where the one that comes last of so many at the counter goes on. */
 static NestNode **arrive(ItemBuilder *b, NestNode ***end, const char *counters, Index at,
                          Index of) {
-    const SymbolId last = named(b, "is_last", NAMED_VALUE, TYPE_BOOL);
+    const SymbolId last = nest_symbol(b->nest, "is_last", NAMED_VALUE, TYPE_BOOL);
     nest_add(b->nest, end,
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
@@ -194,13 +174,14 @@ static void combine_groups(ItemBuilder *b, NestNode *rest, NestNode ***end, Inde
         const SymbolId own = global(b, arena_printf(b->arena, "%s_group", part.name), part.type);
         NestNode *combine = nest_add(nest, end, *node);
         combine->next = NULL;
-        combine->name = named(b, "group", NAMED_VALUE, part.type);
-        combine->at = subscript(b, add(b, node->at[0], scale(b, block, TILE)));
+        combine->name = nest_symbol(b->nest, "group", NAMED_VALUE, part.type);
+        combine->at =
+            subscript(b, make_add(b->nest, node->at[0], make_scale(b->nest, block, TILE)));
         combine->extent = count;
         nest_add(nest, end,
                  (NestNode){.kind = NEST_STORE,
                             .array = own,
-                            .at = subscript(b, add(b, base, block)),
+                            .at = subscript(b, make_add(b->nest, base, block)),
                             .at_count = 1,
                             .value = nest_name(nest, combine->name)});
         node->array = own;
@@ -231,14 +212,14 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
     if (!b->numbers->finished) return;
     while (*body) body = &(*body)->next;
     if (b->strips && !b->tensors && !(index_is_number(b->chunks, &one) && one == 1)) {
-        const SymbolId outer = named(b, "outer", NAMED_VALUE, TYPE_I64);
+        const SymbolId outer = nest_symbol(b->nest, "outer", NAMED_VALUE, TYPE_I64);
         nest_add(
             b->nest, &body,
             (NestNode){.kind = NEST_LET,
                        .name = outer,
                        .value = ir_op(b->nest->values, OP_FLOORDIV, nest_index_value(b->nest, row),
                                       nest_index_value(b->nest, b->chunks), 0)});
-        row = symbol(b, outer);
+        row = make_symbol(b->nest, outer);
     }
     if (b->strips && !b->tensors) row = index_multiply(b->arena, row, b->columns);
     b->plain->finished =
@@ -258,17 +239,6 @@ static bool is_alone(const ItemBuilder *b) {
     return b->nest->lanes * b->nest->warps == 1 && !b->tensors;
 }
 
-static SymbolId let(ItemBuilder *b, NestNode ***end, const char *name, Type type, ValueId value) {
-    const SymbolId own = named(b, name, NAMED_VALUE, type);
-    nest_add(b->nest, end, (NestNode){.kind = NEST_LET, .name = own, .value = value});
-    return own;
-}
-
-static ValueId value_of(ItemBuilder *b, Op op, Index x, Index y) {
-    Nest *nest = b->nest;
-    return ir_op(nest->values, op, nest_index_value(nest, x), nest_index_value(nest, y), 0);
-}
-
 static void load_entry(ItemBuilder *b, NestNode ***end, SymbolId name, Index entry) {
     nest_add(b->nest, end,
              (NestNode){.kind = NEST_LOAD,
@@ -284,22 +254,24 @@ static NestNode *share_items(ItemBuilder *b, NestNode *work, Index all) {
     Nest *nest = b->nest;
     PlainNest *plain = b->plain;
     NestNode *body = NULL, **end = &body;
-    const SymbolId share = named(b, "share", NAMED_LOOP, TYPE_I64);
-    const SymbolId last = named(b, "last", NAMED_VALUE, TYPE_I64);
+    const SymbolId share = nest_symbol(b->nest, "share", NAMED_LOOP, TYPE_I64);
+    const SymbolId last = nest_symbol(b->nest, "last", NAMED_VALUE, TYPE_I64);
     plain->shares = nest_array(nest, "shares", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
     plain->share_count = nest_size(nest, "share_count");
-    load_entry(b, &end, b->first, symbol(b, share));
-    load_entry(b, &end, last, add(b, symbol(b, share), number(b, 1)));
+    load_entry(b, &end, b->first, make_symbol(b->nest, share));
+    load_entry(b, &end, last,
+               make_add(b->nest, make_symbol(b->nest, share), make_number(b->nest, 1)));
     nest_add(nest, &end,
              (NestNode){.kind = NEST_LET,
                         .name = b->stop,
-                        .value = value_of(b, OP_MIN, symbol(b, last), all)});
+                        .value = make_value(b->nest, OP_MIN, make_symbol(b->nest, last), all)});
     *end = work;
     if (b->few) {
-        *end = nest_only_where(nest, less(b, number(b, SHORT + 1), b->most), b->few);
+        *end = nest_only_where(nest, make_less(b->nest, make_number(b->nest, SHORT + 1), b->most),
+                               b->few);
         (*end)->other = work;
     }
-    return nest_around(nest, LOOP_GRID, share, symbol(b, plain->share_count), body);
+    return nest_around(nest, LOOP_GRID, share, make_symbol(b->nest, plain->share_count), body);
 }
 
 /* Behind the last item of a row that is the thread's, which arrives for all of them: what is done
@@ -308,14 +280,16 @@ static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index
                               Index groups) {
     Nest *nest = b->nest;
     Function *f = nest->values;
-    const Index next = add(b, item, number(b, 1));
-    const ValueId ends = value_of(b, OP_GE, next, symbol(b, b->stop));
-    const ValueId row_ends = value_of(b, OP_GE, next, add(b, base, groups));
-    const SymbolId through = let(b, end, "through", TYPE_BOOL, ir_op(f, OP_OR, ends, row_ends, 0));
+    const Index next = make_add(b->nest, item, make_number(b->nest, 1));
+    const ValueId ends = make_value(b->nest, OP_GE, next, make_symbol(b->nest, b->stop));
+    const ValueId row_ends = make_value(b->nest, OP_GE, next, make_add(b->nest, base, groups));
+    const SymbolId through =
+        make_let(b->nest, end, "through", TYPE_BOOL, ir_op(f, OP_OR, ends, row_ends, 0));
     NestNode **inside = &nest_add(nest, end, (NestNode){.kind = NEST_WHEN, .where = through})->body;
     const SymbolId from =
-        let(b, &inside, "from", TYPE_I64, value_of(b, OP_MAX, base, symbol(b, b->first)));
-    const SymbolId last = named(b, "is_last", NAMED_VALUE, TYPE_BOOL);
+        make_let(b->nest, &inside, "from", TYPE_I64,
+                 make_value(b->nest, OP_MAX, base, make_symbol(b->nest, b->first)));
+    const SymbolId last = nest_symbol(b->nest, "is_last", NAMED_VALUE, TYPE_BOOL);
     nest_add(nest, &inside,
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
@@ -323,7 +297,8 @@ static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index
                         .at = subscript(b, base),
                         .at_count = 1,
                         .extent = groups,
-                        .value = nest_index_value(nest, less(b, next, symbol(b, from)))});
+                        .value = nest_index_value(
+                            nest, make_less(b->nest, next, make_symbol(b->nest, from)))});
     return &nest_add(nest, &inside, (NestNode){.kind = NEST_WHEN, .where = last})->body;
 }
 
@@ -333,11 +308,11 @@ static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index
 static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index group, Index groups) {
     Nest *nest = b->nest;
     const int64_t share = TILE / nest->warps;
-    const Index base = less(b, symbol(b, b->slot), group);
+    const Index base = make_less(b->nest, make_symbol(b->nest, b->slot), group);
     int64_t few;
     if (!rest) return;
     if (is_alone(b)) {
-        *arrive_once(b, end, base, add(b, base, group), groups) = rest;
+        *arrive_once(b, end, base, make_add(b->nest, base, group), groups) = rest;
         return;
     }
     const bool flat = nest->lanes == 1 || !b->pairs || TILE % nest->warps ||
@@ -347,20 +322,22 @@ static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index gr
         return;
     }
     Function *f = nest->values;
-    const SymbolId block = named(b, "block", NAMED_VALUE, TYPE_I64);
+    const SymbolId block = nest_symbol(b->nest, "block", NAMED_VALUE, TYPE_I64);
     nest_add(nest, end,
              (NestNode){.kind = NEST_LET,
                         .name = block,
                         .value = ir_op(f, OP_FLOORDIV, nest_index_value(nest, group),
                                        ir_constant(f, TYPE_I64, (uint64_t)share), 0)});
-    const Index own = symbol(b, block);
+    const Index own = make_symbol(b->nest, block);
     const Index brothers =
-        items_bounded(b, end, OP_MIN, less(b, groups, scale(b, own, share)), share, "brothers");
+        items_bounded(b, end, OP_MIN, make_less(b->nest, groups, make_scale(b->nest, own, share)),
+                      share, "brothers");
     const Index blocks = nest_ceiling(nest, end, groups, share, "blocks");
     const Index counted = nest_ceiling(nest, end, b->tiles, TILE, "counted");
-    NestNode **inside = arrive(b, end, "arrived", add(b, base, own), brothers);
-    const Index first = scale(b, own, TILE);
-    const Index count = items_bounded(b, &inside, OP_MIN, less(b, b->tiles, first), TILE, "parts");
+    NestNode **inside = arrive(b, end, "arrived", make_add(b->nest, base, own), brothers);
+    const Index first = make_scale(b->nest, own, TILE);
+    const Index count =
+        items_bounded(b, &inside, OP_MIN, make_less(b->nest, b->tiles, first), TILE, "parts");
     combine_groups(b, rest, &inside, base, own, count, counted);
     *arrive(b, &inside, "arrived_blocks", base, blocks) = rest;
 }
@@ -375,8 +352,10 @@ static void build_before(ItemBuilder *b, NestNode *body, NestNode ***end, Index 
             own.scope = SCOPE_GLOBAL;
             nest_add(nest, &b->globals_end, own);
         } else if (node->kind == NEST_STORE || node->kind == NEST_ADD) {
-            copy = nest_add(nest, end,
-                            (NestNode){.kind = NEST_IF, .extent = less(b, number(b, 1), group)});
+            copy =
+                nest_add(nest, end,
+                         (NestNode){.kind = NEST_IF,
+                                    .extent = make_less(b->nest, make_number(b->nest, 1), group)});
             NestNode **inside = &copy->body;
             nest_add(nest, &inside, own);
         } else {
@@ -419,7 +398,7 @@ Index items_most_groups(ItemBuilder *b, NestNode ***end) {
     }
     blocks.terms = terms;
     if (times == 1) blocks = nest_ceiling(b->nest, end, blocks, tile / b->length, "groups");
-    return scale(b, blocks, times);
+    return make_scale(b->nest, blocks, times);
 }
 
 /* The loops over rows and over a row's tiles as one over items. */
@@ -427,16 +406,17 @@ static void build_items(ItemBuilder *b) {
     Nest *nest = b->nest;
     NestNode *row = *b->row, *before = NULL, **outside = &before, *body = NULL, **end = &body;
     const bool share = is_alone(b) && (b->few || b->along->next);
-    const SymbolId item = named(b, "item", share ? NAMED_VALUE : NAMED_LOOP, TYPE_I64);
-    b->slot = named(b, "slot", NAMED_VALUE, TYPE_I64);
+    const SymbolId item = nest_symbol(b->nest, "item", share ? NAMED_VALUE : NAMED_LOOP, TYPE_I64);
+    b->slot = nest_symbol(b->nest, "slot", NAMED_VALUE, TYPE_I64);
     NestNode ***first = b->tensors ? &end : &outside;
-    const SymbolId step = share ? named(b, "i", NAMED_LOOP, TYPE_I64) : 0;
+    const SymbolId step = share ? nest_symbol(b->nest, "i", NAMED_LOOP, TYPE_I64) : 0;
     if (step)
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_LET,
                             .name = item,
-                            .value = nest_index_value(
-                                nest, add(b, symbol(b, b->first), symbol(b, step)))});
+                            .value = nest_index_value(nest, make_add(b->nest,
+                                                                     make_symbol(b->nest, b->first),
+                                                                     make_symbol(b->nest, step)))});
     Index groups = b->along->extent;
     if (b->varies)
         groups = items_most_groups(b, first);
@@ -444,24 +424,26 @@ static void build_items(ItemBuilder *b) {
         build_counts(b, first);
     groups = items_bounded(b, first, OP_MAX, groups, 1, "groups");
     int64_t one;
-    Index own = number(b, 0);
+    Index own = make_number(b->nest, 0);
     if (!index_is_number(row->extent, &one) || one != 1) {
-        const SymbolId own_row = named(b, nest->symbols[row->name].name, NAMED_VALUE, TYPE_I64);
+        const SymbolId own_row =
+            nest_symbol(b->nest, nest->symbols[row->name].name, NAMED_VALUE, TYPE_I64);
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_LET,
                             .name = own_row,
                             .value = ir_op(nest->values, OP_FLOORDIV,
-                                           nest_index_value(nest, symbol(b, item)),
+                                           nest_index_value(nest, make_symbol(b->nest, item)),
                                            nest_index_value(nest, groups), 0)});
-        own = symbol(b, own_row);
+        own = make_symbol(b->nest, own_row);
     }
-    Index group = less(b, symbol(b, item), index_multiply(b->arena, own, groups));
+    Index group =
+        make_less(b->nest, make_symbol(b->nest, item), index_multiply(b->arena, own, groups));
     if (b->strips) { /* stands in many indices */
-        const SymbolId tile = named(b, "tile", NAMED_VALUE, TYPE_I64);
+        const SymbolId tile = nest_symbol(b->nest, "tile", NAMED_VALUE, TYPE_I64);
         nest_add(
             nest, &end,
             (NestNode){.kind = NEST_LET, .name = tile, .value = nest_index_value(nest, group)});
-        group = symbol(b, tile);
+        group = make_symbol(b->nest, tile);
     }
     NestNode *inside = nest_put_index(nest, row->body, row->name, own);
     build_before(b, inside, &end, group);
@@ -469,7 +451,8 @@ static void build_items(ItemBuilder *b) {
     NestNode *tile = nest_put_index(nest, along->body, along->name, group);
     if (nest->warps == 1) /* one for each warp is asked whether it is there anyhow */
         nest_add(nest, &end,
-                 (NestNode){.kind = NEST_IF, .extent = less(b, b->tiles, group), .body = tile});
+                 (NestNode){
+                     .kind = NEST_IF, .extent = make_less(b->nest, b->tiles, group), .body = tile});
     else
         *end = tile;
     while (*end) end = &(*end)->next;
@@ -479,8 +462,10 @@ static void build_items(ItemBuilder *b) {
     const Index all = index_multiply(b->arena, row->extent, groups);
     NestNode *items;
     if (step)
-        items = nest_around(nest, LOOP_SERIAL, step,
-                            less(b, symbol(b, b->stop), symbol(b, b->first)), body);
+        items = nest_around(
+            nest, LOOP_SERIAL, step,
+            make_less(b->nest, make_symbol(b->nest, b->stop), make_symbol(b->nest, b->first)),
+            body);
     else
         items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
     if (step) items = share_items(b, items, all);
@@ -489,13 +474,15 @@ static void build_items(ItemBuilder *b) {
     *outside = items;
     *b->row = before;
     if (b->tensors) schedule_table(b->plain, b->tensors, items);
-    const Index slots = b->plain->slots = b->tensors ? symbol(b, b->plain->item_count) : all;
-    nest_replace(nest, nest->body, b->slot, symbol(b, b->tensors ? b->tensors->name : item));
+    const Index slots = b->plain->slots =
+        b->tensors ? make_symbol(b->nest, b->plain->item_count) : all;
+    nest_replace(nest, nest->body, b->slot,
+                 make_symbol(b->nest, b->tensors ? b->tensors->name : item));
     if (!nest_is_of_sizes(nest, slots)) items_refuse(b, "how many items there are is not of sizes");
     for (NestNode *node = b->globals; node; node = node->next) {
         Index *at = nest_at(nest, node->at_count);
         for (size_t i = 1; i < node->at_count; i++) at[i] = node->at[i];
-        at[0] = scale(b, slots, nest->warps);
+        at[0] = make_scale(b->nest, slots, nest->warps);
         node->at = at;
     }
     *b->globals_end = nest->body;
@@ -543,14 +530,14 @@ static void derive_sizes(ItemBuilder *b) {
         if (v->op == OP_CONST || !is_of_sizes(nest, node->value)) continue;
         const SymbolId own = nest_derived(nest, nest->symbols[node->name].name, node->value);
         const SymbolId old = node->name;
-        nest_replace(nest, node->next, old, symbol(b, own));
+        nest_replace(nest, node->next, old, make_symbol(b->nest, own));
     }
 }
 
 /* Rows of one tile at most, a warp each. */
 static void build_short(ItemBuilder *b) {
     NestNode *row = *b->row;
-    if (b->nest->lanes > 1) items_finished(b, &row->body, symbol(b, row->name));
+    if (b->nest->lanes > 1) items_finished(b, &row->body, make_symbol(b->nest, row->name));
     if (b->few) {
         *b->row = share_items(b, b->few, row->extent);
         (*b->row)->range = row->range;

@@ -50,37 +50,6 @@ static NestNode *only_loop(NestNode *body) {
 
 /* ---- items ---- */
 
-static Index number(MapBuilder *b, int64_t n) {
-    return index_number(b->arena, n);
-}
-
-static Index symbol(MapBuilder *b, SymbolId id) {
-    return index_symbol(b->arena, id);
-}
-
-static SymbolId loop_symbol(MapBuilder *b, const char *name) {
-    return nest_symbol(b->nest, name, NAMED_LOOP, TYPE_I64);
-}
-
-static Index add(MapBuilder *b, Index x, Index y) {
-    return index_add(b->arena, x, y);
-}
-
-static Index less(MapBuilder *b, Index x, Index y) {
-    return index_subtract(b->arena, x, y);
-}
-
-static Index let(MapBuilder *b, NestNode ***end, const char *name, Op op, Index x, Index y) {
-    Nest *nest = b->nest;
-    const SymbolId own = nest_symbol(nest, name, NAMED_VALUE, TYPE_I64);
-    nest_add(nest, end,
-             (NestNode){.kind = NEST_LET,
-                        .name = own,
-                        .value = ir_op(nest->values, op, nest_index_value(nest, x),
-                                       nest_index_value(nest, y), 0)});
-    return symbol(b, own);
-}
-
 /* The body with the loop's index as given, and with names of its own. */
 static NestNode *instance(MapBuilder *b, const NestNode *loop, Index at) {
     return nest_put_index(b->nest, nest_clone(b->nest, loop->body), loop->name, at);
@@ -91,32 +60,35 @@ static NestNode *lanes_of_item(MapBuilder *b, const NestNode *loop, Index item) 
     Nest *nest = b->nest;
     NestNode *first = NULL, **end = &first;
     const int64_t width = nest->width, stride = (int64_t)nest->lanes * width;
-    const SymbolId lane = loop_symbol(b, "lane"), row = loop_symbol(b, "row");
-    const Index begin = index_scale(b->arena, item, ITEM);
+    const SymbolId lane = make_loop_name(b->nest, "lane"), row = make_loop_name(b->nest, "row");
+    const Index begin = make_scale(b->nest, item, ITEM);
     const Index whole = index_scale(
         b->arena, nest_floor(nest, &end, loop->extent, width, width == 8 ? "eights" : "fours"),
         width);
-    Index at = add(b, begin, index_scale(b->arena, symbol(b, row), stride));
-    at = add(b, at, index_scale(b->arena, symbol(b, lane), width));
-    const Index left = less(b, loop->extent, add(b, at, number(b, width - 1)));
+    Index at = make_add(b->nest, begin, make_scale(b->nest, make_symbol(b->nest, row), stride));
+    at = make_add(b->nest, at, make_scale(b->nest, make_symbol(b->nest, lane), width));
+    const Index left =
+        make_less(b->nest, loop->extent, make_add(b->nest, at, make_number(b->nest, width - 1)));
     NestNode *body;
     if (width > 1) {
-        const SymbolId e = loop_symbol(b, "e");
-        body = nest_around(nest, LOOP_VECTOR, e, number(b, width),
-                           instance(b, loop, add(b, at, symbol(b, e))));
+        const SymbolId e = make_loop_name(b->nest, "e");
+        body = nest_around(nest, LOOP_VECTOR, e, make_number(b->nest, width),
+                           instance(b, loop, make_add(b->nest, at, make_symbol(b->nest, e))));
     } else {
         body = instance(b, loop, at);
     }
     body = nest_only_where(nest, left, body);
-    body = nest_around(nest, LOOP_SERIAL, row, number(b, ITEM / stride), body);
-    *end = nest_around(nest, LOOP_LANE, lane, number(b, nest->lanes), body);
+    body = nest_around(nest, LOOP_SERIAL, row, make_number(b->nest, ITEM / stride), body);
+    *end = nest_around(nest, LOOP_LANE, lane, make_number(b->nest, nest->lanes), body);
     end = &(*end)->next;
     if (width == 1) return first;
-    const SymbolId rest = loop_symbol(b, "lane");
-    at = add(b, whole, symbol(b, rest));
-    body = nest_only_where(nest, less(b, loop->extent, at), instance(b, loop, at));
-    body = nest_around(nest, LOOP_LANE, rest, number(b, nest->lanes), body);
-    *end = nest_only_where(nest, less(b, add(b, begin, number(b, ITEM)), whole), body);
+    const SymbolId rest = make_loop_name(b->nest, "lane");
+    at = make_add(b->nest, whole, make_symbol(b->nest, rest));
+    body = nest_only_where(nest, make_less(b->nest, loop->extent, at), instance(b, loop, at));
+    body = nest_around(nest, LOOP_LANE, rest, make_number(b->nest, nest->lanes), body);
+    *end = nest_only_where(
+        nest, make_less(b->nest, make_add(b->nest, begin, make_number(b->nest, ITEM)), whole),
+        body);
     return first;
 }
 
@@ -139,29 +111,37 @@ static const NestNode *find_block(const MapBuilder *b, const NestNode *loop, int
 static NestNode *run(MapBuilder *b, const NestNode *loop, Index lo, Index hi) {
     Nest *nest = b->nest;
     NestNode *first = NULL, **end = &first, **inside = &first, *blocks = NULL;
-    const SymbolId own = loop_symbol(b, nest->symbols[loop->name].name);
+    const SymbolId own = make_loop_name(b->nest, nest->symbols[loop->name].name);
     int64_t length;
     const NestNode *block = find_block(b, loop, &length);
     NestNode *body = nest_copy(b->arena, loop->body);
     if (block) {
-        const Index from = let(b, &end, "from_block", OP_FLOORDIV, lo, number(b, length));
-        const Index to =
-            let(b, &end, "to_block", OP_FLOORDIV, less(b, hi, number(b, 1)), number(b, length));
-        const SymbolId turn = loop_symbol(b, nest->symbols[block->name].name);
-        const Index at = add(b, from, symbol(b, turn));
-        blocks =
-            nest_around(nest, LOOP_SERIAL, turn, add(b, less(b, to, from), number(b, 1)), NULL);
+        const Index from =
+            make_let_index(b->nest, &end, "from_block",
+                           make_value(b->nest, OP_FLOORDIV, lo, make_number(b->nest, length)));
+        const Index to = make_let_index(b->nest, &end, "to_block",
+                                        make_value(b->nest, OP_FLOORDIV,
+                                                   make_less(b->nest, hi, make_number(b->nest, 1)),
+                                                   make_number(b->nest, length)));
+        const SymbolId turn = make_loop_name(b->nest, nest->symbols[block->name].name);
+        const Index at = make_add(b->nest, from, make_symbol(b->nest, turn));
+        blocks = nest_around(
+            nest, LOOP_SERIAL, turn,
+            make_add(b->nest, make_less(b->nest, to, from), make_number(b->nest, 1)), NULL);
         *end = blocks;
         inside = &blocks->body;
-        const Index begin = index_scale(b->arena, at, length);
-        lo = let(b, &inside, "block_left", OP_MAX, lo, begin);
-        hi = let(b, &inside, "block_right", OP_MIN, hi, add(b, begin, number(b, length)));
+        const Index begin = make_scale(b->nest, at, length);
+        lo = make_let_index(b->nest, &inside, "block_left", make_value(b->nest, OP_MAX, lo, begin));
+        hi = make_let_index(b->nest, &inside, "block_right",
+                            make_value(b->nest, OP_MIN, hi,
+                                       make_add(b->nest, begin, make_number(b->nest, length))));
         NestNode **place = nest_find(&body, block->name);
         *place = (*place)->next;
         body = nest_put_index(nest, body, block->name, at);
     }
-    NestNode *along = nest_around(nest, LOOP_SERIAL, own, less(b, hi, lo), body);
-    along->body = nest_put_index(nest, along->body, loop->name, add(b, lo, symbol(b, own)));
+    NestNode *along = nest_around(nest, LOOP_SERIAL, own, make_less(b->nest, hi, lo), body);
+    along->body = nest_put_index(nest, along->body, loop->name,
+                                 make_add(b->nest, lo, make_symbol(b->nest, own)));
     *inside = nest_clone(nest, along);
     return first;
 }
@@ -169,9 +149,10 @@ static NestNode *run(MapBuilder *b, const NestNode *loop, Index lo, Index hi) {
 /* All elements of the items from one to another, side by side. */
 static NestNode *run_of_items(MapBuilder *b, const NestNode *loop, Index item, Index last) {
     NestNode *first = NULL, **end = &first;
-    const Index begin = index_scale(b->arena, item, ITEM);
+    const Index begin = make_scale(b->nest, item, ITEM);
     const Index stop =
-        let(b, &end, "stop", OP_MIN, index_scale(b->arena, last, ITEM), loop->extent);
+        make_let_index(b->nest, &end, "stop",
+                       make_value(b->nest, OP_MIN, make_scale(b->nest, last, ITEM), loop->extent));
     *end = run(b, loop, begin, stop);
     return first;
 }
@@ -180,23 +161,34 @@ static NestNode *run_of_items(MapBuilder *b, const NestNode *loop, Index item, I
 static NestNode *rows_of_items(MapBuilder *b, const NestNode *rows, Index item, Index last) {
     Nest *nest = b->nest;
     NestNode *first = NULL, **end = &first;
-    const SymbolId row = loop_symbol(b, nest->symbols[rows->name].name);
+    const SymbolId row = make_loop_name(b->nest, nest->symbols[rows->name].name);
     NestNode *body = nest_clone(nest, rows->body), **inside = &body;
     const Index length = only_loop(body)->extent;
-    const Index begin = index_scale(b->arena, item, ITEM);
+    const Index begin = make_scale(b->nest, item, ITEM);
     const Index all = index_multiply(b->arena, rows->extent, length);
-    const Index stop = let(b, &end, "stop", OP_MIN, index_scale(b->arena, last, ITEM), all);
-    const Index from = let(b, &end, "from", OP_FLOORDIV, begin, length);
-    const Index to = let(b, &end, "to", OP_FLOORDIV, less(b, stop, number(b, 1)), length);
-    const Index own = add(b, from, symbol(b, row));
+    const Index stop = make_let_index(
+        b->nest, &end, "stop", make_value(b->nest, OP_MIN, make_scale(b->nest, last, ITEM), all));
+    const Index from =
+        make_let_index(b->nest, &end, "from", make_value(b->nest, OP_FLOORDIV, begin, length));
+    const Index to =
+        make_let_index(b->nest, &end, "to",
+                       make_value(b->nest, OP_FLOORDIV,
+                                  make_less(b->nest, stop, make_number(b->nest, 1)), length));
+    const Index own = make_add(b->nest, from, make_symbol(b->nest, row));
     const Index row_begin = index_multiply(b->arena, own, length);
     body = nest_put_index(nest, body, rows->name, own);
     while ((*inside)->kind != NEST_LOOP) inside = &(*inside)->next;
     NestNode *along = *inside;
-    const Index left = let(b, &inside, "left", OP_MAX, less(b, begin, row_begin), number(b, 0));
-    const Index right = let(b, &inside, "right", OP_MIN, less(b, stop, row_begin), length);
+    const Index left = make_let_index(
+        b->nest, &inside, "left",
+        make_value(b->nest, OP_MAX, make_less(b->nest, begin, row_begin), make_number(b->nest, 0)));
+    const Index right =
+        make_let_index(b->nest, &inside, "right",
+                       make_value(b->nest, OP_MIN, make_less(b->nest, stop, row_begin), length));
     *inside = run(b, along, left, right);
-    *end = nest_around(nest, LOOP_SERIAL, row, add(b, less(b, to, from), number(b, 1)), body);
+    *end =
+        nest_around(nest, LOOP_SERIAL, row,
+                    make_add(b->nest, make_less(b->nest, to, from), make_number(b->nest, 1)), body);
     return first;
 }
 
@@ -207,8 +199,9 @@ static NestNode *work_of_items(MapBuilder *b, Index item, Index last) {
 }
 
 static NestNode *work_of_item(MapBuilder *b, Index item) {
-    return b->nest->lanes > 1 ? lanes_of_item(b, *b->place, item)
-                              : work_of_items(b, item, add(b, item, number(b, 1)));
+    return b->nest->lanes > 1
+               ? lanes_of_item(b, *b->place, item)
+               : work_of_items(b, item, make_add(b->nest, item, make_number(b->nest, 1)));
 }
 
 static void load_entry(MapBuilder *b, SymbolId table, SymbolId name, Index entry, NestNode ***end) {
@@ -223,20 +216,20 @@ static void load_entry(MapBuilder *b, SymbolId table, SymbolId name, Index entry
 static void build_list(MapBuilder *b, PlainNest *plain, NestNode *tensors) {
     Nest *nest = b->nest;
     static const char *const names[] = {"item_tensor", "item_number"};
-    const SymbolId entry = loop_symbol(b, "entry");
+    const SymbolId entry = make_loop_name(b->nest, "entry");
     NestNode *first = NULL, **end = &first;
     SymbolId loaded[2] = {tensors->name, 0};
     plain->item_count = nest_size(nest, "item_count");
-    plain->elements = index_scale(b->arena, symbol(b, plain->item_count), ITEM);
+    plain->elements = make_scale(b->nest, make_symbol(b->nest, plain->item_count), ITEM);
     nest->symbols[tensors->name].kind = NAMED_VALUE;
     loaded[1] = nest_symbol(nest, "item", NAMED_VALUE, TYPE_I64);
     for (int i = 0; i < 2; i++)
         plain->items[i] =
             nest_array(nest, names[i], TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
-    load_entry(b, plain->items[0], loaded[0], symbol(b, entry), &end);
+    load_entry(b, plain->items[0], loaded[0], make_symbol(b->nest, entry), &end);
     NestNode *number_first = NULL, **number_end = &number_first;
-    load_entry(b, plain->items[1], loaded[1], symbol(b, entry), &number_end);
-    *number_end = work_of_item(b, symbol(b, loaded[1]));
+    load_entry(b, plain->items[1], loaded[1], make_symbol(b->nest, entry), &number_end);
+    *number_end = work_of_item(b, make_symbol(b->nest, loaded[1]));
     NestNode *after = (*b->place)->next, *work = number_first;
     *b->place = work;
     for (; work; work = work->next)
@@ -247,36 +240,39 @@ static void build_list(MapBuilder *b, PlainNest *plain, NestNode *tensors) {
     *end = tensors->body;
     tensors->body = first;
     tensors->name = entry;
-    tensors->extent = symbol(b, plain->item_count);
+    tensors->extent = make_symbol(b->nest, plain->item_count);
 }
 
 /* The items of a share, as one. */
 static NestNode *shares(MapBuilder *b, PlainNest *plain) {
     Nest *nest = b->nest;
     NestNode *first = NULL, **end = &first;
-    const SymbolId share = loop_symbol(b, "share");
+    const SymbolId share = make_loop_name(b->nest, "share");
     const SymbolId item = nest_symbol(nest, "item", NAMED_VALUE, TYPE_I64);
     const SymbolId last = nest_symbol(nest, "last", NAMED_VALUE, TYPE_I64);
     plain->shares = nest_array(nest, "shares", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
     plain->share_count = nest_size(nest, "share_count");
-    load_entry(b, plain->shares, item, symbol(b, share), &end);
-    load_entry(b, plain->shares, last, add(b, symbol(b, share), number(b, 1)), &end);
-    *end = nest_only_where(nest, less(b, symbol(b, last), symbol(b, item)),
-                           work_of_items(b, symbol(b, item), symbol(b, last)));
-    return nest_around(nest, LOOP_GRID, share, symbol(b, plain->share_count), first);
+    load_entry(b, plain->shares, item, make_symbol(b->nest, share), &end);
+    load_entry(b, plain->shares, last,
+               make_add(b->nest, make_symbol(b->nest, share), make_number(b->nest, 1)), &end);
+    *end = nest_only_where(
+        nest, make_less(b->nest, make_symbol(b->nest, last), make_symbol(b->nest, item)),
+        work_of_items(b, make_symbol(b->nest, item), make_symbol(b->nest, last)));
+    return nest_around(nest, LOOP_GRID, share, make_symbol(b->nest, plain->share_count), first);
 }
 
 /* With `apart`, item by item. */
 static void build_items(MapBuilder *b, PlainNest *plain, bool apart) {
     NestNode *old = *b->place, *first = NULL, **end = &first;
-    const SymbolId item = loop_symbol(b, "item");
+    const SymbolId item = make_loop_name(b->nest, "item");
     Index all = old->extent;
     NestNode *inner = b->nest->lanes > 1 ? NULL : only_loop(old->body);
     if (inner) all = index_multiply(b->arena, all, inner->extent);
     plain->elements = all;
     if (apart) {
         const Index items = nest_ceiling(b->nest, &end, all, ITEM, "items");
-        *end = nest_around(b->nest, LOOP_GRID, item, items, work_of_item(b, symbol(b, item)));
+        *end = nest_around(b->nest, LOOP_GRID, item, items,
+                           work_of_item(b, make_symbol(b->nest, item)));
     } else {
         *end = shares(b, plain);
     }

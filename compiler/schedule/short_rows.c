@@ -25,29 +25,6 @@ typedef struct ShortRows {
     size_t tree_count;
 } ShortRows;
 
-/* ---- indices and nodes ---- */
-
-static Index number(ShortRows *s, int64_t n) {
-    return index_number(s->arena, n);
-}
-
-static Index symbol(ShortRows *s, SymbolId id) {
-    return index_symbol(s->arena, id);
-}
-
-static SymbolId loop_named(ShortRows *s, const char *name) {
-    return nest_symbol(s->nest, name, NAMED_LOOP, TYPE_I64);
-}
-
-static Index let(ShortRows *s, NestNode ***end, const char *name, Op op, Index x, Index y) {
-    Nest *nest = s->nest;
-    const SymbolId own = nest_symbol(nest, name, NAMED_VALUE, TYPE_I64);
-    const ValueId value =
-        ir_op(nest->values, op, nest_index_value(nest, x), nest_index_value(nest, y), 0);
-    nest_add(nest, end, (NestNode){.kind = NEST_LET, .name = own, .value = value});
-    return symbol(s, own);
-}
-
 /* ---- what a row has ---- */
 
 static size_t count_pushes(const NestNode *body, SymbolId tree) {
@@ -67,7 +44,7 @@ static bool take_loop(ShortRows *s, NestNode *loop) {
     if (index_is_number(loop->extent, &known) && known > SHORT) return false;
     for (const NestNode *node = loop->body; node; node = node->next) {
         if (node->kind == NEST_PUSH) {
-            if (!index_equal(node->at[0], symbol(s, loop->name))) return false;
+            if (!index_equal(node->at[0], make_symbol(s->nest, loop->name))) return false;
         } else if (node->kind == NEST_LET &&
                    s->nest->values->values[node->value].op == OP_FLOORDIV) {
             return false;
@@ -157,47 +134,44 @@ static void retarget(ShortRows *s, NestNode *body, SymbolId from, SymbolId to, I
     }
 }
 
-static void append(NestNode ***end, NestNode *body) {
-    **end = body;
-    while (**end) *end = &(**end)->next;
-}
-
 /* The elements of a row one after the other; where rows that come next are prefetched, part by
  * part, in the first loop. */
 static NestNode *elements(ShortRows *s, const NestNode *loop, Index row) {
     Nest *nest = s->nest;
     NestNode *first = NULL, **end = &first;
-    Index begin = number(s, 0), count = s->length;
+    Index begin = make_number(s->nest, 0), count = s->length;
     RowsAhead ahead;
     if (loop == s->loops[0] && !s->known && items_ahead(s->items, &ahead) &&
         schedule_has_ahead(&ahead, true)) {
         const Index turns = nest_ceiling(nest, &end, count, PART, "parts");
-        const SymbolId part = loop_named(s, "part");
+        const SymbolId part = make_loop_name(s->nest, "part");
         NestNode *parts = nest_add(
             nest, &end,
             (NestNode){.kind = NEST_LOOP, .loop = LOOP_SERIAL, .name = part, .extent = turns});
         end = &parts->body;
-        begin = index_scale(s->arena, symbol(s, part), PART);
-        count =
-            let(s, &end, "width", OP_MIN, number(s, PART), index_subtract(s->arena, count, begin));
-        append(&end, schedule_ahead(&ahead, true, row, begin, count));
+        begin = make_scale(s->nest, make_symbol(s->nest, part), PART);
+        count = make_let_index(s->nest, &end, "width",
+                               make_value(s->nest, OP_MIN, make_number(s->nest, PART),
+                                          make_less(s->nest, count, begin)));
+        make_append(&end, schedule_ahead(&ahead, true, row, begin, count));
     }
     if (s->known) { /* vector by vector */
-        const SymbolId vector = loop_named(s, "vector");
+        const SymbolId vector = make_loop_name(s->nest, "vector");
         int64_t length = 0;
         index_is_number(count, &length);
         NestNode *vectors = nest_add(nest, &end,
                                      (NestNode){.kind = NEST_LOOP,
                                                 .loop = LOOP_UNROLLED,
                                                 .name = vector,
-                                                .extent = number(s, length / ROWS)});
+                                                .extent = make_number(s->nest, length / ROWS)});
         end = &vectors->body;
-        begin = index_scale(s->arena, symbol(s, vector), ROWS);
-        count = number(s, ROWS);
+        begin = make_scale(s->nest, make_symbol(s->nest, vector), ROWS);
+        count = make_number(s->nest, ROWS);
     }
-    const SymbolId own = loop_named(s, nest->symbols[loop->name].name);
+    const SymbolId own = make_loop_name(s->nest, nest->symbols[loop->name].name);
     NestNode *body = nest_clone(nest, loop->body);
-    body = nest_put_index(nest, body, loop->name, index_add(s->arena, begin, symbol(s, own)));
+    body =
+        nest_put_index(nest, body, loop->name, make_add(s->nest, begin, make_symbol(s->nest, own)));
     *end = nest_around(nest, s->known ? LOOP_VECTOR : LOOP_SERIAL, own, count, body);
     (*end)->range = loop->range;
     return first;
@@ -213,7 +187,8 @@ static Index rows_together(ShortRows *s) {
     if (index_is_number(s->length, &known)) {
         while (most < known) most *= 2;
         /* sixteen are those of vectors */
-        return number(s, s->nest->width == ROWS && TILE / most == ROWS ? ROWS / 2 : TILE / most);
+        return make_number(s->nest,
+                           s->nest->width == ROWS && TILE / most == ROWS ? ROWS / 2 : TILE / most);
     }
     const ValueId length = nest_index_value(s->nest, s->length);
     for (; most < TILE; most *= 2) {
@@ -221,7 +196,7 @@ static Index rows_together(ShortRows *s) {
         const ValueId more = ir_op(f, OP_GT, length, ir_constant(f, TYPE_I64, (uint64_t)most), 0);
         value = ir_op(f, OP_SELECT, more, ir_constant(f, TYPE_I64, (uint64_t)rows), value);
     }
-    return symbol(s, nest_derived(s->nest, "together", value));
+    return make_symbol(s->nest, nest_derived(s->nest, "together", value));
 }
 
 /* So many rows from `begin` on, of which there is room for `together`: their loops one after the
@@ -241,10 +216,10 @@ static NestNode *batch_of(ShortRows *s, Index begin, Index together, Index count
         nest_add(nest, &end, tree);
     }
     for (size_t i = 0; i <= s->loop_count; i++) {
-        const SymbolId r = loop_named(s, "r");
-        NestNode *body = instance(s, index_add(s->arena, begin, symbol(s, r)), i);
+        const SymbolId r = make_loop_name(s->nest, "r");
+        NestNode *body = instance(s, make_add(s->nest, begin, make_symbol(s->nest, r)), i);
         for (size_t t = 0; t < s->tree_count; t++)
-            retarget(s, body, s->trees[t]->name, trees[t], symbol(s, r));
+            retarget(s, body, s->trees[t]->name, trees[t], make_symbol(s->nest, r));
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_LOOP,
                             .loop = LOOP_SERIAL,
@@ -260,17 +235,20 @@ static NestNode *batch_of(ShortRows *s, Index begin, Index together, Index count
 static NestNode *any_rows(ShortRows *s, Index begin, Index stop) {
     Arena *arena = s->arena;
     NestNode *first = NULL, **end = &first;
-    const SymbolId batch = loop_named(s, "batch");
+    const SymbolId batch = make_loop_name(s->nest, "batch");
     const Index together = rows_together(s);
     const Index more = index_add(arena, index_subtract(arena, stop, begin),
-                                 index_subtract(arena, together, number(s, 1)));
-    const Index batches = let(s, &end, "batches", OP_FLOORDIV, more, together);
+                                 index_subtract(arena, together, make_number(s->nest, 1)));
+    const Index batches =
+        make_let_index(s->nest, &end, "batches", make_value(s->nest, OP_FLOORDIV, more, together));
     NestNode *loop = nest_add(
         s->nest, &end,
         (NestNode){.kind = NEST_LOOP, .loop = LOOP_SERIAL, .name = batch, .extent = batches});
     end = &loop->body;
-    begin = index_add(arena, begin, index_multiply(arena, together, symbol(s, batch)));
-    const Index count = let(s, &end, "rows", OP_MIN, together, index_subtract(arena, stop, begin));
+    begin = index_add(arena, begin, index_multiply(arena, together, make_symbol(s->nest, batch)));
+    const Index count =
+        make_let_index(s->nest, &end, "rows",
+                       make_value(s->nest, OP_MIN, together, index_subtract(arena, stop, begin)));
     *end = batch_of(s, begin, together, count);
     return first;
 }
@@ -332,7 +310,7 @@ static NestNode *known_rows(ShortRows *s, int64_t length, SymbolId place, Index 
     Nest *nest = s->nest;
     Arena *arena = s->arena;
     Function *f = nest->values;
-    const Index symbolic = s->length, begin = symbol(s, s->items->first);
+    const Index symbolic = s->length, begin = make_symbol(s->nest, s->items->first);
     NestNode *first = NULL, **end = &first;
     const SymbolId same = nest_symbol(nest, "is_known", NAMED_VALUE, TYPE_BOOL);
     nest_add(nest, &end,
@@ -343,21 +321,25 @@ static NestNode *known_rows(ShortRows *s, int64_t length, SymbolId place, Index 
     NestNode *when = nest_add(nest, &end, (NestNode){.kind = NEST_WHEN, .where = same});
     end = &when->body;
     const Index batches =
-        let(s, &end, "batches", OP_FLOORDIV, index_subtract(arena, stop, begin), number(s, ROWS));
-    const SymbolId batch = loop_named(s, "batch");
-    const Index row = index_add(arena, begin, index_scale(arena, symbol(s, batch), ROWS));
-    s->length = number(s, length);
+        make_let_index(s->nest, &end, "batches",
+                       make_value(s->nest, OP_FLOORDIV, index_subtract(arena, stop, begin),
+                                  make_number(s->nest, ROWS)));
+    const SymbolId batch = make_loop_name(s->nest, "batch");
+    const Index row =
+        index_add(arena, begin, index_scale(arena, make_symbol(s->nest, batch), ROWS));
+    s->length = make_number(s->nest, length);
     s->known = true;
     nest_add(nest, &end,
-             (NestNode){.kind = NEST_LOOP,
-                        .loop = LOOP_SERIAL,
-                        .name = batch,
-                        .extent = batches,
-                        .body = batch_of(s, row, number(s, ROWS), number(s, ROWS))});
+             (NestNode){
+                 .kind = NEST_LOOP,
+                 .loop = LOOP_SERIAL,
+                 .name = batch,
+                 .extent = batches,
+                 .body = batch_of(s, row, make_number(s->nest, ROWS), make_number(s->nest, ROWS))});
     s->length = symbolic;
     s->known = false;
     Index *at = nest_at(nest, 1);
-    at[0] = number(s, 0);
+    at[0] = make_number(s->nest, 0);
     const Index rest = index_add(arena, begin, index_scale(arena, batches, ROWS));
     nest_add(nest, &end,
              (NestNode){.kind = NEST_STORE,
@@ -373,9 +355,9 @@ void items_short(ItemBuilder *b) {
     Nest *nest = b->nest;
     ShortRows own = {.items = b, .nest = nest, .arena = b->arena}, *s = &own;
     if (b->tensors || !copy_row(s, *b->row) || !find_row(s)) return;
-    const Index stop = symbol(s, b->stop);
+    const Index stop = make_symbol(s->nest, b->stop);
     if (!has_vectors(s)) {
-        b->few = any_rows(s, symbol(s, b->first), stop);
+        b->few = any_rows(s, make_symbol(s->nest, b->first), stop);
         return;
     }
     int64_t length;
@@ -384,8 +366,8 @@ void items_short(ItemBuilder *b) {
     const SymbolId place = nest_symbol(nest, "begin", NAMED_ALLOC, TYPE_I64);
     const SymbolId begin = nest_symbol(nest, "rest", NAMED_VALUE, TYPE_I64);
     Index *room = nest_at(nest, 1), *at = nest_at(nest, 1);
-    room[0] = number(s, 1);
-    at[0] = number(s, 0);
+    room[0] = make_number(s->nest, 1);
+    at[0] = make_number(s->nest, 0);
     nest_add(
         nest, &end,
         (NestNode){
@@ -395,12 +377,13 @@ void items_short(ItemBuilder *b) {
                         .array = place,
                         .at = at,
                         .at_count = 1,
-                        .value = nest_index_value(nest, symbol(s, b->first))});
+                        .value = nest_index_value(nest, make_symbol(s->nest, b->first))});
     const bool number = index_is_number(s->length, &length);
     for (size_t i = 0; i < COUNT(lengths); i++)
-        if (!number || length == lengths[i]) append(&end, known_rows(s, lengths[i], place, stop));
+        if (!number || length == lengths[i])
+            make_append(&end, known_rows(s, lengths[i], place, stop));
     nest_add(nest, &end,
              (NestNode){.kind = NEST_LOAD, .name = begin, .array = place, .at = at, .at_count = 1});
-    *end = any_rows(s, symbol(s, begin), stop);
+    *end = any_rows(s, make_symbol(s->nest, begin), stop);
     b->few = first;
 }
