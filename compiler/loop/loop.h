@@ -303,7 +303,7 @@ uint64_t nest_fold(Op op, Type type, uint64_t *leaves, size_t count);
 
 /* run.c: a nest as the sequential program it is, on memory of the host. Warp, lane, unrolled and
  * vector loops run as points side by side, grid loops as three blocks in an order that `seed`
- * picks. It stops where the result would not be defined: an index out of range, two writers of an
+ * picks; what stands outside of grid loops every block does. It stops where the result would not be defined: an index out of range, two writers of an
  * element, a read of what nobody wrote or of what another thread or block wrote and no barrier
  * orders, a leaf pushed twice or never, a barrier that not all reach. */
 typedef struct NestBinding {
@@ -345,6 +345,7 @@ typedef struct Memory {
     Cell *cells;
     bool owned;    /* an ALLOC's */
     bool global;   /* of all blocks */
+    bool private;  /* of a thread */
     int32_t block; /* of shared memory: whose */
 } Memory;
 

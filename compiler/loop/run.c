@@ -185,7 +185,10 @@ static const char *conflict(const Run *run, Access earlier, int32_t thread) {
 
 bool run_reads(Run *run, const NestNode *node, SymbolId array, Cell *cell, int32_t thread,
                int64_t at) {
-    const char *who = conflict(run, cell->written, thread);
+    /* what stands outside of grid loops every block does, in memory of its threads' own */
+    const bool own = run->nest->symbols[array].kind == NAMED_ALLOC && run->memory[array]->private &&
+                     !cell->written.block;
+    const char *who = own ? NULL : conflict(run, cell->written, thread);
     if (!cell->set && run->nest->symbols[array].kind == NAMED_ALLOC)
         return run_stop(run, node, "%s[%lld] is read before it is written", run_name(run, array),
                         (long long)at);
@@ -362,6 +365,7 @@ static bool run_alloc(Run *run, const NestNode *node, Points *points, Arena *are
                        .cells = arena_alloc(where, (size_t)(count + 1) * sizeof(Cell)),
                        .owned = true,
                        .global = node->scope == SCOPE_GLOBAL,
+                       .private = !shared,
                        .block = run->block};
     run->memory[node->name] = memory;
     run->tensors[node->name] = 1;

@@ -138,12 +138,34 @@ static size_t bind_shares(const NestsJob *job, const PlainNest *plain, NestBindi
     return 2;
 }
 
+/* What a strip of rows is given, and the arrays that it leaves its values in: octets, then levels
+ * of two owners. */
+typedef struct Strips {
+    int64_t given[STRIP_GIVEN];
+    void **scratch;
+    int64_t *counts;
+    bool written;
+} Strips;
+
+static size_t bind_strips(const PlainNest *plain, const Strips *strips, NestBinding *bindings) {
+    size_t count = 0;
+    for (int i = 0; i < STRIP_GIVEN; i++)
+        if (plain->strip[i])
+            bindings[count++] = (NestBinding){.symbol = plain->strip[i], .size = strips->given[i]};
+    for (size_t i = 0; i < plain->scratch_count; i++)
+        bindings[count++] = (NestBinding){.symbol = plain->scratch[i],
+                                          .data = strips->scratch[i],
+                                          .counts = &strips->counts[i],
+                                          .written = strips->written};
+    return count;
+}
+
 static const char *run_kernel(const NestsJob *job, const Plan *plan, const PlainNest *plain,
-                              const Memories *m, const NestCall *calls) {
+                              const Memories *m, const NestCall *calls, const Strips *strips) {
     const Function *f = job->function;
     Arena *arena = f->arena;
-    NestBinding *bindings =
-        arena_alloc(arena, (plan->array_count + f->axis_count + 8) * sizeof *bindings);
+    NestBinding *bindings = arena_alloc(
+        arena, (plan->array_count + f->axis_count + plain->scratch_count + 16) * sizeof *bindings);
     size_t count = 0;
     for (size_t i = 0; i < plan->array_count; i++)
         if (plain->arrays[i])
@@ -169,6 +191,7 @@ static const char *run_kernel(const NestsJob *job, const Plan *plan, const Plain
     if (plain->given) bindings[count++] = (NestBinding){.symbol = plain->given, .size = 2};
     count += bind_items(job, plain, bindings + count);
     count += bind_shares(job, plain, bindings + count);
+    count += bind_strips(plain, strips, bindings + count);
     const NestRun run = {bindings, count, calls, job->seed};
     return nest_run(plain->nest, &run);
 }
@@ -271,16 +294,28 @@ static const char *transform(Nest *nest, uint32_t width) {
 /* ---- phases, scheduled ---- */
 
 /* Of units: for a GPU, with as many warps as the job's seed says and vectors of 1 or 4, and for one
- * thread of a CPU. */
-enum { UNIT_SETS = 2 };
+ * thread of a CPU; then the same two where columns go by strips of rows. */
+enum { UNIT_SETS = 4, STRIP_SETS = 2 };
 
 typedef struct UnitNumbers {
     uint32_t warps, lanes, width;
 } UnitNumbers;
 
+/* Whether the phase goes down columns in a kernel of strips. */
+static bool is_of_strips(const Plan *plan, uint32_t phase) {
+    for (size_t w = 0; w < plan->way_count; w++)
+        for (size_t k = 0; k < plan->ways[w].count; k++) {
+            const Kernel *kernel = &plan->ways[w].kernels[k];
+            if (kernel->kind == KERNEL_STRIPS && phase >= kernel->first &&
+                phase < kernel->first + kernel->count)
+                return plan->phases[phase].shape == SHAPE_COLUMNS;
+        }
+    return false;
+}
+
 /* NULL, with *problem NULL too where no schedule is for the phase's shape. */
 static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumbers *n,
-                                Arena *arena, const char **problem) {
+                                Portion portion, Arena *arena, const char **problem) {
     const ScanNumbers scan = {
         .warps = n->warps, .lanes = n->lanes, .width = n->width, .columns = 64};
     const ItemNumbers columns = {
@@ -291,7 +326,16 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
                                  .load_bytes = n->lanes > 1 ? 128 : 0,
                                  .near_row = 16 << 10,
                                  .chain = n->lanes > 1 ? NULL : schedule_chain(plan, phase)};
+    const ItemNumbers strip = {.warps = 1,
+                               .lanes = n->lanes,
+                               .width = 1,
+                               .load_bytes = n->lanes > 1 ? 16 : 0,
+                               .chunk = n->lanes > 1 ? 32 : 64,
+                               .portion = portion};
     *problem = NULL;
+    if (portion == PORTION_STRIP) return schedule_strip(plan, phase, &strip, arena, problem);
+    if (portion == PORTION_FINISH)
+        return schedule_reduced_columns(plan, phase, &strip, arena, problem);
     switch (plan->phases[phase].shape) {
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
     case SHAPE_SCAN: return schedule_scan(plan, phase, &scan, arena, problem);
@@ -314,8 +358,9 @@ typedef struct NestsMade {
     const NestCall *calls;
     const PlainNest **nests[WAYS][FORMS]; /* by kernel */
     uint32_t width[WAYS];
-    const PlainNest **units[UNIT_SETS]; /* by phase: scheduled, or as built */
-    uint32_t warps;                     /* of the first set */
+    const PlainNest **units[UNIT_SETS];  /* by phase: scheduled, or as built */
+    const PlainNest **finish[UNIT_SETS]; /* by phase whose unit is what strips leave: the rest */
+    uint32_t warps;                      /* of the first set */
     const char *problem;
 } NestsMade;
 
@@ -372,11 +417,11 @@ static const PlainNest *make_nest(NestsJob *job, const Plan *plan, const Kernel 
 
 /* The phase by its schedule, or as built where there is none; NULL after a message. */
 static const PlainNest *make_unit(NestsJob *job, const Plan *plan, uint32_t phase,
-                                  const UnitNumbers *numbers, size_t *scheduled) {
+                                  const UnitNumbers *numbers, Portion portion, size_t *scheduled) {
     const Function *f = job->function;
     const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
     const char *problem;
-    const PlainNest *unit = schedule_unit(plan, phase, numbers, f->arena, &problem);
+    const PlainNest *unit = schedule_unit(plan, phase, numbers, portion, f->arena, &problem);
     if (problem)
         printf("  %s, phase %u, %u warps of %u: no schedule: %s\n", f->name, phase, numbers->warps,
                numbers->lanes, problem);
@@ -393,10 +438,22 @@ static bool make_units(NestsJob *job, NestsMade *made, size_t set, const UnitNum
     const Plan *plan = made->plan;
     const PlainNest **units =
         arena_alloc(job->function->arena, (plan->phase_count + 1) * sizeof *units);
+    const PlainNest **finish =
+        arena_alloc(job->function->arena, (plan->phase_count + 1) * sizeof *finish);
     size_t scheduled = 0;
-    for (uint32_t p = 0; p < plan->phase_count; p++)
-        if (!(units[p] = make_unit(job, plan, p, numbers, &scheduled))) return false;
+    bool strips = false;
+    for (uint32_t p = 0; p < plan->phase_count; p++) {
+        const bool own = set >= STRIP_SETS && is_of_strips(plan, p);
+        const Portion portion = own ? PORTION_STRIP : PORTION_WHOLE;
+        if (!(units[p] = make_unit(job, plan, p, numbers, portion, &scheduled))) return false;
+        if (!own) continue;
+        strips = true;
+        finish[p] = make_unit(job, plan, p, numbers, PORTION_FINISH, &scheduled);
+        if (!finish[p]) return false;
+    }
+    if (set >= STRIP_SETS && !strips) return true;
     if (scheduled) made->units[set] = units;
+    made->finish[set] = finish;
     job->scheduled += scheduled;
     return true;
 }
@@ -423,7 +480,8 @@ static NestsMade *make_all(NestsJob *job) {
     const UnitNumbers gpu = {1 + number % 8, 32, number & 8 ? 4 : 1};
     const UnitNumbers cpu = {1, 1, 1};
     made->warps = gpu.warps;
-    if (!make_units(job, made, 0, &gpu) || !make_units(job, made, 1, &cpu)) return NULL;
+    for (size_t set = 0; set < UNIT_SETS; set++)
+        if (!make_units(job, made, set, set & 1 ? &cpu : &gpu)) return NULL;
     return made;
 }
 
@@ -460,6 +518,37 @@ static bool rows_fit(NestsJob *job, const PlainNest *plain) {
     return true;
 }
 
+/* All strips of rows, part after part, then what becomes of what they leave. */
+static const char *run_strips(NestsJob *job, const NestsMade *made, size_t set, uint32_t phase,
+                              const Memories *m) {
+    enum { OWNERS = 2 };
+    const Plan *plan = made->plan;
+    Arena *arena = job->function->arena;
+    const PlainNest *unit = made->units[set][phase];
+    const int64_t rows = elements_of(job, plan->phases[phase].inner, 0);
+    const int64_t columns = elements_of(job, plan->phases[phase].outer, 0);
+    const int64_t count = 16 * ((rows + 1023) / 1024), span = job->seed & 1 ? 8 : 4;
+    Strips strips = {
+        .scratch = arena_alloc(arena, (unit->scratch_count + 1) * sizeof *strips.scratch),
+        .counts = arena_alloc(arena, (unit->scratch_count + 1) * sizeof *strips.counts)};
+    for (size_t i = 0; i < unit->scratch_count; i++) {
+        strips.counts[i] = columns * (unit->per_thread[i] ? 4 * OWNERS : count);
+        strips.scratch[i] = arena_alloc(arena, ((size_t)strips.counts[i] + 1) * sizeof(uint64_t));
+    }
+    for (int64_t strip = 0; strip < count; strip++) {
+        const int64_t begin = 1024 * (strip / 16) + 8 * (strip % 16);
+        for (int64_t part = 0; part < 64 / span && begin < rows; part++) {
+            const int64_t first = begin + part * span / 8 + 128 * (part * span % 8);
+            const int64_t given[] = {strip, first, part, span, strip % OWNERS};
+            memcpy(strips.given, given, sizeof given);
+            const char *problem = run_kernel(job, plan, unit, m, made->calls, &strips);
+            if (problem) return problem;
+            strips.written = true;
+        }
+    }
+    return run_kernel(job, plan, made->finish[set][phase], m, made->calls, &strips);
+}
+
 /* One phase after the other. */
 static bool run_units(NestsJob *job, const NestsMade *made, size_t set) {
     const Plan *plan = made->plan;
@@ -467,7 +556,9 @@ static bool run_units(NestsJob *job, const NestsMade *made, size_t set) {
     open_memories(job, plan, job->function->arena, &m);
     for (int launch = 0; launch < job->launches; launch++)
         for (uint32_t p = 0; p < plan->phase_count; p++) {
-            const char *problem = run_kernel(job, plan, made->units[set][p], &m, made->calls);
+            const char *problem = made->finish[set][p] ? run_strips(job, made, set, p, &m)
+                                                       : run_kernel(job, plan, made->units[set][p],
+                                                                    &m, made->calls, NULL);
             job->ran++;
             if (problem) {
                 printf("  the unit of phase %u of %s stops: %s\n", p, job->function->name, problem);
@@ -488,7 +579,7 @@ static bool run_way(NestsJob *job, const NestsMade *made, size_t w, int transfor
             const Kernel *kernel = &way->kernels[k];
             const PlainNest *nest = made->nests[w][transformed][k];
             if (!rows_fit(job, nest)) nest = made->nests[w][PLAIN][k];
-            const char *problem = run_kernel(job, plan, nest, &m, made->calls);
+            const char *problem = run_kernel(job, plan, nest, &m, made->calls, NULL);
             job->ran++;
             if (problem) {
                 printf("  the nest of kernel %zu of %s stops: %s\n", k, job->function->name,
@@ -513,7 +604,8 @@ static bool run_all(NestsJob *job, const NestsMade *made) {
     for (size_t set = 0; set < UNIT_SETS; set++) {
         char name[64];
         if (!made->units[set]) continue;
-        snprintf(name, sizeof name, set ? "units of one thread" : "units of %u warps", made->warps);
+        snprintf(name, sizeof name, "units of %s%s", set & 1 ? "one thread" : "warps",
+                 set >= STRIP_SETS ? ", strips" : "");
         job->reset(job->user);
         if (!run_units(job, made, set) || !job->compare(job->user, name)) return false;
     }
