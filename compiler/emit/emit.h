@@ -104,13 +104,8 @@ typedef struct Emitter {
     const char **held_name; /* by array: the field of its held rows, or NULL */
 } Emitter;
 
-/* What a skeleton's @NAME@ stands for. */
-typedef struct Hole {
-    const char *name, *text;
-} Hole;
-
 /* names.c: the only place that makes an identifier of generated text. Its beginning says which
- * forms there are: what is not made here (x_leaf of the stem x, loop variables of skeletons) is of
+ * forms there are: what is not made here (x_leaf of the stem x, loop variables of kernels) is of
  * a form that no user's name keeps. */
 void names_begin(
     Emitter *e); /* of a function, or of the argument structure: nothing is taken yet */
@@ -205,6 +200,10 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
                        const PhaseText *phases, ls_image_kernel *row);
 
 /* kernel.c */
+/* The head of an entry point, with the lengths of axes where its text wants them; `wide`: a block
+ * has a multiprocessor to itself. */
+void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool wide,
+                const char *sizes);
 /* A kernel's text, and its row in the image. */
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases);
@@ -370,8 +369,5 @@ void print_store(NestPrinter *p, const NestNode *node);
 /* wrap.c */
 const char *emit_wrap(Emitter *e, const char *text); /* without lines too long to read */
 bool emit_is_short(const char *expression);          /* it may stand inside another */
-
-/* image.c */
-void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count);
 
 #endif

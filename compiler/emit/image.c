@@ -3,7 +3,7 @@
  * A variant is a layout of the arrays and a way to run the phases: one kernel for all of them in
  * one block, or one kernel each. Its text is the prelude, the device functions it uses, the
  * argument structure, a function per phase and the kernels. What differs between dialects is in the
- * Target, the preludes and the skeletons; nothing here asks for a dialect. Needs a plan; keeps it.
+ * Target and the preludes; nothing here asks for a dialect. Needs a plan; keeps it.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -15,59 +15,7 @@
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-/* ---- skeletons ---- */
-
-static const char *hole_text(Emitter *e, const Hole *holes, size_t count, const char *name,
-                             size_t size, const char *skeleton) {
-    for (size_t i = 0; i < count; i++)
-        if (strlen(holes[i].name) == size && memcmp(holes[i].name, name, size) == 0)
-            return holes[i].text;
-    bug(e->compiler, "templates/%s has a hole %.*s that nobody fills", skeleton, (int)size, name);
-}
-
-/* A hole alone on its line takes its text's lines with the line's indentation, or goes with the
- * line when the text is empty; within a line it is replaced in place. */
-void emit_fill(Emitter *e, Text *out, const char *skeleton, const Hole *holes, size_t count) {
-    const char *line = embedded_text(skeleton);
-    if (!line) bug(e->compiler, "templates/%s is not embedded", skeleton);
-    while (*line) {
-        const char *end = strchr(line, '\n');
-        if (!end) end = line + strlen(line);
-        const char *begin = line;
-        while (begin < end && *begin == ' ') begin++;
-        const char *close = begin < end && *begin == '@' ? strchr(begin + 1, '@') : NULL;
-        if (close && close + 1 == end) {
-            const char *text =
-                hole_text(e, holes, count, begin + 1, (size_t)(close - begin - 1), skeleton);
-            while (text && *text) {
-                const char *stop = strchr(text, '\n');
-                size_t size = stop ? (size_t)(stop - text) : strlen(text);
-                if (size) text_add(out, line, (size_t)(begin - line));
-                text_add(out, text, size);
-                text_puts(out, "\n");
-                text += stop ? size + 1 : size;
-            }
-        } else {
-            for (const char *at = line; at < end;) {
-                close = *at == '@' ? strchr(at + 1, '@') : NULL;
-                if (close && close < end) {
-                    text_puts(out, hole_text(e, holes, count, at + 1, (size_t)(close - at - 1),
-                                             skeleton));
-                    at = close + 1;
-                } else {
-                    const char *hole =
-                        at + 1 < end ? memchr(at + 1, '@', (size_t)(end - at - 1)) : NULL;
-                    if (!hole) hole = end;
-                    text_add(out, at, (size_t)(hole - at));
-                    at = hole;
-                }
-            }
-            text_puts(out, "\n");
-        }
-        line = *end ? end + 1 : end;
-    }
-}
-
+/* Device memory of the step. */
 const char *emit_add_field(Emitter *e, const char *wish, const char *type, ls_image_extent bytes,
                            bool zeroed) {
     e->fields =

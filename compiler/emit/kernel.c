@@ -106,6 +106,21 @@ static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseT
     emit_empty_parts(e, out, kernel);
 }
 
+void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool wide,
+                const char *sizes) {
+    if (e->target->simt)
+        text_printf(
+            out, "LS_KERNEL LS_THREADS%s(%u) %s(const %s arguments) {\nconst %s *a = &arguments;\n",
+            wide ? "_WIDE" : "", threads, name, e->arguments, e->arguments);
+    else
+        text_printf(
+            out,
+            "LS_KERNEL %s(const void *arguments, u64 first_item, u64 last_item, u32 worker, "
+            "u32 workers) {\nconst struct %s *a = (const struct %s *)arguments;\n",
+            name, e->arguments, e->arguments);
+    text_puts(out, sizes);
+}
+
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
                             const PhaseText *phases) {
     const bool all = kernel->kind == KERNEL_ALL, waits = all && e->target->together_limit;
@@ -132,17 +147,13 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     else if (!chain)
         call_mains(e, &calls, kernel, phases);
     if (kernel->tail) emit_call_tail(e, &calls, kernel, phases);
-    Hole holes[] = {
-        {"KERNEL", name},
-        {"ARGUMENTS", e->arguments},
-        {"THREADS", arena_printf(e->arena, "%u", threads)},
-        {"SIZES", all || beside || kernel->tail || kernel->prologue ? sizes_text(e) : ""},
-        {"CALLS", calls.data}};
-    if (chain)
+    if (chain) {
         emit_chain(e, out, name, kernel, phases, sizes_text(e), prologue, calls.data);
-    else
-        emit_fill(e, out, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
-                  COUNT(holes));
+    } else {
+        const bool sizes = !e->target->simt && (all || beside || kernel->tail || kernel->prologue);
+        emit_entry(e, out, name, threads, false, sizes ? sizes_text(e) : "");
+        text_printf(out, "%s}\n", calls.data);
+    }
     ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
     const uint32_t several = waits ? kernel->count : beside ? plan_mains(kernel) : 0;
     for (uint32_t i = 0; i < several; i++) items[i] = phases[kernel->first + i].items;

@@ -2,10 +2,10 @@
  *
  * Contract. A name that stands for something of the source comes from names_user, any other from
  * names_made or names_stem; the names of one function are made after names_begin, and no two are
- * the same. What the emitter and the skeletons write without asking is of a form that no user's
+ * the same. What the emitter writes without asking is of a form that no user's
  * name keeps, so nothing can capture it, and a search of generated text for a name finds that name
- * only: a fixed word      those below: of languages and toolchains, of preludes, of the skeletons'
- * loops STEM_word...      a stem that was made here and words of `suffixes`: x_data, m_row_level
+ * only: a fixed word      those below: of languages and toolchains, of preludes, of kernels
+ *   STEM_word...      a stem that was made here and words of `suffixes`: x_data, m_row_level
  *   NAME_number       the second value called NAME, and those after it: x_2
  *   t12, size_n       a value without a name, an axis' length
  *   phase_1..., kernel_of_..., ls_..., LS_..., _...
@@ -14,7 +14,7 @@
  * it. All others stay as they are: x is x. A name made of names (a temporary's, the coordinate of
  * joined axes) is treated as a user's.
  *
- * Words and suffixes must be all those that the emitter's formats and the skeletons have:
+ * Words and suffixes must be all those that the emitter's formats have:
  * tests/lit/emit/words.test reads these and says what is missing here.
  *
  * Within loops over i, and over the sums and tops of one tile, no name of the source stands: these
@@ -51,7 +51,7 @@ static const char prelude_words[] =
     "f64 f32 i64 i32 u64 u32 i16 i8 u16 u8 bool8 f16 bf16 e4m3 e5m2 half max min abs "
     "blockDim blockIdx gridDim threadIdx warpSize ";
 
-/* Of the skeletons and of the emitter's own lines, members of structures among them. */
+/* Of the emitter's own lines, members of structures among them. */
 static const char nest_words[] =
     "a all alone arguments at batch begin bits blocks_waiting brothers c chunk chunks columns "
     "complete count e end entry first first_column first_element first_item first_tensor index "

@@ -113,21 +113,28 @@ void emit_chain(Emitter *e, Text *out, const char *name, const Kernel *kernel,
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
         streams |= phases[i].streams;
     if (streams) text_puts(&tails, "ls_stream_end();\n");
-    const char *strips = phases[kernel->first].strips;
     text_puts(&tails, tail);
     const char *longest = longest_row(e, kernel, phases);
     const char *run = arena_printf(e->arena, "ls_parts(%u, %s)", e->target->near_tiles, most.data);
     if (*longest) run = arena_printf(e->arena, "ls_rows_near(%s, %s)", run, longest);
-    Hole holes[] = {{"KERNEL", name},
-                    {"ARGUMENTS", e->arguments},
-                    {"THREADS", arena_printf(e->arena, "%u", e->target->threads)},
-                    {"SIZES", arena_printf(e->arena, "%s%s%s", sizes, prologue, near.data)},
-                    {"TILES", tiles.data},
-                    {"ALONE", alone.data},
-                    {"STRIPS", strips},
-                    {"RUN", run},
-                    {"NEAR_ROWS", move.data},
-                    {"CALLS", calls.data},
-                    {"TAILS", tails.data}};
-    emit_fill(e, out, arena_printf(e->arena, "chain.%s.k", e->target->lanes), holes, COUNT(holes));
+    emit_entry(e, out, name, e->target->threads, false, sizes);
+    text_printf(out, "%s%s%s", prologue, near.data, tiles.data);
+    if (e->target->simt)
+        text_printf(
+            out,
+            "/* A group owns a row of one tile; the groups of a block share a longer one. */\n"
+            "const int alone = %s;\n"
+            "const i64 member = alone ? 0 : ls_group(), members = alone ? 1 : ls_groups();\n"
+            "const i64 step = alone ? ls_item_step() : ls_blocks();\n"
+            "for (i64 strip = alone ? ls_first_item() : ls_block(); strip < %s; strip += "
+            "step) {\n",
+            alone.data, phases[kernel->first].strips);
+    else
+        text_printf(out,
+                    "/* As many rows at a time as stay near. */\n"
+                    "const i64 run = %s;\n"
+                    "for (i64 strip = (i64)first_item; strip < (i64)last_item; strip += run) {\n"
+                    "const i64 next = ls_least(strip + run, (i64)last_item);\n",
+                    run);
+    text_printf(out, "%s%s}\n%s}\n", move.data, calls.data, tails.data);
 }

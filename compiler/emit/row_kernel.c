@@ -84,12 +84,8 @@ ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const K
     text_puts(&calls, emit_prologue(e, kernel, made, true));
     text_printf(&calls, "LS_RUN_BLOCKS(%s)\n", label);
     if (kernel->tail) emit_call_tail(e, &calls, kernel, made);
-    const Hole holes[] = {{"KERNEL", name},
-                          {"ARGUMENTS", e->arguments},
-                          {"THREADS", arena_printf(e->arena, "%u", 32 * rows->warps)},
-                          {"CALLS", calls.data}};
-    emit_fill(e, kernels, arena_printf(e->arena, "kernel_entry.%s.k", e->target->lanes), holes,
-              COUNT(holes));
+    emit_entry(e, kernels, name, 32 * rows->warps, false, "");
+    text_printf(kernels, "%s}\n", calls.data);
     ls_image_extent items = plan_extent(e->f, 1, outer);
     if (rows->rows) items.factor[0].minimum = 1;
     if (rows->rows) items.factor[0].divide = rows->warps;

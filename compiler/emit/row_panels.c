@@ -151,20 +151,23 @@ void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
         streams |= phases[i].streams;
     Text held = text_open(e->arena);
     if (strips) emit_open_held(e, &held, columns_text(e));
-    const char *span = span_text(e);
-    Hole holes[] = {
-        {"KERNEL", row->name},
-        {"ARGUMENTS", e->arguments},
-        {"THREADS", arena_printf(e->arena, "%u", row->threads)},
-        {"SIZES", strips ? sizes : ""},
-        {"HELD", held.data},
-        {"STREAM_END", streams ? "ls_stream_end();\n" : ""},
-        {"ROWS", columns->inner},
-        {"SPAN", span},
-        {"CALLS", calls},
-    };
-    emit_fill(
-        e, out,
-        arena_printf(e->arena, "kernel_%s.%s.k", strips ? "strips" : "entry", e->target->lanes),
-        holes, COUNT(holes));
+    emit_entry(e, out, row->name, row->threads, strips, strips ? sizes : "");
+    if (!strips) {
+        text_printf(out, "%s}\n", calls);
+        return;
+    }
+    text_printf(out, "const i64 rows = %s;\nconst i64 span = %s;\n%s", columns->inner, span_text(e),
+                held.data);
+    text_puts(out, e->target->simt
+                       ? "const i64 strips = 16 * ls_tiles(rows);\n"
+                         "for (i64 strip = ls_block(); strip < strips; strip += ls_blocks()) {\n"
+                       : "for (i64 strip = (i64)first_item; strip < (i64)last_item; strip++) {\n");
+    text_printf(
+        out,
+        "/* 8 neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
+        " * as many rows as stay near, goes through all phases before the next. */\n"
+        "const i64 begin = 1024 * (strip / 16) + 8 * (strip %% 16);\n"
+        "for (i64 part = 0; part < 64 / span && begin < rows; part++) {\n"
+        "const i64 first = begin + part * span / 8 + 128 * (part * span %% 8);\n%s}\n}\n%s}\n",
+        calls, streams ? "ls_stream_end();\n" : "");
 }

@@ -1,10 +1,10 @@
 /* wrap.c: generated code in lines that people read.
  *
- * A statement stands as far to the right as there are braces around it, whatever skeleton it came
- * from; lines that go on with it, or with a comment, keep their distance to its first. A line of
- * more than LINE_MOST columns is broken after a comma or before an operator, as few
- * brackets deep as can be, and goes on below the bracket it was broken in. What stands in a comment
- * stays whole, and so does a line that offers no such place. */
+ * A statement stands as far to the right as there are braces around it; lines that go on with it,
+ * or with a comment, keep their distance to its first. A line of more than LINE_MOST columns is
+ * broken after a comma or before an operator, as few brackets deep as can be, and goes on below the
+ * bracket it was broken in. What stands in a comment stays whole, and so does a line that offers no
+ * such place. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -112,7 +112,7 @@ static void follow(Layout *layout, const char *line, size_t size) {
 
 /* How far to the right a line belongs whose text begins `indent` columns from the left. */
 static size_t indent_of(Layout *layout, const char *line, size_t indent) {
-    if (layout->comment || layout->inside) {
+    if (layout->comment || (layout->inside && line[indent] != '}')) {
         const size_t moved = indent + layout->to;
         return moved > layout->from ? moved - layout->from : 0;
     }

@@ -24,7 +24,6 @@ typedef struct Target {
     const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
     bool simt;
     bool divides;      /* by its prelude's function, not by the compiler's operator */
-    const char *lanes; /* "simt" or "loop": which skeletons, <shape>.<lanes>.k */
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */

@@ -1,4 +1,4 @@
-"""Says which words of the skeletons and of the emitter's formats names.c does not know, so that a user's
+"""Says which words of the emitter's formats names.c does not know, so that a user's
 name could be one of them.
 
 forms.py ROOT [TEXT]     TEXT: also as a line of the emitter
@@ -34,8 +34,6 @@ for path in glob.glob(os.path.join(root, "compiler", "emit", "*.c")):
     source = re.sub(r"\b(bug|compiler_fail)\(.*?;", " ", source, flags=re.S)
     literals = re.findall(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*', source)
     lines += ["".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literal)).replace("\\n", "\n") for literal in literals]
-for path in glob.glob(os.path.join(root, "templates", "*.k")):
-    lines.append(re.sub(r"@\w+@", "%s", open(path).read()))
 
 TYPE = r"(?:f64|f32|i64|i32|u64|u32|int|void|ls_\w+|struct \w+|%s)"
 DECLARED = (rf"{TYPE}(?: \*(?:const )?| (?:LS_RESTRICT )?(?:const )?)([a-z]\w*)(?= =|\[|[,;)])",
@@ -49,9 +47,4 @@ for line in lines:
     for word in [word for form in DECLARED for word in re.findall(form, line)]:
         if word not in words and not word.startswith(("ls_", "phase_")):
             print(f"word {word} of {line.strip()[:60]!r}")
-for path in glob.glob(os.path.join(root, "templates", "*.k")):
-    text = re.sub(r"@\w+@(_\w+)?|/\*.*?\*/", " ", open(path).read(), flags=re.S)
-    for word in sorted(set(re.findall(r"\b[a-z]\w*", text)) - words):
-        if not word.startswith("ls_"):
-            print(f"word {word} of {os.path.basename(path)}")
 print(f"{len(words)} words, {len(suffixes)} suffixes")

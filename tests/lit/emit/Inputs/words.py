@@ -1,10 +1,9 @@
-"""Writes a step whose `let`s are called as everything in the skeletons, the keywords of C and C++ and the
+"""Writes a step whose `let`s are called as the words of the emitter's own lines, the keywords of C and C++ and the
 types of the preludes; then, with texts of it, complains about each one that kept such a name there.
 
-words.py TEMPLATES                 the step
-words.py TEMPLATES TEXT...         the check
+words.py ROOT                 the step
+words.py ROOT TEXT...         the check
 """
-import glob
 import os
 import re
 import sys
@@ -19,11 +18,12 @@ OTHERS = ("asm auto break case catch char class compl constexpr continue default
           "wchar_t bool8 main linux unix threadIdx blockIdx blockDim gridDim warpSize NULL")
 
 
-def words(templates):
+def words(root):
     found = set(OTHERS.split())
-    for file in glob.glob(os.path.join(templates, "*.k")):
-        text = re.sub(r"@\w+@|/\*.*?\*/", " ", open(file).read(), flags=re.S)
-        found |= set(re.findall(r"\b[a-z_]\w*\b", text))
+    text = open(os.path.join(root, "compiler", "emit", "names.c")).read()
+    for name in ("nest_words", "frame_words"):
+        body = re.search(rf'{name}\[\] =\n((?:\s*"[^"]*"\n?)+);', text)
+        found |= set("".join(re.findall(r'"([^"]*)"', body[1])).split())
     return sorted(word for word in found - LANGUAGE if not word.startswith(("ls_", "_")))
 
 
