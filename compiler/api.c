@@ -319,7 +319,7 @@ static ls_status make_image(ls_compilation *c, void *job) {
 static ls_status make_tuned(ls_compilation *c, void *job) {
     StepJob *j = job;
     j->made = compile_image(c, j->step, j->word);
-    tune_apply(c, j->made, j->device);
+    tune_apply(c, j->step, j->made, j->device);
     return LS_OK;
 }
 

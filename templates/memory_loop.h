@@ -74,6 +74,14 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
 #define LS_INTERLEAVED _Pragma("clang loop interleave_count(2)")
 #endif
 
+/* So many of them. */
+#ifdef __clang__
+#define LS_PRAGMA(...) _Pragma(#__VA_ARGS__)
+#define LS_VECTORS_AT_ONCE(count) LS_PRAGMA(clang loop interleave_count(count))
+#else
+#define LS_VECTORS_AT_ONCE(count)
+#endif
+
 /* What such a loop leaves of a row, compilers take one by one, or half a vector at a time. It takes
  * the whole rounds, then; the rest has a loop of its own, of vectors some lanes of which do
  * nothing.
@@ -141,11 +149,8 @@ LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {
         __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
 }
 
-/* From this many bytes of results on that nobody reads back, a kernel writes them past the caches:
- * a plain store would fetch every line first only to overwrite it. Blocks of 1024 are made in the
- * nearest cache and sent off whole. */
-#define LS_STREAMED ((i64)256 << 20)
-#define LS_STREAMED_ROWS ((i64)64 << 20) /* of chains, which keep the rows they read near */
+/* Results that go past the caches are made in blocks of 1024 in the nearest cache and sent off
+ * whole. */
 #if defined(__SSE2__)
 typedef long long ls_line __attribute__((vector_size(16)));
 #ifdef __clang__

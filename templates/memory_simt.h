@@ -30,7 +30,8 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 #define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
 
 /* Before the loop over the rows of a map's tile; lockstep tune tries other text here. */
-#define LS_MAP_ROWS
+#define LS_PRAGMA(...) _Pragma(#__VA_ARGS__)
+#define LS_UNROLL_BY(count) LS_PRAGMA(unroll count)
 
 /* Before a loop that is not worth unrolling. */
 #define LS_ROLLED _Pragma("unroll 1")

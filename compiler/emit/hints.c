@@ -34,6 +34,8 @@ const char *emit_apart(const Emitter *e) {
 /* Before a map's loop: how many vectors side by side. */
 const char *emit_interleaved(const Emitter *e) {
     enum { COST_MOST = 80 };
+    if (e->target->vectors_at_once)
+        return arena_printf(e->arena, "LS_VECTORS_AT_ONCE(%u)", e->target->vectors_at_once);
     bool narrow = element_cost(e) <= COST_MOST;
     for (size_t i = 0; i < e->phase->store_count; i++)
         narrow &= type_info[e->plan->arrays[e->phase->stores[i].array].type].size < 4;

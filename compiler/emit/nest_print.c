@@ -178,11 +178,11 @@ static size_t add_streamed(const NestPrinter *p, const NestNode *body, Text *tex
 /* Whether what is stored is so much that it goes past the caches: of this tensor, or in all. */
 static void decide_streams(NestPrinter *p) {
     Text sizes = text_open(p->arena);
+    const bool rows = p->e->phase->shape == SHAPE_ROWS || p->plain->strip[0];
     if (add_streamed(p, p->nest->body, &sizes))
-        text_printf(p->out, "const int stream = %s * (i64)(%s) >= %s;\n",
+        text_printf(p->out, "const int stream = %s * (i64)(%s) >= %lld;\n",
                     print_bracketed(p, print_index(p, p->plain->elements)), sizes.data,
-                    p->e->phase->shape == SHAPE_ROWS || p->plain->strip[0] ? "LS_STREAMED_ROWS"
-                                                                           : "LS_STREAMED");
+                    (long long)(rows ? p->e->target->streamed_rows : p->e->target->streamed));
 }
 
 /* ---- nodes ---- */
@@ -363,7 +363,8 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     } else if (run) {
         if (!carries(p, loop->body, false)) text_printf(p->out, "%s\n", emit_interleaved(p->e));
     } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
-        text_puts(p->out, "LS_MAP_ROWS\n");
+        if (p->e->target->rows_at_once)
+            text_printf(p->out, "LS_UNROLL_BY(%u)\n", p->e->target->rows_at_once);
     } else if (loop->loop == LOOP_UNROLLED) {
         text_puts(p->out, p->nest->lanes > 1 ? "LS_UNROLL\n" : "LS_UNROLLED\n");
     }

@@ -303,9 +303,10 @@ uint64_t nest_fold(Op op, Type type, uint64_t *leaves, size_t count);
 
 /* run.c: a nest as the sequential program it is, on memory of the host. Warp, lane, unrolled and
  * vector loops run as points side by side, grid loops as three blocks in an order that `seed`
- * picks; what stands outside of grid loops every block does. It stops where the result would not be defined: an index out of range, two writers of an
- * element, a read of what nobody wrote or of what another thread or block wrote and no barrier
- * orders, a leaf pushed twice or never, a barrier that not all reach. */
+ * picks; what stands outside of grid loops every block does. It stops where the result would not be
+ * defined: an index out of range, two writers of an element, a read of what nobody wrote or of what
+ * another thread or block wrote and no barrier orders, a leaf pushed twice or never, a barrier that
+ * not all reach. */
 typedef struct NestBinding {
     SymbolId symbol;       /* an array, or a size */
     void *data;            /* of an array: its elements; of a list: void *[tensors] */

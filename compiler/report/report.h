@@ -18,7 +18,7 @@ size_t tune_list(const ls_image *image, const char *device, ls_tuning_record *re
                  size_t capacity);
 /* Adds to an image the forms that only a tuning chooses, where the options or a tuning want them,
  * and what was found for the device (NULL: nothing). */
-void tune_apply(ls_compilation *c, Made *made, const char *device);
+void tune_apply(ls_compilation *c, size_t step, Made *made, const char *device);
 
 /* ---- what the reports of `lockstep explain` share ---- */
 

@@ -55,23 +55,18 @@ static void file_name(const ls_image *image, const char *device, char name[NAME_
 
 /* ---- forms: the same kernels, made otherwise ---- */
 
-/* What a macro of the device functions stands for instead. The forms of all variants by the first
- * row stand behind the variants, then those by the next: so a file's numbers mean the same whether
- * an image has forms or not. */
-static const struct {
-    const char *name, *macros[2], *value;
-} forms[] = {
-    {"2 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 2\")"},
-    {"4 rows at once", {"LS_MAP_ROWS", NULL}, "_Pragma(\"unroll 4\")"},
-    {"past the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0"},
-    {"2 vectors at once",
-     {"LS_INTERLEAVED", "LS_INTERLEAVED_NARROW"},
-     "_Pragma(\"clang loop interleave_count(2)\")"},
-    {"8 vectors at once",
-     {"LS_INTERLEAVED", "LS_INTERLEAVED_NARROW"},
-     "_Pragma(\"clang loop interleave_count(8)\")"},
-    {"into the caches", {"LS_STREAMED", "LS_STREAMED_ROWS"}, "0x7fffffffffffffff"},
-};
+/* The forms of all variants by the first row of the dialect's stand behind the variants, then those
+ * by the next: so a file's numbers mean the same whether an image has forms or not. */
+static const TargetForm *form_at(const ls_image *image, size_t form) {
+    return target_form_at(target_for(image->target), form);
+}
+
+static size_t forms_of(const ls_image *image) {
+    size_t count = 0;
+    while (form_at(image, count)) count++;
+    return count;
+}
+
 static const char form_name[] = "%s, %s";
 
 static uint32_t usual_count(const ls_image *image) {
@@ -81,67 +76,41 @@ static uint32_t usual_count(const ls_image *image) {
 }
 
 static uint32_t form_count(const ls_image *image) {
-    return usual_count(image) * (1 + (uint32_t)COUNT(forms));
+    return usual_count(image) * (1 + (uint32_t)forms_of(image));
 }
 
-/* Behind the name of a macro where a text defines it, or NULL. */
-static const char *find_define(const char *text, const char *macro) {
-    static const char define[] = "\n#define ";
-    for (const char *at = text; macro && (at = strstr(at, define));) {
-        at += strlen(define);
-        const size_t size = strlen(macro);
-        if (strncmp(at, macro, size) == 0 && (at[size] == ' ' || at[size] == '\n'))
-            return at + size;
-    }
-    return NULL;
+/* The image's plan, emitted with the form's numbers. */
+static const ls_image *emit_form(ls_compilation *c, size_t step, const ls_image *image,
+                                 size_t form) {
+    const char *problem;
+    Target *target = arena_alloc(&c->compiler.arena, sizeof *target);
+    *target = *target_for(image->target);
+    form_at(image, form)->change(target);
+    return emit_step(compile_plan(c, step), target, image->target, LS_LAYOUT_STRIDED, NULL,
+                     &problem);
 }
 
-/* The text with another value in each line that defines the macro; the text itself where none does.
- */
-static const char *with_value(Arena *arena, const char *text, const char *macro,
-                              const char *value) {
-    const char *rest = text, *at = find_define(text, macro);
-    if (!at) return text;
-    Text out = text_open(arena);
-    for (; at; at = find_define(rest, macro)) {
-        text_add(&out, rest, (size_t)(at - rest));
-        text_printf(&out, " %s", value);
-        rest = at + strcspn(at, "\n");
-    }
-    text_puts(&out, rest);
-    return out.data;
-}
-
-static const char *form_text(Arena *arena, const char *text, size_t form) {
-    for (size_t i = 0; i < COUNT(forms[form].macros); i++)
-        text = with_value(arena, text, forms[form].macros[i], forms[form].value);
-    return text;
-}
-
-static bool has_forms(const ls_image *image) {
-    for (uint32_t v = 0; v < image->variant_count; v++)
-        for (size_t i = 0; i < COUNT(forms); i++)
-            for (size_t m = 0; m < COUNT(forms[i].macros); m++)
-                if (find_define(image->variants[v].source, forms[i].macros[m])) return true;
-    return false;
-}
-
-static void add_forms(Arena *arena, Made *made) {
-    const uint32_t usual = made->image->variant_count;
-    ls_image_variant *all = arena_alloc(arena, form_count(made->image) * sizeof *all);
-    Code *code = arena_alloc(arena, form_count(made->image) * sizeof *code);
+static void add_forms(ls_compilation *c, size_t step, Made *made) {
+    Arena *arena = &c->compiler.arena;
+    const uint32_t usual = made->image->variant_count, count = form_count(made->image);
+    ls_image_variant *all = arena_alloc(arena, count * sizeof *all);
+    Code *code = arena_alloc(arena, count * sizeof *code);
     memcpy(all, made->image->variants, usual * sizeof *all);
     memcpy(code, made->code, usual * sizeof *code);
-    for (uint32_t i = 0; i < COUNT(forms) * usual; i++) {
-        ls_image_variant *form = &all[usual + i];
-        *form = all[i % usual];
-        form->source = form_text(arena, form->source, i / usual);
-        form->name = arena_printf(arena, form_name, form->name, forms[i / usual].name);
-        form->form = 1 + i / usual;
+    for (uint32_t f = 0; f < count / usual - 1; f++) {
+        const ls_image *image = emit_form(c, step, made->image, f);
+        if (!image || image->variant_count != usual)
+            bug(&c->compiler, "a form of step %s has other variants", made->image->step);
+        for (uint32_t v = 0; v < usual; v++) {
+            ls_image_variant *own = &all[usual * (1 + f) + v];
+            *own = image->variants[v];
+            own->name = arena_printf(arena, form_name, own->name, form_at(made->image, f)->name);
+            own->form = 1 + f;
+        }
     }
     made->code = code;
     made->image->variants = all;
-    made->image->variant_count = form_count(made->image);
+    made->image->variant_count = count;
 }
 
 /* ---- reading ---- */
@@ -171,7 +140,7 @@ static bool read_line(const char *line, const ls_image *image, ls_tuning_record 
         snprintf(record->variant, sizeof record->variant, "%s", name);
     else
         snprintf(record->variant, sizeof record->variant, form_name, name,
-                 forms[t->variant / usual - 1].name);
+                 form_at(image, t->variant / usual - 1)->name);
     return true;
 }
 
@@ -261,12 +230,11 @@ ls_status tune_keep(const ls_image *image, const ls_tuning_record *record, char 
 
 /* ---- at bind ---- */
 
-void tune_apply(ls_compilation *c, Made *made, const char *device) {
-    Arena *arena = &c->compiler.arena;
+void tune_apply(ls_compilation *c, size_t step, Made *made, const char *device) {
     const ls_image *image = made->image;
     const bool forms_there = usual_count(image) < image->variant_count;
-    if (c->options.all_forms && !forms_there && has_forms(image)) {
-        add_forms(arena, made);
+    if (c->options.all_forms && !forms_there) {
+        add_forms(c, step, made);
         return;
     }
     if (!device || c->options.no_cache || c->options.no_tuning || made->tunings) return;
@@ -278,7 +246,7 @@ void tune_apply(ls_compilation *c, Made *made, const char *device) {
     if (count) made->tunings = calloc(count, sizeof *made->tunings);
     for (size_t i = 0; made->tunings && i < count; i++) made->tunings[i] = records[i].tuning;
     free(records);
-    if (wanted && has_forms(image)) add_forms(arena, made);
+    if (wanted) add_forms(c, step, made);
     if (!made->tunings) return;
     made->image->tunings = made->tunings;
     made->image->tuning_count = (uint32_t)count;

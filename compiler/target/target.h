@@ -23,7 +23,7 @@ typedef struct Target {
     const char *const *libraries; /* the other files, in order, NULL-terminated */
     const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
     bool simt;
-    bool divides;      /* by its prelude's function, not by the compiler's operator */
+    bool divides; /* by its prelude's function, not by the compiler's operator */
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
@@ -31,6 +31,13 @@ typedef struct Target {
     /* Bytes that a thread loads ahead of their use, of a tile of a row and down a column; 0: each
      * is used as it comes. */
     uint32_t row_loads, column_loads;
+    /* Rows of a tile that a GPU's loop has at once, and vectors that a CPU's has side by side; 0:
+     * as compilers like. */
+    uint32_t rows_at_once, vectors_at_once;
+    /* Bytes of results that nobody reads back from which on one thread writes them past the caches,
+     * where a plain store would fetch every line only to overwrite it: of maps, and of rows, which
+     * are read again while they are near. */
+    uint64_t streamed, streamed_rows;
     /* Chains: the tiles that a worker's nearest caches hold (0: workers have none); rows up to
      * which they are few, and tiles from which on a row is long: then each phase has a kernel of
      * its own. */
@@ -66,6 +73,13 @@ typedef struct TargetKind {
     TargetCode code;
     bool ahead_as_text; /* built ahead of time as C: code would be for one machine alone */
 } TargetKind;
+
+/* forms.c: what `lockstep tune` tries besides the numbers of a dialect: each form has others. */
+typedef struct TargetForm {
+    const char *name;
+    void (*change)(Target *target);
+} TargetForm;
+const TargetForm *target_form_at(const Target *target, size_t index); /* NULL behind the last */
 
 /* target.c: the rows by number, NULL behind the last. Those of CHIP and FORM are public:
  * ls_target_at, ls_form_at. The first dialect is the machine's own. */
