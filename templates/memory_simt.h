@@ -29,7 +29,7 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 /* Adds to a sum that other lanes add to as well; they wrap alike in any order. */
 #define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
 
-/* Before the loop over the rows of a map's tile; lockstep tune tries other text here. */
+/* Before a loop over the rows of a tile, where a form of lockstep tune says how many. */
 #define LS_PRAGMA(...) _Pragma(#__VA_ARGS__)
 #define LS_UNROLL_BY(count) LS_PRAGMA(unroll count)
 

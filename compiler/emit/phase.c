@@ -59,10 +59,8 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
 
 /* The nest that the phase is printed from. */
 static PlainNest *find_nest(Emitter *e, Arena *arena) {
-    const bool columns = e->phase->shape == SHAPE_COLUMNS;
     const char *problem;
-    const PhaseNumbers numbers = {.columns = columns ? e->outer[e->outer_count - 1].axes : 0,
-                                  .strided = e->layout == LS_LAYOUT_STRIDED,
+    const PhaseNumbers numbers = {.strided = e->layout == LS_LAYOUT_STRIDED,
                                   .finished = emit_is_followed(e) && e->portion != PORTION_STRIP,
                                   .chain = e->chained,
                                   .portion = e->portion,

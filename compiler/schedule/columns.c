@@ -23,7 +23,7 @@ typedef struct ColumnBuilder {
 /* ---- the loops ---- */
 
 /* The last axis that is not walked, or two that blocks make of one. */
-AxisSet columns_last(const Function *f, AxisSet outer) {
+static AxisSet columns_last(const Function *f, AxisSet outer) {
     AxisSet last = 0;
     for (uint32_t a = 0; a < f->axis_count; a++) {
         const int whole = f->axes[a].whole;
@@ -33,7 +33,7 @@ AxisSet columns_last(const Function *f, AxisSet outer) {
     return last;
 }
 
-bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers, NestNode **loop) {
+static bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers, NestNode **loop) {
     const Function *f = items->plan->function;
     AxisSet outer = items->phase->outer;
     Nest *nest = items->nest;
@@ -62,6 +62,21 @@ bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers, NestNo
         return items_refuse(items, "rows of columns differ in length");
     *loop = *nest_find(&nest->body, name); /* joining has copied it */
     return true;
+}
+
+bool columns_begin(ItemBuilder *items, const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                   Arena *arena, NestNode **outers, NestNode **loop, const char **problem) {
+    const AxisSet columns = numbers->columns
+                                ? numbers->columns
+                                : columns_last(plan->function, plan->phases[phase].outer);
+    *problem = NULL;
+    if (!items_begin(items, plan, phase, numbers, arena, problem)) return false;
+    items->plain->item_columns = columns;
+    items->plain->item_rows &= ~columns;
+    items->plain->item_chunk = numbers->lanes > 1 ? numbers->lanes : numbers->chunk;
+    if (!items->problem && columns_find(items, columns, outers, loop)) return true;
+    *problem = items->problem;
+    return false;
 }
 
 static NestNode **find_walk(NestNode *columns) {
@@ -280,20 +295,16 @@ static void build_strips(ColumnBuilder *b) {
 
 PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                             Arena *arena, const char **problem) {
-    const Phase *own = &plan->phases[phase];
-    const AxisSet columns =
-        numbers->columns ? numbers->columns : columns_last(plan->function, own->outer);
     ItemBuilder items;
-    if (!items_begin(&items, plan, phase, numbers, arena, problem)) return NULL;
-    ColumnBuilder b = {.items = &items, .nest = items.nest, .arena = arena};
-    items.pairs = false;
-    items.plain->item_columns = columns;
-    items.plain->item_chunk = numbers->lanes;
-    items.plain->item_rows &= ~columns;
-    if (!items.problem && columns_find(&items, columns, &b.outers, &b.columns) && tile_walk(&b)) {
-        shape_lanes(&b, numbers->load_bytes);
-        build_strips(&b);
-        if (!items.problem) items_build(&items);
+    ColumnBuilder b = {.items = &items, .arena = arena};
+    if (columns_begin(&items, plan, phase, numbers, arena, &b.outers, &b.columns, problem)) {
+        b.nest = items.nest;
+        items.pairs = false;
+        if (tile_walk(&b)) {
+            shape_lanes(&b, numbers->load_bytes);
+            build_strips(&b);
+            if (!items.problem) items_build(&items);
+        }
     }
-    return items_end(&items, problem);
+    return *problem ? NULL : items_end(&items, problem);
 }

@@ -18,6 +18,17 @@ const Kernel *schedule_chain(const Plan *plan, uint32_t phase) {
     return NULL;
 }
 
+/* The last outer axes, of those that are walked as one. */
+static AxisSet find_columns(const Plan *plan, uint32_t phase, const PhaseNumbers *numbers) {
+    const Phase *own = &plan->phases[phase];
+    const int list = ir_list_axis(plan->function, own->outer | own->inner);
+    const AxisSet outer = list < 0 ? own->outer : own->outer & ~((AxisSet)1 << list);
+    AxisSet units[LS_AXES_MAX];
+    const size_t count =
+        schedule_units(plan, phase, outer, numbers->strided, numbers->chain, units);
+    return own->shape == SHAPE_COLUMNS && count ? units[count - 1] : 0;
+}
+
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
                           const PhaseNumbers *numbers, Arena *arena, const char **problem) {
     const uint32_t lanes = target->simt ? 32 : 1;
@@ -36,7 +47,7 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                                .load_bytes = columns            ? target->column_loads
                                              : numbers->strided ? 0
                                                                 : target->row_loads,
-                               .columns = numbers->columns,
+                               .columns = find_columns(plan, phase, numbers),
                                .chunk = target->columns,
                                .strided = numbers->strided,
                                .finished = numbers->finished,

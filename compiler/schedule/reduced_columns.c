@@ -388,24 +388,18 @@ static void build(ColumnsBuilder *b) {
 
 PlainNest *schedule_reduced_columns(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                                     Arena *arena, const char **problem) {
-    const Phase *own = &plan->phases[phase];
-    const AxisSet columns =
-        numbers->columns ? numbers->columns : columns_last(plan->function, own->outer);
     ItemBuilder items;
-    if (!items_begin(&items, plan, phase, numbers, arena, problem)) return NULL;
+    ColumnTile tile = {.items = &items, .arena = arena, .chunk = numbers->chunk};
+    if (!columns_begin(&items, plan, phase, numbers, arena, &tile.outers, &tile.columns, problem))
+        return NULL;
     ColumnsBuilder *b = arena_alloc(arena, sizeof *b);
-    *b = (ColumnsBuilder){.items = &items,
+    tile.nest = items.nest;
+    *b = (ColumnsBuilder){.tile = tile,
+                          .items = &items,
                           .plain = items.plain,
                           .nest = items.nest,
                           .arena = arena,
                           .finish = numbers->portion == PORTION_FINISH};
-    b->tile =
-        (ColumnTile){.items = &items, .nest = items.nest, .arena = arena, .chunk = numbers->chunk};
-    items.plain->item_columns = columns;
-    items.plain->item_rows &= ~columns;
-    items.plain->item_chunk = numbers->chunk;
-    if (!items.problem && columns_find(&items, columns, &b->tile.outers, &b->tile.columns) &&
-        column_take(&b->tile))
-        build(b);
+    if (column_take(&b->tile)) build(b);
     return items_end(&items, problem);
 }

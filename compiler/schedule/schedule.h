@@ -60,10 +60,14 @@ typedef struct MapNumbers {
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem);
 
+/* walked.c: of axes of a phase those that are walked as one, in their order; gives how many sets of
+ * them there are, LS_AXES_MAX at most. `chained`: the phase runs row by row with others. */
+size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, bool strided, bool chained,
+                      AxisSet *units);
+
 /* phase.c: the nest of a phase that is printed for a target; with `finished` what follows its rows
  * part by part is told of each. */
 typedef struct PhaseNumbers {
-    AxisSet columns; /* of a phase down columns: as of ItemNumbers */
     bool strided, finished;
     const Kernel *chain; /* that runs the phase with others row by row; NULL: none */
     Portion portion;
@@ -302,13 +306,13 @@ PlainNest *items_end(ItemBuilder *b, const char **problem);
  * long as that is less than a tile. */
 Index items_most_groups(ItemBuilder *b, NestNode ***end);
 
-/* ---- what columns.c and reduced_columns.c share: columns.c ---- */
+/* ---- what schedules of columns share: columns.c ---- */
 
-/* The last axis that is not walked, or two that blocks make of one. */
-AxisSet columns_last(const Function *f, AxisSet outer);
-/* The loop over columns, and that over other outer coordinates, or NULL; false: they are not one
- * each. */
-bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers, NestNode **loop);
+/* The phase's plain nest with one loop over columns, along the last axis that is not walked or two
+ * that blocks make of one, and one over other outer coordinates, or NULL; false, with the reason in
+ * *problem: it has no such. */
+bool columns_begin(ItemBuilder *items, const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+                   Arena *arena, NestNode **outers, NestNode **loop, const char **problem);
 
 /* ---- phases down columns: column_nodes.c, column_tile.c ---- */
 

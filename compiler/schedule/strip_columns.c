@@ -464,17 +464,14 @@ static void build(StripBuilder *s, PlainNest *plain) {
 
 PlainNest *schedule_strip(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                           Arena *arena, const char **problem) {
-    const Phase *own = &plan->phases[phase];
-    const AxisSet columns =
-        numbers->columns ? numbers->columns : columns_last(plan->function, own->outer);
     ItemBuilder items;
-    if (!items_begin(&items, plan, phase, numbers, arena, problem)) return NULL;
+    ColumnTile tile = {.items = &items, .arena = arena, .chunk = numbers->chunk};
+    if (!columns_begin(&items, plan, phase, numbers, arena, &tile.outers, &tile.columns, problem))
+        return NULL;
     StripBuilder *s = arena_alloc(arena, sizeof *s);
-    *s = (StripBuilder){.nest = items.nest, .arena = arena};
-    s->tile =
-        (ColumnTile){.items = &items, .nest = items.nest, .arena = arena, .chunk = numbers->chunk};
-    if (!items.problem && columns_find(&items, columns, &s->tile.outers, &s->tile.columns) &&
-        column_take(&s->tile)) {
+    tile.nest = items.nest;
+    *s = (StripBuilder){.tile = tile, .nest = items.nest, .arena = arena};
+    if (column_take(&s->tile)) {
         if (numbers->lanes == 1 && !numbers->strided)
             schedule_streams(plan, items.plain, s->tile.column_nodes);
         build(s, items.plain);
