@@ -458,7 +458,7 @@ static void find_quick(const NestPrinter *p, const NestNode *body, bool *any, bo
 /* A whole tile of which one thread finds the greatest or least: quickly, and again as any tile
  * where there is a NaN or a zero. */
 static void print_if(NestPrinter *p, const NestNode *node) {
-    bool any = false, all = p->nest->lanes == 1 && node->other;
+    bool any = false, all = p->nest->lanes == 1 && node->version;
     find_quick(p, node->body, &any, &all);
     if (!any || !all) {
         print_branch(p, node, amount_text(p, node->extent));

@@ -14,7 +14,7 @@
  *     fact NAME multiple of N | fact NAME = N | fact NAME absent      holds in this variant
  *     function NAME(T, ...): T             a C function that values call
  *     loop NAME: KIND I                    grid | warp | lane | serial | unrolled | vector
- *     if I > 0 ... else ...                an affine test
+ *     if I > 0 [version] ... else ...      an affine test; version: both bodies come to the same
  *     when NAME ... else ...               a bool
  *     let NAME = V
  *     load NAME = ARRAY[{LIST}][I, ...] [limit I] [where NAME] [pad V] [hint near|far|once]
@@ -186,7 +186,8 @@ struct NestNode {
     bool has_limit; /* an element exists where limit > 0 */
     SymbolId where; /* and where this bool holds; 0: everywhere */
     ValueId value, pad;
-    Range range; /* of the source */
+    bool version; /* of IF: both bodies come to the same */
+    Range range;  /* of the source */
     NestNode *body, *other, *next;
 };
 

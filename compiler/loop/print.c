@@ -330,7 +330,7 @@ static void print_line(Printer *p, const NestNode *n) {
         break;
     case NEST_IF:
         print_index(p, n->extent);
-        text_puts(out, " > 0");
+        text_puts(out, n->version ? " > 0 version" : " > 0");
         break;
     case NEST_WHEN: text_puts(out, spelling(p, n->where)); break;
     case NEST_LET:

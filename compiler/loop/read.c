@@ -402,7 +402,10 @@ static bool read_node(NestReader *r, NestNode *n, Defined *d) {
     switch (n->kind) {
     case NEST_LOOP: return read_loop(r, n, d);
     case NEST_IF:
-        return nest_read_index(r, &n->extent) && nest_expect(r, ">") && nest_expect(r, "0");
+        if (!nest_read_index(r, &n->extent) || !nest_expect(r, ">") || !nest_expect(r, "0"))
+            return false;
+        n->version = nest_accept(r, "version");
+        return true;
     case NEST_WHEN: return read_bool_name(r, &n->where);
     case NEST_LET: return read_let(r, n, d);
     case NEST_LOAD: return read_load(r, n, d);

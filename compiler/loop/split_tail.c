@@ -63,7 +63,8 @@ const char *nest_split_tail(Nest *nest, SymbolId loop) {
     if (uses_body(old->body, least)) return "how far the limits go is not known at the loop";
     NestNode *main = nest_clone(nest, old->body), *test = arena_alloc(nest->arena, sizeof *test);
     drop_limits(main);
-    *test = (NestNode){.kind = NEST_IF, .extent = least, .body = main, .other = old->body};
+    *test = (NestNode){
+        .kind = NEST_IF, .extent = least, .body = main, .other = old->body, .version = true};
     old->body = test;
     return NULL;
 }

@@ -26,7 +26,8 @@ const char *nest_version(Nest *nest, SymbolId loop, NestNode **test) {
     *own = (NestNode){.kind = NEST_IF,
                       .extent = index_subtract(arena, left, index_number(arena, size - 1)),
                       .body = main,
-                      .other = old};
+                      .other = old,
+                      .version = true};
     (*place)->body = own;
     if (test) *test = own;
     return NULL;

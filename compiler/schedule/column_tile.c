@@ -450,6 +450,7 @@ static Index by_eights(ColumnPass *p, NestNode ***end) {
         NestNode *test = nest_only_where(
             nest, make_less(b->nest, b->width, make_number(b->nest, b->chunk - 1)), all);
         test->other = some;
+        test->version = true;
         make_append(end, test);
     }
     if (is_light(p))

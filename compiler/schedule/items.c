@@ -270,6 +270,7 @@ static NestNode *share_items(ItemBuilder *b, NestNode *work, Index all) {
         *end = nest_only_where(nest, make_less(b->nest, make_number(b->nest, SHORT + 1), b->most),
                                b->few);
         (*end)->other = work;
+        (*end)->version = true;
     }
     return nest_around(nest, LOOP_GRID, share, make_symbol(b->nest, plain->share_count), body);
 }

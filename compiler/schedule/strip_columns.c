@@ -242,6 +242,7 @@ static void rows_by_fours(StripBuilder *s, ColumnPass *p, NestNode ***end) {
     const Index left = make_less(nest, s->rows, make_scale(nest, count, FOUR));
     NestNode *test = nest_only_where(nest, make_less(nest, make_number(nest, 1), left), fours);
     test->other = other;
+    test->version = true;
     make_append(end, test);
 }
 
@@ -255,6 +256,7 @@ static void rows_by_lanes(StripBuilder *s, ColumnPass *p, NestNode ***end) {
     NestNode *test =
         nest_only_where(nest, make_less(nest, s->rows, make_number(nest, EIGHT - 1)), eights);
     test->other = other;
+    test->version = true;
     make_append(end, test);
 }
 
