@@ -4,10 +4,11 @@
  * loop over the columns around one over the eight rows (unroll and jam), and what these come to
  * goes to a fold of the tile, whose columns lie side by side. A lane of a whole tile has eight
  * rows; of a shorter one as many lanes as make eight go together. Where a tile ends some of the
- * eight may be missing: the last row stands in for them, and they count as the identity. What
- * belongs to a row is found once for all columns (invariant code motion, with an element for each
- * row where it is), where that is much work for the whole tile first. Where an element is much work
- * the loops are interchanged: a row after the other, each by its columns.
+ * eight may be missing: the last row stands in for them, and they count as the identity; where
+ * what is stored is read, too, these eight go row after row. What belongs to a row is found once
+ * for all columns (invariant code motion, with an element for each row where it is), where that is
+ * much work for the whole tile first. Where an element is much work the loops are interchanged: a
+ * row after the other, each by its columns.
  *
  * Of an argmin, argmax or logsumexp there are two trees: the first one's value is found in a pass
  * of its own, without what is stored. */
@@ -153,11 +154,12 @@ bool column_is_short(const ColumnPass *p) {
            items_work(b->nest, p->column_nodes) <= WORK_MOST;
 }
 
-/* Whether it may as well be done for a row that is not there. */
-static bool is_light(const ColumnPass *p) {
-    enum { WORK_MOST = 8 };
-    return !nest_has(p->column_nodes, NEST_STORE) &&
-           items_work(p->b->nest, p->column_nodes) <= WORK_MOST;
+/* Whether it may as well be done again for the last row, where another is not there: nothing that
+ * is stored is read. */
+static bool is_repeatable(const ColumnPass *p) {
+    for (const NestNode *node = p->column_nodes; node; node = node->next)
+        if (node->kind == NEST_STORE && nest_reads(p->column_nodes, node->array)) return false;
+    return true;
 }
 
 /* ---- copies ---- */
@@ -453,7 +455,7 @@ static Index by_eights(ColumnPass *p, NestNode ***end) {
         test->version = true;
         make_append(end, test);
     }
-    if (is_light(p))
+    if (is_repeatable(p))
         eights_of(p, end, wholes, make_less(b->nest, eights, wholes), b->width, false);
     else
         part_eights(p, end, wholes, make_less(b->nest, eights, wholes), depth);
