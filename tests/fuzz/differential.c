@@ -118,7 +118,7 @@ static int run_all(const Options *options) {
                 random_program(number, options->seed, true, (unsigned)options->statements);
             cases[count].full = number % options->every == 0;
             cases[count].turn = number / options->every;
-            cases[count].broken = number == options->broken;
+            cases[count].broken = options->broken && number == options->broken;
             full += cases[count].full;
         }
         check_cases(cases, count, light_machine(options->first / options->batch + batches++), log);
