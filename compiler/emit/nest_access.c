@@ -263,10 +263,15 @@ void print_add_packet(NestPrinter *p, const NestNode *store, const char *name) {
     p->stored[p->stored_count++] = (StoredPacket){store, name, NULL};
 }
 
-const char *print_packet_of(const NestPrinter *p, const NestNode *store) {
+static const StoredPacket *find_packet(const NestPrinter *p, const NestNode *store) {
     for (size_t i = p->stored_count; i-- > 0;)
-        if (p->stored[i].store == store) return p->stored[i].name;
+        if (p->stored[i].store == store) return &p->stored[i];
     return NULL;
+}
+
+const char *print_packet_of(const NestPrinter *p, const NestNode *store) {
+    const StoredPacket *packet = find_packet(p, store);
+    return packet ? packet->name : NULL;
 }
 
 /* ---- draws ---- */
@@ -425,19 +430,20 @@ void print_open_row_streams(NestPrinter *p, const NestNode *loop) {
 
 void print_close_row_streams(NestPrinter *p, const NestNode *loop, const char *count) {
     const uint32_t columns = p->e->target->columns;
-    for (const NestNode *rows = loop->body; rows; rows = rows->next)
-        for (const NestNode *node = rows->body; rows->kind == NEST_LOOP && node;
-             node = node->next) {
-            const char *name = print_packet_of(p, node), *j = print_symbol(p, rows->name);
-            if (!name || !is_streamed(p, loop, rows, node)) continue;
-            text_printf(
-                p->out,
-                "for (i64 %s = 0; stream && %s < %s; %s++) {\nls_stream(&%s[%s], %s_block + %u "
-                "* %s, %s * (i64)sizeof(%s));\n}\n",
-                j, j, print_index(p, rows->extent), j, data_text(p, node),
-                print_index(p, first_of(p, loop, node->at[0])), name, columns, j,
-                print_bracketed(p, count), storage(p, node->array));
+    for (const NestNode *rows = loop->body; rows; rows = rows->next) {
+        if (rows->kind != NEST_LOOP) continue;
+        for (const NestNode *node = rows->body; node; node = node->next) {
+            const StoredPacket *packet = find_packet(p, node);
+            if (!packet || !packet->row) continue;
+            const char *j = print_symbol(p, rows->name);
+            text_printf(p->out,
+                        "for (i64 %s = 0; stream && %s < %s; %s++) {\n"
+                        "ls_stream(&%s[%s], %s_block + %u * %s, %s * (i64)sizeof(%s));\n}\n",
+                        j, j, print_index(p, rows->extent), j, data_text(p, node),
+                        print_index(p, first_of(p, loop, node->at[0])), packet->name, columns, j,
+                        print_bracketed(p, count), storage(p, node->array));
         }
+    }
 }
 
 /* ---- accesses ---- */
@@ -551,9 +557,7 @@ void print_store(NestPrinter *p, const NestNode *node) {
                     *condition ? " && " : "", condition);
     else if (*condition)
         text_printf(p->out, "if (%s) ", condition);
-    const char *row = NULL;
-    for (size_t i = 0; packet && i < p->stored_count; i++)
-        if (p->stored[i].store == node) row = p->stored[i].row;
+    const char *row = packet ? find_packet(p, node)->row : NULL;
     if (p->allocs[node->array])
         text_printf(p->out, "%s = %s;\n", alloc_text(p, node), value);
     else if (p->is_scratch[node->array])
