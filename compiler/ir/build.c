@@ -611,15 +611,54 @@ const bool *ir_needed(const Function *f) {
     return needed;
 }
 
+/* The stores, by the numbers of their parameters. */
+static const Store **sort_stores(const Function *f) {
+    const Store **by_parameter =
+        arena_alloc(f->arena, (f->parameter_count + 1) * sizeof *by_parameter);
+    for (size_t i = 0; i < f->store_count; i++)
+        by_parameter[f->stores[i].parameter] = &f->stores[i];
+    return by_parameter;
+}
+
+/* Adds value `id` of `from` behind the operands that it needs: a walk in post-order. */
+static void add_needed(Function *to, const Function *from, ValueId id, ValueId *map,
+                       ValueId *stack) {
+    size_t depth = 0;
+    stack[depth++] = id;
+    while (depth) {
+        const ValueId v = stack[depth - 1], *arg = from->values[v].arg;
+        ValueId next = 0;
+        for (int i = 0; i < 3 && !next; i++)
+            if (arg[i] && !map[arg[i]]) next = arg[i];
+        if (next) {
+            stack[depth++] = next;
+            continue;
+        }
+        depth--;
+        if (!v || map[v]) continue;
+        const Value *value = &from->values[v];
+        const ValueId args[3] = {map[arg[0]], map[arg[1]], map[arg[2]]};
+        if (value->op != OP_RUNNING) {
+            map[v] = ir_rebuild(to, from, v, args);
+            continue;
+        }
+        map[v] = ir_running(to, (Type)value->type, value->axes);
+        ir_place(to, map[v], value->range, value->name);
+    }
+}
+
 Function *ir_compact(const Function *f) {
     Function *out = ir_function_like(f);
-    const bool *needed = ir_needed(f);
     ValueId *map = arena_alloc(f->arena, f->value_count * sizeof *map);
-    for (ValueId id = 1; id < f->value_count; id++) {
-        const ValueId *arg = f->values[id].arg;
-        ValueId args[3] = {map[arg[0]], map[arg[1]], map[arg[2]]};
-        if (needed[id]) map[id] = ir_rebuild(out, f, id, args);
+    ValueId *stack = arena_alloc(f->arena, (f->value_count + 1) * sizeof *stack);
+    const Store **stores = sort_stores(f);
+    out->serial = 0;
+    for (size_t p = 0; p < f->parameter_count; p++) {
+        const Store *s = stores[p];
+        if (!s) continue;
+        add_needed(out, f, s->value, map, stack);
+        add_needed(out, f, s->guard, map, stack);
+        ir_store(out, s->parameter, map[s->value], map[s->guard], s->range);
     }
-    ir_copy_stores(out, f, map);
     return out;
 }

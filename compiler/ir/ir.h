@@ -199,7 +199,8 @@ AxisSet ir_expand(const Function *f, AxisSet axes);
 /* The plain axis on which one of the set hangs (a list's), or -1. */
 int ir_list_axis(const Function *f, AxisSet axes);
 const bool *ir_needed(const Function *f); /* by value: whether a store needs it */
-/* the same stores, with only the values they need */
+/* The same stores in the order of their parameters, with only the values they need, each where the
+ * first of them needs it: so that a function is the same whatever the order of its statements. */
 Function *ir_compact(const Function *f);
 uint64_t ir_number_bits(Type type, double value); /* the payload of such a constant */
 /* What an operation wants that these operands are not ("floats of one type"), or NULL and its type.

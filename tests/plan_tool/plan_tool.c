@@ -2,6 +2,7 @@
  *
  *   plan_tool [--check | --pass NAME]... FILE
  *   plan_tool --steps FILE.step...
+ *   plan_tool --shuffle FILE.step...
  *
  * Reads FILE, the text of a plan or of a function alone, does what the options say in order and
  * prints the plan. Passes are those of passes.def, and `choose`, `row_panels` and `worker_scratch`;
@@ -11,11 +12,17 @@
  * --steps takes programs, and does with the plan of each of their steps what the text forms
  * promise: it reads back and prints as it did, with the same values, levels and arrays in each
  * phase; and its choices lead to it again when each pass runs on what was read from the text that
- * the pass before it left. */
+ * the pass before it left.
+ *
+ * --shuffle takes programs too. With its values and stores in other orders a step is the same
+ * function; with its parameters in another order, too, it has as good a plan: those that have not
+ * are printed. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+
+#include "plan_tool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,8 +212,52 @@ static bool check_step(Compiler *compiler, const char *path, const char *text) {
     return true;
 }
 
+/* ---- other orders ---- */
+
+enum { ORDERS = 4 };
+
+static const char *print_function(const Function *f) {
+    Text out = text_open(f->arena);
+    ir_print(f, &out);
+    return out.data;
+}
+
+/* Launches, and MiB where every axis is as long as the others. */
+static double bytes_of(const Plan *plan) {
+    const PlanSizes sizes = plan_sizes_read(plan->function, NULL, 0);
+    double moved = 0;
+    for (size_t k = 0; k < plan->kernel_count; k++) {
+        const KernelBytes bytes =
+            plan_kernel_bytes(plan, &sizes, &plan->kernels[k], plan->function->arena);
+        moved += bytes.read + bytes.written;
+    }
+    return moved / (1 << 20);
+}
+
+static bool check_orders(Compiler *compiler, const char *path, const char *text) {
+    const Function *f = ir_compact(
+        ir_read(compiler, &compiler->arena, source_add(compiler, path, text, strlen(text))));
+    const char *own = print_function(f);
+    const Plan *plan = plan_build(f);
+    for (uint64_t seed = 1; seed <= ORDERS; seed++) {
+        if (strcmp(own, print_function(ir_compact(shuffle(f, false, seed)))) != 0)
+            return differ(path, f->name, "with statements in another order it is another function");
+        const Plan *other = plan_build(ir_compact(shuffle(f, true, seed)));
+        const double moved = bytes_of(plan), again = bytes_of(other);
+        if (plan->kernel_count == other->kernel_count && moved <= 1.01 * again &&
+            again <= 1.01 * moved)
+            continue;
+        printf("%s:%s: %zu launches, %.2f MiB; with parameters in another order %zu, %.2f\n",
+               strrchr(path, '/') ? strrchr(path, '/') + 1 : path, f->name, plan->kernel_count,
+               moved, other->kernel_count, again);
+        return true;
+    }
+    return true;
+}
+
 /* Each step with a compiler of its own, which is given its text. */
-static bool check_program(const char *path, size_t *steps) {
+static bool check_program(const char *path, size_t *steps,
+                          bool (*check)(Compiler *compiler, const char *path, const char *text)) {
     static Compiler compiler; /* static: its value is needed after longjmp */
     ls_compilation *compilation;
     static volatile bool good;
@@ -220,7 +271,7 @@ static bool check_program(const char *path, size_t *steps) {
         memset(&compiler, 0, sizeof compiler);
         arena_open(&compiler.arena, &compiler);
         if (setjmp(compiler.unwind) == 0) {
-            if (good && !check_step(&compiler, path, text)) good = false;
+            if (good && !check(&compiler, path, text)) good = false;
         } else {
             fprintf(stderr, "plan_tool: %s: %s\n", path, compiler.failure_message);
             good = false;
@@ -233,16 +284,19 @@ static bool check_program(const char *path, size_t *steps) {
 }
 
 int main(int count, char **words) {
-    if (count > 2 && strcmp(words[1], "--steps") == 0) {
+    const bool orders = count > 2 && strcmp(words[1], "--shuffle") == 0;
+    if (orders || (count > 2 && strcmp(words[1], "--steps") == 0)) {
         int bad = 0;
         size_t steps = 0;
-        for (int i = 2; i < count; i++) bad += !check_program(words[i], &steps);
+        for (int i = 2; i < count; i++)
+            bad += !check_program(words[i], &steps, orders ? check_orders : check_step);
         printf("%zu steps of %d programs, %d wrong\n", steps, count - 2, bad);
         return bad > 0;
     }
     if (count < 2) {
         fputs("plan_tool [--check | --pass NAME]... FILE\n"
-              "plan_tool --steps FILE.step...\n",
+              "plan_tool --steps FILE.step...\n"
+              "plan_tool --shuffle FILE.step...\n",
               stderr);
         return 2;
     }
