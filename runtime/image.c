@@ -77,6 +77,60 @@ int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_valu
     return 1;
 }
 
+/* Sums stick at the end. */
+static uint64_t sum(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t flow_bytes(const ls_image_flow *flow, ls_image_value value, const void *of) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < flow->count; i++) total = sum(total, value(of, &flow->bytes[i], 0));
+    if (flow->most.scale) {
+        const uint64_t most = value(of, &flow->most, 0);
+        if (total > most) total = most;
+    }
+    return flow->above.scale && total <= value(of, &flow->above, 0) ? 0 : total;
+}
+
+/* Whether what the kernel comes back to in a row is still near when it does. */
+static bool rows_stay_near(const ls_image_traffic *traffic, ls_image_value value, const void *of) {
+    double total = 0;
+    if (traffic->near == 0 || traffic->near == UINT64_MAX) return traffic->near != 0;
+    for (uint32_t i = 0; i < traffic->row_count; i++) {
+        const ls_image_row *row = &traffic->rows[i];
+        const uint64_t bytes = value(of, &row->bytes, 0), rows = value(of, &row->rows, 0);
+        const double each = (double)bytes / (double)(rows > 1 ? rows : 1);
+        total += each * (double)(rows > 1 && rows < row->at_once ? rows
+                                 : rows > 1                      ? row->at_once
+                                                                 : 1);
+    }
+    return total <= (double)traffic->near;
+}
+
+int ls_image_count_moved(const ls_image_traffic *traffic, ls_image_value value,
+                         ls_image_left_out left_out, const void *of, ls_image_moved *moved) {
+    const bool near = rows_stay_near(traffic, value, of);
+    uint64_t largest = 0; /* of those of the array at hand */
+    *moved = (ls_image_moved){0, 0};
+    for (uint32_t i = 0; i < traffic->flow_count; i++) {
+        const ls_image_flow *flow = &traffic->flows[i];
+        uint64_t *to = flow->written ? &moved->written : &moved->read;
+        if (i == 0 || flow->array != traffic->flows[i - 1].array) largest = 0;
+        if (near && flow->again == LS_FLOW_FAR) continue;
+        if (left_out && left_out(of, flow->array)) continue;
+        uint64_t bytes = flow_bytes(flow, value, of);
+        if (near && flow->again == LS_FLOW_LARGEST) {
+            const uint64_t before = largest;
+            if (bytes > largest) largest = bytes;
+            bytes = largest - before;
+        }
+        *to = sum(*to, bytes);
+    }
+    if (moved->read < UINT64_MAX && moved->written < UINT64_MAX) return 1;
+    *moved = (ls_image_moved){0, 0};
+    return 0;
+}
+
 /* Adds room for `bytes`, at least one byte, and gives its offset; false: too much. */
 static bool add_place(uint64_t *total, uint64_t bytes, uint64_t *offset) {
     *offset = *total;

@@ -278,9 +278,7 @@ ls_status memory_exhausted(ls_context *context, const char *call, const char *la
 
 /* profile.c: what was timed, and what traces are written from. */
 typedef struct Profile Profile;
-typedef struct Moved { /* bytes of device memory; 0 and 0: not known */
-    uint64_t read, written;
-} Moved;
+typedef ls_image_moved Moved; /* bytes of device memory; 0 and 0: not known */
 
 /* context.c */
 typedef struct Built { /* the program of a set of images that were built ahead of time */
@@ -508,6 +506,8 @@ ls_status step_upload(ls_step *step, const char *call);
 uint64_t words_address(const Words *words, size_t at); /* of a word on the device */
 /* step_prepare.c: from bindings to launches. */
 uint64_t step_work(const ls_step *step, const ls_image_variant *variant); /* for its sizes */
+uint64_t step_value(const void *step, const ls_image_extent *extent,
+                    uint32_t largest); /* likewise */
 ls_status step_prepare(ls_step *step, const char *call);
 /* Whether nothing is to be prepared. A device may turn out to lack what was counted on. */
 bool step_is_ready(const ls_step *step);

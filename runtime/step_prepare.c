@@ -39,14 +39,14 @@ static ls_status check_missing(const ls_step *step, const char *call) {
                      call, image->step, count > 1 ? "s" : "", names, count > 1 ? "are" : "is");
 }
 
-static uint64_t value_for(const void *of, const ls_image_extent *extent, uint32_t largest) {
+uint64_t step_value(const void *of, const ls_image_extent *extent, uint32_t largest) {
     uint64_t value;
     const bool fits = (largest ? extent_largest : extent_value)(of, extent, &value);
     return fits ? value : UINT64_MAX;
 }
 
 uint64_t step_work(const ls_step *step, const ls_image_variant *variant) {
-    return ls_image_work(variant, value_for, step);
+    return ls_image_work(variant, step_value, step);
 }
 
 static bool is_cooperative(const ls_image_variant *variant) {
@@ -63,7 +63,7 @@ static Misfit misfit(const ls_step *step, const ls_image_variant *variant, bool 
     const uint64_t work = step_work(step, variant);
     *one_block = work <= variant->one_block_limit;
     if (variant->layout == LS_LAYOUT_DENSE && strided) return NOT_DENSE;
-    if (!ls_image_suits(variant, work, value_for, step)) return TOO_LARGE;
+    if (!ls_image_suits(variant, work, step_value, step)) return TOO_LARGE;
     if (is_cooperative(variant) && !*one_block && step->context->device->lacks[CAN_COOPERATE][0])
         return NO_GRID_BARRIER;
     return FITS;

@@ -378,7 +378,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     emit_share_temporaries(e, &way, made);
     ls_image_traffic *traffic = arena_alloc(e->arena, way.count * sizeof *traffic);
     for (size_t i = 0; i < way.count; i++)
-        traffic[i] = plan_traffic(plan, &way.kernels[i], e->target->on_chip_bytes);
+        traffic[i] = plan_traffic(plan, &way.kernels[i], e->target->on_chip_bytes, e->arena);
     ls_image_temporary *temporaries =
         arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
     for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;

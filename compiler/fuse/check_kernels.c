@@ -9,8 +9,9 @@
 typedef struct Meeting {
     uint32_t kernel; /* that the rest is about, counted from 1 */
     uint32_t touching, writing;
-    bool elsewhere; /* one reads or adds at other coordinates */
-    bool tail;      /* the last block stores it, and a phase of it comes behind */
+    bool adds;
+    AxisSet elsewhere; /* axes along which one reads other coordinates */
+    bool tail;         /* the last block stores it, and a phase of it comes behind */
     bool stored_by_tail;
 } Meeting;
 
@@ -47,7 +48,8 @@ static void meet(Check *c, const Touch *touch) {
     meeting->tail |= meeting->stored_by_tail;
     meeting->touching++;
     meeting->writing += touch->writes;
-    meeting->elsewhere |= touch->gathers || touch->adds;
+    meeting->adds |= touch->adds;
+    meeting->elsewhere |= touch->elsewhere;
     meeting->stored_by_tail |= touch->tail;
 }
 
@@ -58,7 +60,8 @@ static bool may_meet(const Check *c, const Kernel *kernel, uint32_t array) {
         return meeting->touching < 2 || !(meeting->writing || meeting->stored_by_tail);
     if (meeting->tail) return false;
     if (meeting->touching < 2 || !meeting->writing) return true;
-    return !meeting->elsewhere && !(kernel->outer & ~c->plan->arrays[array].axes);
+    if (meeting->adds || (meeting->elsewhere & kernel->outer)) return false;
+    return !(kernel->outer & ~c->plan->arrays[array].axes);
 }
 
 static void check_meetings(Check *c, const Kernel *kernel) {

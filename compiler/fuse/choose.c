@@ -44,7 +44,7 @@ static const double temporary_bytes = 0.125;
 
 typedef struct Cost {
     double moved; /* with what launches count as, and operations beyond what is free */
-    double operations;
+    double operations; /* of all phases, each for itself */
     size_t phases;
 } Cost;
 
@@ -75,17 +75,19 @@ static double launches_of(const Plan *plan) {
 }
 
 static Cost cost_of(const Search *s, const Plan *plan) {
+    Arena *arena = arena_child(s->arena);
     Cost cost = {.phases = plan->phase_count};
     for (size_t i = 0; i < plan->kernel_count; i++) {
         const Kernel *kernel = &plan->kernels[i];
-        const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, kernel);
-        double operations = 0;
-        for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
-            operations += plan_operations(plan, &s->sizes, &plan->phases[k]).work;
-        const double moved = bytes.read + bytes.written, busy = operations / operations_per_byte;
+        const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, kernel, arena);
+        const double work = plan_kernel_work(plan, &s->sizes, kernel, arena);
+        const double moved = bytes.read + bytes.written, busy = work / operations_per_byte;
         cost.moved += (moved > busy ? moved : busy) / s->unit;
-        cost.operations += operations;
+        for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
+            cost.operations += plan_operations(plan, &s->sizes, &plan->phases[k]).work;
+        arena_reset(arena);
     }
+    arena_close(arena);
     cost.moved += launch_bytes * launches_of(plan);
     return cost;
 }
@@ -99,7 +101,8 @@ static bool is_less(Cost a, Cost b) {
 
 static Choices copy_choices(const Search *s, Choices from, Arena *arena) {
     Choices to = {.kept = arena_alloc(arena, s->f->value_count * sizeof *to.kept),
-                  .depth = arena_alloc(arena, s->f->value_count * sizeof *to.depth)};
+                  .depth = arena_alloc(arena, s->f->value_count * sizeof *to.depth),
+                  .wholes_first = from.wholes_first};
     if (from.kept) memcpy(to.kept, from.kept, s->f->value_count * sizeof *to.kept);
     if (from.depth) memcpy(to.depth, from.depth, s->f->value_count * sizeof *to.depth);
     return to;
@@ -158,9 +161,11 @@ static bool try_delay(Search *s, const ValueId *reductions, size_t count, uint32
     return try_choices(s, &trial);
 }
 
+/* Whether what phase `a` reduces may be reduced where the later phase `b` goes over its space. */
 static bool same_pass(const Phase *a, const Phase *b) {
-    return a->reduction_count && b->reduction_count && a->outer == b->outer &&
-           a->inner == b->inner && a->depth < b->depth && a->known == b->known;
+    if (!a->reduction_count || a->depth >= b->depth || a->known != b->known) return false;
+    if (b->reduction_count) return a->outer == b->outer && a->inner == b->inner;
+    return b->shape == SHAPE_MAP && (a->outer | a->inner) == (b->outer | b->inner);
 }
 
 /* By value: whether it is one of these or made of one. */
@@ -357,17 +362,35 @@ static double saving(const Search *s, uint32_t users, ValueId v, double cost) {
     return again * cost / operations_per_byte - 2 * value_bytes(s, v);
 }
 
+/* By value: whether it is computed from an element, at other coordinates, of what the step
+ * overwrites. Kept where the row is first read, it lets the row be overwritten by the same kernel.
+ */
+static bool *find_overwritten(const Search *s, const Plan *plan, Arena *arena) {
+    const Function *f = s->f;
+    bool *of = arena_alloc(arena, f->value_count * sizeof *of);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        const Value *value = &f->values[v], *source = &f->values[value->arg[0]];
+        const bool gather = value->op == OP_GATHER && source->op == OP_PARAMETER;
+        for (size_t i = 0; gather && i < f->store_count; i++)
+            of[v] |= f->stores[i].parameter == source->payload;
+        for (int i = gather; !in_memory(plan, v) && i < op_info[value->op].arity; i++)
+            of[v] |= of[value->arg[i]];
+    }
+    return of;
+}
+
 static Candidate *find_candidates(const Search *s, const Plan *plan, const uint32_t *users,
                                   Arena *arena, size_t *count) {
     const Reads *below = find_reads(s, plan, arena);
+    const bool *overwritten = find_overwritten(s, plan, arena);
     Candidate *candidates = arena_alloc(arena, s->f->value_count * sizeof *candidates);
     double *costs = arena_alloc(arena, s->f->value_count * sizeof *costs);
     *count = 0;
     for (ValueId v = 1; v < s->f->value_count; v++) {
         if (in_memory(plan, v)) continue;
         costs[v] = cost_above(s->f, costs, v);
-        if (!planner_may_keep(s->f, v) || !is_candidate(s, below, v)) continue;
-        if (users[v] < 2 || value_bytes(s, v) > s->largest) continue;
+        if (!planner_may_keep(s->f, v) || value_bytes(s, v) > s->largest) continue;
+        if (!(users[v] && overwritten[v]) && (users[v] < 2 || !is_candidate(s, below, v))) continue;
         candidates[(*count)++] = (Candidate){v, saving(s, users[v], v, costs[v])};
     }
     return candidates;
@@ -545,8 +568,10 @@ static void find_unit(Search *s, const Plan *plan) {
     }
 }
 
-Plan *plan_build(const Function *function) {
+/* The best plan of the function as it is written, with this order of reductions. */
+static Search search(const Function *function, bool wholes_first) {
     Search s = open_search(function);
+    s.best.choices.wholes_first = wholes_first;
     s.best = first_plan(&s);
     find_unit(&s, s.best.plan);
     s.best.cost = cost_of(&s, s.best.plan);
@@ -560,6 +585,41 @@ Plan *plan_build(const Function *function) {
         better |= try_without(&s);
     }
     if (s.stopped) drop_unread(&s);
+    return s;
+}
+
+/* Whether a whole reduction and another one are of one space. */
+static bool has_wholes(const Function *f) {
+    const bool *needed = ir_needed(f);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        const Value *value = &f->values[v];
+        if (!needed[v] || !(op_info[value->op].flags & OP_REDUCTION) || value->axes) continue;
+        for (ValueId w = 1; w < f->value_count; w++) {
+            const Value *other = &f->values[w];
+            const bool reduces = needed[w] && op_info[other->op].flags & OP_REDUCTION;
+            if (reduces && other->axes && (other->axes | other->payload) == value->payload)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The best plan of the function with any order. */
+static Search search_orders(const Function *function) {
+    Search s = search(function, false);
+    if (s.stopped || !has_wholes(function)) return s;
+    const Search other = search(function, true);
+    return is_better(&other.best, &s.best, 0) ? other : s;
+}
+
+Plan *plan_build(const Function *function) {
+    ValueId first;
+    const Function *split = split_reductions(function, false, &first);
+    Search s = search_orders(function);
+    if (split != function) {
+        const Search other = search_orders(split);
+        if (is_better(&other.best, &s.best, 0)) s = other;
+    }
     s.best.plan->choices = s.best.choices;
     s.best.plan->stopped = s.stopped;
     planner_complete(s.best.plan, s.best.arena);
@@ -570,7 +630,7 @@ Plan *plan_build(const Function *function) {
 /* ---- what was not chosen ---- */
 
 /* Alternatives that are reported at most, and phases that they have: each is emitted. */
-enum { NAME_LENGTH = 40, ALTERNATIVES_MOST = 16, PHASES_MOST = 256 };
+enum { NAME_LENGTH = 40, ALTERNATIVES_MOST = 16, PHASES_MOST = 128 };
 
 /* An alternative and what it costs, in the order in which they were found. */
 typedef struct Found {
@@ -650,6 +710,23 @@ static void add_late(Search *s, FoundList *list) {
         }
 }
 
+/* Whole sums of floats as sums of rows: for a reader who may write them so. */
+static void add_split(Search *s, FoundList *list) {
+    ValueId first;
+    const Function *split = split_reductions(s->f, true, &first);
+    if (split == s->f) return;
+    const Search other = search_orders(split);
+    list->items =
+        arena_grow(s->arena, list->items, list->count, &list->capacity, sizeof *list->items);
+    list->items[list->count] = (Found){
+        {arena_printf(s->arena, "%s written as a reduction of reductions, which has other bits",
+                      source_name(s, first)),
+         other.best.plan},
+        other.best.cost,
+        list->count};
+    list->count++;
+}
+
 static int by_place(const void *a, const void *b) {
     const Found *x = a, *y = b;
     return x->place < y->place ? -1 : x->place > y->place;
@@ -675,6 +752,7 @@ Alternatives plan_alternatives(const Plan *plan) {
         if (plan->choices.kept[v] || (may && is_candidate(&s, below, v))) add_kept(&s, &list, v);
     }
     add_late(&s, &list);
+    add_split(&s, &list);
     /* the cheapest, in their order */
     size_t count = list.count;
     size_t most = PHASES_MOST / plan->phase_count;
@@ -686,7 +764,9 @@ Alternatives plan_alternatives(const Plan *plan) {
     }
     Alternatives all = {.items = arena_alloc(s.arena, (count + 1) * sizeof *all.items)};
     for (size_t i = 0; i < count; i++) {
-        planner_complete((Plan *)(uintptr_t)list.items[i].alternative.plan, s.arena);
+        Plan *other = (Plan *)(uintptr_t)list.items[i].alternative.plan;
+        planner_complete(other, s.arena);
+        planner_find_strips(other);
         all.items[all.count++] = list.items[i].alternative;
     }
     return all;

@@ -1,7 +1,11 @@
-/* cost.c: what the phases of a plan move, and what they compute, for given sizes.
+/* cost.c: what the kernels of a plan move, and what their phases compute.
  *
  * A phase moves each array that it touches once, and what its tiles leave for each other; a kernel
- * what its phases do. The planner compares plans by it, and the reports count with it. */
+ * what its phases do, but for what is still on chip when a row is come back to. That is said as
+ * flows, which are expressions over the lengths of the axes: an image carries them, so that a
+ * profile counts with them for whatever is bound; the planner compares plans by them and the
+ * reports print what they come to, for the sizes that they take. ls_image_count_moved() evaluates
+ * them for all three. */
 #include <stdlib.h>
 
 #include "base/base.h"
@@ -35,42 +39,10 @@ bool plan_writes(const Phase *phase, uint32_t array) {
     return false;
 }
 
-/* Of all gathers, or of those from what a parameter holds before the step. */
-static double gathered_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
-                             uint32_t array, bool old) {
-    const double bytes = plan_sizes_array_bytes(sizes, &plan->arrays[array]);
-    const Value *values = plan->function->values;
-    double gathered = 0;
-    for (size_t i = 0; i < phase->gather_count; i++) {
-        const ValueId v = phase->gathers[i];
-        if (plan_is_gather_of(plan, phase, v, array) &&
-            (!old || values[values[v].arg[0]].op == OP_PARAMETER))
-            gathered += 32 * plan_sizes_elements(sizes, values[v].axes);
-    }
-    return gathered < bytes ? gathered : bytes;
-}
-
-/* Of an array of so many bytes. */
-static double read_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
-                         uint32_t array, double bytes) {
-    const Touch *touch = plan_touch(phase, array);
-    if (!touch) return 0;
-    if (touch->reads) return bytes;
-    return touch->gathers ? gathered_bytes(plan, sizes, phase, array, false) : 0;
-}
-
-double plan_read_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
-                       uint32_t array) {
-    const double bytes = plan_sizes_array_bytes(sizes, &plan->arrays[array]);
-    return read_bytes(plan, sizes, phase, array, bytes);
-}
-
-/* ---- strips of rows ---- */
-
-/* Whether the phase makes the store in the strips, or when they are finished. */
+/* Whether the phase makes the store in the panels of rows, or when they are finished. */
 static bool stores_in(const Phase *phase, const PhaseStore *store, KernelKind kind) {
-    const bool strips = phase->shape != SHAPE_COLUMNS || store->level == LEVEL_ELEMENT;
-    return kind == KERNEL_STRIPS ? strips : kind == KERNEL_FINISH ? !strips : true;
+    const bool panels = phase->shape != SHAPE_COLUMNS || store->level == LEVEL_ELEMENT;
+    return kind == KERNEL_STRIPS ? panels : kind == KERNEL_FINISH ? !panels : true;
 }
 
 bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array) {
@@ -95,128 +67,248 @@ bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array) {
     return false;
 }
 
-/* What a kernel of strips wrote is on chip when it reads it back, and so is what it reads again. */
-static double strips_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                           uint32_t array) {
-    const ValueId old = plan->arrays[array].value;
-    bool reads_old = false;
-    double most = 0;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
-        const Phase *phase = &plan->phases[i];
-        const double read = plan_read_bytes(plan, sizes, phase, array);
-        reads_old |= old && plan_needs(phase, old) && !plan->home[old];
-        if (read > most) most = read;
+/* ---- flows ---- */
+
+typedef struct Flows {
+    const Plan *plan;
+    Arena *arena;
+    ls_image_flow *items;
+    size_t count, capacity;
+} Flows;
+
+static ls_image_extent extent_of(const Flows *f, uint64_t scale, AxisSet axes) {
+    return plan_extent(f->plan->function, scale, axes);
+}
+
+static ls_image_extent whole(const Flows *f, uint32_t array) {
+    const Array *row = &f->plan->arrays[array];
+    return extent_of(f, type_info[row->type].size, row->axes);
+}
+
+static ls_image_flow *add(Flows *f, uint32_t array, bool written, ls_image_again again,
+                          size_t count) {
+    f->items = arena_grow(f->arena, f->items, f->count, &f->capacity, sizeof *f->items);
+    ls_image_flow *flow = &f->items[f->count++];
+    *flow = (ls_image_flow){.array = array, .written = written, .again = again};
+    flow->bytes = arena_alloc(f->arena, (count + 1) * sizeof *flow->bytes);
+    return flow;
+}
+
+static void add_extent(ls_image_flow *flow, ls_image_extent extent) {
+    ((ls_image_extent *)(uintptr_t)flow->bytes)[flow->count++] = extent;
+}
+
+static void add_write(Flows *f, uint32_t array, ls_image_again again) {
+    add_extent(add(f, array, true, again, 1), whole(f, array));
+}
+
+/* The bytes that move for an element of the gather: its own where it goes along the fastest axis of
+ * the array, a sector of memory where neighbours lie anywhere. */
+static uint64_t gathered_bytes(const Plan *plan, uint32_t array, ValueId gather) {
+    enum { SECTOR = 32 };
+    const Function *f = plan->function;
+    const AxisSet axes = plan->arrays[array].axes;
+    const AxisSet listed = ir_listed(f, f->values[gather].arg[1]);
+    const bool along = axes && !(listed >> (31 - __builtin_clz(axes)) & 1);
+    return along ? type_info[plan->arrays[array].type].size : SECTOR;
+}
+
+static ls_image_extent gathered(const Flows *f, uint32_t array, ValueId gather) {
+    const AxisSet axes = f->plan->function->values[gather].axes;
+    return extent_of(f, gathered_bytes(f->plan, array, gather), axes);
+}
+
+/* All of the array once, or where other coordinates are read alone, those if that is less. */
+static void add_read(Flows *f, const Phase *phase, uint32_t array, ls_image_again again) {
+    const Plan *plan = f->plan;
+    const Touch *touch = plan_touch(phase, array);
+    if (!touch || !(touch->reads || touch->gathers)) return;
+    if (touch->reads) {
+        add_extent(add(f, array, false, again, 1), whole(f, array));
+        return;
     }
-    const bool reads = reads_old || !plan_kernel_writes(plan, kernel, array);
-    return reads && plan_kernel_reads(plan, kernel, array) ? most : 0;
+    ls_image_flow *flow = add(f, array, false, again, phase->gather_count);
+    flow->most = whole(f, array);
+    for (size_t i = 0; i < phase->gather_count; i++)
+        if (plan_is_gather_of(plan, phase, phase->gathers[i], array))
+            add_extent(flow, gathered(f, array, phase->gathers[i]));
 }
 
-/* What the strips leave of each column, and what tiles leave for each other. */
-static void add_strip_partials(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                               KernelBytes *bytes) {
-    const bool strips = kernel->kind == KERNEL_STRIPS;
-    for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
-        const Phase *phase = &plan->phases[i];
-        const bool columns = phase->shape == SHAPE_COLUMNS;
-        const double partial = columns == strips ? 0 : plan_partial_bytes(plan, sizes, phase);
-        double octets = 0;
-        for (size_t r = 0; columns && r < phase->reduction_count; r++)
-            octets += type_info[plan->function->values[phase->reductions[r]].type].size;
-        octets *= plan_sizes_parts(sizes, phase->outer, phase->inner, 64, 0);
-        bytes->read += partial + (strips ? 0 : octets);
-        bytes->written += partial + (strips ? octets : 0);
+/* The numbers of a phase's reductions, in bytes, once for `divide` inner elements each. */
+static ls_image_extent partials(const Flows *f, const Phase *phase, uint64_t divide) {
+    const Function *function = f->plan->function;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < phase->reduction_count; i++)
+        bytes += type_info[function->values[phase->reductions[i]].type].size;
+    const int list = ir_list_axis(function, phase->outer | phase->inner);
+    const AxisSet counts = list < 0 ? 0 : (AxisSet)1 << list;
+    const ls_image_factor outer = {plan_extent_axes(function, phase->outer & ~counts), 0, 1};
+    const ls_image_factor inner = {plan_extent_axes(function, phase->inner & ~counts), 0, divide};
+    ls_image_extent extent = {
+        .scale = bytes, .factor_count = divide ? 2 : 1, .list = (uint32_t)(list + 1)};
+    extent.factor[0] = outer;
+    if (divide) extent.factor[1] = inner;
+    return extent;
+}
+
+/* What the tiles of long reductions leave for each other, written once and read once: only rows of
+ * more than one tile leave any. */
+static void add_partials(Flows *f, const Phase *phase) {
+    enum { TILE = 1024 };
+    if (!phase->reduction_count || !phase->inner) return;
+    for (int written = 0; written < 2; written++) {
+        ls_image_flow *flow = add(f, UINT32_MAX, written, LS_FLOW_ALWAYS, 1);
+        add_extent(flow, partials(f, phase, TILE));
+        flow->above = partials(f, phase, 0);
     }
 }
 
-/* ---- chains ---- */
-
-/* Of an array, how much belongs to a row of a chain. */
-static double row_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                        uint32_t array) {
-    enum { COLUMNS = 64 }; /* that are walked at once */
-    const AxisSet own = plan->arrays[array].axes & kernel->outer;
-    const double rows = plan_sizes_elements(sizes, own);
-    const bool columns = own && plan->phases[kernel->first].shape == SHAPE_COLUMNS;
-    const double bytes =
-        plan_sizes_array_bytes(sizes, &plan->arrays[array]) / (rows > 1 ? rows : 1);
-    return columns && rows > 1 ? bytes * (rows < COLUMNS ? rows : COLUMNS) : bytes;
-}
-
-/* How often the phases of a chain touch the array. */
-static uint32_t touches(const Plan *plan, const Kernel *kernel, uint32_t array) {
-    uint32_t count = 0;
-    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
-        count += plan_touch(&plan->phases[i], array) != NULL;
-    return count;
-}
-
-/* Whether what a chain comes back to in a row is still near when it does. */
-static bool stays_near(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel) {
-    double bytes = 0;
-    if (kernel->kind != KERNEL_CHAIN) return false;
-    for (size_t i = 0; i < kernel->array_count; i++)
-        if (touches(plan, kernel, kernel->arrays[i]) > 1)
-            bytes += row_bytes(plan, sizes, kernel, kernel->arrays[i]);
-    return bytes <= (double)sizes->on_chip;
-}
-
-static KernelBytes array_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                               uint32_t array, bool near) {
-    KernelBytes bytes = {0, 0};
+/* What a kernel of row panels wrote is on chip when it reads it back, and so is what it reads
+ * again; what panels leave of each column the kernel that finishes them reads. */
+static void add_panels(Flows *f, const Kernel *kernel) {
+    enum { PANEL = 64 };
+    const Plan *plan = f->plan;
+    const bool panels = kernel->kind == KERNEL_STRIPS;
     const uint32_t end = kernel->first + kernel->count;
-    const double all = plan_sizes_array_bytes(sizes, &plan->arrays[array]);
-    double most = 0;
-    bool written = false;
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
-        bytes.read += read_bytes(plan, sizes, &plan->phases[i], array, all);
-        if (plan_writes(&plan->phases[i], array)) bytes.written += all;
+    for (size_t n = 0; n < kernel->array_count; n++) {
+        const uint32_t a = kernel->arrays[n];
+        const ValueId old = plan->arrays[a].value;
+        bool reads = !plan_kernel_writes(plan, kernel, a);
+        for (uint32_t i = kernel->first; i < end; i++)
+            reads |= old && plan_needs(&plan->phases[i], old) && !plan->home[old];
+        for (uint32_t i = kernel->first; i < end; i++)
+            if (reads && plan_kernel_reads(plan, kernel, a))
+                add_read(f, &plan->phases[i], a, LS_FLOW_LARGEST);
+        if (plan_kernel_writes(plan, kernel, a)) add_write(f, a, LS_FLOW_ALWAYS);
     }
     for (uint32_t i = kernel->first; i < end; i++) {
         const Phase *phase = &plan->phases[i];
-        const bool again = near && i < end - kernel->tail;
-        const double read = again && written ? 0 : read_bytes(plan, sizes, phase, array, all);
-        bytes.read += !again ? read : read > most ? read - most : 0;
-        if (read > most) most = read;
+        const bool columns = phase->shape == SHAPE_COLUMNS;
+        if (columns != panels) add_partials(f, phase);
+        if (!columns || !phase->reduction_count) continue;
+        add_extent(add(f, UINT32_MAX, panels, LS_FLOW_ALWAYS, 1), partials(f, phase, PANEL));
+    }
+}
+
+static void add_phases(Flows *f, const Kernel *kernel, uint32_t array) {
+    const Plan *plan = f->plan;
+    const uint32_t end = kernel->first + kernel->count;
+    bool written = false;
+    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
+        add_read(f, &plan->phases[i], array, LS_FLOW_ALWAYS);
+        if (plan_writes(&plan->phases[i], array)) add_write(f, array, LS_FLOW_ALWAYS);
+    }
+    for (uint32_t i = kernel->first; i < end; i++) {
+        const Phase *phase = &plan->phases[i];
+        const bool fused = kernel->kind == KERNEL_CHAIN && i < end - kernel->tail;
+        const ls_image_again later = written ? LS_FLOW_FAR : LS_FLOW_LARGEST;
+        add_read(f, phase, array, fused ? later : LS_FLOW_ALWAYS);
         if (!plan_writes(phase, array)) continue;
-        if (!again || !written) bytes.written += all;
+        add_write(f, array, fused && written ? LS_FLOW_FAR : LS_FLOW_ALWAYS);
         written = true;
     }
-    return bytes;
 }
 
-/* ---- all kernels ---- */
+/* ---- what rows have on chip ---- */
+
+/* The largest gather of the array in the kernel's phases, 0 where one reads it at its own
+ * coordinates. */
+static ValueId largest_gather(const Plan *plan, const Kernel *kernel, uint32_t array) {
+    const Value *values = plan->function->values;
+    ValueId largest = 0;
+    for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
+        const Phase *phase = &plan->phases[i];
+        const Touch *touch = plan_touch(phase, array);
+        if (touch && (touch->reads || touch->writes)) return 0;
+        for (size_t g = 0; touch && g < phase->gather_count; g++) {
+            const ValueId v = phase->gathers[g];
+            if (!plan_is_gather_of(plan, phase, v, array)) continue;
+            if (!largest || values[v].axes > values[largest].axes) largest = v;
+        }
+    }
+    return largest;
+}
+
+/* Of each array that phases over the same rows come back to, what a row has of it. */
+static void add_rows(Flows *f, const Kernel *kernel, ls_image_traffic *traffic) {
+    enum { COLUMNS = 64 }; /* that are walked at once */
+    const Plan *plan = f->plan;
+    ls_image_row *rows = arena_alloc(f->arena, (kernel->array_count + 1) * sizeof *rows);
+    for (size_t n = 0; n < kernel->array_count; n++) {
+        const uint32_t a = kernel->arrays[n];
+        uint32_t touched = 0;
+        for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
+            touched += plan_touch(&plan->phases[i], a) != NULL;
+        if (touched < 2) continue;
+        const ValueId gather = largest_gather(plan, kernel, a);
+        const AxisSet axes = gather ? plan->function->values[gather].axes : plan->arrays[a].axes;
+        const AxisSet own = axes & kernel->outer;
+        const bool columns = own && plan->phases[kernel->first].shape == SHAPE_COLUMNS;
+        rows[traffic->row_count++] = (ls_image_row){gather ? gathered(f, a, gather) : whole(f, a),
+                                                    extent_of(f, 1, own), columns ? COLUMNS : 1};
+    }
+    traffic->rows = rows;
+}
+
+ls_image_traffic plan_traffic(const Plan *plan, const Kernel *kernel, uint64_t on_chip,
+                              Arena *arena) {
+    Flows f = {.plan = plan, .arena = arena};
+    ls_image_traffic traffic = {.near = 0};
+    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
+        add_panels(&f, kernel);
+        traffic.near = UINT64_MAX;
+    } else {
+        for (size_t n = 0; n < kernel->array_count; n++) add_phases(&f, kernel, kernel->arrays[n]);
+        for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first + kernel->count; i++)
+            add_partials(&f, &plan->phases[i]);
+        if (kernel->kind == KERNEL_CHAIN) {
+            add_rows(&f, kernel, &traffic);
+            traffic.near = on_chip;
+        }
+    }
+    traffic.flows = f.items;
+    traffic.flow_count = (uint32_t)f.count;
+    return traffic;
+}
+
+/* ---- for given sizes ---- */
+
+static KernelBytes count_moved(const ls_image_traffic *traffic, const PlanSizes *sizes) {
+    ls_image_moved moved;
+    ls_image_count_moved(traffic, plan_sizes_value, NULL, sizes, &moved);
+    return (KernelBytes){(double)moved.read, (double)moved.written};
+}
+
+KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                              Arena *arena) {
+    const ls_image_traffic traffic = plan_traffic(plan, kernel, sizes->on_chip, arena);
+    return count_moved(&traffic, sizes);
+}
 
 double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                        uint32_t array) {
-    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH)
-        return strips_reads(plan, sizes, kernel, array);
-    return array_bytes(plan, sizes, kernel, array, stays_near(plan, sizes, kernel)).read;
+                        uint32_t array, Arena *arena) {
+    ls_image_traffic traffic = plan_traffic(plan, kernel, sizes->on_chip, arena);
+    uint32_t first = 0, count = 0;
+    while (first < traffic.flow_count && traffic.flows[first].array != array) first++;
+    while (first + count < traffic.flow_count && traffic.flows[first + count].array == array)
+        count++;
+    traffic.flows += first;
+    traffic.flow_count = count;
+    return count_moved(&traffic, sizes).read;
 }
 
-KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel) {
-    KernelBytes bytes = {0, 0};
-    const bool strips = kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH;
-    const bool near = stays_near(plan, sizes, kernel);
-    for (size_t i = 0; i < kernel->array_count; i++) {
-        const uint32_t a = kernel->arrays[i];
-        KernelBytes own = {0, 0};
-        if (!strips)
-            own = array_bytes(plan, sizes, kernel, a, near);
-        else
-            own.read = strips_reads(plan, sizes, kernel, a);
-        if (strips && plan_kernel_writes(plan, kernel, a))
-            own.written = plan_sizes_array_bytes(sizes, &plan->arrays[a]);
-        bytes.read += own.read;
-        bytes.written += own.written;
+/* Of what the parameter holds before the step, at other coordinates than the phase's. */
+static double gathers_of_old(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
+                             uint32_t array, double all) {
+    const Value *values = plan->function->values;
+    double bytes = 0;
+    for (size_t i = 0; i < phase->gather_count; i++) {
+        const ValueId v = phase->gathers[i];
+        if (values[values[v].arg[0]].op == OP_PARAMETER && plan_is_gather_of(plan, phase, v, array))
+            bytes +=
+                (double)gathered_bytes(plan, array, v) * plan_sizes_elements(sizes, values[v].axes);
     }
-    if (strips) add_strip_partials(plan, sizes, kernel, &bytes);
-    for (uint32_t i = kernel->first - kernel->prologue;
-         !strips && i < kernel->first + kernel->count; i++) {
-        const double partial = plan_partial_bytes(plan, sizes, &plan->phases[i]);
-        bytes.read += partial;
-        bytes.written += partial;
-    }
-    return bytes;
+    return bytes < all ? bytes : all;
 }
 
 double plan_minimum(const Plan *plan, const PlanSizes *sizes) {
@@ -229,7 +321,7 @@ double plan_minimum(const Plan *plan, const PlanSizes *sizes) {
         for (size_t i = 0; i < plan->phase_count; i++) {
             const Phase *phase = &plan->phases[i];
             const double bytes =
-                old && plan_needs(phase, old) ? all : gathered_bytes(plan, sizes, phase, a, true);
+                old && plan_needs(phase, old) ? all : gathers_of_old(plan, sizes, phase, a, all);
             if (bytes > read) read = bytes;
             written |= plan_writes(phase, a);
         }
@@ -238,19 +330,9 @@ double plan_minimum(const Plan *plan, const PlanSizes *sizes) {
     return minimum;
 }
 
-double plan_partial_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase) {
-    double tiles = plan_sizes_parts(sizes, phase->outer, phase->inner, 1024, 0), bytes = 0;
-    if (!phase->reduction_count || !phase->inner ||
-        tiles <= plan_sizes_elements(sizes, phase->outer))
-        return 0;
-    for (size_t i = 0; i < phase->reduction_count; i++) {
-        const Value *value = &plan->function->values[phase->reductions[i]];
-        bytes += type_info[value->type].size;
-    }
-    return bytes * tiles;
-}
-
-Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase) {
+/* Without values that are `counted`, which gets the others; NULL: of all values. */
+static Operations count_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
+                                   bool *counted) {
     const Value *values = plan->function->values;
     const double elements = plan_sizes_elements(sizes, phase->outer | phase->inner);
     Operations sum = {0, 0};
@@ -259,9 +341,33 @@ Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase
         const ValueId v = reduces ? phase->reductions[i - phase->value_count] : phase->values[i];
         const bool computed =
             reduces || (phase->levels[i] == LEVEL_ELEMENT && !plan_is_read(plan, phase, v));
-        if (!computed) continue;
+        if (!computed || (counted && counted[v])) continue;
         sum.cost += op_info[values[v].op].cost;
         sum.work += op_info[values[v].op].work;
+        if (counted) counted[v] = true;
     }
     return (Operations){sum.cost * elements, sum.work * elements};
+}
+
+Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase) {
+    return count_operations(plan, sizes, phase, NULL);
+}
+
+/* Whether a worker, or a block, has room for a number of each element of its row. */
+static bool row_fits(const PlanSizes *sizes, const Kernel *kernel, const Phase *phase) {
+    enum { NUMBER = 4 };
+    const AxisSet inner = (phase->outer | phase->inner) & ~kernel->outer;
+    return NUMBER * plan_sizes_elements(sizes, inner) <= (double)sizes->on_chip;
+}
+
+double plan_kernel_work(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                        Arena *arena) {
+    const uint32_t end = kernel->first + kernel->count, mains = kernel->first + plan_mains(kernel);
+    bool *counted = NULL;
+    double work = 0;
+    if (kernel->kind == KERNEL_CHAIN && row_fits(sizes, kernel, &plan->phases[kernel->first]))
+        counted = arena_alloc(arena, plan->function->value_count * sizeof *counted);
+    for (uint32_t i = kernel->first; i < end; i++)
+        work += count_operations(plan, sizes, &plan->phases[i], i < mains ? counted : NULL).work;
+    return work;
 }

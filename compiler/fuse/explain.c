@@ -49,6 +49,41 @@ static void explain_split(Planner *p, uint32_t index) {
         phase->why = "an earlier phase still reads what it overwrites";
 }
 
+/* Whether the later phase needs what the earlier one makes at coordinates that are not its own. */
+static bool needs_others(const Touch *made, const Touch *used, AxisSet axes, AxisSet rows) {
+    const bool makes = made->writes || made->tail, uses = used->reads || used->gathers;
+    return makes && uses && ((axes & rows) != rows || (used->elsewhere & rows) || made->adds);
+}
+
+const char *plan_split_reason(const Plan *plan, const Kernel *before, const Kernel *kernel,
+                              Arena *arena) {
+    const Phase *phase = &plan->phases[kernel->first];
+    const uint32_t mains = before->first + plan_mains(before);
+    const AxisSet rows = plan->phases[before->first].outer;
+    const char *overwrites = NULL;
+    for (uint32_t i = before->first; i < before->first + before->count; i++)
+        for (size_t t = 0; t < phase->touch_count; t++) {
+            const Touch *own = &phase->touches[t];
+            const Touch *earlier = plan_touch(&plan->phases[i], own->array);
+            const Array *array = &plan->arrays[own->array];
+            if (!earlier) continue;
+            if (needs_others(earlier, own, array->axes, rows)) return phase->why;
+            if (!own->writes || !(earlier->reads || earlier->gathers)) continue;
+            if (i >= mains)
+                overwrites = arena_printf(
+                    arena, "it overwrites %s, which the last block still reads", array->name);
+            else if (earlier->elsewhere & rows)
+                overwrites = arena_printf(
+                    arena, "it overwrites %s, of which an earlier phase reads other rows",
+                    array->name);
+        }
+    if (overwrites) return overwrites;
+    if (phase->reduction_count && plan->phases[before->first].reduction_count &&
+        phase->outer != rows)
+        return "it reduces over other axes than the kernel before";
+    return phase->why;
+}
+
 bool planner_explain(Planner *p) {
     const Plan *plan = p->plan;
     for (uint32_t i = 0; i < plan->phase_count; i++) explain_split(p, i);

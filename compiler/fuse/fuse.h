@@ -71,6 +71,7 @@ typedef uint64_t Literals; /* a set of guards: see plan_literal() */
 typedef struct Touch {
     uint32_t array;
     bool reads, gathers, writes, adds, tail;
+    AxisSet elsewhere; /* the axes along which its gathers read other coordinates */
 } Touch;
 
 typedef struct Phase {
@@ -131,6 +132,8 @@ typedef struct Kernel {
 typedef struct Choices {
     bool *kept;      /* by value: later phases read it back rather than compute it again */
     uint32_t *depth; /* by value: a reduction has at least this one */
+    bool
+        wholes_first; /* whole reductions come before those along rows and columns of their space */
 } Choices;
 
 /* A way to run the step. */
@@ -174,6 +177,10 @@ typedef struct Plan {
     uint32_t strip_bytes, strip_partial;
     bool stopped; /* the search for it ended before all choices were tried */
 } Plan;
+
+/* explain.c: why a kernel is not a part of the one before. */
+const char *plan_split_reason(const Plan *plan, const Kernel *before, const Kernel *kernel,
+                              Arena *arena);
 
 /* The phases ahead of the followers and the tail. */
 uint32_t plan_mains(const Kernel *kernel);
@@ -278,36 +285,35 @@ uint64_t plan_sizes_value(const void *of, const ls_image_extent *extent,
                           uint32_t largest); /* of PlanSizes: what a variant is chosen by */
 void plan_sizes_print_length(const PlanSizes *s, size_t axis, bool json, Text *out);
 
-/* cost.c: for given sizes. */
+/* cost.c */
 /* Fills kernel->arrays from what its phases touch. */
 void plan_find_arrays(const Plan *plan, Kernel *kernel, Arena *arena);
 bool plan_writes(const Phase *phase, uint32_t array);
-/* What a phase reads of an array: all of it once, or where other coordinates are read alone, 32
- * bytes for each of those if that is less. */
-double plan_read_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
-                       uint32_t array);
-/* What the tiles of long reductions leave for each other: written once, read once. */
-double plan_partial_bytes(const Plan *plan, const PlanSizes *sizes, const Phase *phase);
+/* Of an array: which a kernel of row panels shares with the one that finishes them. */
+bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array);
+bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array);
+/* What a kernel moves, as expressions, in memory of the arena; rows of up to `on_chip` bytes are
+ * still there when they are come back to. */
+ls_image_traffic plan_traffic(const Plan *plan, const Kernel *kernel, uint64_t on_chip,
+                              Arena *arena);
 typedef struct KernelBytes {
     double read, written;
 } KernelBytes;
+/* What it comes to for these sizes, and what is read of one array. */
+KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                              Arena *arena);
+double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                        uint32_t array, Arena *arena);
+/* Every input read once, every output written once. */
+double plan_minimum(const Plan *plan, const PlanSizes *sizes);
 typedef struct Operations {
     double cost, work; /* sums of these columns of ops.def: what is reported, what decides */
 } Operations;
-/* Of an array: which a kernel of strips shares with the one that finishes them. */
-bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array);
-bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array);
-KernelBytes plan_kernel_bytes(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel);
-/* What all phases of a kernel read of an array. */
-double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
-                        uint32_t array);
-/* Every input read once, every output written once. */
-double plan_minimum(const Plan *plan, const PlanSizes *sizes);
 Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase);
-
-/* traffic.c: the same as expressions, for an image. Rows of up to `on_chip` bytes stay near.
- */
-ls_image_traffic plan_traffic(const Plan *plan, const Kernel *kernel, uint64_t on_chip);
+/* The work of a kernel, by which plans are compared: phases over rows that are on chip have what an
+ * earlier one computed of a row. */
+double plan_kernel_work(const Plan *plan, const PlanSizes *sizes, const Kernel *kernel,
+                        Arena *arena);
 
 /* worker_scratch.c: the plan with what chains of the way keep near on such a target, in arrays
  * behind the plan's own. */
@@ -332,6 +338,7 @@ typedef struct Planner {
     uint32_t *depth;   /* by value: phases on the longest path that must be complete below it */
     uint32_t *ready;   /* by value: the first phase that can compute it before its epilogue */
     uint32_t *late;    /* by value: the first phase whose epilogue can */
+    uint64_t *users;   /* by value: while stores are placed, the phases that need it, or NULL */
     Marks *marks;      /* empty between calls */
     uint8_t *levels;   /* by value: room for the levels of a phase */
     size_t work_limit; /* of *marks->taken: beyond, the plan is given up; 0: never */

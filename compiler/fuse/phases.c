@@ -6,6 +6,7 @@
  * old value at other coordinates. Values are recomputed in each phase that needs them; made ones
  * are carried over, in temporaries, and so are those that choose.c chooses. Independent
  * reductions and stores over one space share a phase. Keeps the function as it is. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -164,14 +165,56 @@ Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_
     return !axes && in_time ? LEVEL_TAIL : LEVEL_COUNT;
 }
 
+/* By value: the phases that compute or read it for what they make, as a set; NULL where there are
+ * more than a set can hold. */
+static uint64_t *find_users(const Planner *p) {
+    const Function *f = p->function;
+    if (p->plan->phase_count > 64) return NULL;
+    uint64_t *users = arena_alloc(p->arena, f->value_count * sizeof *users);
+    for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
+        const Value *value = &f->values[v];
+        const uint32_t home = p->plan->home[v];
+        const uint64_t of = home ? (uint64_t)1 << (home - 1) : users[v];
+        for (int i = value->op == OP_GATHER; p->live[v] && i < op_info[value->op].arity; i++)
+            users[value->arg[i]] |= of;
+    }
+    return users;
+}
+
+/* How many of the arrays over these axes that the value is computed from the phase reads, too; more
+ * than all of them where it computes the value itself. */
+static size_t shared_reads(Planner *p, ValueId value, AxisSet axes, uint32_t phase) {
+    size_t shared = 0;
+    if (p->plan->home[value]) return p->plan->home[value] == phase + 1 ? SIZE_MAX : 0;
+    if (p->users[value] >> phase & 1) return SIZE_MAX;
+    marks_add(p->marks, value);
+    for (ValueId v; (v = marks_take(p->marks)) != 0;) {
+        const Value *of = &p->function->values[v];
+        if (of->op == OP_PARAMETER || p->plan->home[v]) {
+            shared += of->axes == axes && (p->users[v] >> phase & 1);
+            continue;
+        }
+        for (int i = of->op == OP_GATHER; i < op_info[of->op].arity; i++)
+            marks_add(p->marks, of->arg[i]);
+    }
+    return shared;
+}
+
 uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
+    uint32_t best = UINT32_MAX;
+    size_t most = 0;
     /* A whole reduction's epilogue runs once anyhow; a tail needs a count of the blocks of its own.
      */
-    for (int tails = 0; tails < 2; tails++)
+    for (int tails = 0; tails < 2 && best == UINT32_MAX; tails++)
         for (uint32_t i = from; i < p->plan->phase_count; i++) {
-            Level level = planner_store_level(p, value, axes, i);
-            if (level != LEVEL_COUNT && (level != LEVEL_TAIL || tails)) return i;
+            const Level level = planner_store_level(p, value, axes, i);
+            if (level == LEVEL_COUNT || (level == LEVEL_TAIL && !tails)) continue;
+            if (best == UINT32_MAX) best = i;
+            if (level != LEVEL_ELEMENT || !value || !p->users || i >= 64) break;
+            const size_t shared = shared_reads(p, value, axes, i);
+            if (shared > most) best = i, most = shared;
         }
+    if (best != UINT32_MAX) return best;
     const int list = ir_list_axis(p->function, axes);
     const AxisSet tensors = list < 0 ? 0 : (AxisSet)1 << list; /* walked one after another */
     return planner_add_phase(p, (Phase){.shape = shape_of(0, axes, false),
@@ -258,18 +301,48 @@ static uint32_t clear_scatter(Planner *p, ValueId v) {
     return home;
 }
 
-/* What is live and made, shallow ones first and in the order of the values; `begin` gets where each
- * depth begins, and one more. */
+/* What is made, and what it is sorted by. */
+typedef struct MadeValue {
+    uint32_t depth;
+    AxisSet inner, space;
+    bool late; /* than others of its space */
+    ValueId v;
+} MadeValue;
+
+/* Shallow ones first. Of one depth what goes along a smaller space, as others may need it and what
+ * it reads may be overwritten; then along rows before down columns, so that stores of what is made
+ * of rows find a phase behind them; the whole before or behind those, whichever is chosen; equal
+ * ones by their numbers. It is an order of spaces, so that
+ * the order of statements does not matter. */
+static int compare_made(const void *left, const void *right) {
+    const MadeValue *a = left, *b = right;
+    const int axes[2] = {__builtin_popcount(a->space), __builtin_popcount(b->space)};
+    if (a->depth != b->depth) return a->depth < b->depth ? -1 : 1;
+    if (axes[0] != axes[1]) return axes[0] < axes[1] ? -1 : 1;
+    if (a->space != b->space) return a->space < b->space ? -1 : 1;
+    if (a->late != b->late) return b->late ? -1 : 1;
+    if (a->inner != b->inner) return a->inner > b->inner ? -1 : 1;
+    return a->v < b->v ? -1 : a->v > b->v;
+}
+
+/* What is live and made in that order; `begin` gets where each depth begins, and one more. */
 static ValueId *sort_made(const Planner *p, uint32_t deepest, size_t *begin) {
     const Function *f = p->function;
+    size_t count = 0;
     for (ValueId v = 1; v < f->value_count; v++)
         if (p->live[v] && is_made(&f->values[v])) begin[p->depth[v] + 1]++;
     for (uint32_t depth = 0; depth <= deepest; depth++) begin[depth + 1] += begin[depth];
     ValueId *made = arena_alloc(p->arena, (begin[deepest + 1] + 1) * sizeof *made);
-    size_t *next = arena_alloc(p->arena, (deepest + 2) * sizeof *next);
-    memcpy(next, begin, (deepest + 2) * sizeof *next);
-    for (ValueId v = 1; v < f->value_count; v++)
-        if (p->live[v] && is_made(&f->values[v])) made[next[p->depth[v]]++] = v;
+    MadeValue *sorted = arena_alloc(p->arena, (begin[deepest + 1] + 1) * sizeof *sorted);
+    for (ValueId v = 1; v < f->value_count; v++) {
+        const Value *value = &f->values[v];
+        if (!p->live[v] || !is_made(value)) continue;
+        const AxisSet inner = is_reduction(value) ? (AxisSet)value->payload : 0;
+        const bool late = inner && !value->axes != p->plan->choices.wholes_first;
+        sorted[count++] = (MadeValue){p->depth[v], inner, value->axes | inner, late, v};
+    }
+    if (count > 1) qsort(sorted, count, sizeof *sorted, compare_made);
+    for (size_t i = 0; i < count; i++) made[i] = sorted[i].v;
     return made;
 }
 
@@ -401,6 +474,7 @@ static void keep_others(Planner *p) {
 bool planner_place_phases(Planner *p) {
     const Function *f = p->function;
     place_made(p);
+    p->users = find_users(p);
     for (int scalars = 0; scalars < 2; scalars++)
         for (size_t s = 0; s < f->store_count; s++) {
             const Store *store = &f->stores[s];
@@ -409,6 +483,7 @@ bool planner_place_phases(Planner *p) {
                 p->plan->store_home[s] = planner_place(p, store->value, axes, 0);
         }
     if (p->plan->phase_count == 0) planner_add_phase(p, (Phase){.shape = SHAPE_SCALAR});
+    p->users = NULL; /* phases may move */
     keep_stored(p);
     keep_others(p);
     return planner_refresh_all(p);

@@ -51,6 +51,7 @@ const char *const plan_kernel_names[KERNEL_KIND_COUNT] = {
 
 static void print_choices(const Plan *plan, Text *out) {
     bool any = false;
+    if (plan->choices.wholes_first) text_puts(out, "wholes_first\n");
     for (ValueId v = 1; plan->choices.kept && v < plan->function->value_count; v++) {
         if (!plan->choices.kept[v]) continue;
         text_printf(out, "%s %%%u", any ? "" : "materialised", v);

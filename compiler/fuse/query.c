@@ -141,6 +141,7 @@ static bool touch_of(const Plan *plan, const Phase *phase, ValueId v, Touch *tou
     if (!source) return false;
     const Array *array = &plan->arrays[source - 1];
     *touch = (Touch){.array = source - 1, .reads = read, .gathers = !read};
+    if (!read) touch->elsewhere = ir_listed(plan->function, values[v].arg[1]);
     return !read || array->value == v || array->made == v;
 }
 
@@ -178,6 +179,7 @@ static size_t merge_touches(Touch *touches, size_t count) {
         last->writes |= touches[i].writes;
         last->tail |= touches[i].tail;
         last->adds |= touches[i].adds;
+        last->elsewhere |= touches[i].elsewhere;
     }
     return merged;
 }

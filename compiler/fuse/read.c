@@ -260,15 +260,17 @@ static bool read_in_phase(PlanReader *r, TextWord word) {
         return read_values(r, &phase->scans, &phase->scan_count, &phase->scan_capacity);
     for (size_t kind = 0; kind < COUNT(plan_store_names); kind++)
         if (word_is(word, plan_store_names[kind])) return read_store(r, (StoreKind)kind);
-    return reader_fail(&r->ir.words, word,
-                       "materialised, depth, array, phase, what a phase has (guard, reduce, scan, "
-                       "clear, add, store, why), row_panels, grouping or kernel");
+    return reader_fail(
+        &r->ir.words, word,
+        "materialised, depth, wholes_first, array, phase, what a phase has (guard, reduce, scan, "
+        "clear, add, store, why), row_panels, grouping or kernel");
 }
 
 static bool read_plan_line(PlanReader *r) {
     const TextWord word = reader_take(&r->ir.words);
     if (word_is(word, "materialised")) return read_materialised(r);
     if (word_is(word, "depth")) return read_depth(r);
+    if (word_is(word, "wholes_first")) return r->p->plan->choices.wholes_first = true;
     if (word_is(word, "array")) return read_array(r);
     if (word_is(word, "phase")) return read_phase(r);
     if (word_is(word, "row_panels")) return read_row_panels(r);

@@ -62,7 +62,7 @@ bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, Axis
         const Touch a = before->touches[i], b = after->touches[k];
         if (!meet(&a, &b)) continue;
         if (b.tail) continue; /* an array has one tail at most */
-        if (a.gathers || b.gathers || a.adds || b.adds) return false;
+        if ((a.elsewhere | b.elsewhere) & outer || a.adds || b.adds) return false;
         /* what a tail writes without adding has no axes */
         if ((plan->arrays[a.array].axes & outer) != outer) return false;
     }

@@ -123,6 +123,40 @@ static Run run_around(const Plan *plan, uint32_t index) {
     return run;
 }
 
+static void add_kernel(Kernel *kernels, size_t *count, Kernel kernel) {
+    kernels[(*count)++] = kernel;
+}
+
+/* The run in two kernels; the kernels of a grouping where they have nothing of it, and what they
+ * have besides, a kernel for each phase. */
+static const Kernel *kernels_around(const Plan *plan, const Way *from, const Run *run,
+                                    size_t *count) {
+    const uint32_t end = run->first + run->count;
+    Kernel *kernels = arena_alloc(plan->function->arena, (plan->phase_count + 1) * sizeof *kernels);
+    *count = 0;
+    for (size_t k = 0; k < from->count; k++) {
+        const Kernel *kernel = &from->kernels[k];
+        const uint32_t first = kernel->first - kernel->prologue;
+        const uint32_t last = kernel->first + kernel->count;
+        if (last <= run->first || first >= end) {
+            add_kernel(kernels, count, *kernel);
+            continue;
+        }
+        for (uint32_t i = first; i < last; i++) {
+            Kernel own = {.kind = KERNEL_SINGLE, .first = i, .count = 1};
+            if (i > run->first && i < end) continue;
+            if (i == run->first) {
+                own = (Kernel){
+                    .kind = KERNEL_STRIPS, .first = i, .count = run->count, .outer = run->rows};
+                add_kernel(kernels, count, own);
+                own.kind = KERNEL_FINISH;
+            }
+            add_kernel(kernels, count, own);
+        }
+    }
+    return kernels;
+}
+
 void planner_find_strips(Plan *plan) {
     Run best = {0};
     uint32_t most = 0;
@@ -141,21 +175,11 @@ void planner_find_strips(Plan *plan) {
     plan->strip_partial = partial_bytes(plan, &best);
     /* tried after what is for small sizes, which is all phases at once */
     size_t at = plan->ways[0].kernels[0].kind == KERNEL_ALL;
+    const Way any_size = plan->ways[plan->way_count - 1];
     for (size_t i = plan->way_count++; i > at; i--) plan->ways[i] = plan->ways[i - 1];
     Way *way = &plan->ways[at];
-    Kernel *kernels = arena_alloc(plan->function->arena, (plan->phase_count + 1) * sizeof *kernels);
-    *way = (Way){.kernels = kernels, .strips = true};
-    for (uint32_t i = 0; i < plan->phase_count; i++) {
-        Kernel kernel = {.kind = KERNEL_SINGLE, .first = i, .count = 1};
-        if (i == best.first) {
-            kernel = (Kernel){
-                .kind = KERNEL_STRIPS, .first = i, .count = best.count, .outer = best.rows};
-            kernels[way->count++] = kernel;
-            kernel.kind = KERNEL_FINISH;
-            i += best.count - 1;
-        }
-        kernels[way->count++] = kernel;
-    }
+    *way = (Way){.strips = true};
+    way->kernels = kernels_around(plan, &any_size, &best, &way->count);
     for (size_t k = 0; k < way->count; k++)
-        plan_find_arrays(plan, &kernels[k], plan->function->arena);
+        plan_find_arrays(plan, (Kernel *)(uintptr_t)&way->kernels[k], plan->function->arena);
 }

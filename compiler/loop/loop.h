@@ -543,6 +543,10 @@ void nest_merge_tests(Nest *nest);
 void nest_forward(Nest *nest);
 bool nest_drop_stores(Nest *nest, SymbolId array);
 
+/* order_accesses.c: barriers of the scope between accesses to the array that conflict, in one
+ * iteration of the loop: for arrays of which a thread reads what another one has. */
+void nest_order_accesses(Nest *nest, SymbolId loop, SymbolId array, NestScope scope);
+
 /* guard_reuse.c: the barriers that reuse of shared memory by a loop's next iteration needs. */
 void nest_guard_reuse(Nest *nest);
 

@@ -52,7 +52,8 @@ static Other count_other(const Report *r, const Alternative *alternative, size_t
     const Way *way = way_of(r, plan);
     Other other = {alternative->what, way ? way->count : 0, place, 0};
     for (size_t i = 0; i < other.launches; i++) {
-        const KernelBytes bytes = plan_kernel_bytes(plan, &r->sizes, &way->kernels[i]);
+        const KernelBytes bytes =
+            plan_kernel_bytes(plan, &r->sizes, &way->kernels[i], &r->c->compiler.arena);
         other.moved += bytes.read + bytes.written;
     }
     return other;

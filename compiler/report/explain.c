@@ -29,7 +29,8 @@
 const char *const report_shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns", "walks"};
 
 static void count_kernel(Report *r, KernelReport *kernel) {
-    const KernelBytes bytes = plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan);
+    const KernelBytes bytes =
+        plan_kernel_bytes(r->plan, &r->sizes, &kernel->plan, &r->c->compiler.arena);
     kernel->read = bytes.read;
     kernel->written = bytes.written;
     if (kernel->plan.kind == KERNEL_FINISH) return;
@@ -177,8 +178,8 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
 
 static const char *split_reason(const Report *r, const KernelReport *kernel) {
     if (kernel->plan.kind == KERNEL_FINISH) return "columns are done when all strips are";
-    return kernel->plan.first == kernel->plan.prologue ? NULL
-                                                       : r->plan->phases[kernel->plan.first].why;
+    if (kernel == r->kernels) return NULL;
+    return plan_split_reason(r->plan, &kernel[-1].plan, &kernel->plan, &r->c->compiler.arena);
 }
 
 const char *report_bytes_text(Report *r, double bytes) {

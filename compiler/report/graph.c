@@ -223,7 +223,7 @@ static void put_array(Report *r, uint32_t a) {
         bool old, made;
         const bool writes = report_kernel_writes(r, &r->kernels[k], a);
         find_reads(r, &r->kernels[k], a, &old, &made);
-        const double read = plan_array_reads(r->plan, &r->sizes, &r->kernels[k].plan, a);
+        const double read = plan_array_reads(r->plan, &r->sizes, &r->kernels[k].plan, a, arena);
         if (old) put_edge(r, before, kernel, read);
         if (made && !writes) put_edge(r, after, kernel, read);
         if (writes) put_edge(r, kernel, after, bytes);

@@ -185,6 +185,20 @@ static void forward_values(RowBuilder *b, const Plan *plan, const Kernel *kernel
         refuse(b, "a value of the row is read from memory again");
 }
 
+/* Keeps apart what one phase reads of a row at other columns and what another one stores. */
+static void order_phases(RowBuilder *b, const Plan *plan, const Kernel *kernel, SymbolId row) {
+    const NestScope scope = b->numbers->rows ? SCOPE_WARP : SCOPE_BLOCK;
+    for (uint32_t a = 0; a < plan->array_count; a++) {
+        bool elsewhere = false, writes = false;
+        for (uint32_t p = kernel->first; p < kernel->first + kernel->count; p++) {
+            const Touch *touch = plan_touch(&plan->phases[p], a);
+            elsewhere |= touch && touch->elsewhere;
+            writes |= touch && touch->writes;
+        }
+        if (elsewhere && writes) nest_order_accesses(b->nest, row, b->plain->arrays[a], scope);
+    }
+}
+
 static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     NestNode *rows = schedule_first_loop(b->nest->body);
     if (!rows || rows->loop != LOOP_GRID) {
@@ -206,6 +220,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
     place_trees(b, false, b->numbers->rows ? SCOPE_REGISTER : SCOPE_SHARED);
     if (b->problem) return;
     if (b->numbers->first) load_all_first(b);
+    order_phases(b, plan, kernel, row);
     if (!b->numbers->rows)
         nest_guard_reuse(b->nest);
     else if (b->nest->warps > 1)

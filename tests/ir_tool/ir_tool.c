@@ -12,16 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+static Function *split(Function *f) {
+    ValueId first;
+    return (Function *)(uintptr_t)split_reductions(f, false, &first);
+}
+
+static Function *split_floats(Function *f) {
+    ValueId first;
+    return (Function *)(uintptr_t)split_reductions(f, true, &first);
+}
+
 typedef struct Pass {
     const char *name;
     Function *(*run)(Function *f); /* NULL: only the check */
     Stage stage;
 } Pass;
-static const Pass passes[] = {
-    {"lowered", NULL, STAGE_LOWERED},       {"derived", NULL, STAGE_DERIVED},
-    {"simplified", NULL, STAGE_SIMPLIFIED}, {"gathered", NULL, STAGE_GATHERED},
-    {"derive", derive, STAGE_DERIVED},      {"simplify", simplify, STAGE_SIMPLIFIED},
-    {"gather", gather, STAGE_GATHERED}};
+static const Pass passes[] = {{"lowered", NULL, STAGE_LOWERED},
+                              {"derived", NULL, STAGE_DERIVED},
+                              {"simplified", NULL, STAGE_SIMPLIFIED},
+                              {"gathered", NULL, STAGE_GATHERED},
+                              {"derive", derive, STAGE_DERIVED},
+                              {"simplify", simplify, STAGE_SIMPLIFIED},
+                              {"gather", gather, STAGE_GATHERED},
+                              {"split", split, STAGE_SIMPLIFIED},
+                              {"split_floats", split_floats, STAGE_SIMPLIFIED}};
 
 static const Pass *find_pass(const char *name) {
     for (size_t i = 0; i < COUNT(passes); i++)

@@ -8,7 +8,7 @@
  *   deal:LOOP,warps|once|lanes   strip:LOOP,N   interchange:LOOP,N   skip_empty:LOOP
  *   keep:REGISTERS    guard_reuse   hoist   forward   drop_stores:ARRAY   merge_tests
  *   pipeline:LOOP     peel:LOOP    version:LOOP   quotients:LOOP
- *   tile_tree:TREE,register|worker|shared|global
+ *   tile_tree:TREE,register|worker|shared|global    order_accesses:LOOP,ARRAY,warp|block
  *
  * A loop or a tree is called as the text has it. SIZES, such as n=1000,c=3, are those of the
  * arrays; several sets of them, separated by slashes, make several runs. */
@@ -139,6 +139,14 @@ static const char *tile(Nest *nest, SymbolId name, const char *kind) {
     return nest_tile(nest, name, &numbers);
 }
 
+static const char *order_accesses(Nest *nest, SymbolId loop, const char *rest) {
+    const size_t size = strcspn(rest, ",");
+    if (!rest[size]) return "order_accesses wants LOOP,ARRAY,SCOPE";
+    nest_order_accesses(nest, loop, find_name(nest, rest, size),
+                        strcmp(rest + size + 1, "warp") == 0 ? SCOPE_WARP : SCOPE_BLOCK);
+    return NULL;
+}
+
 /* NULL, or why not. */
 static const char *apply(Nest *nest, const char *word) {
     const size_t length = strcspn(word, ":");
@@ -149,13 +157,13 @@ static const char *apply(Nest *nest, const char *word) {
     const struct {
         const char *word;
         int number;
-    } known[] = {{"launch", 0},     {"tile", 1},         {"place_tree", 2},   {"load_first", 3},
-                 {"jam", 4},        {"split_tail", 5},   {"sweep", 6},        {"tidy", 7},
-                 {"coalesce", 8},   {"deal", 9},         {"strip", 10},       {"interchange", 11},
-                 {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},        {"guard_reuse", 15},
-                 {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18}, {"hoist", 19},
-                 {"pipeline", 20},  {"peel", 21},        {"trim", 22},        {"version", 23},
-                 {"tile_tree", 24}, {"quotients", 25}};
+    } known[] = {{"launch", 0},     {"tile", 1},         {"place_tree", 2},     {"load_first", 3},
+                 {"jam", 4},        {"split_tail", 5},   {"sweep", 6},          {"tidy", 7},
+                 {"coalesce", 8},   {"deal", 9},         {"strip", 10},         {"interchange", 11},
+                 {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},          {"guard_reuse", 15},
+                 {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18},   {"hoist", 19},
+                 {"pipeline", 20},  {"peel", 21},        {"trim", 22},          {"version", 23},
+                 {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -191,6 +199,7 @@ static const char *apply(Nest *nest, const char *word) {
     case 23: return nest_version(nest, name, NULL);
     case 24: return nest_tile_tree(nest, name, scope_of(rest));
     case 25: return nest_quotients(nest, name, NULL);
+    case 26: return order_accesses(nest, name, rest);
     case 19: return nest_hoist(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;

@@ -306,6 +306,16 @@ uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value value, co
 int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value value,
                    const void *of);
 
+/* What a kernel reads and writes of device memory, in bytes, for the lengths in `of`. `left_out`
+ * says of which parameters nothing moves, as they are outs without memory; NULL: of none. 0, and
+ * nothing counted, where it is more than can be. */
+typedef struct ls_image_moved {
+    uint64_t read, written;
+} ls_image_moved;
+typedef int (*ls_image_left_out)(const void *of, uint32_t array);
+int ls_image_count_moved(const ls_image_traffic *traffic, ls_image_value value,
+                         ls_image_left_out left_out, const void *of, ls_image_moved *moved);
+
 /* Where the temporaries of a variant lie in one allocation that begins on a boundary of 256: gives
  * the offset of each, from the bytes that each has in all, and how many bytes at the beginning are
  * to be cleared. Returns the size of the allocation, UINT64_MAX where that is more than memory can
