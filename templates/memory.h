@@ -11,9 +11,11 @@
         data[index] = ls_pack_##name(value);                                 \
     }
 
-/* a / b for 0 <= a, 0 < b: in 32 bits when both fit, as they nearly always do. */
+/* a / b for 0 <= a, 0 <= b: in 32 bits when both fit, as they nearly always do. Of no use, but no
+ * fault, where b is 0: of elements that do not exist. */
 LS_FN i64 ls_divide(i64 a, i64 b) {
-    return ((u64)a | (u64)b) >> 32 ? (i64)((u64)a / (u64)b) : (i64)((u32)a / (u32)b);
+    const u64 divisor = (u64)b | (u64)(b == 0);
+    return ((u64)a | divisor) >> 32 ? (i64)((u64)a / divisor) : (i64)((u32)a / (u32)divisor);
 }
 
 LS_FN i64 ls_least(i64 a, i64 b) {
