@@ -289,8 +289,9 @@ Function *gather(Function *f);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */
 ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
 
-/* split.c: `any[b, c]` as `any[b]` of `any[c]` where another reduction goes along c; sums of floats,
- * whose bits it changes, if `floats`. Gives the first that is split; f and 0 where there is none. */
+/* split.c: `any[b, c]` as `any[b]` of `any[c]` where another reduction goes along c; sums of
+ * floats, whose bits it changes, if `floats`. Gives the first of those that is split; f and 0 where
+ * there is none. */
 const Function *split_reductions(const Function *f, bool floats, ValueId *first);
 
 /* ---- adjoints that know where they count: between derive.c and adjoint.c ---- */

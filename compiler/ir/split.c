@@ -94,7 +94,7 @@ const Function *split_reductions(const Function *f, bool floats, ValueId *first)
         ir_place(out, part, value->range, NULL);
         map[v] = ir_reduce(out, (Op)value->op, part, over & ~inner);
         ir_place(out, map[v], value->range, value->name);
-        if (!*first) *first = v;
+        if (!*first && has_no_order(value) != floats) *first = v;
     }
     ir_copy_stores(out, f, map);
     return *first ? ir_compact(out) : f;
