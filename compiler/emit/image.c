@@ -388,7 +388,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
     const char *name = waits            ? "one launch"
                        : all            ? "one block"
-                       : way.strips     ? "strips of rows"
+                       : way.strips     ? "row panels"
                        : way.count == 1 ? "one kernel"
                                         : arena_printf(e->arena, "%zu kernels", way.count);
     const char *length =

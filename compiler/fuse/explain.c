@@ -42,17 +42,16 @@ static void explain_split(Planner *p, uint32_t index) {
     else if ((before->outer | before->inner) != (phase->outer | phase->inner))
         phase->why = "it visits other axes than the phase before";
     else if (phase->scan_count)
-        phase->why = "it walks along its axis in order";
+        phase->why = "it scans its axis in order";
     else if (phase->reduction_count && before->reduction_count)
         phase->why = "it reduces over other axes than the phase before";
     else
         phase->why = "an earlier phase still reads what it overwrites";
 }
 
-/* Whether the later phase needs what the earlier one makes at coordinates that are not its own. */
-static bool needs_others(const Touch *made, const Touch *used, AxisSet axes, AxisSet rows) {
-    const bool makes = made->writes || made->tail, uses = used->reads || used->gathers;
-    return makes && uses && ((axes & rows) != rows || (used->elsewhere & rows) || made->adds);
+/* Whether the later phase uses what the earlier one makes. */
+static bool uses(const Touch *made, const Touch *used) {
+    return (made->writes || made->tail) && (used->reads || used->gathers);
 }
 
 const char *plan_split_reason(const Plan *plan, const Kernel *before, const Kernel *kernel,
@@ -60,6 +59,8 @@ const char *plan_split_reason(const Plan *plan, const Kernel *before, const Kern
     const Phase *phase = &plan->phases[kernel->first];
     const uint32_t mains = before->first + plan_mains(before);
     const AxisSet rows = plan->phases[before->first].outer;
+    const AxisSet own_axes = phase->outer | (phase->shape == SHAPE_MAP ? phase->inner : 0);
+    const bool across = !rows || (own_axes & rows) != rows; /* an item of it is of several rows */
     const char *overwrites = NULL;
     for (uint32_t i = before->first; i < before->first + before->count; i++)
         for (size_t t = 0; t < phase->touch_count; t++) {
@@ -67,7 +68,9 @@ const char *plan_split_reason(const Plan *plan, const Kernel *before, const Kern
             const Touch *earlier = plan_touch(&plan->phases[i], own->array);
             const Array *array = &plan->arrays[own->array];
             if (!earlier) continue;
-            if (needs_others(earlier, own, array->axes, rows)) return phase->why;
+            if (uses(earlier, own) && (across || (array->axes & rows) != rows ||
+                                       (own->elsewhere & rows) || earlier->adds))
+                return phase->why;
             if (!own->writes || !(earlier->reads || earlier->gathers)) continue;
             if (i >= mains)
                 overwrites = arena_printf(

@@ -26,7 +26,7 @@
 
 /* ---- counting ---- */
 
-const char *const report_shares[SHAPE_COUNT] = {"scalar", "tile", "rows", "columns", "walks"};
+const char *const report_shares[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
 static void count_kernel(Report *r, KernelReport *kernel) {
     const KernelBytes bytes =
@@ -78,13 +78,14 @@ static uint32_t choose_alike(const Report *r, const ls_image *image) {
     }
 }
 
-/* How a kernel's work is shared out: "rows", or "each rows then tile then columns" where every
- * block does the first for itself and the last block the last; "rows beside columns then rows by
- * part" where the first two have nothing to do with each other and the last follows them. */
+/* How a kernel's work is partitioned: "rows", or "each rows then map then columns" where every
+ * block makes the first, a pre-reduction, and the last block the last, an epilogue; "rows | columns
+ * then rows by segment" where the first two are fused horizontally and the last is an epilogue of
+ * each segment. */
 static const char *share_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
-    if (kernel->kind == KERNEL_ALL) return r->together ? "together" : "everything";
-    if (kernel->kind == KERNEL_STRIPS) return "strips";
+    if (kernel->kind == KERNEL_ALL) return r->together ? "cooperative" : "single block";
+    if (kernel->kind == KERNEL_STRIPS) return "row panels";
     if (kernel->kind == KERNEL_FINISH) return "columns";
     const uint32_t end = kernel->first + kernel->count;
     for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
@@ -92,10 +93,10 @@ static const char *share_text(const Report *r, const Kernel *kernel) {
     text_puts(&text, report_shares[r->plan->phases[kernel->first].shape]); /* of all in a chain */
     const uint32_t mains = kernel->kind == KERNEL_BESIDE ? plan_mains(kernel) : 1;
     for (uint32_t i = kernel->first + 1; i < kernel->first + mains; i++)
-        text_printf(&text, " beside %s", report_shares[r->plan->phases[i].shape]);
+        text_printf(&text, " | %s", report_shares[r->plan->phases[i].shape]);
     for (uint32_t i = kernel->first + plan_mains(kernel); i < end; i++)
         text_printf(&text, " then %s%s", report_shares[r->plan->phases[i].shape],
-                    i < end - kernel->tail ? " by part" : "");
+                    i < end - kernel->tail ? " by segment" : "");
     return text.data;
 }
 
@@ -135,7 +136,7 @@ static void put_array(Report *r, uint32_t array, bool json) {
 static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool json) {
     const char *separator = "";
     if (kernel->plan.kind == KERNEL_FINISH && !writes && !json) {
-        text_puts(&r->out, "what the strips leave");
+        text_puts(&r->out, "partials of the row panels");
         separator = ", ";
     }
     for (uint32_t a = 0; a < r->plan->array_count; a++) {
@@ -177,7 +178,7 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
 }
 
 static const char *split_reason(const Report *r, const KernelReport *kernel) {
-    if (kernel->plan.kind == KERNEL_FINISH) return "columns are done when all strips are";
+    if (kernel->plan.kind == KERNEL_FINISH) return "columns are finished when all row panels are";
     if (kernel == r->kernels) return NULL;
     return plan_split_reason(r->plan, &kernel[-1].plan, &kernel->plan, &r->c->compiler.arena);
 }
@@ -227,19 +228,19 @@ static void print_later(Report *r, const Kernel *kernel, size_t p) {
     const Phase *phase = &r->plan->phases[p];
     const size_t mains = kernel->first + plan_mains(kernel);
     if (p < mains && kernel->kind == KERNEL_BESIDE) {
-        text_puts(&r->out, "    beside it: ");
+        text_puts(&r->out, "    horizontally fused: ");
         print_phase(r, phase);
         text_puts(&r->out, "\n");
     } else if (p >= mains && p < mains + kernel->followers) {
-        text_puts(&r->out, "    then, for each");
+        text_puts(&r->out, "    segment epilogue, for each");
         for (size_t axis = 0; axis < r->plan->function->axis_count; axis++)
             if (phase->outer >> axis & 1)
                 text_printf(&r->out, " %s", r->plan->function->axes[axis].name);
-        text_puts(&r->out, ", by whoever finishes it: ");
+        text_puts(&r->out, ": ");
         print_phase(r, phase);
         text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
     } else if (p >= mains + kernel->followers) {
-        text_puts(&r->out, "    then, by the last block: ");
+        text_puts(&r->out, "    last-block epilogue: ");
         print_phase(r, phase);
         text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
     } else if (phase->why) {
@@ -283,7 +284,7 @@ static void print_text(Report *r) {
                     r->moved / r->options->peak_gb_s * 1e-3);
     for (size_t i = 0; i < r->kernel_count; i++) {
         const KernelReport *kernel = &r->kernels[i];
-        text_printf(&r->out, "  kernel %s, share: %s\n", kernel->name, kernel->share);
+        text_printf(&r->out, "  kernel %s, partition: %s\n", kernel->name, kernel->share);
         text_puts(&r->out, "    reads ");
         list_arrays(r, kernel, false, false);
         text_puts(&r->out, "; writes ");
@@ -295,7 +296,7 @@ static void print_text(Report *r) {
                     bytes > 0 ? kernel->operations / bytes : 0.0);
         const bool whole = kernel->plan.kind != KERNEL_FINISH;
         for (size_t p = kernel->plan.first - kernel->plan.prologue; p < kernel->plan.first; p++) {
-            text_puts(&r->out, "    first, in every block: ");
+            text_puts(&r->out, "    pre-reduction in every block: ");
             print_phase(r, &r->plan->phases[p]);
             text_puts(&r->out, "\n");
         }

@@ -17,7 +17,7 @@
 
 static void print_phase(Report *r, uint32_t phase, const Target *target, Portion portion) {
     static const char *const portions[] = {"", ", what a strip of rows leaves",
-                                           ", from what strips leave"};
+                                           ", from partials of row panels"};
     const char *problem = "";
     const PhaseNumbers numbers = {.chain = schedule_chain(r->plan, phase), .portion = portion};
     const PlainNest *plain =

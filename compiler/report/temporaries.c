@@ -105,7 +105,7 @@ void report_temporaries(Report *r) {
     for (uint32_t i = 0; i < carried; i++) {
         const Array *array = &plan->arrays[parameters + i];
         text_printf(&r->out, "%s%s%s ", i == 0 ? "  temporaries: " : ", ", array->name,
-                    array->near ? " of the rows at hand" : "");
+                    array->near ? " (worker scratch)" : "");
         print_size(r, i);
     }
     for (size_t i = carried; i < r->temporary_count; i++) rest += (double)r->temporary_sizes[i];

@@ -518,7 +518,7 @@ static bool rows_fit(NestsJob *job, const PlainNest *plain) {
     return true;
 }
 
-/* All strips of rows, part after part, then what becomes of what they leave. */
+/* All row panels, part after part, then what becomes of what they leave. */
 static const char *run_strips(NestsJob *job, const NestsMade *made, size_t set, uint32_t phase,
                               const Memories *m) {
     enum { OWNERS = 2 };
