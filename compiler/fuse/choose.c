@@ -25,25 +25,16 @@ enum { FIRST_WORK = WORK };
  * eight phases that wait for each other. */
 enum { ESTIMATED = 64 };
 
-/* Of the values that may be worth a temporary, the most promising are tried one by one; where there
- * are more, some together first. */
-enum { CANDIDATES = 24 };
-
 /* Phases up to which reductions are tried in every later pass; beyond, where passes may meet. */
 enum { FEW_PHASES = 12 };
 
-enum { DEAR = 8 }; /* operations of one that is worth a temporary by itself */
-
 /* A launch, in bytes for each element of the largest space. */
 static const double launch_bytes = 0.25;
-/* Operations done while a byte moves: a kernel that has more of them waits for those. More than
- * devices do, for compilers move some out of loops. */
-static const double operations_per_byte = 16;
 /* What a temporary must save at least. */
 static const double temporary_bytes = 0.125;
 
 typedef struct Cost {
-    double moved; /* with what launches count as, and operations beyond what is free */
+    double moved;      /* with what launches count as, and operations beyond what is free */
     double operations; /* of all phases, each for itself */
     size_t phases;
 } Cost;
@@ -59,9 +50,8 @@ typedef struct Trial {
 typedef struct Search {
     const Function *f;
     Arena *arena;
-    PlanSizes sizes;
-    double unit;    /* elements of the largest space */
-    double largest; /* bytes of the largest parameter: no temporary has more */
+    ValueCosts costs; /* no temporary has more bytes than the largest parameter */
+    double unit;      /* elements of the largest space */
     Trial best;
     size_t work;     /* values looked at */
     bool stopped;    /* before all choices were tried */
@@ -79,12 +69,12 @@ static Cost cost_of(const Search *s, const Plan *plan) {
     Cost cost = {.phases = plan->phase_count};
     for (size_t i = 0; i < plan->kernel_count; i++) {
         const Kernel *kernel = &plan->kernels[i];
-        const KernelBytes bytes = plan_kernel_bytes(plan, &s->sizes, kernel, arena);
-        const double work = plan_kernel_work(plan, &s->sizes, kernel, arena);
-        const double moved = bytes.read + bytes.written, busy = work / operations_per_byte;
+        const KernelBytes bytes = plan_kernel_bytes(plan, &s->costs.sizes, kernel, arena);
+        const double work = plan_kernel_work(plan, &s->costs.sizes, kernel, arena);
+        const double moved = bytes.read + bytes.written, busy = work / OPERATIONS_PER_BYTE;
         cost.moved += (moved > busy ? moved : busy) / s->unit;
         for (uint32_t k = kernel->first; k < kernel->first + kernel->count; k++)
-            cost.operations += plan_operations(plan, &s->sizes, &plan->phases[k]).work;
+            cost.operations += plan_operations(plan, &s->costs.sizes, &plan->phases[k]).work;
         arena_reset(arena);
     }
     arena_close(arena);
@@ -281,149 +271,13 @@ static bool try_stored(Search *s) {
     return better;
 }
 
-typedef uint64_t Reads; /* parameters and made values, by number modulo 64 */
-
-/* What each value is computed from in memory. */
-static Reads *find_reads(const Search *s, const Plan *plan, Arena *arena) {
-    const Function *f = s->f;
-    Reads *below = arena_alloc(arena, f->value_count * sizeof *below);
-    for (ValueId v = 1; v < f->value_count; v++) {
-        const Value *value = &f->values[v];
-        if (plan->array_of[v] && value->axes) below[v] = (Reads)1 << plan->array_of[v] % 64;
-        if (plan->home[v] || value->op == OP_PARAMETER) continue;
-        for (int i = 0; i < op_info[value->op].arity; i++) below[v] |= below[value->arg[i]];
-    }
-    return below;
-}
-
-/* Whether the value joins what several arrays hold, takes fewer bytes than what it is of, or is
- * dear. */
-static bool is_candidate(const Search *s, const Reads *below, ValueId v) {
-    const Value *value = &s->f->values[v];
-    bool much = op_info[value->op].work >= DEAR;
-    for (int i = 0; i < op_info[value->op].arity; i++) {
-        const Value *operand = &s->f->values[value->arg[i]];
-        much |= below[v] != below[value->arg[i]];
-        much |= type_info[value->type].size < type_info[operand->type].size;
-    }
-    return much && below[v];
-}
-
-/* By value: how many phases compute it; one for each element of a larger space counts twice. */
-static uint32_t *find_users(const Plan *plan, Arena *arena) {
-    const Function *f = plan->function;
-    uint32_t *users = arena_alloc(arena, f->value_count * sizeof *users);
-    for (size_t i = 0; i < plan->phase_count; i++) {
-        const Phase *phase = &plan->phases[i];
-        for (size_t n = 0; n < phase->value_count; n++) {
-            const ValueId v = phase->values[n];
-            const bool larger = f->values[v].axes != (phase->outer | phase->inner);
-            users[v] += phase->levels[n] == LEVEL_ELEMENT && larger ? 2 : 1;
-        }
-    }
-    return users;
-}
-
-static double value_bytes(const Search *s, ValueId v) {
-    const Value *value = &s->f->values[v];
-    return plan_sizes_elements(&s->sizes, value->axes) * type_info[value->type].size;
-}
-
-/* A value that may be worth a temporary, and about what that would save: operations, as bytes, of
- * the phases that compute it again, less the bytes that it takes to store it and read it back. */
-typedef struct Candidate {
-    ValueId v;
-    double saved;
-} Candidate;
-
-static int by_saved(const void *a, const void *b) {
-    const Candidate *x = a, *y = b;
-    if (x->saved != y->saved) return x->saved > y->saved ? -1 : 1;
-    return x->v < y->v ? -1 : x->v > y->v;
-}
-
-static bool in_memory(const Plan *plan, ValueId v) {
-    return plan->home[v] || plan->function->values[v].op == OP_PARAMETER;
-}
-
-/* The operations that computing a value takes of operands that take so many; more than there are
- * where operands share some. */
-static double cost_above(const Function *f, const double *costs, ValueId v) {
-    const Value *value = &f->values[v];
-    double cost = op_info[value->op].work;
-    for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
-        cost += costs[value->arg[i]];
-    return cost;
-}
-
-/* About what a value in a temporary saves when it takes so many operations. */
-static double saving(const Search *s, uint32_t users, ValueId v, double cost) {
-    const double again = (users - 1) * plan_sizes_elements(&s->sizes, s->f->values[v].axes);
-    return again * cost / operations_per_byte - 2 * value_bytes(s, v);
-}
-
-/* By value: whether it is computed from an element, at other coordinates, of what the step
- * overwrites. Kept where the row is first read, it lets the row be overwritten by the same kernel.
- */
-static bool *find_overwritten(const Search *s, const Plan *plan, Arena *arena) {
-    const Function *f = s->f;
-    bool *of = arena_alloc(arena, f->value_count * sizeof *of);
-    for (ValueId v = 1; v < f->value_count; v++) {
-        const Value *value = &f->values[v], *source = &f->values[value->arg[0]];
-        const bool gather = value->op == OP_GATHER && source->op == OP_PARAMETER;
-        for (size_t i = 0; gather && i < f->store_count; i++)
-            of[v] |= f->stores[i].parameter == source->payload;
-        for (int i = gather; !in_memory(plan, v) && i < op_info[value->op].arity; i++)
-            of[v] |= of[value->arg[i]];
-    }
-    return of;
-}
-
-static Candidate *find_candidates(const Search *s, const Plan *plan, const uint32_t *users,
-                                  Arena *arena, size_t *count) {
-    const Reads *below = find_reads(s, plan, arena);
-    const bool *overwritten = find_overwritten(s, plan, arena);
-    Candidate *candidates = arena_alloc(arena, s->f->value_count * sizeof *candidates);
-    double *costs = arena_alloc(arena, s->f->value_count * sizeof *costs);
-    *count = 0;
-    for (ValueId v = 1; v < s->f->value_count; v++) {
-        if (in_memory(plan, v)) continue;
-        costs[v] = cost_above(s->f, costs, v);
-        if (!planner_may_keep(s->f, v) || value_bytes(s, v) > s->largest) continue;
-        if (!(users[v] && overwritten[v]) && (users[v] < 2 || !is_candidate(s, below, v))) continue;
-        candidates[(*count)++] = (Candidate){v, saving(s, users[v], v, costs[v])};
-    }
-    return candidates;
-}
-
-/* Where candidates are many, keeps some of them: each that would save `times` what it takes, when
- * those before it are in temporaries. */
-static size_t keep_many(const Search *s, const Plan *plan, const uint32_t *users, Arena *arena,
-                        double times, bool *chosen) {
-    size_t count, kept = 0;
-    const Candidate *candidates = find_candidates(s, plan, users, arena, &count),
-                    *next = candidates;
-    if (count <= CANDIDATES) return 0;
-    double *costs = arena_alloc(arena, s->f->value_count * sizeof *costs);
-    for (ValueId v = 1; v < s->f->value_count; v++) {
-        if (in_memory(plan, v)) continue;
-        costs[v] = cost_above(s->f, costs, v);
-        if (next == candidates + count || next->v != v) continue;
-        next++;
-        if (saving(s, users[v], v, costs[v] / times) <= 0) continue;
-        chosen[v] = true;
-        costs[v] = 0;
-        kept++;
-    }
-    return kept;
-}
-
 static bool try_many(Search *s, double times) {
     const Plan *plan = s->best.plan;
     Arena *arena = s->best.arena;
-    const uint32_t *users = find_users(plan, arena);
+    const uint32_t *users = planner_find_users(plan, arena);
     Trial trial = begin(s);
-    if (keep_many(s, plan, users, arena, times, trial.choices.kept)) return try_choices(s, &trial);
+    if (planner_keep_many(&s->costs, plan, users, arena, times, trial.choices.kept))
+        return try_choices(s, &trial);
     give_up(s, &trial);
     return false;
 }
@@ -431,10 +285,11 @@ static bool try_many(Search *s, double times) {
 /* Of such values, the one that saves most in a temporary. */
 static bool try_temporaries(Search *s) {
     size_t count;
-    Candidate *candidates = find_candidates(
-        s, s->best.plan, find_users(s->best.plan, s->best.arena), s->best.arena, &count);
+    Candidate *candidates = planner_find_candidates(&s->costs, s->best.plan,
+                                                    planner_find_users(s->best.plan, s->best.arena),
+                                                    s->best.arena, &count);
     if (count > CANDIDATES) {
-        qsort(candidates, count, sizeof *candidates, by_saved);
+        qsort(candidates, count, sizeof *candidates, planner_by_saved);
         count = CANDIDATES;
     }
     Trial best = {.plan = NULL};
@@ -523,7 +378,8 @@ static bool keep_estimated(const Search *s, Trial *trial) {
         if (p->depth[v] > most) most = p->depth[v];
     most = most / 8 + ESTIMATED;
     for (double times = 1; times <= 1 << 20; times *= 16) {
-        if (keep_many(s, p->plan, users, trial->arena, times, kept) <= most) return true;
+        if (planner_keep_many(&s->costs, p->plan, users, trial->arena, times, kept) <= most)
+            return true;
         memset(kept, 0, s->f->value_count * sizeof *kept);
     }
     return false;
@@ -549,13 +405,13 @@ static Trial first_plan(Search *s) {
 
 /* Where no plan is better. */
 static Search open_search(const Function *function) {
-    Search s = {.f = function, .arena = function->arena, .unit = 1};
-    s.sizes = plan_sizes_read(function, NULL, 0);
+    Search s = {.f = function, .arena = function->arena, .unit = 1, .costs = {.f = function}};
+    s.costs.sizes = plan_sizes_read(function, NULL, 0);
     for (size_t i = 0; i < function->parameter_count; i++) {
         const Parameter *parameter = &function->parameters[i];
         const double bytes =
-            plan_sizes_elements(&s.sizes, parameter->axes) * type_info[parameter->type].size;
-        if (bytes > s.largest) s.largest = bytes;
+            plan_sizes_elements(&s.costs.sizes, parameter->axes) * type_info[parameter->type].size;
+        if (bytes > s.costs.largest) s.costs.largest = bytes;
     }
     return s;
 }
@@ -563,7 +419,7 @@ static Search open_search(const Function *function) {
 static void find_unit(Search *s, const Plan *plan) {
     for (size_t i = 0; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
-        const double elements = plan_sizes_elements(&s->sizes, phase->outer | phase->inner);
+        const double elements = plan_sizes_elements(&s->costs.sizes, phase->outer | phase->inner);
         if (elements > s->unit) s->unit = elements;
     }
 }
@@ -744,12 +600,13 @@ Alternatives plan_alternatives(const Plan *plan) {
     s.best.choices = plan->choices;
     if (!s.best.plan || plan->phase_count < 2) return (Alternatives){0};
     find_unit(&s, s.best.plan);
-    const Reads *below = find_reads(&s, s.best.plan, s.arena);
-    const uint32_t *users = find_users(plan, s.arena);
+    const Reads *below = planner_find_reads(&s.costs, s.best.plan, s.arena);
+    const uint32_t *users = planner_find_users(plan, s.arena);
     for (ValueId v = 1; v < s.f->value_count; v++) {
         const bool may = planner_may_keep(s.f, v) && !plan->home[v] && users[v] > 1;
         add_early(&s, &list, v);
-        if (plan->choices.kept[v] || (may && is_candidate(&s, below, v))) add_kept(&s, &list, v);
+        if (plan->choices.kept[v] || (may && planner_is_candidate(&s.costs, below, v)))
+            add_kept(&s, &list, v);
     }
     add_late(&s, &list);
     add_split(&s, &list);

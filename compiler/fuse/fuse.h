@@ -388,6 +388,37 @@ Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_
  * new one. */
 uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from);
 
+/* candidates.c: values that may be worth a temporary. */
+typedef uint64_t Reads; /* parameters and made values, by number modulo 64 */
+/* A value that may be worth a temporary, and about what that would save: operations, as bytes, of
+ * the phases that compute it again, less the bytes that it takes to store it and read it back. */
+typedef struct Candidate {
+    ValueId v;
+    double saved;
+} Candidate;
+/* Of a function, for these sizes; no temporary has more bytes than `largest`. */
+typedef struct ValueCosts {
+    const Function *f;
+    PlanSizes sizes;
+    double largest;
+} ValueCosts;
+/* Of the values that may be worth a temporary, the most promising are tried one by one; where there
+ * are more, some together first. */
+enum { CANDIDATES = 24 };
+/* Operations done while a byte moves: a kernel that has more of them waits for those. More than
+ * devices do, for compilers move some out of loops. */
+enum { OPERATIONS_PER_BYTE = 16 };
+Reads *planner_find_reads(const ValueCosts *costs, const Plan *plan, Arena *arena);
+/* By value: how many phases compute it; one for each element of a larger space counts twice. */
+uint32_t *planner_find_users(const Plan *plan, Arena *arena);
+bool planner_is_candidate(const ValueCosts *costs, const Reads *below, ValueId v);
+Candidate *planner_find_candidates(const ValueCosts *costs, const Plan *plan, const uint32_t *users,
+                                   Arena *arena, size_t *count);
+int planner_by_saved(const void *a, const void *b); /* of Candidates: for qsort */
+/* Where they are many: keeps those that would save `times` what they take; gives how many. */
+size_t planner_keep_many(const ValueCosts *costs, const Plan *plan, const uint32_t *users,
+                         Arena *arena, double times, bool *chosen);
+
 /* needed.c */
 Marks *marks_open(const Function *f, Arena *arena);
 void marks_add(Marks *marks, ValueId v); /* nothing for value 0 */
