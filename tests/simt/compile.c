@@ -81,6 +81,7 @@ static int run_compiler(const char *compiler, const char *text, const char *libr
                            "-fno-exceptions",
                            "-fno-rtti",
                            "-fno-threadsafe-statics",
+                           "-fstack-clash-protection", /* a full stack ends at its guard */
                            "-w",
                            "-fPIC",
                            "-shared",

@@ -19,6 +19,7 @@
 #include "stand_in.h"
 #include "emulated_compiler.h"
 #include "extents.h"
+#include "fiber.h"
 #include "late.h"
 #include "simt.h"
 
@@ -95,19 +96,26 @@ struct Node { /* what names the work of a recording */
     Node *next;
 };
 
-/* A kernel that touches what is not its own ends the process; say which. */
+/* A kernel that touches what is not its own, or needs more stack than there is, ends the process;
+ * say which. */
 static const char *volatile running_kernel = "no kernel";
 static void report_access(int signal_number, siginfo_t *information, void *unused) {
-    static const char text[] = "emulated device: memory that is not the kernel's is touched by ";
+    static const char touched[] = "memory that is not the kernel's is touched by ",
+                      full[] = "a thread's stack (FIBER_STACK) is too small for ",
+                      device[] = "emulated device: ";
     const char *name = running_kernel;
-    (void)information, (void)unused;
-    if (write(2, text, sizeof text - 1) < 0 || write(2, name, strlen(name)) < 0 ||
-        write(2, "\n", 1) < 0)
+    const char *text = fiber_stack_is_full(information->si_addr) ? full : touched;
+    (void)unused;
+    if (write(2, device, sizeof device - 1) < 0 || write(2, text, strlen(text)) < 0 ||
+        write(2, name, strlen(name)) < 0 || write(2, "\n", 1) < 0)
         _exit(3);
     signal(signal_number, SIG_DFL);
 }
 static void watch_accesses(void) {
+    static unsigned char stack[64 * 1024]; /* of the report: the kernel's own may be full */
+    const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_sigaction = report_access, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigaltstack(&own, NULL);
     sigaction(SIGSEGV, &action, NULL);
 }
 

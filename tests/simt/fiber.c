@@ -35,6 +35,8 @@ typedef ucontext_t Place;
 
 #endif
 
+enum { GUARD = 4096 };
+
 struct Fibers {
     size_t count, running;
     unsigned char *stacks;
@@ -42,6 +44,8 @@ struct Fibers {
     void (**run)(void *data);
     void **data;
 };
+
+static Fibers *entered; /* whose fiber has had the last turn */
 
 Fibers *fibers_open(size_t count) {
     Fibers *fibers = calloc(1, sizeof *fibers);
@@ -53,6 +57,11 @@ Fibers *fibers_open(size_t count) {
     fibers->stacks = mmap(NULL, count * FIBER_STACK, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fibers->stacks == MAP_FAILED) fibers->stacks = NULL;
+    for (size_t i = 0; fibers->stacks && i < count; i++)
+        if (mprotect(fibers->stacks + i * FIBER_STACK, GUARD, PROT_NONE) != 0) {
+            fibers_close(fibers);
+            return NULL;
+        }
     if (fibers->places && fibers->run && fibers->data && fibers->stacks) return fibers;
     fibers_close(fibers);
     return NULL;
@@ -60,6 +69,7 @@ Fibers *fibers_open(size_t count) {
 
 void fibers_close(Fibers *fibers) {
     if (!fibers) return;
+    if (entered == fibers) entered = NULL;
     if (fibers->stacks) munmap(fibers->stacks, fibers->count * FIBER_STACK);
     free(fibers->places);
     free(fibers->run);
@@ -72,11 +82,15 @@ bool fibers_own(const Fibers *fibers, const void *address) {
 }
 
 /* Where a new fiber begins; it is the one that has just been entered. */
-static Fibers *entered;
 static void begin(void) {
     Fibers *fibers = entered;
     fibers->run[fibers->running](fibers->data[fibers->running]);
     abort();
+}
+
+bool fiber_stack_is_full(const void *address) {
+    return entered && fibers_own(entered, address) &&
+           (size_t)((const unsigned char *)address - entered->stacks) % FIBER_STACK < GUARD;
 }
 
 #if defined(__x86_64__)

@@ -7,7 +7,9 @@
 
 typedef struct Fibers Fibers;
 
-enum { FIBER_STACK = 256 * 1024 };
+/* Of each stack; its last page cannot be touched. Kernels are compiled without optimisation, and
+ * those of large programs have frames of several hundred kilobytes. */
+enum { FIBER_STACK = 1024 * 1024 };
 
 /* `count` stacks; NULL when memory is out. */
 Fibers *fibers_open(size_t count);
@@ -18,6 +20,8 @@ void fiber_start(Fibers *fibers, size_t index, void (*run)(void *data), void *da
 void fiber_enter(Fibers *fibers, size_t index);
 /* Whether the address lies on one of the stacks. */
 bool fibers_own(const Fibers *fibers, const void *address);
+/* Whether the address lies on the page at the end of a stack: the stack is full. */
+bool fiber_stack_is_full(const void *address);
 /* In the running fiber: ends its turn. Back at its next one. */
 void fiber_leave(Fibers *fibers);
 
