@@ -9,6 +9,10 @@
 #ifdef __FAST_MATH__
 #error "Lockstep's results are exact to the bit: compile this file without -ffast-math and -Ofast"
 #endif
+/* Vectors go to functions that are inlined, and to nobody else's. */
+#ifdef __GNUC__
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
 /* gcc makes a call, or a slow instruction, of each loop that copies a short row. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-tree-loop-distribute-patterns")

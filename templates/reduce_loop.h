@@ -6,11 +6,13 @@
 #define LS_CALLED static __attribute__((noinline, unused))
 
 /* Before a loop of eight or fewer that is written out, so that the loop around it becomes vector
- * code. */
+ * code; and before one that is not. */
 #ifdef __clang__
 #define LS_UNROLLED _Pragma("clang loop unroll(full)")
+#define LS_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define LS_UNROLLED _Pragma("GCC unroll 8")
+#define LS_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 /* 64 bytes, wherever they lie. */
@@ -27,6 +29,17 @@ typedef i64 ls_mask_f64 __attribute__((vector_size(64)));
     LS_MIXED(ls_mask_f32, x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define LS_ODDS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+/* The same within each 16 bytes, and of 16 bytes at a time; and four elements. */
+#define LS_NEAR_EVENS_f32(x, y) \
+    LS_MIXED(ls_mask_f32, x, y, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
+#define LS_NEAR_ODDS_f32(x, y) \
+    LS_MIXED(ls_mask_f32, x, y, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
+#define LS_FAR_EVENS_f32(x, y) \
+    LS_MIXED(ls_mask_f32, x, y, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
+#define LS_FAR_ODDS_f32(x, y) \
+    LS_MIXED(ls_mask_f32, x, y, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
+#define LS_FOUR_f32(x, a, b, c, d) \
+    LS_MIXED(ls_mask_f32, x, x, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d)
 #define LS_EVENS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 0, 2, 4, 6, 8, 10, 12, 14)
 #define LS_ODDS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 1, 3, 5, 7, 9, 11, 13, 15)
 
@@ -45,101 +58,400 @@ LS_FN i64 ls_rows_near(i64 tiles, i64 longest) {
     return wide == 1024 ? rows : (rows + 15) / 16 * 16;
 }
 
-/* Sixteen neighbours, as they are in memory. */
-#define ls_take_f32(data, index) (*(const ls_vector_f32 *)((data) + (index)))
+/* Sixteen elements that lie side by side, of which the first `left` are there; 0 stands for the
+ * others, whose memory is not touched. only: x, but `other` beyond the first `left`. */
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+typedef i16 ls_half_i16 __attribute__((vector_size(32)));
+LS_FN u16 ls_mask_of(i64 left) {
+    return left >= 16 ? 0xffff : left <= 0 ? 0 : (u16)((1u << left) - 1);
+}
+LS_FN ls_vector_f32 ls_some_f32(const f32 *from, i64 left) {
+    const ls_vector_f32 none = {0};
+    return __builtin_ia32_loadups512_mask(from, none, ls_mask_of(left));
+}
+LS_FN ls_vector_f32 ls_only_f32(ls_vector_f32 x, i64 left, f32 other) {
+    const ls_vector_f32 others = other - (ls_vector_f32){0};
+#ifdef __clang__
+    return __builtin_ia32_selectps_512(ls_mask_of(left), x, others);
+#else
+    return __builtin_ia32_blendmps_512_mask(others, x, ls_mask_of(left));
+#endif
+}
+#else
+LS_FN ls_vector_f32 ls_some_f32(const f32 *from, i64 left) {
+    f32 some[16] LS_ALIGN(64) = {0};
+    for (i64 i = 0; i < left; i++) some[i] = from[i];
+    return *(const ls_vector_f32 *)some;
+}
+LS_FN ls_vector_f32 ls_only_f32(ls_vector_f32 x, i64 left, f32 other) {
+    f32 only[16] LS_ALIGN(64);
+    *(ls_vector_f32 *)only = x;
+    for (i64 i = left < 0 ? 0 : left; i < 16; i++) only[i] = other;
+    return *(const ls_vector_f32 *)only;
+}
+#endif
+LS_FN ls_vector_f32 ls_take_f32(const f32 *from, i64 left) {
+    return left >= 16 ? *(const ls_vector_f32 *)from : ls_some_f32(from, left);
+}
+
+/* The same of bf16, which are the upper halves of f32. */
+typedef u16 ls_vector_bf16 __attribute__((vector_size(32), aligned(2), may_alias));
+typedef u32 ls_vector_u32 __attribute__((vector_size(64)));
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+LS_FN ls_vector_bf16 ls_some_bf16(const bf16 *from, i64 left) {
+    const ls_half_i16 none = {0};
+    return (ls_vector_bf16)__builtin_ia32_loaddquhi256_mask((const i16 *)from, none,
+                                                            ls_mask_of(left));
+}
+#else
+LS_FN ls_vector_bf16 ls_some_bf16(const bf16 *from, i64 left) {
+    ls_vector_bf16 some = {0};
+    if (left > 0) __builtin_memcpy(&some, from, (u64)left * sizeof *from);
+    return some;
+}
+#endif
+LS_FN ls_vector_f32 ls_take_bf16(const bf16 *from, i64 left) {
+    ls_vector_bf16 some = {0};
+    if (left >= 16)
+        some = *(const ls_vector_bf16 *)from;
+    else
+        some = ls_some_bf16(from, left);
+    return (ls_vector_f32)(__builtin_convertvector(some, ls_vector_u32) << 16);
+}
+
+/* The leaves of up to LS_TREES trees, sixteen of a row from `at` on, of which `left` are there. */
+enum { LS_TREES = 8, LS_BATCH = 16 };
+typedef void ls_leaves_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf);
+LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf) {
+    *leaf = ls_take_f32((const f32 *)row + at, left);
+}
+
+/* pad: the identity, from a row's `length` elements on up to where the next row's begin, or as far
+ * as rows reads them. */
+#define LS_TILES_f64(kind, combine)                                                 \
+    LS_FN void ls_pad_##kind(f64 *row, i64 length, i64 wide) {                      \
+        for (; length < wide; length++) row[length] = ls_identity_##kind();         \
+    }                                                                               \
+    LS_CALLED void ls_rows_##kind(f64 *values, i64 count, i64 length, i64 wide) {   \
+        f64 half[512] LS_ALIGN(64);                                                 \
+        i64 left = count * wide;                                                    \
+        (void)length;                                                               \
+        for (; wide > 128; wide /= 2, left /= 2) {                                  \
+            for (i64 i = 0; i < left / 256; i++) {                                  \
+                const f64 *const two = values + 256 * i;                            \
+                LS_APART                                                            \
+                for (int l = 0; l < 128; l++)                                       \
+                    values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);  \
+            }                                                                       \
+        }                                                                           \
+        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left); \
+        if (wide == 1) return;                                                      \
+        for (i64 i = 0; i < left / 2; i++)                                          \
+            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);          \
+        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                     \
+    }                                                                               \
+    LS_CALLED f64 ls_tile_##kind(f64 *values, i64 count) {                          \
+        f64 lane[128] LS_ALIGN(64);                                                 \
+        for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                   \
+            values[i] = ls_identity_##kind();                                       \
+        if (count <= 128) return ls_lane_tree_##kind(values);                       \
+        for (int l = 0; l < 128; l++) {                                             \
+            f64 value[8];                                                           \
+            LS_UNROLLED                                                             \
+            for (int row = 0; row < 8; row++) value[row] = values[128 * row + l];   \
+            lane[l] = ls_eight_##kind(value);                                       \
+        }                                                                           \
+        return ls_lane_tree_##kind(lane);                                           \
+    }
+
+#define LS_TILES_f32(kind, combine)                                                           \
+    LS_LEAVES(kind, combine)                                                                  \
+    LS_FN void ls_pad_##kind(f32 *row, i64 length, i64 wide) {                                \
+        for (; wide <= 8 && length < wide; length++) row[length] = ls_identity_##kind();      \
+    }                                                                                         \
+    LS_CALLED void ls_rows_##kind(f32 *values, i64 count, i64 length, i64 wide) {             \
+        i64 left = count * wide;                                                              \
+        if (wide > 8) {                                                                       \
+            ls_leaves_##kind(ls_memory_f32, values, wide *(i64)sizeof(f32), 1, count, length, \
+                             &values);                                                        \
+            return;                                                                           \
+        }                                                                                     \
+        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left);           \
+        for (i64 i = 0; wide == 2 && i < left / 2; i++)                                       \
+            values[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                  \
+    }                                                                                         \
+    LS_CALLED f32 ls_tile_##kind(f32 *values, i64 count) {                                    \
+        ls_rows_##kind(values, 1, count, 1024);                                               \
+        return values[0];                                                                     \
+    }
 
 /* Of lanes and short rows, by the kind.
  * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide`
  * apart, each padded with the identity, end up in values[0 .. count); where a row is of several
- * 128, these are combined first, neighbours with neighbours. join: of the 1, 2, 4, 8 or 16 vectors
- * of a row one; join_rows: the values of the rows that 16 such vectors are. lane_tree: the value of
- * 128 lanes. */
-#define LS_TREE_1(kind, type, combine) /* in order */                                        \
-    LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,              \
-                               const ls_vector_##type *y) {                                  \
-        const ls_vector_##type a = LS_EVENS_##type(*x, *y), b = LS_ODDS_##type(*x, *y);      \
-        *to = combine;                                                                       \
-    }                                                                                        \
+ * 128, these are combined first, neighbours with neighbours. lane_tree: the value of 128 lanes. */
+#define LS_TREE_1(kind, type, combine) /* in order */                                    \
+    LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,          \
+                               const ls_vector_##type *y) {                              \
+        const ls_vector_##type a = LS_EVENS_##type(*x, *y), b = LS_ODDS_##type(*x, *y);  \
+        *to = combine;                                                                   \
+    }                                                                                    \
+    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                            \
+        enum { WIDTH = 64 / sizeof(type) };                                              \
+        for (i64 i = 0; i < left; i += 4 * WIDTH) {                                      \
+            const ls_vector_##type *const from = (const ls_vector_##type *)(values + i); \
+            ls_vector_##type low, high;                                                  \
+            ls_pairs_##kind(&low, &from[0], &from[1]);                                   \
+            ls_pairs_##kind(&high, &from[2], &from[3]);                                  \
+            ls_pairs_##kind((ls_vector_##type *)(values + i / 4), &low, &high);          \
+        }                                                                                \
+    }                                                                                    \
+    LS_FN type ls_lane_tree_##kind(const type *lane) {                                   \
+        enum { WIDTH = 64 / sizeof(type), COUNT = 128 / WIDTH };                         \
+        const ls_vector_##type *const from = (const ls_vector_##type *)lane;             \
+        ls_vector_##type half[COUNT / 2], quarter[COUNT / 4], all;                       \
+        LS_UNROLLED                                                                      \
+        for (int i = 0; i < COUNT / 2; i++)                                              \
+            ls_pairs_##kind(&half[i], &from[2 * i], &from[2 * i + 1]);                   \
+        LS_UNROLLED                                                                      \
+        for (int i = 0; i < COUNT / 4; i++)                                              \
+            ls_pairs_##kind(&quarter[i], &half[2 * i], &half[2 * i + 1]);                \
+        LS_UNROLLED                                                                      \
+        for (int i = 0; i < COUNT / 8; i++)                                              \
+            ls_pairs_##kind(&half[i], &quarter[2 * i], &quarter[2 * i + 1]);             \
+        all = half[0];                                                                   \
+        if (COUNT == 16) ls_pairs_##kind(&all, &half[0], &half[1]);                      \
+        LS_UNROLLED                                                                      \
+        for (int i = 1; i < WIDTH; i *= 2) ls_pairs_##kind(&all, &all, &all);            \
+        return all[0];                                                                   \
+    }                                                                                    \
+    LS_TILES_##type(kind, combine)
+
+/* Trees of f32 whose leaves a function gives by vectors; each of the functions has `trees` of them
+ * at a time, and a vector for each. few: of a row of up to 16 * vectors leaves (1, 2, 4, 8 or 16
+ * vectors) one vector, whose elements are its lanes', neighbours combined; many: the same of up to
+ * 1024, lane by lane: the last row of the tile, which may be short, then 1, 2 and 4 of those before
+ * it, as many as there are. four: the values of four rows from their vectors. leaves: to[tree][row]
+ * becomes the value of that tree of each of `count` rows, at most LS_BATCH, of `length` leaves;
+ * where the rows begin is said by what lies at row, row + size, ... tile: of one row, and `many` is
+ * all that is compiled.
+ */
+#define LS_LEAVES(kind, combine)                                                                   \
+    LS_FN ls_vector_f32 ls_two_##kind(ls_vector_f32 a, ls_vector_f32 b) {                          \
+        return combine;                                                                            \
+    }                                                                                              \
+    LS_FN ls_vector_f32 ls_near_##kind(ls_vector_f32 x, ls_vector_f32 y) {                         \
+        return ls_two_##kind(LS_NEAR_EVENS_f32(x, y), LS_NEAR_ODDS_f32(x, y));                     \
+    }                                                                                              \
+    LS_FN ls_vector_f32 ls_far_##kind(ls_vector_f32 x, ls_vector_f32 y) {                          \
+        return ls_two_##kind(LS_FAR_EVENS_f32(x, y), LS_FAR_ODDS_f32(x, y));                       \
+    }                                                                                              \
+    LS_FN ls_vector_f32 ls_near_four_##kind(const ls_vector_f32 *x) {                              \
+        return ls_near_##kind(ls_near_##kind(x[0], x[1]), ls_near_##kind(x[2], x[3]));             \
+    }                                                                                              \
+    LS_FN void ls_eight_of_##kind(ls_vector_f32 *to, const ls_vector_f32 *x) {                 \
+        *to = ls_far_##kind(ls_near_four_##kind(x), ls_near_four_##kind(x + 4));                   \
+    }                                                                                              \
+    LS_FN void ls_row_of_##kind(ls_vector_f32 *to, const ls_vector_f32 *x, int vectors) {          \
+        if (vectors == 1) *to = x[0];                                                              \
+        if (vectors == 2) *to = ls_near_##kind(x[0], x[1]);                                        \
+        if (vectors == 4) *to = ls_near_four_##kind(x);                                            \
+        if (vectors >= 8) ls_eight_of_##kind(to, x);                                               \
+    }                                                                                              \
+    LS_FN void ls_four_of_##kind(f32 *to, const ls_vector_f32 *of, int vectors) {              \
+        ls_vector_f32 x, y;                                                                        \
+        if (vectors == 1) {                                                                        \
+            x = ls_near_four_##kind(of);                                                           \
+            x = ls_far_##kind(x, x);                                                               \
+            x = ls_far_##kind(x, x);                                                               \
+        } else if (vectors == 2) {                                                                 \
+            x = ls_far_##kind(ls_near_##kind(of[0], of[1]), ls_near_##kind(of[2], of[3]));         \
+            x = ls_far_##kind(x, x);                                                               \
+            x = ls_near_##kind(x, x);                                                              \
+            x = LS_FOUR_f32(x, 0, 1, 4, 5);                                                        \
+        } else {                                                                                   \
+            x = ls_far_##kind(of[0], of[1]);                                                       \
+            y = ls_far_##kind(of[2], of[3]);                                                       \
+            if (vectors == 4) {                                                                    \
+                x = ls_far_##kind(x, y);                                                           \
+                x = ls_near_##kind(x, x);                                                          \
+                x = ls_near_##kind(x, x);                                                          \
+                x = LS_FOUR_f32(x, 0, 4, 8, 12);                                                   \
+            } else {                                                                               \
+                x = ls_near_##kind(x, y);                                                          \
+                x = ls_near_##kind(x, x);                                                          \
+                x = ls_far_##kind(x, x);                                                           \
+                x = LS_FOUR_f32(x, 0, 4, 1, 5);                                                    \
+            }                                                                                      \
+        }                                                                                          \
+        __builtin_memcpy(to, &x, 4 * sizeof(f32));                                                 \
+    }                                                                                              \
+    LS_FN void ls_some_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, i64 left, int trees, \
+                              ls_vector_f32 *to) {                                                 \
+        leaves(row, at, left, to);                                                                 \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) to[t] = ls_only_f32(to[t], left, ls_identity_##kind());    \
+    }                                                                                              \
+    LS_FN void ls_more_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, int rows, int trees, \
+                              ls_vector_f32 *to) {                                                 \
+        ls_vector_f32 x[4][LS_TREES];                                                              \
+        LS_UNROLLED                                                                                \
+        for (int r = 0; r < rows; r++) leaves(row, at + 128 * r, 16, x[r]);                        \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) {                                                          \
+            ls_vector_f32 own = x[0][t];                                                           \
+            if (rows > 1) own = ls_two_##kind(own, x[1][t]);                                       \
+            if (rows > 2) own = ls_two_##kind(own, ls_two_##kind(x[2][t], x[3][t]));               \
+            to[t] = ls_two_##kind(own, to[t]);                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    LS_FN void ls_few_##kind(ls_leaves_f32 *leaves, const void *row, i64 length, int trees,        \
+                             int vectors, int whole, ls_vector_f32(*to)[4], i64 at) {              \
+        ls_vector_f32 x[LS_TREES][8], own[LS_TREES];                                               \
+        LS_UNROLLED                                                                                \
+        for (int v = 0; v < 8; v++) {                                                              \
+            if (v >= vectors) continue;                                                            \
+            const i64 first = vectors > 8 ? 128 + 16 * v : 16 * v;                                 \
+            if (whole) leaves(row, first, 16, own);                                                \
+            if (!whole) ls_some_##kind(leaves, row, first, length - first, trees, own);            \
+            if (vectors > 8) ls_more_##kind(leaves, row, 16 * v, 1, trees, own);                   \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) x[t][v] = own[t];                                      \
+        }                                                                                          \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) ls_row_of_##kind(&to[t][at], x[t], vectors);               \
+    }                                                                                              \
+    LS_FN void ls_many_##kind(ls_leaves_f32 *leaves, const void *row, i64 length, int trees,       \
+                              ls_vector_f32(*to)[4], i64 at) {                                     \
+        ls_vector_f32 lane[LS_TREES][8];                                                           \
+        const i64 rows = length / 128, rest = length % 128;                                        \
+        LS_ROLLED                                                                                  \
+        for (int l = 0; l < 128; l += 16) {                                                        \
+            ls_vector_f32 x[LS_TREES];                                                             \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) x[t] = ls_identity_##kind() - (ls_vector_f32){0};       \
+            if (l < rest) ls_some_##kind(leaves, row, 128 * rows + l, rest - l, trees, x);         \
+            if (rows & 1) ls_more_##kind(leaves, row, 128 * (rows - 1) + l, 1, trees, x);          \
+            if (rows & 2) ls_more_##kind(leaves, row, 128 * (rows & 4) + l, 2, trees, x);          \
+            LS_ROLLED                                                                              \
+            for (i64 four = 128 * (rows & ~(i64)3); four > 0; four -= 512)                         \
+                ls_more_##kind(leaves, row, four - 512 + l, 4, trees, x);                          \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) lane[t][l / 16] = x[t];                                \
+        }                                                                                          \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) ls_row_of_##kind(&to[t][at], lane[t], 8);                  \
+    }                                                                                              \
+    LS_FN void ls_batch_##kind(ls_leaves_f32 *leaves, const char *row, i64 size, int trees,        \
+                               i64 count, i64 length, int vectors, int whole, f32 *const *to) {    \
+        LS_ROLLED                                                                                  \
+        for (i64 r = 0; r < count; r += 4) {                                                       \
+            ls_vector_f32 of[LS_TREES][4];                                                         \
+            if (vectors <= 4) {                                                                    \
+                LS_UNROLLED                                                                        \
+                for (i64 i = 0; i < 4; i++)                                                        \
+                    ls_few_##kind(leaves, row + ls_least(r + i, count - 1) * size, length, trees,  \
+                                  vectors, whole, of, i);                                          \
+            } else {                                                                               \
+                const i64 rows = ls_least(4, count - r);                                           \
+                LS_ROLLED                                                                          \
+                for (i64 i = 0; i < rows; i++) {                                                   \
+                    if (vectors > 16)                                                              \
+                        ls_many_##kind(leaves, row + (r + i) * size, length, trees, of, i);        \
+                    else                                                                           \
+                        ls_few_##kind(leaves, row + (r + i) * size, length, trees, vectors, whole, \
+                                      of, i);                                                      \
+                }                                                                                  \
+                for (i64 i = rows; i < 4; i++) {                                                   \
+                    LS_UNROLLED                                                                    \
+                    for (int t = 0; t < trees; t++) of[t][i] = of[t][0];                           \
+                }                                                                                  \
+            }                                                                                      \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) {                                                      \
+                ls_four_of_##kind(to[t] + r, of[t], vectors);                                      \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    LS_FN void ls_leaves_##kind(ls_leaves_f32 *leaves, const void *row, i64 size, int trees,       \
+                                i64 count, i64 length, f32 *const *to) {                           \
+        if (length > 256)                                                                          \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 64, 0, to);                   \
+        else if (length == 256)                                                                    \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 16, 1, to);                   \
+        else if (length > 128)                                                                     \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 16, 0, to);                   \
+        else if (length == 128)                                                                    \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 8, 1, to);                    \
+        else if (length > 64)                                                                      \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 8, 0, to);                    \
+        else if (length == 64)                                                                     \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 4, 1, to);                    \
+        else if (length > 32)                                                                      \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 4, 0, to);                    \
+        else if (length > 16)                                                                      \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 2, 0, to);                    \
+        else                                                                                       \
+            ls_batch_##kind(leaves, row, size, trees, count, length, 1, 0, to);                    \
+    }
+
+#define LS_TREE_0(kind, type, combine) /* in any order */                                    \
     LS_FN void ls_neighbours_##kind(type *values, i64 left) {                                \
-        enum { WIDTH = 64 / sizeof(type) };                                                  \
-        for (i64 i = 0; i < left; i += 4 * WIDTH) {                                          \
-            const ls_vector_##type *const from = (const ls_vector_##type *)(values + i);     \
-            ls_vector_##type low, high;                                                      \
-            ls_pairs_##kind(&low, &from[0], &from[1]);                                       \
-            ls_pairs_##kind(&high, &from[2], &from[3]);                                      \
-            ls_pairs_##kind((ls_vector_##type *)(values + i / 4), &low, &high);              \
-        }                                                                                    \
-    }                                                                                        \
-    LS_FN void ls_both_##kind(ls_vector_##type *to, const ls_vector_##type *x,               \
-                              const ls_vector_##type *y) {                                   \
-        const ls_vector_##type a = *x, b = *y;                                               \
-        *to = combine;                                                                       \
-    }                                                                                        \
-    LS_FN void ls_join_##kind(ls_vector_##type *of, int count, type *to) {                   \
-        LS_UNROLLED                                                                          \
-        for (int i = 0; count > 8 && i < 8; i++) ls_both_##kind(&of[i], &of[i], &of[8 + i]); \
-        if (count > 4) {                                                                     \
-            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                         \
-            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                         \
-            ls_pairs_##kind(&of[2], &of[4], &of[5]);                                         \
-            ls_pairs_##kind(&of[3], &of[6], &of[7]);                                         \
-        }                                                                                    \
-        if (count > 2) {                                                                     \
-            ls_pairs_##kind(&of[0], &of[0], &of[1]);                                         \
-            ls_pairs_##kind(&of[1], &of[2], &of[3]);                                         \
-        }                                                                                    \
-        if (count > 1) ls_pairs_##kind(&of[0], &of[0], &of[1]);                              \
-        *(ls_vector_##type *)to = of[0];                                                     \
-    }                                                                                        \
-    LS_FN void ls_join_rows_##kind(type *values) {                                           \
-        ls_neighbours_##kind(values, 256);                                                   \
-        ls_neighbours_##kind(values, 64);                                                    \
+        type half[512] LS_ALIGN(64);                                                         \
+        for (i64 i = 0; i < left / 2; i++)                                                   \
+            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                   \
+        for (i64 i = 0; i < left / 4; i++)                                                   \
+            values[i] = ls_combine_##kind(half[2 * i], half[2 * i + 1]);                     \
     }                                                                                        \
     LS_FN type ls_lane_tree_##kind(const type *lane) {                                       \
-        enum { WIDTH = 64 / sizeof(type), COUNT = 128 / WIDTH };                             \
-        const ls_vector_##type *const from = (const ls_vector_##type *)lane;                 \
-        ls_vector_##type half[COUNT / 2], quarter[COUNT / 4], all;                           \
-        LS_UNROLLED                                                                          \
-        for (int i = 0; i < COUNT / 2; i++)                                                  \
-            ls_pairs_##kind(&half[i], &from[2 * i], &from[2 * i + 1]);                       \
-        LS_UNROLLED                                                                          \
-        for (int i = 0; i < COUNT / 4; i++)                                                  \
-            ls_pairs_##kind(&quarter[i], &half[2 * i], &half[2 * i + 1]);                    \
-        LS_UNROLLED                                                                          \
-        for (int i = 0; i < COUNT / 8; i++)                                                  \
-            ls_pairs_##kind(&half[i], &quarter[2 * i], &quarter[2 * i + 1]);                 \
-        all = half[0];                                                                       \
-        if (COUNT == 16) ls_pairs_##kind(&all, &half[0], &half[1]);                          \
-        LS_UNROLLED                                                                          \
-        for (int i = 1; i < WIDTH; i *= 2) ls_pairs_##kind(&all, &all, &all);                \
-        return all[0];                                                                       \
+        type some[16], value;                                                                \
+        for (int l = 0; l < 16; l++) some[l] = lane[l];                                      \
+        for (int i = 16; i < 128; i += 16)                                                   \
+            for (int l = 0; l < 16; l++) some[l] = ls_combine_##kind(some[l], lane[i + l]);  \
+        value = some[0];                                                                     \
+        for (int l = 1; l < 16; l++) value = ls_combine_##kind(value, some[l]);              \
+        return value;                                                                        \
+    }                                                                                        \
+    LS_FN void ls_pad_##kind(type *row, i64 length, i64 wide) {                              \
+        const i64 end = ls_least(wide, length / 128 * 128 + 128);                            \
+        for (; length < end; length++) row[length] = ls_identity_##kind();                   \
+    }                                                                                        \
+    LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 length, i64 wide) {           \
+        type half[512] LS_ALIGN(64);                                                         \
+        for (i64 i = 0; wide > 128 && i < count; i++) {                                      \
+            const type *const row = values + wide * i;                                       \
+            type *const to = values + 128 * i;                                               \
+            for (int l = 0; l < 128; l++) to[l] = row[l];                                    \
+            for (i64 at = 128; at < length; at += 128) {                                     \
+                LS_APART                                                                     \
+                for (int l = 0; l < 128; l++) to[l] = ls_combine_##kind(to[l], row[at + l]); \
+            }                                                                                \
+        }                                                                                    \
+        if (wide > 128) wide = 128;                                                          \
+        i64 left = count * wide;                                                             \
+        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left);          \
+        if (wide == 1) return;                                                               \
+        for (i64 i = 0; i < left / 2; i++)                                                   \
+            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                   \
+        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                              \
+    }                                                                                        \
+    LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                 \
+        if (count == 0) return ls_identity_##kind();                                         \
+        ls_pad_##kind(values, count, 1024);                                                  \
+        for (i64 at = 128; at < count; at += 128) {                                          \
+            LS_APART                                                                         \
+            for (int l = 0; l < 128; l++)                                                    \
+                values[l] = ls_combine_##kind(values[l], values[at + l]);                    \
+        }                                                                                    \
+        return ls_lane_tree_##kind(values);                                                  \
     }
 
-#define LS_TREE_0(kind, type, combine) /* in any order */                                   \
-    LS_FN void ls_neighbours_##kind(type *values, i64 left) {                               \
-        type half[512] LS_ALIGN(64);                                                        \
-        for (i64 i = 0; i < left / 2; i++)                                                  \
-            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                  \
-        for (i64 i = 0; i < left / 4; i++)                                                  \
-            values[i] = ls_combine_##kind(half[2 * i], half[2 * i + 1]);                    \
-    }                                                                                       \
-    LS_FN type ls_lane_tree_##kind(const type *lane) {                                      \
-        type some[16], value;                                                               \
-        for (int l = 0; l < 16; l++) some[l] = lane[l];                                     \
-        for (int i = 16; i < 128; i += 16)                                                  \
-            for (int l = 0; l < 16; l++) some[l] = ls_combine_##kind(some[l], lane[i + l]); \
-        value = some[0];                                                                    \
-        for (int l = 1; l < 16; l++) value = ls_combine_##kind(value, some[l]);             \
-        return value;                                                                       \
-    }
-
-/* eight: of a lane's rows. tile: of one row; values[count .. 1024) is overwritten with the
- * identity. gather: of values that stay; tile_alone: of values[0], values[stride], ...; tree: R of
- * any count, the higher levels written behind them. push_columns: the binary counter of reduce.h
- * for 64 columns side by side; all 64 are added, also those past the last column. columns: where
- * the value of `count` numbers stands, level or scratch. */
+/* eight: of a lane's rows. tile: of one row, whose memory is written over. gather: of values that
+ * stay; tile_alone: of values[0], values[stride], ...; tree: R of any count, the higher levels
+ * written behind them. push_columns: the binary counter of reduce.h for 64 columns side by side;
+ * all 64 are added, also those past the last column. columns: where the value of `count` numbers
+ * stands, level or scratch. */
 #define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                    \
-    LS_TREE_##ordered(kind, type, combine) LS_FN type ls_four_##kind(const type *value) {   \
+    LS_FN type ls_four_##kind(const type *value) {                                          \
         return ls_combine_##kind(ls_combine_##kind(value[0], value[1]),                     \
                                  ls_combine_##kind(value[2], value[3]));                    \
     }                                                                                       \
@@ -150,37 +462,8 @@ LS_FN i64 ls_rows_near(i64 tiles, i64 longest) {
         const type d = ls_combine_##kind(value[6], value[7]);                               \
         return ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));         \
     }                                                                                       \
-    LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 wide) {                      \
-        type half[512] LS_ALIGN(64);                                                        \
-        i64 left = count * wide;                                                            \
-        for (; wide > 128; wide /= 2, left /= 2) {                                          \
-            for (i64 i = 0; i < left / 256; i++) {                                          \
-                const type *const two = values + 256 * i;                                   \
-                LS_APART                                                                    \
-                for (int l = 0; l < 128; l++)                                               \
-                    values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);          \
-            }                                                                               \
-        }                                                                                   \
-        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left);         \
-        if (wide == 1) return;                                                              \
-        for (i64 i = 0; i < left / 2; i++)                                                  \
-            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                  \
-        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                             \
-    }                                                                                       \
-    LS_CALLED type ls_tile_##kind(type *values, i64 count) {                                \
-        type lane[128] LS_ALIGN(64);                                                        \
-        for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                           \
-            values[i] = ls_identity_##kind();                                               \
-        if (count <= 128) return ls_lane_tree_##kind(values);                               \
-        for (int l = 0; l < 128; l++) {                                                     \
-            type value[8];                                                                  \
-            LS_UNROLLED                                                                     \
-            for (int row = 0; row < 8; row++) value[row] = values[128 * row + l];           \
-            lane[l] = ls_eight_##kind(value);                                               \
-        }                                                                                   \
-        return ls_lane_tree_##kind(lane);                                                   \
-    }                                                                                       \
-    LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                        \
+    LS_TREE_##ordered(kind, type, combine)                                                  \
+        LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                    \
         type copy[1024] LS_ALIGN(64);                                                       \
         for (i64 i = 0; i < count; i++) copy[i] = values[i];                                \
         return ls_tile_##kind(copy, count);                                                 \

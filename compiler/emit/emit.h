@@ -270,6 +270,7 @@ typedef struct StoredPacket { /* what a vector's stores go to first, or a block 
     const char *row; /* of a block of several rows: where this one's begins, NULL: of one */
 } StoredPacket;
 
+enum { LEAVES_MOST = 32 };
 typedef struct NestPrinter {
     Emitter *e;
     Arena *arena; /* closed behind it */
@@ -306,9 +307,19 @@ typedef struct NestPrinter {
     bool streams, streams_off;
     bool *wide;         /* by symbol: a vector of the language, of elements side by side */
     const char **pitch; /* by symbol of a TREE: of several, what says how far apart they begin */
+    /* Of loops over vectors, whose trees those by symbol are: the functions that they are, as text
+     * that stands before this one's. */
+    bool *by_vectors;
+    Text before;
+    const char *label, *leaf_fields[LEAVES_MOST], *leaf_bodies[LEAVES_MOST];
+    size_t leaf_count, opened_leaves;
+    const char *rows_name, *pending, *pending_end; /* of rows side by side; what is called then */
     /* Folds at hand are of a tile that is done again where this says that a value is not plain. */
     const char *odd;
 } NestPrinter;
+
+/* nest_print.c: that an amount is more than 0. */
+const char *print_amount(NestPrinter *p, Index amount);
 
 /* nest_value.c */
 void print_count_uses(NestPrinter *p);
@@ -332,7 +343,6 @@ const char *print_combined(NestPrinter *p, const NestNode *combine, const char *
 void print_fold(NestPrinter *p, const NestNode *fold);
 bool print_is_quick(const NestNode *fold); /* the greatest or least of numbers */
 void print_tree(NestPrinter *p, const NestNode *tree);
-void print_row_trees(NestPrinter *p, const NestNode *loop, const NestNode *body);
 void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body);
 void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body);
 /* Of one thread: whether the loop goes over columns whose folds lie side by side, and pushes to
@@ -340,6 +350,12 @@ void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body);
 void print_combined_ahead(NestPrinter *p, const NestNode *loop);
 void print_push(NestPrinter *p, const NestNode *push);
 void print_combine(NestPrinter *p, const NestNode *node);
+
+/* nest_leaves.c: whether the loop goes over vectors of a row for one thread, and what it is then;
+ * of rows side by side, memory for what each has, ahead of the loop over them. */
+bool print_is_leaves(const NestPrinter *p, const NestNode *loop);
+void print_leaves(NestPrinter *p, const NestNode *loop);
+void print_open_leaves(NestPrinter *p, const NestNode *rows);
 
 /* nest_near.c: ahead of the vector loop. */
 void print_near(NestPrinter *p, const NestNode *loop, const NestNode *load);

@@ -241,33 +241,9 @@ static void print_grid(NestPrinter *p, const NestNode *loop) {
     text_puts(p->out, "}\n");
 }
 
-/* Of one thread, elements side by side as a vector of the language: + - * / of f32. */
-static void print_wide(NestPrinter *p, const NestNode *loop) {
-    const Index first = {NULL, 0};
-    p->vector = loop->name;
-    for (const NestNode *node = loop->body; node; node = node->next) {
-        const Index at = node->at_count ? node->at[node->at_count - 1] : first;
-        const char *from = print_index(p, index_replace(p->arena, at, loop->name, first));
-        if (node->kind == NEST_LOAD && index_uses(at, loop->name)) {
-            p->wide[node->name] = true;
-            text_printf(p->out, "const ls_vector_f32 %s = ls_take_f32(%s, %s);\n",
-                        print_symbol(p, node->name), print_symbol(p, node->array), from);
-        } else if (node->kind == NEST_LET && print_is_wide(p, node->value)) {
-            p->wide[node->name] = true;
-            emit_quote_line(p->e, p->out, node->range);
-            text_printf(p->out, "const ls_vector_f32 %s = %s;\n", print_symbol(p, node->name),
-                        emit_bare(p->e, print_value(p, node->value)));
-        } else if (node->kind == NEST_PUSH) {
-            print_push(p, node);
-        } else {
-            print_node(p, node);
-        }
-    }
-}
-
 static void print_vector(NestPrinter *p, const NestNode *loop) {
     if (p->nest->lanes == 1) {
-        print_wide(p, loop);
+        print_leaves(p, loop);
         return;
     }
     const char *name = print_symbol(p, loop->name);
@@ -368,14 +344,17 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     } else if (loop->loop == LOOP_UNROLLED) {
         text_puts(p->out, p->nest->lanes > 1 ? "LS_UNROLL\n" : "LS_UNROLLED\n");
     }
+    print_open_leaves(p, loop);
     const bool tile = !constant && p->nest->lanes > 1 && print_is_tile(p, loop->extent);
     text_printf(p->out, "for (%s %s = 0; %s < %s%s; %s++) {\n",
                 (constant && p->nest->lanes > 1) || tile ? "int" : "i64", name, name,
                 tile ? "(int)" : "", count, name);
-    print_row_trees(p, loop, loop->body);
     print_body(p, loop->body);
     print_padding(p, loop, loop->body);
     text_puts(p->out, "}\n");
+    if (p->pending)
+        text_printf(p->out, "%s%s%s", p->pending, emit_bare(p->e, count), p->pending_end);
+    p->pending = NULL;
     print_pushed(p, loop, loop->body);
     if (run) print_close_streams(p, loop, count);
     if (rows) print_close_row_streams(p, loop, count);
@@ -413,7 +392,11 @@ static void print_loop(NestPrinter *p, const NestNode *loop) {
         break;
     case LOOP_WARP: print_threads(p, loop, p->warp, &p->in_warp); break;
     case LOOP_VECTOR: print_vector(p, loop); break;
-    default: print_serial(p, loop); break;
+    default:
+        if (print_is_leaves(p, loop))
+            print_leaves(p, loop);
+        else
+            print_serial(p, loop);
     }
 }
 
@@ -428,7 +411,7 @@ static void print_branch(NestPrinter *p, const NestNode *node, const char *condi
 }
 
 /* `0 < amount`, each side without what the other has. */
-static const char *amount_text(NestPrinter *p, Index amount) {
+const char *print_amount(NestPrinter *p, Index amount) {
     Index less = {NULL, 0}, more = {NULL, 0};
     IndexTerm *terms = arena_alloc(p->arena, (2 * amount.count + 1) * sizeof *terms);
     less.terms = terms;
@@ -461,10 +444,10 @@ static void print_if(NestPrinter *p, const NestNode *node) {
     bool any = false, all = p->nest->lanes == 1 && node->version;
     find_quick(p, node->body, &any, &all);
     if (!any || !all) {
-        print_branch(p, node, amount_text(p, node->extent));
+        print_branch(p, node, print_amount(p, node->extent));
         return;
     }
-    const char *condition = amount_text(p, node->extent);
+    const char *condition = print_amount(p, node->extent);
     const char *odd = names_made(p->e, "odd");
     text_printf(p->out, "int %s = !(%s);\nif (!%s) {\n", odd, condition, odd);
     p->odd = odd;
@@ -505,11 +488,22 @@ static void print_prefetch(NestPrinter *p, const NestNode *node) {
                 type_info[p->nest->symbols[node->array].type].c_name);
 }
 
+/* How many vectors a row has nobody asks: its length says it. */
+static void drop_count(NestPrinter *p, const NestNode *loop) {
+    const Index *count = &loop->extent;
+    if (loop->loop == LOOP_SERIAL && count->count == 1 && count->terms[0].count == 1 && p->uses[count->terms[0].symbols[0]] == 1)
+        p->ahead[count->terms[0].symbols[0]] = true;
+}
+
 static void find_symbols(NestPrinter *p, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
         if (node->kind == NEST_LET) p->value_of[node->name] = node->value;
         if (node->kind == NEST_ARRIVE) p->is_counter[node->array] = true;
         if (node->kind == NEST_LOOP) p->loops[node->name] = (uint8_t)(1 + node->loop);
+        if (node->kind == NEST_LOOP && node->loop == LOOP_VECTOR && p->nest->lanes == 1)
+            for (const NestNode *push = node->body; push; push = push->next)
+                if (push->kind == NEST_PUSH) p->by_vectors[push->array] = true;
+        if (print_is_leaves(p, node)) drop_count(p, node);
         find_symbols(p, node->body);
         find_symbols(p, node->other);
     }
@@ -634,20 +628,25 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     print_count_uses(&p);
     p.value_of = arena_alloc(arena, count * sizeof *p.value_of);
     p.is_counter = arena_alloc(arena, count * sizeof *p.is_counter);
+    p.by_vectors = arena_alloc(arena, count * sizeof *p.by_vectors);
     find_symbols(&p, nest->body);
+    Text own = text_open(arena);
+    p.before = text_open(arena);
+    p.label = name;
+    p.out = &own;
     names_begin_nest(e);
     names_made(e, name);
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     e->last_line = 0;
-    text_printf(out, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment, name,
-                e->arguments, plain->strip[0] ? "LS_STRIP_PART, " : "");
+    text_printf(&own, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment,
+                name, e->arguments, plain->strip[0] ? "LS_STRIP_PART, " : "");
     for (int i = 0; i < STRIP_GIVEN && plain->strip[0]; i++) names_made(e, strip_names[i]);
     spell_sizes(&p);
     if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
     if (nest->warps > 1) {
         p.warp = names_made(e, "own_warp");
-        text_printf(out, "const i64 %s = (i64)ls_group();\n", p.warp);
+        text_printf(&own, "const i64 %s = (i64)ls_group();\n", p.warp);
     }
     declare_derived(&p);
     declare_arrays(&p);
@@ -655,8 +654,9 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     declare_held(&p);
     print_all(&p);
     if (p.streams && !e->chained && !plain->strip[0])
-        text_puts(out, "if (stream) ls_stream_end();\n");
-    text_puts(out, "}\n\n");
+        text_puts(&own, "if (stream) ls_stream_end();\n");
+    text_puts(&own, "}\n\n");
+    text_printf(out, "%s%s", p.before.size ? p.before.data : "", own.data);
     arena_close(arena);
     return p.streams;
 }

@@ -14,7 +14,7 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-enum { ROW_LEAVES = 8, LANE_LEAVES = 128, TILE = 1024, SIDE = 16 };
+enum { ROW_LEAVES = 8, LANE_LEAVES = 128, TILE = 1024 };
 
 /* bool as i32 */
 static Type leaf_type(Type type) {
@@ -144,26 +144,15 @@ bool print_is_quick(const NestNode *fold) {
            type_info[fold->type].class == 'F';
 }
 
-/* Whether sixteen trees are folded side by side: each row's leaves are vectors that stay in
- * registers, its tree's lower levels one vector, and the sixteen of these a square. */
-static bool is_square(const NestPrinter *p, const NestNode *tree) {
-    int64_t rows, leaves;
-    return p->nest->lanes == 1 && p->nest->width == SIDE && tree->kind == NEST_TREE &&
-           tree->at_count == 1 && index_is_number(tree->at[0], &rows) && rows == SIDE &&
-           index_is_number(tree->extent, &leaves) && leaves >= SIDE && leaves <= SIDE * SIDE &&
-           !(leaves & (leaves - 1)) && tree->type == TYPE_F32 &&
-           nest_is_ordered(tree->op, tree->type);
-}
-
 void print_tree(NestPrinter *p, const NestNode *tree) {
     const char *name = print_symbol(p, tree->name);
     if (p->nest->lanes > 1 || tree->at_count > 1)
         bug(p->e->compiler, "a tree of this form has no text yet");
     p->trees[tree->name] = tree;
-    if (is_square(p, tree)) {
-        text_printf(p->out, "%s %s[%d] LS_ALIGN(64);\n", type_info[tree->type].c_name, name,
-                    SIDE * SIDE);
-        p->pitch[tree->name] = names_nest(p->e, arena_printf(p->arena, "%s_row", name));
+    if (p->by_vectors[tree->name]) { /* what it comes to */
+        int64_t rows = 4; /* as many are written */
+        if (tree->at_count) index_is_number(tree->at[0], &rows);
+        text_printf(p->out, "f32 %s[%lld];\n", name, (long long)rows);
         return;
     }
     text_printf(p->out, "%s %s[%d] LS_ALIGN(64);\n", type_info[leaf_type(tree->type)].c_name, name,
@@ -187,17 +176,6 @@ static void print_leaf(NestPrinter *p, const NestNode *tree, const NestNode *pus
         text_printf(p->out, "%s_to[%s] = %s;\n", name, print_index(p, push->at[0]), value);
         return;
     }
-    if (is_square(p, tree)) {
-        const Index first = index_replace(p->arena, push->at[1], p->vector, (Index){NULL, 0});
-        IndexTerm *terms = arena_alloc(p->arena, (first.count + 1) * sizeof *terms);
-        for (size_t i = 0; i < first.count; i++) {
-            terms[i] = first.terms[i];
-            terms[i].factor /= SIDE;
-        }
-        text_printf(p->out, "%s[%s] = %s;\n", p->pitch[tree->name],
-                    print_index(p, (Index){terms, first.count}), value);
-        return;
-    }
     if (tree->at_count)
         leaf =
             arena_printf(p->arena, "%s * %s + %s", print_bracketed(p, print_index(p, push->at[0])),
@@ -205,19 +183,6 @@ static void print_leaf(NestPrinter *p, const NestNode *tree, const NestNode *pus
     else
         leaf = print_index(p, push->at[0]);
     text_printf(p->out, "%s[%s] = %s;\n", name, leaf, value);
-}
-
-/* In the loop over sixteen trees: the leaves of one. */
-void print_row_trees(NestPrinter *p, const NestNode *loop, const NestNode *body) {
-    for (const NestNode *node = body; node; node = node->next) {
-        const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
-        print_row_trees(p, loop, node->body);
-        if (!tree || !is_square(p, tree) || !index_uses(node->at[0], loop->name)) continue;
-        int64_t leaves = 0;
-        index_is_number(tree->extent, &leaves);
-        text_printf(p->out, "ls_vector_%s %s[%lld];\n", type_info[tree->type].name,
-                    p->pitch[tree->name], (long long)leaves / SIDE);
-    }
 }
 
 /* Behind the loop over several trees: what each comes to, side by side. */
@@ -234,11 +199,10 @@ void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body) {
                         print_bracketed(p, print_index(p, node->at[1])), name);
             continue;
         }
-        if (is_square(p, tree))
-            text_printf(p->out, "ls_join_rows_%s(%s);\n", kind, name);
-        else
-            text_printf(p->out, "ls_rows_%s(%s, %s, %s);\n", kind, name,
-                        print_index(p, loop->extent), p->pitch[tree->name]);
+        if (!p->by_vectors[tree->name])
+            text_printf(p->out, "ls_rows_%s(%s, %s, %s, %s);\n", kind, name,
+                        print_index(p, loop->extent), print_index(p, tree->extent),
+                        p->pitch[tree->name]);
     }
 }
 
@@ -249,22 +213,11 @@ void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body) {
         const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
         print_padding(p, loop, node->body);
         if (!tree || tree->kind != NEST_TREE || !tree->at_count) continue;
-        if (!index_uses(node->at[0], loop->name)) continue;
+        if (!index_uses(node->at[0], loop->name) || p->by_vectors[tree->name]) continue;
         const char *kind = kind_text(p, tree, tree->type), *wide = p->pitch[tree->name];
         const char *row = print_bracketed(p, print_index(p, node->at[0]));
-        if (is_square(p, tree)) {
-            int64_t leaves = 0;
-            index_is_number(tree->extent, &leaves);
-            text_printf(p->out, "ls_join_%s(%s, %lld, %s + %d * %s);\n", kind, wide,
-                        (long long)leaves / SIDE, print_symbol(p, tree->name), SIDE, row);
-            continue;
-        }
-        const char *pad = names_made(p->e, "pad");
-        text_printf(p->out,
-                    "for (i64 %s = %s; %s < %s; %s++)\n%s[%s * %s + %s] = "
-                    "ls_identity_%s();\n",
-                    pad, print_index(p, tree->extent), pad, wide, pad, print_symbol(p, tree->name),
-                    row, wide, pad, kind);
+        text_printf(p->out, "ls_pad_%s(%s + %s * %s, %s, %s);\n", kind, print_symbol(p, tree->name),
+                    row, wide, print_index(p, tree->extent), wide);
     }
 }
 
@@ -292,7 +245,9 @@ static const char *tile_text(NestPrinter *p, const NestNode *combine, const Nest
                             kind, name);
     }
     text = tree->at_count ? arena_printf(p->arena, "%s[%s]", name, print_index(p, combine->at[0]))
-                          : arena_printf(p->arena, "ls_tile_%s(%s, %s)", kind, name, count);
+           : p->by_vectors[tree->name]
+               ? arena_printf(p->arena, "%s[0]", name)
+               : arena_printf(p->arena, "ls_tile_%s(%s, %s)", kind, name, count);
     int64_t known;
     return tree->op == OP_SUM && type_info[leaf_type(tree->type)].class == 'F' &&
                    !(index_is_number(tree->extent, &known) && known > 0)

@@ -165,12 +165,20 @@ const char *print_value(NestPrinter *p, ValueId id) {
     return emit_operation(p->e, f, v, arg);
 }
 
+static bool has_product(Index index) {
+    for (size_t t = 0; t < index.count; t++)
+        if (index.terms[t].count > 1) return true;
+    return false;
+}
+
 /* Of a LET that is an integer of indices: its operands are not negative, and the divisor is not 0.
- * Where one thread's loop begins or ends, compilers would write the least of two again and again.
- */
+ * Where one thread's loop begins or ends, compilers would write the least of two again and again;
+ * and of a number with a product in it, they would try all forms of the indices it stands in. */
 static const char *let_text(NestPrinter *p, const NestNode *let) {
     const Value *v = &p->nest->values->values[let->value];
     if (p->nest->lanes == 1 && p->is_bound[let->name] && (v->op == OP_MIN || v->op == OP_MAX))
+        return arena_printf(p->arena, "ls_bound(%s)", print_value(p, let->value));
+    if (p->nest->lanes == 1 && v->op == VALUE_INDEX && has_product(*nest_index_of(p->nest, v)))
         return arena_printf(p->arena, "ls_bound(%s)", print_value(p, let->value));
     if (!p->is_index[let->name] || v->op != OP_FLOORDIV) return print_value(p, let->value);
     return print_quotient(p, let->value);

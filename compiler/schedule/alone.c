@@ -11,7 +11,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, ROWS = 8, PART = 256 };
+enum { TILE = 1024, ROWS = 8, PART = 256, WIDTH = 16 };
 
 /* ---- prefetches ---- */
 
@@ -153,10 +153,42 @@ static bool divide_loops(ItemBuilder *b) {
     return b->divided;
 }
 
-static const char *reduce(ItemBuilder *b, SymbolId tile, Index begin) {
+/* The loop's vectors, of which each prefetches as many elements, where the trees can be pushed to
+ * by these; *done: they are. */
+static const char *vectorize(ItemBuilder *b, SymbolId own, Index begin, bool *done) {
+    Nest *nest = b->nest;
+    const NestNode *loop = *nest_find(&(*b->row)->body, own);
+    if (b->numbers->strided || b->tensors || !schedule_is_wide(nest, loop)) return NULL;
+    Op op = OP_NONE;
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind != NEST_PUSH) continue;
+        const NestNode *tree = *nest_find(&nest->body, node->array);
+        if (!schedule_is_wide_tree(tree) || (op != OP_NONE && op != tree->op)) return NULL;
+        op = tree->op;
+    }
+    *done = true;
+    nest->width = WIDTH;
+    const char *problem = nest_vectorize(nest, own, &own);
+    RowsAhead ahead;
+    if (problem || !items_ahead(b, &ahead)) return problem;
+    NestNode **place = nest_find(&(*b->row)->body, own);
+    const Index row = make_symbol(nest, (*b->row)->name), count = make_number(nest, WIDTH);
+    begin = make_add(nest, begin, make_scale(nest, make_symbol(nest, own), WIDTH));
+    NestNode *first = NULL, **end = &first;
+    make_append(&end, schedule_ahead(&ahead, false, row, begin, count));
+    make_append(&end, schedule_ahead(&ahead, true, row, begin, count));
+    *end = (*place)->body;
+    (*place)->body = first;
+    return NULL;
+}
+
+static const char *reduce(ItemBuilder *b, SymbolId own, SymbolId tile, Index begin) {
     const char *problem = tile_trees(b);
+    bool done = false;
     int64_t length;
     if (problem || divide_loops(b)) return problem;
+    if (nest_find(&(*b->row)->body, own)) problem = vectorize(b, own, begin, &done);
+    if (problem || done) return problem;
     if (!tile)
         return index_is_number(b->most, &length) && length == TILE && !b->varies
                    ? place_whole(b, &(*b->row)->body, begin)
@@ -179,7 +211,7 @@ bool items_alone(ItemBuilder *b, NestNode *loop) {
         begin = index_scale(b->arena, index_symbol(b->arena, tile), TILE);
     }
     if (nest_has((*b->row)->body, NEST_TREE))
-        problem = reduce(b, tile, begin);
+        problem = reduce(b, own, tile, begin);
     else
         problem = walk(b, own, begin);
     return !problem || items_refuse(b, problem);

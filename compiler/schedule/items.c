@@ -13,7 +13,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, ROWS = 8, SHORT = 512 };
+enum { TILE = 1024, ROWS = 8 };
 
 bool items_refuse(ItemBuilder *b, const char *problem) {
     if (!b->problem) b->problem = problem;
@@ -267,7 +267,7 @@ static NestNode *share_items(ItemBuilder *b, NestNode *work, Index all) {
                         .value = make_value(b->nest, OP_MIN, make_symbol(b->nest, last), all)});
     *end = work;
     if (b->few) {
-        *end = nest_only_where(nest, make_less(b->nest, make_number(b->nest, SHORT + 1), b->most),
+        *end = nest_only_where(nest, make_less(b->nest, make_number(b->nest, b->few_most + 1), b->most),
                                b->few);
         (*end)->other = work;
         (*end)->version = true;
@@ -439,7 +439,7 @@ static void build_items(ItemBuilder *b) {
     }
     Index group =
         make_less(b->nest, make_symbol(b->nest, item), index_multiply(b->arena, own, groups));
-    if (b->strips) { /* stands in many indices */
+    if (b->strips || nest->lanes == 1) { /* stands in many indices */
         const SymbolId tile = nest_symbol(b->nest, "tile", NAMED_VALUE, TYPE_I64);
         nest_add(
             nest, &end,

@@ -107,6 +107,11 @@ NestNode *schedule_join(Nest *nest, NestNode *loop, SymbolId end, bool divide);
 const char *schedule_trees(Nest *nest, NestNode **body, const TileNumbers *numbers);
 bool schedule_is_halved(const NestNode *body);
 
+/* vectors.c: whether one thread takes the loop along a row by vectors of the language, and whether
+ * what it pushes to a tree may be such. */
+bool schedule_is_wide(const Nest *nest, const NestNode *loop);
+bool schedule_is_wide_tree(const NestNode *tree);
+
 /* streams.c: marks the stores of one thread that go past the caches; gives how many. */
 size_t schedule_streams(const Plan *plan, const PlainNest *plain, NestNode *body);
 
@@ -270,6 +275,7 @@ typedef struct ItemBuilder {
     bool divided;         /* of one thread: a loop went by the rows of its elements */
     SymbolId first, stop; /* of one thread: the items of its share */
     NestNode *few;        /* then, where rows are short: what is done with all of its rows */
+    int64_t few_most;     /* of as many elements at most */
     Index tiles;          /* of a row */
     NestNode *globals, **globals_end;
     const char *problem;

@@ -1,9 +1,9 @@
-/* short_rows.c: rows of up to 512 elements that are reduced, for one thread: as many as fill a tile
- * side by side. Trees whose values are not made of pairs become two that are, which walk a row
- * twice. Fission: each loop along a row gets a loop over rows of its own, which pushes to a tree
- * for each row, and so does what follows. Where all that is done with an element vectors of the
- * language can say, there is a version for each of some lengths (specialization): of sixteen rows
- * at a time, of which each one's leaves stay in vector registers. */
+/* short_rows.c: rows of up to 1024 elements that are reduced, for one thread, several side by side.
+ * Trees whose values are not made of pairs become two that are, which walk a row twice. Fission:
+ * each loop along a row gets a loop over rows of its own, which pushes to a tree for each row, and
+ * so does what follows. Where all that is done with an element vectors of the language can say,
+ * sixteen rows go together, each by vectors; else, up to 512 elements, as many as fill a tile of
+ * memory. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -19,8 +19,8 @@ typedef struct ShortRows {
     Arena *arena;
     NestNode *row, *loops[LOOPS]; /* over rows and along them */
     size_t loop_count;
-    Index length; /* of a row, or the number that it is known to be */
-    bool known;
+    Index length;           /* of a row */
+    bool wide;              /* elements go by vectors */
     NestNode *trees[TREES]; /* as declared */
     size_t tree_count;
 } ShortRows;
@@ -41,7 +41,7 @@ static bool take_loop(ShortRows *s, NestNode *loop) {
     if (s->loop_count == LOOPS || (s->loop_count && !index_equal(loop->extent, s->length)))
         return false;
     if (!nest_is_of_sizes(s->nest, loop->extent)) return false;
-    if (index_is_number(loop->extent, &known) && known > SHORT) return false;
+    if (index_is_number(loop->extent, &known) && known > TILE) return false;
     for (const NestNode *node = loop->body; node; node = node->next) {
         if (node->kind == NEST_PUSH) {
             if (!index_equal(node->at[0], make_symbol(s->nest, loop->name))) return false;
@@ -134,15 +134,44 @@ static void retarget(ShortRows *s, NestNode *body, SymbolId from, SymbolId to, I
     }
 }
 
+/* What prefetches the rows that come next, where there are such; `begin`: of so many elements. */
+static NestNode *ahead_of(ShortRows *s, const NestNode *loop, Index row, Index begin, Index count) {
+    RowsAhead ahead;
+    NestNode *first = NULL, **end = &first;
+    if (loop != s->loops[0] || !items_ahead(s->items, &ahead)) return NULL;
+    if (s->wide) make_append(&end, schedule_ahead(&ahead, false, row, begin, count));
+    make_append(&end, schedule_ahead(&ahead, true, row, begin, count));
+    return first;
+}
+
+/* The elements by vectors, of which each prefetches as many of the rows that come next. */
+static NestNode *vectors(ShortRows *s, const NestNode *loop, Index row, NestNode *all) {
+    Nest *nest = s->nest;
+    NestNode *old = nest->body;
+    SymbolId name = all->name;
+    nest->body = all;
+    const char *problem = nest_vectorize(nest, name, &name);
+    if (problem) items_refuse(s->items, problem);
+    NestNode **place = nest_find(&nest->body, name);
+    if (!problem && place) {
+        const Index begin = make_scale(nest, make_symbol(nest, name), ROWS);
+        NestNode *first = ahead_of(s, loop, row, begin, make_number(nest, ROWS)), **end = &first;
+        while (*end) end = &(*end)->next;
+        *end = (*place)->body;
+        (*place)->body = first;
+    }
+    all = nest->body;
+    nest->body = old;
+    return all;
+}
+
 /* The elements of a row one after the other; where rows that come next are prefetched, part by
  * part, in the first loop. */
 static NestNode *elements(ShortRows *s, const NestNode *loop, Index row) {
     Nest *nest = s->nest;
     NestNode *first = NULL, **end = &first;
     Index begin = make_number(s->nest, 0), count = s->length;
-    RowsAhead ahead;
-    if (loop == s->loops[0] && !s->known && items_ahead(s->items, &ahead) &&
-        schedule_has_ahead(&ahead, true)) {
+    if (!s->wide && ahead_of(s, loop, row, begin, count)) {
         const Index turns = nest_ceiling(nest, &end, count, PART, "parts");
         const SymbolId part = make_loop_name(s->nest, "part");
         NestNode *parts = nest_add(
@@ -153,48 +182,36 @@ static NestNode *elements(ShortRows *s, const NestNode *loop, Index row) {
         count = make_let_index(s->nest, &end, "width",
                                make_value(s->nest, OP_MIN, make_number(s->nest, PART),
                                           make_less(s->nest, count, begin)));
-        make_append(&end, schedule_ahead(&ahead, true, row, begin, count));
-    }
-    if (s->known) { /* vector by vector */
-        const SymbolId vector = make_loop_name(s->nest, "vector");
-        int64_t length = 0;
-        index_is_number(count, &length);
-        NestNode *vectors = nest_add(nest, &end,
-                                     (NestNode){.kind = NEST_LOOP,
-                                                .loop = LOOP_UNROLLED,
-                                                .name = vector,
-                                                .extent = make_number(s->nest, length / ROWS)});
-        end = &vectors->body;
-        begin = make_scale(s->nest, make_symbol(s->nest, vector), ROWS);
-        count = make_number(s->nest, ROWS);
+        make_append(&end, ahead_of(s, loop, row, begin, count));
     }
     const SymbolId own = make_loop_name(s->nest, nest->symbols[loop->name].name);
     NestNode *body = nest_clone(nest, loop->body);
     body =
         nest_put_index(nest, body, loop->name, make_add(s->nest, begin, make_symbol(s->nest, own)));
-    *end = nest_around(nest, s->known ? LOOP_VECTOR : LOOP_SERIAL, own, count, body);
-    (*end)->range = loop->range;
+    NestNode *all = nest_around(nest, LOOP_SERIAL, own, count, body);
+    all->range = loop->range;
+    *end = s->wide ? vectors(s, loop, row, all) : all;
     return first;
 }
 
 /* ---- side by side ---- */
 
-/* How many rows fill a tile: each is padded to the next power of two. */
+/* How many rows go together: by vectors sixteen, else as many as fill a tile, each padded to the
+ * next power of two. */
 static Index rows_together(ShortRows *s) {
     Function *f = s->nest->values;
     ValueId value = ir_constant(f, TYPE_I64, TILE);
     int64_t known, most = 1;
+    if (s->wide) return make_number(s->nest, ROWS);
     if (index_is_number(s->length, &known)) {
         while (most < known) most *= 2;
-        /* sixteen are those of vectors */
-        return make_number(s->nest,
-                           s->nest->width == ROWS && TILE / most == ROWS ? ROWS / 2 : TILE / most);
+        return make_number(s->nest, TILE / most);
     }
     const ValueId length = nest_index_value(s->nest, s->length);
     for (; most < TILE; most *= 2) {
-        const int64_t rows = most == SHORT ? 1 : TILE / most / 2;
         const ValueId more = ir_op(f, OP_GT, length, ir_constant(f, TYPE_I64, (uint64_t)most), 0);
-        value = ir_op(f, OP_SELECT, more, ir_constant(f, TYPE_I64, (uint64_t)rows), value);
+        const ValueId rows = ir_constant(f, TYPE_I64, (uint64_t)(TILE / most / 2));
+        value = ir_op(f, OP_SELECT, more, rows, value);
     }
     return make_symbol(s->nest, nest_derived(s->nest, "together", value));
 }
@@ -253,137 +270,23 @@ static NestNode *any_rows(ShortRows *s, Index begin, Index stop) {
     return first;
 }
 
-/* ---- lengths that compilers know ---- */
-
-/* What vectors of the language can say: + - * / of f32, and something of it differs from element to
- * element where *varies becomes true. */
-static bool is_of_vectors(const ShortRows *s, const NestNode *loop, ValueId id, bool *varies) {
-    const Value *v = &s->nest->values->values[id];
-    if (v->type != TYPE_F32) return false;
-    if (v->op == OP_CONST) return true;
-    if (v->op == VALUE_NAME) {
-        for (const NestNode *node = loop->body; node; node = node->next) {
-            if (node->name != (SymbolId)v->payload) continue;
-            if (node->kind == NEST_LET) return is_of_vectors(s, loop, node->value, varies);
-            *varies |= index_uses(node->at[0], loop->name);
-            return node->kind == NEST_LOAD;
-        }
-        return true;
-    }
-    if (v->op != OP_ADD && v->op != OP_SUB && v->op != OP_MUL && v->op != OP_DIV) return false;
-    return is_of_vectors(s, loop, v->arg[0], varies) && is_of_vectors(s, loop, v->arg[1], varies);
-}
-
-/* Whether a loop loads f32 that lie side by side, and pushes to sums what vectors can say. */
-static bool is_wide(const ShortRows *s, const NestNode *loop) {
-    for (const NestNode *node = loop->body; node; node = node->next) {
-        const NestSymbol *array = &s->nest->symbols[node->array];
-        bool varies = false;
-        int64_t step;
-        if (node->kind == NEST_LOAD) {
-            const Index own = index_coefficient(s->arena, node->at[0], loop->name);
-            if (array->type != TYPE_F32 || array->kind != NAMED_ARRAY || node->list ||
-                node->where || !index_is_number(own, &step) || (step != 0 && step != 1))
-                return false;
-        } else if (node->kind == NEST_LET) {
-            if (!is_of_vectors(s, loop, node->value, &varies)) return false;
-        } else if (node->kind != NEST_PUSH || node->where ||
-                   !is_of_vectors(s, loop, node->value, &varies) || !varies) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether all that is done with an element can be done with sixteen at once. */
 static bool has_vectors(const ShortRows *s) {
     if (s->items->numbers->strided) return false;
     for (size_t i = 0; i < s->tree_count; i++)
-        if (s->trees[i]->op != OP_SUM || s->trees[i]->type != TYPE_F32) return false;
+        if (!schedule_is_wide_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op) return false;
     for (size_t i = 0; i < s->loop_count; i++)
-        if (!is_wide(s, s->loops[i])) return false;
+        if (!schedule_is_wide(s->nest, s->loops[i])) return false;
     return true;
 }
 
-/* Where rows have that length: all whole batches of sixteen; what is left begins at `place`. */
-static NestNode *known_rows(ShortRows *s, int64_t length, SymbolId place, Index stop) {
-    Nest *nest = s->nest;
-    Arena *arena = s->arena;
-    Function *f = nest->values;
-    const Index symbolic = s->length, begin = make_symbol(s->nest, s->items->first);
-    NestNode *first = NULL, **end = &first;
-    const SymbolId same = nest_symbol(nest, "is_known", NAMED_VALUE, TYPE_BOOL);
-    nest_add(nest, &end,
-             (NestNode){.kind = NEST_LET,
-                        .name = same,
-                        .value = ir_op(f, OP_EQ, nest_index_value(nest, symbolic),
-                                       ir_constant(f, TYPE_I64, (uint64_t)length), 0)});
-    NestNode *when = nest_add(nest, &end, (NestNode){.kind = NEST_WHEN, .where = same});
-    end = &when->body;
-    const Index batches =
-        make_let_index(s->nest, &end, "batches",
-                       make_value(s->nest, OP_FLOORDIV, index_subtract(arena, stop, begin),
-                                  make_number(s->nest, ROWS)));
-    const SymbolId batch = make_loop_name(s->nest, "batch");
-    const Index row =
-        index_add(arena, begin, index_scale(arena, make_symbol(s->nest, batch), ROWS));
-    s->length = make_number(s->nest, length);
-    s->known = true;
-    nest_add(nest, &end,
-             (NestNode){
-                 .kind = NEST_LOOP,
-                 .loop = LOOP_SERIAL,
-                 .name = batch,
-                 .extent = batches,
-                 .body = batch_of(s, row, make_number(s->nest, ROWS), make_number(s->nest, ROWS))});
-    s->length = symbolic;
-    s->known = false;
-    Index *at = nest_at(nest, 1);
-    at[0] = make_number(s->nest, 0);
-    const Index rest = index_add(arena, begin, index_scale(arena, batches, ROWS));
-    nest_add(nest, &end,
-             (NestNode){.kind = NEST_STORE,
-                        .array = place,
-                        .at = at,
-                        .at_count = 1,
-                        .value = nest_index_value(nest, rest)});
-    return first;
-}
-
 void items_short(ItemBuilder *b) {
-    static const int64_t lengths[] = {16, 32, 64, 128, 256};
-    Nest *nest = b->nest;
-    ShortRows own = {.items = b, .nest = nest, .arena = b->arena}, *s = &own;
+    ShortRows own = {.items = b, .nest = b->nest, .arena = b->arena}, *s = &own;
     if (b->tensors || !copy_row(s, *b->row) || !find_row(s)) return;
-    const Index stop = make_symbol(s->nest, b->stop);
-    if (!has_vectors(s)) {
-        b->few = any_rows(s, make_symbol(s->nest, b->first), stop);
-        return;
-    }
-    int64_t length;
-    nest->width = ROWS;
-    NestNode *first = NULL, **end = &first;
-    const SymbolId place = nest_symbol(nest, "begin", NAMED_ALLOC, TYPE_I64);
-    const SymbolId begin = nest_symbol(nest, "rest", NAMED_VALUE, TYPE_I64);
-    Index *room = nest_at(nest, 1), *at = nest_at(nest, 1);
-    room[0] = make_number(s->nest, 1);
-    at[0] = make_number(s->nest, 0);
-    nest_add(
-        nest, &end,
-        (NestNode){
-            .kind = NEST_ALLOC, .scope = SCOPE_REGISTER, .name = place, .at = room, .at_count = 1});
-    nest_add(nest, &end,
-             (NestNode){.kind = NEST_STORE,
-                        .array = place,
-                        .at = at,
-                        .at_count = 1,
-                        .value = nest_index_value(nest, make_symbol(s->nest, b->first))});
-    const bool number = index_is_number(s->length, &length);
-    for (size_t i = 0; i < COUNT(lengths); i++)
-        if (!number || length == lengths[i])
-            make_append(&end, known_rows(s, lengths[i], place, stop));
-    nest_add(nest, &end,
-             (NestNode){.kind = NEST_LOAD, .name = begin, .array = place, .at = at, .at_count = 1});
-    *end = any_rows(s, make_symbol(s->nest, begin), stop);
-    b->few = first;
+    int64_t known;
+    s->wide = has_vectors(s);
+    b->few_most = s->wide ? TILE : SHORT;
+    if (index_is_number(s->length, &known) && known > b->few_most) return;
+    if (s->wide) b->nest->width = ROWS;
+    b->few = any_rows(s, make_symbol(s->nest, b->first), make_symbol(s->nest, b->stop));
 }

@@ -163,7 +163,8 @@ static const char *apply(Nest *nest, const char *word) {
                  {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},          {"guard_reuse", 15},
                  {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18},   {"hoist", 19},
                  {"pipeline", 20},  {"peel", 21},        {"trim", 22},          {"version", 23},
-                 {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26}};
+                 {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26},
+                 {"vectorize", 27}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -200,6 +201,7 @@ static const char *apply(Nest *nest, const char *word) {
     case 24: return nest_tile_tree(nest, name, scope_of(rest));
     case 25: return nest_quotients(nest, name, NULL);
     case 26: return order_accesses(nest, name, rest);
+    case 27: return nest_vectorize(nest, name, NULL);
     case 19: return nest_hoist(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;

@@ -1,0 +1,346 @@
+/* nest_leaves.c: loops over the vectors of a row, in the code of one thread.
+ *
+ * What such a loop does for a vector is a function of its own, which the functions of reduce_loop.h
+ * are given: these know in which order a tree wants its leaves, and for how many elements which
+ * form of it is best. What the function uses of the row lies in a structure: where its elements
+ * begin in each array, values, and where those of a row to come are that is prefetched. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "fuse/fuse.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include "emit/emit.h"
+
+enum { BATCH = 16, CAPTURED_MOST = 64, WIDTH = 16 };
+
+typedef struct Captured {
+    SymbolId symbol; /* of a value from outside; 0: a place in memory */
+    const char *type, *name, *from;
+    const char *prefetch;     /* of a place: the function that prefetches from there */
+    const char *old_spelling; /* of the symbol */
+    ValueId old_inside;
+} Captured;
+
+typedef struct Leaves {
+    NestPrinter *p;
+    const NestNode *loop, *vector; /* over vectors, and of one */
+    Captured captured[CAPTURED_MOST];
+    size_t count;
+    NameTable names; /* of the function */
+} Leaves;
+
+static bool is_vector(const NestNode *node) {
+    return node && node->kind == NEST_LOOP && node->loop == LOOP_VECTOR;
+}
+
+static const NestNode *last_of(const NestNode *body) {
+    while (body && body->next) body = body->next;
+    return body;
+}
+
+/* Of one vector there is no loop around it. */
+bool print_is_leaves(const NestPrinter *p, const NestNode *loop) {
+    if (p->nest->lanes > 1 || loop->kind != NEST_LOOP) return false;
+    if (is_vector(loop)) return true;
+    const NestNode *last = last_of(loop->body);
+    if (loop->loop != LOOP_SERIAL || !is_vector(last)) return false;
+    for (const NestNode *node = last->body; node; node = node->next)
+        if (node->kind == NEST_PUSH && index_uses(node->at[node->at_count - 1], loop->name))
+            return true;
+    return false;
+}
+
+/* ---- what the function uses of the row ---- */
+
+static const char *own_name(Leaves *l, const char *wish, bool user) {
+    Emitter *e = l->p->e;
+    const NameTable outer = e->names;
+    e->names = l->names;
+    const char *name = user ? names_nest(e, wish) : names_made(e, wish);
+    l->names = e->names;
+    e->names = outer;
+    return name;
+}
+
+static Captured *capture(Leaves *l, const char *type, const char *name, const char *from) {
+    if (l->count == CAPTURED_MOST) bug(l->p->e->compiler, "a row has too many values");
+    Captured *captured = &l->captured[l->count++];
+    *captured = (Captured){.type = type, .name = name, .from = from};
+    return captured;
+}
+
+static bool is_of_vector(const Leaves *l, SymbolId symbol) {
+    for (const NestNode *node = l->vector->body; node; node = node->next)
+        if (node->name == symbol) return true;
+    return false;
+}
+
+static void capture_value(Leaves *l, SymbolId symbol) {
+    NestPrinter *p = l->p;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->captured[i].symbol == symbol) return;
+    const char *from =
+        p->inside[symbol] ? print_value(p, p->inside[symbol]) : print_symbol(p, symbol);
+    Captured *captured =
+        capture(l, arena_printf(p->arena, "%s ", emit_type(p->nest->symbols[symbol].type)),
+                own_name(l, p->nest->symbols[symbol].name, true), emit_bare(p->e, from));
+    captured->symbol = symbol;
+}
+
+static void capture_values(Leaves *l, ValueId id) {
+    const Value *v = &l->p->nest->values->values[id];
+    if (v->op == VALUE_NAME) {
+        if (!is_of_vector(l, (SymbolId)v->payload)) capture_value(l, (SymbolId)v->payload);
+        return;
+    }
+    for (int i = 0; i < op_info[v->op].arity; i++) capture_values(l, v->arg[i]);
+}
+
+/* The index where the row begins. */
+static Index begin_of(const Leaves *l, Index index) {
+    Arena *arena = l->p->arena;
+    const Index first = {NULL, 0};
+    index = index_replace(arena, index, l->vector->name, first);
+    return index_replace(arena, index, l->loop->name, first);
+}
+
+static const char *pointer_type(const Leaves *l, SymbolId array) {
+    const NestPrinter *p = l->p;
+    return arena_printf(p->arena, "const %s *", type_info[p->nest->symbols[array].type].c_name);
+}
+
+static const char *address(const Leaves *l, const NestNode *node) {
+    NestPrinter *p = l->p;
+    return arena_printf(p->arena, "&%s[%s]", print_symbol(p, node->array),
+                        print_index(p, begin_of(l, node->at[0])));
+}
+
+/* Prefetches, under the conditions that they stand in. */
+static void capture_prefetches(Leaves *l, const NestNode *body, const char *conditions) {
+    NestPrinter *p = l->p;
+    for (const NestNode *node = body; node && node != l->vector; node = node->next) {
+        if (node->kind == NEST_IF) {
+            const char *own = print_amount(p, node->extent);
+            capture_prefetches(l, node->body,
+                               conditions ? arena_printf(p->arena, "%s && %s", conditions, own)
+                                          : own);
+        } else if (node->kind == NEST_PREFETCH) {
+            const bool far = node->hint == HINT_FAR;
+            const char *name = arena_printf(p->arena, "%s_%s", p->nest->symbols[node->array].name,
+                                            far ? "far" : "near");
+            const char *from = address(l, node);
+            Captured *captured = capture(
+                l, pointer_type(l, node->array), own_name(l, name, true),
+                conditions ? arena_printf(p->arena, "%s ? %s : 0", conditions, from) : from);
+            captured->prefetch = far ? "ls_ask_rows" : "ls_ask";
+        } else {
+            bug(p->e->compiler, "a loop over vectors with this has no text yet");
+        }
+    }
+}
+
+/* Of each node of the vector what comes from outside; loads that are the same for all are made
+ * there. */
+static void capture_all(Leaves *l) {
+    NestPrinter *p = l->p;
+    if (l->loop != l->vector) capture_prefetches(l, l->loop->body, NULL);
+    for (const NestNode *node = l->vector->body; node; node = node->next) {
+        if (node->kind != NEST_LOAD) continue;
+        if (index_uses(node->at[0], l->vector->name)) {
+            Captured *captured =
+                capture(l, pointer_type(l, node->array),
+                        own_name(l, p->nest->symbols[node->name].name, true), address(l, node));
+            captured->symbol = node->name;
+        } else {
+            print_load(p, node);
+            capture_value(l, node->name);
+        }
+    }
+    for (const NestNode *node = l->vector->body; node; node = node->next)
+        if (node->kind == NEST_LET || node->kind == NEST_PUSH) capture_values(l, node->value);
+}
+
+/* ---- the function ---- */
+
+static bool is_load(const Leaves *l, const Captured *captured) {
+    return captured->symbol && strchr(captured->type, '*') && is_of_vector(l, captured->symbol);
+}
+
+/* From now on names mean what they do in the function, or again what they did outside. */
+static void spell(Leaves *l, bool inside) {
+    NestPrinter *p = l->p;
+    for (size_t i = 0; i < l->count; i++) {
+        Captured *captured = &l->captured[i];
+        if (!captured->symbol) continue;
+        if (inside) {
+            captured->old_spelling = p->spelled[captured->symbol];
+            captured->old_inside = p->inside[captured->symbol];
+        }
+        const char *own = is_load(l, captured) ? captured->name
+                                               : arena_printf(p->arena, "row->%s", captured->name);
+        p->spelled[captured->symbol] = inside ? own : captured->old_spelling;
+        p->inside[captured->symbol] = inside ? 0 : captured->old_inside;
+        p->wide[captured->symbol] = inside && is_load(l, captured);
+    }
+}
+
+static const char *fields_text(Leaves *l) {
+    Text text = text_open(l->p->arena);
+    for (size_t i = 0; i < l->count; i++)
+        text_printf(&text, "%s%s;\n", l->captured[i].type, l->captured[i].name);
+    return text.size ? text.data : "";
+}
+
+static void print_prefetched(Leaves *l) {
+    NestPrinter *p = l->p;
+    for (size_t i = 0; i < l->count; i++) {
+        const Captured *captured = &l->captured[i];
+        if (captured->symbol) continue;
+        text_printf(p->out, "if (row->%s) %s(row->%s + at, %d * (i64)sizeof *row->%s);\n",
+                    captured->name, captured->prefetch, captured->name, WIDTH, captured->name);
+    }
+}
+
+static const char *body_text(Leaves *l) {
+    NestPrinter *p = l->p;
+    Emitter *e = p->e;
+    Text text = text_open(p->arena), *outer = p->out;
+    const NameTable names = e->names;
+    const uint32_t line = e->last_line;
+    int leaves = 0;
+    p->out = &text;
+    e->names = l->names;
+    e->last_line = 0;
+    spell(l, true);
+    print_prefetched(l);
+    for (const NestNode *node = l->vector->body; node; node = node->next) {
+        const char *name = node->name ? p->nest->symbols[node->name].name : NULL;
+        if (node->kind == NEST_LOAD && p->wide[node->name]) {
+            const char *own = print_symbol(p, node->name);
+            text_printf(p->out, "const ls_vector_f32 %s = ls_take_%s(row->%s + at, left);\n", own,
+                        type_info[p->nest->symbols[node->array].type].name, own);
+        } else if (node->kind == NEST_LET) {
+            p->spelled[node->name] = names_nest(e, name);
+            p->wide[node->name] = print_is_wide(p, node->value);
+            const char *value = emit_bare(e, print_value(p, node->value));
+            emit_quote_line(e, p->out, node->range);
+            text_printf(p->out, "const %s %s = %s;\n",
+                        p->wide[node->name] ? "ls_vector_f32" : "f32", print_symbol(p, node->name),
+                        value);
+        } else if (node->kind == NEST_PUSH) {
+            text_printf(p->out, "leaf[%d] = %s;\n", leaves++,
+                        emit_bare(e, print_value(p, node->value)));
+        }
+    }
+    spell(l, false);
+    p->out = outer;
+    e->names = names;
+    e->last_line = line;
+    return text.size ? text.data : "";
+}
+
+static size_t new_leaves(NestPrinter *p) {
+    if (p->leaf_count == LEAVES_MOST) bug(p->e->compiler, "a phase walks its rows too often");
+    return ++p->leaf_count;
+}
+
+static const char *suffix_of(const NestPrinter *p, size_t number) {
+    return number == 1 ? "" : arena_printf(p->arena, "_%zu", number);
+}
+
+/* The function, or an equal one that there is; gives its number. */
+static size_t make_function(Leaves *l, const char *kind, size_t trees) {
+    NestPrinter *p = l->p;
+    const char *fields = fields_text(l), *body = body_text(l);
+    size_t number = p->opened_leaves;
+    for (size_t i = 0; !number && i < p->leaf_count; i++)
+        if (strcmp(p->leaf_fields[i], fields) == 0 && strcmp(p->leaf_bodies[i], body) == 0)
+            return i + 1;
+    if (!number) number = new_leaves(p);
+    p->opened_leaves = 0;
+    p->leaf_fields[number - 1] = fields;
+    p->leaf_bodies[number - 1] = body;
+    const char *suffix = suffix_of(p, number);
+    text_printf(&p->before,
+                "/* Sixteen elements of a row from `at` on, of which `left` are there. */\n"
+                "struct %s_row%s {\n%s};\n"
+                "LS_FN void %s_leaves%s(const void *of, i64 at, i64 left, ls_vector_f32 *leaf) {\n"
+                "const struct %s_row%s *const row = of;\n%s}\n"
+                "LS_CALLED void %s_trees%s(const struct %s_row%s *rows, i64 count, i64 length, "
+                "f32 *const *to) {\n"
+                "ls_leaves_%s(%s_leaves%s, rows, sizeof *rows, %zu, count, length, to);\n}\n\n",
+                p->label, suffix, fields, p->label, suffix, p->label, suffix, body, p->label,
+                suffix, p->label, suffix, kind, p->label, suffix, trees);
+    return number;
+}
+
+/* ---- where the loop stands ---- */
+
+void print_open_leaves(NestPrinter *p, const NestNode *rows) {
+    for (const NestNode *node = rows->body; node; node = node->next) {
+        if (!print_is_leaves(p, node)) continue;
+        p->opened_leaves = new_leaves(p);
+        p->rows_name = names_made(p->e, "rows_of");
+        text_printf(p->out, "struct %s_row%s %s[%d];\n", p->label, suffix_of(p, p->opened_leaves),
+                    p->rows_name, BATCH);
+    }
+}
+
+static const char *row_text(const Leaves *l) {
+    Text text = text_open(l->p->arena);
+    text_puts(&text, "{");
+    for (size_t i = 0; i < l->count; i++)
+        text_printf(&text, "%s.%s = %s", i ? ", " : "", l->captured[i].name, l->captured[i].from);
+    text_puts(&text, "}");
+    return text.data;
+}
+
+/* Where the trees' values go, and how many there are. */
+static const char *trees_text(Leaves *l, size_t *count, const NestNode **push) {
+    NestPrinter *p = l->p;
+    Text text = text_open(p->arena);
+    *count = 0;
+    for (const NestNode *node = l->vector->body; node; node = node->next) {
+        if (node->kind != NEST_PUSH) continue;
+        *push = node;
+        text_printf(&text, "%s%s", (*count)++ ? ", " : "", print_symbol(p, node->array));
+    }
+    return text.data;
+}
+
+void print_leaves(NestPrinter *p, const NestNode *loop) {
+    Emitter *e = p->e;
+    Leaves own = {.p = p, .loop = loop}, *l = &own;
+    l->vector = is_vector(loop) ? loop : last_of(loop->body);
+    const NameTable outer = e->names;
+    names_begin_nest(e);
+    static const char *const taken[] = {"of", "row", "at", "left", "leaf"};
+    for (size_t i = 0; i < COUNT(taken); i++) names_made(e, taken[i]);
+    l->names = e->names;
+    e->names = outer;
+    size_t trees = 0;
+    const NestNode *push = NULL;
+    const char *to = trees_text(l, &trees, &push);
+    const NestNode *tree = p->trees[push->array];
+    int64_t vectors = 1;
+    if (loop != l->vector) index_is_number(loop->extent, &vectors);
+    const Index length =
+        push->has_limit ? begin_of(l, push->limit) : index_number(p->arena, WIDTH * vectors);
+    const char *kind = emit_use_kind(e, tree->op, tree->type), *many = print_index(p, length);
+    capture_all(l);
+    const char *suffix = suffix_of(p, make_function(l, kind, trees));
+    const char *values = arena_printf(p->arena, "(f32 *const[]){%s}", to);
+    if (tree->at_count) {
+        text_printf(p->out, "%s[%s] = (struct %s_row%s)%s;\n", p->rows_name,
+                    print_index(p, push->at[0]), p->label, suffix, row_text(l));
+        p->pending = arena_printf(p->arena, "%s_trees%s(%s, ", p->label, suffix, p->rows_name);
+        p->pending_end = arena_printf(p->arena, ", %s, %s);\n", many, values);
+        return;
+    }
+    const char *row = names_made(e, "row");
+    text_printf(p->out, "const struct %s_row%s %s = %s;\n%s_trees%s(&%s, 1, %s, %s);\n", p->label,
+                suffix, row, row_text(l), p->label, suffix, row, many, values);
+}
