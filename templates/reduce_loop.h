@@ -122,6 +122,22 @@ LS_FN ls_vector_f32 ls_take_bf16(const bf16 *from, i64 left) {
 /* The leaves of up to LS_TREES trees, sixteen of a row from `at` on, of which `left` are there. */
 enum { LS_TREES = 8, LS_BATCH = 16 };
 typedef void ls_leaves_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf);
+/* The same of row r of columns, with what is stored of it behind the leaves; and its stores. */
+typedef void ls_columns_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf);
+LS_FN void ls_no_stores_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf) {
+    (void)of, (void)r, (void)at, (void)left, (void)leaf;
+}
+/* Stores the first `left` elements. */
+#define LS_PUT(storage, to, left, values)                                         \
+    do {                                                                          \
+        f32 put[16] LS_ALIGN(64);                                                 \
+        storage *const put_to = to;                                               \
+        *(ls_vector_f32 *)put = values;                                           \
+        if (left >= 16)                                                           \
+            for (int i = 0; i < 16; i++) ls_store_##storage(put_to, i, put[i]);   \
+        else                                                                      \
+            for (i64 i = 0; i < left; i++) ls_store_##storage(put_to, i, put[i]); \
+    } while (0)
 LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf) {
     *leaf = ls_take_f32((const f32 *)row + at, left);
 }
@@ -166,7 +182,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
 
 #define LS_TILES_f32(kind, combine)                                                           \
     LS_LEAVES(kind, combine)                                                                  \
-    LS_FN void ls_pad_##kind(f32 *row, i64 length, i64 wide) {                                \
+    LS_DOWN(kind) LS_FN void ls_pad_##kind(f32 *row, i64 length, i64 wide) {                  \
         for (; wide <= 8 && length < wide; length++) row[length] = ls_identity_##kind();      \
     }                                                                                         \
     LS_CALLED void ls_rows_##kind(f32 *values, i64 count, i64 length, i64 wide) {             \
@@ -248,7 +264,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
     LS_FN ls_vector_f32 ls_near_four_##kind(const ls_vector_f32 *x) {                              \
         return ls_near_##kind(ls_near_##kind(x[0], x[1]), ls_near_##kind(x[2], x[3]));             \
     }                                                                                              \
-    LS_FN void ls_eight_of_##kind(ls_vector_f32 *to, const ls_vector_f32 *x) {                 \
+    LS_FN void ls_eight_of_##kind(ls_vector_f32 *to, const ls_vector_f32 *x) {                     \
         *to = ls_far_##kind(ls_near_four_##kind(x), ls_near_four_##kind(x + 4));                   \
     }                                                                                              \
     LS_FN void ls_row_of_##kind(ls_vector_f32 *to, const ls_vector_f32 *x, int vectors) {          \
@@ -257,7 +273,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         if (vectors == 4) *to = ls_near_four_##kind(x);                                            \
         if (vectors >= 8) ls_eight_of_##kind(to, x);                                               \
     }                                                                                              \
-    LS_FN void ls_four_of_##kind(f32 *to, const ls_vector_f32 *of, int vectors) {              \
+    LS_FN void ls_four_of_##kind(f32 *to, const ls_vector_f32 *of, int vectors) {                  \
         ls_vector_f32 x, y;                                                                        \
         if (vectors == 1) {                                                                        \
             x = ls_near_four_##kind(of);                                                           \
@@ -328,7 +344,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         for (int l = 0; l < 128; l += 16) {                                                        \
             ls_vector_f32 x[LS_TREES];                                                             \
             LS_UNROLLED                                                                            \
-            for (int t = 0; t < trees; t++) x[t] = ls_identity_##kind() - (ls_vector_f32){0};       \
+            for (int t = 0; t < trees; t++) x[t] = ls_identity_##kind() - (ls_vector_f32){0};      \
             if (l < rest) ls_some_##kind(leaves, row, 128 * rows + l, rest - l, trees, x);         \
             if (rows & 1) ls_more_##kind(leaves, row, 128 * (rows - 1) + l, 1, trees, x);          \
             if (rows & 2) ls_more_##kind(leaves, row, 128 * (rows & 4) + l, 2, trees, x);          \
@@ -392,6 +408,82 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             ls_batch_##kind(leaves, row, size, trees, count, length, 2, 0, to);                    \
         else                                                                                       \
             ls_batch_##kind(leaves, row, size, trees, count, length, 1, 0, to);                    \
+    }
+
+/* Down columns, side by side: to[tree][column] becomes the value of that tree of each of `width`
+ * columns, at most 64, over `count` rows, at most 1024. Eight leaves come at a time: the rows of a
+ * lane of the tree, or of as many lanes as make eight; four of them are stored before the next are
+ * loaded. What eight come to goes to a binary counter of whole vectors. */
+#define LS_DOWN(kind)                                                                             \
+    LS_FN ls_vector_f32 ls_eight_rows_##kind(ls_vector_f32(*x)[LS_TREES], int t) {                \
+        return ls_two_##kind(                                                                     \
+            ls_two_##kind(ls_two_##kind(x[0][t], x[1][t]), ls_two_##kind(x[2][t], x[3][t])),      \
+            ls_two_##kind(ls_two_##kind(x[4][t], x[5][t]), ls_two_##kind(x[6][t], x[7][t])));     \
+    }                                                                                             \
+    LS_FN void ls_down_##kind(ls_columns_f32 *leaves, ls_columns_f32 *stores, const void *of,     \
+                              int trees, i64 count, i64 width, f32 *const *to) {                  \
+        ls_vector_f32 level[LS_TREES][4][8];                                                      \
+        const i64 depth = count <= 128 ? 1 : count <= 256 ? 2 : count <= 512 ? 4 : 8;             \
+        const i64 lanes = 8 / depth, eights = count <= 128 ? (count + 7) / 8 : 16 * depth;        \
+        i64 row[8];                                                                               \
+        for (i64 j = 0; j < 8; j++) row[j] = j / depth + 128 * (j % depth);                       \
+        LS_ROLLED                                                                                 \
+        for (i64 e = 0; e < eights; e++) {                                                        \
+            const i64 first = lanes * e;                                                          \
+            LS_ROLLED                                                                             \
+            for (i64 at = 0; at < width; at += 16) {                                              \
+                ls_vector_f32 eight[LS_TREES];                                                    \
+                if (first + row[7] < count && width - at >= 16) {                                 \
+                    ls_vector_f32 x[8][LS_TREES];                                                 \
+                    LS_UNROLLED                                                                   \
+                    for (int j = 0; j < 4; j++) leaves(of, first + row[j], at, 16, x[j]);         \
+                    LS_UNROLLED                                                                   \
+                    for (int j = 0; j < 4; j++) stores(of, first + row[j], at, 16, x[j]);         \
+                    LS_UNROLLED                                                                   \
+                    for (int j = 4; j < 8; j++) leaves(of, first + row[j], at, 16, x[j]);         \
+                    LS_UNROLLED                                                                   \
+                    for (int j = 4; j < 8; j++) stores(of, first + row[j], at, 16, x[j]);         \
+                    LS_UNROLLED                                                                   \
+                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t);        \
+                } else {                                                                          \
+                    ls_vector_f32 x[8][LS_TREES];                                                 \
+                    LS_ROLLED                                                                     \
+                    for (int j = 0; j < 8; j++) {                                                 \
+                        LS_UNROLLED                                                               \
+                        for (int t = 0; t < trees; t++)                                           \
+                            x[j][t] = ls_identity_##kind() - (ls_vector_f32){0};                  \
+                        if (first + row[j] >= count) continue;                                    \
+                        if (width - at >= 16) {                                                   \
+                            leaves(of, first + row[j], at, 16, x[j]);                             \
+                            stores(of, first + row[j], at, 16, x[j]);                             \
+                        } else {                                                                  \
+                            leaves(of, first + row[j], at, width - at, x[j]);                     \
+                            stores(of, first + row[j], at, width - at, x[j]);                     \
+                        }                                                                         \
+                    }                                                                             \
+                    LS_UNROLLED                                                                   \
+                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t);        \
+                }                                                                                 \
+                LS_UNROLLED                                                                       \
+                for (int t = 0; t < trees; t++) {                                                 \
+                    ls_vector_f32 own = eight[t];                                                 \
+                    i64 bit = 0;                                                                  \
+                    LS_ROLLED                                                                     \
+                    for (; e >> bit & 1; bit++) own = ls_two_##kind(level[t][at / 16][bit], own); \
+                    level[t][at / 16][bit] = own;                                                 \
+                }                                                                                 \
+            }                                                                                     \
+        }                                                                                         \
+        LS_UNROLLED                                                                               \
+        for (int t = 0; t < trees; t++) {                                                         \
+            LS_ROLLED                                                                             \
+            for (i64 at = 0; at < width; at += 16) {                                              \
+                ls_vector_f32 own = ls_identity_##kind() - (ls_vector_f32){0};                    \
+                for (int bit = 0; eights >> bit; bit++)                                           \
+                    if (eights >> bit & 1) own = ls_two_##kind(level[t][at / 16][bit], own);      \
+                *(ls_vector_f32 *)(to[t] + at) = own;                                             \
+            }                                                                                     \
+        }                                                                                         \
     }
 
 #define LS_TREE_0(kind, type, combine) /* in any order */                                    \

@@ -355,6 +355,8 @@ void print_combine(NestPrinter *p, const NestNode *node);
  * of rows side by side, memory for what each has, ahead of the loop over them. */
 bool print_is_leaves(const NestPrinter *p, const NestNode *loop);
 void print_leaves(NestPrinter *p, const NestNode *loop);
+/* The same of rows down columns: the loop over a row's vectors; NULL: it is none. */
+const NestNode *print_down(const NestPrinter *p, const NestNode *loop);
 void print_open_leaves(NestPrinter *p, const NestNode *rows);
 
 /* nest_near.c: ahead of the vector loop. */

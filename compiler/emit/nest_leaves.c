@@ -17,8 +17,10 @@
 enum { BATCH = 16, CAPTURED_MOST = 64, WIDTH = 16 };
 
 typedef struct Captured {
-    SymbolId symbol; /* of a value from outside; 0: a place in memory */
+    SymbolId symbol; /* of a value from outside, or of a load; 0: a place in memory */
+    bool is_load;
     const char *type, *name, *from;
+    const char *place;        /* what of the row it is, if that is not its name */
     const char *prefetch;     /* of a place: the function that prefetches from there */
     const char *old_spelling; /* of the symbol */
     ValueId old_inside;
@@ -27,9 +29,15 @@ typedef struct Captured {
 typedef struct Leaves {
     NestPrinter *p;
     const NestNode *loop, *vector; /* over vectors, and of one */
+    const NestNode
+        *rows; /* down columns the loop over rows, which is the function's, too; or NULL */
     Captured captured[CAPTURED_MOST];
     size_t count;
     NameTable names; /* of the function */
+    size_t trees;
+    Text stores; /* of what a row has stored, where there is such */
+    Text places; /* where a row of columns begins, as numbers that compilers do not look into: they
+                  * would keep the address in each array for each of eight rows */
 } Leaves;
 
 static bool is_vector(const NestNode *node) {
@@ -104,6 +112,7 @@ static Index begin_of(const Leaves *l, Index index) {
     Arena *arena = l->p->arena;
     const Index first = {NULL, 0};
     index = index_replace(arena, index, l->vector->name, first);
+    if (l->rows) index = index_replace(arena, index, l->rows->name, first);
     return index_replace(arena, index, l->loop->name, first);
 }
 
@@ -116,6 +125,33 @@ static const char *address(const Leaves *l, const NestNode *node) {
     NestPrinter *p = l->p;
     return arena_printf(p->arena, "&%s[%s]", print_symbol(p, node->array),
                         print_index(p, begin_of(l, node->at[0])));
+}
+
+/* Where the first element lies that the node accesses, and from row to row; gives what a row of the
+ * function's has there. */
+static Captured *capture_place(Leaves *l, const NestNode *node, const char *wish, bool written) {
+    NestPrinter *p = l->p;
+    const char *type = arena_printf(p->arena, "%s%s *", written ? "" : "const ",
+                                    type_info[p->nest->symbols[node->array].type].c_name);
+    Captured *captured = capture(l, type, own_name(l, wish, true), address(l, node));
+    const size_t own = l->count - 1;
+    captured->place = arena_printf(p->arena, "row->%s + at", captured->name);
+    const Index pitch =
+        l->rows ? index_coefficient(p->arena, node->at[0], l->rows->name) : (Index){NULL, 0};
+    if (!pitch.count) return captured;
+    const char *length = print_index(p, pitch), *name = NULL;
+    for (size_t i = 0; i < l->count; i++)
+        if (strcmp(l->captured[i].type, "i64 ") == 0 && strcmp(l->captured[i].from, length) == 0)
+            name = l->captured[i].place;
+    if (!name) {
+        const char *field = own_name(l, "pitch", true);
+        Captured *own_pitch = capture(l, "i64 ", field, length);
+        name = own_pitch->place = own_name(l, "place", true);
+        text_printf(&l->places, "const i64 %s = ls_bound(row->%s * r + at);\n", name, field);
+    }
+    captured = &l->captured[own];
+    captured->place = arena_printf(p->arena, "row->%s + %s", captured->name, name);
+    return captured;
 }
 
 /* Prefetches, under the conditions that they stand in. */
@@ -150,24 +186,25 @@ static void capture_all(Leaves *l) {
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         if (node->kind != NEST_LOAD) continue;
         if (index_uses(node->at[0], l->vector->name)) {
-            Captured *captured =
-                capture(l, pointer_type(l, node->array),
-                        own_name(l, p->nest->symbols[node->name].name, true), address(l, node));
+            Captured *captured = capture_place(l, node, p->nest->symbols[node->name].name, false);
             captured->symbol = node->name;
+            captured->is_load = true;
         } else {
             print_load(p, node);
             capture_value(l, node->name);
         }
     }
-    for (const NestNode *node = l->vector->body; node; node = node->next)
-        if (node->kind == NEST_LET || node->kind == NEST_PUSH) capture_values(l, node->value);
+    for (const NestNode *node = l->vector->body; node; node = node->next) {
+        if (node->kind == NEST_STORE) {
+            const char *wish = arena_printf(p->arena, "%s_to", p->nest->symbols[node->array].name);
+            capture_place(l, node, wish, true);
+        }
+        if (node->kind == NEST_LET || node->kind == NEST_PUSH || node->kind == NEST_STORE)
+            capture_values(l, node->value);
+    }
 }
 
 /* ---- the function ---- */
-
-static bool is_load(const Leaves *l, const Captured *captured) {
-    return captured->symbol && strchr(captured->type, '*') && is_of_vector(l, captured->symbol);
-}
 
 /* From now on names mean what they do in the function, or again what they did outside. */
 static void spell(Leaves *l, bool inside) {
@@ -179,11 +216,12 @@ static void spell(Leaves *l, bool inside) {
             captured->old_spelling = p->spelled[captured->symbol];
             captured->old_inside = p->inside[captured->symbol];
         }
-        const char *own = is_load(l, captured) ? captured->name
-                                               : arena_printf(p->arena, "row->%s", captured->name);
+        const char *own = captured->is_load ? captured->name
+                          : captured->place ? captured->place
+                                            : arena_printf(p->arena, "row->%s", captured->name);
         p->spelled[captured->symbol] = inside ? own : captured->old_spelling;
         p->inside[captured->symbol] = inside ? 0 : captured->old_inside;
-        p->wide[captured->symbol] = inside && is_load(l, captured);
+        p->wide[captured->symbol] = inside && captured->is_load;
     }
 }
 
@@ -198,10 +236,20 @@ static void print_prefetched(Leaves *l) {
     NestPrinter *p = l->p;
     for (size_t i = 0; i < l->count; i++) {
         const Captured *captured = &l->captured[i];
-        if (captured->symbol) continue;
+        if (!captured->prefetch) continue;
         text_printf(p->out, "if (row->%s) %s(row->%s + at, %d * (i64)sizeof *row->%s);\n",
                     captured->name, captured->prefetch, captured->name, WIDTH, captured->name);
     }
+}
+
+static bool is_written(const Captured *captured) {
+    return captured->place && !captured->symbol && strcmp(captured->type, "i64 ") != 0;
+}
+
+static const char *place_of(const Leaves *l, SymbolId load, const char *otherwise) {
+    for (size_t i = 0; i < l->count; i++)
+        if (l->captured[i].symbol == load && l->captured[i].is_load) return l->captured[i].place;
+    return otherwise;
 }
 
 static const char *body_text(Leaves *l) {
@@ -211,17 +259,21 @@ static const char *body_text(Leaves *l) {
     const NameTable names = e->names;
     const uint32_t line = e->last_line;
     int leaves = 0;
+    size_t stored = 0, values = l->trees;
     p->out = &text;
+    l->stores = text_open(p->arena);
     e->names = l->names;
     e->last_line = 0;
     spell(l, true);
+    if (l->places.size) text_puts(p->out, l->places.data);
     print_prefetched(l);
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         const char *name = node->name ? p->nest->symbols[node->name].name : NULL;
         if (node->kind == NEST_LOAD && p->wide[node->name]) {
             const char *own = print_symbol(p, node->name);
-            text_printf(p->out, "const ls_vector_f32 %s = ls_take_%s(row->%s + at, left);\n", own,
-                        type_info[p->nest->symbols[node->array].type].name, own);
+            text_printf(p->out, "const ls_vector_f32 %s = ls_take_%s(%s, left);\n", own,
+                        type_info[p->nest->symbols[node->array].type].name,
+                        place_of(l, node->name, own));
         } else if (node->kind == NEST_LET) {
             p->spelled[node->name] = names_nest(e, name);
             p->wide[node->name] = print_is_wide(p, node->value);
@@ -230,6 +282,13 @@ static const char *body_text(Leaves *l) {
             text_printf(p->out, "const %s %s = %s;\n",
                         p->wide[node->name] ? "ls_vector_f32" : "f32", print_symbol(p, node->name),
                         value);
+        } else if (node->kind == NEST_STORE) {
+            while (!is_written(&l->captured[stored])) stored++;
+            text_printf(&l->stores, "LS_PUT(%s, %s, left, leaf[%zu]);\n",
+                        type_info[p->nest->symbols[node->array].type].c_name,
+                        l->captured[stored++].place, values);
+            text_printf(p->out, "leaf[%zu] = %s;\n", values++,
+                        emit_bare(e, print_value(p, node->value)));
         } else if (node->kind == NEST_PUSH) {
             text_printf(p->out, "leaf[%d] = %s;\n", leaves++,
                         emit_bare(e, print_value(p, node->value)));
@@ -252,7 +311,7 @@ static const char *suffix_of(const NestPrinter *p, size_t number) {
 }
 
 /* The function, or an equal one that there is; gives its number. */
-static size_t make_function(Leaves *l, const char *kind, size_t trees) {
+static size_t make_function(Leaves *l, const char *kind) {
     NestPrinter *p = l->p;
     const char *fields = fields_text(l), *body = body_text(l);
     size_t number = p->opened_leaves;
@@ -264,6 +323,29 @@ static size_t make_function(Leaves *l, const char *kind, size_t trees) {
     p->leaf_fields[number - 1] = fields;
     p->leaf_bodies[number - 1] = body;
     const char *suffix = suffix_of(p, number);
+    if (l->rows) {
+        text_printf(&p->before,
+                    "/* Sixteen columns of row r from `at` on, of which `left` are there. */\n"
+                    "struct %s_row%s {\n%s};\n"
+                    "LS_FN void %s_leaves%s(const void *of, i64 r, i64 at, i64 left, "
+                    "ls_vector_f32 *leaf) {\nconst struct %s_row%s *const row = of;\n%s}\n",
+                    p->label, suffix, fields, p->label, suffix, p->label, suffix, body);
+        if (l->stores.size)
+            text_printf(&p->before,
+                        "LS_FN void %s_stores%s(const void *of, i64 r, i64 at, i64 left, "
+                        "ls_vector_f32 *leaf) {\nconst struct %s_row%s *const row = of;\n%s%s}\n",
+                        p->label, suffix, p->label, suffix, l->places.data, l->stores.data);
+        const char *stores = l->stores.size
+                                 ? arena_printf(p->arena, "%s_stores%s", p->label, suffix)
+                                 : "ls_no_stores_f32";
+        text_printf(&p->before,
+                    "LS_CALLED void %s_trees%s(const struct %s_row%s *rows, i64 count, i64 width, "
+                    "f32 *const *to) {\nconst struct %s_row%s own = *rows;\n"
+                    "ls_down_%s(%s_leaves%s, %s, &own, %zu, count, width, to);\n}\n\n",
+                    p->label, suffix, p->label, suffix, p->label, suffix, kind, p->label, suffix,
+                    stores, l->trees);
+        return number;
+    }
     text_printf(&p->before,
                 "/* Sixteen elements of a row from `at` on, of which `left` are there. */\n"
                 "struct %s_row%s {\n%s};\n"
@@ -273,7 +355,7 @@ static size_t make_function(Leaves *l, const char *kind, size_t trees) {
                 "f32 *const *to) {\n"
                 "ls_leaves_%s(%s_leaves%s, rows, sizeof *rows, %zu, count, length, to);\n}\n\n",
                 p->label, suffix, fields, p->label, suffix, p->label, suffix, body, p->label,
-                suffix, p->label, suffix, kind, p->label, suffix, trees);
+                suffix, p->label, suffix, kind, p->label, suffix, l->trees);
     return number;
 }
 
@@ -311,29 +393,62 @@ static const char *trees_text(Leaves *l, size_t *count, const NestNode **push) {
     return text.data;
 }
 
+/* Of rows down columns what belongs to each, which lies in memory of the thread. */
+static void capture_rows(Leaves *l) {
+    NestPrinter *p = l->p;
+    for (const NestNode *node = l->rows->body; node && node != l->loop; node = node->next) {
+        if (node->kind == NEST_LET && p->ahead[node->name]) continue;
+        if (node->kind != NEST_LOAD || !p->allocs[node->array])
+            bug(p->e->compiler, "a row down columns with this has no text yet");
+        Captured *captured =
+            capture(l, "const f32 *", own_name(l, p->nest->symbols[node->name].name, true),
+                    print_symbol(p, node->array));
+        captured->symbol = node->name;
+        captured->place = arena_printf(p->arena, "row->%s[r]", captured->name);
+    }
+}
+
+const NestNode *print_down(const NestPrinter *p, const NestNode *loop) {
+    if (p->nest->lanes > 1 || loop->kind != NEST_LOOP || loop->loop != LOOP_SERIAL) return NULL;
+    const NestNode *last = last_of(loop->body);
+    const NestNode *vector = is_vector(last) ? last : last ? last_of(last->body) : NULL;
+    if (!last || last->kind != NEST_LOOP || !is_vector(vector)) return NULL;
+    for (const NestNode *node = vector->body; node; node = node->next)
+        if (node->kind == NEST_PUSH && node->at_count == 2 && index_uses(node->at[1], loop->name) &&
+            index_uses(node->at[0], vector->name) && !index_uses(node->at[0], loop->name))
+            return last;
+    return NULL;
+}
+
 void print_leaves(NestPrinter *p, const NestNode *loop) {
     Emitter *e = p->e;
-    Leaves own = {.p = p, .loop = loop}, *l = &own;
+    const NestNode *down = print_down(p, loop);
+    Leaves own = {.p = p, .loop = down ? down : loop, .rows = down ? loop : NULL};
+    Leaves *l = &own;
+    loop = l->loop;
     l->vector = is_vector(loop) ? loop : last_of(loop->body);
     const NameTable outer = e->names;
     names_begin_nest(e);
-    static const char *const taken[] = {"of", "row", "at", "left", "leaf"};
+    static const char *const taken[] = {"of", "row", "r", "at", "left", "leaf"};
     for (size_t i = 0; i < COUNT(taken); i++) names_made(e, taken[i]);
     l->names = e->names;
     e->names = outer;
+    l->places = text_open(p->arena);
     size_t trees = 0;
     const NestNode *push = NULL;
     const char *to = trees_text(l, &trees, &push);
+    l->trees = trees;
     const NestNode *tree = p->trees[push->array];
     int64_t vectors = 1;
     if (loop != l->vector) index_is_number(loop->extent, &vectors);
     const Index length =
         push->has_limit ? begin_of(l, push->limit) : index_number(p->arena, WIDTH * vectors);
     const char *kind = emit_use_kind(e, tree->op, tree->type), *many = print_index(p, length);
+    if (l->rows) capture_rows(l);
     capture_all(l);
-    const char *suffix = suffix_of(p, make_function(l, kind, trees));
+    const char *suffix = suffix_of(p, make_function(l, kind));
     const char *values = arena_printf(p->arena, "(f32 *const[]){%s}", to);
-    if (tree->at_count) {
+    if (tree->at_count && !l->rows) {
         text_printf(p->out, "%s[%s] = (struct %s_row%s)%s;\n", p->rows_name,
                     print_index(p, push->at[0]), p->label, suffix, row_text(l));
         p->pending = arena_printf(p->arena, "%s_trees%s(%s, ", p->label, suffix, p->rows_name);
@@ -341,6 +456,7 @@ void print_leaves(NestPrinter *p, const NestNode *loop) {
         return;
     }
     const char *row = names_made(e, "row");
-    text_printf(p->out, "const struct %s_row%s %s = %s;\n%s_trees%s(&%s, 1, %s, %s);\n", p->label,
-                suffix, row, row_text(l), p->label, suffix, row, many, values);
+    text_printf(p->out, "const struct %s_row%s %s = %s;\n%s_trees%s(&%s, %s, %s, %s);\n", p->label,
+                suffix, row, row_text(l), p->label, suffix, row,
+                l->rows ? print_index(p, l->rows->extent) : "1", many, values);
 }

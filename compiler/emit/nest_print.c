@@ -393,7 +393,7 @@ static void print_loop(NestPrinter *p, const NestNode *loop) {
     case LOOP_WARP: print_threads(p, loop, p->warp, &p->in_warp); break;
     case LOOP_VECTOR: print_vector(p, loop); break;
     default:
-        if (print_is_leaves(p, loop))
+        if (print_is_leaves(p, loop) || print_down(p, loop))
             print_leaves(p, loop);
         else
             print_serial(p, loop);
@@ -504,6 +504,7 @@ static void find_symbols(NestPrinter *p, const NestNode *body) {
             for (const NestNode *push = node->body; push; push = push->next)
                 if (push->kind == NEST_PUSH) p->by_vectors[push->array] = true;
         if (print_is_leaves(p, node)) drop_count(p, node);
+        if (print_down(p, node)) drop_count(p, print_down(p, node));
         find_symbols(p, node->body);
         find_symbols(p, node->other);
     }

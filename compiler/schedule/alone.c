@@ -158,7 +158,7 @@ static bool divide_loops(ItemBuilder *b) {
 static const char *vectorize(ItemBuilder *b, SymbolId own, Index begin, bool *done) {
     Nest *nest = b->nest;
     const NestNode *loop = *nest_find(&(*b->row)->body, own);
-    if (b->numbers->strided || b->tensors || !schedule_is_wide(nest, loop)) return NULL;
+    if (b->numbers->strided || b->tensors || !schedule_is_wide(nest, loop, false)) return NULL;
     Op op = OP_NONE;
     for (const NestNode *node = loop->body; node; node = node->next) {
         if (node->kind != NEST_PUSH) continue;

@@ -555,6 +555,13 @@ void column_tile(ColumnTile *b, NestNode ***end) {
     column_open_totals(b, end);
     ColumnPass all = {.b = b, .column_nodes = b->column_nodes};
     column_find_kept(&all);
+    if (!passes[0]) {
+        ColumnPass p = column_pass(b, true);
+        if (column_by_vectors(b, &p, end)) {
+            take_totals(&p, end, (Index){NULL, 0});
+            return;
+        }
+    }
     rows_ahead(&all, end);
     for (int i = 0; i < 2; i++) {
         if (!passes[i]) continue;

@@ -267,8 +267,8 @@ static NestNode *share_items(ItemBuilder *b, NestNode *work, Index all) {
                         .value = make_value(b->nest, OP_MIN, make_symbol(b->nest, last), all)});
     *end = work;
     if (b->few) {
-        *end = nest_only_where(nest, make_less(b->nest, make_number(b->nest, b->few_most + 1), b->most),
-                               b->few);
+        *end = nest_only_where(
+            nest, make_less(b->nest, make_number(b->nest, b->few_most + 1), b->most), b->few);
         (*end)->other = work;
         (*end)->version = true;
     }

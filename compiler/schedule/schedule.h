@@ -107,9 +107,10 @@ NestNode *schedule_join(Nest *nest, NestNode *loop, SymbolId end, bool divide);
 const char *schedule_trees(Nest *nest, NestNode **body, const TileNumbers *numbers);
 bool schedule_is_halved(const NestNode *body);
 
-/* vectors.c: whether one thread takes the loop along a row by vectors of the language, and whether
+/* vectors.c: whether one thread takes the loop along a row by vectors of the language, also where
+ * it stores, and whether
  * what it pushes to a tree may be such. */
-bool schedule_is_wide(const Nest *nest, const NestNode *loop);
+bool schedule_is_wide(const Nest *nest, const NestNode *loop, bool stores);
 bool schedule_is_wide_tree(const NestNode *tree);
 
 /* streams.c: marks the stores of one thread that go past the caches; gives how many. */
@@ -393,6 +394,9 @@ typedef struct ColumnPass {
 ColumnPass column_pass(ColumnTile *b, bool last);
 bool column_is_of_pass(const ColumnPass *p, size_t tree);
 void column_find_kept(ColumnPass *p);
+/* column_vectors.c: the pass by vectors of neighbouring columns, whose trees are then as many
+ * leaves long as the tile has rows; false: it has no such form, and nothing has changed. */
+bool column_by_vectors(ColumnTile *b, ColumnPass *p, NestNode ***end);
 bool column_is_short(const ColumnPass *p); /* what is done with an element may stand there often */
 NestNode *column_at(ColumnTile *b, NestNode *ahead, NestNode *nodes, Index c);
 /* From now on what is pushed goes to the folds, at `c` where they lie side by side. */

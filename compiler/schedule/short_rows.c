@@ -276,7 +276,7 @@ static bool has_vectors(const ShortRows *s) {
     for (size_t i = 0; i < s->tree_count; i++)
         if (!schedule_is_wide_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op) return false;
     for (size_t i = 0; i < s->loop_count; i++)
-        if (!schedule_is_wide(s->nest, s->loops[i])) return false;
+        if (!schedule_is_wide(s->nest, s->loops[i], false)) return false;
     return true;
 }
 

@@ -1,5 +1,5 @@
 /* vectors.c: which loops along a row one thread runs by vectors of the language: those that load
- * neighbours and push to trees of f32 what + - * / make of them. */
+ * neighbours, and store or push to trees of f32 what + - * / make of them. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -34,8 +34,8 @@ bool schedule_is_wide_tree(const NestNode *tree) {
            (tree->op == OP_SUM || tree->op == OP_PROD);
 }
 
-bool schedule_is_wide(const Nest *nest, const NestNode *loop) {
-    size_t trees = 0;
+bool schedule_is_wide(const Nest *nest, const NestNode *loop, bool stores) {
+    size_t trees = 0; /* and stores */
     for (const NestNode *node = loop->body; node; node = node->next) {
         const NestSymbol *array = &nest->symbols[node->array];
         bool varies = false;
@@ -48,6 +48,12 @@ bool schedule_is_wide(const Nest *nest, const NestNode *loop) {
                 return false;
         } else if (node->kind == NEST_LET) {
             if (!is_of_vectors(nest, loop, node->value, &varies)) return false;
+        } else if (node->kind == NEST_STORE) {
+            const Index own = index_coefficient(nest->arena, node->at[0], loop->name);
+            if (!stores || type_info[array->type].class != 'F' || array->kind != NAMED_ARRAY ||
+                node->list || node->where || node->at_count != 1 || !index_is_number(own, &step) ||
+                step != 1 || !is_of_vectors(nest, loop, node->value, &varies) || !varies)
+                return false;
         } else if (node->kind != NEST_PUSH || node->where || ++trees > TREES_MOST ||
                    !is_of_vectors(nest, loop, node->value, &varies) || !varies) {
             return false;
