@@ -27,6 +27,16 @@ find_nvrtc() {
 }
 [ -n "$LOCKSTEP_NVRTC" ] || LOCKSTEP_NVRTC=$(find_nvrtc)
 
+# nvdisasm, which reads cubins for tests/machine: the CUDA toolkit's, else NVIDIA's wheel.
+find_nvdisasm() {
+    for file in "$LOCKSTEP_NVDISASM" /usr/local/cuda*/bin/nvdisasm "$toolchains"/disassembler/nvidia/*/bin/nvdisasm; do
+        if [ -x "$file" ]; then
+            echo "$file"
+            return
+        fi
+    done
+}
+
 # Packages, each with the thing that shows it is there.
 need gcc gcc
 need clang clang
@@ -42,7 +52,7 @@ need libclang-rt-14-dev "${fuzzer%% *}"
 need libcmocka-dev /usr/include/cmocka.h
 need libopenblas0 "$library/libopenblas.so.0"
 need libamdhip64-dev "$library/libamdhip64.so"
-[ -n "$LOCKSTEP_NVRTC" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
+[ -n "$LOCKSTEP_NVRTC" ] && [ -n "$(find_nvdisasm)" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086
     install_packages $missing
@@ -68,6 +78,22 @@ if [ -n "$LOCKSTEP_NVRTC" ]; then
 else
     unset LOCKSTEP_NVRTC
 fi
+
+if [ -n "$LOCKSTEP_NVRTC" ] && [ -z "$(find_nvdisasm)" ]; then
+    say "Fetching nvdisasm into build/toolchains"
+    rm -rf "$toolchains/disassembler"
+    if python3 -m pip download --quiet --retries 1 --no-deps --only-binary :all: \
+        --dest "$toolchains/disassembler/wheel" 'nvidia-cuda-nvdisasm>=13.0'; then
+        python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])' \
+            "$toolchains"/disassembler/wheel/nvidia_cuda_nvdisasm*.whl "$toolchains/disassembler"
+        chmod +x "$toolchains"/disassembler/nvidia/*/bin/nvdisasm
+        rm -rf "$toolchains/disassembler/wheel"
+    else
+        echo "tests/run.sh: nvdisasm could not be fetched: machine-nvidia.test is skipped" >&2
+    fi
+fi
+LOCKSTEP_NVDISASM=$(find_nvdisasm)
+if [ -n "$LOCKSTEP_NVDISASM" ]; then export LOCKSTEP_NVDISASM; else unset LOCKSTEP_NVDISASM; fi
 
 say "Building (build/)"
 configure_build

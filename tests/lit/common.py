@@ -1,7 +1,7 @@
 """What both lit suites share: the environment that tests run in."""
 import os
 
-PASSED_ON = ("HOME", "LOCKSTEP_CC", "LOCKSTEP_NVRTC", "LOCKSTEP_HIPRTC", "LOCKSTEP_TEST_DEVICE",
+PASSED_ON = ("HOME", "LOCKSTEP_CC", "LOCKSTEP_NVRTC", "LOCKSTEP_NVDISASM", "LOCKSTEP_HIPRTC", "LOCKSTEP_TEST_DEVICE",
              "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TMPDIR")
 
 

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""gauge.py: figures of kernels from their machine code, without a device, against a table of them.
+
+    gauge.py LOCKSTEP check CHIP...          the sample of cases.py: fails where a figure is worse than its row
+    gauge.py LOCKSTEP check --all CHIP...    every case
+    gauge.py LOCKSTEP record CHIP...         measures every case and writes table/CHIP.txt
+    gauge.py LOCKSTEP show CHIP FILE:STEP AXIS=LENGTH,... [ROW]
+                                             one step's kernels; ROW: the axis that a row is along, where there is one
+    gauge.py LOCKSTEP ready CHIP             whether the table was made with the toolchain that is here
+
+cubins are made by LOCKSTEP with NVRTC and read by nvdisasm (nvidia.py says where it is looked for), AMD's code by the
+clang that LOCKSTEP_CLANG_AMD names, by default clang-19."""
+import ctypes
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import amd
+import cases
+import chips
+import nvidia
+from figures import figures, read_source
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HEADER = os.path.join(HERE, "../rtc/amd.h")
+# Of each column its heading, its format, and whether more is better (1), worse (-1) or neither (0); and by how much,
+# absolute, a figure may be worse before it counts.
+COLUMNS = [("registers", "registers", "d", 0, 0), ("warps", "warps", "d", 0, 0), ("spilled", "spilled", "d", -1, 0),
+           ("access", "access", "d", 1, 0), ("flight", "KB in flight", ".0f", 1, 0.6),
+           ("per_byte", "warp instr/B", ".2f", -1, 0.02), ("passes", "passes", ".1f", -1, 0.1),
+           ("fences", "fences", ".0f", -1, 0.6), ("atomics", "atomics", ".0f", -1, 0.6),
+           ("barriers", "barriers", ".0f", -1, 0.6), ("share", "% of copy", ".0f", 1, 0.6)]
+
+
+def clang():
+    return os.environ.get("LOCKSTEP_CLANG_AMD", "clang-19")
+
+
+def toolchain(chip):
+    """What makes a chip's code, with its version; None where it is not here."""
+    if chip.startswith("gfx"):
+        try:
+            said = subprocess.run([clang(), "--version"], capture_output=True, text=True).stdout
+        except OSError:
+            return None
+        found = re.search(r"version (\d+\.\d+)", said)
+        return f"clang {found[1]}" if found else None
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    usual = [*glob.glob("/usr/local/cuda*/lib64/libnvrtc.so"), "libnvrtc.so"]
+    try:
+        library = ctypes.CDLL(os.environ.get("LOCKSTEP_NVRTC", usual[0]))
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    except (OSError, AttributeError):
+        return None
+    return f"NVRTC {major.value}.{minor.value}" if nvidia.disassembler() else None
+
+
+def emit(lockstep, case, target, path):
+    made = subprocess.run([lockstep, "emit", f"{case.path}:{case.step}", "--target", target, "--size", case.sizes,
+                           "-o", path], capture_output=True, text=True)
+    if made.returncode:
+        raise ValueError(f"{case.name}: {made.stderr.strip()}")
+
+
+def measure(lockstep, chip, case):
+    """(name, figures) of each kernel of a case that moves what is large."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = os.path.join(folder, "text")
+        emit(lockstep, case, chip, text)
+        if chip.startswith("gfx"):
+            kernels = amd.compile_text(chip, text, clang(), HEADER, {f"size_{axis}": n for axis, n in case.lengths})
+        else:
+            cubin = os.path.join(folder, "cubin")
+            emit(lockstep, case, f"cubin:{chip}", cubin)
+            kernels = nvidia.read(chip, cubin)
+        with open(text) as file:
+            source = read_source(file.read(), dict(case.lengths))
+    found = []
+    for kernel in sorted(kernels, key=lambda kernel: kernel.name):
+        row = figures(chips.CHIPS[chip], kernel, source, dict(case.lengths))
+        suffix = re.search(r"_(\d+)$", kernel.name) if len(kernels) > 1 else None
+        if "share" in row:
+            found.append((f"{case.name}{' #' + suffix[1] if suffix else ''}", row))
+    return found
+
+
+def width(name, heading):
+    return max(len(heading), 7 if name != "share" else 9)
+
+
+def line(name, row, names):
+    return f"{name:{names}}" + "".join(f"  {format(row[key], form):>{width(key, heading)}}"
+                                       for key, heading, form, _, _ in COLUMNS)
+
+
+def table(chip, rows):
+    chip_of = chips.CHIPS[chip]
+    names = max(len(name) for name in rows)
+    head = f"# {chip} ({chip_of.device}), {toolchain(chip)}. Made by gauge.py record; README.md says what a column is.\n"
+    return head + f"{'':{names}}" + "".join(f"  {heading:>{width(key, heading)}}" for key, heading, *_ in COLUMNS) + "\n" + \
+        "".join(line(name, row, names).rstrip() + "\n" for name, row in rows.items())
+
+
+def table_path(chip):
+    return os.path.join(HERE, "table", f"{chip}.txt")
+
+
+def read_table(chip):
+    """The toolchain that a table was made with, and its rows."""
+    rows = {}
+    with open(table_path(chip)) as file:
+        first = file.readline()
+        file.readline()
+        for text in file:
+            words = text.split()
+            count = len(COLUMNS)
+            rows[" ".join(words[:-count])] = {key: float(word) for (key, *_), word in zip(COLUMNS, words[-count:])}
+    return re.search(r"\), (.*?)\. Made", first)[1], rows
+
+
+def worse(row, known):
+    """Which figures are worse than those of the table, as text. More warps with less in flight are not worse for that."""
+    said = []
+    for key, heading, form, better, slack in COLUMNS:
+        shown = float(format(row[key], form))
+        if better and better * (shown - known[key]) < -slack * max(1, 0.02 * abs(known[key]) / slack if slack else 0):
+            said.append(f"{heading} {format(row[key], form)}, was {format(known[key], form if form != 'd' else '.0f')}")
+    return said
+
+
+def measured(lockstep, chip, wanted):
+    rows = {}
+    for case in wanted:
+        try:
+            rows.update(measure(lockstep, chip, case))
+        except ValueError as fault:
+            print(f"left out: {fault}", file=sys.stderr)
+    return rows
+
+
+def check(lockstep, chip, wanted):
+    """The number of rows that are worse than the table's or not there."""
+    made_with, known = read_table(chip)
+    if made_with != toolchain(chip):
+        print(f"{chip}: the table was made with {made_with}, and here is {toolchain(chip)}")
+        return 1
+    failures = better = 0
+    rows = measured(lockstep, chip, wanted)
+    for name, row in rows.items():
+        if name not in known:
+            print(f"{chip}: {name}: no row in the table")
+            failures += 1
+            continue
+        said = worse(row, known[name])
+        failures += bool(said)
+        better += not said and bool(worse(known[name], row))
+        for text in said:
+            print(f"{chip}: {name}: {text}")
+    print(f"{chip}: {len(rows)} kernels of {len(wanted)} cases, {failures} worse than the table, {better} better")
+    return failures or not rows
+
+
+def record(lockstep, chip):
+    rows = measured(lockstep, chip, cases.every_case())
+    os.makedirs(os.path.dirname(table_path(chip)), exist_ok=True)
+    with open(table_path(chip), "w") as file:
+        file.write(table(chip, rows))
+    print(f"{chip}: {len(rows)} kernels")
+
+
+def show(lockstep, chip, step, sizes, row=None):
+    path, _, name = step.rpartition(":")
+    with open(path) as file:
+        axes = cases.axes_of(file.read())[name]
+    case = cases.Case(f"{name} {sizes}", path, name, sizes, tuple(cases.lengths_of(axes, sizes, row).items()))
+    print(table(chip, dict(measure(lockstep, chip, case))), end="")
+
+
+def main(words):
+    if len(words) < 3 or words[1] not in ("check", "record", "show", "ready"):
+        sys.exit(__doc__)
+    lockstep, action, rest = words[0], words[1], words[2:]
+    if action == "ready":
+        return read_table(rest[0])[0] != toolchain(rest[0])
+    if action == "show":
+        return show(lockstep, *rest)
+    if action == "record":
+        return any([record(lockstep, chip) for chip in rest])
+    every = cases.every_case()
+    wanted = every if rest[0] == "--all" else [case for case in every if case.name in cases.SAMPLE]
+    return any([check(lockstep, chip, wanted) for chip in rest if chip != "--all"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
