@@ -155,9 +155,16 @@ LS_FN void ls_barrier_release(void) {
     __syncthreads();
 }
 
-/* Orders this thread's earlier and later accesses as every block of the device sees them. */
+/* Orders this thread's earlier and later accesses as every block of the device sees them: what it
+ * stored before comes before what it adds to a counter then, and what it loads then after what it
+ * read of the counter before. __threadfence() would be one order of all threads' fences too, which
+ * costs more and nothing here rests on. */
 LS_FN void ls_fence(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+#else
     __threadfence();
+#endif
 }
 
 /* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.

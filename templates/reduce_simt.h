@@ -72,7 +72,10 @@
     }
 
 /* Of `expected` groups that come here, says 1 to the last, who then sees everything the others
- * wrote before, and whose writes they do not see. The counter is 0 again for the next launch. */
+ * wrote before, and whose writes they do not see. The counter is 0 again for the next launch. Lane
+ * 0 speaks for its group: what other lanes wrote comes before its first fence by the first wait for
+ * the group, and what they read comes after its second one by the last wait; a shuffle orders
+ * nothing. */
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
     u32 before = 0;
     ls_group_sync();
@@ -80,10 +83,11 @@ LS_FN int ls_arrive(u32 *counter, u32 expected) {
     if (ls_lane() == 0) {
         ls_fence();
         before = ls_atomic_add_u32(counter, 1);
+        ls_fence();
         if (before + 1 == expected) *counter = 0;
     }
     LS_UNROLL
     for (u32 mask = 1; mask < 32; mask *= 2) before |= ls_shuffle_xor(before, mask);
-    ls_fence();
+    ls_group_sync();
     return before + 1 == expected;
 }
