@@ -112,7 +112,7 @@ LS_FN int ls_last_block(u32 *counter) {
         ls_raw_##storage raw;                                                                     \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                       \
-        *(ls_raw_##storage *)(data + index) = raw;                                                \
+        *(ls_raw_##storage *)(ls_whole(data) + index) = raw;                                      \
     }                                                                                             \
     LS_FN ls_four_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {    \
         const volatile storage *part = data + index;                                              \
@@ -172,5 +172,5 @@ LS_FN int ls_last_block(u32 *counter) {
         ls_raw_eight_##storage raw;                                                         \
         LS_UNROLL                                                                           \
         for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                \
-        *(ls_raw_eight_##storage *)(data + index) = raw;                                    \
+        *(ls_raw_eight_##storage *)(ls_whole(data) + index) = raw;                          \
     }

@@ -51,6 +51,16 @@ template <class Element> LS_FN Element *ls_tensor(Element *const *all, i64 at) {
     return tensor;
 }
 
+/* The array into which whole vectors are stored, as an address that NVVM does not know from that of the
+ * elements: where a vector and its elements begin at one address, it splits the vector. */
+template <class Element> LS_FN Element *ls_whole(Element *data) {
+#ifdef __CUDA_ARCH__
+    asm("" : "+l"(data));
+    __builtin_assume(__isGlobal(data));
+#endif
+    return data;
+}
+
 /* 1: a branch that skips rare work is cheap here. */
 #define LS_BRANCH_RARE 1
 

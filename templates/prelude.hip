@@ -44,6 +44,11 @@ template <class Element> LS_FN Element *ls_tensor(Element *const *all, i64 at) {
 #endif
 }
 
+/* The array into which whole vectors are stored: as it is. prelude.cu says what else it may be. */
+template <class Element> LS_FN Element *ls_whole(Element *data) {
+    return data;
+}
+
 /* 1: a branch that skips rare work is cheap here. */
 #define LS_BRANCH_RARE 1
 
