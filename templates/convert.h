@@ -140,20 +140,28 @@ LS_FN int ls_unpack_bool(bool8 stored) {
  * value. For unpacking, a subnormal gets the least normal's exponent and that exponent's value
  * taken off. */
 LS_FN bf16 ls_pack_bf16(f32 x) {
+#ifdef LS_CONVERTS
+    return ls_convert_bf16(x);
+#else
     u32 bits = ls_bits_f32(x), rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return (bf16)(x == x ? rounded : 0x7fffu);
+#endif
 }
 LS_FN f32 ls_unpack_bf16(bf16 stored) {
     return ls_from_bits_f32((u32)stored << 16);
 }
 
 LS_FN f16 ls_pack_f16(f32 x) { /* from 65520 on infinite */
+#ifdef LS_CONVERTS
+    return ls_convert_f16(x);
+#else
     u32 bits = ls_bits_f32(x), size = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
     u32 normal = (size + 0xc8000fffu + ((size >> 13) & 1u)) >> 13;
     u32 subnormal = ls_bits_f32(ls_from_bits_f32(size) + 0.5f) - 0x3f000000u;
     u32 rounded = size < 0x38800000u ? subnormal : normal;
     rounded = size >= 0x477ff000u ? 0x7c00u : rounded;
     return (f16)(x == x ? rounded | sign : 0x7fffu);
+#endif
 }
 LS_FN f32 ls_unpack_f16(f16 stored) {
     u32 size = (stored & 0x7fffu) << 13, sign = (stored & 0x8000u) << 16;

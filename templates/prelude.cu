@@ -102,6 +102,25 @@ LS_FN f64 ls_sqrt_f64(f64 x) {
     return __dsqrt_rn(x);
 }
 
+/* Rounds to bf16 and to f16 by one instruction, of which ptxas makes one for two neighbours. Its bits are
+ * those of convert.h by the PTX manual: to nearest even, with subnormal numbers, every NaN 0x7fff.
+ * LS_CONVERTS_FROM is a number of targets.def, 80 for sm_80. */
+#if defined(__CUDA_ARCH__) && defined(LS_CONVERTS_FROM)
+#if __CUDA_ARCH__ >= 10 * LS_CONVERTS_FROM
+#define LS_CONVERTS 1
+LS_FN bf16 ls_convert_bf16(f32 x) {
+    bf16 stored;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(stored) : "f"(x));
+    return stored;
+}
+LS_FN f16 ls_convert_f16(f32 x) {
+    f16 stored;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(stored) : "f"(x));
+    return stored;
+}
+#endif
+#endif
+
 /* Where this thread is: in its block, in the grid, and in its group of LS_LANES lanes, which is a
  * warp. */
 #define LS_LANES 32u

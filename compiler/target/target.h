@@ -23,7 +23,9 @@ typedef struct Target {
     const char *const *libraries; /* the other files, in order, NULL-terminated */
     const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
     bool simt;
-    bool divides; /* by its prelude's function, not by the compiler's operator */
+    unsigned converts_from; /* the device, 80 for sm_80, from which on an instruction rounds to bf16
+                               and f16; 0: none does */
+    bool divides;           /* by its prelude's function, not by the compiler's operator */
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
