@@ -81,6 +81,11 @@ if any(ctypes.util.find_library(f"clang-{version}") or
     config.available_features.add("libclang")
 if shutil.which("clang-19"):
     config.available_features.add("clang-amd")  # a second compiler for AMD devices
+# What made the tables of tests/machine; another version of it makes other code.
+gauge = os.path.join(config.lockstep_source, "tests", "machine", "gauge.py")
+for feature, chip in (("machine-nvidia", "sm_90"), ("machine-amd", "gfx942")):
+    if subprocess.run([sys.executable, gauge, "-", "ready", chip], env=config.environment).returncode == 0:
+        config.available_features.add(feature)
 if shutil.which("dot"):
     config.available_features.add("graphviz")
 if os.path.exists(os.path.join(config.lockstep_build, "sealed", "liblockstep.a")):

@@ -19,18 +19,17 @@ SIZES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "u64": 8, "u32": 4, "i16": 2, "
          "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1}
 TILE = 1024
 LISTED = 1 << 20
-BESIDE = 1 / 16  # a loop with less than this share of the accesses of the one that has most is left out
+BESIDE = 1 / 8  # a loop with less than this share of the accesses of the one that has most is left out
 
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """elements: in all, or None for a temporary; element: its bytes; listed: an argument that is a table of arrays, which
-    stands under its offset, and what it lists under LISTED more; helper: no array but lengths, tables, counters."""
+    """elements: in all, 0 for what is no array of the plan; element: its bytes; listed: an argument that is a table of
+    arrays, which stands under its offset, and what it lists under LISTED more."""
     name: str
     element: int
-    elements: object = None
+    elements: int = 0
     listed: bool = False
-    helper: bool = False
 
 
 @dataclasses.dataclass
@@ -43,13 +42,12 @@ class Source:
 def elements_of(shape, sizes):
     product = 1
     for axis in filter(None, (part.strip() for part in shape.split(","))):
-        if not axis.isdigit() and axis not in sizes:
-            return None
         product *= int(axis) if axis.isdigit() else sizes[axis]
     return product
 
 
-def read_source(text, sizes):
+def read_source(text, sizes, temporaries=None):
+    """temporaries: the bytes of those that the plan names; others hold partial results and counters."""
     arrays, offset = {}, 0
     struct = re.search(r"^struct \w+_arguments \{(.*?)^\};", text, re.S | re.M)
     for line in (struct[1] if struct else "").splitlines():
@@ -61,9 +59,9 @@ def read_source(text, sizes):
         offset = -(-offset // width) * width
         if "*" in stars:
             known = re.search(r"/\* (in|out|inout) ", line)
-            arrays[offset] = Array(name, SIZES.get(kind, 8), elements_of(shape or "", sizes) if known else None,
-                                   stars.count("*") == 2,
-                                   not known and bool(re.search(r"^size_|_(items|done|arrived\w*)$", name)))
+            element = SIZES.get(kind, 8)
+            elements = elements_of(shape or "", sizes) if known else (temporaries or {}).get(name, 0) // element
+            arrays[offset] = Array(name, element, elements, stars.count("*") == 2)
             if arrays[offset].listed:
                 arrays[LISTED + offset] = dataclasses.replace(arrays[offset], listed=False)
         offset += width * int(count or 1)
@@ -116,17 +114,13 @@ class Bulk:
 
         self.path = best_path(self.code, value)
         self.arrays = accesses(self.code, self.path, source.arrays)
-        self.largest = max([array.elements for array in source.arrays.values() if array.elements] or [1])
+        self.largest = max([array.elements for array in source.arrays.values()] + [1])
 
     def is_large(self, at):
         array = self.arrays.get(at)
         if self.code[at].kind not in ("load", "store"):
             return False
-        if array is None:
-            return False
-        if array.elements is None:
-            return self.code[at].size >= 8 and not array.helper and array.element < 8
-        return array.elements * 16 >= self.largest and not array.listed
+        return array is not None and not array.listed and array.elements * 16 >= self.largest
 
     def name(self, at):
         array = self.arrays.get(at)
@@ -301,18 +295,11 @@ def figures(chip, kernel, source, sizes):
     warps = chips.occupancy(chip, kernel.registers, kernel.shared, source.threads[kernel.name])
     row = {"registers": kernel.registers, "warps": warps, "spilled": kernel.spilled}
     found = items(bulk)
-    large = [at for at in walk(bulk.path) if bulk.is_large(at)]
-    moved = {"load": 0, "store": 0}
-    width = {"load": 16, "store": 16}
-    for at in large:
-        it = bulk.code[at]
-        moved[it.kind] += 1
-        width[it.kind] = min(width[it.kind], it.size)
-    row["access"] = min([width[kind] for kind in width if moved[kind]] or [0])
     if not found or not warps:
         return row
     once = [sum(bulk.code[at].size for at in walk(item.path) if bulk.is_large(at)) for item in found]
     heavy = [item for item, size in zip(found, once) if size >= BESIDE * max(once)]
+    row["access"] = min(bulk.code[at].size for item in heavy for at in walk(item.path) if bulk.is_large(at))
     time, least, arrays = 0.0, 0.0, {}
     for item in heavy:
         share = warps * item.active

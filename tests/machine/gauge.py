@@ -2,8 +2,10 @@
 """gauge.py: figures of kernels from their machine code, without a device, against a table of them.
 
     gauge.py LOCKSTEP check CHIP...          the sample of cases.py: fails where a figure is worse than its row
-    gauge.py LOCKSTEP check --all CHIP...    every case
+    gauge.py LOCKSTEP check --all CHIP...    every case that the table has
     gauge.py LOCKSTEP record CHIP...         measures every case and writes table/CHIP.txt
+    gauge.py LOCKSTEP record --only NAMES CHIP...
+                                             those whose name the regular expression finds, into the table that is there
     gauge.py LOCKSTEP show CHIP FILE:STEP AXIS=LENGTH,... [ROW]
                                              one step's kernels; ROW: the axis that a row is along, where there is one
     gauge.py LOCKSTEP ready CHIP             whether the table was made with the toolchain that is here
@@ -65,6 +67,16 @@ def emit(lockstep, case, target, path):
         raise ValueError(f"{case.name}: {made.stderr.strip()}")
 
 
+def temporaries(lockstep, case):
+    """The bytes of those that the plan names: `temporaries: sum_4 32.0 KiB, t2 128 MiB, and 4 for partial results ...`."""
+    said = subprocess.run([lockstep, "explain", "--plan", f"{case.path}:{case.step}", "--size", case.sizes],
+                          capture_output=True, text=True).stdout
+    line = re.search(r"^  temporaries: (.*)", said, re.M)
+    units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+    return {name: int(float(size) * units[unit]) for name, size, unit in
+            re.findall(r"(\w+) ([\d.]+) ([KMG]?i?B)", line[1].split(" and ")[0] if line else "")}
+
+
 def measure(lockstep, chip, case):
     """(name, figures) of each kernel of a case that moves what is large."""
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +89,7 @@ def measure(lockstep, chip, case):
             emit(lockstep, case, f"cubin:{chip}", cubin)
             kernels = nvidia.read(chip, cubin)
         with open(text) as file:
-            source = read_source(file.read(), dict(case.lengths))
+            source = read_source(file.read(), dict(case.lengths), temporaries(lockstep, case))
     found = []
     for kernel in sorted(kernels, key=lambda kernel: kernel.name):
         row = figures(chips.CHIPS[chip], kernel, source, dict(case.lengths))
@@ -142,8 +154,11 @@ def measured(lockstep, chip, wanted):
 
 
 def check(lockstep, chip, wanted):
-    """The number of rows that are worse than the table's or not there."""
+    """Whether a row is worse than the table's or not there."""
     made_with, known = read_table(chip)
+    if wanted is None:
+        names = {re.sub(r" #\d+$", "", name) for name in known}
+        wanted = [case for case in cases.every_case() if case.name in names]
     if made_with != toolchain(chip):
         print(f"{chip}: the table was made with {made_with}, and here is {toolchain(chip)}")
         return 1
@@ -163,12 +178,24 @@ def check(lockstep, chip, wanted):
     return failures or not rows
 
 
-def record(lockstep, chip):
-    rows = measured(lockstep, chip, cases.every_case())
+def record(lockstep, chip, only):
+    every, rows = cases.every_case(), {}
+    wanted = [case for case in every if not only or re.search(only, case.name)]
+    if only and os.path.exists(table_path(chip)):
+        made_with, rows = read_table(chip)
+        if made_with != toolchain(chip):
+            sys.exit(f"{chip}: the table was made with {made_with}, and here is {toolchain(chip)}")
+        rows = {name: {key: int(value) if form == "d" else value for (key, _, form, _, _), value in
+                       zip(COLUMNS, row.values())} for name, row in rows.items()}
+    made = measured(lockstep, chip, wanted)
+    rows = {name: row for name, row in rows.items() if re.sub(r" #\d+$", "", name) not in
+            {case.name for case in wanted}} | made
+    place = {case.name: at for at, case in enumerate(every)}
+    rows = dict(sorted(rows.items(), key=lambda entry: (place.get(re.sub(r" #\d+$", "", entry[0]), -1), entry[0])))
     os.makedirs(os.path.dirname(table_path(chip)), exist_ok=True)
     with open(table_path(chip), "w") as file:
         file.write(table(chip, rows))
-    print(f"{chip}: {len(rows)} kernels")
+    print(f"{chip}: {len(made)} kernels")
 
 
 def show(lockstep, chip, step, sizes, row=None):
@@ -188,9 +215,9 @@ def main(words):
     if action == "show":
         return show(lockstep, *rest)
     if action == "record":
-        return any([record(lockstep, chip) for chip in rest])
-    every = cases.every_case()
-    wanted = every if rest[0] == "--all" else [case for case in every if case.name in cases.SAMPLE]
+        only = rest[1] if rest[0] == "--only" else None
+        return any([record(lockstep, chip, only) for chip in (rest[2:] if only else rest)])
+    wanted = None if rest[0] == "--all" else [case for case in cases.every_case() if case.name in cases.SAMPLE]
     return any([check(lockstep, chip, wanted) for chip in rest if chip != "--all"])
 
 

@@ -41,7 +41,7 @@ def sass(*lines, kernel="copy"):
 
 
 def of_sass(kernel, lengths=None, text=TEXT):
-    lengths = lengths or {"n": 1 << 20}
+    lengths = {"t": 1, **(lengths or {"n": 1 << 20})}
     kernel.registers = 64
     return figures(chips.CHIPS["sm_90"], kernel, read_source(text, lengths), lengths)
 
@@ -152,6 +152,7 @@ class Arrays(unittest.TestCase):
         source = read_source(TEXT, {"n": 1000, "t": 3})
         self.assertEqual(source.arrays[8], Array("x", 4, 1000))
         self.assertEqual(source.arrays[24], Array("sum_1", 4))
+        self.assertEqual(read_source(TEXT, {"n": 1, "t": 1}, {"sum_1": 4096}).arrays[24], Array("sum_1", 4, 1024))
         self.assertTrue(source.arrays[32].listed)
         self.assertEqual((source.threads, source.row), ({"copy": 256}, ""))
         self.assertEqual(read_source("/* Phases 1 to 2 on rows of at most 8192 elements, a block each. */", {}).row, "block")
@@ -188,7 +189,7 @@ class Arrays(unittest.TestCase):
         # 2 cycles, a load of 1000 ns, 3 cycles: the loop's own branch takes one.
         kernel = sass(*PROLOGUE, ".L_x_1:", (LOAD.format(8, 0), {"stall": 2, "sets": 0}),
                       (STORE.format(8, 0), {"stall": 2, "waits": [0]}), *TURN)
-        bulk = Bulk(chips.CHIPS["sm_90"], kernel, read_source(TEXT, {"n": 1 << 20}), {"n": 1 << 20})
+        bulk = Bulk(chips.CHIPS["sm_90"], kernel, read_source(TEXT, {"n": 1 << 20, "t": 1}), {"n": 1 << 20})
         time, most = steady(bulk, items(bulk)[0].path, 1.0)
         self.assertAlmostEqual(time, 1.0 + 3 / 1980, 6)
         self.assertEqual(most, 16)
@@ -215,7 +216,7 @@ AMD_LOAD, AMD_STORE = "\tglobal_load_dwordx4 v[{0}:{1}], v0, s[4:5]", "\tglobal_
 
 def of_amd(chip, *loop):
     kernel, = amd.kernels_of(chip, AMD_TEXT % "\n".join(loop))
-    return figures(chips.CHIPS[chip], kernel, read_source(TEXT, {"n": 1 << 20}), {"n": 1 << 20}), kernel
+    return figures(chips.CHIPS[chip], kernel, read_source(TEXT, {"n": 1 << 20, "t": 1}), {"n": 1 << 20}), kernel
 
 
 class Amd(unittest.TestCase):
