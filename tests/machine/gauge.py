@@ -104,7 +104,7 @@ def width(name, heading):
 
 
 def line(name, row, names):
-    return f"{name:{names}}" + "".join(f"  {format(row[key], form):>{width(key, heading)}}"
+    return f"{name:{names}}" + "".join(f"  {shown(row[key], form):>{width(key, heading)}}"
                                        for key, heading, form, _, _ in COLUMNS)
 
 
@@ -133,13 +133,17 @@ def read_table(chip):
     return re.search(r"\), (.*?)\. Made", first)[1], rows
 
 
+def shown(value, form):
+    return format(int(value) if form == "d" else value, form)
+
+
 def worse(row, known):
-    """Which figures are worse than those of the table, as text. More warps with less in flight are not worse for that."""
+    """Which figures are worse than those known, as text."""
     said = []
     for key, heading, form, better, slack in COLUMNS:
-        shown = float(format(row[key], form))
-        if better and better * (shown - known[key]) < -slack * max(1, 0.02 * abs(known[key]) / slack if slack else 0):
-            said.append(f"{heading} {format(row[key], form)}, was {format(known[key], form if form != 'd' else '.0f')}")
+        less = better * (float(shown(row[key], form)) - float(shown(known[key], form)))
+        if less < -max(slack, 0.02 * abs(known[key]) if slack else 0):
+            said.append(f"{heading} {shown(row[key], form)}, was {shown(known[key], form)}")
     return said
 
 
@@ -185,8 +189,6 @@ def record(lockstep, chip, only):
         made_with, rows = read_table(chip)
         if made_with != toolchain(chip):
             sys.exit(f"{chip}: the table was made with {made_with}, and here is {toolchain(chip)}")
-        rows = {name: {key: int(value) if form == "d" else value for (key, _, form, _, _), value in
-                       zip(COLUMNS, row.values())} for name, row in rows.items()}
     made = measured(lockstep, chip, wanted)
     rows = {name: row for name, row in rows.items() if re.sub(r" #\d+$", "", name) not in
             {case.name for case in wanted}} | made

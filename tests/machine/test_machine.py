@@ -286,7 +286,7 @@ class Table(unittest.TestCase):
 
     def test_worse(self):
         known = {key: float(format(self.ROW[key], form)) for key, _, form, _, _ in gauge.COLUMNS}
-        self.assertEqual(gauge.worse(self.ROW, known), [])
+        self.assertEqual((gauge.worse(self.ROW, known), gauge.worse(known, self.ROW)), ([], []))
         self.assertEqual(gauge.worse({**self.ROW, "share": 90.0, "flight": 64, "per_byte": 2.0, "registers": 90}, known), [])
         for key, value, said in [("spilled", 4, "spilled 4, was 0"), ("access", 4, "access 4, was 16"),
                                  ("flight", 16.0, "KB in flight 16, was 32"), ("per_byte", 2.7, "warp instr/B 2.70, was 2.50"),
