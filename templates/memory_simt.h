@@ -68,10 +68,16 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 #define LS_RUN_ALONE(phase, items) \
     phase(a, (i64)ls_group(), LS_MOST_I64, (i64)ls_groups(), ls_groups());
 
+/* What thread 0 sets for its block, which reads it behind a barrier. */
+#ifndef LS_FROM_FIRST
+#define LS_SET_BY_FIRST(type, name) LS_SHARED type name
+#define LS_FROM_FIRST(name) (name)
+#endif
+
 /* Says 1 to the threads of the last block of the grid that comes here, who then see everything the
  * others wrote before. The counter is 0 again for the next launch. */
 LS_FN int ls_last_block(u32 *counter) {
-    LS_SHARED u32 last;
+    LS_SET_BY_FIRST(u32, last);
     ls_barrier_release();
     if (ls_thread() == 0) {
         ls_fence();
@@ -80,7 +86,7 @@ LS_FN int ls_last_block(u32 *counter) {
         ls_fence();
     }
     ls_barrier();
-    return (int)last;
+    return (int)LS_FROM_FIRST(last);
 }
 /* The `span` rows first, first + 128, ... below `rows`, each of `parts` items, shared out over the
  * groups of a block; and what is made of them down columns. */

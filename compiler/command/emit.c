@@ -146,9 +146,9 @@ static int run(const Invocation *invocation) {
 
 static const Option emit_options[] = {
     {'t', "target", "T", OPTION_LIST, offsetof(Options, targets),
-     "cuda, hip or c: source; ptx, cubin, hsaco or asm: what the toolchain\n"
-     "makes of it; ir, plan or nest: the compiler's own forms. A device may follow,\n"
-     "cubin:sm_90, or stand alone, sm_90. May be given several times.\n"
+     "cuda, hip, opencl or c: source; ptx, cubin, hsaco or asm: what the\n"
+     "toolchain makes of it; ir, plan or nest: the compiler's own forms. A device\n"
+     "may follow, cubin:sm_90, or stand alone, sm_90. May be given several times.\n"
      "By default the source for --device"},
     {0, "size", "AXIS=LENGTH,...", OPTION_LIST, offsetof(Options, sizes),
      "the code that contiguous arrays of these lengths take, n=64M,k=8 (K M\n"

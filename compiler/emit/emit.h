@@ -70,6 +70,7 @@ typedef struct Emitter {
     Arena *arena;
     const Target *target;
     ls_image_layout layout;
+    int64_t block_bytes;       /* of memory of its block that the next entry point has */
     bool (*kinds)[TYPE_COUNT]; /* by operation: reductions that nests use */
     Text *shared;              /* ahead of time: what the texts of one file share; else NULL */
     const char *label;         /* what the names at file scope are made of: names_label */

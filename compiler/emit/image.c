@@ -113,6 +113,7 @@ static const char *structure_text(Emitter *e) {
                 if (f->parameters[i].declared >> axis & 1)
                     text_printf(&text, "    i64 %s;\n", e->stride_name[i * LS_AXES_MAX + axis]);
     if (draws_numbers(f)) text_puts(&text, "    i64 first_tensor, first_element; /* of draws */\n");
+    if (e->target->by_address) text_puts(&text, "    u8 *block_memory; /* not given */\n");
     text_puts(&text, "};\n");
     return text.data;
 }

@@ -108,7 +108,12 @@ static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseT
 
 void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool wide,
                 const char *sizes) {
-    if (e->target->simt)
+    if (e->target->by_address)
+        text_printf(out,
+                    "LS_KERNEL LS_THREADS%s(%u) %s(const LS_GLOBAL %s *arguments) {\n"
+                    "const %s *a = arguments;\n",
+                    wide ? "_WIDE" : "", threads, name, e->arguments, e->arguments);
+    else if (e->target->simt)
         text_printf(
             out, "LS_KERNEL LS_THREADS%s(%u) %s(const %s arguments) {\nconst %s *a = &arguments;\n",
             wide ? "_WIDE" : "", threads, name, e->arguments, e->arguments);
@@ -118,6 +123,12 @@ void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool 
             "LS_KERNEL %s(const void *arguments, u64 first_item, u64 last_item, u32 worker, "
             "u32 workers) {\nconst struct %s *a = (const struct %s *)arguments;\n",
             name, e->arguments, e->arguments);
+    if (e->target->by_address && e->block_bytes)
+        text_printf(out,
+                    "LS_SHARED LS_ALIGN(16) u8 block_memory[%lld];\n%s whole = *a;\n"
+                    "whole.block_memory = block_memory;\na = &whole;\n",
+                    (long long)e->block_bytes, e->arguments);
+    e->block_bytes = 0;
     text_puts(out, sizes);
 }
 

@@ -34,7 +34,7 @@
 #include "emit/emit.h"
 
 /* clang-format off */
-/* Of C, C++ and the preprocessors of all toolchains. */
+/* Of C, C++, OpenCL and the preprocessors of all toolchains. */
 static const char language_words[] =
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t "
     "char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr "
@@ -44,6 +44,7 @@ static const char language_words[] =
     "restrict return short signed sizeof static static_assert static_cast struct switch template "
     "this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned "
     "using virtual void volatile wchar_t while xor xor_eq "
+    "constant generic global kernel local pipe read_only read_write vec_step write_only "
     "EOF INFINITY NAN NULL errno hpux i386 linux main mips offsetof sparc sun unix ";
 
 /* Of the preludes and the toolchains' own headers: types, built-in variables. */
@@ -53,8 +54,8 @@ static const char prelude_words[] =
 
 /* Of the emitter's own lines, members of structures among them. */
 static const char nest_words[] =
-    "a all alone arguments at batch begin bits blocks_waiting brothers c chunk chunks columns "
-    "complete count e end entry first first_column first_element first_item first_tensor index "
+    "a all alone arguments at batch begin bits block_memory blocks_waiting brothers c chunk chunks "
+    "columns complete count e end entry first first_column first_element first_item first_tensor index "
     "inner item item_step item_stop items lane lanes last last_item leaf length level live mark "
     "member members near next octets outer outers own own_at own_column own_row owner parent "
     "parents part parties parts pass piece place row rows run some span start step stop stream "

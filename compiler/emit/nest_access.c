@@ -479,6 +479,32 @@ static bool is_dropped(const NestPrinter *p, const NestNode *alloc, size_t dim) 
            (index_is_number(alloc->at[dim], &count) && count == 1);
 }
 
+static int64_t print_dims(NestPrinter *p, const NestNode *node) { /* gives their product */
+    int64_t elements = 1;
+    for (size_t i = 0; i < node->at_count; i++) {
+        int64_t dim = 0;
+        if (!index_is_number(node->at[i], &dim))
+            bug(p->e->compiler, "memory of a size that is no constant has no text yet");
+        if (is_dropped(p, node, i)) continue;
+        text_printf(p->out, "[%lld]", (long long)dim);
+        elements *= dim;
+    }
+    return elements;
+}
+
+/* A name for a part of the memory that the entry point has. */
+static void print_in_block(NestPrinter *p, const NestNode *node) {
+    const NestSymbol *symbol = &p->nest->symbols[node->name];
+    const char *type = emit_type(type_info[symbol->type].compute);
+    text_printf(p->out, "%s(&%s)", type, print_symbol(p, node->name));
+    print_dims(p, node);
+    text_printf(p->out, " = *(%s(*)", type);
+    const int64_t elements = print_dims(p, node);
+    text_printf(p->out, ")(a->block_memory + %lld);\n", (long long)p->e->block_bytes);
+    const int64_t bytes = elements * type_info[type_info[symbol->type].compute].size;
+    p->e->block_bytes += (bytes + 15) / 16 * 16;
+}
+
 /* A variable, or an array of a thread's own: dims of one element are none. */
 void print_alloc(NestPrinter *p, const NestNode *node) {
     const NestSymbol *symbol = &p->nest->symbols[node->name];
@@ -488,17 +514,16 @@ void print_alloc(NestPrinter *p, const NestNode *node) {
         return;
     }
     find_private(p, p->nest->body, node);
+    if (node->scope == SCOPE_SHARED && p->e->target->by_address) {
+        print_in_block(p, node);
+        return;
+    }
     text_printf(p->out, "%s%s %s",
                 node->scope == SCOPE_SHARED   ? "LS_SHARED "
                 : node->scope == SCOPE_WORKER ? "LS_ALIGN(64) "
                                               : "",
                 emit_type(type_info[symbol->type].compute), print_symbol(p, node->name));
-    for (size_t i = 0; i < node->at_count; i++) {
-        int64_t dim = 0;
-        if (!index_is_number(node->at[i], &dim))
-            bug(p->e->compiler, "memory of a size that is no constant has no text yet");
-        if (!is_dropped(p, node, i)) text_printf(p->out, "[%lld]", (long long)dim);
-    }
+    print_dims(p, node);
     text_puts(p->out, ";\n");
 }
 

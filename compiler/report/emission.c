@@ -88,6 +88,14 @@ static const char *choose_target(ls_compilation *c, const ls_form *form, const c
                       form->name, form->name, form->target);
     const char *name = named ? target : form->target;
     const Rtc *rtc = rtc_for_target(name);
+    const Target *dialect = target_for(name), *own = target_for(form->target);
+    if (!rtc && target_is_well_formed(name) && form->content != LS_CONTENT_SOURCE)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "there is no %s for %s: %s", form->name,
+                      name, rtc_no_toolchain(name, &c->compiler.arena));
+    if (dialect && dialect != own && form->content == LS_CONTENT_SOURCE &&
+        !(rtc && form->toolchain))
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "there is no %s for %s: it is for %s",
+                      form->name, name, form->target);
     if (rtc && form->toolchain && strcmp(rtc->name, form->toolchain) != 0)
         compiler_fail(&c->compiler, LS_ERROR_ARGUMENT,
                       "there is no %s for %s: %s is made by %s, and %s is a target of %s",

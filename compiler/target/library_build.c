@@ -276,7 +276,8 @@ static uint64_t hash_file(uint64_t hash, const char *path) { /* the terminating 
 static uint64_t numeric_hash(void) { /* FNV-1a */
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ NUMERIC_SERIAL;
     for (size_t i = 0; i < COUNT(numeric_files); i++) hash = hash_file(hash, numeric_files[i]);
-    for (size_t i = 0; target_at(i); i++) hash = hash_file(hash, target_at(i)->prelude);
+    for (size_t i = 0; target_at(i); i++)
+        if (target_at(i)->toolchain) hash = hash_file(hash, target_at(i)->prelude);
     return hash;
 }
 

@@ -102,7 +102,8 @@ void target_put_kinds(Text *out) {
 /* What stands for a target of this toolchain. */
 static const char *pattern_of(const char *toolchain) {
     for (size_t i = 0; toolchain && i < COUNT(kinds); i++)
-        if (strcmp(kinds[i].dialect->toolchain, toolchain) == 0) return kinds[i].pattern;
+        if (kinds[i].dialect->toolchain && strcmp(kinds[i].dialect->toolchain, toolchain) == 0)
+            return kinds[i].pattern;
     return "TARGET";
 }
 

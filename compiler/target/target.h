@@ -17,12 +17,15 @@ uint64_t target_row_most(const RowClass *rows); /* elements */
 typedef struct Target {
     const char *name;             /* "cuda" */
     const char *title;            /* "CUDA"; NULL where messages need none */
-    const char *device;           /* whose driver runs it: "cuda" */
-    const char *toolchain;        /* which makes code of it: "nvrtc" */
+    const char *device;           /* whose driver runs it: "cuda"; NULL: none */
+    const char *toolchain;        /* which makes code of it: "nvrtc"; NULL: it is emitted only */
     const char *prelude;          /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */
     const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
     bool simt;
+    /* Entry points take the address of their arguments, and all memory of a block is theirs: other
+     * functions find it through the arguments. */
+    bool by_address;
     unsigned converts_from; /* the device, 80 for sm_80, from which on an instruction rounds to bf16
                                and f16; 0: none does */
     bool divides;           /* by its prelude's function, not by the compiler's operator */
@@ -61,6 +64,7 @@ typedef struct Target {
 
 /* What code for a target is. */
 typedef enum TargetCode {
+    TARGET_NO_CODE,
     TARGET_SHARED_OBJECT,
     TARGET_CUBIN,
     TARGET_PTX,

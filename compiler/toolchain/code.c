@@ -33,6 +33,10 @@ static ls_status fetch(const Made *made, size_t variant, bool no_cache, Code *co
     const Rtc *rtc = rtc_for_target(image->target);
     const char *source = image->variants[variant].source;
     char toolchain[1024];
+    if (!rtc) {
+        snprintf(message, size, "%s is emitted only, no toolchain makes code of it", image->target);
+        return LS_ERROR_TOOLCHAIN;
+    }
     if (!rtc->describe(toolchain, sizeof toolchain)) {
         snprintf(message, size, "%s", toolchain);
         return LS_ERROR_TOOLCHAIN;

@@ -24,6 +24,10 @@ const Rtc *rtc_for_target(const char *target) {
     return target_is_well_formed(target) ? rtc_named(target_for(target)->toolchain) : NULL;
 }
 
+const char *rtc_no_toolchain(const char *target, Arena *arena) {
+    return arena_printf(arena, "%s is emitted only, no toolchain makes code of it", target);
+}
+
 /* compute_90 is as much tried as sm_90 is, and gfx90a:xnack+ as gfx90a. */
 static bool same_device(const char *a, const char *b) {
     if (strchr(a, '_') && strchr(b, '_')) {

@@ -30,7 +30,9 @@ typedef struct Rtc {
     /* Its name and version for people, by loading or running it. False: why that failed. */
     bool (*version)(char *text, size_t size);
 } Rtc;
-const Rtc *rtc_for_target(const char *target); /* its dialect's; NULL: no such target */
+/* Its dialect's; NULL: no such target, or one that is emitted only, which rtc_no_toolchain says. */
+const Rtc *rtc_for_target(const char *target);
+const char *rtc_no_toolchain(const char *target, Arena *arena);
 const Rtc *rtc_named(const char *name);
 void rtc_output_free(RtcOutput *output);
 

@@ -9,7 +9,10 @@ import sys
 root, pages, lockstep, table = sys.argv[1:]
 rows = open(table).read()
 chips = re.findall(r'^CHIP\("(\w+)", (?:"(\w+)"|NULL), "(\w+)"', rows, re.M)
+dialects = dict(re.findall(r'^DIALECT\((\w+),([^#]*?\))$', rows, re.M))
 kinds = re.findall(r'^KIND\(\w+, \w+, \.pattern = "(\w+)"', rows, re.M)
+built = [pattern for dialect, pattern in re.findall(r'^KIND\(\w+, (\w+), \.pattern = "(\w+)"', rows, re.M)
+         if ".toolchain = " in dialects[dialect]]
 forms = re.findall(r'^FORM\("(\w+)"', rows, re.M)
 known = {name for chip in chips for name in chip[:2]}
 faults = []
@@ -48,7 +51,7 @@ def say(*words):
 
 
 step = os.path.join(root, "examples", "adamw", "adamw.step")
-for words, names in ((("build", "--help"), kinds), (("emit", step, "--target", "c:tpu"), kinds),
+for words, names in ((("build", "--help"), built), (("emit", step, "--target", "c:tpu"), kinds),
                      (("emit", "--help"), forms), (("emit", step, "--target", "zzzzzz"), forms),
                      (("emit", step, "--target", "ir:x"), forms)):
     said = re.findall(r"\w+", say(*words))
