@@ -5,6 +5,19 @@
  * its tail's counter as one of so many. A kernel of one phase takes the items it is given; of
  * several, each runs to its end before the next. A phase may have fewer items than its kernel. */
 #define LS_PHASE static inline
+#define LS_OUTLINE static __attribute__((noinline, unused))
+
+/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32, of
+ * which there is one copy. */
+#define LS_CALLED_1(name, type)                       \
+    LS_OUTLINE type ls_called_##name##_##type(type a) { \
+        return ls_##name##_##type(a);                 \
+    }
+#define LS_CALLED_2(name, type)                               \
+    LS_OUTLINE type ls_called_##name##_##type(type a, type b) { \
+        return ls_##name##_##type(a, b);                      \
+    }
+
 #define LS_ITEM_RANGE u64 first_item, u64 last_item, u32 workers, u32 parties
 #define LS_ITEMS(item, count)                                                     \
     for (i64 item = (i64)first_item, item_stop = ls_least((i64)last_item, count); \

@@ -40,6 +40,23 @@ LS_FN i64 ls_lane_of_item(i64 item) {
  * are `parties` arrives at its tail's counter as one of so many. A kernel shares the items out over
  * the grid. */
 #define LS_PHASE LS_FN
+#ifdef __OPENCL_CPP_VERSION__
+#define LS_OUTLINE static __attribute__((noinline))
+#else
+#define LS_OUTLINE static __device__ __attribute__((noinline))
+#endif
+
+/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32, of
+ * which there is one copy. */
+#define LS_CALLED_1(name, type)                       \
+    LS_OUTLINE type ls_called_##name##_##type(type a) { \
+        return ls_##name##_##type(a);                 \
+    }
+#define LS_CALLED_2(name, type)                               \
+    LS_OUTLINE type ls_called_##name##_##type(type a, type b) { \
+        return ls_##name##_##type(a, b);                      \
+    }
+
 #define LS_ITEM_RANGE i64 first_item, i64 last_item, i64 item_step, u32 parties
 #define LS_ITEMS(item, count)                                                             \
     for (i64 item = first_item, item_stop = ls_least(last_item, count); item < item_stop; \

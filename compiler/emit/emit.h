@@ -70,6 +70,8 @@ typedef struct Emitter {
     Arena *arena;
     const Target *target;
     ls_image_layout layout;
+    bool calls;                /* the phase at hand calls costly functions: emit_find_calls */
+    Text called;               /* of the variant: a line for each that is called */
     int64_t block_bytes;       /* of memory of its block that the next entry point has */
     bool (*kinds)[TYPE_COUNT]; /* by operation: reductions that nests use */
     Text *shared;              /* ahead of time: what the texts of one file share; else NULL */
@@ -131,6 +133,8 @@ const char *emit_bare(Emitter *e, const char *text); /* without brackets around 
 
 /* An operation of a function on texts of its operands, and whether that has an operator of C. */
 const char *emit_operation(Emitter *e, const Function *f, const Value *value, const char **arg);
+/* Whether the values of a phase use more costly functions than the target inlines. */
+void emit_find_calls(Emitter *e, const Function *values);
 bool emit_is_infix(const Emitter *e, const Value *value);
 /* Quotes the source line a statement comes from, when it is another than the last. */
 void emit_quote_line(Emitter *e, Text *out, Range range);

@@ -159,6 +159,7 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
     text_puts(&code, accesses_text(e));
     emit_held_library(e, &code);
     emit_reduction_library(e, &code);
+    text_puts(&code, e->called.data);
     const char *own = arena_printf(e->arena, "%s\n%s%s", structure_text(e), emit_wrap(e, phases),
                                    emit_wrap(e, kernels));
     if (e->shared) { /* the file's maker puts the prelude and the library before it all */
@@ -356,6 +357,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
     e->fields = NULL;
     e->eights = false;
+    e->called = text_open(e->arena);
     e->field_count = e->field_capacity = 0;
     e->label = e->shared ? arena_printf(e->arena, "%s_%td", step, variant - first) : step;
     e->prefix = e->shared ? arena_printf(e->arena, "%s_", e->label) : "";

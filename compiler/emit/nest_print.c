@@ -627,6 +627,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.loops = arena_alloc(arena, count * sizeof *p.loops);
     p.private = arena_alloc(arena, count * sizeof *p.private);
     print_count_uses(&p);
+    emit_find_calls(e, nest->values);
     p.value_of = arena_alloc(arena, count * sizeof *p.value_of);
     p.is_counter = arena_alloc(arena, count * sizeof *p.is_counter);
     p.by_vectors = arena_alloc(arena, count * sizeof *p.by_vectors);

@@ -55,6 +55,30 @@ static const char *function_stem(Emitter *e, const char *stem, const char *type)
     return strstr(embedded_text(e->target->fast), head) ? fast : stem;
 }
 
+/* A function of floats of which a copy at every use would be most of a text. */
+static bool is_costly(const Function *f, const Value *value) {
+    enum { COSTLY = 16 }; /* work: from tanh_lite on; not square roots and quotients */
+    const OpInfo *info = &op_info[value->op];
+    if (info->form != FORM_CALL || info->work < COSTLY || info->arity > 2) return false;
+    for (int i = 0; i < info->arity; i++)
+        if (f->values[value->arg[i]].type != value->type) return false;
+    return type_info[value->type].class == 'F';
+}
+
+void emit_find_calls(Emitter *e, const Function *values) {
+    uint32_t uses = 0;
+    for (size_t i = 0; i < values->value_count; i++)
+        uses += values->values[i].op < OP_COUNT && is_costly(values, &values->values[i]);
+    e->calls = uses > e->target->inlined_uses;
+}
+
+/* The stem of a function that is called, which a line of the variant defines. */
+static const char *called_stem(Emitter *e, const char *stem, const char *type, uint32_t arity) {
+    const char *line = arena_printf(e->arena, "LS_CALLED_%u(%s, %s)\n", arity, stem, type);
+    if (!strstr(e->called.data, line)) text_puts(&e->called, line);
+    return arena_printf(e->arena, "called_%s", stem);
+}
+
 bool emit_is_infix(const Emitter *e, const Value *value) {
     const OpForm form = (OpForm)op_info[value->op].form;
     return (form == FORM_INFIX || form == FORM_ARITHMETIC) &&
@@ -94,6 +118,7 @@ const char *emit_operation(Emitter *e, const Function *f, const Value *value, co
         return arena_printf(e->arena, "%s %s %s", arg[0], info->sign, arg[1]);
     if (ir_takes_count((Op)value->op) && f->values[value->arg[1]].type != TYPE_I64)
         arg[1] = arena_printf(e->arena, "(i64)%s", arg[1]);
+    if (e->calls && is_costly(f, value)) stem = called_stem(e, stem, type, info->arity);
     switch (info->arity) {
     case 1: return arena_printf(e->arena, "ls_%s_%s(%s)", stem, type, arg[0]);
     case 2: return arena_printf(e->arena, "ls_%s_%s(%s, %s)", stem, type, arg[0], arg[1]);

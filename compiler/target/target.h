@@ -29,6 +29,9 @@ typedef struct Target {
     unsigned converts_from; /* the device, 80 for sm_80, from which on an instruction rounds to bf16
                                and f16; 0: none does */
     bool divides;           /* by its prelude's function, not by the compiler's operator */
+    /* Uses of costly functions among the values of a phase's nest, copies by passes among them, up to
+     * which each use is a copy of the function; where there are more, they are calls. */
+    uint32_t inlined_uses;
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
     uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
