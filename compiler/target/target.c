@@ -49,9 +49,13 @@ const ls_form *ls_form_at(size_t index) {
 }
 
 const char *ls_toolchain_at(size_t index, const char **device) {
+    size_t seconds = 0; /* these come behind the first ones of all dialects */
     const Target *dialect = target_at(index);
+    for (size_t i = 0; i < COUNT(dialects) && !dialect; i++)
+        if (dialects[i].second && seconds++ == index - COUNT(dialects)) dialect = &dialects[i];
     if (device) *device = dialect ? dialect->device : NULL;
-    return dialect ? dialect->toolchain : NULL;
+    if (!dialect) return NULL;
+    return index < COUNT(dialects) ? dialect->toolchain : dialect->second;
 }
 
 /* ---- by name ---- */

@@ -19,6 +19,7 @@ typedef struct Target {
     const char *title;            /* "CUDA"; NULL where messages need none */
     const char *device;           /* whose driver runs it: "cuda"; NULL: none */
     const char *toolchain;        /* which makes code of it: "nvrtc"; NULL: it is emitted only */
+    const char *second;           /* another one, for what the first does not know; or NULL */
     const char *prelude;          /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */
     const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */

@@ -20,7 +20,8 @@ ls_status code_make(const Rtc *rtc, const char *source, const char *step, const 
                     RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size) {
     ls_status status = rtc->compile(source, strlen(source), step, target, form, math, output);
     if (status == LS_OK) return LS_OK;
-    snprintf(message, size, "%s could not compile step %s for %s: %.3500s", rtc->name, step, target,
+    snprintf(message, size, "%s could not compile step %s for %s: %.3500s",
+             output->maker ? output->maker : rtc->name, step, target,
              output->log ? output->log : "out of memory");
     rtc_output_free(output);
     return status;

@@ -45,9 +45,11 @@ static const char name[] = "hiprtc";
 typedef struct Handle { /* comgr passes its handles by value, in a struct */
     uint64_t number;
 } Handle;
-enum { DATA_SOURCE = 1, DATA_EXECUTABLE = 8, ACTION_DISASSEMBLE_EXECUTABLE = 12 };
+enum { DATA_SOURCE = 1, DATA_EXECUTABLE = 8 };
 
 #define COMGR(X)                                                                      \
+    X(amd_comgr_get_isa_count, (size_t *))                                            \
+    X(amd_comgr_get_isa_name, (size_t index, const char **name))                      \
     X(amd_comgr_create_data, (int kind, Handle *))                                    \
     X(amd_comgr_release_data, (Handle))                                               \
     X(amd_comgr_set_data, (Handle, size_t, const char *))                             \
@@ -75,11 +77,25 @@ static const RtcSymbol comgr_symbols[] = {
 static const char *const comgr_files[] = {"libamd_comgr.so.3", "libamd_comgr.so.2",
                                           "libamd_comgr.so"};
 
-/* hipRTC has loaded it already, so the name is enough. */
-static bool load_comgr(Comgr *comgr) {
+/* The number of amd_comgr_action_kind_t's DISASSEMBLE_EXECUTABLE_TO_SOURCE, by comgr's version: the
+ * third, of ROCm 7, left out two of those before it. */
+static int disassemble_action(size_t major) {
+    return major >= 3 ? 10 : 12;
+}
+
+/* hipRTC has loaded it already, so the name is enough: that one, where several are installed. */
+static bool load_comgr(Comgr *comgr, size_t *major) {
     void *library = NULL;
+    size_t minor = 0;
+    void (*version)(size_t *, size_t *);
+    for (size_t i = 0; i < COUNT(comgr_files) && !library; i++)
+        library = dlopen(comgr_files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     for (size_t i = 0; i < COUNT(comgr_files) && !library; i++)
         library = dlopen(comgr_files[i], RTLD_NOW | RTLD_LOCAL);
+    void *found = library ? dlsym(library, "amd_comgr_get_version") : NULL;
+    if (!found) return false;
+    memcpy(&version, &found, sizeof version);
+    version(major, &minor);
     for (size_t i = 0; library && i < COUNT(comgr_symbols); i++) {
         void *address = dlsym(library, comgr_symbols[i].name);
         if (!address) return false;
@@ -92,11 +108,12 @@ static bool load_comgr(Comgr *comgr) {
 static ls_status disassemble(const char *target, const char *image, size_t size,
                              RtcOutput *output) {
     Comgr comgr;
+    size_t major = 0;
     Handle in = {0}, out = {0}, data = {0}, text = {0}, info = {0};
     char isa[96];
     size_t length = 0;
     char *bytes = NULL;
-    if (!load_comgr(&comgr))
+    if (!load_comgr(&comgr, &major))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN,
                         "the AMD disassembler is missing: libamd_comgr.so cannot be loaded");
     snprintf(isa, sizeof isa, "amdgcn-amd-amdhsa--%s", target);
@@ -108,7 +125,7 @@ static ls_status disassemble(const char *target, const char *image, size_t size,
     failed = failed || comgr.amd_comgr_data_set_add(in, data);
     failed = failed || comgr.amd_comgr_create_action_info(&info);
     failed = failed || comgr.amd_comgr_action_info_set_isa_name(info, isa);
-    failed = failed || comgr.amd_comgr_do_action(ACTION_DISASSEMBLE_EXECUTABLE, info, in, out);
+    failed = failed || comgr.amd_comgr_do_action(disassemble_action(major), info, in, out);
     failed = failed || comgr.amd_comgr_action_data_get_data(out, DATA_SOURCE, 0, &text);
     failed = failed || comgr.amd_comgr_get_data(text, &length, NULL);
     bytes = failed ? NULL : calloc(length + 1, 1);
@@ -127,6 +144,23 @@ static ls_status disassemble(const char *target, const char *image, size_t size,
     output->data = bytes;
     output->size = length;
     return LS_OK;
+}
+
+/* Whether it makes code for a device; asked beforehand, as hipRTC 5.2 aborts on one that it does
+ * not know. Without its list it is tried. */
+static bool knows(const char *target) {
+    Comgr comgr;
+    size_t major = 0, count = 0;
+    if (!load_comgr(&comgr, &major) || comgr.amd_comgr_get_isa_count(&count)) return true;
+    const size_t length = strcspn(target, ":");
+    for (size_t i = 0; i < count; i++) {
+        const char *isa = NULL, *chip;
+        if (comgr.amd_comgr_get_isa_name(i, &isa) || !isa) continue;
+        chip = strstr(isa, "--");
+        if (chip && strncmp(chip + 2, target, length) == 0 && strlen(chip + 2) == length)
+            return true;
+    }
+    return count == 0;
 }
 
 /* ---- compiling ---- */
@@ -162,6 +196,14 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     char architecture[64];
     Program program = NULL;
     if (job->verb == RTC_VERSION) return version(hiprtc, output);
+    if (!knows(job->target)) {
+        RtcOutput version_output = {0};
+        ls_status known = version(hiprtc, &version_output);
+        rtc_fail(output, LS_OK, "%s knows no %s",
+                 known == LS_OK ? version_output.log : "the hipRTC here", job->target);
+        rtc_output_free(&version_output);
+        return LS_ERROR_UNSUPPORTED;
+    }
     if (job->verb == RTC_DISASSEMBLE) {
         ls_status status = disassemble(job->target, job->source, job->size, output);
         if (status == LS_OK && !output->log) output->log = calloc(1, 1);

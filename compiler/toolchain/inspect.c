@@ -321,9 +321,12 @@ static void amd_accesses(const char *target, Bytes image, const char *const *ker
         for (const char *line = output.data; *line;) {
             size_t length = strcspn(line, "\n");
             if (length && line[length - 1] == ':' && *line != ' ' && *line != '\t') {
+                /* "name:" of comgr's disassembler, "<name>:" of llvm-objdump */
+                const bool angle = length > 2 && *line == '<' && line[length - 2] == '>';
+                const char *name = line + angle;
+                const size_t size = length - 1 - 2 * angle;
                 for (kernel = 0; kernel < count; kernel++)
-                    if (length == strlen(kernels[kernel]) + 1 &&
-                        memcmp(line, kernels[kernel], length - 1) == 0)
+                    if (size == strlen(kernels[kernel]) && memcmp(name, kernels[kernel], size) == 0)
                         break;
                 if (kernel < count) stats[kernel].widest_access = 0;
             } else if (kernel < count) {

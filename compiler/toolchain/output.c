@@ -15,6 +15,7 @@ const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT] = {
 
 #define NVRTC "nvrtc"
 #define HIPRTC "hiprtc"
+#define CLANG "clang"
 const RtcOption rtc_options[] = {
 #define X(toolchain, uses, option) {toolchain, option, uses},
 #include "options.def"

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LOG_LIMIT ((size_t)1 << 20)
+#define LOG_LIMIT RTC_LOG_LIMIT
 
 /* Where a compile's folder may be: the first with room. The last is memory. */
 size_t rtc_places(const char *places[RTC_PLACES_MOST + 1], char *cache, size_t size) {

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const Rtc *const toolchains[] = {&rtc_nvrtc, &rtc_hiprtc, &rtc_host};
+static const Rtc *const toolchains[] = {&rtc_nvrtc, &rtc_hiprtc, &rtc_clang, &rtc_host};
 
 const Rtc *rtc_named(const char *name) {
     for (size_t i = 0; name && i < COUNT(toolchains); i++)

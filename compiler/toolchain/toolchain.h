@@ -15,12 +15,13 @@ typedef struct RtcOutput {
     size_t size; /* PTX as an image counts its final zero, assembly does not */
     char *log; /* malloc'ed, never NULL after a call; the toolchain's words, or why it could not run
                 */
+    const char *maker;   /* the toolchain at work, where it is another than the row's; else NULL */
     double milliseconds; /* spent in the toolchain */
 } RtcOutput;
 
 /* One row per toolchain. */
 typedef struct Rtc {
-    const char *name; /* "nvrtc", "hiprtc", "host" */
+    const char *name; /* "nvrtc", "hiprtc", "clang", "host" */
     ls_status (*compile)(const char *source, size_t size, const char *label, const char *target,
                          RtcForm form, ls_math math, RtcOutput *output);
     /* What becomes part of the cache key: which files the toolchain is (path, size, time of
@@ -132,7 +133,8 @@ void cache_record_each(const char *begin, char *text, size_t size,
 
 #include <sys/types.h>
 
-extern const Rtc rtc_nvrtc, rtc_hiprtc, rtc_host;
+/* rtc_hiprtc is what makes code for AMD devices: hipRTC or clang, see amd.c. rtc_clang is clang. */
+extern const Rtc rtc_nvrtc, rtc_hiprtc, rtc_clang, rtc_host;
 
 /* toolchain.c */
 /* Sets the log and returns `status`. */
@@ -192,6 +194,7 @@ typedef struct RtcGuard {
     int channel, output;
     char folder[4096]; /* "": none was asked for */
 } RtcGuard;
+#define RTC_LOG_LIMIT ((size_t)1 << 24) /* of what a program says, the rest is lost */
 typedef struct RtcRun {
     char *log; /* malloc'ed; NULL: it said nothing */
     size_t log_size;
@@ -204,6 +207,28 @@ bool rtc_guard_run(RtcGuard *guard, const char *path, char *const words[], RtcRu
 void rtc_guard_end(RtcGuard *guard); /* with its folder */
 enum { RTC_PLACES_MOST = 6 };
 size_t rtc_places(const char *places[RTC_PLACES_MOST + 1], char *cache, size_t size);
+
+/* program.c: compilers that are programs, each at work in a private folder that is its TMPDIR too.
+ */
+#define RTC_PATH_SIZE 4096
+typedef struct RtcWork {
+    RtcGuard guard;
+    char source[RTC_PATH_SIZE + 32], object[RTC_PATH_SIZE + 32], result[RTC_PATH_SIZE + 32];
+} RtcWork;
+bool rtc_find_program(const char *name, char *path, size_t size); /* as a shell would */
+/* Appends the words up to a NULL, and gives the new count. */
+size_t rtc_add_words(char **words, size_t count, const char *const *more);
+/* Makes the folder and work->source: `before`, and under a first line that makes messages speak of
+ * `label` the source. */
+ls_status rtc_work_start(RtcWork **work, const char *before, const char *source, size_t size,
+                         const char *label, RtcOutput *output);
+/* Runs a compiler, whose words end the output's log where it fails; else they are in run->log. */
+ls_status rtc_work_run(RtcWork *work, const char *path, char *const words[], RtcRun *run,
+                       RtcOutput *output);
+/* work->result, which an image begins as ELF does, becomes the output. */
+ls_status rtc_work_take(const RtcWork *work, const char *path, bool image, const char *log,
+                        RtcOutput *output);
+void rtc_work_end(RtcWork *work); /* with its folder */
 
 /* What a GPU toolchain is asked for. */
 typedef enum RtcVerb { RTC_COMPILE, RTC_DISASSEMBLE, RTC_VERSION } RtcVerb;
@@ -220,11 +245,12 @@ typedef struct RtcJob {
 typedef enum RtcUse {
     RTC_USE_EXACT = 1, /* every grade of math but fast */
     RTC_USE_FAST = 2,
-    RTC_USE_IMAGE = 4,   /* machine code, not assembly */
-    RTC_USE_MINIMAL = 8, /* a toolchain that knows --minimal */
-    RTC_USE_SPILLED = 16 /* the second attempt of a kernel that has spilled */
+    RTC_USE_IMAGE = 4,    /* machine code, not assembly */
+    RTC_USE_MINIMAL = 8,  /* a toolchain that knows --minimal */
+    RTC_USE_SPILLED = 16, /* the second attempt of a kernel that has spilled */
+    RTC_USE_ASSEMBLY = 32 /* assembly, not machine code */
 } RtcUse;
-enum { RTC_OPTIONS_MAX = 16 };
+enum { RTC_OPTIONS_MAX = 32 };
 typedef struct RtcOption {
     const char *toolchain; /* "nvrtc" */
     const char *text;
@@ -262,6 +288,22 @@ extern const RtcToolchain *const rtc_toolchains[RTC_TOOLCHAIN_COUNT];
 /* gpu.c */
 bool rtc_find_library(const RtcToolchain *toolchain, char *path, size_t path_size, char *reason,
                       size_t reason_size);
+/* A hash of the options of a toolchain, too. */
+void rtc_hash_options(Sha256 *hash, const char *toolchain);
+
+/* gpu.c: hipRTC alone. LS_ERROR_UNSUPPORTED with the reason: it is not here, or does not know the
+ * device. */
+ls_status rtc_hiprtc_compile(const RtcJob *job, RtcOutput *output);
+ls_status rtc_hiprtc_disassemble(const char *target, const void *image, size_t size,
+                                 RtcOutput *output);
+bool rtc_hiprtc_describe(char *text, size_t size);
+bool rtc_hiprtc_version(char *text, size_t size);
+
+/* clang.c: the same of clang. */
+ls_status rtc_clang_compile(const RtcJob *job, RtcOutput *output);
+ls_status rtc_clang_disassemble(const void *image, size_t size, RtcOutput *output);
+
+/* amd.c: the text of a code object's instructions, by whichever can. */
 ls_status rtc_disassemble(const char *target, const void *image, size_t size, RtcOutput *output);
 
 /* process.c: has the helper do a job with the library at `path`. */

@@ -17,6 +17,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "rtc"))
+from targets import clang_options
+
 TOP = """import "std/activations" as $I
 import "std/schedules" as $J
 import c "words.h"
@@ -221,10 +224,8 @@ class Runtime:
 
 
 def clang_errors(path):
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "rtc")
-    made = subprocess.run([os.environ.get("LOCKSTEP_CLANG_AMD", "clang-19"), "-x", "hip", "--offload-arch=gfx90a",
-                           "--cuda-device-only", "-nogpuinc", "-nogpulib", "-w", "-fsyntax-only",
-                           "-include", os.path.join(here, "amd.h"), path], capture_output=True, text=True)
+    made = subprocess.run([os.environ.get("LOCKSTEP_CLANG_AMD", "clang-19"), "--offload-arch=gfx90a",
+                           *clang_options("EXACT"), "-fsyntax-only", path], capture_output=True, text=True)
     return made.stderr if made.returncode else ""
 
 

@@ -29,7 +29,7 @@ def of(toolchain, prefix):
 
 # The first README.
 readme = text_of(os.path.join(root, "README.md"))
-for phrase in (f"NVRTC: {of('nvrtc', 'sm_')}, PTX |", f"hipRTC: {of('hiprtc', 'gfx')}, clang: {of('clang', 'gfx')} |"):
+for phrase in (f"NVRTC: {of('nvrtc', 'sm_')}, PTX |", f"hipRTC: {of('hiprtc', 'gfx')}, clang: {of('clang', 'gfx')}, clang 20: {of('clang20', 'gfx')} |"):
     if phrase not in readme:
         faults.append(f"README.md does not say: {phrase}")
 
@@ -60,7 +60,7 @@ for words, names in ((("build", "--help"), built), (("emit", step, "--target", "
             faults.append(f"lockstep {' '.join(words[::2])} does not speak of {name}")
 
 # What sources and pages name, and how the compiler asks.
-OTHERS = {"sm_60", "gfx950"}  # the oldest device for the runtime's own PTX; a choice in prelude.hip
+OTHERS = {"sm_60"}  # the oldest device for the runtime's own PTX
 for top in ("README.md", "compiler", "runtime", "templates", "examples", "tests/README.md", "tests/bench/README.md",
             "tests/exec/exec_runner.c", "tests/fuzz", "tests/rtc/amd_lint.py", "tests/simt/simt_exec.c", "tests/bench"):
     where = os.path.join(root, top)
