@@ -2,8 +2,7 @@
  * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16,
  * for an address that is a multiple of that, and for the ends of rows, and rows that begin
  * elsewhere, ls_load_part_bf16 and ls_store_part_bf16: the first `live` of them, element by
- * element. The others read as 0. These are volatile, or LLVM joins one of them with a part of the
- * whole four's and splits that. */
+ * element. The others read as 0. */
 
 /* Items of work go to the groups of the grid in turn. */
 LS_FN i64 ls_first_item(void) {
@@ -117,6 +116,24 @@ LS_FN int ls_last_block(u32 *counter) {
 #define LS_RUN_STRIP(phase) \
     phase(a, strip, first, part, span, ls_block(), ls_group(), LS_MOST_I64, ls_groups(), 0);
 
+/* An element's access that stays alone, or LLVM joins it with a part of the whole four's and splits
+ * that. On AMD relaxed among the accesses of one thread, which costs nothing: what is volatile goes
+ * past the device's caches there, and each waits for the one before. LS_LOOSE: four neighbours are
+ * one access wherever an element may begin; aligned so, LS_LOOSE_ALIGN. */
+#ifdef __AMDGCN__
+#define LS_LOOSE 1
+#define LS_LOOSE_ALIGN(bytes) __attribute__((aligned(bytes)))
+#define LS_LOAD_ALONE(storage, at) \
+    __hip_atomic_load(at, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SINGLETHREAD)
+#define LS_STORE_ALONE(storage, at, value) \
+    __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SINGLETHREAD)
+#else
+#define LS_LOOSE 0
+#define LS_LOOSE_ALIGN(bytes)
+#define LS_LOAD_ALONE(storage, at) (*(const volatile storage *)(at))
+#define LS_STORE_ALONE(storage, at, value) (*(volatile storage *)(at) = (value))
+#endif
+
 #define LS_ACCESS_FOUR(name, storage, compute)                                                    \
     struct ls_four_##storage {                                                                    \
         compute at[4];                                                                            \
@@ -124,6 +141,7 @@ LS_FN int ls_last_block(u32 *counter) {
     struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {       \
         storage at[4];                                                                            \
     };                                                                                            \
+    typedef ls_raw_##storage ls_loose_##storage LS_LOOSE_ALIGN(sizeof(storage));                  \
     LS_FN ls_four_##storage ls_load_four_##storage(const storage *data, i64 index) {              \
         const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                   \
         ls_four_##storage four;                                                                   \
@@ -137,20 +155,33 @@ LS_FN int ls_last_block(u32 *counter) {
         for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                       \
         *(ls_raw_##storage *)(ls_whole(data) + index) = raw;                                      \
     }                                                                                             \
+    LS_FN ls_four_##storage ls_load_loose_##storage(const storage *data, i64 index) {             \
+        const ls_loose_##storage *raw = (const ls_loose_##storage *)(data + index);               \
+        ls_four_##storage four;                                                                   \
+        LS_UNROLL                                                                                 \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw->at[e]);                    \
+        return four;                                                                              \
+    }                                                                                             \
+    LS_FN void ls_store_loose_##storage(storage *data, i64 index, const ls_four_##storage &four) { \
+        ls_loose_##storage *raw = (ls_loose_##storage *)(data + index);                           \
+        LS_UNROLL                                                                                 \
+        for (int e = 0; e < 4; e++) raw->at[e] = ls_pack_##name(four.at[e]);                      \
+    }                                                                                             \
     LS_FN ls_four_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {    \
-        const volatile storage *part = data + index;                                              \
+        const storage *part = data + index;                                                       \
         ls_four_##storage four;                                                                   \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++)                                                               \
-            four.at[e] = ls_unpack_##name(e < live ? part[e] : (storage)0);                       \
+            four.at[e] =                                                                          \
+                ls_unpack_##name(e < live ? LS_LOAD_ALONE(storage, part + e) : (storage)0);       \
         return four;                                                                              \
     }                                                                                             \
     LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                        \
                                        const ls_four_##storage &four) {                           \
-        volatile storage *part = data + index;                                                    \
+        storage *part = data + index;                                                             \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++)                                                               \
-            if (e < live) part[e] = ls_pack_##name(four.at[e]);                                   \
+            if (e < live) LS_STORE_ALONE(storage, part + e, ls_pack_##name(four.at[e]));          \
     }
 
 /* Of LS_ACCESS_FOUR, where a vector begins `left` elements ahead of the end. all: it lies on its
@@ -163,12 +194,15 @@ LS_FN int ls_last_block(u32 *counter) {
     }                                                                                         \
     LS_FN ls_four_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,  \
                                                    int aligned) {                             \
+        if (LS_LOOSE && left >= 4) return ls_load_loose_##storage(data, index);               \
         if (aligned && left >= 4) return ls_load_four_##storage(data, index);                 \
         return ls_load_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)));       \
     }                                                                                         \
     LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int aligned,       \
                                        const ls_four_##storage &four) {                       \
-        if (aligned && left >= 4)                                                             \
+        if (LS_LOOSE && left >= 4)                                                            \
+            ls_store_loose_##storage(data, index, four);                                      \
+        else if (aligned && left >= 4)                                                        \
             ls_store_four_##storage(data, index, four);                                       \
         else                                                                                  \
             ls_store_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)), four);   \

@@ -173,7 +173,11 @@ LS_FN u32 ls_block(void) {
     return __builtin_amdgcn_workgroup_id_x();
 }
 LS_FN u32 ls_blocks(void) {
+#if LS_CODE_OBJECT >= 5 /* the launch leaves it beside the arguments */
+    return *(const __attribute__((address_space(4))) u32 *)__builtin_amdgcn_implicitarg_ptr();
+#else
     return __builtin_amdgcn_grid_size_x() / ls_threads();
+#endif
 }
 LS_FN u32 ls_lane(void) {
     return ls_thread() & 31u;

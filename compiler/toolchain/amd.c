@@ -21,9 +21,8 @@ static ls_status compile(const char *source, size_t size, const char *label, con
     }
     status = rtc_clang_compile(&job, &second);
     if (status == LS_ERROR_UNSUPPORTED) {
-        status = rtc_fail(&second, LS_ERROR_TOOLCHAIN,
-                          "nothing here makes code for %s: %s; %s", target,
-                          output->log ? output->log : "", second.log ? second.log : "");
+        status = rtc_fail(&second, LS_ERROR_TOOLCHAIN, "nothing here makes code for %s: %s; %s",
+                          target, output->log ? output->log : "", second.log ? second.log : "");
         second.maker = "the compilers for AMD devices";
     } else if (status == LS_OK) {
         base_log("step %s for %s: compiled by %s, as %s", job.label, target,

@@ -29,12 +29,14 @@ static const char *const names[] = {
     "/usr/lib/llvm-17/bin/clang",
     "clang",
 };
-static const char missing[] = "install clang and lld, 17 or newer, with the AMDGPU target (Debian: apt "
-                              "install clang-19 lld-19), or name the compiler with "
-                              "LOCKSTEP_CLANG_AMD";
-static const char newer[] = "install a newer clang and lld with the AMDGPU target, 17 at least and 20 "
-                            "for gfx950 (https://apt.llvm.org has them for Debian), or name the "
-                            "compiler with LOCKSTEP_CLANG_AMD";
+static const char missing[] =
+    "install clang and lld, 17 or newer, with the AMDGPU target (Debian: apt "
+    "install clang-19 lld-19), or name the compiler with "
+    "LOCKSTEP_CLANG_AMD";
+static const char newer[] =
+    "install a newer clang and lld with the AMDGPU target, 17 at least and 20 "
+    "for gfx950 (https://apt.llvm.org has them for Debian), or name the "
+    "compiler with LOCKSTEP_CLANG_AMD";
 
 /* An older one fails at the first line, whatever it is called. */
 static const char before[] =

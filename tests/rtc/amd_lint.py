@@ -20,14 +20,11 @@ import subprocess
 import sys
 import tempfile
 
-from targets import tried_with
+from targets import clang_options, tried_with
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 # From gfx10 on a block has the caches of one compute unit or of two; hipRTC has it in one.
-CHIPS = [chip + ":cumode" if chip == "gfx1151" else chip for chip in ["gfx90a", *tried_with("clang")]]
-OPTIONS = ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "-O3", "-w", "-S",
-           "-ffp-contract=off", "-fno-gpu-flush-denormals-to-zero",
-           "-include", os.path.join(HERE, "amd.h")]
+CHIPS = ["gfx90a", "gfx1030", *tried_with("clang"), "gfx1030:cumode", "gfx1151:cumode"]
+OPTIONS = clang_options("EXACT", "ASSEMBLY")
 # The two ways in which a thread speaks for its block.
 WAYS = [re.compile(r"ls_wait_for_blocks\(a->"), re.compile(r"LS_LAST\(a->")]
 
@@ -38,7 +35,7 @@ class Listing:
     """Instructions in order, and of each the numbers of those that may come next."""
 
     def __init__(self, chip, text):
-        self.chip = chip.partition(":")[0]
+        self.chip, self.text = chip.partition(":")[0], text
         self.two_caches = re.search(r"\.amdhsa_workgroup_processor_mode 1\b", text) is not None
         self.lines, labels, addresses, kernel, start = [], {}, {}, "", 0
         for number, raw in enumerate(text.splitlines(), 1):
@@ -252,7 +249,29 @@ def wakes(listing):
                                "first cache may have kept"
 
 
-RULES = [releases, acquires, wakes]
+def numbers(listing):
+    """Nothing rounds otherwise than the text says: no approximation but the estimate that a division
+    begins with, no function that is called, and subnormal numbers stay what they are."""
+    for line in listing.lines:
+        if re.match(r"v_(s_)?(sqrt|rsq|exp|log|sin|cos)_|v_(dot|mad_legacy|mul_legacy)|s_swappc|s_call",
+                    line.name):
+            yield line.number, f"{line.name} does not round as IEEE 754 says"
+    for mode in re.finditer(r"\.amdhsa_float_denorm_mode_(?:32|16_64) ([012])\b", listing.text):
+        yield listing.text.count("\n", 0, mode.start()) + 1, "subnormal numbers are flushed"
+
+
+def accesses(listing):
+    """Arrays lie in device memory and compilers know it; and a load that goes past all caches, which
+    each waits for, would be what somebody made volatile."""
+    for line in listing.lines:
+        if line.name.startswith("flat_"):
+            yield line.number, f"{line.name} may be to any memory, and waits for two counters"
+        past = r"\bsc0 sc1\b|scope:SCOPE_SYS" + (r"|\bglc dlc\b" if generation(listing.chip) == 11 else "")
+        if is_load(line) and re.search(past, line.operands):
+            yield line.number, f"{line.name} goes past all caches"
+
+
+RULES = [releases, acquires, wakes, numbers, accesses]
 
 
 # What is read.
@@ -268,8 +287,8 @@ def lint(chip, text, name):
 def compile_text(chip, path):
     compiler = os.environ.get("LOCKSTEP_CLANG_AMD", "clang-19")
     name, _, mode = chip.partition(":")
-    made = subprocess.run([compiler, f"--offload-arch={name}", *([f"-m{mode}"] if mode else []),
-                           *OPTIONS, "-o", "-", path], capture_output=True, text=True)
+    made = subprocess.run([compiler, f"--offload-arch={name}", *OPTIONS, *([f"-m{mode}"] if mode else []),
+                           "-o", "-", path], capture_output=True, text=True)
     if made.returncode:
         raise ValueError(f"{path}: {made.stderr}")
     return made.stdout

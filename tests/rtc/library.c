@@ -1,12 +1,12 @@
 /* library.c: what the real toolchain makes of the kernels of some programs for one target.
  *
- *     library [--all | --half] TARGET FILE...
+ *     library [--all | --half | --clang] TARGET FILE...
  *
  * No kernel may spill a register, and no access by fours or eights may be split: there must be as
  * many wide loads and stores as the source has. The first variant of every step is made, which for
- * most runs all phases in one kernel; with --all, every variant, with --half, two steps of four.
- * The steps of a file are one module each in a namespace of its own, since a toolchain takes longer
- * to begin than for most steps. */
+ * most runs all phases in one kernel; with --all, every variant, with --half, two steps of four,
+ * with --clang, clang makes it where hipRTC would. The steps of a file are one module each in a
+ * namespace of its own, since a toolchain takes longer to begin than for most steps. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -30,6 +30,7 @@ typedef struct Module {
 
 typedef struct Tally {
     const char *target, *file;
+    bool clang; /* not what is taken first for the target */
     size_t kernels, failures;
     size_t steps, stride; /* seen so far; of how many pairs one is made */
 } Tally;
@@ -92,7 +93,7 @@ static bool finish(Tally *tally, Module *module) {
     for (size_t s = 0; s < module->count; s++)
         for (uint32_t k = 0; k < module->variant[s]->kernel_count && count < KERNELS_MOST; k++)
             kernels[count++] = module->variant[s]->kernels[k].name;
-    const Rtc *rtc = rtc_for_target(tally->target);
+    const Rtc *rtc = tally->clang ? &rtc_clang : rtc_for_target(tally->target);
     ok = ok && rtc->compile(module->text, module->size, tally->file, tally->target, RTC_IMAGE,
                             LS_MATH_EXACT, &output) == LS_OK;
     if (!ok) printf("%s: %s\n", tally->file, output.log ? output.log : "out of memory");
@@ -163,12 +164,13 @@ static bool make_file(Tally *tally, bool all) {
 int main(int count, char **words) {
     const bool all = count > 1 && strcmp(words[1], "--all") == 0;
     const bool half = count > 1 && strcmp(words[1], "--half") == 0;
-    const int first = all || half ? 2 : 1;
+    const bool clang = count > 1 && strcmp(words[1], "--clang") == 0;
+    const int first = all || half || clang ? 2 : 1;
     if (count <= first + 1 || !rtc_for_target(words[first])) {
-        fprintf(stderr, "usage: library [--all | --half] TARGET FILE...\n");
+        fprintf(stderr, "usage: library [--all | --half | --clang] TARGET FILE...\n");
         return 2;
     }
-    Tally tally = {.target = words[first], .stride = half ? 2 : 1};
+    Tally tally = {.target = words[first], .clang = clang, .stride = half ? 2 : 1};
     bool ok = true;
     for (int i = first + 1; i < count; i++) {
         tally.file = words[i];

@@ -160,7 +160,6 @@ static void clang_compiles_what_hiprtc_does_not_know(void **state) {
         assert_null(strstr(output.data, "v_fma"));
         assert_says(output.data, ".amdhsa_float_denorm_mode_32 3");
         assert_says(output.data, ".amdhsa_code_object_version 5");
-        assert_null(strstr(output.data, "workgroup_processor_mode 1"));
         rtc_output_free(&output);
         output = compile_text(target, RTC_ASSEMBLY, LS_MATH_FAST, scale, LS_OK);
         assert_null(strstr(output.data, "v_mul_f32"));
