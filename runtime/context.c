@@ -118,7 +118,7 @@ ls_status ls_event_create(ls_context *context, ls_event **event) {
     ls_event *made = calloc(1, sizeof *made);
     if (!made) return error_memory(&context->error, "ls_event_create");
     made->context = context;
-    ls_status status = context->driver->event_create(context->device, &made->handle);
+    ls_status status = context->driver->event_create(context->device, true, &made->handle);
     if (status != LS_OK) {
         free(made);
         return status;

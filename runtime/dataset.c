@@ -117,11 +117,11 @@ static ls_status open_loading(Loading *l) {
     const Driver *driver = l->context->driver;
     Device *device = l->context->device;
     ls_status status = driver->stream_create(device, &l->stream);
-    if (status == LS_OK) status = driver->event_create(device, &l->allocated);
+    if (status == LS_OK) status = driver->event_create(device, false, &l->allocated);
     l->pinned = true;
     for (size_t i = 0; i < COUNT(l->pieces) && status == LS_OK; i++) {
         struct Piece *piece = &l->pieces[i];
-        status = driver->event_create(device, &piece->event);
+        status = driver->event_create(device, false, &piece->event);
         if (status == LS_OK && l->pinned) {
             status = driver->pinned_allocate(device, l->chunk, &piece->host);
             if (status == LS_ERROR_MEMORY && i == 0) {
@@ -235,7 +235,7 @@ static ls_status load(ls_dataset *dataset, const ls_dataset_options *options, ui
 /* What the device reads where it lies: as it is there. */
 static bool lies_well(const ls_dataset *dataset, const DataArray *array) {
     bool converted = array->file && (array->swapped || array->type == LS_BOOL);
-    return dataset->context->driver->host_is_device && !converted &&
+    return dataset->context->device->reads_host && !converted &&
            (uintptr_t)array->host % DENSE_ALIGNMENT == 0;
 }
 

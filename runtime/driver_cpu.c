@@ -101,6 +101,7 @@ static ls_status cpu_open(const Driver *driver, int index, void *stream, Error *
     }
     cpu->head.driver = driver;
     cpu->head.error = error;
+    cpu->head.reads_host = cpu->head.reads_pinned = true;
     cpu->head.threads = pool_threads(cpu->pool);
     snprintf(cpu->head.name, sizeof cpu->head.name, "%s", driver->name);
     snprintf(cpu->head.target, sizeof cpu->head.target, LS_TARGET_CPU);
@@ -305,7 +306,8 @@ static void *cpu_stream(const Device *device) {
     return NULL;
 }
 
-static ls_status cpu_event_create(Device *device, void **event) {
+static ls_status cpu_event_create(Device *device, bool timed, void **event) {
+    (void)timed; /* all are */
     *event = calloc(1, sizeof(struct timespec));
     return *event ? LS_OK : error_memory(device->error, "ls_event_create");
 }
@@ -392,7 +394,6 @@ const Driver driver_cpu = {
     .event_record = cpu_event_record,
     .event_elapsed = cpu_event_elapsed,
     .event_destroy = cpu_event_destroy,
-    .host_is_device = true,
     .pinned_allocate = cpu_allocate,
     .pinned_release = cpu_release,
     .stream_create = cpu_stream_create,

@@ -132,6 +132,8 @@ static ls_status find_device(Gpu *gpu, int index, Error *error) {
                          name, index, reason);
     gpu->device = identity.device;
     gpu->multiprocessors = identity.multiprocessors;
+    gpu->head.reads_host = identity.reads_host;
+    gpu->head.reads_pinned = identity.reads_pinned;
     memcpy(gpu->head.lacks, identity.lacks, sizeof gpu->head.lacks);
     snprintf(gpu->head.name, sizeof gpu->head.name, "%s:%d", name, index);
     memcpy(gpu->head.description, identity.description, sizeof gpu->head.description);
@@ -380,6 +382,26 @@ static ls_status not_recorded(Gpu *gpu, const Launch *launch) {
                      launch->name, launch->step, gpu->head.name);
 }
 
+/* Under MPS, on a context of some of the multiprocessors and the like a driver refuses launches
+ * whose blocks wait for each other, though the device has them. From then on steps take kernels
+ * without; a step that begins so has done nothing yet, and is launched again. */
+static bool is_refusal(int error) {
+    return error == GPU_TOO_LARGE_TOGETHER || error == GPU_NOT_PERMITTED ||
+           error == GPU_NOT_SUPPORTED;
+}
+
+static ls_status refused_together(Gpu *gpu, const Launch *launch, int error) {
+    char text[384];
+    gpu_describe_error(&gpu->library, VERB_launch_together, error, text, sizeof text);
+    snprintf(gpu->head.lacks[CAN_COOPERATE], LACK_BYTES, "%.100s", text);
+    return error_set(
+        gpu->head.error, LS_ERROR_UNSUPPORTED,
+        "launching kernel `%.100s` of step `%.100s` on %s: %s; what comes before it "
+        "may have run: set the step's arrays anew, and call ls_step_prepare again, which from "
+        "now on takes kernels without such launches",
+        launch->name, launch->step, gpu->head.name, text);
+}
+
 ls_status gpu_launch_one(Gpu *gpu, const Launch *launch) {
     const GpuCalls *calls = &gpu->library.calls;
     void *parameters[] = {launch->arguments}; /* one parameter: the block, by value */
@@ -393,6 +415,7 @@ ls_status gpu_launch_one(Gpu *gpu, const Launch *launch) {
                     : calls->launch(launch->kernel.gpu, launch->parts, 1, 1, launch->threads, 1, 1,
                                     0, gpu->stream, parameters, NULL);
     GpuVerb verb = launch->together ? VERB_launch_together : VERB_launch;
+    if (error && launch->together && is_refusal(error)) return refused_together(gpu, launch, error);
     if (error) return launch_failed(gpu, launch, verb, error);
     if (!before.capturing) return LS_OK;
     status = gpu_find_tip(gpu, &after);
@@ -462,10 +485,11 @@ static void *gpu_stream(const Device *device) {
 
 /* ---- events ---- */
 
-static ls_status gpu_event_create(Device *device, void **event) {
+static ls_status gpu_event_create(Device *device, bool timed, void **event) {
+    const unsigned flags = timed ? 0 : GPU_UNTIMED;
     Gpu *gpu = (Gpu *)device;
     *event = NULL;
-    MAKE(gpu, event, event_destroy, TRY(gpu, "creating an event", event_create, event, 0));
+    MAKE(gpu, event, event_destroy, TRY(gpu, "creating an event", event_create, event, flags));
 }
 
 static ls_status gpu_event_record(Device *device, void *event) {

@@ -39,6 +39,7 @@ struct ls_feed {
     uint32_t slot_count, fill_at, read_at;
     Slot *current;   /* whose memory the steps read; NULL: none yet, or it is `fixed` */
     char *fixed;     /* where all batches come to lie */
+    bool direct;     /* the device reads what the host has filled, where it lies */
     int64_t *cell;   /* the samples of the batch, on the device */
     void *stream;    /* of the copies */
     void *last;      /* an event behind all copies */
@@ -85,6 +86,7 @@ void ls_feed_destroy(ls_feed *feed) {
     if (!feed) return;
     const Driver *driver = feed->context->driver;
     drain(feed);
+    if (feed->direct) context_settle(feed->context); /* the steps that read it */
     for (uint32_t i = 0; i < feed->slot_count; i++) close_slot(feed, &feed->slots[i]);
     if (feed->last) driver->event_destroy(feed->context->device, feed->last);
     if (feed->stream) driver->stream_destroy(feed->context->device, feed->stream);
@@ -167,14 +169,17 @@ static ls_status open_slot(ls_feed *feed, Slot *slot) {
                          feed->bytes);
     if (status != LS_OK) return status;
     memset(slot->host, 0, feed->bytes);
-    if (driver->host_is_device)
+    if (slot == feed->slots)
+        feed->direct = context->device->reads_host ||
+                       (context->device->reads_pinned && feed->statistics.pinned);
+    if (feed->direct)
         slot->device = slot->host;
     else {
         status = memory_allocate_for(context, "ls_feed_create", "feed", feed->bytes, &memory);
         slot->device = memory;
     }
-    if (status == LS_OK) status = driver->event_create(context->device, &slot->copied);
-    if (status == LS_OK) status = driver->event_create(context->device, &slot->used);
+    if (status == LS_OK) status = driver->event_create(context->device, false, &slot->copied);
+    if (status == LS_OK) status = driver->event_create(context->device, false, &slot->used);
     if (status == LS_OK) status = driver->event_record(context->device, slot->used);
     return status;
 }
@@ -189,7 +194,8 @@ static ls_status open_feed(ls_feed *feed, const ls_feed_array *arrays, size_t co
     }
     if (feed->bytes == 0) feed->bytes = ALIGNMENT;
     if (status == LS_OK) status = context->driver->stream_create(context->device, &feed->stream);
-    if (status == LS_OK) status = context->driver->event_create(context->device, &feed->last);
+    if (status == LS_OK)
+        status = context->driver->event_create(context->device, false, &feed->last);
     for (uint32_t i = 0; i < feed->slot_count && status == LS_OK; i++)
         status = open_slot(feed, &feed->slots[i]);
     if (status == LS_OK && fixed) {
@@ -241,13 +247,15 @@ ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_
 
 /* ---- the host's side ---- */
 
-/* Waits for the copy out of the slot's memory, where it is still under way. */
+/* Waits for the copy out of the slot's memory, where it is still under way, or for the steps that
+ * read it where it lies. */
 static ls_status wait_for_copy(ls_feed *feed, Slot *slot) {
     ls_context *context = feed->context;
-    if (!slot->in_flight) return LS_OK;
-    if (!context->driver->event_done(context->device, slot->copied)) {
+    void *event = feed->direct ? slot->used : slot->copied;
+    if (!slot->in_flight && !feed->direct) return LS_OK;
+    if (!context->driver->event_done(context->device, event)) {
         const double began = time_us();
-        ls_status status = context->driver->event_wait(context->device, slot->copied);
+        ls_status status = context->driver->event_wait(context->device, event);
         if (status != LS_OK) return status;
         feed->statistics.waits++;
         feed->statistics.waited_ms += (time_us() - began) * 1e-3;
@@ -276,7 +284,7 @@ ls_status ls_feed_acquire(ls_feed *feed, void **arrays) {
 static ls_status queue_copies(ls_feed *feed, Slot *slot) {
     ls_context *context = feed->context;
     const Driver *driver = context->driver;
-    if (driver->host_is_device) return LS_OK;
+    if (feed->direct) return LS_OK;
     ls_status status = driver->stream_wait(context->device, feed->stream, slot->used);
     bool whole = slot->samples == feed->batch; /* what lies between the arrays goes along */
     size_t pieces = whole ? 1 : feed->array_count;
@@ -390,7 +398,7 @@ ls_status ls_feed_next(ls_feed *feed) {
                          "%s: no batch is waiting; call ls_feed_acquire and ls_feed_submit first",
                          call);
     ls_status status = context_not_capturing(context, call);
-    if (status == LS_OK && !driver->host_is_device)
+    if (status == LS_OK && !feed->direct)
         status = driver->stream_wait(context->device, NULL, slot->copied);
     if (status == LS_OK && slot->samples != feed->statistics.samples)
         status = driver->store(context->device, feed->cell, &slot->samples, sizeof slot->samples);

@@ -42,6 +42,10 @@ enum {
     GPU_NON_BLOCKING = 1,     /* a stream that does not wait for the legacy default stream */
     GPU_CAPTURE_RELAXED = 2,  /* the trainer's libraries may allocate while we capture */
     GPU_NOT_CAPTURING = 0,    /* of a stream */
+    GPU_UNTIMED = 2,          /* an event without a time */
+    GPU_TOO_LARGE_TOGETHER = 720,
+    GPU_NOT_PERMITTED = 800,
+    GPU_NOT_SUPPORTED = 801,
 };
 
 /* Constants of one vendor. */
@@ -50,9 +54,13 @@ enum {
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_ATTRIBUTE_COOPERATIVE = 95,
+    CUDA_ATTRIBUTE_INTEGRATED = 18,
+    CUDA_ATTRIBUTE_PAGEABLE = 88,
     CUDA_OLDEST_TARGET = 60, /* atomics and barriers that the templates use */
     HIP_ATTRIBUTE_MULTIPROCESSORS = 63,
     HIP_ATTRIBUTE_COOPERATIVE = 10,
+    HIP_ATTRIBUTE_INTEGRATED = 16,
+    HIP_ATTRIBUTE_PAGEABLE = 65,
     /* hipDeviceProp_t: its size, and where gcnArchName lies in it, up to HIP 5 and from HIP 6 on
      * (whose library keeps the old layout under the old name). */
     HIP_PROPERTIES_BYTES = 4096,
@@ -112,6 +120,8 @@ typedef struct Vendor {
     int oldest_version;         /* as driver_version gives it */
     const char *oldest;         /* "CUDA 11.4 (NVIDIA driver 470)" */
     int multiprocessor_attribute;
+    int integrated_attribute; /* its memory is the host's */
+    int pageable_attribute;   /* kernels read what the host has allocated */
     GpuNeed needs[CAPABILITY_COUNT];
     const char *const *names; /* of the calls, by GpuVerb; NULL: not this vendor's */
     const char *(*error_name)(const GpuCalls *calls, int error);
@@ -153,6 +163,7 @@ typedef struct GpuIdentity {
     int device, multiprocessors;
     char lacks[CAPABILITY_COUNT][LACK_BYTES]; /* as in Device */
     char description[160], target[64];
+    bool reads_host, reads_pinned; /* as in Device */
 } GpuIdentity;
 bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, char *reason,
                   size_t size);

@@ -35,6 +35,8 @@ static const struct {
     {VERB_stream_device, CAPABILITY_COUNT}, /* a trainer's stream is not looked at */
     {VERB_device_bus, CAPABILITY_COUNT},    /* a monitor goes by the other of these two */
     {VERB_device_uuid, CAPABILITY_COUNT},
+    {VERB_device_properties_6, CAPABILITY_COUNT}, /* one of these two */
+    {VERB_device_properties, CAPABILITY_COUNT},
 };
 
 static bool is_optional(GpuVerb verb) {
@@ -184,6 +186,26 @@ static int find_lacks(const GpuLibrary *library, GpuIdentity *identity) {
     return 0;
 }
 
+/* Whether the device has an attribute that an older driver may not know. */
+static int ask(const GpuLibrary *library, int device, int attribute, bool *has) {
+    int value = 0;
+    const int error = library->calls.device_attribute(&value, attribute, device);
+    *has = !error && value;
+    return error == GPU_INVALID_VALUE ? 0 : error;
+}
+
+/* Whether host and device have one memory. Page-locked memory has one address for both. */
+static int find_memory(const GpuLibrary *library, GpuIdentity *identity) {
+    bool integrated = false, pageable = false;
+    const Vendor *vendor = library->vendor;
+    int error = ask(library, identity->device, vendor->integrated_attribute, &integrated);
+    if (!error && integrated)
+        error = ask(library, identity->device, vendor->pageable_attribute, &pageable);
+    identity->reads_pinned = integrated;
+    identity->reads_host = integrated && pageable;
+    return error;
+}
+
 bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, char *reason,
                   size_t size) {
     const GpuCalls *calls = &library->calls;
@@ -204,6 +226,7 @@ bool gpu_identify(const GpuLibrary *library, int index, GpuIdentity *identity, c
             calls->device_attribute(&identity->multiprocessors,
                                     library->vendor->multiprocessor_attribute, identity->device);
     }
+    if (!error) error = find_memory(library, identity);
     if (!error) error = find_lacks(library, identity);
     if (error) {
         gpu_describe_error(library, verb, error, reason, size);

@@ -202,6 +202,8 @@ const Vendor vendor_cuda = {
     .oldest_version = 11040,
     .oldest = "CUDA 11.4: install NVIDIA driver 470 or newer",
     .multiprocessor_attribute = CUDA_ATTRIBUTE_MULTIPROCESSORS,
+    .integrated_attribute = CUDA_ATTRIBUTE_INTEGRATED,
+    .pageable_attribute = CUDA_ATTRIBUTE_PAGEABLE,
     .needs =
         {
             [CAN_COOPERATE] = {.attribute = CUDA_ATTRIBUTE_COOPERATIVE},
@@ -230,13 +232,14 @@ static const char *hip_error_name(const GpuCalls *calls, int error) {
 }
 
 static int hip_target(const GpuCalls *calls, int device, char *text, size_t size, GpuVerb *verb) {
-    *verb = VERB_device_properties;
+    const bool newer = calls->device_properties_6 != NULL;
+    *verb = newer ? VERB_device_properties_6 : VERB_device_properties;
     _Alignas(16) char properties[HIP_PROPERTIES_BYTES] = "";
-    int error = calls->device_properties(properties, device);
+    int error = newer                      ? calls->device_properties_6(properties, device)
+                : calls->device_properties ? calls->device_properties(properties, device)
+                                           : GPU_NOT_SUPPORTED;
     if (!error) {
-        const char *name = properties + HIP_ARCHITECTURE_AT;
-        if (strncmp(name, LS_TARGET_GFX, strlen(LS_TARGET_GFX)) != 0)
-            name = properties + HIP_6_ARCHITECTURE_AT;
+        const char *name = properties + (newer ? HIP_6_ARCHITECTURE_AT : HIP_ARCHITECTURE_AT);
         /* "gfx90a:sramecc+:xnack-": code without the features' names runs with any of them */
         size_t length = strcspn(name, ":");
         snprintf(text, size, "%.*s", length < size ? (int)length : 0, name);
@@ -310,6 +313,8 @@ const Vendor vendor_hip = {
     .oldest_version = 50000000,
     .oldest = "ROCm 5: install a newer ROCm runtime",
     .multiprocessor_attribute = HIP_ATTRIBUTE_MULTIPROCESSORS,
+    .integrated_attribute = HIP_ATTRIBUTE_INTEGRATED,
+    .pageable_attribute = HIP_ATTRIBUTE_PAGEABLE,
     .needs =
         {
             /* What is captured must be recorded, and there is no telling before: see not_recorded.

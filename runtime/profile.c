@@ -111,7 +111,7 @@ static size_t mark(ls_context *context) {
             fail_memory(context);
             return SIZE_MAX;
         }
-        ls_status status = driver->event_create(context->device, &event);
+        ls_status status = driver->event_create(context->device, true, &event);
         fail(context, status);
         if (status != LS_OK) return SIZE_MAX;
         profile->marks[profile->mark_count++] = event;
@@ -288,7 +288,7 @@ ls_status ls_profile_begin(ls_context *context) {
     if (!profile) return error_memory(&context->error, call);
     context->profile = profile;
     const Driver *driver = context->driver;
-    status = driver->event_create(context->device, &profile->origin);
+    status = driver->event_create(context->device, true, &profile->origin);
     if (status == LS_OK) status = driver->event_record(context->device, profile->origin);
     if (status == LS_OK) status = driver->synchronize(context->device);
     if (status != LS_OK) {

@@ -96,10 +96,13 @@ enum { LACK_BYTES = 112 };
 typedef struct Device { /* the head of every driver's own structure */
     const Driver *driver;
     Error *error;
-    char name[16];                            /* "cuda:0" */
-    char description[160];                    /* "NVIDIA H200, sm_90, 132 multiprocessors" */
-    char target[64];                          /* "sm_90" */
-    uint32_t threads;                         /* CPU workers; 0 on a GPU */
+    char name[16];         /* "cuda:0" */
+    char description[160]; /* "NVIDIA H200, sm_90, 132 multiprocessors" */
+    char target[64];       /* "sm_90" */
+    uint32_t threads;      /* CPU workers; 0 on a GPU */
+    /* Host and device have one memory, so that nothing need be copied: kernels can read whatever
+     * the host can; or what is page-locked. */
+    bool reads_host, reads_pinned;
     char lacks[CAPABILITY_COUNT][LACK_BYTES]; /* why it cannot; "": it can */
     bool told[CAPABILITY_COUNT];              /* device_lacks has said so */
 } Device;
@@ -141,13 +144,13 @@ struct Driver {
     void *(*stream)(const Device *device); /* NULL on the CPU */
     /* Another stream of the trainer's instead of the one it was opened with; NULL: has none. */
     ls_status (*use_stream)(Device *device, void *stream);
-    ls_status (*event_create)(Device *device, void **event);
+    /* Only a timed one can be asked how long after another it happened; the others cost less. */
+    ls_status (*event_create)(Device *device, bool timed, void **event);
     ls_status (*event_record)(Device *device, void *event);
     ls_status (*event_elapsed)(Device *device, void *start, void *end, double *milliseconds);
     void (*event_destroy)(Device *device, void *event);
     /* Copies that overlap with launches: on a stream of their own, from memory of the host that the
      * device reaches directly. A NULL stream is the context's. None of it in a capture. */
-    bool host_is_device; /* what the host can read, kernels can: nothing need be copied */
     ls_status (*pinned_allocate)(Device *device, size_t bytes,
                                  void **pointer); /* 256-byte aligned */
     void (*pinned_release)(Device *device, void *pointer);

@@ -364,6 +364,15 @@ ls_status ls_step_prepare(ls_step *step) {
     return step_prepare(step, "ls_step_prepare");
 }
 
+static ls_status launch_in_range(ls_step *step) {
+    if (!step->range) return profile_launch(step);
+    const Ranges *ranges = ranges_find();
+    ranges->push(step->range);
+    ls_status status = profile_launch(step);
+    ranges->pop();
+    return status;
+}
+
 ls_status ls_step_launch(ls_step *step) {
     if (!step) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_step_launch: step is NULL");
     ls_context *context = step->context;
@@ -379,11 +388,13 @@ ls_status ls_step_launch(ls_step *step) {
     if (context->capture)
         return graph_record(context->capture, "ls_step_launch", step, step->launches,
                             step->launch_count);
-    if (!step->range) return profile_launch(step);
-    const Ranges *ranges = ranges_find();
-    ranges->push(step->range);
-    status = profile_launch(step);
-    ranges->pop();
+    status = launch_in_range(step);
+    /* the device refused its first launch: nothing has run, and there are kernels without such */
+    if (status == LS_ERROR_UNSUPPORTED && !captured && step->launch_count &&
+        step->launches[0].together && !step_is_ready(step)) {
+        status = step_prepare(step, "ls_step_launch");
+        if (status == LS_OK) status = launch_in_range(step);
+    }
     return status;
 }
 

@@ -25,6 +25,12 @@ _Static_assert(CUDA_ATTRIBUTE_MINOR == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MI
 #include "gpu_errors.def"
 _Static_assert(GPU_INVALID_VALUE == CUDA_ERROR_INVALID_VALUE, "invalid value");
 _Static_assert(GPU_NOT_CAPTURING == CU_STREAM_CAPTURE_STATUS_NONE, "capture status");
+_Static_assert(CUDA_ATTRIBUTE_INTEGRATED == CU_DEVICE_ATTRIBUTE_INTEGRATED, "attribute");
+_Static_assert(CUDA_ATTRIBUTE_PAGEABLE == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, "attribute");
+_Static_assert(GPU_UNTIMED == CU_EVENT_DISABLE_TIMING, "an event without a time");
+_Static_assert(GPU_TOO_LARGE_TOGETHER == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "refused");
+_Static_assert(GPU_NOT_PERMITTED == CUDA_ERROR_NOT_PERMITTED, "refused");
+_Static_assert(GPU_NOT_SUPPORTED == CUDA_ERROR_NOT_SUPPORTED, "refused");
 _Static_assert(CUDA_ATTRIBUTE_COOPERATIVE == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, "attribute");
 
 /* Newer headers rename this one; libcuda keeps the older form, which every driver has. */

@@ -19,6 +19,11 @@ _Static_assert(GPU_NO_DEVICE == hipErrorNoDevice, "no device");
 _Static_assert(GPU_INVALID_DEVICE == hipErrorInvalidDevice, "invalid device");
 _Static_assert(GPU_CAPTURE_RELAXED == hipStreamCaptureModeRelaxed, "relaxed capture");
 _Static_assert(HIP_ATTRIBUTE_MULTIPROCESSORS == hipDeviceAttributeMultiprocessorCount, "attribute");
+_Static_assert(HIP_ATTRIBUTE_INTEGRATED == hipDeviceAttributeIntegrated, "attribute");
+_Static_assert(HIP_ATTRIBUTE_PAGEABLE == hipDeviceAttributePageableMemoryAccess, "attribute");
+_Static_assert(GPU_UNTIMED == hipEventDisableTiming, "an event without a time");
+_Static_assert(GPU_TOO_LARGE_TOGETHER == hipErrorCooperativeLaunchTooLarge, "refused");
+_Static_assert(GPU_NOT_SUPPORTED == hipErrorNotSupported, "refused");
 _Static_assert(HIP_ATTRIBUTE_COOPERATIVE == hipDeviceAttributeCooperativeLaunch, "attribute");
 #define X(number, cuda, hip, final, help) _Static_assert(number == hip, #hip);
 #include "gpu_errors.def"
@@ -49,6 +54,10 @@ SAME(shared_bytes, sharedMemBytes);
 SAME(parameters, kernelParams);
 SAME(extra, extra);
 _Static_assert(sizeof(GpuNode) >= sizeof(hipKernelNodeParams), "a kernel's node");
+
+#if HIP_VERSION_MAJOR < 6
+hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_t *properties, int device);
+#endif
 
 /* As HIP 5.6 and later declare it. */
 #if HIP_VERSION < 50600000

@@ -85,6 +85,6 @@ extern const Scenario scenario_profile;
 extern const Scenario scenario_monitor;
 extern const Scenario scenario_feed, scenario_feed_fixed, scenario_data, scenario_reuse;
 void feed_fails_half_way(void **state);
-void feed_overlaps(void **state), feed_without_pinned(void **state);
+void feed_overlaps(void **state), feed_without_pinned(void **state), feed_in_place(void **state);
 
 #endif

@@ -70,7 +70,7 @@ typedef struct Object {
     unsigned initial;
     void *origin;      /* of what was instantiated: where the nodes' names point */
     LateStream *queue; /* of a stream */
-    bool for_copies;
+    bool for_copies, untimed;
     LateEvent event;
     struct Object *others; /* made before: what a lost device leaves is not lost itself */
 } Object;
@@ -403,6 +403,7 @@ static UNUSED int do_launch_together(void *function, unsigned grid_x, unsigned g
                                      unsigned grid_z, unsigned block_x, unsigned block_y,
                                      unsigned block_z, unsigned shared_bytes, void *stream,
                                      void **parameters) {
+    if (state.refuses_together) return state.refuses_together;
     if (!state.cooperative || (long)grid_x > 10L * state.together) return INVALID_VALUE;
     return start(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
                  parameters, NULL, true);
@@ -416,7 +417,12 @@ static UNUSED int do_blocks_together(int *blocks, void *function, int threads,
 }
 
 static UNUSED int do_event_create(void **event, unsigned flags) {
-    return flags ? INVALID_VALUE : create(event, 'e', &state.events);
+    if (flags & ~2u) return INVALID_VALUE;
+    const int error = create(event, 'e', &state.events);
+    if (error) return error;
+    ((Object *)*event)->untimed = flags != 0;
+    state.untimed += flags != 0;
+    return 0;
 }
 
 static UNUSED int do_event_record(void *event, void *stream) {
@@ -444,6 +450,7 @@ static UNUSED int do_stream_wait(void *stream, void *event, unsigned flags) {
 
 static UNUSED int do_event_elapsed(float *milliseconds, void *start, void *end) {
     if (!is(start, 'e') || !is(end, 'e')) return INVALID_HANDLE;
+    if (((Object *)start)->untimed || ((Object *)end)->untimed) return INVALID_HANDLE;
     return late_elapsed(&((Object *)start)->event, &((Object *)end)->event, milliseconds);
 }
 

@@ -34,6 +34,8 @@ typedef struct StandIn {
     int version, devices;
     size_t memory;             /* bytes that can be allocated in all */
     int cooperative, together; /* whether blocks can wait, and how many a multiprocessor holds */
+    int integrated, pageable;  /* the device reads page-locked memory, and all of the host's */
+    int refuses_together;      /* the error that cooperative launches give; 0: none */
     int unrecorded;            /* cooperative launches run at once where a stream is captured */
     int capability;            /* of a CUDA device: 90 */
     int pinned_fails;          /* there is no page-locked memory */
@@ -56,6 +58,7 @@ typedef struct StandIn {
     int capture_mode;
     long forbidden; /* calls that ended a capture whose mode does not allow them */
     unsigned stream_flags;
+    long untimed;                                                /* events made without times */
     long copies_beside, copies_within, stream_waits, host_waits; /* beside: on streams for copies */
     long faults;                                                 /* of ours, that late.c saw */
 } StandIn;

@@ -41,9 +41,14 @@ static UNUSED int do_device_attribute(int *value, int attribute, int device) {
         int attribute, value;
     } rows[] = {
 #ifdef STAND_IN_CUDA
-        {16, 10}, {75, state.capability / 10}, {76, state.capability % 10}, {95, state.cooperative}
+        {16, 10},
+        {75, state.capability / 10},
+        {76, state.capability % 10},
+        {95, state.cooperative},
+        {18, state.integrated},
+        {88, state.pageable}
 #else
-        {63, 10}, {10, state.cooperative}
+        {63, 10}, {10, state.cooperative}, {16, state.integrated}, {65, state.pageable}
 #endif
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -52,6 +57,13 @@ static UNUSED int do_device_attribute(int *value, int attribute, int device) {
         return 0;
     }
     return INVALID_VALUE;
+}
+
+static UNUSED int do_device_properties_6(void *properties, int device) {
+    (void)device;
+    memset(properties, 0, 1472);
+    strcpy((char *)properties + 1160, "gfx90a:sramecc+:xnack-");
+    return 0;
 }
 
 static UNUSED int do_device_properties(void *properties, int device) {

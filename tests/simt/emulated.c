@@ -479,7 +479,7 @@ static UNUSED int do_blocks_together(int *blocks, void *function, int threads,
 /* ---- events and graphs ---- */
 
 static UNUSED int do_event_create(void **made, unsigned flags) {
-    *made = flags ? NULL : calloc(1, sizeof(LateEvent));
+    *made = flags & ~2u ? NULL : calloc(1, sizeof(LateEvent)); /* 2: without a time */
     state.events += *made != NULL;
     return *made ? 0 : OUT_OF_MEMORY;
 }

@@ -52,9 +52,21 @@ static UNUSED int do_device_uuid(void *uuid, int device) {
 
 static UNUSED int do_device_attribute(int *value, int attribute, int device) {
     (void)device;
+#ifdef STAND_IN_CUDA
+    enum { INTEGRATED = CUDA_ATTRIBUTE_INTEGRATED, PAGEABLE = CUDA_ATTRIBUTE_PAGEABLE };
+#else
+    enum { INTEGRATED = HIP_ATTRIBUTE_INTEGRATED, PAGEABLE = HIP_ATTRIBUTE_PAGEABLE };
+#endif
     *value = attribute == CUDA_ATTRIBUTE_MAJOR   ? 9
              : attribute == CUDA_ATTRIBUTE_MINOR ? 0
-                                                 : MULTIPROCESSORS; /* other ones: yes */
+             : attribute == (int)INTEGRATED || attribute == (int)PAGEABLE
+                 ? 0                /* memory of its own */
+                 : MULTIPROCESSORS; /* yes */
+    return 0;
+}
+static UNUSED int do_device_properties_6(void *properties, int device) {
+    (void)device;
+    snprintf((char *)properties + HIP_6_ARCHITECTURE_AT, 64, "%s", architecture());
     return 0;
 }
 static UNUSED int do_device_properties(void *properties, int device) {
