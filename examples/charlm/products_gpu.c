@@ -16,6 +16,7 @@ enum { WORKSPACE_BYTES = 32 << 20, CALLS = 6 };
 typedef struct Vendor {
     const char *title, *missing;
     const char *libraries[6];
+    const char *folders[6];   /* where else to look; may begin with a variable of the environment */
     const char *calls[CALLS]; /* create, destroy, stream, workspace (may be missing), gemm, batch */
     int as_it_is, transposed, f32, bf16, compute_f32, algorithm;
 } Vendor;
@@ -24,6 +25,7 @@ static const Vendor cuda = {
     .title = "cuBLAS",
     .missing = "it comes with the CUDA toolkit",
     .libraries = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"},
+    .folders = {"$CUDA_HOME/lib64", "$CUDA_PATH/lib64", "/usr/local/cuda/lib64", "/opt/cuda/lib64"},
     .calls = {"cublasCreate_v2", "cublasDestroy_v2", "cublasSetStream_v2", "cublasSetWorkspace_v2",
               "cublasGemmEx", "cublasGemmBatchedEx"},
     .as_it_is = CUBLAS_AS_IT_IS,
@@ -39,6 +41,7 @@ static const Vendor hip = {
     .missing = "it comes with ROCm",
     .libraries = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0",
                   "librocblas.so"},
+    .folders = {"$ROCM_PATH/lib", "/opt/rocm/lib"},
     .calls = {"rocblas_create_handle", "rocblas_destroy_handle", "rocblas_set_stream",
               "rocblas_set_workspace", "rocblas_gemm_ex", "rocblas_gemm_batched_ex"},
     .as_it_is = ROCBLAS_AS_IT_IS,
@@ -97,15 +100,41 @@ static bool make_current(ls_context *context) {
     return done || fail("%s could not be made the thread's device", ls_context_device(context));
 }
 
+/* A library in one of a toolkit's folders, which ld.so need not know. */
+static void *open_in_folders(const Vendor *vendor, char *name, size_t size) {
+    for (size_t i = 0; i < COUNT(vendor->folders) && vendor->folders[i]; i++) {
+        const char *folder = vendor->folders[i], *value = "";
+        const size_t length = strcspn(folder, "/");
+        if (*folder == '$') {
+            char variable[32];
+            snprintf(variable, sizeof variable, "%.*s", (int)length - 1, folder + 1);
+            value = getenv(variable);
+            folder += length;
+            if (!value || !*value) continue;
+        }
+        for (size_t k = 0; k < COUNT(vendor->libraries) && vendor->libraries[k]; k++) {
+            if ((size_t)snprintf(name, size, "%s%s/%s", value, folder, vendor->libraries[k]) >=
+                size)
+                continue;
+            void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+            if (library) return library;
+        }
+    }
+    return NULL;
+}
+
 static bool load(GpuProducts *products, const char *library) {
     const Vendor *vendor = products->vendor;
     const char *name = library;
+    char path[512];
     void *found[CALLS];
     if (library) products->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (library && !products->library) return fail("--blas: %s", dlerror());
     for (size_t i = 0; !products->library && i < COUNT(vendor->libraries); i++)
         if (vendor->libraries[i])
             products->library = dlopen(name = vendor->libraries[i], RTLD_NOW | RTLD_LOCAL);
+    if (!products->library)
+        products->library = open_in_folders(vendor, path, sizeof path), name = path;
     if (!products->library)
         return fail("%s was not found: %s; --blas names the library, --device cpu does without",
                     vendor->title, vendor->missing);
