@@ -41,6 +41,7 @@ find_nvdisasm() {
 need gcc gcc
 need clang clang
 need clang-19 clang-19 # for AMD devices
+need ld.lld-19 lld-19
 need libc6-dev /usr/include/stdio.h
 need cmake cmake
 need ninja-build ninja
