@@ -94,15 +94,15 @@ static ls_status bind_list(ls_step *step, const Source *source, size_t number,
     return status;
 }
 
-/* No cell is left that the caller has to set before anything can run. */
-static bool cells_are_given(const ls_step *step, const ls_ahead_fields *fields,
-                            const void *arguments) {
+/* No device scalar is left that the caller has to set before anything can run. */
+static bool device_scalars_are_given(const ls_step *step, const ls_ahead_fields *fields,
+                                     const void *arguments) {
     const Source source = {step->image, fields, arguments};
     for (size_t i = 0; i < step->image->parameter_count; i++) {
         const ls_image_parameter *parameter = &step->image->parameters[i];
         void *pointer;
         read_field(&source, fields->parameters[i], &pointer, sizeof pointer);
-        if (!pointer && step_is_cell(step, i) && !parameter->has_default &&
+        if (!pointer && step_is_device_scalar(step, i) && !parameter->has_default &&
             parameter->role != LS_OUT)
             return false;
     }
@@ -142,7 +142,8 @@ ls_status ls_ahead_bind(ls_context *context, const ls_image *const *images, size
     ls_status status = find_program(context, images, count, &program);
     if (status == LS_OK) status = ls_step_create(program, fields->step, &made);
     if (status == LS_OK) status = bind_all(made, fields, arguments);
-    if (status == LS_OK && cells_are_given(made, fields, arguments)) status = ls_step_prepare(made);
+    if (status == LS_OK && device_scalars_are_given(made, fields, arguments))
+        status = ls_step_prepare(made);
     if (status == LS_OK)
         *step = made;
     else if (made)

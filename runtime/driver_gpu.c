@@ -274,22 +274,23 @@ static ls_status gpu_clear(Device *device, void *pointer, size_t bytes) {
 }
 
 /* A fill carries the value in the call itself: nothing of the host's is read later. */
-static ls_status store_words(Gpu *gpu, char *cell, const void *value, size_t bytes) {
+static ls_status store_words(Gpu *gpu, char *scalar, const void *value, size_t bytes) {
     static const char doing[] = "setting a rank-0 value";
     uint32_t words[2] = {0, 0};
     memcpy(words, value, bytes);
     if (bytes == 1)
-        return TRY(gpu, doing, fill_8, cell, (unsigned char)(words[0] & 0xff), 1, gpu->stream);
+        return TRY(gpu, doing, fill_8, scalar, (unsigned char)(words[0] & 0xff), 1, gpu->stream);
     if (bytes == 2)
-        return TRY(gpu, doing, fill_16, cell, (unsigned short)(words[0] & 0xffff), 1, gpu->stream);
-    ls_status status = TRY(gpu, doing, fill_32, cell, words[0], 1, gpu->stream);
+        return TRY(gpu, doing, fill_16, scalar, (unsigned short)(words[0] & 0xffff), 1,
+                   gpu->stream);
+    ls_status status = TRY(gpu, doing, fill_32, scalar, words[0], 1, gpu->stream);
     if (status != LS_OK || bytes == 4) return status;
-    return TRY(gpu, doing, fill_32, cell + 4, words[1], 1, gpu->stream);
+    return TRY(gpu, doing, fill_32, scalar + 4, words[1], 1, gpu->stream);
 }
 
-static ls_status gpu_store(Device *device, void *cell, const void *value, size_t bytes) {
+static ls_status gpu_store(Device *device, void *scalar, const void *value, size_t bytes) {
     Gpu *gpu = (Gpu *)device;
-    WITH(gpu, store_words(gpu, cell, value, bytes));
+    WITH(gpu, store_words(gpu, scalar, value, bytes));
 }
 
 /* ---- code and launches ---- */
@@ -341,8 +342,8 @@ static ls_status gpu_geometry(Device *device, const ls_image_kernel *kernel, uin
         int together = 0;
         ls_status status = count_together(gpu, kernel, launch->kernel, &together);
         if (status != LS_OK) return status;
-        const uint64_t most = together < 0 ? 0 : (uint64_t)together * multiprocessors;
-        if (blocks > most) blocks = most;
+        const uint64_t max = together < 0 ? 0 : (uint64_t)together * multiprocessors;
+        if (blocks > max) blocks = max;
     }
     launch->parts = blocks ? (uint32_t)blocks : 1;
     return LS_OK;

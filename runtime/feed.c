@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_DEFAULT = 3, SLOTS_MOST = 64, ALIGNMENT = 256 };
+enum { SLOTS_DEFAULT = 3, SLOTS_MAX = 64, ALIGNMENT = 256 };
 static const char samples_name[] = "feed_samples";
 
 typedef struct Array {
@@ -40,7 +40,7 @@ struct ls_feed {
     Slot *current;   /* whose memory the steps read; NULL: none yet, or it is `fixed` */
     char *fixed;     /* where all batches come to lie */
     bool direct;     /* the device reads what the host has filled, where it lies */
-    int64_t *cell;   /* the samples of the batch, on the device */
+    int64_t *scalar; /* the samples of the batch, on the device */
     void *stream;    /* of the copies */
     void *last;      /* an event behind all copies */
     ls_step **steps; /* to be bound at every batch */
@@ -91,7 +91,7 @@ void ls_feed_destroy(ls_feed *feed) {
     if (feed->last) driver->event_destroy(feed->context->device, feed->last);
     if (feed->stream) driver->stream_destroy(feed->context->device, feed->stream);
     memory_free(feed->context, feed->fixed);
-    memory_free(feed->context, feed->cell);
+    memory_free(feed->context, feed->scalar);
     for (size_t i = 0; i < feed->step_count; i++) step_release(feed->steps[i]);
     for (size_t i = 0; feed->arrays && i < feed->array_count; i++) free(feed->arrays[i].name);
     free(feed->arrays);
@@ -205,12 +205,12 @@ static ls_status open_feed(ls_feed *feed, const ls_feed_array *arrays, size_t co
     }
     if (status == LS_OK) {
         status =
-            memory_allocate_for(context, "ls_feed_create", "feed", sizeof *feed->cell, &memory);
-        feed->cell = memory;
+            memory_allocate_for(context, "ls_feed_create", "feed", sizeof *feed->scalar, &memory);
+        feed->scalar = memory;
     }
     const int64_t none = 0;
     if (status == LS_OK)
-        status = context->driver->store(context->device, feed->cell, &none, sizeof none);
+        status = context->driver->store(context->device, feed->scalar, &none, sizeof none);
     return status;
 }
 
@@ -221,7 +221,7 @@ ls_status ls_feed_create(ls_context *context, const ls_feed_array *arrays, size_
     if (!context || !arrays || !feed)
         return error_set(context ? &context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
                          call, !context ? "context" : (!arrays ? "arrays" : "feed"));
-    if (count == 0 || slots == 1 || slots > SLOTS_MOST)
+    if (count == 0 || slots == 1 || slots > SLOTS_MAX)
         return error_set(&context->error, LS_ERROR_ARGUMENT,
                          count == 0 ? "%s: a feed has at least one array"
                                     : "%s: a feed has 2 to 64 slots, or 0 for 3",
@@ -333,7 +333,7 @@ ls_status ls_feed_submit(ls_feed *feed, int64_t samples) {
 static ls_status bind_arrays(ls_feed *feed, ls_step *step, bool *any) {
     const ls_image *image = step->image;
     for (size_t i = 0; i < image->parameter_count; i++) {
-        ls_tensor tensor = {.type = LS_I64, .data = feed->cell};
+        ls_tensor tensor = {.type = LS_I64, .data = feed->scalar};
         bool found = strcmp(image->parameters[i].name, samples_name) == 0;
         for (size_t k = 0; k < feed->array_count && !found; k++) {
             found = strcmp(image->parameters[i].name, feed->arrays[k].name) == 0;
@@ -401,7 +401,7 @@ ls_status ls_feed_next(ls_feed *feed) {
     if (status == LS_OK && !feed->direct)
         status = driver->stream_wait(context->device, NULL, slot->copied);
     if (status == LS_OK && slot->samples != feed->statistics.samples)
-        status = driver->store(context->device, feed->cell, &slot->samples, sizeof slot->samples);
+        status = driver->store(context->device, feed->scalar, &slot->samples, sizeof slot->samples);
     if (status != LS_OK) return status;
     feed->statistics.samples = slot->samples;
     status = feed->fixed ? move_slot(feed, slot) : read_slot(feed, slot);

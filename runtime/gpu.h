@@ -103,11 +103,11 @@ typedef struct GpuNeed {
 } GpuNeed;
 
 /* Where a device is, as its driver says; a library's device is known by that, never by number. */
-typedef struct GpuPlace {
+typedef struct GpuLocation {
     bool has_bus, has_uuid;
     unsigned domain, bus, device, function;
     unsigned char uuid[16];
-} GpuPlace;
+} GpuLocation;
 
 typedef struct Vendor {
     const char *title;          /* "CUDA" */
@@ -144,7 +144,8 @@ typedef struct Vendor {
     int (*enter)(const GpuCalls *calls, GpuCurrent own, GpuCurrent *before, GpuVerb *verb);
     int (*leave)(const GpuCalls *calls, GpuCurrent own, GpuCurrent before, GpuVerb *verb);
     /* Opens the vendor's monitoring library on the device in that place; see monitor.h. */
-    ls_status (*watch)(const char *device, const GpuPlace *place, Error *error, Monitor **monitor);
+    ls_status (*watch)(const char *device, const GpuLocation *location, Error *error,
+                       Monitor **monitor);
 } Vendor;
 extern const Vendor vendor_cuda, vendor_hip; /* gpu_vendor.c */
 

@@ -4,19 +4,20 @@
  *
  * is a graph of one conditional node, whose condition is 1 at each launch. A small graph stands in
  * the body more than once, so that going round costs little of it; what then remains is launched.
- * `left` is a cell of the context's: its launches run one after another, so one cell serves all
- * graphs. What cannot be put into such a body (host functions, events) makes the driver refuse; the
- * graph is then launched as often as it is to be repeated, which gives the same bits. */
+ * `left` is a device scalar of the context's: its launches run one after another, so one device
+ * scalar serves all graphs. What cannot be put into such a body (host functions, events) makes the
+ * driver refuse; the graph is then launched as often as it is to be repeated, which gives the same
+ * bits. */
 #include "runtime.h"
 #include "gpu.h"
 
 #include <string.h>
 
-enum { BODY_NODES = 64, COPIES_MOST = 16 };
+enum { BODY_NODES = 64, COPIES_MAX = 16 };
 
 static uint64_t copies_of(const GpuGraph *graph) {
     uint64_t copies = graph->nodes ? BODY_NODES / graph->nodes : 1;
-    return copies < 1 ? 1 : (copies > COPIES_MOST ? COPIES_MOST : copies);
+    return copies < 1 ? 1 : (copies > COPIES_MAX ? COPIES_MAX : copies);
 }
 
 /* What a step of the construction gave. */

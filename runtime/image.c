@@ -4,7 +4,7 @@
 
 enum {
     TERMS_DEPTH = 16, /* of an axis's expression */
-    PLACE_STEP = 256,
+    SLOT_STEP = 256,
     BLOCKS_PER_MULTIPROCESSOR = 32, /* what the hardware keeps at most */
     ELEMENTS_PER_WORKER =
         8 * 1024 /* less is not worth waking a thread: two workers from 16 Ki on */
@@ -86,8 +86,8 @@ static uint64_t flow_bytes(const ls_image_flow *flow, ls_image_value value, cons
     uint64_t total = 0;
     for (uint32_t i = 0; i < flow->count; i++) total = sum(total, value(of, &flow->bytes[i], 0));
     if (flow->most.scale) {
-        const uint64_t most = value(of, &flow->most, 0);
-        if (total > most) total = most;
+        const uint64_t max = value(of, &flow->most, 0);
+        if (total > max) total = max;
     }
     return flow->above.scale && total <= value(of, &flow->above, 0) ? 0 : total;
 }
@@ -132,10 +132,10 @@ int ls_image_count_moved(const ls_image_traffic *traffic, ls_image_value value,
 }
 
 /* Adds room for `bytes`, at least one byte, and gives its offset; false: too much. */
-static bool add_place(uint64_t *total, uint64_t bytes, uint64_t *offset) {
+static bool add_slot(uint64_t *total, uint64_t bytes, uint64_t *offset) {
     *offset = *total;
-    if (bytes > INT64_MAX - PLACE_STEP) return false;
-    bytes = bytes ? (bytes + PLACE_STEP - 1) / PLACE_STEP * PLACE_STEP : PLACE_STEP;
+    if (bytes > INT64_MAX - SLOT_STEP) return false;
+    bytes = bytes ? (bytes + SLOT_STEP - 1) / SLOT_STEP * SLOT_STEP : SLOT_STEP;
     if (bytes > INT64_MAX - *total) return false;
     *total += bytes;
     return true;
@@ -147,7 +147,7 @@ uint64_t ls_image_place(const ls_image_variant *variant, const uint64_t *bytes, 
     const uint32_t count = variant->temporary_count;
     uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (rows[i].zeroed && !add_place(&total, bytes[i], &offsets[i])) return UINT64_MAX;
+        if (rows[i].zeroed && !add_slot(&total, bytes[i], &offsets[i])) return UINT64_MAX;
     *cleared = total;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t first = 0;
@@ -159,11 +159,10 @@ uint64_t ls_image_place(const ls_image_variant *variant, const uint64_t *bytes, 
             offsets[i] = offsets[first];
             continue;
         }
-        uint64_t most = bytes[i];
+        uint64_t max = bytes[i];
         for (uint32_t k = i + 1; rows[i].share && k < count; k++)
-            if (!rows[k].zeroed && rows[k].share == rows[i].share && bytes[k] > most)
-                most = bytes[k];
-        if (!add_place(&total, most, &offsets[i])) return UINT64_MAX;
+            if (!rows[k].zeroed && rows[k].share == rows[i].share && bytes[k] > max) max = bytes[k];
+        if (!add_slot(&total, max, &offsets[i])) return UINT64_MAX;
     }
     return total;
 }
@@ -179,10 +178,10 @@ uint64_t ls_image_blocks(const ls_image_kernel *kernel, uint64_t items, uint64_t
         *threads = (uint32_t)(32 * tiles);
     }
     if (resident > BLOCKS_PER_MULTIPROCESSOR) resident = BLOCKS_PER_MULTIPROCESSOR;
-    uint64_t most = kernel->one_block ? 1 : resident * multiprocessors;
-    if (most > INT32_MAX) most = INT32_MAX;
+    uint64_t max = kernel->one_block ? 1 : resident * multiprocessors;
+    if (max > INT32_MAX) max = INT32_MAX;
     uint64_t blocks = items / per_block + (items % per_block != 0);
-    if (blocks > most) blocks = most;
+    if (blocks > max) blocks = max;
     return blocks ? blocks : 1;
 }
 

@@ -12,8 +12,8 @@ enum { FIRST_CAPACITY = 64 };
 
 ls_status memory_open(Memory *memory) {
     const char *text = host_environment(VARIABLE_LOCKSTEP_POOL);
-    memory->reserve.off = text && strcmp(text, "off") == 0;
-    if (!text || !*text || memory->reserve.off) return LS_OK;
+    memory->pool.off = text && strcmp(text, "off") == 0;
+    if (!text || !*text || memory->pool.off) return LS_OK;
     return error_set(NULL, LS_ERROR_ARGUMENT,
                      "ls_context_create: LOCKSTEP_POOL is `%.32s`; it takes off, or is not set",
                      text);
@@ -21,13 +21,13 @@ ls_status memory_open(Memory *memory) {
 
 /* ---- the record ---- */
 
-static size_t home(const Memory *memory, const void *pointer) {
+static size_t slot_of(const Memory *memory, const void *pointer) {
     uint64_t bits = (uint64_t)(uintptr_t)pointer >> 8; /* allocations are 256-byte aligned */
     return (size_t)((bits * 0x9e3779b97f4a7c15u) >> 32) & (memory->capacity - 1);
 }
 
 static Range **slot(const Memory *memory, const void *pointer) {
-    size_t at = home(memory, pointer);
+    size_t at = slot_of(memory, pointer);
     while (memory->table[at] && memory->table[at]->data != pointer)
         at = (at + 1) & (memory->capacity - 1);
     return &memory->table[at];
@@ -50,7 +50,7 @@ static bool make_room(Memory *memory) {
 static void take_out(Memory *memory, Range **entry) {
     size_t mask = memory->capacity - 1, hole = (size_t)(entry - memory->table);
     for (size_t at = (hole + 1) & mask; memory->table[at]; at = (at + 1) & mask) {
-        size_t wanted = home(memory, memory->table[at]->data);
+        size_t wanted = slot_of(memory, memory->table[at]->data);
         if (((at - wanted) & mask) < ((at - hole) & mask)) continue;
         memory->table[hole] = memory->table[at];
         hole = at;
@@ -67,7 +67,7 @@ static Label *find_label(Memory *memory, const char *name) {
         if ((*link)->allocations == 0) idle = link;
     }
     bool known = *link != NULL;
-    if (!known && idle && memory->label_count >= LABELS_MOST) link = idle;
+    if (!known && idle && memory->label_count >= LABELS_MAX) link = idle;
     Label *label = *link;
     if (label) {
         *link = label->next;
@@ -102,7 +102,7 @@ ls_status memory_allocate_for(ls_context *context, const char *call, const char 
     *pointer = NULL;
     Label *label = make_room(memory) ? find_label(memory, name) : NULL;
     if (!label) return error_memory(&context->error, call);
-    ls_status status = reserve_take(context, call, bytes, &range, &full);
+    ls_status status = memory_pool_take(context, call, bytes, &range, &full);
     if (status != LS_OK) return full ? memory_exhausted(context, call, name, bytes) : status;
     range->label = label;
     range->asked = bytes;
@@ -126,12 +126,12 @@ void memory_free(ls_context *context, void *pointer) {
     range->label->allocations--;
     range->label->in_use -= range->asked;
     take_out(memory, entry);
-    reserve_give(context, range);
+    memory_pool_give(context, range);
 }
 
 void memory_close(ls_context *context) {
     Memory *memory = &context->memory;
-    reserve_close(context);
+    memory_pool_close(context);
     while (memory->labels) {
         Label *label = memory->labels;
         memory->labels = label->next;
@@ -215,17 +215,17 @@ void ls_memory_stats(const ls_context *context, ls_memory_statistics *statistics
     *statistics = (ls_memory_statistics){0};
     if (!context) return;
     *statistics = context->memory.statistics;
-    reserve_statistics(&context->memory.reserve, statistics);
+    memory_pool_statistics(&context->memory.pool, statistics);
 }
 
 ls_status ls_memory_trim(ls_context *context, uint64_t keep) {
     ls_status status = check(context, "ls_memory_trim", NULL);
     if (status == LS_OK) status = context_not_capturing(context, "ls_memory_trim");
-    return status == LS_OK ? reserve_trim(context, keep) : status;
+    return status == LS_OK ? memory_pool_trim(context, keep) : status;
 }
 
 ls_status ls_memory_limit(ls_context *context, uint64_t bytes) {
     ls_status status = check(context, "ls_memory_limit", NULL);
-    if (status == LS_OK) context->memory.reserve.limit = bytes;
+    if (status == LS_OK) context->memory.pool.limit = bytes;
     return status;
 }

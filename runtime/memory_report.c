@@ -78,7 +78,7 @@ size_t ls_memory_report(ls_context *context, char *text, size_t size) {
         context->device->name, SIZE(held.in_use), SIZE(held.peak),
         (unsigned long long)held.allocations, held.allocations == 1 ? "" : "s", SIZE(held.reserved),
         SIZE(held.reserved_peak));
-    add(&out, "  free in the reserve: %s in %llu range%s, the largest %s; lost to rounding: %s\n",
+    add(&out, "  free in the pool: %s in %llu range%s, the largest %s; lost to rounding: %s\n",
         SIZE(held.free_bytes), (unsigned long long)held.free_ranges,
         held.free_ranges == 1 ? "" : "s", SIZE(held.largest_free), SIZE(held.rounding));
     if (context->driver->available(context->device, &free_bytes, &total_bytes))

@@ -13,9 +13,9 @@
 
 static const struct {
     const char *name, *unit;
-    double most;
+    double max;
 } readings[LS_READING_COUNT] = {
-#define READING(id, name, unit, most) {name, unit, most},
+#define READING(id, name, unit, max) {name, unit, max},
     LS_READING_LIST(READING)
 #undef READING
 };
@@ -29,7 +29,7 @@ const char *ls_reading_unit(ls_reading reading) {
 }
 
 void monitor_take(ls_sample *sample, ls_reading reading, double value) {
-    if (!(value >= 0 && value <= readings[reading].most)) return;
+    if (!(value >= 0 && value <= readings[reading].max)) return;
     sample->value[reading] = value;
     sample->known |= 1u << reading;
 }

@@ -61,12 +61,12 @@ void *monitor_library(const MonitorLibrary *library, void *calls, char *reason, 
 /* monitor_pcie.c: NULL where the system does not tell. It is known from a second on; closing takes
  * up to one. */
 typedef struct PcieWatch PcieWatch;
-PcieWatch *pcie_open(const Monitor *monitor, const GpuPlace *place);
+PcieWatch *pcie_open(const Monitor *monitor, const GpuLocation *location);
 void pcie_sample(PcieWatch *watch, ls_sample *sample); /* NULL: nothing is known */
 void pcie_close(PcieWatch *watch);
 
 /* monitor_nvml.c, monitor_rocm.c: `device` is "cuda:0", for messages. */
-typedef ls_status MonitorOpen(const char *device, const GpuPlace *place, Error *error,
+typedef ls_status MonitorOpen(const char *device, const GpuLocation *location, Error *error,
                               Monitor **monitor);
 MonitorOpen monitor_open_nvml, monitor_open_rocm;
 

@@ -30,7 +30,7 @@ typedef struct CpuMonitor {
     Unmarked unmarked[UNMARKED_KEPT];
 } CpuMonitor;
 
-enum { PACKAGES_MOST = 16, SENSORS_MOST = 64, PROCESSORS_MOST = 1024 };
+enum { PACKAGES_MAX = 16, SENSORS_MAX = 64, PROCESSORS_MAX = 1024 };
 
 static bool number_of(const char *text, double *value) {
     char *end;
@@ -91,7 +91,7 @@ static void find_temperature(CpuMonitor *cpu) {
     static const char *const chips[] = {"coretemp", "k10temp", "zenpower", "cpu_thermal"};
     static const char *const zones[] = {"x86_pkg_temp", "cpu-thermal", "cpu_thermal"};
     char name[64];
-    for (int i = 0; i < SENSORS_MOST; i++) {
+    for (int i = 0; i < SENSORS_MAX; i++) {
         if (!monitor_read(&cpu->head, name, sizeof name, "/sys/class/hwmon/hwmon%d/name", i) ||
             !is_one_of(name, chips, COUNT(chips)))
             continue;
@@ -99,7 +99,7 @@ static void find_temperature(CpuMonitor *cpu) {
                  i);
         return;
     }
-    for (int i = 0; i < SENSORS_MOST; i++) {
+    for (int i = 0; i < SENSORS_MAX; i++) {
         if (!monitor_read(&cpu->head, name, sizeof name, "/sys/class/thermal/thermal_zone%d/type",
                           i) ||
             !is_one_of(name, zones, COUNT(zones)))
@@ -123,7 +123,7 @@ static void take_clock(const Monitor *monitor, ls_sample *sample) {
     char text[256];
     double sum = 0, value;
     int count = 0;
-    for (int i = 0; i < PROCESSORS_MOST; i++) {
+    for (int i = 0; i < PROCESSORS_MAX; i++) {
         if (!monitor_read(monitor, text, sizeof text,
                           "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i) ||
             !number_of(text, &value))
@@ -148,7 +148,7 @@ static void take_clock(const Monitor *monitor, ls_sample *sample) {
 
 static Energy read_energy(const Monitor *monitor) {
     Energy energy = {.seconds = time_us() * 1e-6};
-    for (int i = 0; i < PACKAGES_MOST; i++) {
+    for (int i = 0; i < PACKAGES_MAX; i++) {
         static const char folder[] = "/sys/class/powercap/intel-rapl:";
         char text[64];
         double used, range = 0;
@@ -174,7 +174,7 @@ static void take_power(CpuMonitor *cpu, ls_sample *sample) {
     cpu->energy = energy;
     double limit = 0, value;
     char text[64];
-    for (int i = 0; i < PACKAGES_MOST; i++) {
+    for (int i = 0; i < PACKAGES_MAX; i++) {
         if (!monitor_read(&cpu->head, text, sizeof text,
                           "/sys/class/powercap/intel-rapl:%d/constraint_0_power_limit_uw", i) ||
             !number_of(text, &value))

@@ -15,19 +15,19 @@ static const char call[] = "ls_monitor_create";
 
 /* What cannot be had is not there: the library may know the device by the other. Gives the error of
  * the first. */
-static int find_place(const GpuLibrary *library, int device, GpuPlace *place) {
+static int find_location(const GpuLibrary *library, int device, GpuLocation *location) {
     const GpuCalls *calls = &library->calls;
     char text[32] = "";
-    *place = (GpuPlace){.has_bus = false};
+    *location = (GpuLocation){.has_bus = false};
     int error = calls->device_bus ? calls->device_bus(text, sizeof text, device) : 0;
     if (*text && !error)
-        place->has_bus = sscanf(text, "%x:%x:%x.%x", &place->domain, &place->bus, &place->device,
-                                &place->function) >= 3;
-    if (calls->device_uuid) place->has_uuid = calls->device_uuid(place->uuid, device) == 0;
+        location->has_bus = sscanf(text, "%x:%x:%x.%x", &location->domain, &location->bus,
+                                   &location->device, &location->function) >= 3;
+    if (calls->device_uuid) location->has_uuid = calls->device_uuid(location->uuid, device) == 0;
     return error;
 }
 
-static ls_status locate(const Driver *driver, GpuLibrary *library, int index, GpuPlace *place,
+static ls_status locate(const Driver *driver, GpuLibrary *library, int index, GpuLocation *location,
                         Error *error) {
     int device;
     if (index >= library->device_count)
@@ -40,8 +40,8 @@ static ls_status locate(const Driver *driver, GpuLibrary *library, int index, Gp
         gpu_describe_error(library, VERB_device_get, code, text, sizeof text);
         return error_set(error, LS_ERROR_DEVICE, "%s: %s:%d: %s", call, driver->name, index, text);
     }
-    code = find_place(library, device, place);
-    if (place->has_bus || place->has_uuid) return LS_OK;
+    code = find_location(library, device, location);
+    if (location->has_bus || location->has_uuid) return LS_OK;
     snprintf(text, sizeof text, "install a newer driver");
     if (code) gpu_describe_error(library, VERB_device_bus, code, text, sizeof text);
     return error_set(error, LS_ERROR_DEVICE,
@@ -54,17 +54,17 @@ ls_status monitor_open_gpu(const Driver *driver, int index, const char *root, Er
                            Monitor **monitor) {
     const Vendor *vendor = driver->vendor;
     GpuLibrary library;
-    GpuPlace place;
+    GpuLocation location;
     char reason[512], device[16];
     *monitor = NULL;
     if (!gpu_library_open(vendor, &library, reason, sizeof reason))
         return error_set(error, LS_ERROR_DEVICE, "%s: %s cannot be used: %s", call, driver->name,
                          reason);
-    ls_status status = locate(driver, &library, index, &place, error);
+    ls_status status = locate(driver, &library, index, &location, error);
     gpu_library_close(&library);
     if (status != LS_OK) return status;
     snprintf(device, sizeof device, "%s:%d", driver->name, index % 10000);
-    status = vendor->watch(device, &place, error, monitor);
+    status = vendor->watch(device, &location, error, monitor);
     if (status != LS_OK) return status;
     memcpy((*monitor)->device, device, sizeof device);
     snprintf((*monitor)->root, sizeof(*monitor)->root, "%s", root);

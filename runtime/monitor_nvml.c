@@ -139,17 +139,17 @@ static void close_nvml(Monitor *monitor) {
     free(nvml);
 }
 
-static int find_device(Nvml *nvml, const GpuPlace *place, const char **named) {
+static int find_device(Nvml *nvml, const GpuLocation *location, const char **named) {
     char text[64];
     int error = -1;
     *named = names[2];
-    if (place->has_bus) {
-        snprintf(text, sizeof text, "%08x:%02x:%02x.%x", place->domain, place->bus, place->device,
-                 place->function);
+    if (location->has_bus) {
+        snprintf(text, sizeof text, "%08x:%02x:%02x.%x", location->domain, location->bus,
+                 location->device, location->function);
         error = nvml->calls.by_bus(text, &nvml->device);
     }
-    if (error == 0 || !place->has_uuid || !nvml->calls.by_uuid) return error;
-    const unsigned char *u = place->uuid;
+    if (error == 0 || !location->has_uuid || !nvml->calls.by_uuid) return error;
+    const unsigned char *u = location->uuid;
     snprintf(text, sizeof text,
              "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
              u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
@@ -161,7 +161,7 @@ static int find_device(Nvml *nvml, const GpuPlace *place, const char **named) {
     return nvml->calls.by_uuid(text, &nvml->device);
 }
 
-ls_status monitor_open_nvml(const char *device, const GpuPlace *place, Error *error,
+ls_status monitor_open_nvml(const char *device, const GpuLocation *location, Error *error,
                             Monitor **monitor) {
     static const MonitorSource source = {sample_nvml, processes_nvml, close_nvml};
     char reason[512];
@@ -177,7 +177,7 @@ ls_status monitor_open_nvml(const char *device, const GpuPlace *place, Error *er
     int code = nvml->calls.initialise();
     if (code == 0) {
         nvml->head.source = &source;
-        code = find_device(nvml, place, &named);
+        code = find_device(nvml, location, &named);
         if (code == 0) {
             *monitor = &nvml->head;
             return LS_OK;

@@ -18,7 +18,7 @@
 
 struct PcieWatch {
     const Monitor *monitor; /* for its root */
-    GpuPlace place;
+    GpuLocation location;
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t ending;
@@ -31,14 +31,14 @@ struct PcieWatch {
 static bool read_traffic(const PcieWatch *watch, double *received, double *sent) {
     char text[128];
     unsigned long long in, out;
-    unsigned most;
-    const GpuPlace *at = &watch->place;
+    unsigned max;
+    const GpuLocation *at = &watch->location;
     if (!monitor_read(watch->monitor, text, sizeof text, PCIE_FILE, at->domain, at->bus, at->device,
                       at->function) ||
-        sscanf(text, "%llu %llu %u", &in, &out, &most) != 3)
+        sscanf(text, "%llu %llu %u", &in, &out, &max) != 3)
         return false;
-    *received = (double)in * most;
-    *sent = (double)out * most;
+    *received = (double)in * max;
+    *sent = (double)out * max;
     return true;
 }
 
@@ -75,11 +75,11 @@ static bool start(PcieWatch *watch) {
     return error == 0;
 }
 
-PcieWatch *pcie_open(const Monitor *monitor, const GpuPlace *place) {
+PcieWatch *pcie_open(const Monitor *monitor, const GpuLocation *location) {
     pthread_condattr_t attributes;
     char path[192];
-    snprintf(path, sizeof path, "%s" PCIE_FILE, monitor->root, place->domain, place->bus,
-             place->device, place->function);
+    snprintf(path, sizeof path, "%s" PCIE_FILE, monitor->root, location->domain, location->bus,
+             location->device, location->function);
     if (access(path, R_OK) != 0 || pthread_condattr_init(&attributes) != 0) return NULL;
     PcieWatch *watch = calloc(1, sizeof *watch);
     if (!watch) {
@@ -87,7 +87,7 @@ PcieWatch *pcie_open(const Monitor *monitor, const GpuPlace *place) {
         return NULL;
     }
     watch->monitor = monitor;
-    watch->place = *place;
+    watch->location = *location;
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     bool made = pthread_mutex_init(&watch->lock, NULL) == 0;
     if (made && pthread_cond_init(&watch->ending, &attributes) != 0) {

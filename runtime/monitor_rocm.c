@@ -35,7 +35,7 @@ typedef struct Rocm {
     RocmCalls calls;
     void *library;
     uint32_t device, device_count;
-    GpuPlace place;
+    GpuLocation location;
     PcieWatch *pcie;
     bool pcie_tried;
 } Rocm;
@@ -100,22 +100,22 @@ static void sample_rocm(Monitor *monitor, ls_sample *sample) {
     take_temperature(rocm, sample);
     take_clock(rocm, ROCM_CLOCK_SYSTEM, LS_READING_CLOCK, sample);
     take_clock(rocm, ROCM_CLOCK_MEMORY, LS_READING_MEMORY_CLOCK, sample);
-    if (c->fan && c->fan_most && c->fan(rocm->device, 0, &speed) == 0 &&
-        c->fan_most(rocm->device, 0, &value) == 0 && value > 0)
+    if (c->fan && c->fan_max && c->fan(rocm->device, 0, &speed) == 0 &&
+        c->fan_max(rocm->device, 0, &value) == 0 && value > 0)
         monitor_take(sample, LS_READING_FAN, 100 * (double)speed / (double)value);
-    if (!rocm->pcie_tried) rocm->pcie = pcie_open(monitor, &rocm->place);
+    if (!rocm->pcie_tried) rocm->pcie = pcie_open(monitor, &rocm->location);
     rocm->pcie_tried = true;
     pcie_sample(rocm->pcie, sample);
 }
 
 /* ---- processes ---- */
 
-enum { PROCESSES_MOST = 1 << 16, DEVICES_MOST = 64 };
+enum { PROCESSES_MAX = 1 << 16, DEVICES_MAX = 64 };
 
 /* Whether it uses the device, and with how much memory where that can be told. */
 static bool uses(const Rocm *rocm, const RocmProcess *row, bool *known, uint64_t *memory) {
     RocmProcess own = {0};
-    uint32_t devices[DEVICES_MOST], count = DEVICES_MOST;
+    uint32_t devices[DEVICES_MAX], count = DEVICES_MAX;
     *known = true;
     *memory = row->memory;
     if (rocm->calls.process_on) {
@@ -124,7 +124,7 @@ static bool uses(const Rocm *rocm, const RocmProcess *row, bool *known, uint64_t
         return true;
     }
     if (!rocm->calls.process_devices ||
-        rocm->calls.process_devices(row->pid, devices, &count) != 0 || count > DEVICES_MOST) {
+        rocm->calls.process_devices(row->pid, devices, &count) != 0 || count > DEVICES_MAX) {
         *known = rocm->device_count == 1;
         return true;
     }
@@ -138,7 +138,7 @@ static ls_status processes_rocm(Monitor *monitor) {
     const Rocm *rocm = (Rocm *)monitor;
     uint32_t count = 0;
     if (!rocm->calls.processes || rocm->calls.processes(NULL, &count) != 0) return LS_OK;
-    if (count == 0 || count > PROCESSES_MOST) return LS_OK;
+    if (count == 0 || count > PROCESSES_MAX) return LS_OK;
     uint32_t room = count + 8; /* some may come meanwhile */
     RocmProcess *rows = calloc(room, sizeof *rows);
     if (!rows) return error_memory(NULL, "ls_monitor_processes");
@@ -167,9 +167,10 @@ static void close_rocm(Monitor *monitor) {
 
 /* The device in the same place. What the library says beside domain, bus, device and function is a
  * partition's number. */
-static int find_device(Rocm *rocm, const GpuPlace *place, const char **named, bool *there) {
-    const uint64_t wanted = (uint64_t)place->domain << 32 | (uint64_t)(place->bus & 0xff) << 8 |
-                            (place->device & 0x1f) << 3 | (place->function & 7);
+static int find_device(Rocm *rocm, const GpuLocation *location, const char **named, bool *there) {
+    const uint64_t wanted = (uint64_t)location->domain << 32 |
+                            (uint64_t)(location->bus & 0xff) << 8 | (location->device & 0x1f) << 3 |
+                            (location->function & 7);
     *there = false;
     *named = names[2];
     int error = rocm->calls.count(&rocm->device_count);
@@ -183,7 +184,7 @@ static int find_device(Rocm *rocm, const GpuPlace *place, const char **named, bo
     return error;
 }
 
-ls_status monitor_open_rocm(const char *device, const GpuPlace *place, Error *error,
+ls_status monitor_open_rocm(const char *device, const GpuLocation *location, Error *error,
                             Monitor **monitor) {
     static const MonitorSource source = {sample_rocm, processes_rocm, close_rocm};
     char reason[512];
@@ -199,10 +200,10 @@ ls_status monitor_open_rocm(const char *device, const GpuPlace *place, Error *er
     bool there = false;
     int code = rocm->calls.initialise(0);
     const bool initialised = code == 0;
-    if (initialised) code = find_device(rocm, place, &named, &there);
+    if (initialised) code = find_device(rocm, location, &named, &there);
     if (code == 0 && there) {
         rocm->head.source = &source;
-        rocm->place = *place;
+        rocm->location = *location;
         *monitor = &rocm->head;
         return LS_OK;
     }
@@ -213,7 +214,8 @@ ls_status monitor_open_rocm(const char *device, const GpuPlace *place, Error *er
         return error_set(error, LS_ERROR_DEVICE,
                          "ls_monitor_create: %s cannot be watched: ROCm SMI has no device at "
                          "%04x:%02x:%02x.%x: see what rocm-smi says",
-                         device, place->domain, place->bus, place->device, place->function);
+                         device, location->domain, location->bus, location->device,
+                         location->function);
     return error_set(error, LS_ERROR_DEVICE,
                      "ls_monitor_create: %s cannot be watched: %s failed (%d): see what rocm-smi "
                      "says, and whether you are in the groups render and video",

@@ -74,7 +74,7 @@ typedef struct Now {
     uint64_t serial;
     uint32_t parts;
 } Now;
-enum { PART_BITS = 16, NOTHING = 0, STOP = (1 << PART_BITS) - 1, THREADS_MOST = STOP - 1 };
+enum { PART_BITS = 16, NOTHING = 0, STOP = (1 << PART_BITS) - 1, THREADS_MAX = STOP - 1 };
 
 struct Pool {
     uint32_t threads, started; /* the caller too; those to be joined are behind it */
@@ -95,7 +95,7 @@ static uint64_t nanoseconds(void) {
 }
 
 /* A contiguous share of the items for each worker. */
-static void run_share(const Launch *launch, uint32_t worker, uint32_t workers) {
+static void run_partition(const Launch *launch, uint32_t worker, uint32_t workers) {
     if (workers <= 1) {
         launch->kernel.cpu(launch->arguments, 0, launch->items, 0, 1);
         return;
@@ -144,7 +144,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
             announce(pool, serial + 1, launch->parts > 1 ? launch->parts : 1);
             return;
         }
-        run_share(launch, 0, 1);
+        run_partition(launch, 0, 1);
     }
     if (now_of(atomic_load_explicit(&pool->now, memory_order_relaxed)).parts != NOTHING)
         announce(pool, serial + 1, NOTHING);
@@ -152,7 +152,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
 
 /* Runs a part that was taken. */
 static void run_part(Pool *pool, Now now, uint32_t part, bool caller) {
-    run_share(&pool->launches[pool->at], part, now.parts);
+    run_partition(&pool->launches[pool->at], part, now.parts);
     if (atomic_fetch_add_explicit(&pool->done, 1, memory_order_acq_rel) + 1 == now.parts)
         go_on(pool, now.serial, caller);
 }
@@ -232,7 +232,7 @@ static void start_threads(Pool *pool, uint32_t threads) {
 }
 
 Pool *pool_create(uint32_t threads) {
-    if (threads > THREADS_MOST) threads = THREADS_MOST;
+    if (threads > THREADS_MAX) threads = THREADS_MAX;
     Pool *pool = aligned_alloc(_Alignof(Pool), sizeof *pool);
     if (!pool) return NULL;
     *pool = (Pool){.threads = 1, .started = 1};

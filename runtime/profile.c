@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    SAMPLES_MOST = 4096,
-    EVENTS_MOST = 1 << 18, /* of a trace */
-    BATCH = 512            /* driver events in use before they are read */
+    SAMPLES_MAX = 4096,
+    EVENTS_MAX = 1 << 18, /* of a trace */
+    BATCH = 512           /* driver events in use before they are read */
 };
 
 typedef struct Pending { /* between two marks; `row` knows whose */
@@ -74,13 +74,13 @@ static size_t find_row(Profile *profile, const char *step, const char *kernel, c
 }
 
 static bool add_sample(ProfileRow *row, double us, Moved moved) {
-    const size_t at = (size_t)(row->count % SAMPLES_MOST);
-    if (row->count < SAMPLES_MOST &&
+    const size_t at = (size_t)(row->count % SAMPLES_MAX);
+    if (row->count < SAMPLES_MAX &&
         !array_grow(&row->samples, &row->sample_capacity, at + 1, sizeof *row->samples))
         return false;
     row->samples[at] = (float)us;
-    if (row->count == 0 || us < row->least) row->least = us;
-    if (us > row->most) row->most = us;
+    if (row->count == 0 || us < row->min) row->min = us;
+    if (us > row->max) row->max = us;
     row->total += us;
     row->count++;
     row->moved = moved;
@@ -88,13 +88,13 @@ static bool add_sample(ProfileRow *row, double us, Moved moved) {
 }
 
 static bool add_event(Profile *profile, ProfileEvent event) {
-    if (profile->event_count < EVENTS_MOST) {
+    if (profile->event_count < EVENTS_MAX) {
         if (!array_grow(&profile->events, &profile->event_capacity, profile->event_count + 1,
                         sizeof *profile->events))
             return false;
         profile->event_count++;
     }
-    profile->events[profile->event_total++ % EVENTS_MOST] = event;
+    profile->events[profile->event_total++ % EVENTS_MAX] = event;
     return true;
 }
 
@@ -325,7 +325,7 @@ static int by_value(const void *a, const void *b) {
 
 /* Sorts the ring: after the end its order says nothing more. */
 static double median(ProfileRow *row) {
-    const size_t count = row->count < SAMPLES_MOST ? (size_t)row->count : SAMPLES_MOST;
+    const size_t count = row->count < SAMPLES_MAX ? (size_t)row->count : SAMPLES_MAX;
     if (count == 0) return 0;
     qsort(row->samples, count, sizeof *row->samples, by_value);
     const float *middle = &row->samples[count / 2];
@@ -344,8 +344,8 @@ size_t ls_profile_rows(ls_context *context, ls_profile_row *rows, size_t capacit
             const double bytes = (double)row->moved.read + (double)row->moved.written;
             rows[count] = (ls_profile_row){
                 row->step,       row->kernel,        row->file,
-                row->line,       row->count,         row->least,
-                middle,          row->most,          row->total,
+                row->line,       row->count,         row->min,
+                middle,          row->max,           row->total,
                 row->moved.read, row->moved.written, middle > 0 ? bytes / middle * 1e-3 : 0};
         }
         count++;

@@ -127,7 +127,7 @@ struct Driver {
     ls_status (*copy_out)(Device *device, void *to, const void *from, size_t bytes);
     ls_status (*clear)(Device *device, void *pointer, size_t bytes);
     /* Stores one element of 1, 2, 4 or 8 bytes; `value` is free again on return. */
-    ls_status (*store)(Device *device, void *cell, const void *value, size_t bytes);
+    ls_status (*store)(Device *device, void *scalar, const void *value, size_t bytes);
     /* Loads a variant's code and finds its kernels, in order. `code` stays the caller's. */
     ls_status (*load)(Device *device, const ls_image *image, const ls_image_variant *variant,
                       const void *code, size_t size, Kernel *kernels, void **module);
@@ -218,7 +218,7 @@ uint32_t pool_threads(const Pool *pool);
 void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times);
 void pool_destroy(Pool *pool);
 
-/* memory_pool.c: the reserve, pieces of device memory (chunks) cut into ranges. */
+/* memory_pool.c: the memory pool, pieces of device memory (chunks) cut into ranges. */
 typedef struct Chunk Chunk;
 typedef struct Range Range;
 typedef struct Label Label;
@@ -230,27 +230,27 @@ struct Range {
     uint64_t bytes, asked; /* its length; what its holder asked for */
     Label *label;          /* the holder's; NULL: it is free */
 };
-enum { RESERVE_KINDS = 2, RESERVE_BINS = 64 };
-typedef struct Reserve {
+enum { POOL_KINDS = 2, POOL_BINS = 64 };
+typedef struct MemoryPool {
     Chunk *chunks;
-    Range *bins[RESERVE_KINDS][RESERVE_BINS]; /* free ranges of 2^b to 2^(b+1) - 1 bytes */
-    Range *spare;                             /* structures without a range */
-    bool off;                                 /* every allocation is the driver's own */
-    uint64_t bytes[RESERVE_KINDS], peak, limit, chunk_count, driver_calls;
-} Reserve;
+    Range *bins[POOL_KINDS][POOL_BINS]; /* free ranges of 2^b to 2^(b+1) - 1 bytes */
+    Range *spare;                       /* structures without a range */
+    bool off;                           /* every allocation is the driver's own */
+    uint64_t bytes[POOL_KINDS], peak, limit, chunk_count, driver_calls;
+} MemoryPool;
 /* A range of at least `bytes`. *full: the device or the limit has none, not after a trim either;
  * the message is the caller's to write. */
-ls_status reserve_take(ls_context *context, const char *call, size_t bytes, Range **range,
-                       bool *full);
-void reserve_give(ls_context *context, Range *range);
+ls_status memory_pool_take(ls_context *context, const char *call, size_t bytes, Range **range,
+                           bool *full);
+void memory_pool_give(ls_context *context, Range *range);
 /* Gives chunks without a holder back until at most `keep` bytes are left; not in a capture. */
-ls_status reserve_trim(ls_context *context, uint64_t keep);
-void reserve_close(ls_context *context); /* all chunks, held or not */
-void reserve_statistics(const Reserve *reserve, ls_memory_statistics *statistics);
+ls_status memory_pool_trim(ls_context *context, uint64_t keep);
+void memory_pool_close(ls_context *context); /* all chunks, held or not */
+void memory_pool_statistics(const MemoryPool *pool, ls_memory_statistics *statistics);
 
 /* memory.c: device memory, and who holds it. What another stream than the context's does with it is
  * put in order by events: after what was queued before the allocation, and before the free. */
-enum { LABEL_BYTES = 96, LABELS_MOST = 4096 };
+enum { LABEL_BYTES = 96, LABELS_MAX = 4096 };
 struct Label {
     Label *next;
     uint64_t in_use, peak, allocations;
@@ -259,10 +259,10 @@ struct Label {
 typedef struct Memory {
     Range **table; /* a hash table on the pointer */
     size_t capacity;
-    Reserve reserve;
+    MemoryPool pool;
     Label *labels; /* the last one used first */
     size_t label_count;
-    ls_memory_statistics statistics; /* without the reserve's part */
+    ls_memory_statistics statistics; /* without the memory pool's part */
 } Memory;
 ls_status memory_open(Memory *memory); /* reads LOCKSTEP_POOL; its error is the thread's */
 /* Labelled with the call. */
@@ -360,7 +360,8 @@ typedef struct List {
 typedef struct Binding {
     void *data;     /* what the kernels get; of a list nothing: see Words */
     bool bound;     /* the caller gave it */
-    bool has_value; /* a cell that was set or has a default, an array over a list that is filled */
+    bool has_value; /* a device scalar that was set or has a default, an array over a list that is
+                       filled */
     bool dense;     /* fits LS_LAYOUT_DENSE */
     bool wanted;    /* an out that was asked for */
     bool fill_due;  /* `fill` is not in `owned` yet */
@@ -433,7 +434,7 @@ struct ls_step {
     int64_t *sizes;   /* of the axes; of a ragged one see lengths */
     Lengths *lengths; /* of the axes */
     int64_t *numbers; /* where the bindings' shapes and strides lie */
-    char *cells;      /* device memory of the rank-0 parameters, CELL_BYTES each */
+    char *scalars;    /* device memory of the rank-0 parameters, SCALAR_BYTES each */
     Temporaries temporaries;
     Table *tables;
     Words entries;    /* lengths and tables: made when sizes change */
@@ -442,11 +443,11 @@ struct ls_step {
     size_t retired_count;
     uint64_t retirements; /* so far */
 };
-enum { CELL_BYTES = 16 };
+enum { SCALAR_BYTES = 16 };
 
 /* step.c: life, values and launch. */
 void step_release(ls_step *step); /* drops one reference */
-bool step_is_cell(const ls_step *step, size_t parameter);
+bool step_is_device_scalar(const ls_step *step, size_t parameter);
 bool step_is_list(const ls_step *step, size_t parameter);
 /* An array that nobody bound or asked for, and that kernels can do without. */
 bool step_leaves_out(const ls_step *step, size_t parameter);
@@ -461,7 +462,7 @@ const char *step_article(const char *noun);
 /* step_bind.c: an out is asked for; what is not one does not mind. */
 void step_want(ls_step *step, size_t parameter);
 /* step_list.c: room for `count` tensors; what there was stays on failure. */
-ls_status list_reserve(ls_step *step, const char *call, size_t parameter, size_t count);
+ls_status list_grow(ls_step *step, const char *call, size_t parameter, size_t count);
 void list_free(List *list);
 
 /* step_sizes.c: how long every axis is, and what follows from it. */
@@ -555,7 +556,7 @@ typedef struct ProfileRow {
     char *step, *kernel, *file;
     uint32_t line;
     uint64_t count;
-    double least, most, total;
+    double min, max, total;
     float *samples; /* a ring of the latest */
     size_t sample_capacity;
     Moved moved;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t PLACE_MOST = INT64_C(1) << 62; /* more than one will ever read */
+static const int64_t POSITION_MAX = INT64_C(1) << 62; /* more than one will ever read */
 
 struct ls_split {
     ls_dataset *dataset;
@@ -155,7 +155,7 @@ ls_status ls_split_next(ls_split *split) {
 ls_status ls_split_seek(ls_split *split, int64_t place) {
     static const char call[] = "ls_split_seek";
     if (!split) return null_argument(NULL, call, "split");
-    if (place < 0 || place > PLACE_MOST)
+    if (place < 0 || place > POSITION_MAX)
         return error_set(&split->dataset->context->error, LS_ERROR_ARGUMENT,
                          "%s: places count from 0 and end at 2^62, %lld was given", call,
                          (long long)place);
@@ -172,8 +172,8 @@ ls_status ls_split_seek(ls_split *split, int64_t place) {
 
 /* ---- steps ---- */
 
-static ls_status set_cell(const ls_split *split, ls_step *step, const char *name, ls_type type,
-                          const void *value) {
+static ls_status set_device_scalar(const ls_split *split, ls_step *step, const char *name,
+                                   ls_type type, const void *value) {
     const ls_image *image = step->image;
     for (size_t i = 0; i < image->parameter_count; i++) {
         const ls_image_parameter *found = &image->parameters[i];
@@ -188,20 +188,20 @@ static ls_status set_cell(const ls_split *split, ls_step *step, const char *name
     return LS_OK;
 }
 
-static ls_status set_cells(const ls_split *split, ls_step *step) {
+static ls_status set_device_scalars(const ls_split *split, ls_step *step) {
     const uint8_t ordered = split->in_order, streamed = split->feed != NULL;
     const struct {
         const char *name;
         ls_type type;
         const void *value;
-    } cells[] = {{"data_first", LS_I64, &split->first},
-                 {"data_count", LS_I64, &split->count},
-                 {"data_seed", LS_I64, &split->seed},
-                 {"data_ordered", LS_BOOL, &ordered},
-                 {"data_streamed", LS_BOOL, &streamed}};
+    } scalars[] = {{"data_first", LS_I64, &split->first},
+                   {"data_count", LS_I64, &split->count},
+                   {"data_seed", LS_I64, &split->seed},
+                   {"data_ordered", LS_BOOL, &ordered},
+                   {"data_streamed", LS_BOOL, &streamed}};
     ls_status status = LS_OK;
-    for (size_t i = 0; i < COUNT(cells) && status == LS_OK; i++)
-        status = set_cell(split, step, cells[i].name, cells[i].type, cells[i].value);
+    for (size_t i = 0; i < COUNT(scalars) && status == LS_OK; i++)
+        status = set_device_scalar(split, step, scalars[i].name, scalars[i].type, scalars[i].value);
     return status;
 }
 
@@ -225,5 +225,5 @@ ls_status ls_split_bind(ls_split *split, ls_step *step) {
                            "set, such as `%s`",
                            call, step->image->step, dataset->arrays[0].name);
     if (status == LS_OK && split->feed) status = ls_feed_bind(split->feed, step);
-    return status == LS_OK ? set_cells(split, step) : status;
+    return status == LS_OK ? set_device_scalars(split, step) : status;
 }

@@ -1,8 +1,8 @@
 /* step.c: a step's life, its rank-0 values, and its launch.
  *
- * A step owns one device cell per rank-0 parameter from the moment it is created; binding a cell of
- * the caller's takes precedence. What a launch needs is made when the step is prepared, so that in
- * steady state it is a loop over filled-in Launch structures. */
+ * A step owns one device scalar per rank-0 parameter from the moment it is created; binding a
+ * device scalar of the caller's takes precedence. What a launch needs is made when the step is
+ * prepared, so that in steady state it is a loop over filled-in Launch structures. */
 #include "runtime.h"
 
 #include <float.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool step_is_cell(const ls_step *step, size_t parameter) {
+bool step_is_device_scalar(const ls_step *step, size_t parameter) {
     return step->image->parameters[parameter].rank == 0;
 }
 
@@ -23,7 +23,7 @@ bool step_leaves_out(const ls_step *step, size_t parameter) {
 }
 
 /* The greatest of one of the counts over an image's variants. */
-static size_t most(const ls_image *image, size_t offset) {
+static size_t max(const ls_image *image, size_t offset) {
     size_t result = 0;
     for (uint32_t i = 0; i < image->variant_count; i++) {
         uint32_t count;
@@ -46,9 +46,9 @@ static bool allocate_host(ls_step *step) {
     const ls_image *image = step->image;
     size_t numbers = 0;
     for (uint32_t i = 0; i < image->parameter_count; i++) numbers += image->parameters[i].rank;
-    size_t temporaries = most(image, offsetof(ls_image_variant, temporary_count));
-    size_t kernels = most(image, offsetof(ls_image_variant, kernel_count));
-    size_t tables = most(image, offsetof(ls_image_variant, table_count));
+    size_t temporaries = max(image, offsetof(ls_image_variant, temporary_count));
+    size_t kernels = max(image, offsetof(ls_image_variant, kernel_count));
+    size_t tables = max(image, offsetof(ls_image_variant, table_count));
     size_t words = image->axis_count + image->parameter_count + temporaries + 2 * tables + numbers +
                    COUNT(step->shard);
     step->bindings = calloc(image->parameter_count + 1u, sizeof *step->bindings);
@@ -74,24 +74,24 @@ static bool allocate_host(ls_step *step) {
     return true;
 }
 
-/* Device cells for the rank-0 parameters, with their defaults. */
-static ls_status create_cells(ls_step *step) {
+/* Device scalars for the rank-0 parameters, with their defaults. */
+static ls_status create_device_scalars(ls_step *step) {
     ls_context *context = step->context;
     const ls_image *image = step->image;
-    size_t bytes = (size_t)image->parameter_count * CELL_BYTES;
+    size_t bytes = (size_t)image->parameter_count * SCALAR_BYTES;
     if (bytes == 0) return LS_OK;
-    void *cells;
+    void *scalars;
     char label[LABEL_BYTES];
     snprintf(label, sizeof label, "step %.40s: rank-0 values", image->step);
-    ls_status status = memory_allocate_for(context, "ls_step_create", label, bytes, &cells);
+    ls_status status = memory_allocate_for(context, "ls_step_create", label, bytes, &scalars);
     if (status != LS_OK) return status;
-    step->cells = cells;
-    status = context->driver->clear(context->device, cells, bytes);
+    step->scalars = scalars;
+    status = context->driver->clear(context->device, scalars, bytes);
     for (uint32_t i = 0; i < image->parameter_count && status == LS_OK; i++) {
         const ls_image_parameter *parameter = &image->parameters[i];
         Binding *binding = &step->bindings[i];
         if (parameter->rank != 0) continue;
-        binding->data = step->cells + (size_t)i * CELL_BYTES;
+        binding->data = step->scalars + (size_t)i * SCALAR_BYTES;
         binding->dense = true;
         binding->has_value = parameter->has_default || parameter->role == LS_OUT;
         if (!parameter->has_default) continue;
@@ -187,7 +187,7 @@ ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) 
     made->range = ranges_name(made->image);
     program->references++;
     made->variants = program_variants(program, index);
-    status = made->variants && allocate_host(made) ? create_cells(made)
+    status = made->variants && allocate_host(made) ? create_device_scalars(made)
                                                    : error_memory(&context->error, call);
     if (status != LS_OK) {
         step_release(made);
@@ -210,7 +210,7 @@ void step_release(ls_step *step) {
     memory_free(context, step->temporaries.data);
     memory_free(context, step->entries.device);
     memory_free(context, step->pointers.device);
-    memory_free(context, step->cells);
+    memory_free(context, step->scalars);
     free(step->entries.host);
     free(step->pointers.host);
     free(step->retired);
@@ -244,13 +244,13 @@ static bool is_fillable(const ls_step *step, size_t parameter) {
 
 /* Finds a rank-0 parameter for a call that reads or writes its value; when writing, an array that a
  * number fills will do. */
-static ls_status find_cell(ls_step *step, const char *call, const char *name, const void *value,
-                           bool writing, size_t *parameter) {
+static ls_status find_device_scalar(ls_step *step, const char *call, const char *name,
+                                    const void *value, bool writing, size_t *parameter) {
     if (step && name && !value)
         return error_set(&step->context->error, LS_ERROR_ARGUMENT, "%s: value is NULL", call);
     ls_status status = step_parameter(step, call, name, parameter);
     if (status != LS_OK) return status;
-    if (step_is_cell(step, *parameter)) return LS_OK;
+    if (step_is_device_scalar(step, *parameter)) return LS_OK;
     if (writing && is_fillable(step, *parameter) && !step->bindings[*parameter].bound) return LS_OK;
     char declaration[256];
     step_declaration(step, *parameter, declaration, sizeof declaration);
@@ -264,7 +264,7 @@ static ls_status store_value(ls_step *step, const char *call, size_t parameter, 
     Binding *binding = &step->bindings[parameter];
     size_t bytes = type_rows[step->image->parameters[parameter].type].size;
     ls_status status = LS_OK;
-    if (step_is_cell(step, parameter)) {
+    if (step_is_device_scalar(step, parameter)) {
         status = step->context->driver->store(step->context->device, binding->data, value, bytes);
     } else {
         binding->fill = 0;
@@ -281,7 +281,7 @@ static ls_status store_value(ls_step *step, const char *call, size_t parameter, 
 ls_status ls_step_set(ls_step *step, const char *parameter, const void *value) {
     static const char call[] = "ls_step_set";
     size_t found;
-    ls_status status = find_cell(step, call, parameter, value, true, &found);
+    ls_status status = find_device_scalar(step, call, parameter, value, true, &found);
     return status == LS_OK ? store_value(step, call, found, value) : status;
 }
 
@@ -310,7 +310,7 @@ static bool convert(double value, ls_type type, void *bits) {
 ls_status ls_step_set_number(ls_step *step, const char *parameter, double value) {
     static const char call[] = "ls_step_set_number";
     size_t found;
-    ls_status status = find_cell(step, call, parameter, &value, true, &found);
+    ls_status status = find_device_scalar(step, call, parameter, &value, true, &found);
     if (status != LS_OK) return status;
     ls_type type = step->image->parameters[found].type;
     uint64_t bits = 0;
@@ -321,9 +321,10 @@ ls_status ls_step_set_number(ls_step *step, const char *parameter, double value)
     return store_value(step, call, found, &bits);
 }
 
-static ls_status read_cell(ls_step *step, const char *call, const char *parameter, void *value) {
+static ls_status read_device_scalar(ls_step *step, const char *call, const char *parameter,
+                                    void *value) {
     size_t found;
-    ls_status status = find_cell(step, call, parameter, value, false, &found);
+    ls_status status = find_device_scalar(step, call, parameter, value, false, &found);
     if (status != LS_OK) return status;
     const Binding *binding = &step->bindings[found];
     if (!binding->bound && !binding->has_value)
@@ -335,11 +336,11 @@ static ls_status read_cell(ls_step *step, const char *call, const char *paramete
 }
 
 ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value) {
-    return read_cell(step, "ls_step_get_async", parameter, value);
+    return read_device_scalar(step, "ls_step_get_async", parameter, value);
 }
 
 ls_status ls_step_get(ls_step *step, const char *parameter, void *value) {
-    ls_status status = read_cell(step, "ls_step_get", parameter, value);
+    ls_status status = read_device_scalar(step, "ls_step_get", parameter, value);
     return status == LS_OK ? step->context->driver->synchronize(step->context->device) : status;
 }
 

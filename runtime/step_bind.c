@@ -112,8 +112,9 @@ static ls_status check_memory(const ls_step *step, size_t number, const Layout *
 static void unbind(ls_step *step, size_t number) {
     Binding *binding = &step->bindings[number];
     binding->bound = false;
-    binding->data = step_is_cell(step, number) ? step->cells + number * CELL_BYTES : NULL;
-    binding->dense = step_is_cell(step, number);
+    binding->data =
+        step_is_device_scalar(step, number) ? step->scalars + number * SCALAR_BYTES : NULL;
+    binding->dense = step_is_device_scalar(step, number);
     step->ready = step->sized = false;
 }
 

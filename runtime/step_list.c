@@ -13,7 +13,7 @@ bool step_is_list(const ls_step *step, size_t parameter) {
     return step->bindings[parameter].list_axis >= 0;
 }
 
-ls_status list_reserve(ls_step *step, const char *call, size_t parameter, size_t count) {
+ls_status list_grow(ls_step *step, const char *call, size_t parameter, size_t count) {
     List *list = &step->bindings[parameter].list;
     size_t rank = step->image->parameters[parameter].rank - 1;
     if (count <= list->capacity) return LS_OK;
@@ -195,7 +195,7 @@ ls_status ls_step_bind_list(ls_step *step, const char *parameter, const ls_tenso
         if (status == LS_OK) status = check_lengths(&candidate);
         if (status == LS_OK) status = check_memory(&candidate);
     }
-    if (status == LS_OK) status = list_reserve(step, call, number, count);
+    if (status == LS_OK) status = list_grow(step, call, number, count);
     if (status == LS_OK) keep(step, number, tensors, count);
     return status;
 }

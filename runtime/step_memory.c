@@ -109,7 +109,7 @@ static ls_status allocate_list(ls_step *step, const char *call, size_t number) {
     uint64_t total = 0;
     if (step->planned && list->count == count && binding->owned) return LS_OK; /* as it was */
     list->count = 0; /* what an unbound list held is of no use */
-    ls_status status = list_reserve(step, call, number, count);
+    ls_status status = list_grow(step, call, number, count);
     if (status != LS_OK) return status;
     for (size_t i = 0; i < count; i++) {
         int64_t *lengths = &list->lengths[i * rank];
@@ -160,7 +160,7 @@ ls_status step_fill(ls_step *step, const char *call, size_t number) {
 ls_status step_allocate_outputs(ls_step *step, const char *call) {
     ls_status status = LS_OK;
     for (uint32_t i = 0; i < step->image->parameter_count && status == LS_OK; i++) {
-        if (step->bindings[i].bound || step_is_cell(step, i)) continue;
+        if (step->bindings[i].bound || step_is_device_scalar(step, i)) continue;
         if (step_leaves_out(step, i)) {
             step->bindings[i].data = NULL;
             step->bindings[i].list.count = 0;

@@ -6,7 +6,7 @@
 
 enum { NAME_MAX_COMPARED = 64 };
 
-static size_t least(size_t a, size_t b, size_t c) {
+static size_t min(size_t a, size_t b, size_t c) {
     size_t smaller = a < b ? a : b;
     return smaller < c ? smaller : c;
 }
@@ -21,7 +21,7 @@ static size_t distance(const char *a, const char *b) {
         row[0] = i;
         for (size_t j = 1; j <= columns; j++) {
             size_t above = row[j];
-            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            row[j] = min(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
             diagonal = above;
         }
     }

@@ -57,27 +57,27 @@ static size_t collect(const ls_step *step, Span *spans) {
 
 /* Sorts by address, a byte at a time from the lowest; bytes that are the same in all cost nothing.
  * Equal addresses keep the order of the parameters. The result is in one of the two. */
-typedef struct Place {
+typedef struct Start {
     uintptr_t first;
     size_t span;
-} Place;
-static const Place *sort(Place *places, Place *spare, size_t count) {
+} Start;
+static const Start *sort(Start *starts_sorted, Start *spare, size_t count) {
     for (unsigned shift = 0; shift < sizeof(uintptr_t) * 8; shift += 8) {
         size_t starts[256] = {0}, at = 0;
-        for (size_t i = 0; i < count; i++) starts[places[i].first >> shift & 255]++;
-        if (count == 0 || starts[places[0].first >> shift & 255] == count) continue;
+        for (size_t i = 0; i < count; i++) starts[starts_sorted[i].first >> shift & 255]++;
+        if (count == 0 || starts[starts_sorted[0].first >> shift & 255] == count) continue;
         for (size_t i = 0; i < 256; i++) {
             size_t here = starts[i];
             starts[i] = at;
             at += here;
         }
         for (size_t i = 0; i < count; i++)
-            spare[starts[places[i].first >> shift & 255]++] = places[i];
-        Place *sorted = spare;
-        spare = places;
-        places = sorted;
+            spare[starts[starts_sorted[i].first >> shift & 255]++] = starts_sorted[i];
+        Start *sorted = spare;
+        spare = starts_sorted;
+        starts_sorted = sorted;
     }
-    return places;
+    return starts_sorted;
 }
 
 static void span_name(const ls_step *step, const Span *span, char *text, size_t size) {
@@ -128,10 +128,10 @@ static bool apart(const ls_step *step, const Span *a, const Span *b) {
 }
 
 static ls_status compare(const ls_step *step, const char *call, const Span *spans,
-                         const Place *places, size_t count) {
+                         const Start *starts_sorted, size_t count) {
     const Span *reach = NULL, *written_reach = NULL; /* end furthest of all, of those written */
     for (size_t i = 0; i < count; i++) {
-        const Span *span = &spans[places[i].span];
+        const Span *span = &spans[starts_sorted[i].span];
         if (!span->contiguous) {
             for (size_t k = 0; k < count; k++)
                 if ((span->written || spans[k].written) && &spans[k] != span &&
@@ -150,20 +150,20 @@ static ls_status compare(const ls_step *step, const char *call, const Span *span
 
 ls_status step_check_overlap(ls_step *step, const char *call) {
     const ls_image *image = step->image;
-    size_t most = image->parameter_count;
+    size_t max = image->parameter_count;
     for (uint32_t i = 0; i < image->parameter_count; i++)
-        if (step_is_list(step, i)) most += step->bindings[i].list.count;
-    Span *spans = malloc((most + 1) * sizeof *spans);
-    Place *places = malloc((most + 1) * 2 * sizeof *places);
+        if (step_is_list(step, i)) max += step->bindings[i].list.count;
+    Span *spans = malloc((max + 1) * sizeof *spans);
+    Start *starts_sorted = malloc((max + 1) * 2 * sizeof *starts_sorted);
     ls_status status = LS_OK;
-    if (spans && places) {
+    if (spans && starts_sorted) {
         size_t count = collect(step, spans);
-        for (size_t i = 0; i < count; i++) places[i] = (Place){spans[i].first, i};
-        status = compare(step, call, spans, sort(places, places + most, count), count);
+        for (size_t i = 0; i < count; i++) starts_sorted[i] = (Start){spans[i].first, i};
+        status = compare(step, call, spans, sort(starts_sorted, starts_sorted + max, count), count);
     } else {
         status = error_memory(&step->context->error, call);
     }
-    free(places);
+    free(starts_sorted);
     free(spans);
     return status;
 }

@@ -19,7 +19,7 @@ static void add_name(char *text, size_t size, const char *name, size_t left) {
 static bool is_missing(const ls_step *step, size_t number) {
     const Binding *binding = &step->bindings[number];
     if (binding->bound) return false;
-    if (step_is_cell(step, number)) return !binding->has_value;
+    if (step_is_device_scalar(step, number)) return !binding->has_value;
     if (binding->has_value) return false; /* filled with a number */
     return step->image->parameters[number].role != LS_OUT;
 }
@@ -256,7 +256,7 @@ static ls_status plan_launches(ls_step *step, const char *call) {
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         const ls_image_kernel own = tuned_kernel(step, &variant->kernels[i]), *kernel = &own;
-        const uint64_t most = step->context->device->threads; /* of a CPU's workers */
+        const uint64_t max = step->context->device->threads; /* of a CPU's workers */
         Launch *launch = &step->launches[i];
         uint64_t items, tiles = 1;
         if (!count_items(step, kernel, &items) ||
@@ -272,8 +272,8 @@ static ls_status plan_launches(ls_step *step, const char *call) {
         };
         ls_status status = driver->geometry(step->context->device, kernel, tiles, launch);
         if (status != LS_OK) return status;
-        if (most && step->tuning && step->tuning->workers) {
-            const uint64_t workers = step->tuning->workers < most ? step->tuning->workers : most;
+        if (max && step->tuning && step->tuning->workers) {
+            const uint64_t workers = step->tuning->workers < max ? step->tuning->workers : max;
             launch->parts = (uint32_t)(workers < items ? workers : items ? items : 1);
         }
         launch->together = kernel->cooperative && launch->parts > 1;

@@ -28,19 +28,19 @@ static bool list_bytes(const ls_step *step, const ls_image_extent *extent, uint6
 }
 
 /* Blocks or workers of the largest launch. */
-static uint64_t most_parts(const ls_step *step) {
-    uint64_t most = 1;
+static uint64_t max_parts(const ls_step *step) {
+    uint64_t max = 1;
     for (uint32_t i = 0; i < step->launch_count; i++)
-        if (step->launches[i].parts > most) most = step->launches[i].parts;
-    return most;
+        if (step->launches[i].parts > max) max = step->launches[i].parts;
+    return max;
 }
 
 static bool temporary_bytes(const ls_step *step, const ls_image_temporary *row, uint64_t *bytes) {
     if (!(row->pointers ? list_bytes(step, &row->bytes, bytes)
                         : extent_value(step, &row->bytes, bytes)))
         return false;
-    return !row->per_block || (round_up(bytes, BLOCK_STEP) &&
-                               !__builtin_mul_overflow(*bytes, most_parts(step), bytes));
+    return !row->per_block ||
+           (round_up(bytes, BLOCK_STEP) && !__builtin_mul_overflow(*bytes, max_parts(step), bytes));
 }
 
 ls_status step_allocate_temporaries(ls_step *step, const char *call) {

@@ -137,7 +137,7 @@ bool reader_fail(TextReader *r, TextWord found, const char *expected); /* false 
 bool reader_accept(TextReader *r, const char *text);
 bool reader_expect(TextReader *r, const char *text);
 bool reader_name(TextReader *r, const char *what, const char **name);
-bool reader_integer(TextReader *r, uint64_t most, const char *what, int64_t *number);
+bool reader_integer(TextReader *r, uint64_t max, const char *what, int64_t *number);
 bool reader_end_line(TextReader *r);  /* nothing but a comment is left of it */
 bool reader_next_line(TextReader *r); /* false: that was the last */
 

@@ -89,19 +89,19 @@ void source_position(const Source *source, uint32_t offset, uint32_t *line, uint
     *column = characters(source->text + source->lines[index], offset - source->lines[index]) + 1;
 }
 
-typedef struct Place {
+typedef struct Position {
     const char *file;
     uint32_t line, column, end_line, end_column;
-} Place;
+} Position;
 
-static Place place_of(const Compiler *compiler, Range range) {
-    Place place = {.file = ""};
-    if (range.file == 0 || range.file >= compiler->source_count) return place;
+static Position position_of(const Compiler *compiler, Range range) {
+    Position position = {.file = ""};
+    if (range.file == 0 || range.file >= compiler->source_count) return position;
     const Source *source = &compiler->sources[range.file];
-    place.file = source->path;
-    source_position(source, range.begin, &place.line, &place.column);
-    source_position(source, range.end, &place.end_line, &place.end_column);
-    return place;
+    position.file = source->path;
+    source_position(source, range.begin, &position.line, &position.column);
+    source_position(source, range.end, &position.end_line, &position.end_column);
+    return position;
 }
 
 /* "UNKNOWN_NAME" -> "unknown-name" */
@@ -111,12 +111,12 @@ static const char *stable_code(Arena *arena, const char *id) {
     return code;
 }
 
-static bool already_reported(const Compiler *compiler, const Place *place) {
+static bool already_reported(const Compiler *compiler, const Position *position) {
     for (size_t i = 0; i < compiler->diagnostic_count; i++) {
         const ls_diagnostic *other = &compiler->diagnostics[i];
-        if (place->line != 0 && other->line == place->line && other->column == place->column &&
-            other->end_line == place->end_line && other->end_column == place->end_column &&
-            strcmp(other->file, place->file) == 0)
+        if (position->line != 0 && other->line == position->line &&
+            other->column == position->column && other->end_line == position->end_line &&
+            other->end_column == position->end_column && strcmp(other->file, position->file) == 0)
             return true;
     }
     return false;
@@ -140,19 +140,19 @@ bool diagnose_list(Compiler *compiler, ErrorCode code, Range range, va_list argu
     compiler->last_kept = false;
     /* before the place is looked for, which reads the line */
     if (diagnostics_are_full(compiler)) return false;
-    Place place = place_of(compiler, range);
-    if (already_reported(compiler, &place)) return false;
+    Position position = position_of(compiler, range);
+    if (already_reported(compiler, &position)) return false;
     Text message = text_open(arena);
     text_vprintf(&message, errors[code].format, arguments);
     compiler->diagnostics =
         arena_grow(arena, compiler->diagnostics, compiler->diagnostic_count,
                    &compiler->diagnostic_capacity, sizeof *compiler->diagnostics);
     compiler->diagnostics[compiler->diagnostic_count++] =
-        (ls_diagnostic){.file = place.file,
-                        .line = place.line,
-                        .column = place.column,
-                        .end_line = place.end_line,
-                        .end_column = place.end_column,
+        (ls_diagnostic){.file = position.file,
+                        .line = position.line,
+                        .column = position.column,
+                        .end_line = position.end_line,
+                        .end_column = position.end_column,
                         .severity = errors[code].severity,
                         .code = stable_code(arena, errors[code].id),
                         .message = message.data};
@@ -173,15 +173,15 @@ void diagnose_note(Compiler *compiler, Range range, const char *format, ...) {
     va_start(arguments, format);
     text_vprintf(&message, format, arguments);
     va_end(arguments);
-    Place place = place_of(compiler, range);
+    Position position = position_of(compiler, range);
     ls_note *notes = arena_alloc(&compiler->arena, (diagnostic->note_count + 1) * sizeof *notes);
     if (diagnostic->note_count)
         memcpy(notes, diagnostic->notes, diagnostic->note_count * sizeof *notes);
-    notes[diagnostic->note_count++] = (ls_note){.file = place.line ? place.file : NULL,
-                                                .line = place.line,
-                                                .column = place.column,
-                                                .end_line = place.end_line,
-                                                .end_column = place.end_column,
+    notes[diagnostic->note_count++] = (ls_note){.file = position.line ? position.file : NULL,
+                                                .line = position.line,
+                                                .column = position.column,
+                                                .end_line = position.end_line,
+                                                .end_column = position.end_column,
                                                 .message = message.data};
     diagnostic->notes = notes;
 }
@@ -254,18 +254,18 @@ static size_t skip_characters(const char *text, size_t size, uint32_t count) {
 
 /* The source line and a caret under the whole range; of a very long line, a window around it. A
  * range that goes on in the next line is marked to the end of its first. */
-static void render_line(const Compiler *compiler, Text *out, const Place *place,
+static void render_line(const Compiler *compiler, Text *out, const Position *position,
                         const Palette *palette) {
-    const Source *source = find_source(compiler, place->file);
-    if (!source || place->line == 0 || place->line > source->line_count) return;
-    const char *line = source->text + source->lines[place->line - 1];
+    const Source *source = find_source(compiler, position->file);
+    if (!source || position->line == 0 || position->line > source->line_count) return;
+    const char *line = source->text + source->lines[position->line - 1];
     const char *limit = source->text + source->size;
     const char *end = memchr(line, '\n', (size_t)(limit - line));
     size_t size = (size_t)((end ? end : limit) - line);
     if (size && line[size - 1] == '\r') size--;
     uint32_t length = characters(line, size);
-    uint32_t first = place->column - 1;
-    uint32_t past = place->end_line > place->line ? length : place->end_column - 1;
+    uint32_t first = position->column - 1;
+    uint32_t past = position->end_line > position->line ? length : position->end_column - 1;
     if (first > length) first = length;
     if (past > length) past = length;
     if (past <= first) past = first + 1;
@@ -282,12 +282,12 @@ static void render_line(const Compiler *compiler, Text *out, const Place *place,
     text_printf(out, "%s\n", palette->reset);
 }
 
-static void render_heading(Text *out, const Place *place, const char *kind, const char *color,
+static void render_heading(Text *out, const Position *position, const char *kind, const char *color,
                            const char *message, const Palette *palette) {
-    if (place->line) {
+    if (position->line) {
         text_puts(out, palette->bold);
-        add_visible(out, place->file, strlen(place->file));
-        text_printf(out, ":%u:%u:%s ", place->line, place->column, palette->reset);
+        add_visible(out, position->file, strlen(position->file));
+        text_printf(out, ":%u:%u:%s ", position->line, position->column, palette->reset);
     }
     text_printf(out, "%s%s:%s ", color, kind, palette->reset);
     add_visible(out, message, strlen(message));
@@ -298,18 +298,18 @@ void diagnostics_render(const Compiler *compiler, Text *out, bool color) {
     const Palette *palette = color ? &colored : &plain;
     for (size_t i = 0; i < compiler->diagnostic_count; i++) {
         const ls_diagnostic *d = &compiler->diagnostics[i];
-        Place place = {d->file, d->line, d->column, d->end_line, d->end_column};
-        render_heading(out, &place, d->severity, palette->error, d->message, palette);
-        render_line(compiler, out, &place, palette);
+        Position position = {d->file, d->line, d->column, d->end_line, d->end_column};
+        render_heading(out, &position, d->severity, palette->error, d->message, palette);
+        render_line(compiler, out, &position, palette);
         for (size_t n = 0; n < d->note_count; n++) {
             const ls_note *note = &d->notes[n];
-            Place where = {note->file ? note->file : "", note->line, note->column, note->end_line,
-                           note->end_column};
+            Position where = {note->file ? note->file : "", note->line, note->column,
+                              note->end_line, note->end_column};
             render_heading(out, &where, "note", palette->note, note->message, palette);
             render_line(compiler, out, &where, palette);
         }
         if (d->help) {
-            Place nowhere = {.file = ""};
+            Position nowhere = {.file = ""};
             render_heading(out, &nowhere, "help", palette->help, d->help, palette);
         }
     }

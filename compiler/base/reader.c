@@ -67,14 +67,14 @@ bool reader_name(TextReader *r, const char *what, const char **name) {
     return true;
 }
 
-bool reader_integer(TextReader *r, uint64_t most, const char *what, int64_t *number) {
+bool reader_integer(TextReader *r, uint64_t max, const char *what, int64_t *number) {
     TextWord word = reader_take(r);
     const char *text = arena_copy(r->arena, word.text, word.size);
     uint64_t magnitude = 0;
     bool negative = *text == '-', digits = false;
     for (const char *c = text + negative; *c; c++) {
         uint64_t digit = (uint64_t)(*c - '0');
-        if (*c < '0' || *c > '9' || magnitude > (most - digit) / 10)
+        if (*c < '0' || *c > '9' || magnitude > (max - digit) / 10)
             return reader_fail(r, word, what);
         magnitude = magnitude * 10 + digit;
         digits = true;

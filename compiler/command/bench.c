@@ -31,7 +31,7 @@ typedef struct Bench {
     uint64_t launches_per_round;
     uint64_t bytes;
     ls_step_statistics statistics;
-    double median, least, most, limit, fraction;
+    double median, min, max, limit, fraction;
 } Bench;
 
 /* A limit that cannot be measured is a note, not a failure: the step's own time is still worth
@@ -93,11 +93,11 @@ static int by_others(const void *a, const void *b) {
  * count. */
 static bool measure(Bench *bench, Failure *failure) {
     size_t wanted = bench->options->rounds ? (size_t)bench->options->rounds : 11;
-    size_t count = 0, clean = 0, most = 3 * wanted;
-    bench->rounds = memory_grow(NULL, most, sizeof *bench->rounds);
+    size_t count = 0, clean = 0, max = 3 * wanted;
+    bench->rounds = memory_grow(NULL, max, sizeof *bench->rounds);
     Progress progress = progress_begin("measuring");
     double began = seconds();
-    while (clean < wanted && count < most && (count < wanted || seconds() - began < 60)) {
+    while (clean < wanted && count < max && (count < wanted || seconds() - began < 60)) {
         if (!measure_round(bench, &bench->rounds[count], failure)) return false;
         clean += bench->rounds[count++].others < 0.1;
         progress_show(&progress, clean, wanted);
@@ -117,8 +117,8 @@ static void evaluate(Bench *bench) {
     double *values = memory_grow(NULL, n, sizeof *values);
     for (size_t i = 0; i < n; i++) values[i] = bench->rounds[i].time;
     bench->median = median_of(values, n);
-    bench->least = values[0];
-    bench->most = values[n - 1];
+    bench->min = values[0];
+    bench->max = values[n - 1];
     for (size_t i = 0; i < n; i++) values[i] = bench->rounds[i].limit;
     bench->limit = median_of(values, n);
     for (size_t i = 0; i < n; i++) values[i] = bench->rounds[i].limit / bench->rounds[i].time;
@@ -141,8 +141,8 @@ static void write_json(const Bench *bench, Buffer *out) {
     json_string(&json, "description", ls_context_describe(bench->session.context));
     sizes_json(&bench->bindings.sizes, &json);
     json_number(&json, "median_s", bench->median);
-    json_number(&json, "min_s", bench->least);
-    json_number(&json, "max_s", bench->most);
+    json_number(&json, "min_s", bench->min);
+    json_number(&json, "max_s", bench->max);
     json_integer(&json, "runs", (int64_t)bench->kept);
     json_integer(&json, "launches_per_run", (int64_t)bench->launches_per_round);
     json_integer(&json, "dropped", (int64_t)bench->dropped);
@@ -164,14 +164,14 @@ static void write_json(const Bench *bench, Buffer *out) {
 
 static void write_text(const Bench *bench, Buffer *out) {
     const ls_image *image = bench->session.image;
-    char median[40], least[40], most[40], bytes[40];
+    char median[40], min[40], max[40], bytes[40];
     time_describe(bench->median, median, sizeof median);
-    time_describe(bench->least, least, sizeof least);
-    time_describe(bench->most, most, sizeof most);
+    time_describe(bench->min, min, sizeof min);
+    time_describe(bench->max, max, sizeof max);
     size_describe(bench->bytes, bytes, sizeof bytes);
     buffer_printf(out, "%s on %s", image->step, ls_context_device(bench->session.context));
     sizes_text(&bench->bindings.sizes, ", ", out);
-    buffer_printf(out, "\n  median   %s  (%s to %s, %zu runs of %llu", median, least, most,
+    buffer_printf(out, "\n  median   %s  (%s to %s, %zu runs of %llu", median, min, max,
                   bench->kept, (unsigned long long)bench->launches_per_round);
     if (bench->dropped) buffer_printf(out, ", %zu disturbed dropped", bench->dropped);
     buffer_printf(out, ")\n  moves    %s, %.1f GB/s\n", bytes, rate(bench, bench->median));
@@ -185,9 +185,9 @@ static void write_text(const Bench *bench, Buffer *out) {
 }
 
 static void svg_bar(Buffer *out, int y, const char *color, const char *label, double value,
-                    double most) {
+                    double max) {
     enum { LEFT = 130, WIDTH = 360 };
-    double width = most > 0 ? WIDTH * value / most : 0;
+    double width = max > 0 ? WIDTH * value / max : 0;
     buffer_printf(out,
                   "  <text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n"
                   "  <rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"24\" fill=\"%s\"/>\n"
@@ -198,7 +198,7 @@ static void svg_bar(Buffer *out, int y, const char *color, const char *label, do
 static void write_svg(const Bench *bench, Buffer *out) {
     const ls_image *image = bench->session.image;
     double own = rate(bench, bench->median), limit = rate(bench, bench->limit);
-    double most = own > limit ? own : limit;
+    double max = own > limit ? own : limit;
     buffer_printf(out,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"600\" height=\"140\" "
                   "font-family=\"sans-serif\" font-size=\"13\">\n"
@@ -208,8 +208,8 @@ static void write_svg(const Bench *bench, Buffer *out) {
     sizes_text(&bench->bindings.sizes, ", ", out);
     if (bench->traffic) buffer_printf(out, ": %.1f %% of the limit", 100 * bench->fraction);
     buffer_puts(out, "</text>\n");
-    svg_bar(out, 48, "#3b6ea8", image->step, own, most);
-    if (bench->traffic) svg_bar(out, 88, "#b0b7c0", "traffic alone", limit, most);
+    svg_bar(out, 48, "#3b6ea8", image->step, own, max);
+    if (bench->traffic) svg_bar(out, 88, "#b0b7c0", "traffic alone", limit, max);
     buffer_puts(out, "</svg>\n");
 }
 

@@ -6,7 +6,7 @@ typedef struct Options {
     bool json;
 } Options;
 
-static void write_place(JsonWriter *json, const char *file, uint32_t line, uint32_t column,
+static void write_range(JsonWriter *json, const char *file, uint32_t line, uint32_t column,
                         uint32_t end_line, uint32_t end_column) {
     json_string(json, "file", file);
     json_integer(json, "line", line);
@@ -17,7 +17,7 @@ static void write_place(JsonWriter *json, const char *file, uint32_t line, uint3
 
 static void write_diagnostic(JsonWriter *json, const ls_diagnostic *d) {
     json_open(json, NULL, '{');
-    write_place(json, d->file, d->line, d->column, d->end_line, d->end_column);
+    write_range(json, d->file, d->line, d->column, d->end_line, d->end_column);
     json_string(json, "severity", d->severity);
     json_string(json, "code", d->code);
     json_string(json, "message", d->message);
@@ -25,7 +25,7 @@ static void write_diagnostic(JsonWriter *json, const ls_diagnostic *d) {
     for (size_t i = 0; i < d->note_count; i++) {
         const ls_note *n = &d->notes[i];
         json_open(json, NULL, '{');
-        write_place(json, n->file, n->line, n->column, n->end_line, n->end_column);
+        write_range(json, n->file, n->line, n->column, n->end_line, n->end_column);
         json_string(json, "message", n->message);
         json_close(json, '}');
     }

@@ -101,9 +101,9 @@ static bool create_beside(OutputFile *file, const struct stat *old, Failure *fai
 /* What a path leads to through symbolic links, also where nothing is there yet; NULL with errno
  * where they lead nowhere. */
 static char *through_links(const char *path) {
-    enum { LINKS_MOST = 40 }; /* as Linux has it */
+    enum { LINKS_MAX = 40 }; /* as Linux has it */
     char *name = copy_text(path, strlen(path)), target[4096];
-    for (int i = 0; i < LINKS_MOST; i++) {
+    for (int i = 0; i < LINKS_MAX; i++) {
         ssize_t size = readlink(name, target, sizeof target - 1);
         if (size < 0) return name; /* no link */
         Buffer next = {0};

@@ -53,7 +53,7 @@ static bool fill(const Session *session, const Binding *binding, Failure *failur
 }
 
 /* A rank-0 parameter without a value: 1, or false. */
-static bool set_cell(const Session *session, const Binding *binding, Failure *failure) {
+static bool set_device_scalar(const Session *session, const Binding *binding, Failure *failure) {
     const ls_image_parameter *parameter = binding->parameter;
     unsigned char element[8];
     char reason[100];
@@ -96,7 +96,7 @@ bool bind_random(Bindings *bindings, uint64_t *bytes, Failure *failure) {
         bool array = parameter->rank > 0;
         bool given = binding->text || parameter->has_default || parameter->role == LS_OUT;
         if (array) *bytes += binding->bytes * (parameter->role == LS_INOUT ? 2 : 1);
-        if (!array && !given && !set_cell(session, binding, failure)) return false;
+        if (!array && !given && !set_device_scalar(session, binding, failure)) return false;
         if (array && !binding->text && binding->bytes && !fill(session, binding, failure))
             return false;
     }

@@ -24,16 +24,16 @@ void time_describe(double time, char *text, size_t capacity) {
 }
 
 static void print_row(const ls_profile_row *row, int width, Buffer *out) {
-    char least[40], middle[40], most[40], bytes[40] = "-", rate[40] = "-";
-    time_describe(row->min_us * 1e-6, least, sizeof least);
+    char min[40], middle[40], max[40], bytes[40] = "-", rate[40] = "-";
+    time_describe(row->min_us * 1e-6, min, sizeof min);
     time_describe(row->median_us * 1e-6, middle, sizeof middle);
-    time_describe(row->max_us * 1e-6, most, sizeof most);
+    time_describe(row->max_us * 1e-6, max, sizeof max);
     if (row->bytes_read + row->bytes_written)
         size_describe(row->bytes_read + row->bytes_written, bytes, sizeof bytes);
     if (row->gb_s > 0) snprintf(rate, sizeof rate, "%.1f", row->gb_s);
     buffer_printf(out, "%s%-*s %7llu %10s %10s %10s %10s %8s\n", row->kernel ? "  " : "",
                   row->kernel ? width - 2 : width, row->kernel ? row->kernel : row->step,
-                  (unsigned long long)row->count, least, middle, most, bytes, rate);
+                  (unsigned long long)row->count, min, middle, max, bytes, rate);
 }
 
 void profile_print(const Session *session, Buffer *out) {

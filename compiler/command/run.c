@@ -348,9 +348,9 @@ static bool execute(Run *run, Failure *failure) {
 static bool write_output(Run *run, size_t first, Failure *failure) {
     const char *path = run->outputs[first].path, *identity = run->outputs[first].identity;
     if (ends_with(path, ".npy")) return npy_write(path, run->outputs[first].arrays, failure);
-    size_t count = 0, most = 0;
-    for (size_t i = first; i < run->output_count; i++) most += run->outputs[i].count;
-    const Array **arrays = memory(most * sizeof *arrays);
+    size_t count = 0, max = 0;
+    for (size_t i = first; i < run->output_count; i++) max += run->outputs[i].count;
+    const Array **arrays = memory(max * sizeof *arrays);
     for (size_t i = first; i < run->output_count; i++) {
         Output *other = &run->outputs[i];
         if (!other->path || strcmp(other->identity, identity) != 0) continue;

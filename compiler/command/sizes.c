@@ -11,7 +11,7 @@
 
 enum {
     TERMS_DEPTH = 16,
-    TENSORS_MOST = 1 << 20 /* of a list that --size asks for: each costs a name, a shape, a seed */
+    TENSORS_MAX = 1 << 20 /* of a list that --size asks for: each costs a name, a shape, a seed */
 };
 
 bool sizes_is_rest(const ls_image *image, size_t axis) {
@@ -206,10 +206,10 @@ static bool set_axis(Sizes *sizes, size_t axis, int64_t *lengths, size_t count, 
     if (count == 1) {
         int64_t length = lengths[0];
         free(lengths);
-        if (length > TENSORS_MOST && sizes_counts_tensors(image, axis))
+        if (length > TENSORS_MAX && sizes_counts_tensors(image, axis))
             return fail(failure, STATUS_USAGE,
                         "axis '%s' counts the tensors of a list, %d at most; --size says %lld",
-                        name, TENSORS_MOST, (long long)length);
+                        name, TENSORS_MAX, (long long)length);
         if (sizes->size[axis] >= 0 && sizes->size[axis] != length)
             return fail(failure, STATUS_USAGE, "axis '%s' is %lld in %s, but --size says %lld",
                         name, (long long)sizes->size[axis], sizes->set_by[axis], (long long)length);

@@ -18,7 +18,7 @@ bool top_known(const Watched *watched, ls_reading reading) {
 
 Held top_held(const Watched *watched) {
     Held held = {0, 0, true};
-    for (size_t i = 0; i < watched->process_count && i < PROCESSES_MOST; i++) {
+    for (size_t i = 0; i < watched->process_count && i < PROCESSES_MAX; i++) {
         const ls_process *process = &watched->processes[i];
         if (!process->lockstep) continue;
         held.processes++;
@@ -83,7 +83,7 @@ static void watch(Top *top, const ls_device_info *device) {
     top->devices = memory_grow(top->devices, top->count + 1, sizeof *top->devices);
     Watched *w = &top->devices[top->count++];
     *w = (Watched){.device = *device};
-    w->processes = memory(PROCESSES_MOST * sizeof *w->processes);
+    w->processes = memory(PROCESSES_MAX * sizeof *w->processes);
     if (ls_monitor_create(device->name, &w->monitor) == LS_OK) return;
     const char *message = ls_error_message(NULL);
     static const char call[] = "ls_monitor_create: ";
@@ -127,11 +127,11 @@ static void take(Watched *w) {
         const bool known = top_known(w, (ls_reading)r);
         const float value = known ? (float)w->latest.value[r] : -1;
         w->history[r][w->seen % HISTORY] = value;
-        if (value > w->most[r]) w->most[r] = value;
+        if (value > w->max[r]) w->max[r] = value;
     }
     w->ever |= w->latest.known;
     w->seen++;
-    if (ls_monitor_processes(w->monitor, w->processes, PROCESSES_MOST, &w->process_count) != LS_OK)
+    if (ls_monitor_processes(w->monitor, w->processes, PROCESSES_MAX, &w->process_count) != LS_OK)
         w->process_count = 0;
 }
 
@@ -158,7 +158,7 @@ static void write_json(const Top *top, Buffer *out) {
                 json_raw(&json, ls_reading_name((ls_reading)r), "null");
         }
         json_open(&json, "processes", '[');
-        for (size_t k = 0; k < w->process_count && k < PROCESSES_MOST; k++) {
+        for (size_t k = 0; k < w->process_count && k < PROCESSES_MAX; k++) {
             const ls_process *process = &w->processes[k];
             json_open(&json, NULL, '{');
             json_integer(&json, "pid", process->pid);

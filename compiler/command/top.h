@@ -4,7 +4,7 @@
 #ifndef TOP_H
 #define TOP_H
 
-enum { HISTORY = 512, PROCESSES_MOST = 256 };
+enum { HISTORY = 512, PROCESSES_MAX = 256 };
 
 /* A device, and what was seen of it. */
 typedef struct Watched {
@@ -14,10 +14,10 @@ typedef struct Watched {
     ls_sample latest;
     uint32_t ever;                            /* readings that were known at some time */
     float history[LS_READING_COUNT][HISTORY]; /* a ring; below 0: not known */
-    size_t seen;                  /* samples so far; the ring's next is seen % HISTORY */
-    float most[LS_READING_COUNT]; /* the largest seen */
+    size_t seen;                 /* samples so far; the ring's next is seen % HISTORY */
+    float max[LS_READING_COUNT]; /* the largest seen */
     ls_process *processes;
-    size_t process_count; /* of which the first PROCESSES_MOST are there */
+    size_t process_count; /* of which the first PROCESSES_MAX are there */
 } Watched;
 typedef struct Top {
     Watched *devices;

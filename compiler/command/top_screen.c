@@ -63,7 +63,7 @@ static float scale_of(const Watched *w, ls_reading reading) {
         return 100;
     if (of[reading] && top_known(w, (ls_reading)of[reading]))
         return (float)w->latest.value[of[reading]];
-    return w->most[reading];
+    return w->max[reading];
 }
 
 static void put_mark(Picture *p, float value, float scale) {
@@ -236,7 +236,7 @@ static void draw_processes(Picture *p, const Top *top) {
     put(p, SHADE_DIM, "  device            pid       memory  process (* has a Lockstep context)");
     for (size_t i = 0, left = count; i < top->count; i++) {
         const Watched *w = &top->devices[i];
-        for (size_t k = 0; k < w->process_count && k < PROCESSES_MOST && !full(p); k++, left--) {
+        for (size_t k = 0; k < w->process_count && k < PROCESSES_MAX && !full(p); k++, left--) {
             if (p->lines + 1 == p->look->height && left > 1) {
                 char text[60];
                 snprintf(text, sizeof text, "  and %zu more", left);
@@ -288,7 +288,7 @@ void top_print(const Top *top, Buffer *out) {
             if (top_value(w, rows[k].reading, value, sizeof value))
                 buffer_printf(out, "  %-*s%s\n", LABEL_COLUMNS, rows[k].label, value);
         }
-        for (size_t k = 0; k < w->process_count && k < PROCESSES_MOST; k++) {
+        for (size_t k = 0; k < w->process_count && k < PROCESSES_MAX; k++) {
             const ls_process *process = &w->processes[k];
             char bytes[40] = "-";
             if (process->memory_known) size_describe(process->memory_bytes, bytes, sizeof bytes);

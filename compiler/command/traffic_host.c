@@ -71,16 +71,16 @@ static void stream(char *at, const char *end, uint64_t zero) {
 #endif
 }
 
-typedef struct Share { /* of one array */
+typedef struct Partition { /* of one array */
     char *begin;
     size_t bytes; /* whole lines */
     bool read, written, streamed;
-} Share;
+} Partition;
 
 typedef struct Worker {
     HostTraffic *traffic;
     pthread_t thread;
-    Share *shares;
+    Partition *partitions;
     uint64_t result; /* of the reads, so that they are not left out */
 } Worker;
 
@@ -103,19 +103,19 @@ static void walk(Worker *worker) {
     uint64_t zero = traffic->zero, result = 0;
     size_t longest = 0;
     for (size_t i = 0; i < traffic->count; i++)
-        if (worker->shares[i].bytes > longest) longest = worker->shares[i].bytes;
+        if (worker->partitions[i].bytes > longest) longest = worker->partitions[i].bytes;
     size_t chunks = (longest + CHUNK - 1) / CHUNK;
     for (size_t c = 0; c < chunks; c++)
         for (size_t i = 0; i < traffic->count; i++) {
-            const Share *share = &worker->shares[i];
-            size_t lines = share->bytes / LINE;
-            char *at = share->begin + lines * c / chunks * LINE;
-            const char *end = share->begin + lines * (c + 1) / chunks * LINE;
-            if (!share->written)
+            const Partition *partition = &worker->partitions[i];
+            size_t lines = partition->bytes / LINE;
+            char *at = partition->begin + lines * c / chunks * LINE;
+            const char *end = partition->begin + lines * (c + 1) / chunks * LINE;
+            if (!partition->written)
                 result ^= traffic->touch.read(at, end);
-            else if (share->read)
+            else if (partition->read)
                 traffic->touch.update(at, end, zero);
-            else if (share->streamed)
+            else if (partition->streamed)
                 stream(at, end, zero);
             else
                 traffic->touch.write(at, end, zero);
@@ -148,20 +148,21 @@ static void *work(void *argument) {
 
 /* Cuts each array into runs of whole lines; bytes before the first and after the last are left out.
  */
-static void share_out(HostTraffic *traffic, const TrafficArray *arrays) {
+static void partition_work(HostTraffic *traffic, const TrafficArray *arrays) {
     for (uint32_t w = 0; w < traffic->workers; w++) {
         Worker *worker = &traffic->worker[w];
-        *worker =
-            (Worker){.traffic = traffic, .shares = memory(traffic->count * sizeof *worker->shares)};
+        *worker = (Worker){.traffic = traffic,
+                           .partitions = memory(traffic->count * sizeof *worker->partitions)};
         for (size_t i = 0; i < traffic->count; i++) {
             size_t skip = (0 - (uintptr_t)arrays[i].data) % LINE;
             size_t lines = arrays[i].bytes > skip ? (arrays[i].bytes - skip) / LINE : 0;
             size_t first = lines * w / traffic->workers, last = lines * (w + 1) / traffic->workers;
-            worker->shares[i] = (Share){.begin = (char *)arrays[i].data + skip + first * LINE,
-                                        .bytes = (last - first) * LINE,
-                                        .read = arrays[i].read,
-                                        .written = arrays[i].written,
-                                        .streamed = arrays[i].bytes >= streamed};
+            worker->partitions[i] =
+                (Partition){.begin = (char *)arrays[i].data + skip + first * LINE,
+                            .bytes = (last - first) * LINE,
+                            .read = arrays[i].read,
+                            .written = arrays[i].written,
+                            .streamed = arrays[i].bytes >= streamed};
         }
     }
 }
@@ -177,7 +178,7 @@ HostTraffic *host_traffic_open(const TrafficArray *arrays, size_t count, uint32_
     pthread_mutex_init(&traffic->lock, NULL);
     pthread_cond_init(&traffic->begin, NULL);
     pthread_cond_init(&traffic->end, NULL);
-    share_out(traffic, arrays);
+    partition_work(traffic, arrays);
     for (uint32_t w = 1; w < traffic->workers; w++) {
         if (pthread_create(&traffic->worker[w].thread, NULL, work, &traffic->worker[w]) != 0) {
             host_traffic_close(traffic);
@@ -208,7 +209,7 @@ void host_traffic_close(HostTraffic *traffic) {
     pthread_cond_broadcast(&traffic->begin);
     pthread_mutex_unlock(&traffic->lock);
     for (uint32_t w = 1; w <= traffic->started; w++) pthread_join(traffic->worker[w].thread, NULL);
-    for (uint32_t w = 0; w < traffic->workers; w++) free(traffic->worker[w].shares);
+    for (uint32_t w = 0; w < traffic->workers; w++) free(traffic->worker[w].partitions);
     pthread_cond_destroy(&traffic->end);
     pthread_cond_destroy(&traffic->begin);
     pthread_mutex_destroy(&traffic->lock);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES_MOST = 160 };
+enum { CANDIDATES_MAX = 160 };
 #define CLEARLY 0.97 /* of the usual time: 3 % faster */
 #define OFTEN 0.8    /* of the rounds */
 
@@ -42,7 +42,7 @@ typedef struct Tune {
     const Options *options;
     Session session;
     Bindings bindings;
-    Candidate candidates[CANDIDATES_MOST]; /* the first: the usual launch */
+    Candidate candidates[CANDIDATES_MAX]; /* the first: the usual launch */
     size_t count, best;
     Saved *saved; /* by parameter */
     uint64_t bits;
@@ -55,7 +55,7 @@ static bool check(Tune *tune, ls_status status, Failure *failure) {
     return status == LS_OK || fail_status(failure, tune->session.context, status);
 }
 
-static size_t cell_bytes(const ls_image_parameter *parameter) {
+static size_t scalar_bytes(const ls_image_parameter *parameter) {
     return parameter->rank == 0 ? type_names[parameter->type].size : 0;
 }
 
@@ -63,7 +63,7 @@ static size_t cell_bytes(const ls_image_parameter *parameter) {
 static bool read_parameter(Tune *tune, size_t number, Saved *saved, Failure *failure) {
     const Binding *binding = &tune->bindings.items[number];
     const ls_image_parameter *parameter = binding->parameter;
-    saved->bytes = parameter->rank == 0 ? cell_bytes(parameter)
+    saved->bytes = parameter->rank == 0 ? scalar_bytes(parameter)
                    : binding->device    ? binding->held
                                         : 0;
     if (!saved->bytes) return true;
@@ -145,7 +145,7 @@ static bool same_launch(const Candidate *a, const Candidate *b) {
 static bool add(Tune *tune, const ls_image_tuning *tuning, Failure *failure) {
     ls_step *step = tune->session.step;
     uint64_t bits;
-    if (tune->count == CANDIDATES_MOST) return true;
+    if (tune->count == CANDIDATES_MAX) return true;
     Candidate *candidate = &tune->candidates[tune->count];
     *candidate = (Candidate){0};
     if (tuning) candidate->tuning = *tuning;
@@ -187,8 +187,8 @@ static bool add_launches(Tune *tune, Failure *failure) {
     static const uint32_t threads[] = {0, 64, 128, 256}, blocks[] = {0, 1, 2, 4, 8, 16, 32};
     const uint32_t variant = tune->candidates[tune->best].tuning.variant;
     if (ls_context_kind(tune->session.context) == LS_DEVICE_CPU) {
-        const uint32_t most = tune->candidates[0].statistics.threads;
-        for (uint32_t n = 1; n <= most; n = n < most && 2 * n > most ? most : 2 * n)
+        const uint32_t max = tune->candidates[0].statistics.threads;
+        for (uint32_t n = 1; n <= max; n = n < max && 2 * n > max ? max : 2 * n)
             if (!add(tune, &(ls_image_tuning){.variant = variant, .workers = n}, failure))
                 return false;
         return true;
@@ -254,7 +254,7 @@ static bool measure(Tune *tune, const char *what, const size_t *chosen, size_t c
 
 /* All candidates from number `first` on, and the usual one; the best so far is found anew. */
 static bool compare(Tune *tune, const char *what, size_t first, Failure *failure) {
-    size_t chosen[CANDIDATES_MOST] = {0}, count = 1;
+    size_t chosen[CANDIDATES_MAX] = {0}, count = 1;
     for (size_t i = first; i < tune->count; i++) chosen[count++] = i;
     if (count == 1) return true;
     if (!measure(tune, what, chosen, count, (size_t)tune->options->rounds, failure)) return false;
@@ -400,7 +400,7 @@ static int run(const Invocation *invocation) {
         if (!tune_step(tune, invocation, &failure)) status = report(&failure);
         for (size_t i = 0; tune->saved && i < tune->session.image->parameter_count; i++)
             free(tune->saved[i].data);
-        for (size_t i = 0; i < CANDIDATES_MOST; i++) {
+        for (size_t i = 0; i < CANDIDATES_MAX; i++) {
             free(tune->candidates[i].times);
             free(tune->candidates[i].ratios);
         }

@@ -141,9 +141,9 @@ static void check_parameters(Checker *c, Step *step, const Item *item) {
         check_parameter(c, step, entry);
         for (const Entry *axis = entry->axes; axis; axis = axis->next) words++;
     }
-    int most = LS_ARGUMENTS_MAX - 60; /* the rest is for the plan's temporaries */
-    if (words > (size_t)most)
-        complain(c, ERROR_TOO_MANY, item->at, "parameters, counted with their axes", words, most);
+    int max = LS_ARGUMENTS_MAX - 60; /* the rest is for the plan's temporaries */
+    if (words > (size_t)max)
+        complain(c, ERROR_TOO_MANY, item->at, "parameters, counted with their axes", words, max);
 }
 
 /* ---- statements ---- */

@@ -94,7 +94,7 @@ bool refuse_two_lists(Checker *c, AxisSet axes, Range range, const char *what, b
 
 /* ---- lengths ---- */
 
-static Typed *constant_length(Checker *c, const Node *node, int64_t least, ErrorCode code,
+static Typed *constant_length(Checker *c, const Node *node, int64_t min, ErrorCode code,
                               int64_t *length) {
     Typed *size = check_constant(c, node);
     *length = -1;
@@ -103,7 +103,7 @@ static Typed *constant_length(Checker *c, const Node *node, int64_t least, Error
     bool is_integer = class == 'S' || class == 'U';
     int64_t value =
         size->type == TYPE_I32 ? (int32_t)(uint32_t)size->payload : (int64_t)size->payload;
-    if (is_integer && value >= least) {
+    if (is_integer && value >= min) {
         *length = value;
         return size;
     }

@@ -15,7 +15,7 @@ static CheckCall check_test, check_bits, check_shift, check_pow, check_lerp, che
     check_from_bits, check_stop_gradient;
 
 static const Builtin builtins[] = {
-#define X(name, handler, least, most, op) {#name, check_##handler, least, most, OP_##op},
+#define X(name, handler, min, max, op) {#name, check_##handler, min, max, OP_##op},
 #include "builtins.def"
 #undef X
 };
@@ -40,19 +40,19 @@ static size_t count_arguments(const Node *node) {
     return count;
 }
 
-static const char *plural(Checker *c, size_t least, size_t most) {
-    if (most == 0) return "no arguments";
-    return least == most ? arena_printf(c->arena, "%zu argument%s", least, least == 1 ? "" : "s")
-                         : arena_printf(c->arena, "%zu or %zu arguments", least, most);
+static const char *plural(Checker *c, size_t min, size_t max) {
+    if (max == 0) return "no arguments";
+    return min == max ? arena_printf(c->arena, "%zu argument%s", min, min == 1 ? "" : "s")
+                      : arena_printf(c->arena, "%zu or %zu arguments", min, max);
 }
 
 /* Checks every argument, also of a call that is wrong; true when all are there and right. */
-bool check_list(Checker *c, const Node *node, const char *name, size_t least, size_t most,
+bool check_list(Checker *c, const Node *node, const char *name, size_t min, size_t max,
                 Typed **arguments) {
     size_t count = count_arguments(node), i = 0;
     bool fine = true;
-    if (count < least || count > most) {
-        complain(c, ERROR_ARGUMENT_COUNT, node->at, name, plural(c, least, most), count);
+    if (count < min || count > max) {
+        complain(c, ERROR_ARGUMENT_COUNT, node->at, name, plural(c, min, max), count);
         fine = false;
     }
     for (const Node *argument = node->first; argument; argument = argument->next, i++) {
@@ -61,14 +61,14 @@ bool check_list(Checker *c, const Node *node, const char *name, size_t least, si
             complain(c, ERROR_NAMED_ARGUMENT, argument->at, name);
         else
             value = check_expression(c, argument);
-        if (i < most) arguments[i] = value;
+        if (i < max) arguments[i] = value;
         fine &= !is_error(value);
     }
     return fine;
 }
 
 bool check_arguments(Checker *c, const Node *node, const Builtin *builtin, Typed **arguments) {
-    return check_list(c, node, builtin->name, builtin->least, builtin->most, arguments);
+    return check_list(c, node, builtin->name, builtin->min, builtin->max, arguments);
 }
 
 bool check_f64(Checker *c, const Builtin *builtin, int type, Range range) {
@@ -87,7 +87,7 @@ static int common_arguments(Checker *c, const Node *node, const Builtin *builtin
     }
     if (!check_arguments(c, node, builtin, arguments)) return TYPE_NONE;
     const char *what = arena_printf(c->arena, "`%s`", builtin->name);
-    int type = unify(c, arguments, builtin->least, accept, (Range){0}, what);
+    int type = unify(c, arguments, builtin->min, accept, (Range){0}, what);
     return type != TYPE_NONE && check_f64(c, builtin, type, node->range) ? type : TYPE_NONE;
 }
 
@@ -410,7 +410,7 @@ Typed *unknown_function(Checker *c, const Node *node) {
     } else if (!c->unit->incomplete && complain(c, ERROR_UNKNOWN_FUNCTION, node->at, name)) {
         unsigned callable = 1u << SYMBOL_FN | 1u << SYMBOL_BUILTIN | 1u << SYMBOL_C;
         const char *meant = other_spelling(node->name);
-        const char *home = meant ? NULL : library_home(c, node->name);
+        const char *home = meant ? NULL : library_defining(c, node->name);
         if (!meant && !home) meant = scope_suggest(&c->unit->functions, node->name, callable);
         const Symbol *value = scope_find(c->scope, node->name);
         if (value && value->kind != SYMBOL_BROKEN && value->range.file)

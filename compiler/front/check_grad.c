@@ -150,7 +150,7 @@ Typed *check_grad(Checker *c, const Node *node, const Builtin *builtin) {
 
 /* An operation of one number with a derivative, for the functions of the language. */
 static bool is_elementwise(const Builtin *builtin) {
-    return builtin->most == 1 && (builtin->check == check_number || builtin->check == check_float);
+    return builtin->max == 1 && (builtin->check == check_number || builtin->check == check_float);
 }
 
 /* The function at the argument, which is already a MARK; an error where it cannot be derived. */
@@ -174,7 +174,7 @@ static bool has_prime(Checker *c, const Node *node, const Symbol *symbol) {
     const char *name = node->name->text;
     int kind = symbol ? symbol->kind : SYMBOL_AXIS;
     size_t takes = kind == SYMBOL_FN        ? symbol->item->parameter_count
-                   : kind == SYMBOL_BUILTIN ? symbol->builtin->most
+                   : kind == SYMBOL_BUILTIN ? symbol->builtin->max
                                             : 0;
     if (kind == SYMBOL_FN && symbol->item->damaged) return false;
     if (kind != SYMBOL_FN && kind != SYMBOL_BUILTIN) {

@@ -90,16 +90,16 @@ static Typed *reduce(Checker *c, Op op, int type, Typed *a, AxisSet over, Range 
 static Typed *reduce_logsumexp(Checker *c, Typed *a, AxisSet over, Range range) {
     int type = a->type;
     if (!reduced_list(c, over)) return reduce_tensor(c, OP_LOGSUMEXP, type, a, over, range);
-    Typed *most = reduce(c, OP_REDUCE_MAX, type, a, over, range);
+    Typed *max = reduce(c, OP_REDUCE_MAX, type, a, over, range);
     Typed *zero = typed_cast(c, typed_constant(c, TYPE_INTEGER, 0, range), type);
-    Typed *finite = typed_op(c, OP_ISFINITE, TYPE_BOOL, most, NULL, NULL, 0, range);
-    Typed *base = typed_op(c, OP_SELECT, type, finite, most, zero, 0, range);
+    Typed *finite = typed_op(c, OP_ISFINITE, TYPE_BOOL, max, NULL, NULL, 0, range);
+    Typed *base = typed_op(c, OP_SELECT, type, finite, max, zero, 0, range);
     Typed *shifted = typed_op(c, OP_SUB, type, a, base, NULL, 0, range);
     Typed *exp = typed_op(c, OP_EXP, type, shifted, NULL, NULL, 0, range);
     Typed *sum = reduce(c, OP_SUM, type, exp, over, range);
     Typed *log = typed_op(c, OP_LOG, type, sum, NULL, NULL, 0, range);
-    Typed *result = typed_op(c, OP_ADD, type, most, log, NULL, 0, range);
-    return typed_op(c, OP_SELECT, type, finite, result, most, 0, range);
+    Typed *result = typed_op(c, OP_ADD, type, max, log, NULL, 0, range);
+    return typed_op(c, OP_SELECT, type, finite, result, max, 0, range);
 }
 
 /* How many elements there are over some axes: of a list, the sum of those of its tensors. */
@@ -115,7 +115,7 @@ static Typed *count_elements(Checker *c, AxisSet over, Range range) {
 }
 
 /* sum and prod of integers are 64 bits wide. */
-static Typed *reduce_wide(Checker *c, Op op, Typed *a, AxisSet over, Range range) {
+static Typed *reduce_in_64_bits(Checker *c, Op op, Typed *a, AxisSet over, Range range) {
     char class = type_class(a->type);
     if (class == 'S') a = typed_cast(c, a, TYPE_I64);
     if (class == 'U') a = typed_cast(c, a, TYPE_U64);
@@ -140,7 +140,7 @@ Typed *check_reduce(Checker *c, const Node *node, const Builtin *builtin) {
         }
         return reduce(c, op, TYPE_I64, a, over, node->range);
     }
-    if (op == OP_SUM || op == OP_PROD) return reduce_wide(c, op, a, over, node->range);
+    if (op == OP_SUM || op == OP_PROD) return reduce_in_64_bits(c, op, a, over, node->range);
     return reduce(c, op, a->type, a, over, node->range);
 }
 

@@ -172,8 +172,8 @@ static bool holds_constant(Type type, int64_t value) {
     int width = 8 * type_info[type].size;
     if (type_info[type].class == 'U')
         return value >= 0 && (width == 64 || value <= (int64_t)((UINT64_C(1) << width) - 1));
-    int64_t most = width == 64 ? INT64_MAX : (INT64_C(1) << (width - 1)) - 1;
-    return value <= most && value >= -most - 1;
+    int64_t max = width == 64 ? INT64_MAX : (INT64_C(1) << (width - 1)) - 1;
+    return value <= max && value >= -max - 1;
 }
 
 static Typed *does_not_fit(Checker *c, const Typed *a, Type type) {
@@ -199,9 +199,9 @@ enum {
     HAS_BOOL = 1,
     HAS_SIGNED = 2,
     HAS_UNSIGNED = 4,
-    HAS_INTEGER = 8, /* an untyped integer */
-    HAS_FLOAT = 16,  /* an untyped float */
-    HAS_WIDE = 32,   /* a 64-bit integer */
+    HAS_INTEGER = 8,  /* an untyped integer */
+    HAS_FLOAT = 16,   /* an untyped float */
+    HAS_64_BITS = 32, /* a 64-bit integer */
     HAS_INT_ARRAY = 64,
     HAS_F64 = 128,
     HAS_F64_ARRAY = 256,
@@ -219,7 +219,7 @@ static unsigned survey(const Typed *a) {
     case TYPE_F32: return HAS_F32 | (array ? HAS_F32_ARRAY : 0);
     default:
         return (type_class(a->type) == 'S' ? HAS_SIGNED : HAS_UNSIGNED) |
-               (type_info[a->type].size == 8 ? HAS_WIDE : 0) | (array ? HAS_INT_ARRAY : 0);
+               (type_info[a->type].size == 8 ? HAS_64_BITS : 0) | (array ? HAS_INT_ARRAY : 0);
     }
 }
 
@@ -232,8 +232,8 @@ static int common_type(unsigned has) {
     bool ints = has & (HAS_SIGNED | HAS_UNSIGNED);
     if (has & HAS_FLOAT) return !ints ? TYPE_FLOAT : has & HAS_INT_ARRAY ? TYPE_F32 : TYPE_F64;
     if (!ints) return TYPE_INTEGER;
-    if (has & HAS_UNSIGNED) return has & HAS_WIDE ? TYPE_U64 : TYPE_U32;
-    return has & HAS_WIDE ? TYPE_I64 : TYPE_I32;
+    if (has & HAS_UNSIGNED) return has & HAS_64_BITS ? TYPE_U64 : TYPE_U32;
+    return has & HAS_64_BITS ? TYPE_I64 : TYPE_I32;
 }
 
 /* The first operand whose survey meets `bits`, or the first of all. */

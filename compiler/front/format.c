@@ -231,14 +231,14 @@ static void put_wrapped(Formatter *f, uint32_t a, uint32_t b, uint32_t indent) {
     while (a < b) {
         uint32_t start = used(f) + (!f->fresh && a > f->first && spaced(f, a));
         if (start + flat_width(f, a, b) <= COLUMNS) break;
-        uint32_t best = 0, least = UINT32_MAX;
+        uint32_t best = 0, min = UINT32_MAX;
         for (uint32_t t = a; t + 1 < b; t++) {
             bool fits = start + flat_width(f, a, t + 1) <= COLUMNS;
             uint32_t rank = break_rank(f, t);
             if (!fits && best) break;
-            if (rank == 0 || (fits && rank > least)) continue;
+            if (rank == 0 || (fits && rank > min)) continue;
             best = t + 1;
-            least = rank;
+            min = rank;
             if (!fits) break;
         }
         if (best == 0) break;

@@ -363,7 +363,7 @@ typedef Typed *CheckCall(Checker *c, const Node *node, const Builtin *builtin);
 struct Builtin {
     const char *name;
     CheckCall *check;
-    uint8_t least, most;
+    uint8_t min, max;
     Op op;
 };
 
@@ -444,7 +444,7 @@ Unit *units_read(Checker *c, const char *path, const char *text, size_t size);
 Symbol *find_value(Checker *c, const Name *qualifier, const Name *name, Range range);
 Symbol *find_function(Checker *c, const Name *qualifier, const Name *name, Range range);
 /* What to import for a function or step of the standard library; NULL: it has none of this name. */
-const char *library_home(Checker *c, const Name *name);
+const char *library_defining(Checker *c, const Name *name);
 /* Says that the file imported as `qualifier` has no `name`. */
 void unknown_member(Checker *c, const Name *qualifier, const Name *name, Range range);
 
@@ -547,7 +547,7 @@ Typed *unknown_function(Checker *c, const Node *node);
 /* A call of the file's function on these values, which may be errors. */
 Typed *call_fn_on(Checker *c, const Node *node, const Item *fn, Typed **arguments);
 /* The arguments of a call, checked; true when they are as many as wanted and right. */
-bool check_list(Checker *c, const Node *node, const char *name, size_t least, size_t most,
+bool check_list(Checker *c, const Node *node, const char *name, size_t min, size_t max,
                 Typed **arguments);
 void builtins_open(Checker *c);
 const Builtin *find_builtin(Checker *c,

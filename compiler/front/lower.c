@@ -144,7 +144,7 @@ static ValueId lower_let(Lowering *l, Frame *frame, const Let *let) {
         value = ir_broadcast(l->f, value, let->value->axes);
         value = ir_op(l->f, OP_MARK, value, 0, 0);
     }
-    ir_place(l->f, value, let->range, let->name->text);
+    ir_set_source(l->f, value, let->range, let->name->text);
     return *slot = value;
 }
 
@@ -230,7 +230,7 @@ static ValueId read_parameter(Lowering *l, uint32_t number) {
     const Parameter *parameter = &l->f->parameters[number];
     if (l->current[number] == 0) {
         l->current[number] = ir_parameter(l->f, number);
-        ir_place(l->f, l->current[number], parameter->range, parameter->name);
+        ir_set_source(l->f, l->current[number], parameter->range, parameter->name);
     }
     return l->current[number];
 }
@@ -256,7 +256,7 @@ static ValueId lower(Lowering *l, Frame *frame, const Typed *a) {
     l->too_large |= l->f->value_count > VALUES_MAX || l->inlined_count > VALUES_MAX;
     ValueId value;
     value = l->too_large ? stand_in(l, a) : lower_new(l, frame, a);
-    ir_place(l->f, value, a->range, NULL);
+    ir_set_source(l->f, value, a->range, NULL);
     return frame->values[a->id] = value;
 }
 
@@ -286,7 +286,7 @@ static ValueId unmasked(const Function *f, ValueId condition, ValueId value) {
 
 static void assign_parameter(Lowering *l, Frame *frame, const Checked *s) {
     ValueId value = lower(l, frame, s->value), old = held(l, l->current, s->parameter);
-    ir_place(l->f, value, s->range, NULL);
+    ir_set_source(l->f, value, s->range, NULL);
     l->current[s->parameter] = masked(l->f, l->mask, value, old);
     l->last[s->parameter] = (Last){s->range, ++l->assignments};
 }

@@ -149,7 +149,7 @@ static const char *suggest_library(Checker *c, const char *wanted) {
     return scope_suggest(&scope, name, 1u << SYMBOL_BROKEN);
 }
 
-const char *library_home(Checker *c, const Name *name) {
+const char *library_defining(Checker *c, const Name *name) {
     for (size_t i = 0; i < embedded_file_count; i++) {
         const EmbeddedFile *file = &embedded_files[i];
         if (!begins_with(file->path, "std/")) continue;

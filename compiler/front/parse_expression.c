@@ -236,10 +236,10 @@ static Node *unary(Parser *p) {
     return node;
 }
 
-static Node *binary(Parser *p, int least) {
+static Node *binary(Parser *p, int min) {
     const Token *token = &p->tokens.list[p->at];
     Node *left;
-    if (least <= NOT && parser_kind(p) == TOKEN_NOT) {
+    if (min <= NOT && parser_kind(p) == TOKEN_NOT) {
         parser_next(p);
         if (++p->level > PARSE_DEPTH_MAX) parser_too_deep(p, token_range(p, token));
         Node *operand = p->panic ? parse_error_node(p) : binary(p, NOT);
@@ -254,7 +254,7 @@ static Node *binary(Parser *p, int least) {
     }
     for (bool compared = false; !p->panic;) {
         int level = precedence[parser_kind(p)];
-        if (level == 0 || level < least) break;
+        if (level == 0 || level < min) break;
         const Token *sign = parser_next(p);
         if (level == COMPARE && compared) {
             if (diagnose(p->compiler, ERROR_COMPARISON_CHAIN, token_range(p, sign)))

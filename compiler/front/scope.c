@@ -120,18 +120,18 @@ static size_t distance(const Name *a, const Name *b) {
 
 const char *scope_suggest(const Scope *scope, const Name *name, unsigned kinds) {
     const Name *best = NULL;
-    size_t least = name->size <= 5 ? 2 : name->size <= 10 ? 3 : 4; /* not this far */
+    size_t min = name->size <= 5 ? 2 : name->size <= 10 ? 3 : 4; /* not this far */
     if (name->size > WORD_MAX) return NULL;
     for (; scope; scope = scope->parent) {
         for (const Symbol *symbol = scope->first; symbol; symbol = symbol->next) {
             const Name *other = symbol->name;
             size_t gap =
                 name->size > other->size ? name->size - other->size : other->size - name->size;
-            if (!(kinds >> symbol->kind & 1) || other->size > WORD_MAX || gap > least) continue;
+            if (!(kinds >> symbol->kind & 1) || other->size > WORD_MAX || gap > min) continue;
             size_t d = distance(name, other);
-            bool closer = d < least || (best && d == least); /* of equals, what was defined first */
+            bool closer = d < min || (best && d == min); /* of equals, what was defined first */
             if (!closer || d >= name->size || d >= other->size) continue;
-            least = d;
+            min = d;
             best = other;
         }
     }

@@ -43,7 +43,7 @@ typedef enum RuleId {
     RULE_DRAW,
     RULE_DRAWF,
     RULE_FIX,
-    RULE_PLACE,
+    RULE_PERMUTE,
     RULE_COUNT
 } RuleId;
 
@@ -98,9 +98,9 @@ static const Rule rules[RULE_COUNT] = {
     [RULE_DRAW] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_U32, "a u64 key and an i64 index"},
     [RULE_DRAWF] = {{1 << TYPE_U64, 1 << TYPE_I64}, TYPE_F32, "a u64 key and an i64 index"},
     [RULE_FIX] = {{FLOATS, 1 << TYPE_I64}, TYPE_I64, "a float and an i64"},
-    [RULE_PLACE] = {{1 << TYPE_I64, 1 << TYPE_I64, 1 << TYPE_U64},
-                    TYPE_I64,
-                    "two i64 and a u64 key"},
+    [RULE_PERMUTE] = {{1 << TYPE_I64, 1 << TYPE_I64, 1 << TYPE_U64},
+                      TYPE_I64,
+                      "two i64 and a u64 key"},
 };
 
 const char *ir_result_type(const Function *f, Op op, const ValueId args[3], Type *result) {
@@ -295,11 +295,11 @@ static uint64_t normal_bits(Type type, uint64_t bits) {
 static uint64_t integer_bits(Type type, double value) {
     bool is_signed = type_info[type].class == 'S';
     int width = 8 * type_info[type].size - is_signed;
-    double limit = ldexp(1.0, width), least = is_signed ? -limit : 0.0;
+    double limit = ldexp(1.0, width), min = is_signed ? -limit : 0.0;
     double whole = isnan(value) ? 0.0 : trunc(value);
-    uint64_t most = UINT64_MAX >> (64 - width);
-    if (whole >= limit) return most;
-    if (whole <= least) return is_signed ? most + 1 : 0;
+    uint64_t max = UINT64_MAX >> (64 - width);
+    if (whole >= limit) return max;
+    if (whole <= min) return is_signed ? max + 1 : 0;
     return whole < 0 ? (uint64_t)(int64_t)whole : (uint64_t)whole;
 }
 
@@ -343,7 +343,7 @@ ValueId ir_parameter(Function *f, uint32_t number) {
     require(f, OP_PARAMETER, number < f->parameter_count ? NULL : "a parameter that exists");
     const Parameter *p = &f->parameters[number];
     ValueId id = ir_leaf(f, OP_PARAMETER, type_info[p->type].compute, p->axes, number);
-    ir_place(f, id, p->range, p->name);
+    ir_set_source(f, id, p->range, p->name);
     return id;
 }
 
@@ -548,7 +548,7 @@ ValueId ir_make(Function *f, const Value *like, const ValueId args[3]) {
 ValueId ir_rebuild(Function *to, const Function *from, ValueId id, const ValueId args[3]) {
     const Value *v = &from->values[id];
     ValueId result = ir_make(to, v, args);
-    ir_place(to, result, v->range, v->name);
+    ir_set_source(to, result, v->range, v->name);
     return result;
 }
 
@@ -569,7 +569,7 @@ void ir_copy_stores(Function *f, const Function *from, const ValueId *map) {
     }
 }
 
-void ir_place(Function *f, ValueId value, Range range, const char *name) {
+void ir_set_source(Function *f, ValueId value, Range range, const char *name) {
     Value *v = &f->values[value];
     if (v->range.file == 0) v->range = range;
     if (v->name == NULL) v->name = name;
@@ -643,7 +643,7 @@ static void add_needed(Function *to, const Function *from, ValueId id, ValueId *
             continue;
         }
         map[v] = ir_running(to, (Type)value->type, value->axes);
-        ir_place(to, map[v], value->range, value->name);
+        ir_set_source(to, map[v], value->range, value->name);
     }
 }
 

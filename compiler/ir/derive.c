@@ -35,7 +35,7 @@ typedef struct Derivation {
     size_t count, capacity; /* of those three */
 } Derivation;
 
-enum { VALUES_MOST = 1 << 17 };
+enum { VALUES_MAX = 1 << 17 };
 
 static bool is_float(const Function *f, ValueId id) {
     return type_info[f->values[id].type].class == 'F';
@@ -226,10 +226,10 @@ static ValueId scatter_add(Derivation *g, ValueId d, ValueId list, AxisSet targe
     Function *f = g->f;
     Type type = (Type)f->values[d].type;
     ValueId names[26] = {['a' - 'a'] = d};
-    ValueId most =
+    ValueId max =
         reduce_list(f, OP_REDUCE_MAX, build(g, "if isfinite(a) then abs(a) else 0.0", names));
     ValueId count = sum_over(f, ir_constant(f, TYPE_I64, 1), f->values[d].axes);
-    ValueId shift = ir_op(f, OP_FIXED_SHIFT, most, count, 0);
+    ValueId shift = ir_op(f, OP_FIXED_SHIFT, max, count, 0);
     ValueId sum = ir_scatter(f, ir_op(f, OP_TO_FIXED, d, shift, 0), list, target);
     ValueId lost = ir_cast(f, TYPE_I64, build(g, "not isfinite(a)", names));
     ValueId any =
@@ -509,7 +509,8 @@ static void visit(Derivation *g, ValueId id) {
                 add_to(g, v.arg[i], contribution(g, id, i, d),
                        reduces ? 0 : v.axes & ~f->values[v.arg[i]].axes);
     }
-    for (ValueId made = first_new; made < f->value_count; made++) ir_place(f, made, v.range, NULL);
+    for (ValueId made = first_new; made < f->value_count; made++)
+        ir_set_source(f, made, v.range, NULL);
 }
 
 /* Empty tables for the values there are. */
@@ -533,7 +534,7 @@ static ValueId derive_grad(Derivation *g, ValueId e, ValueId target, ValueId fro
     open_tables(g);
     if (e >= target) find_dependents(g, target, e);
     g->adjoint[e] = (Adjoint){.value = from};
-    for (ValueId id = e; id > target && f->value_count < VALUES_MOST; id--)
+    for (ValueId id = e; id > target && f->value_count < VALUES_MAX; id--)
         if (g->depends[id] && g->adjoint[id].value) visit(g, id);
     if (!g->depends[e] || !g->adjoint[target].value)
         return ir_broadcast(f, ir_constant(f, (Type)f->values[target].type, 0), axes);
@@ -555,7 +556,7 @@ static Function *strip(const Function *f) {
             map[id] = ir_op(out, OP_MIN, ir_op(out, OP_MAX, args[0], args[1], 0), args[2], 0);
         else
             map[id] = ir_rebuild(out, f, id, args);
-        ir_place(out, map[id], v->range, v->name);
+        ir_set_source(out, map[id], v->range, v->name);
     }
     ir_copy_stores(out, f, map);
     return ir_compact(out);
@@ -572,10 +573,10 @@ Function *derive(Function *f) {
         if (!needed[id]) continue;
         map[id] = v->op == OP_GRAD ? derive_grad(&g, args[0], args[1], args[2])
                                    : ir_rebuild(g.f, f, id, args);
-        ir_place(g.f, map[id], v->range, v->name);
+        ir_set_source(g.f, map[id], v->range, v->name);
     }
-    if (g.f->value_count >= VALUES_MOST) {
-        diagnose(f->compiler, ERROR_TOO_LARGE, f->range, f->name, VALUES_MOST);
+    if (g.f->value_count >= VALUES_MAX) {
+        diagnose(f->compiler, ERROR_TOO_LARGE, f->range, f->name, VALUES_MAX);
         return NULL;
     }
     ir_copy_stores(g.f, f, map);

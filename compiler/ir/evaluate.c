@@ -105,7 +105,7 @@ typedef uint64_t (*Evaluate)(const uint64_t x[4]);
 #define OVER_NARROW(F, wide, ...) F(F64, f32, f64, f64, f64, __VA_ARGS__)
 #define OVER_DRAW(F, wide, ...) F(U64, u32, u64, i64, i64, __VA_ARGS__)
 #define OVER_DRAWF(F, wide, ...) F(U64, f32, u64, i64, i64, __VA_ARGS__)
-#define OVER_PLACE(F, wide, ...) F(I64, i64, i64, i64, u64, __VA_ARGS__)
+#define OVER_PERMUTE(F, wide, ...) F(I64, i64, i64, i64, u64, __VA_ARGS__)
 #define OVER_FIX(F, wide, ...) \
     F64_##wide(F, i64, f64, i64, i64, __VA_ARGS__) F(F32, i64, f32, i64, i64, __VA_ARGS__)
 

@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "ir/ir.h"
 
-enum { VALUES_MOST = 1 << 18 };
+enum { VALUES_MAX = 1 << 18 };
 
 typedef struct Known {
     ValueId value, list, at;
@@ -265,7 +265,7 @@ static ValueId value_at(Gathering *g, ValueId source, ValueId list) {
     size_t depth = 0;
     g->stack = arena_grow(g->f->arena, g->stack, depth, &g->stack_capacity, sizeof *g->stack);
     g->stack[depth++] = source;
-    while (depth > 0 && g->f->value_count < VALUES_MOST) {
+    while (depth > 0 && g->f->value_count < VALUES_MAX) {
         ValueId id = g->stack[depth - 1];
         size_t before = depth;
         Value v = g->f->values[id];
@@ -319,11 +319,11 @@ Function *gather(Function *f) {
         else
             map[id] = ir_rebuild(g.f, f, id, args);
         for (ValueId made = first_new; made < g.f->value_count; made++)
-            ir_place(g.f, made, v->range, NULL);
-        ir_place(g.f, map[id], v->range, v->name);
+            ir_set_source(g.f, made, v->range, NULL);
+        ir_set_source(g.f, map[id], v->range, v->name);
     }
-    if (g.f->value_count >= VALUES_MOST) {
-        diagnose(f->compiler, ERROR_TOO_LARGE, f->range, f->name, VALUES_MOST);
+    if (g.f->value_count >= VALUES_MAX) {
+        diagnose(f->compiler, ERROR_TOO_LARGE, f->range, f->name, VALUES_MAX);
         return NULL;
     }
     ir_copy_stores(g.f, f, map);

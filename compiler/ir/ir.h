@@ -191,7 +191,7 @@ void ir_store(Function *f, uint32_t parameter, ValueId value, ValueId guard, Ran
 /* Those of `from`, whose values `map` takes to values of `f`. */
 void ir_copy_stores(Function *f, const Function *from, const ValueId *map);
 /* first caller wins */
-void ir_place(Function *f, ValueId value, Range range, const char *name);
+void ir_set_source(Function *f, ValueId value, Range range, const char *name);
 AxisSet ir_all_axes(const Function *f);
 AxisSet ir_closure(const Function *f, AxisSet axes); /* with the parents, and theirs */
 /* The axes of a value over what `axes` lists as written: q and k for the whole of blocks. */

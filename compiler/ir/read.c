@@ -298,7 +298,8 @@ static bool read_value(IrReader *r, const char *line) {
     bool good = reader_expect(&r->words, "=") && read_right_side(r, line, &value);
     if (good && reader_accept(&r->words, "as")) good = reader_name(&r->words, "a name", &name);
     if (good && value)
-        ir_place(r->f, value, reader_range(&r->words, line, (size_t)(r->words.at - line)), name);
+        ir_set_source(r->f, value, reader_range(&r->words, line, (size_t)(r->words.at - line)),
+                      name);
     r->labels =
         arena_grow(r->f->arena, r->labels, r->label_count, &r->label_capacity, sizeof *r->labels);
     r->labels[r->label_count++] = (IrLabel){label.text, label.size, good ? value : 0};

@@ -193,8 +193,8 @@ static ValueId divide_by_power(Function *f, const Value *v) {
     memcpy(&divisor, &b->payload, sizeof divisor);
     memcpy(&narrow, &low, sizeof narrow);
     if (b->type == TYPE_F32) divisor = (double)narrow;
-    int k, most = b->type == TYPE_F32 ? 126 : 1022;
-    if (fabs(frexp(divisor, &k)) != 0.5 || k - 1 > most || k - 1 < -most) return 0;
+    int k, max = b->type == TYPE_F32 ? 126 : 1022;
+    if (fabs(frexp(divisor, &k)) != 0.5 || k - 1 > max || k - 1 < -max) return 0;
     return ir_op(f, OP_MUL, v->arg[0], ir_constant_number(f, (Type)b->type, 1 / divisor), 0);
 }
 
@@ -219,9 +219,9 @@ static ValueId reduce_broadcast(Function *f, const Value *v) {
 static ValueId index_in_range(Function *f, const Value *v) {
     const Value *a = &f->values[v->arg[0]], *b = &f->values[v->arg[1]];
     bool counts = a->op == OP_INDEX || a->op == OP_POSITION || a->op == OP_SIZE;
-    bool least = v->op == OP_GE && counts && b->op == OP_CONST && b->payload == 0;
-    bool most = v->op == OP_LT && a->op == OP_INDEX && b->op == OP_SIZE && a->payload == b->payload;
-    return least || most ? ir_constant(f, TYPE_BOOL, 1) : 0;
+    bool min = v->op == OP_GE && counts && b->op == OP_CONST && b->payload == 0;
+    bool max = v->op == OP_LT && a->op == OP_INDEX && b->op == OP_SIZE && a->payload == b->payload;
+    return min || max ? ir_constant(f, TYPE_BOOL, 1) : 0;
 }
 
 /* A list whose entries, where they are broadcasts, are what was broadcast. */
@@ -305,16 +305,16 @@ static void remember(Simplifier *s, ValueId id, ValueId becomes) {
 
 /* What a value becomes: its operands simplified first, then itself by one rule after the other. */
 static ValueId rewrite(Simplifier *s, ValueId id, uint32_t depth) {
-    enum { DEPTH_MOST = 1000 };
+    enum { DEPTH_MAX = 1000 };
     if (id == 0) return 0; /* what a LIST that ends has */
     if (id < s->known_count && s->known[id]) return s->known[id];
-    if (depth > DEPTH_MOST) bug(s->f->compiler, "%s: simplify does not end", s->f->name);
+    if (depth > DEPTH_MAX) bug(s->f->compiler, "%s: simplify does not end", s->f->name);
     Value v = s->f->values[id];
     ValueId args[3] = {0};
     for (int i = 0; i < op_info[v.op].arity; i++)
         if (v.arg[i]) args[i] = rewrite(s, v.arg[i], depth + 1);
     ValueId on_these = ir_rebuild(s->f, s->f, id, args), better = apply_rules(s, on_these);
-    if (better) ir_place(s->f, better, v.range, v.name);
+    if (better) ir_set_source(s->f, better, v.range, v.name);
     ValueId becomes = better ? rewrite(s, better, depth + 1) : on_these;
     remember(s, id, becomes);
     remember(s, becomes, becomes);
@@ -336,7 +336,7 @@ Function *simplify(Function *f) {
         if (!needed[id]) continue;
         ValueId args[3] = {map[v->arg[0]], map[v->arg[1]], map[v->arg[2]]};
         map[id] = rewrite(&s, ir_rebuild(s.f, f, id, args), 0);
-        ir_place(s.f, map[id], v->range, v->name);
+        ir_set_source(s.f, map[id], v->range, v->name);
     }
     for (size_t i = 0; i < f->store_count; i++) {
         const Store *store = &f->stores[i];

@@ -91,9 +91,9 @@ const Function *split_reductions(const Function *f, bool floats, ValueId *first)
             continue;
         }
         const ValueId part = ir_reduce(out, (Op)value->op, args[0], inner);
-        ir_place(out, part, value->range, NULL);
+        ir_set_source(out, part, value->range, NULL);
         map[v] = ir_reduce(out, (Op)value->op, part, over & ~inner);
-        ir_place(out, map[v], value->range, value->name);
+        ir_set_source(out, map[v], value->range, value->name);
         if (!*first && has_no_order(value) != floats) *first = v;
     }
     ir_copy_stores(out, f, map);

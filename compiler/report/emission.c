@@ -45,9 +45,9 @@ static size_t usual_variant(const ls_compilation *c, size_t step, const ls_image
 
 /* The one that arrays of these lengths, "n=1024,c=64", take. */
 static size_t variant_for(ls_compilation *c, size_t step, const ls_image *image, char *words) {
-    size_t count = 0, most = 1;
-    for (const char *at = words; *at; at++) most += *at == ',';
-    const char **sizes = arena_alloc(&c->compiler.arena, most * sizeof *sizes);
+    size_t count = 0, max = 1;
+    for (const char *at = words; *at; at++) max += *at == ',';
+    const char **sizes = arena_alloc(&c->compiler.arena, max * sizeof *sizes);
     for (char *word = strtok_r(words, ",", &words); word; word = strtok_r(NULL, ",", &words))
         sizes[count++] = word;
     const PlanSizes read = plan_sizes_read(c->steps[step].simplified, sizes, count);

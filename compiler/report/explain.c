@@ -26,7 +26,7 @@
 
 /* ---- counting ---- */
 
-const char *const report_shares[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
+const char *const report_partitions[SHAPE_COUNT] = {"scalar", "map", "rows", "columns", "scan"};
 
 static void count_kernel(Report *r, KernelReport *kernel) {
     const KernelBytes bytes =
@@ -82,20 +82,21 @@ static uint32_t choose_alike(const Report *r, const ls_image *image) {
  * block makes the first, a pre-reduction, and the last block the last, an epilogue; "rows | columns
  * then rows by segment" where the first two are fused horizontally and the last is an epilogue of
  * each segment. */
-static const char *share_text(const Report *r, const Kernel *kernel) {
+static const char *partition_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
     if (kernel->kind == KERNEL_ALL) return r->together ? "cooperative" : "single block";
     if (kernel->kind == KERNEL_STRIPS) return "row panels";
     if (kernel->kind == KERNEL_FINISH) return "columns";
     const uint32_t end = kernel->first + kernel->count;
     for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
-        text_printf(&text, "each %s then ", report_shares[r->plan->phases[i].shape]);
-    text_puts(&text, report_shares[r->plan->phases[kernel->first].shape]); /* of all in a chain */
+        text_printf(&text, "each %s then ", report_partitions[r->plan->phases[i].shape]);
+    text_puts(&text,
+              report_partitions[r->plan->phases[kernel->first].shape]); /* of all in a chain */
     const uint32_t mains = kernel->kind == KERNEL_BESIDE ? plan_mains(kernel) : 1;
     for (uint32_t i = kernel->first + 1; i < kernel->first + mains; i++)
-        text_printf(&text, " | %s", report_shares[r->plan->phases[i].shape]);
+        text_printf(&text, " | %s", report_partitions[r->plan->phases[i].shape]);
     for (uint32_t i = kernel->first + plan_mains(kernel); i < end; i++)
-        text_printf(&text, " then %s%s", report_shares[r->plan->phases[i].shape],
+        text_printf(&text, " then %s%s", report_partitions[r->plan->phases[i].shape],
                     i < end - kernel->tail ? " by segment" : "");
     return text.data;
 }
@@ -110,7 +111,7 @@ static void count_all(Report *r) {
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
     for (size_t i = 0; i < r->kernel_count; i++) {
         r->kernels[i] = (KernelReport){.name = variant->kernels[i].name,
-                                       .share = share_text(r, &kernels[i]),
+                                       .share = partition_text(r, &kernels[i]),
                                        .plan = kernels[i]};
         count_kernel(r, &r->kernels[i]);
         r->moved += r->kernels[i].read + r->kernels[i].written;
@@ -215,7 +216,7 @@ static void text_targets(Report *r, size_t kernel) {
 
 /* "rows: sum, count c" */
 static void print_phase(Report *r, const Phase *phase) {
-    text_puts(&r->out, report_shares[phase->shape]);
+    text_puts(&r->out, report_partitions[phase->shape]);
     for (size_t i = 0; i < phase->reduction_count; i++) {
         const Value *value = &r->plan->function->values[phase->reductions[i]];
         text_printf(&r->out, "%s %s%s%s", i ? "," : ":", plan_reduction(value),

@@ -122,7 +122,7 @@ static void put_store(Report *r, Lines *lines, const PhaseStore *store) {
 
 static void put_phase(Report *r, Lines *lines, const Phase *phase) {
     text_printf(&r->out, "<TR><TD ALIGN=\"LEFT\"><FONT %s>%s", note_face,
-                report_shares[phase->shape]);
+                report_partitions[phase->shape]);
     put_axes(r, phase->outer ? ": for each " : "", phase->outer);
     put_axes(r, phase->outer ? " along " : ": over ", phase->inner);
     text_puts(&r->out, "</FONT></TD></TR>");
@@ -189,13 +189,13 @@ static void put_node(Report *r, uint32_t a, const char *state, const char *look)
 
 /* The widest edge carries what the most bytes carry. */
 static void put_edge(Report *r, const char *from, const char *to, double bytes) {
-    double most = 1;
+    double max = 1;
     for (uint32_t a = 0; a < r->plan->array_count; a++) {
         const double all = plan_sizes_array_bytes(&r->sizes, &r->plan->arrays[a]);
-        if (all > most) most = all;
+        if (all > max) max = all;
     }
     text_printf(&r->out, "  %s -> %s [label=\"%s\", penwidth=%.2f];\n", from, to,
-                report_bytes_text(r, bytes), 0.7 + 2.3 * (bytes < most ? bytes / most : 1));
+                report_bytes_text(r, bytes), 0.7 + 2.3 * (bytes < max ? bytes / max : 1));
 }
 
 static void put_array(Report *r, uint32_t a) {

@@ -50,7 +50,7 @@ typedef struct Report {
 } Report;
 
 /* explain.c */
-extern const char *const report_shares[SHAPE_COUNT]; /* how a phase is shared out */
+extern const char *const report_partitions[SHAPE_COUNT]; /* how a phase is shared out */
 const char *report_bytes_text(Report *r, double bytes);
 /* The number of the variant that the sizes select, of which way of the plan it is, and whether its
  * blocks wait for each other. */

@@ -23,7 +23,7 @@ static void print_phase(Report *r, uint32_t phase, const Target *target, Portion
     const PlainNest *plain =
         schedule_phase(r->plan, phase, target, &numbers, &r->c->compiler.arena, &problem);
     text_printf(&r->out, "# phase %u, by %s%s\n", phase,
-                report_shares[r->plan->phases[phase].shape], portions[portion]);
+                report_partitions[r->plan->phases[phase].shape], portions[portion]);
     if (!plain) bug(&r->c->compiler, "phase %u has no schedule: %s", phase, problem);
     nest_print(plain->nest, &r->out);
 }

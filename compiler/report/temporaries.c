@@ -35,11 +35,11 @@ static uint64_t items_of(const Report *r, const ls_image_kernel *kernel) {
 }
 
 /* Blocks or workers of the largest launch. */
-static uint64_t most_parts(const Report *r, const ls_image_variant *variant) {
+static uint64_t max_parts(const Report *r, const ls_image_variant *variant) {
     const Target *target = target_for(r->image->target);
     const uint64_t processors =
         r->options->processors ? r->options->processors : target->processors;
-    uint64_t most = 1;
+    uint64_t max = 1;
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         const ls_image_kernel *kernel = &variant->kernels[i];
         const uint64_t items = items_of(r, kernel);
@@ -49,9 +49,9 @@ static uint64_t most_parts(const Report *r, const ls_image_variant *variant) {
         const uint64_t parts = target->simt
                                    ? ls_image_blocks(kernel, items, tiles, processors, &threads)
                                    : ls_image_workers(kernel, items, tiles, processors);
-        if (parts > most) most = parts;
+        if (parts > max) max = parts;
     }
-    return most;
+    return max;
 }
 
 void report_count_temporaries(Report *r) {
@@ -62,7 +62,7 @@ void report_count_temporaries(Report *r) {
     uint64_t *offsets = arena_alloc(arena, (count + 1) * sizeof *offsets), cleared;
     ls_image_temporary *rows = arena_alloc(arena, (count + 1) * sizeof *rows);
     r->temporary_count = count;
-    r->parts = most_parts(r, variant);
+    r->parts = max_parts(r, variant);
     r->temporary_sizes = bytes;
     for (uint32_t i = 0; i < count; i++) {
         const ls_image_temporary *row = &variant->temporaries[i];

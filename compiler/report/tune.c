@@ -19,7 +19,7 @@
 #include "compile.h"
 #include "report/report.h"
 
-enum { FILE_BYTES = 16384, RECORDS_MOST = 32, NAME_BYTES = 80, THREADS_MOST = 1024 };
+enum { FILE_BYTES = 16384, RECORDS_MAX = 32, NAME_BYTES = 80, THREADS_MAX = 1024 };
 static const char format[] = "lockstep-tuned 1";
 
 /* Words at a time, since every bind of a cached program comes through here. */
@@ -123,16 +123,16 @@ typedef struct Records {
 
 static bool read_line(const char *line, const ls_image *image, ls_tuning_record *record) {
     ls_image_tuning *t = &record->tuning;
-    unsigned long long least, most;
+    unsigned long long min, max;
     int used = 0;
-    if (sscanf(line, "%u %llu %llu %u %u %u %lf %lf %159[^\n]%n", &t->variant, &least, &most,
+    if (sscanf(line, "%u %llu %llu %u %u %u %lf %lf %159[^\n]%n", &t->variant, &min, &max,
                &t->threads, &t->blocks_per_multiprocessor, &t->workers, &record->usual_us,
                &record->best_us, record->sizes, &used) != 9)
         return false;
-    t->at_least = least;
-    t->at_most = most;
-    if (t->variant >= form_count(image) || least > most || t->threads > THREADS_MOST ||
-        t->blocks_per_multiprocessor > THREADS_MOST || t->workers > THREADS_MOST)
+    t->at_least = min;
+    t->at_most = max;
+    if (t->variant >= form_count(image) || min > max || t->threads > THREADS_MAX ||
+        t->blocks_per_multiprocessor > THREADS_MAX || t->workers > THREADS_MAX)
         return false;
     const uint32_t usual = usual_count(image);
     const char *name = image->variants[t->variant % usual].name;
@@ -200,17 +200,17 @@ static bool put_record(char *text, size_t size, const ls_tuning_record *record) 
 ls_status tune_keep(const ls_image *image, const ls_tuning_record *record, char *reason,
                     size_t size) {
     char name[NAME_BYTES], text[FILE_BYTES];
-    ls_tuning_record *kept = calloc(RECORDS_MOST, sizeof *kept);
+    ls_tuning_record *kept = calloc(RECORDS_MAX, sizeof *kept);
     if (!kept) {
         snprintf(reason, size, "out of memory");
         return LS_ERROR_MEMORY;
     }
-    const size_t count = tune_list(image, record->device, kept, RECORDS_MOST);
+    const size_t count = tune_list(image, record->device, kept, RECORDS_MAX);
     const bool keeps = record->best_us > 0;
     size_t written = 0;
     snprintf(text, sizeof text, "%s\n%s\n", format, record->device);
     bool whole = !keeps || put_record(text, sizeof text, record);
-    for (size_t i = 0; whole && i < count && written + keeps < RECORDS_MOST; i++) {
+    for (size_t i = 0; whole && i < count && written + keeps < RECORDS_MAX; i++) {
         if (overlap(&kept[i].tuning, &record->tuning)) continue;
         whole = put_record(text, sizeof text - 64, &kept[i]);
         written += whole;
@@ -238,9 +238,9 @@ void tune_apply(ls_compilation *c, size_t step, Made *made, const char *device) 
         return;
     }
     if (!device || c->options.no_cache || c->options.no_tuning || made->tunings) return;
-    ls_tuning_record *records = calloc(RECORDS_MOST, sizeof *records);
+    ls_tuning_record *records = calloc(RECORDS_MAX, sizeof *records);
     if (!records) return; /* it is only for speed */
-    const size_t count = tune_list(image, device, records, RECORDS_MOST);
+    const size_t count = tune_list(image, device, records, RECORDS_MAX);
     bool wanted = false;
     for (size_t i = 0; i < count; i++) wanted |= records[i].tuning.variant >= image->variant_count;
     if (count) made->tunings = calloc(count, sizeof *made->tunings);

@@ -14,11 +14,11 @@
 #include "compile.h"
 #include "report/report.h"
 
-enum { RECORDS_MOST = 64 };
+enum { RECORDS_MAX = 64 };
 
 static size_t records_of(Report *r, ls_tuning_record **records) {
-    *records = arena_alloc(&r->c->compiler.arena, RECORDS_MOST * sizeof **records);
-    return tune_list(r->image, NULL, *records, RECORDS_MOST);
+    *records = arena_alloc(&r->c->compiler.arena, RECORDS_MAX * sizeof **records);
+    return tune_list(r->image, NULL, *records, RECORDS_MAX);
 }
 
 void report_tuned(Report *r) {

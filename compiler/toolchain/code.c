@@ -14,7 +14,7 @@
 #include "target/target.h"
 #include "toolchain/toolchain.h"
 
-enum { THREADS_MOST = 16, MESSAGE_SIZE = 4096 };
+enum { THREADS_MAX = 16, MESSAGE_SIZE = 4096 };
 
 ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
                     RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size) {
@@ -103,10 +103,10 @@ static void *work(void *data) {
 }
 
 /* The program's signal handlers run on the program's own threads. */
-static size_t start_threads(Batch *batch, pthread_t threads[THREADS_MOST]) {
+static size_t start_threads(Batch *batch, pthread_t threads[THREADS_MAX]) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t wanted = processors < 1 ? 1 : (size_t)processors, started = 0;
-    if (wanted > THREADS_MOST) wanted = THREADS_MOST;
+    if (wanted > THREADS_MAX) wanted = THREADS_MAX;
     if (wanted > batch->count) wanted = batch->count;
     sigset_t all, before;
     sigfillset(&all);
@@ -118,7 +118,7 @@ static size_t start_threads(Batch *batch, pthread_t threads[THREADS_MOST]) {
 
 void code_make_all(const CodeRequest *requests, size_t count, bool no_cache,
                    void (*done)(void *user, size_t done), void *user) {
-    pthread_t threads[THREADS_MOST];
+    pthread_t threads[THREADS_MAX];
     Batch batch = {.requests = requests, .count = count, .no_cache = no_cache};
     batch.wanted = calloc(count + 1, sizeof *batch.wanted);
     if (!batch.wanted) return; /* they are made one by one */

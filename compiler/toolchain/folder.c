@@ -115,15 +115,15 @@ void rtc_folder_sweep_beside(const char *path) {
 
 /* ---- of the helper, whose folder the library knows by its number ---- */
 
-static const char *scratch_place(size_t number) {
+static const char *scratch_folder(size_t number) {
     const char *own = environment_value(VARIABLE_TMPDIR);
     if (number == 0) return own && *own ? own : "/tmp";
     return number == 1 ? "/tmp" : NULL;
 }
 
 int rtc_scratch_make(pid_t helper, char *path, size_t size) {
-    for (size_t i = 0; scratch_place(i); i++) {
-        snprintf(path, size, "%s/" HELPER_PREFIX "%ld", scratch_place(i), (long)helper);
+    for (size_t i = 0; scratch_folder(i); i++) {
+        snprintf(path, size, "%s/" HELPER_PREFIX "%ld", scratch_folder(i), (long)helper);
         rtc_folder_remove(path); /* of one that had this number and is no more */
         if (mkdir(path, 0700) == 0) return rtc_folder_lock(path);
     }
@@ -133,8 +133,8 @@ int rtc_scratch_make(pid_t helper, char *path, size_t size) {
 
 void rtc_scratch_remove(pid_t helper) {
     char path[4200];
-    for (size_t i = 0; scratch_place(i); i++)
-        if ((size_t)snprintf(path, sizeof path, "%s/" HELPER_PREFIX "%ld", scratch_place(i),
+    for (size_t i = 0; scratch_folder(i); i++)
+        if ((size_t)snprintf(path, sizeof path, "%s/" HELPER_PREFIX "%ld", scratch_folder(i),
                              (long)helper) < sizeof path)
             rtc_folder_remove(path);
 }

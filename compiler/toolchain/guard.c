@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PROCESSES_MOST = 4096, WORDS_MOST = 256 };
+enum { PROCESSES_MAX = 4096, WORDS_MAX = 256 };
 
 typedef struct Guard {
     int channel, signals, lock; /* lock: holds the folder */
@@ -50,7 +50,7 @@ static size_t add_children(pid_t parent, pid_t *found, size_t count) {
         if (thread->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "/proc/%ld/task/%s/children", (long)parent, thread->d_name);
         FILE *file = fopen(path, "re");
-        while (file && count < PROCESSES_MOST && fscanf(file, "%ld", &child) == 1)
+        while (file && count < PROCESSES_MAX && fscanf(file, "%ld", &child) == 1)
             found[count++] = (pid_t)child;
         if (file) fclose(file);
     }
@@ -82,7 +82,7 @@ static double time_of(pid_t pid) {
 }
 
 static double time_used(void) {
-    static pid_t found[PROCESSES_MOST];
+    static pid_t found[PROCESSES_MAX];
     struct rusage waited;
     double sum = 0;
     const size_t count = all_below(found);
@@ -95,7 +95,7 @@ static double time_used(void) {
 
 /* Kills them all: what was started meanwhile is found in the next round. */
 static void kill_all(pid_t group) {
-    static pid_t found[PROCESSES_MOST];
+    static pid_t found[PROCESSES_MAX];
     if (group > 0) kill(-group, SIGKILL);
     for (double end = rtc_now() + 5000; rtc_now() < end;) { /* longer: it waits for a dead disk */
         const size_t count = all_below(found);
@@ -112,12 +112,12 @@ static void kill_all(pid_t group) {
 static _Noreturn void become(const Guard *guard, char **words, int failed) {
     sigset_t none;
     const rlim_t seconds = (rlim_t)(guard->limit / 1e3) + 2;
-    struct rlimit most;
+    struct rlimit max;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process has one thread, so it means this process */
     setpgid(0, 0);
     /* Should this process be killed too, nothing computes for ever. */
-    if (getrlimit(RLIMIT_CPU, &most) == 0 && most.rlim_cur > seconds)
-        setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, most.rlim_max});
+    if (getrlimit(RLIMIT_CPU, &max) == 0 && max.rlim_cur > seconds)
+        setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, max.rlim_max});
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (getppid() == guard->self) execv(words[0], words + 1);
@@ -192,14 +192,14 @@ static bool is_asked(const Guard *guard) {
 static bool serve(const Guard *guard, bool *swept) {
     RtcGuardRequest request;
     RtcGuardReply reply = {.magic = RTC_MAGIC};
-    char *words[WORDS_MOST + 1] = {0}, *text = NULL;
+    char *words[WORDS_MAX + 1] = {0}, *text = NULL;
     pid_t pid = 0;
     bool good = is_asked(guard) && rtc_read(guard->channel, &request, sizeof request) &&
                 request.magic == RTC_MAGIC && request.size > 0 && request.size < (1u << 24) &&
                 (text = malloc(request.size)) && rtc_read(guard->channel, text, request.size) &&
                 text[request.size - 1] == 0;
     size_t count = 0;
-    for (char *at = text; good && at < text + request.size && count < WORDS_MOST;
+    for (char *at = text; good && at < text + request.size && count < WORDS_MAX;
          at += strlen(at) + 1)
         words[count++] = at;
     good = good && count > 1;

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define WORDS_KEPT 2000 /* of what a toolchain printed before it crashed */
-#define HELPERS_MOST 8
+#define HELPERS_MAX 8
 #define PATIENCE 150 /* milliseconds to wait for a helper rather than spawn another */
 
 typedef struct Helper {
@@ -41,7 +41,7 @@ typedef struct Helper {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static Helper helpers[HELPERS_MOST];
+static Helper helpers[HELPERS_MAX];
 
 /* A fork while other threads compile: in the child nobody is left who could open the lock or give
  * a helper back. */
@@ -120,9 +120,9 @@ static void helper_words_read(const Helper *helper, char text[WORDS_KEPT + 1]) {
 /* ---- sharing ---- */
 
 /* One that is free and runs, else, with `another`, one that is to be spawned. */
-static Helper *find_free(size_t most, bool another) {
+static Helper *find_free(size_t max, bool another) {
     Helper *found = NULL;
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max; i++) {
         if (helpers[i].taken) continue;
         if (helpers[i].owner == getpid()) return &helpers[i];
         if (another && !found) found = &helpers[i];
@@ -132,15 +132,15 @@ static Helper *find_free(size_t most, bool another) {
 
 static Helper *helper_take(void) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const size_t most = processors < 1              ? 1
-                        : processors > HELPERS_MOST ? HELPERS_MOST
-                                                    : (size_t)processors;
+    const size_t max = processors < 1             ? 1
+                       : processors > HELPERS_MAX ? HELPERS_MAX
+                                                  : (size_t)processors;
     const double patient = rtc_now() + PATIENCE;
     pthread_mutex_lock(&lock);
     bool none = true; /* is at work: there is nothing to wait for */
-    for (size_t i = 0; i < most; i++) none = none && !helpers[i].taken;
+    for (size_t i = 0; i < max; i++) none = none && !helpers[i].taken;
     Helper *helper;
-    while (!(helper = find_free(most, none || rtc_now() >= patient))) {
+    while (!(helper = find_free(max, none || rtc_now() >= patient))) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += PATIENCE * 1000000L;

@@ -16,7 +16,7 @@
 #define LOG_LIMIT RTC_LOG_LIMIT
 
 /* Where a compile's folder may be: the first with room. The last is memory. */
-size_t rtc_places(const char *places[RTC_PLACES_MOST + 1], char *cache, size_t size) {
+size_t rtc_places(const char *places[RTC_PLACES_MAX + 1], char *cache, size_t size) {
     const char *const all[] = {environment_value(VARIABLE_TMPDIR),
                                "/tmp",
                                "/var/tmp",
@@ -58,9 +58,9 @@ static bool read_folder(RtcGuard *guard, char *reason, size_t size) {
 bool rtc_guard_start(RtcGuard *guard, bool folder, uint64_t room, char *reason, size_t size) {
     enum { WORDS = 4 };
     char limit[32], bytes[32], cache[4096];
-    const char *places[RTC_PLACES_MOST + 1];
-    char *words[WORDS + RTC_PLACES_MOST + 1] = {(char[]){"lockstep-rtc"}, (char[]){"guard"}, limit,
-                                                bytes};
+    const char *places[RTC_PLACES_MAX + 1];
+    char *words[WORDS + RTC_PLACES_MAX + 1] = {(char[]){"lockstep-rtc"}, (char[]){"guard"}, limit,
+                                               bytes};
     int sockets[2] = {-1, -1}, pipes[2] = {-1, -1};
     *guard = (RtcGuard){.channel = -1, .output = -1};
     snprintf(limit, sizeof limit, "%.3f", rtc_timeout());

@@ -205,8 +205,8 @@ bool rtc_guard_start(RtcGuard *guard, bool folder, uint64_t room, char *reason, 
 bool rtc_guard_run(RtcGuard *guard, const char *path, char *const words[], RtcRun *run,
                    char *reason, size_t size);
 void rtc_guard_end(RtcGuard *guard); /* with its folder */
-enum { RTC_PLACES_MOST = 6 };
-size_t rtc_places(const char *places[RTC_PLACES_MOST + 1], char *cache, size_t size);
+enum { RTC_PLACES_MAX = 6 };
+size_t rtc_places(const char *places[RTC_PLACES_MAX + 1], char *cache, size_t size);
 
 /* program.c: compilers that are programs, each at work in a private folder that is its TMPDIR too.
  */

@@ -1,4 +1,4 @@
-/* pool_test.c: the reserve of device memory: what it hands out is nobody else's, what it counts is
+/* pool_test.c: the pool of device memory: what it hands out is nobody else's, what it counts is
  * exact, what is freed is used again without the device, and who holds what is told. */
 #include "fixtures.h"
 
@@ -201,7 +201,7 @@ static void labels(void **unused) {
     assert_int_equal(length, strlen(text));
     static const char *const pieces[] = {
         "memory of " DEVICE_NAME ": 2.0 MiB in use (at most 8.0 MiB) in 2 allocations, ",
-        "  free in the reserve: ",
+        "  free in the pool: ",
         "the largest ",
         "  free on the device: ",
         "       2.0 MiB 100.0 %      1 x  gradients (at most 2.0 MiB)\n",

@@ -43,7 +43,7 @@ static const GpuVerb survives[] = {VERB_memory_info,    VERB_context_current, VE
                                    VERB_device_current, VERB_device_use,      VERB_COUNT};
 const Scenario scenario_memory = {"memory", NULL, use, finish, sizeof(Session), survives};
 
-/* The device has 24 MiB. What is free in the reserve is in the way, and given back. */
+/* The device has 24 MiB. What is free in the pool is in the way, and given back. */
 void memory_asks_again(void **state) {
     (void)state;
     enum { MIB = 1 << 20 };

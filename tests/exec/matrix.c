@@ -189,7 +189,7 @@ static const char *result_of(const Operation *op, const char *type, char class) 
         {"DRAW", NULL, false},
         {"DRAWF", NULL, false},
         {"FIX", NULL, false},
-        {"PLACE", NULL, false}, /* programs/shuffle.step */
+        {"PERMUTE", NULL, false}, /* programs/shuffle.step */
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (strcmp(rules[i].rule, op->rule) == 0) return rules[i].allowed ? rules[i].result : NULL;

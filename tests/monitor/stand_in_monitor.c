@@ -199,7 +199,7 @@ static UNUSED int rocm_fan(uint32_t device, uint32_t sensor, int64_t *speed) {
     return sensor != 0;
 }
 
-static UNUSED int rocm_fan_most(uint32_t device, uint32_t sensor, uint64_t *speed) {
+static UNUSED int rocm_fan_max(uint32_t device, uint32_t sensor, uint64_t *speed) {
     (void)device;
     *speed = 255;
     return sensor != 0;

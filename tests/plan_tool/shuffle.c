@@ -38,7 +38,7 @@ static ValueId rebuild(Function *to, const Function *from, ValueId v, const Valu
         made = ir_parameter(to, place[value->payload]);
     else
         return ir_rebuild(to, from, v, args);
-    ir_place(to, made, value->range, value->name);
+    ir_set_source(to, made, value->range, value->name);
     return made;
 }
 

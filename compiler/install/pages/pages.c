@@ -1,7 +1,7 @@
-/* pages.c: build tool: pages SKELETONS OUT. Writes the manual pages (OUT/man1), the completions of
+/* pages.c: build tool: pages TEMPLATES OUT. Writes the manual pages (OUT/man1), the completions of
  * bash, zsh and fish and the tables of READMEs from the tables that the command itself reads. The
- * texts around what is written are the files of SKELETONS, where @name@ is a hole; pages_man.c and
- * pages_shells.c fill them. */
+ * texts around what is written are the files of TEMPLATES, where @name@ is a placeholder;
+ * pages_man.c and pages_shells.c fill them. */
 #include "files.h"
 #include "command.h"
 #include "pages.h"
@@ -11,24 +11,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const Hole *const hole_lists[] = {man_holes, shell_holes};
+static const Placeholder *const placeholder_lists[] = {man_placeholders, shell_placeholders};
 
 static void version(FILE *out, const Command *command) {
     (void)command;
     fputs(ls_version(), out);
 }
-static const Hole version_hole = {"version", version};
+static const Placeholder version_placeholder = {"version", version};
 
-static const Hole *find_hole(const char *name, size_t size) {
-    if (size == strlen(version_hole.name) && memcmp(name, version_hole.name, size) == 0)
-        return &version_hole;
-    for (size_t i = 0; i < COUNT(hole_lists); i++)
-        for (const Hole *hole = hole_lists[i]; hole->name; hole++)
-            if (strlen(hole->name) == size && memcmp(hole->name, name, size) == 0) return hole;
+static const Placeholder *find_placeholder(const char *name, size_t size) {
+    if (size == strlen(version_placeholder.name) &&
+        memcmp(name, version_placeholder.name, size) == 0)
+        return &version_placeholder;
+    for (size_t i = 0; i < COUNT(placeholder_lists); i++)
+        for (const Placeholder *placeholder = placeholder_lists[i]; placeholder->name;
+             placeholder++)
+            if (strlen(placeholder->name) == size && memcmp(placeholder->name, name, size) == 0)
+                return placeholder;
     return NULL;
 }
 
-/* The skeleton with every @name@ filled; a @ that begins no name stays. */
+/* The template with every @name@ filled; a @ that begins no name stays. */
 static bool fill(const char *text, FILE *out, const Command *command) {
     for (const char *at = text; *at;) {
         const size_t size = *at == '@' ? strspn(at + 1, "abcdefghijklmnopqrstuvwxyzNAME_") : 0;
@@ -36,24 +39,24 @@ static bool fill(const char *text, FILE *out, const Command *command) {
             putc(*at++, out);
             continue;
         }
-        const Hole *hole = find_hole(at + 1, size);
-        if (!hole) {
+        const Placeholder *placeholder = find_placeholder(at + 1, size);
+        if (!placeholder) {
             fprintf(stderr, "pages: nothing fills the hole @%.*s@\n", (int)size, at + 1);
             return false;
         }
-        hole->fill(out, command);
+        placeholder->fill(out, command);
         at += size + 2;
     }
     return true;
 }
 
-static bool page(const char *skeletons, const char *skeleton, const char *folder, const char *name,
+static bool page(const char *templates, const char *template, const char *folder, const char *name,
                  const Command *command) {
     Failure failure = {0};
     Buffer from = {0}, to = {0};
     char *text = NULL;
     size_t size;
-    buffer_printf(&from, "%s/%s", skeletons, skeleton);
+    buffer_printf(&from, "%s/%s", templates, template);
     buffer_printf(&to, "%s/%s", folder, name);
     bool good = file_read(from.data, &text, &size, &failure);
     if (!good) report(&failure);

@@ -169,7 +169,7 @@ static void library(FILE *out, const Command *command) {
     fputs(" .", out);
 }
 
-const Hole man_holes[] = {
+const Placeholder man_placeholders[] = {
     {"NAME", upper_name},
     {"name", name},
     {"summary", summary},

@@ -21,10 +21,10 @@ typedef struct ls_ahead_fields {
 
 /* A step of the best of `images` for the context's device, bound to what `arguments` holds. The
  * context keeps the kernels once they are loaded, so that a later call only binds; the step is the
- * caller's, to be destroyed before the context. Fields that are NULL stay unbound: cells live in
- * the step then, and an `out` may be asked for (ls_step_want); an array that is read is missed.
- * Ends with ls_step_prepare, unless a cell without a default is left for ls_step_set. Errors as
- * those of the calls that it makes; *step is then NULL. */
+ * caller's, to be destroyed before the context. Fields that are NULL stay unbound: device scalars
+ * live in the step then, and an `out` may be asked for (ls_step_want); an array that is read is
+ * missed. Ends with ls_step_prepare, unless a device scalar without a default is left for
+ * ls_step_set. Errors as those of the calls that it makes; *step is then NULL. */
 ls_status ls_ahead_bind(ls_context *context, const ls_image *const *images, size_t count,
                         const ls_ahead_fields *fields, const void *arguments, ls_step **step);
 /* The same, one launch, and the step is gone again. */

@@ -83,9 +83,9 @@ typedef struct ls_image_parameter {
     const char *name;
     ls_role role;
     ls_type type;
-    uint32_t rank;       /* 0: a device cell */
+    uint32_t rank;       /* 0: a device scalar */
     const uint8_t *axes; /* rank axis numbers, in step order */
-    /* rank-0 only: may be left unbound, its cell starts as `initial` */
+    /* rank-0 only: may be left unbound, its device scalar starts as `initial` */
     uint32_t has_default;
     /* the bits of the default in the parameter's own type, low bytes first */
     uint64_t initial;
@@ -213,8 +213,8 @@ typedef enum ls_image_layout {
  *
  * - axis_count: sizes of the axes (i64); of an axis whose parent counts tensors a device array with
  *   one length per tensor; of k, which has no length of its own, that of a whole block;
- * - parameter_count: data pointers, cells included; of a list a device array with one pointer per
- *   tensor; NULL for an optional out that is neither bound nor asked for;
+ * - parameter_count: data pointers, device scalars included; of a list a device array with one
+ * pointer per tensor; NULL for an optional out that is neither bound nor asked for;
  * - temporary_count: pointers;
  * - 2 * table_count: a device array of ls_image_entry, and how many there are (i64);
  * - if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64); 0

@@ -87,15 +87,15 @@ const char *ls_status_name(ls_status status);
 
 /* ---- memory of the device ----
  *
- * A context keeps a reserve of device memory and cuts its allocations from it. What is freed stays
- * in the reserve and is handed out again without asking the device, in the order of the context's
- * stream: at once, since later work of that stream comes after earlier. Who uses the memory on
- * another stream waits there for what was queued before the allocation (ls_synchronize, or an
- * event), and lets the context's stream wait for that use before ls_free. Memory that a graph uses
- * must not be freed before the graph is gone; what steps own stays as long as a graph needs it.
- * LS_ERROR_MEMORY comes only after free parts of the reserve were given back and the device asked
- * again; its message names the request, what there is, the largest holders and what would help, and
- * everything stays usable. */
+ * A context keeps a pool of device memory and cuts its allocations from it. What is freed stays
+ * in the memory pool and is handed out again without asking the device, in the order of the
+ * context's stream: at once, since later work of that stream comes after earlier. Who uses the
+ * memory on another stream waits there for what was queued before the allocation (ls_synchronize,
+ * or an event), and lets the context's stream wait for that use before ls_free. Memory that a graph
+ * uses must not be freed before the graph is gone; what steps own stays as long as a graph needs
+ * it. LS_ERROR_MEMORY comes only after free parts of the memory pool were given back and the device
+ * asked again; its message names the request, what there is, the largest holders and what would
+ * help, and everything stays usable. */
 
 /* 256-byte aligned, not cleared */
 ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer);
@@ -111,7 +111,7 @@ ls_status ls_copy_out(ls_context *context, void *host, const void *device, size_
 /* queued on the stream */
 ls_status ls_fill_zero(ls_context *context, void *device, size_t bytes);
 /* Page-locked memory of the host, which copies to and from the device need to go on beside other
- * work: what ls_step_get_async writes to best lies there. Not part of the reserve and its
+ * work: what ls_step_get_async writes to best lies there. Not part of the memory pool and its
  * statistics. */
 ls_status ls_alloc_host(ls_context *context, size_t bytes, void **pointer);
 void ls_free_host(ls_context *context, void *pointer); /* NULL: ignored; its copies must be done */
@@ -122,10 +122,10 @@ typedef struct ls_memory_statistics {
     uint64_t served;       /* how many there were */
     uint64_t reserved, reserved_peak; /* what the context holds of the device */
     uint64_t rounding;                /* lost to the 256-byte boundaries */
-    uint64_t free_bytes;              /* of the reserve, for later allocations */
+    uint64_t free_bytes;              /* of the memory pool, for later allocations */
     uint64_t free_ranges;  /* in how many pieces: more than `chunks` tells of fragmentation */
     uint64_t largest_free; /* an allocation above that needs more of the device */
-    uint64_t chunks;       /* pieces that the reserve is made of */
+    uint64_t chunks;       /* pieces that the memory pool is made of */
     uint64_t driver_calls; /* how often the device was asked for memory */
     uint64_t limit;        /* of ls_memory_limit; 0: none */
 } ls_memory_statistics;
@@ -141,10 +141,10 @@ size_t ls_memory_labels(const ls_context *context, ls_memory_label *labels, size
 /* The same and the statistics as text, a line for each label that holds something. Writes up to
  * `size` bytes with the final zero, and returns how long the whole text is, without it. */
 size_t ls_memory_report(ls_context *context, char *text, size_t size);
-/* Gives free pieces of the reserve back to the device, after waiting for the stream, until it holds
- * at most `keep` bytes or nothing more is free in one piece. */
+/* Gives free pieces of the memory pool back to the device, after waiting for the stream, until it
+ * holds at most `keep` bytes or nothing more is free in one piece. */
 ls_status ls_memory_trim(ls_context *context, uint64_t keep);
-/* The reserve shall not grow beyond so many bytes; 0: as far as the device allows. */
+/* The pool shall not grow beyond so many bytes; 0: as far as the device allows. */
 ls_status ls_memory_limit(ls_context *context, uint64_t bytes);
 
 /* ---- program: a compiled file ---- */
@@ -175,7 +175,7 @@ const char *ls_program_step_name(const ls_program *program, size_t index);
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
 void ls_step_destroy(ls_step *step);                /* a graph or feed that holds it keeps it */
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
-/* Binds an array (or, rank 0, the caller's own device cell). Checked at once: type, rank, memory;
+/* Binds an array (or, rank 0, the caller's own device scalar). Checked at once: type, rank, memory;
  * agreement of lengths with what else is bound is checked at the launch, with overlap of written
  * memory. A NULL tensor takes a binding back, a list's too. A launch captured in a graph keeps the
  * bindings it was captured with. Binding the same lengths again is cheap, the same array free. */
@@ -208,17 +208,17 @@ ls_status ls_step_output_list(ls_step *step, const char *parameter, ls_tensor *t
  * share, and begin at this tensor of the list and at this element of each tensor (both 0 at first,
  * never negative), so that the draws are those of the whole. Takes effect at the next launch. */
 ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_element);
-/* The value of a rank-0 parameter's cell, given and taken in the parameter's own type (`value`
- * points to one element). set is queued on the stream, after what was launched before; get waits.
- * An array with one element per tensor of a list (f32[t] of `n of t`) that is not bound takes a
- * value too: it lives in the step, filled with it, and set waits. */
+/* The value of a rank-0 parameter's device scalar, given and taken in the parameter's own type
+ * (`value` points to one element). set is queued on the stream, after what was launched before; get
+ * waits. An array with one element per tensor of a list (f32[t] of `n of t`) that is not bound
+ * takes a value too: it lives in the step, filled with it, and set waits. */
 ls_status ls_step_set(ls_step *step, const char *parameter, const void *value);
 /* converted, checked */
 ls_status ls_step_set_number(ls_step *step, const char *parameter, double value);
 ls_status ls_step_get(ls_step *step, const char *parameter, void *value);
-/* Queues a copy of the cell to `value`, which is complete after ls_synchronize, or when an event
- * recorded behind it has come (ls_event_elapsed). From a GPU the call returns at once only where
- * `value` lies in page-locked memory (ls_alloc_host). */
+/* Queues a copy of the device scalar to `value`, which is complete after ls_synchronize, or when an
+ * event recorded behind it has come (ls_event_elapsed). From a GPU the call returns at once only
+ * where `value` lies in page-locked memory (ls_alloc_host). */
 ls_status ls_step_get_async(ls_step *step, const char *parameter, void *value);
 /* Checks the bindings if they changed, picks the variant, makes its code if need be. ls_step_launch
  * does this itself; calling it first keeps the compile out of the first launch. */
