@@ -5,7 +5,7 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-/* How the phases of the kernel at hand that share the rows meet in an array. */
+/* How those phases of the kernel that run on the same rows touch an array. */
 typedef struct Meeting {
     uint32_t kernel; /* that the rest is about, counted from 1 */
     uint32_t touching, writing;
@@ -40,7 +40,7 @@ static AxisSet space(const Phase *phase) {
     return phase->outer | phase->inner;
 }
 
-/* ---- what meets in an array ---- */
+/* ---- conflicts in an array ---- */
 
 static void meet(Check *c, const Touch *touch) {
     Meeting *meeting = &c->meetings[touch->array];

@@ -2,11 +2,12 @@
  *
  * phases.c builds a plan from choices: which values later phases read back rather than compute
  * again (from the parameter that they are stored to anyhow, or from a temporary), and which
- * reductions wait for a later pass over the same space. Here plans are built and compared: from one
- * where every value is computed again and nothing waits, one choice after another is kept when the
- * plan with it is better, until none is. Bytes are counted with every axis as long as the others; a
- * launch counts as a part of a pass over the largest space. The order in which choices are tried
- * is that of the function's stores and values, so the same function always gives the same plan. */
+ * reductions wait for a later pass over the same space. Here plans are built and compared: from a
+ * plan in which every value is computed again and no reduction waits, one choice after another is
+ * adopted when the plan with it is cheaper, until none is. Bytes are counted with every axis as
+ * long as the others; a launch counts as a part of a pass over the largest space. The order in
+ * which choices are tried is that of the function's stores and values, so the same function always
+ * gives the same plan. */
 #include <string.h>
 #include <stdlib.h>
 
@@ -21,11 +22,12 @@ enum { WORK = 1 << 19, VALUE_WORK = 2, PHASE_WORK = 32 };
 
 /* And for the first plan, where nothing is read back. */
 enum { FIRST_WORK = WORK };
-/* Where that is too little, so many values are read back at most before any are tried, and one for
- * eight phases that wait for each other. */
+/* Where that is too little: at most so many values are materialised before any are tried, and at
+ * most one for eight phases that wait for each other. */
 enum { ESTIMATED = 64 };
 
-/* Phases up to which reductions are tried in every later pass; beyond, where passes may meet. */
+/* Phases up to which a reduction is tried in every later pass; beyond, only in passes that could
+ * then share a space. */
 enum { FEW_PHASES = 12 };
 
 /* A launch, in bytes for each element of the largest space. */
@@ -59,7 +61,8 @@ typedef struct Search {
     size_t spare_count;
 } Search;
 
-/* With all tails and with none but the least: which it is depends on sizes. */
+/* The kernels with all last-block epilogues, and those with only the ones that visit nothing: which
+ * is used depends on sizes. */
 static double launches_of(const Plan *plan) {
     return 0.5 * (double)(plan->kernel_count + plan->ways[plan->way_count - 1].count);
 }
@@ -199,9 +202,9 @@ static Meeting open_meeting(const Search *s) {
                      .delayed = arena_alloc(arena, plan->phase_count * sizeof(uint32_t))};
 }
 
-/* Whether a delay lets two passes meet: delayed are these reductions and all that are made of them,
- * and there is another reduction of the kind of one of them in a pass behind it. Where all that
- * comes behind is made of them, a delay moves it, too. */
+/* Whether a delay of these reductions, and of all that depend on them, puts one into a pass that
+ * has a reduction over the same space already. Where all later passes depend on them, these only
+ * move along, and nothing is gained. */
 static bool may_meet(Search *s, const Meeting *meeting, const ValueId *reductions, size_t count) {
     const Plan *plan = s->best.plan;
     const size_t *kinds = meeting->kinds;
@@ -339,8 +342,9 @@ static void drop_unread(Search *s) {
 
 /* ---- the first plan ---- */
 
-/* By value: in about how many phases it is computed where nothing is kept. Those have a depth each,
- * and it is taken to be needed by all from the first to the last that need it. */
+/* By value: in about how many phases it is computed where nothing is materialised by choice. Those
+ * have a depth each, and it is taken to be needed by all from the first to the last that need it.
+ */
 static uint32_t *estimate_users(const Planner *p, Arena *arena) {
     const Function *f = p->function;
     uint32_t *first = arena_alloc(arena, f->value_count * sizeof *first);
@@ -385,8 +389,9 @@ static bool keep_estimated(const Search *s, Trial *trial) {
     return false;
 }
 
-/* Nothing is kept where that is a plan of moderate size. Phases of a deep program may compute most
- * of it again each, which is a square: then something is, if that makes it small. */
+/* The first plan materialises nothing by choice where that is of moderate size. In a deep program
+ * each phase may compute most of it again, which grows as a square: then some values are
+ * materialised, if that makes the plan small. */
 static Trial first_plan(Search *s) {
     Trial trial = begin(s);
     trial.plan = planner_build(s->f, &trial.choices, trial.arena, &s->work, FIRST_WORK);

@@ -231,7 +231,7 @@ static ValueId largest_gather(const Plan *plan, const Kernel *kernel, uint32_t a
 
 /* Of each array that phases over the same rows come back to, what a row has of it. */
 static void add_rows(Flows *f, const Kernel *kernel, ls_image_traffic *traffic) {
-    enum { COLUMNS = 64 }; /* that are walked at once */
+    enum { COLUMNS = 64 }; /* that are visited at once */
     const Plan *plan = f->plan;
     ls_image_row *rows = arena_alloc(f->arena, (kernel->array_count + 1) * sizeof *rows);
     for (size_t n = 0; n < kernel->array_count; n++) {

@@ -1,5 +1,5 @@
-/* explain.c: what nobody asks of a plan that is only compared with others: why each phase is one of
- * its own, and which arrays the kernels of each way touch.
+/* explain.c: what only a plan in use needs, not one that is merely compared: why each phase is one
+ * of its own, and which arrays the kernels of each grouping touch.
  *
  * Needs a finished plan, of which it changes nothing else. */
 #include "base/base.h"

@@ -3,10 +3,10 @@
  * Where `when c { p = e }` has become p = if c then e else old p, nothing is stored unless c holds
  * (plan_keeps), and what only e needs is needed by nobody else. A literal is a rank-0 bool that
  * chooses in a SELECT, or its negation; a value's demands are literals without which nobody looks
- * at it. A phase whose every effect has a literal in common, which is known before the phase
- * begins, walks through its elements only if that holds. Stores of its tail run in any case. What a
- * skipped phase would have left in a temporary is then read by nobody, or by an expression that
- * drops it. */
+ * at it. A phase whose effects all demand one literal, which is known before the phase begins,
+ * visits its elements only if that holds. The stores of its last-block epilogue run in any case.
+ * What a skipped phase would have left in a temporary is then read by nobody, or by an expression
+ * that drops it. */
 #include <string.h>
 
 #include "base/base.h"
@@ -96,7 +96,8 @@ static void find_demands(Guards *g) {
     }
 }
 
-/* What every effect of the phase demands but for its tail; all bits when it has none. */
+/* The literals that every effect of the phase demands, but for its last-block epilogue; all bits
+ * when it has none. */
 static Literals phase_demands(Guards *g, uint32_t index) {
     const Plan *plan = g->p->plan;
     const Phase *phase = &plan->phases[index];

@@ -1,9 +1,9 @@
 /* hazard.c: when a parameter may be overwritten.
  *
- * A phase may read the old value of a parameter that it stores itself at the coordinates it walks,
- * not at others. So a store moves to a phase after the last that gathers the parameter, or reads it
- * in another phase. Its value is computed there again; where that would read what the step
- * overwrites, the value is made where it was and carried over in a temporary. */
+ * A phase may read the old value of a parameter that it stores itself at its own coordinates, not
+ * at others. So a store moves to a phase after the last that gathers the parameter, or reads it in
+ * another phase. Its value is computed there again; where that would read what the step overwrites,
+ * the value is materialised where it was, in a temporary. */
 #include <string.h>
 
 #include "base/base.h"

@@ -1,12 +1,12 @@
-/* horizontal.c: phases that share a launch though neither is along the rows of the other.
+/* horizontal.c: horizontal fusion: phases share a launch although they have no rows in common.
  *
- * Phases that need nothing of each other run *beside* each other: in one launch, nobody waits
- * between them.
+ * Independent phases are fused *horizontally*: they run in one launch, without a barrier between
+ * them.
  *
- * A phase that goes along what the phases of a kernel leave of each coordinate of its outer axes, a
- * tensor of a list, say, *follows* them part by part: the rows and columns of a part are counted as
- * they are finished, and whoever finishes the last one runs the phase on that part. Nothing of
- * other parts may meet in it.
+ * A *segment epilogue* is a phase over the results of a kernel's phases at one coordinate of its
+ * outer axes, a segment: of one tensor of a list, say. The rows and columns of a segment are
+ * counted as they are finished, and the block that finishes the last one runs the epilogue on that
+ * segment. It needs nothing of other segments.
  *
  * Needs phases with their stores. */
 #include "base/base.h"
@@ -18,10 +18,10 @@ static AxisSet space(const Phase *phase) {
     return phase->outer | phase->inner;
 }
 
-/* ---- beside ---- */
+/* ---- horizontal fusion ---- */
 
-/* Whether the phase replaces what every group reads when it begins with it, while others may still
- * do so: they have no work then, and must have none after it. */
+/* Whether the phase stores a guard that every warp reads when it begins with the phase, while
+ * others may still read it: these have no work then, and must have none after the store. */
 static bool replaces_scalar(const Plan *plan, const Phase *phase) {
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *store = &phase->stores[i];

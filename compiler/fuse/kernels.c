@@ -1,17 +1,19 @@
 /* kernels.c: which phases run in one kernel.
  *
- * A phase that visits a part of the axes of the kernel before it is little work beside it: its
- * *tail*, which the block that finishes last does on its own rather than another launch.
+ * A phase that visits a part of the axes of the kernel before it is little work in comparison: it
+ * becomes the kernel's *last-block epilogue*, run by the block that finishes last rather than by
+ * another launch.
  *
- * What follows a kernel part by part, and which phases run beside each other, is for horizontal.c.
+ * Segment epilogues and horizontal fusion are in horizontal.c.
  *
- * A small whole reduction that is made for a kernel alone, such as the count of a mask, is its
- * *prologue*: every block makes it for itself, so that it needs no launch of its own.
+ * A small whole reduction that one kernel alone needs, such as the count of a mask, is its
+ * *redundant pre-reduction*: every block computes it for itself, so that it needs no launch of its
+ * own.
  *
  * Needs a plan's phases with their stores; gives plan->kernels, runs of phases in order, and
- * plan->ways: all in one launch; where there are chains, which row_fusion.c finds, all phases on
- * their own, for few long rows; those kernels; where that differs, those without the tails, without
- * the prologues and without both, which may be too much for one block. */
+ * plan->groupings: all phases in one launch; where row_fusion.c has fused rows, each phase on its
+ * own, for few long rows; plan->kernels; and where that differs, the same without last-block
+ * epilogues, without pre-reductions and without both, which may be too much for one block. */
 #include <string.h>
 
 #include "base/base.h"
@@ -27,7 +29,7 @@ static AxisSet space(const Phase *phase) {
     return phase->outer | phase->inner;
 }
 
-/* Whether one of the phases beside each other visits more than these axes. */
+/* Whether one of the horizontally fused phases visits more than these axes. */
 static bool is_part_of_main(const Plan *plan, const Kernel *kernel, AxisSet axes) {
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++) {
         const AxisSet own = space(&plan->phases[i]);
@@ -46,7 +48,7 @@ static bool is_tail(const Plan *plan, const Kernel *kernel, const Phase *phase, 
     return (space(phase) & ~main) == 0 && space(phase) != main;
 }
 
-/* Whether all phases of a kernel are tails of the one before. */
+/* Whether all phases of a kernel can be the last-block epilogue of the one before. */
 static bool are_tails(const Plan *plan, const Kernel *kernel, const Kernel *next, bool none_only) {
     if (next->kind != KERNEL_SINGLE && next->kind != KERNEL_BESIDE) return false;
     for (uint32_t i = next->first; i < next->first + next->count; i++)
@@ -54,8 +56,8 @@ static bool are_tails(const Plan *plan, const Kernel *kernel, const Kernel *next
     return true;
 }
 
-/* Kernels, what follows them, and their tails. With `none_only`, phases that visit nothing are the
- * only tails. */
+/* Kernels with their segment and last-block epilogues. With `none_only`, the latter are only phases
+ * that visit nothing. */
 static Kernel *group(Planner *p, const Kernel *from, size_t from_count, bool none_only,
                      size_t *count) {
     const Plan *plan = p->plan;
@@ -84,7 +86,7 @@ static Kernel *one_each(Planner *p) {
     return kernels;
 }
 
-/* Whether some chain's rows can be long. */
+/* Whether the rows of some row fusion can be long. */
 static bool has_long_rows(const Plan *plan) {
     for (size_t k = 0; k < plan->kernel_count; k++)
         if (plan->kernels[k].kind == KERNEL_CHAIN &&
@@ -126,7 +128,7 @@ static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) 
     return true;
 }
 
-/* Makes kernels of one phase the next one's prologue. */
+/* Makes kernels of one phase the redundant pre-reductions of the next kernel. */
 static size_t find_prologues(const Plan *plan, Kernel *kernels, size_t count) {
     size_t at = count, left = 0;
     for (size_t k = count; k-- > 0;) {

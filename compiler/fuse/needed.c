@@ -1,7 +1,7 @@
 /* needed.c: the values that a phase reads and computes: the closure of its roots, what it
  * makes and stores, under the operands that it takes.
  *
- * A phase lists them in the order of their numbers; operands precede their users, so one walk from
+ * A phase lists them in the order of their numbers; operands precede their users, so one pass from
  * the highest root down finds them, in time that grows with what it finds and with the numbers that
  * it passes, 64 at a time. */
 #include <string.h>

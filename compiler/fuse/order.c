@@ -15,7 +15,7 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-/* What a phase has to do with an array, while its stores are still in p->plan->store_home. */
+/* How a phase touches an array, while its stores are still in p->plan->store_phase. */
 typedef struct Use {
     uint32_t phase;
     bool reads, writes;
@@ -245,7 +245,8 @@ bool planner_order_phases(Planner *p) {
             p->plan->store_home[s] = o.place[p->plan->store_home[s]] - 1;
     plan->phases = o.ordered;
     plan->phase_count = o.taken;
-    /* what phases compute for themselves others may have made by now, and the other way round */
+    /* a value that phases computed for themselves may be materialised by now, and the other way
+     * round */
     for (uint32_t i = 0; moved && i < o.taken; i++) planner_mark_needed(p, i);
     return true;
 }

@@ -1,11 +1,12 @@
 /* phases.c: the fusion planner.
  *
- * Needs a simplified function whose gathers are of parameters and made values. Gives phases in an
- * order that respects the data flow: every reduction, scan and scatter is in a phase after those it
- * depends on, every store in a phase no earlier than the last one that still reads the parameter's
- * old value at other coordinates. Values are recomputed in each phase that needs them; made ones
- * are carried over, in temporaries, and so are those that choose.c chooses. Independent
- * reductions and stores over one space share a phase. Keeps the function as it is. */
+ * Needs a simplified function whose gathers are of parameters and materialised values. Gives phases
+ * in an order that respects the data flow: every reduction, scan and scatter is in a phase after
+ * those it depends on, every store in a phase no earlier than the last one that still reads the
+ * parameter's old value at other coordinates. Values are recomputed in each phase that needs them;
+ * reductions, scans, scatters and the values that choose.c chooses are materialised, in
+ * temporaries. Independent reductions and stores over one space share a phase. Keeps the function
+ * as it is. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static bool walk_together(const Value *a, const Value *b) {
     return a->op == OP_SCAN && b->op == OP_SCAN && a->payload == b->payload && a->axes == b->axes;
 }
 
-/* The depth of what a scan is made of, not counting scans that its own walk can make. */
+/* The depth of a scan's operands, not counting scans that the same pass can compute. */
 static uint32_t depth_below(Planner *p, ValueId scan) {
     const Function *f = p->function;
     uint32_t depth = 0;
@@ -114,9 +115,9 @@ void planner_add_store(Planner *p, uint32_t phase, PhaseStore store) {
     to->stores[to->store_count++] = store;
 }
 
-/* By value: which phases can compute it. A reduction can be used in its own phase's epilogue, a
- * scan at each element of its own walk, a scatter and what others are gathered from not before all
- * of it is done. */
+/* By value: which phases can compute it. A reduction can be used in the epilogue of its own phase,
+ * a scan at each element of its own phase; a scatter, and what is gathered from, only after its
+ * phase is done. */
 void planner_find_ready(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
@@ -158,7 +159,7 @@ Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_
     const Phase *phase = &p->plan->phases[index];
     const bool in_time = p->ready[value] <= index;
     if (axes && axes == (phase->outer | phase->inner) && in_time)
-        /* a walk in order is slow: only for what it makes */
+        /* going through elements in order is slow: only for scans */
         if (phase->shape != SHAPE_SCAN || uses_scan(p, phase, value)) return LEVEL_ELEMENT;
     if (phase->reduction_count && axes == phase->outer && p->late[value] <= index)
         return LEVEL_EPILOGUE;
@@ -203,7 +204,8 @@ static size_t shared_reads(Planner *p, ValueId value, AxisSet axes, uint32_t pha
 uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
     uint32_t best = UINT32_MAX;
     size_t most = 0;
-    /* A whole reduction's epilogue runs once anyhow; a tail needs a count of the blocks of its own.
+    /* The epilogue of a whole reduction runs once anyhow; a last-block epilogue needs a counter of
+     * blocks of its own.
      */
     for (int tails = 0; tails < 2 && best == UINT32_MAX; tails++)
         for (uint32_t i = from; i < p->plan->phase_count; i++) {
@@ -216,7 +218,7 @@ uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
         }
     if (best != UINT32_MAX) return best;
     const int list = ir_list_axis(p->function, axes);
-    const AxisSet tensors = list < 0 ? 0 : (AxisSet)1 << list; /* walked one after another */
+    const AxisSet tensors = list < 0 ? 0 : (AxisSet)1 << list; /* visited one after another */
     return planner_add_phase(p, (Phase){.shape = shape_of(0, axes, false),
                                         .outer = tensors,
                                         .inner = axes & ~tensors,
@@ -247,7 +249,7 @@ static void place_reduction(Planner *p, ValueId v, uint32_t first) {
     p->plan->home[v] = home + 1;
 }
 
-/* Likewise for all scans that walk the same way. */
+/* Likewise for all scans of the same direction. */
 static void place_scan(Planner *p, ValueId v, uint32_t first) {
     const Value *value = &p->function->values[v];
     AxisSet inner = scanned(p->function, value), outer = value->axes & ~inner;
@@ -310,10 +312,10 @@ typedef struct MadeValue {
 } MadeValue;
 
 /* Shallow ones first. Of one depth what goes along a smaller space, as others may need it and what
- * it reads may be overwritten; then along rows before down columns, so that stores of what is made
- * of rows find a phase behind them; the whole before or behind those, whichever is chosen; equal
- * ones by their numbers. It is an order of spaces, so that
- * the order of statements does not matter. */
+ * it reads may be overwritten; then along rows before down columns, so that stores of what depends
+ * on row reductions find a phase behind them; the whole before or behind those, whichever is
+ * chosen; equal ones by their numbers. It is an order of spaces, so that the order of statements
+ * does not matter. */
 static int compare_made(const void *left, const void *right) {
     const MadeValue *a = left, *b = right;
     const int axes[2] = {__builtin_popcount(a->space), __builtin_popcount(b->space)};
@@ -445,8 +447,8 @@ static uint32_t keeping_phase(Planner *p, ValueId v) {
     return UINT32_MAX;
 }
 
-/* What no parameter holds goes into a temporary. What the phases need is found as it is asked for:
- * values that are kept already are not computed any more. */
+/* What no parameter holds goes into a temporary. What a phase needs is found when it is looked at:
+ * values that are materialised already are not computed any more. */
 static void keep_others(Planner *p) {
     const Function *f = p->function;
     for (uint32_t i = 0; i < p->plan->phase_count; i++) p->plan->phases[i].stale = true;

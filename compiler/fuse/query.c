@@ -49,7 +49,8 @@ Literals plan_literal(size_t condition, bool holds) {
     return (Literals)1 << (2 * (condition - 1) + holds);
 }
 
-/* Not where nothing varies: that may be the tail's, which runs in any case. */
+/* Not where nothing varies: that may be stored by the last-block epilogue, which runs in any case.
+ */
 ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v) {
     const Value *value = &plan->function->values[v];
     bool holds = true;
@@ -150,7 +151,7 @@ static int by_array(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Most are few and nearly in order. */
+/* Insertion sort: a phase has few values, nearly in order. */
 static void sort_touches(Touch *touches, size_t count) {
     enum { FEW = 32 };
     if (count > FEW) {
@@ -226,8 +227,8 @@ bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array) {
     return plan_value_reads(plan, phase, array) || plan_gathers(plan, phase, array);
 }
 
-/* Whoever finishes the rows or columns of a kernel with followers runs these: its phases have to be
- * run in any case. */
+/* The block that finishes a segment's last row or column runs the segment epilogue: so the kernel's
+ * phases have to run in any case. */
 static bool is_followed(const Plan *plan, uint32_t phase) {
     for (size_t i = 0; i < plan->way_count; i++)
         for (size_t k = 0; k < plan->ways[i].count; k++) {

@@ -1,9 +1,9 @@
 /* row_fusion.c: which phases run on the same rows.
  *
- * A chain is a run of phases that share their outer axes O and hand values on only at coordinates
- * of O: whoever owns a coordinate, a row or a run of columns, runs them on it one after another, so
- * that what they read again is on chip. A phase that only stores joins a chain as one whose outer
- * axes are O. Phases that do not need each other may change places to come together.
+ * A row fusion is a run of phases that share their outer axes O and hand values on only at
+ * coordinates of O: the block or warp that owns a coordinate, a row or a run of columns, runs them
+ * on it one after another, so that what they read again is on chip. A phase that only stores joins
+ * as one whose outer axes are O. Independent phases may be reordered to come together.
  *
  * Needs the phases with their stores; gives them in the order of the kernels, before their levels
  * are found. */
@@ -14,7 +14,8 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-/* Phases that run together, in order; `outer` is 0 while nothing says what they share. */
+/* Phases that run together, in order; `outer` is 0 while no phase has said which axes they share.
+ */
 typedef struct Group {
     uint32_t *phases;
     size_t count, capacity;
@@ -22,7 +23,7 @@ typedef struct Group {
     Shape shape;
 } Group;
 
-/* ---- what meets in an array ---- */
+/* ---- conflicts in an array ---- */
 
 /* Whether two phases must stay in their order for the array's sake. */
 static bool meet(const Touch *a, const Touch *b) {
@@ -61,21 +62,21 @@ bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, Axis
     for (size_t i = 0, k = 0; next_common(before, after, &i, &k); i++, k++) {
         const Touch a = before->touches[i], b = after->touches[k];
         if (!meet(&a, &b)) continue;
-        if (b.tail) continue; /* an array has one tail at most */
+        if (b.tail) continue; /* at most one last-block epilogue stores to an array */
         if ((a.elsewhere | b.elsewhere) & outer || a.adds || b.adds) return false;
-        /* what a tail writes without adding has no axes */
+        /* what a last-block epilogue stores without adding has no axes */
         if ((plan->arrays[a.array].axes & outer) != outer) return false;
     }
     return true;
 }
 
-/* ---- chains ---- */
+/* ---- row fusions ---- */
 
 static AxisSet all_axes(const Phase *phase) {
     return phase->outer | phase->inner;
 }
 
-/* Along the fastest axis, or beside it. */
+/* Along the fastest axis, or across it. */
 static Shape chain_shape(AxisSet outer, AxisSet inner) {
     return inner > outer ? SHAPE_ROWS : SHAPE_COLUMNS;
 }
@@ -97,8 +98,8 @@ bool plan_one_tile(const Function *f, AxisSet inner) {
     return true;
 }
 
-/* Whether the phase can run row by row, the rows being those of a chain. Of a list a row must be
- * one tile: what tiles leave for each other is numbered through all the tensors. */
+/* Whether the phase can run row by row, on the rows of a row fusion. Of a list a row must be one
+ * tile: the partial results of tiles are numbered through all the tensors. */
 static bool fits(const Plan *plan, const Phase *phase, AxisSet outer, Shape shape) {
     const Function *f = plan->function;
     const AxisSet inner = all_axes(phase) & ~outer;
@@ -122,7 +123,7 @@ static bool joins(const Plan *plan, const Group *group, uint32_t phase, AxisSet 
     return true;
 }
 
-/* Adds the phase to the group if both become a chain. */
+/* Adds the phase to the group if both then are a row fusion. */
 static bool join(Planner *p, Group *group, uint32_t phase) {
     const Plan *plan = p->plan;
     const Phase *own = &plan->phases[phase], *first = &plan->phases[group->phases[0]];
@@ -139,7 +140,8 @@ static bool join(Planner *p, Group *group, uint32_t phase) {
     return true;
 }
 
-/* Each phase goes to the last group it can join, past those that do not mind. */
+/* Each phase goes to the last group that it can join; the groups behind that must be independent of
+ * it. */
 static size_t find_groups(Planner *p, Group *groups) {
     size_t count = 0;
     for (uint32_t i = 0; i < p->plan->phase_count; i++) {
@@ -158,7 +160,8 @@ static size_t find_groups(Planner *p, Group *groups) {
     return count;
 }
 
-/* Puts the phases in the order of the groups, and makes rows of what joined a chain. */
+/* Puts the phases in the order of the groups, and gives a phase that joined a row fusion its outer
+ * axes. */
 static void order_phases(Planner *p, const Group *groups, size_t count) {
     Plan *plan = p->plan;
     Phase *phases = arena_alloc(p->arena, (plan->phase_count + 1) * sizeof *phases);

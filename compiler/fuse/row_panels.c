@@ -1,10 +1,11 @@
 /* row_panels.c: rows and columns of one space in one kernel.
  *
  * A phase that reduces down columns reads what the phases along the rows read. Where rows are many
- * they go together: a strip is 64 rows whose lanes, an octet of them, make a whole subtree of the
- * columns' reduction; the phases take the 8 rows of a lane in turn, or 4 where rows are long, so
- * that all but the first find them on chip. What the strips leave, 1/64 of the space, a second
- * kernel finishes. Needs plan->ways; adds one that goes by strips, where phases allow it. */
+ * they share a kernel: a row panel is 64 rows of a column, 8 lanes of the reduction tree with 8
+ * rows each, which make a whole subtree of the columns' reduction. The phases take the 8 rows of a
+ * lane in turn, or 4 where rows are long, so that all but the first find them on chip. The partial
+ * values of the panels, 1/64 of the space, are combined by a second kernel. Needs plan->groupings;
+ * adds one with row panels, where the phases allow it. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -21,7 +22,7 @@ static bool has_logsumexp(const Plan *plan, const Phase *phase) {
     return false;
 }
 
-/* Whether the phase has nothing that another row, or all of the grid, would have to wait for. */
+/* Whether no other row, nor the whole grid, has to wait for anything that the phase stores. */
 static bool keeps_to_rows(const Phase *phase) {
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *store = &phase->stores[i];
@@ -40,8 +41,8 @@ static bool belongs(const Plan *plan, const Run *run, const Phase *phase) {
            phase->inner == run->rows && !has_logsumexp(plan, phase);
 }
 
-/* Whether the phase writes the array while its strips are walked; what becomes of columns is
- * written when they are finished. */
+/* Whether the phase writes the array while it goes through row panels; the results of columns are
+ * written by the second kernel. */
 static bool writes_rows(const Phase *phase, uint32_t array) {
     for (size_t i = 0; i < phase->store_count; i++)
         if (phase->stores[i].array == array &&
@@ -74,8 +75,8 @@ static bool extends(const Plan *plan, const Run *run, uint32_t index) {
     return true;
 }
 
-/* The bytes of an element that the run's phases read again and again: what strips save. Those of
- * the arrays they are in go to `held`. */
+/* The bytes per element that row panels save: those that the run's phases read more than once.
+ * *packed: the bytes of the arrays that they are in. */
 static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *held) {
     const AxisSet space = run->rows | run->columns;
     uint32_t saved = 0;
@@ -91,7 +92,7 @@ static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *held) {
     return saved;
 }
 
-/* And of a column, in what its reductions have in hand. */
+/* The bytes per column of the partial values of its reductions. */
 static uint32_t partial_bytes(const Plan *plan, const Run *run) {
     uint32_t bytes = 0;
     for (uint32_t i = run->first; i < run->first + run->count; i++) {
@@ -106,7 +107,8 @@ static uint32_t partial_bytes(const Plan *plan, const Run *run) {
     return bytes;
 }
 
-/* The longest run around a phase down columns; none where the axes are a list's or a block's. */
+/* The longest run of phases around a phase down columns that can share a kernel; none where the
+ * axes are those of a list or of blocks. */
 static Run run_around(const Plan *plan, uint32_t index) {
     const Function *f = plan->function;
     const Phase *phase = &plan->phases[index];
@@ -127,8 +129,8 @@ static void add_kernel(Kernel *kernels, size_t *count, Kernel kernel) {
     kernels[(*count)++] = kernel;
 }
 
-/* The run in two kernels; the kernels of a grouping where they have nothing of it, and what they
- * have besides, a kernel for each phase. */
+/* The kernels of a grouping with the run as two kernels; a kernel that had phases of the run is
+ * replaced by one kernel for each of its other phases. */
 static const Kernel *kernels_around(const Plan *plan, const Way *from, const Run *run,
                                     size_t *count) {
     const uint32_t end = run->first + run->count;
@@ -173,7 +175,7 @@ void planner_find_strips(Plan *plan) {
     if (!most) return;
     plan->strip_columns = best.columns;
     plan->strip_partial = partial_bytes(plan, &best);
-    /* tried after what is for small sizes, which is all phases at once */
+    /* selected after the grouping for small sizes, which has all phases in one kernel */
     size_t at = plan->ways[0].kernels[0].kind == KERNEL_ALL;
     const Way any_size = plan->ways[plan->way_count - 1];
     for (size_t i = plan->way_count++; i > at; i--) plan->ways[i] = plan->ways[i - 1];

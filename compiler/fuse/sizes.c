@@ -151,7 +151,7 @@ static void check_expression(const PlanSizes *s, Arena *arena, size_t axis) {
     }
 }
 
-/* What every target keeps near. */
+/* The bytes of a row that every target keeps on chip. */
 static uint64_t least_on_chip(void) {
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; target_at(i); i++)

@@ -1,7 +1,7 @@
 /* stores.c: what each phase stores, and at which level.
  *
  * Needs phases in their final order of data, guards found, while the function's stores are still in
- * plan->store_home. Turns these into stores of the phases, gives a temporary to every reduction,
+ * plan->store_phase. Turns these into stores of the phases, gives a temporary to every reduction,
  * scan and scatter that another phase reads, and finds which arrays each phase touches. */
 #include "base/base.h"
 #include "target/target.h"
@@ -9,8 +9,8 @@
 #include "fuse/fuse.h"
 
 /* The element loop reads `old` of a parameter that the same phase stores over fewer axes only in
- * its epilogue, after every element is done, and a rank-0 parameter only in the tail, after every
- * block has read it. */
+ * its epilogue, after every element is done, and a rank-0 parameter only in the last-block
+ * epilogue, after every block has read it. */
 static void add_stores(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {

@@ -1,11 +1,13 @@
-/* worker_scratch.c: what of a row is kept near rather than computed again.
+/* worker_scratch.c: which values of a row a CPU thread stores in scratch of its own rather than
+ * computes again.
  *
- * Every phase of a chain computes what it needs of an element for itself. On a CPU a worker takes
- * few rows at a time: what is some work, an exponential that is summed and then divided, costs less
- * when the first phase that needs it leaves it for the others, in memory of the worker's own that
- * holds those rows and stays in the near cache. Needs a finished plan and the way it is run; keeps
- * both, and gives a plan whose chains of that way do so: the same phases in the same kernels, of
- * which some store an array that is `near` and later ones read it. */
+ * Every phase of a row fusion computes what it needs of an element for itself. On a CPU a thread
+ * takes a few rows at a time. A value that is much work, such as an exponential that is summed and
+ * then divided, costs less when the first phase that needs it stores it for the others, in an array
+ * of the thread's own that holds those rows and stays in the first-level cache. Needs a finished
+ * plan and one of its groupings; changes neither, and gives a plan with the same phases in the same
+ * kernels, in which the first phase stores such values to an array that is `in_scratch` and later
+ * ones read it. */
 #include <string.h>
 
 #include "base/base.h"
@@ -13,14 +15,15 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-/* Operations that are more than storing and reading, and how many arrays a chain has at most. */
+/* The operations from which on a value is more work than a store and a load, and how many such
+ * arrays a row fusion has at most. */
 enum { COST_LEAST = 8, ARRAYS_MOST = 4 };
 
 static uint32_t chain_end(const Kernel *kernel) {
     return kernel->first + plan_mains(kernel);
 }
 
-/* Whether the chain's rows lie one behind the other in an array of the worker's own. */
+/* Whether the rows of the row fusion lie one behind the other in an array of the thread's own. */
 static bool has_plain_rows(const Plan *plan, const Kernel *kernel) {
     const Function *f = plan->function;
     const Phase *phase = &plan->phases[kernel->first];
@@ -54,8 +57,8 @@ static bool computes(const Plan *plan, const Phase *phase, ValueId v) {
            plan->function->values[v].axes == (phase->outer | phase->inner);
 }
 
-/* The phase of the chain that should keep the value: the first to compute it, when nobody behind
- * the chain needs it and it is run in any case. UINT32_MAX if none should. */
+/* The phase of the row fusion that should store the value: the first to compute it, when no phase
+ * behind the row fusion needs it and it runs in any case. UINT32_MAX if none should. */
 static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
     uint32_t first = kernel->first, users = 0;
     if (plan->home[v] || plan->array_of[v] || !planner_may_keep(plan->function, v))
@@ -112,8 +115,9 @@ static void keep(Plan *plan, uint32_t index, ValueId v, uint32_t array) {
     plan->array_of[v] = array + 1;
 }
 
-/* Values in their order, so that of one that is made of another only what is left counts; then
- * those are given up again that only others which are kept were made of. */
+/* Looks at values by ascending number, so that of a value with a stored operand only the remaining
+ * operations count; then drops those that no other phase reads any more, since all their users are
+ * stored themselves. */
 static size_t choose(Plan *plan, const Kernel *kernel, ValueId *kept) {
     size_t count = 0, left = 0;
     for (ValueId v = 1; v < plan->function->value_count && count < ARRAYS_MOST; v++) {
