@@ -9,9 +9,9 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-enum { DEAR = 8 }; /* operations of one that is worth a temporary by itself */
+enum { DEAR = 8 }; /* operations from which on one value is worth a temporary */
 
-/* What each value is computed from in memory. */
+/* By value: the arrays in memory that it is computed from. */
 Reads *planner_find_reads(const ValueCosts *s, const Plan *plan, Arena *arena) {
     const Function *f = s->f;
     Reads *below = arena_alloc(arena, f->value_count * sizeof *below);
@@ -24,8 +24,8 @@ Reads *planner_find_reads(const ValueCosts *s, const Plan *plan, Arena *arena) {
     return below;
 }
 
-/* Whether the value joins what several arrays hold, takes fewer bytes than what it is of, or is
- * dear. */
+/* Whether the value combines several arrays, has fewer bytes than its operands, or takes many
+ * operations. */
 bool planner_is_candidate(const ValueCosts *s, const Reads *below, ValueId v) {
     const Value *value = &s->f->values[v];
     bool much = op_info[value->op].work >= DEAR;
@@ -37,7 +37,8 @@ bool planner_is_candidate(const ValueCosts *s, const Reads *below, ValueId v) {
     return much && below[v];
 }
 
-/* By value: how many phases compute it; one for each element of a larger space counts twice. */
+/* By value: how many phases compute it. A phase that does so for each element of a larger space
+ * counts twice. */
 uint32_t *planner_find_users(const Plan *plan, Arena *arena) {
     const Function *f = plan->function;
     uint32_t *users = arena_alloc(arena, f->value_count * sizeof *users);
@@ -67,8 +68,8 @@ static bool in_memory(const Plan *plan, ValueId v) {
     return plan->home[v] || plan->function->values[v].op == OP_PARAMETER;
 }
 
-/* The operations that computing a value takes of operands that take so many; more than there are
- * where operands share some. */
+/* The operations of a value, given those of its operands; an overestimate where operands share
+ * some. */
 static double cost_above(const Function *f, const double *costs, ValueId v) {
     const Value *value = &f->values[v];
     double cost = op_info[value->op].work;

@@ -7,11 +7,11 @@
 
 /* How those phases of the kernel that run on the same rows touch an array. */
 typedef struct Meeting {
-    uint32_t kernel; /* that the rest is about, counted from 1 */
+    uint32_t kernel; /* the kernel that the other fields are about, counted from 1 */
     uint32_t touching, writing;
     bool adds;
-    AxisSet elsewhere; /* axes along which one reads other coordinates */
-    bool tail;         /* the last block stores it, and a phase of it comes behind */
+    AxisSet elsewhere; /* axes along which a phase reads at other coordinates than its own */
+    bool tail;         /* a last-block epilogue stores the array, and a later phase touches it */
     bool stored_by_tail;
 } Meeting;
 

@@ -1,11 +1,10 @@
 /* cost.c: what the kernels of a plan move, and what their phases compute.
  *
- * A phase moves each array that it touches once, and what its tiles leave for each other; a kernel
- * what its phases do, but for what is still on chip when a row is come back to. That is said as
- * flows, which are expressions over the lengths of the axes: an image carries them, so that a
- * profile counts with them for whatever is bound; the planner compares plans by them and the
- * reports print what they come to, for the sizes that they take. ls_image_count_moved() evaluates
- * them for all three. */
+ * A phase moves each array that it touches once, and the partial results of its tiles. A kernel
+ * moves what its phases move, less what is still on chip when a later phase reads a row again.
+ * These are flows: expressions over the lengths of the axes. An image carries them, so that a
+ * profile counts bytes for whatever is bound; the planner compares plans by them, and the reports
+ * print their values for given sizes. ls_image_count_moved() evaluates them for all three. */
 #include <stdlib.h>
 
 #include "base/base.h"
@@ -39,7 +38,8 @@ bool plan_writes(const Phase *phase, uint32_t array) {
     return false;
 }
 
-/* Whether the phase makes the store in the panels of rows, or when they are finished. */
+/* Whether the phase makes the store in the kernel of this kind: in that of row panels, or in the
+ * one that combines them. */
 static bool stores_in(const Phase *phase, const PhaseStore *store, KernelKind kind) {
     const bool panels = phase->shape != SHAPE_COLUMNS || store->level == LEVEL_ELEMENT;
     return kind == KERNEL_STRIPS ? panels : kind == KERNEL_FINISH ? !panels : true;
@@ -56,7 +56,8 @@ bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array) 
     return false;
 }
 
-/* What becomes of columns is made of arrays that no row has to itself. */
+/* The kernel that combines the columns of row panels reads only arrays without the axes of the
+ * rows. */
 bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array) {
     const bool finish = kernel->kind == KERNEL_FINISH;
     if (finish && plan->arrays[array].axes & kernel->outer) return false;

@@ -432,7 +432,8 @@ enum { CANDIDATES = 24 };
  * devices do, for compilers move some out of loops. */
 enum { OPERATIONS_PER_BYTE = 16 };
 Reads *planner_find_reads(const ValueCosts *costs, const Plan *plan, Arena *arena);
-/* By value: how many phases compute it; one for each element of a larger space counts twice. */
+/* By value: how many phases compute it. A phase that does so for each element of a larger space
+ * counts twice. */
 uint32_t *planner_find_users(const Plan *plan, Arena *arena);
 bool planner_is_candidate(const ValueCosts *costs, const Reads *below, ValueId v);
 Candidate *planner_find_candidates(const ValueCosts *costs, const Plan *plan, const uint32_t *users,

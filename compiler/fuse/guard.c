@@ -1,12 +1,12 @@
 /* guard.c: which work a rank-0 condition skips.
  *
  * Where `when c { p = e }` has become p = if c then e else old p, nothing is stored unless c holds
- * (plan_keeps), and what only e needs is needed by nobody else. A literal is a rank-0 bool that
- * chooses in a SELECT, or its negation; a value's demands are literals without which nobody looks
- * at it. A phase whose effects all demand one literal, which is known before the phase begins,
- * visits its elements only if that holds. The stores of its last-block epilogue run in any case.
- * What a skipped phase would have left in a temporary is then read by nobody, or by an expression
- * that drops it. */
+ * (plan_keeps), and values that only e uses are not needed otherwise. A literal is a rank-0 bool
+ * that chooses in a SELECT, or its negation; a value's demands are the literals without which no
+ * store depends on it. A phase whose effects all demand one literal, which is known before the
+ * phase begins, visits its elements only if that holds. The stores of its last-block epilogue run
+ * in any case. A temporary that a skipped phase would have filled is then not read, or only by a
+ * SELECT that does not choose it. */
 #include <string.h>
 
 #include "base/base.h"
@@ -31,7 +31,7 @@ static ValueId positive(const Function *f, ValueId c, bool *holds) {
     return c;
 }
 
-/* Gives the conditions that choose their numbers, and every bool the literals that follow from it.
+/* Numbers the conditions of SELECTs, and finds for every bool the literals that follow from it.
  */
 static void find_literals(Guards *g) {
     const Function *f = g->f;
@@ -59,7 +59,7 @@ static void find_literals(Guards *g) {
     }
 }
 
-/* Without these the store puts back what is there. */
+/* The literals without which the store writes back the old value. */
 static Literals store_demands(Guards *g, const Store *store) {
     ValueId value = store->value;
     Literals all = 0;
@@ -68,7 +68,7 @@ static Literals store_demands(Guards *g, const Store *store) {
     return all;
 }
 
-/* A condition itself is wanted wherever those around it hold. */
+/* A condition of the store is needed wherever the conditions around it hold. */
 static void demand_conditions(Guards *g, const Store *store) {
     ValueId value = store->value;
     Literals around = 0;

@@ -1,13 +1,13 @@
 /* order.c: which phase comes before which.
  *
- * The phases as they were placed are in an order that works. Others work too: those that keep each
- * phase behind what it reads or overwrites. Of these, one is taken that lets phases of one space
- * follow each other, and smaller ones wait, so that kernels.c finds runs of phases for its
- * kernels. Phases whose stores have all moved elsewhere go.
+ * Any order is legal that keeps each phase behind those whose results it reads and behind those
+ * whose inputs it overwrites. Of these, one is taken in which phases over one space follow each
+ * other and phases over smaller spaces wait, so that kernels.c finds runs of phases for its
+ * kernels. Phases whose stores have all moved elsewhere are dropped.
  *
- * This is list scheduling: of the phases that wait for nobody, the best comes next. Which is best
- * depends on a phase's space and class alone, so that of each pair of these only the one that was
- * placed first is looked at. */
+ * This is list scheduling: of the phases whose predecessors are all done, the best comes next.
+ * Which is best depends on a phase's space and class alone, so of all that have both in common only
+ * the first is looked at. */
 #include <string.h>
 
 #include "base/base.h"
@@ -31,8 +31,8 @@ typedef struct Phases {
     size_t count, capacity;
 } Phases;
 
-/* 0, or for a phase that waits for nobody: 1 when others wait for it, 2 when larger ones wait for
- * its reductions. */
+/* The class of a phase that may come next: 2 when phases over larger spaces wait for its
+ * reductions, 1 when any phase waits for it, else 0. */
 enum { AHEAD_CLASSES = 3 };
 
 /* The phases of one space and class that may come next: those of `items` from `taken` on. */
@@ -46,13 +46,13 @@ typedef struct Ready {
 typedef struct Order {
     Planner *p;
     uint32_t count;
-    Phases *later;    /* by phase: those that must follow it; one may stand there twice */
-    uint32_t *before; /* by phase: how many it still waits for, counted likewise */
+    Phases *later;    /* by phase: those that must follow it, possibly listed twice */
+    uint32_t *before; /* by phase: how many it still waits for, with the same repetitions */
     bool *works, *waits;
     int *ahead;
     Ready *ready;
     size_t ready_count, ready_capacity;
-    uint32_t *place; /* by phase: 1 + where it comes, or 0 */
+    uint32_t *place; /* by phase: 1 + its position in the new order, or 0 */
     Phase *ordered;
     uint32_t taken;
 } Order;

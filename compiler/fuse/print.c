@@ -2,25 +2,26 @@
  *
  *   step softmax                            the function, as ir/print.c gives it
  *   ...
- *   plan explained                          the stage of passes.def; `stopped` where the search
- * ended before all choices were tried materialised %5 %9                      the choices: what
- * later phases read back depth %8 = 2                            and the least depth of a reduction
- *   array @max_5: f32[b] holds %5           a temporary; `scratch` follows where it is a worker's
- * own array y holds %7                        a parameter that phases behind its store read back
+ *   plan explained                          the stage; `stopped` where the search ended early
+ *   materialised %5 %9                      the choices: values that later phases read
+ *   depth %8 = 2                            and the least depth of a reduction
+ *   array @max_5: f32[b] holds %5           a temporary; `scratch` follows for worker scratch
+ *   array y holds %7                        a parameter that phases behind its store read
  *   phase 0 rows outer [b] inner [k] depth 1
  *     guard not %8                          it has work only where the condition is false
- *     reduce %5 %6                          what it makes; also `scan`
- *     clear @sum_9 at element               zeros, for a scatter
+ *     reduce %5 %6                          the reductions that it computes; also `scan`
+ *     clear @sum_9 at element               stores zeros, for a scatter
  *     add @sum_9 = %9 at element            to add to
  *     store y = %7 at epilogue              without a level while the store may still move
  *     why it reduces over other axes than the phase before
  *   row_panels [k] element_bytes 8 column_bytes 4
- *   grouping compared small_epilogues       a way to run the step; one is what plans are compared
- * by kernel row_fusion 0 to 2 over [b] last_block_epilogues 1
+ *   grouping compared small_epilogues       a grouping; plans are compared by the one called so
+ *     kernel row_fusion 0 to 2 over [b] last_block_epilogues 1
  *
- * Kernels stand without a grouping until kernels.c has run. One thing a line, `#` begins a comment.
- * What follows from these (which values a phase reads and computes, and at which levels, what its
- * guards let it know, which arrays it touches, where a value is made) is found when it is read. */
+ * Kernels stand without a grouping until kernels.c has run. Every line is one item; `#` begins a
+ * comment. What follows from these (which values a phase reads and computes, at which levels, which
+ * guards it knows to hold, which arrays it touches, which phase defines a value) is found when the
+ * text is read. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
