@@ -17,7 +17,7 @@ have apt-get && need libc6-dev /usr/include/stdio.h
 
 say "Building Lockstep into build/"
 configure_build
-cmake --build build --parallel "$(nproc)" --target lockstep_command linreg charlm >build/build.log 2>&1 ||
+cmake --build build --parallel "$(nproc)" --target lockstep_installed linreg charlm >build/build.log 2>&1 ||
     { tail -n 40 build/build.log; exit 1; }
 echo "done: build/lockstep, build/examples/linreg/linreg and build/examples/charlm/charlm"
 
