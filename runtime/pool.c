@@ -15,7 +15,7 @@
  * sleeper the launch. What has one part is the caller's: host functions run on the thread that
  * launched them.
  *
- * NUMERICS.md: kernels run with the default floating-point environment, whatever the program around
+ * Kernels run with the default floating-point environment, whatever the program around
  * them (or a library built with -ffast-math) has set. */
 #include "runtime.h"
 

@@ -524,8 +524,8 @@ char type_class(int type); /* 'F' 'S' 'U' 'B', of untyped constants too */
 const char *type_name(int type);
 const char *describe(Checker *c, const Typed *a);    /* "f32[b, k]" */
 const char *describe_axes(Checker *c, AxisSet axes); /* "[b, k]" */
-/* Brings the operands of `what` to one type, by LANGUAGE.md's rules, and gives it; TYPE_NONE after
- * an error, which is at `at`, or at the operand where at.file is 0. */
+/* Brings the operands of `what` to one type, by the rules of examples/language, and gives it;
+ * TYPE_NONE after an error, which is at `at`, or at the operand where at.file is 0. */
 int unify(Checker *c, Typed **operands, size_t count, Accept accept, Range at, const char *what);
 /* The conversions that need not be written: of an argument to a compute type, or of a store to a
  * type of arrays. `target` is what messages call it. */

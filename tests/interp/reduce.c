@@ -31,7 +31,7 @@ static uint64_t tile(Op op, Type type, const uint64_t *x, int64_t n, uint64_t pa
     return lane[0];
 }
 
-/* R of NUMERICS.md. */
+/* The reduction tree of templates/README.md. */
 static uint64_t tree(Op op, Type type, uint64_t *x, int64_t n, uint64_t padding) {
     if (n <= TILE) return tile(op, type, x, n, padding);
     int64_t tiles = 0;

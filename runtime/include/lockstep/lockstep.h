@@ -97,7 +97,8 @@ const char *ls_status_name(ls_status status);
  * asked again; its message names the request, what there is, the largest holders and what would
  * help, and everything stays usable. */
 
-/* 256-byte aligned, not cleared */
+/* 256-byte aligned, not cleared. On a CPU any pointer is device memory, and nothing needs to be
+ * allocated here. */
 ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer);
 /* The same with a name for the statistics, "weights" say: allocations with one label are counted
  * together. Without one they are called "ls_alloc", and those of a step "step adamw: output w". Up
@@ -226,6 +227,8 @@ ls_status ls_step_prepare(ls_step *step);
 /* The same for several steps, whose code is compiled at the same time, as many as there are
  * processors. */
 ls_status ls_steps_prepare(ls_step *const *steps, size_t count);
+/* Queues the step's kernels on the context's stream and returns. On a CPU the launch has finished
+ * when it returns. */
 ls_status ls_step_launch(ls_step *step);
 /* Launches the step so, whatever its size, until the next call; NULL: as its image says. For
  * programs that measure, as `lockstep tune` does, which keeps what is best for later programs; no
