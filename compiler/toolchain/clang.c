@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMPILERS_MOST = 8, WORDS_MAX = RTC_OPTIONS_MAX + 8, OLDEST = 17 };
+enum { COMPILERS_MAX = 8, WORDS_MAX = RTC_OPTIONS_MAX + 8, OLDEST = 17 };
 
 /* Where to look, best first; a folder may begin with an environment variable. */
 static const char *const names[] = {
@@ -61,7 +61,7 @@ static bool add(Clang *found, size_t *count, const char *path) {
     return fits;
 }
 
-/* Those that are here; 0 with the reason. `found` has room for COMPILERS_MOST. */
+/* Those that are here; 0 with the reason. `found` has room for COMPILERS_MAX. */
 static size_t find(Clang *found, char *reason, size_t size) {
     const char *wish = environment_value(VARIABLE_LOCKSTEP_CLANG_AMD);
     char path[RTC_PATH_SIZE], name[RTC_PATH_SIZE];
@@ -71,7 +71,7 @@ static size_t find(Clang *found, char *reason, size_t size) {
         snprintf(reason, size, "LOCKSTEP_CLANG_AMD is '%s', which is not a program", wish);
         return 0;
     }
-    for (size_t i = 0; i < COUNT(names) && count < COMPILERS_MOST; i++) {
+    for (size_t i = 0; i < COUNT(names) && count < COMPILERS_MAX; i++) {
         const char *value = "", *rest = names[i];
         if (*rest == '$') {
             char variable[64];
@@ -98,7 +98,7 @@ static bool find_beside(const Clang *clang, const char *name, char *path, size_t
 }
 
 static bool describe(char *text, size_t size) {
-    Clang found[COMPILERS_MOST];
+    Clang found[COMPILERS_MAX];
     char path[RTC_PATH_SIZE];
     Sha256 hash = sha256_open();
     const size_t count = find(found, text, size);
@@ -137,7 +137,7 @@ static int major_of(const char *text) {
 
 static bool version(char *text, size_t size) {
     static const char *const words[] = {"--version", NULL};
-    Clang found[COMPILERS_MOST];
+    Clang found[COMPILERS_MAX];
     if (!find(found, text, size)) return false;
     char *said = ask(found[0].path, words);
     const bool good = major_of(said) >= OLDEST;
@@ -195,7 +195,7 @@ static ls_status compile_with(const Clang *clang, RtcWork *work, const RtcJob *j
 }
 
 ls_status rtc_clang_compile(const RtcJob *job, RtcOutput *output) {
-    Clang found[COMPILERS_MOST];
+    Clang found[COMPILERS_MAX];
     RtcWork *work;
     char reasons[2048] = "", reason[RTC_PATH_SIZE + 128] = "";
     const double start = rtc_now();
@@ -222,7 +222,7 @@ ls_status rtc_clang_compile(const RtcJob *job, RtcOutput *output) {
 
 ls_status rtc_clang_disassemble(const void *image, size_t size, RtcOutput *output) {
     static const char *const options[] = {"-d", "--no-show-raw-insn", "--no-leading-addr", NULL};
-    Clang found[COMPILERS_MOST];
+    Clang found[COMPILERS_MAX];
     RtcWork *work;
     RtcRun run;
     char reason[512], path[RTC_PATH_SIZE], *words[8] = {path};
