@@ -18,11 +18,11 @@ LS_FN i64 ls_divide(i64 a, i64 b) {
     return ((u64)a | divisor) >> 32 ? (i64)((u64)a / divisor) : (i64)((u32)a / (u32)divisor);
 }
 
-LS_FN i64 ls_least(i64 a, i64 b) {
+LS_FN i64 ls_min(i64 a, i64 b) {
     return a < b ? a : b;
 }
 
-LS_FN i64 ls_most(i64 a, i64 b) {
+LS_FN i64 ls_max(i64 a, i64 b) {
     return a > b ? a : b;
 }
 
@@ -54,5 +54,5 @@ LS_FN i64 ls_tiles(i64 n) {
     return n <= 1024 ? 1 : (n + 1023) / 1024;
 }
 
-#define LS_MOST_I32 2147483647
-#define LS_MOST_I64 9223372036854775807ll
+#define LS_MAX_I32 2147483647
+#define LS_MAX_I64 9223372036854775807ll

@@ -40,12 +40,12 @@ typedef u16 f16, bf16;
 typedef u8 e4m3, e5m2;
 
 /* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
- * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_WIDE(n) where a block may have
+ * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_ALONE(n) where a block may have
  * all registers of a multiprocessor; LS_SHARED memory of the block; LS_UNROLL before a loop. */
 #define LS_FN static inline __attribute__((always_inline))
 #define LS_KERNEL __attribute__((visibility("default"))) void
 #define LS_THREADS(count)
-#define LS_THREADS_WIDE(count)
+#define LS_THREADS_ALONE(count)
 #define LS_SHARED
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
@@ -54,10 +54,10 @@ typedef u8 e4m3, e5m2;
 /* Before a loop whose iterations touch no memory that others write. Where a compiler makes no
  * vector code of such a loop all the same, nobody need be warned. */
 #ifdef __clang__
-#define LS_APART _Pragma("clang loop vectorize(assume_safety)")
+#define LS_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #pragma clang diagnostic ignored "-Wpass-failed"
 #else
-#define LS_APART _Pragma("GCC ivdep")
+#define LS_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 /* The array of tensor `at` of a list; says of it what compilers should know: on a GPU, that it is
@@ -137,10 +137,10 @@ LS_FN u32 ls_blocks(void) {
 LS_FN u32 ls_lane(void) {
     return 0;
 }
-LS_FN u32 ls_group(void) {
+LS_FN u32 ls_warp(void) {
     return 0;
 }
-LS_FN u32 ls_groups(void) {
+LS_FN u32 ls_warps(void) {
     return 1;
 }
 
@@ -151,7 +151,7 @@ LS_FN u32 ls_groups(void) {
 /* Barriers, with memory ordered among those who wait: the threads of a block; the lanes of a group.
  */
 LS_FN void ls_barrier(void) {}
-LS_FN void ls_group_sync(void) {}
+LS_FN void ls_warp_sync(void) {}
 
 /* A barrier of the block after which thread 0's fence speaks for all its threads: what any of them
  * stored before the barrier, other blocks see after that fence. */

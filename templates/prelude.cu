@@ -23,7 +23,7 @@ typedef u16 f16, bf16;
 typedef u8 e4m3, e5m2;
 
 /* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
- * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_WIDE(n) where a block may have
+ * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_ALONE(n) where a block may have
  * all registers of a multiprocessor; LS_SHARED memory of the block; LS_UNROLL
  * before a loop; LS_ROWS before the loop over a tile's rows. */
 #define LS_FN static __device__ __forceinline__
@@ -35,7 +35,7 @@ typedef u8 e4m3, e5m2;
 #endif
 #define LS_THREADS(count)                                                                          \
     __launch_bounds__(count, (count) < 256 * LS_BLOCKS ? 256 * LS_BLOCKS / (count) : 1)
-#define LS_THREADS_WIDE(count) __launch_bounds__(count, 1)
+#define LS_THREADS_ALONE(count) __launch_bounds__(count, 1)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __align__(bytes)
@@ -139,10 +139,10 @@ LS_FN u32 ls_blocks(void) {
 LS_FN u32 ls_lane(void) {
     return threadIdx.x & 31u;
 }
-LS_FN u32 ls_group(void) {
+LS_FN u32 ls_warp(void) {
     return threadIdx.x >> 5;
 }
-LS_FN u32 ls_groups(void) {
+LS_FN u32 ls_warps(void) {
     return blockDim.x >> 5;
 }
 
@@ -172,7 +172,7 @@ LS_FN f64 ls_shuffle_xor(f64 x, u32 mask) {
 LS_FN void ls_barrier(void) {
     __syncthreads();
 }
-LS_FN void ls_group_sync(void) {
+LS_FN void ls_warp_sync(void) {
     __syncwarp();
 }
 

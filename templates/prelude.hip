@@ -26,7 +26,7 @@ typedef u8 e4m3, e5m2;
 #define LS_FN static inline __device__ __attribute__((always_inline))
 #define LS_KERNEL extern "C" __global__ void
 #define LS_THREADS(count) __launch_bounds__(count)
-#define LS_THREADS_WIDE(count) __launch_bounds__(count)
+#define LS_THREADS_ALONE(count) __launch_bounds__(count)
 #define LS_SHARED __shared__
 #define LS_RESTRICT __restrict__
 #define LS_ALIGN(bytes) __attribute__((aligned(bytes)))
@@ -182,10 +182,10 @@ LS_FN u32 ls_blocks(void) {
 LS_FN u32 ls_lane(void) {
     return ls_thread() & 31u;
 }
-LS_FN u32 ls_group(void) {
+LS_FN u32 ls_warp(void) {
     return ls_thread() >> 5;
 }
-LS_FN u32 ls_groups(void) {
+LS_FN u32 ls_warps(void) {
     return ls_threads() >> 5;
 }
 
@@ -219,7 +219,7 @@ LS_FN void ls_barrier(void) {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
-LS_FN void ls_group_sync(void) {
+LS_FN void ls_warp_sync(void) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_wave_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");

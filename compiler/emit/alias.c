@@ -1,15 +1,15 @@
 /* alias.c: which temporaries of a variant share memory.
  *
- * What a temporary holds is needed from the first phase that touches it to the last, in the order
- * of the way that the variant goes: its kernels one after another, and within one of them the
- * phases between which all blocks wait, or that the last block runs on its own. Phases of a chain,
- * and a kernel's prologue, run at any time beside each other. Temporaries that are never needed at
- * once may lie in one place, whose size is that of the largest: how large each is, is known at
- * bind, so here they are taken for axes of equal lengths, the largest first, and each goes to the
- * place of the largest it does not meet.
+ * A temporary is live from the first phase that touches it to the last, in the order of the
+ * variant's grouping: its kernels one after another, and within one of them the phases between
+ * which there is a barrier of the grid, or which the last block runs on its own. Phases of a row
+ * fusion, and a kernel's pre-reductions, run at overlapping times. Temporaries that are never live
+ * at once share one slot, whose size is that of the largest. Sizes are known when arrays are bound;
+ * here axes are taken to be equally long, temporaries are taken from the largest to the smallest,
+ * and each goes to the slot of the largest one that it does not conflict with.
  *
- * Counters keep 0 from one launch to the next, so they share with nobody. Needs the emitted text of
- * all phases, which says what each touches. */
+ * Counters keep the value 0 from one launch to the next, so they share no slot. Needs the emitted
+ * text of all phases, which says what each touches. */
 #include <stdlib.h>
 
 #include "base/base.h"
@@ -20,7 +20,7 @@
 
 enum { LENGTH = 1024, PARTS = 512 }; /* of an axis, and blocks of a launch: to compare by */
 
-/* When a phase runs, or a temporary is needed. */
+/* The time in which a phase runs, or a temporary is live. */
 typedef struct Span {
     uint32_t first, last;
 } Span;
@@ -38,17 +38,17 @@ static void widen(Span *span, Span by) {
 }
 
 /* By phase: one that runs in two kernels takes the time of both. */
-static Span *phase_spans(Emitter *e, const Way *way) {
+static Span *phase_spans(Emitter *e, const Grouping *grouping) {
     const size_t count = e->plan->phase_count;
     Span *spans = arena_alloc(e->arena, (count + 1) * sizeof *spans);
     uint32_t now = 0;
     for (size_t i = 0; i < count; i++) spans[i] = (Span){UINT32_MAX, 0};
-    for (size_t k = 0; k < way->count; k++, now++) {
-        const Kernel *kernel = &way->kernels[k];
+    for (size_t k = 0; k < grouping->count; k++, now++) {
+        const Kernel *kernel = &grouping->kernels[k];
         const uint32_t end = kernel->first + kernel->count;
-        for (uint32_t i = kernel->first - kernel->prologue; i < end; i++) {
+        for (uint32_t i = kernel->first - kernel->pre_reductions; i < end; i++) {
             const bool waits = i > kernel->first && kernel->kind == KERNEL_ALL;
-            if (waits || i >= end - kernel->tail) now++;
+            if (waits || i >= end - kernel->last_block) now++;
             widen(&spans[i], (Span){now, now});
         }
     }
@@ -81,19 +81,20 @@ static bool meet(Span a, Span b) {
 }
 
 /* The first place that nobody needs at the same time. */
-static uint32_t place(const Share *shares, size_t count, const Share *own) {
+static uint32_t place(const Share *partitions, size_t count, const Share *own) {
     for (uint32_t number = 1;; number++) {
         bool free = true;
         for (size_t i = 0; i < count && free; i++)
-            free = shares[i].field->temporary.share != number || !meet(shares[i].span, own->span);
+            free = partitions[i].field->temporary.share != number ||
+                   !meet(partitions[i].span, own->span);
         if (free) return number;
     }
 }
 
-void emit_share_temporaries(Emitter *e, const Way *way, const PhaseText *phases) {
-    const Span *spans = phase_spans(e, way);
+void emit_alias_temporaries(Emitter *e, const Grouping *grouping, const PhaseText *phases) {
+    const Span *spans = phase_spans(e, grouping);
     const size_t parameters = e->f->parameter_count, arrays = e->plan->array_count;
-    Share *shares = arena_alloc(e->arena, (e->field_count + 1) * sizeof *shares);
+    Share *partitions = arena_alloc(e->arena, (e->field_count + 1) * sizeof *partitions);
     size_t count = 0;
     for (size_t i = 0; i < e->field_count; i++) {
         Share own = {&e->fields[i], {UINT32_MAX, 0}, estimate(e, &e->fields[i].temporary), i};
@@ -103,9 +104,10 @@ void emit_share_temporaries(Emitter *e, const Way *way, const PhaseText *phases)
                         : i - phases[p].fields < phases[p].field_count)
                 widen(&own.span, spans[p]);
         }
-        if (!own.field->temporary.zeroed && own.span.first <= own.span.last) shares[count++] = own;
+        if (!own.field->temporary.zeroed && own.span.first <= own.span.last)
+            partitions[count++] = own;
     }
-    if (count > 1) qsort(shares, count, sizeof *shares, compare);
+    if (count > 1) qsort(partitions, count, sizeof *partitions, compare);
     for (size_t i = 0; i < count; i++)
-        shares[i].field->temporary.share = place(shares, i, &shares[i]);
+        partitions[i].field->temporary.share = place(partitions, i, &partitions[i]);
 }

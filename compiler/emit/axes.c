@@ -41,7 +41,7 @@ static const char *coordinate_of(Emitter *e, uint32_t axis) {
 const char *emit_size(Emitter *e, uint32_t axis) {
     const Axis *row = &e->f->axes[axis];
     if (emit_is_rest(e, axis) && !emit_is_split(e, axis))
-        return arena_printf(e->arena, "ls_least(%lld, %s - %lld * %s)", (long long)row->length,
+        return arena_printf(e->arena, "ls_min(%lld, %s - %lld * %s)", (long long)row->length,
                             emit_size(e, (uint32_t)row->whole), (long long)row->length,
                             coordinate_of(e, (uint32_t)row->parent));
     const int list = emit_list_of(e, axis);
@@ -52,13 +52,13 @@ const char *emit_size(Emitter *e, uint32_t axis) {
 
 bool emit_in_loop_columns(const Emitter *e) {
     const Phase *phase = e->phase;
-    if (e->target->simt) return false;
+    if (e->target->gpu) return false;
     return phase->shape == SHAPE_COLUMNS ||
            (phase->shape == SHAPE_SCAN && phase->outer > phase->inner);
 }
 
 static void name_group(Emitter *e, Group *group) {
-    Text name = text_open(e->arena), size = text_open(e->arena), most = text_open(e->arena);
+    Text name = text_open(e->arena), size = text_open(e->arena), max = text_open(e->arena);
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++) {
         if (!(group->axes >> axis & 1)) continue;
         const int whole = e->f->axes[axis].whole;
@@ -69,20 +69,20 @@ static void name_group(Emitter *e, Group *group) {
         text_printf(&name, "%s%s", name.size ? "_" : "", e->f->axes[own].name);
         text_printf(&size, "%s%s", star, emit_size(e, own));
         if (emit_is_split(e, own))
-            text_printf(&most, "%s%lld", star, (long long)e->f->axes[own].length);
+            text_printf(&max, "%s%lld", star, (long long)e->f->axes[own].length);
         else
-            text_printf(&most, "%s%s", star, emit_size(e, own));
+            text_printf(&max, "%s%s", star, emit_size(e, own));
         if (own != axis) axis++;
     }
     group->name = names_user(e, name.data);
     group->size = size.data;
-    group->most = most.data;
+    group->max = max.data;
 }
 
 static size_t find_groups(Emitter *e, AxisSet axes, Group *groups) {
     AxisSet units[LS_AXES_MAX];
     const size_t count = schedule_units(e->plan, e->number - 1, axes,
-                                        e->layout == LS_LAYOUT_STRIDED, e->chained, units);
+                                        e->layout == LS_LAYOUT_STRIDED, e->fused, units);
     for (size_t i = 0; i < count; i++) groups[i] = (Group){.axes = units[i]};
     for (size_t i = 0; i < count; i++) name_group(e, &groups[i]);
     return count;
@@ -110,7 +110,7 @@ const char *emit_product(Emitter *e, const Group *groups, size_t count) {
  * and a GPU's compiler may read what is declared `const restrict` through a cache that thinks so;
  * and a phase may be inlined in one that writes what it reads. */
 bool emit_changes(const Emitter *e, uint32_t array) {
-    const bool matters = e->target->simt || e->followed[e->number - 1];
+    const bool matters = e->target->gpu || e->followed[e->number - 1];
     for (size_t p = 0; matters && p < e->plan->phase_count; p++) {
         const Phase *phase = &e->plan->phases[p];
         for (size_t i = 0; phase != e->phase && i < phase->store_count; i++)

@@ -1,4 +1,4 @@
-/* hints.c: what stands before a loop of the dialect with one lane, for the compiler's vectoriser.
+/* hints.c: pragmas before loops of the CPU dialect, for the compiler's vectoriser.
  */
 #include "base/base.h"
 #include "target/target.h"
@@ -8,7 +8,7 @@
 
 static unsigned element_cost(const Emitter *e) {
     unsigned cost = 0;
-    const Group *columns = emit_walks_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
+    const Group *columns = emit_takes_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
     for (size_t i = 0; i < e->phase->value_count; i++) {
         const ValueId v = e->phase->values[i];
         const Value *value = &e->f->values[v];
@@ -19,24 +19,25 @@ static unsigned element_cost(const Emitter *e) {
     return cost;
 }
 
-/* Before a loop over columns: that its elements are apart, where nothing is read or added to at
- * other coordinates. Compilers would compare all arrays' addresses, or give up. */
-const char *emit_apart(const Emitter *e) {
+/* The pragma before a loop over columns that says that its iterations are independent (ivdep),
+ * where nothing is read or added to at other coordinates. Without it compilers would compare all
+ * arrays' addresses, or give up. */
+const char *emit_independent(const Emitter *e) {
     static const uint8_t others[] = {OP_GATHER, OP_SCATTER, OP_CALL, OP_SCAN};
     for (size_t i = 0; i < e->phase->store_count; i++)
         if (e->phase->stores[i].kind == STORE_ADD) return "";
     for (size_t n = 0; n < e->phase->value_count; n++)
         for (size_t i = 0; i < COUNT(others); i++)
             if (e->f->values[e->phase->values[n]].op == others[i]) return "";
-    return "LS_APART";
+    return "LS_INDEPENDENT";
 }
 
-/* Before a map's loop: how many vectors side by side. */
+/* The pragma before a map's loop that says how many vectors to interleave. */
 const char *emit_interleaved(const Emitter *e) {
-    enum { COST_MOST = 80 };
+    enum { COST_MAX = 80 };
     if (e->target->vectors_at_once)
         return arena_printf(e->arena, "LS_VECTORS_AT_ONCE(%u)", e->target->vectors_at_once);
-    bool narrow = element_cost(e) <= COST_MOST;
+    bool narrow = element_cost(e) <= COST_MAX;
     for (size_t i = 0; i < e->phase->store_count; i++)
         narrow &= type_info[e->plan->arrays[e->phase->stores[i].array].type].size < 4;
     for (uint32_t i = 0; i < e->plan->array_count; i++)

@@ -1,7 +1,7 @@
 /* image.c: a plan as source text and as the tables of an image.
  *
- * A variant is a layout of the arrays and a way to run the phases: one kernel for all of them in
- * one block, or one kernel each. Its text is the prelude, the device functions it uses, the
+ * A variant is a layout of the arrays and a grouping of the phases: one kernel for all of them in
+ * one block, say, or one kernel each. Its text is the prelude, the device functions it uses, the
  * argument structure, a function per phase and the kernels. What differs between dialects is in the
  * Target and the preludes; nothing here asks for a dialect. Needs a plan; keeps it.
  */
@@ -49,10 +49,11 @@ static void add_plan_fields(Emitter *e) {
     for (size_t i = e->f->parameter_count; i < e->plan->array_count; i++) {
         const Array *array = &e->plan->arrays[i];
         emit_add_field(e, e->field_name[i], type_info[array->type].c_name,
-                       array->near ? emit_near_bytes(e, (uint32_t)i)
-                                   : plan_extent(e->f, type_info[array->type].size, array->axes),
+                       array->in_scratch
+                           ? emit_scratch_bytes(e, (uint32_t)i)
+                           : plan_extent(e->f, type_info[array->type].size, array->axes),
                        false);
-        e->fields[e->field_count - 1].temporary.per_block = array->near;
+        e->fields[e->field_count - 1].temporary.per_block = array->in_scratch;
         if (emit_is_list(e, (uint32_t)i)) e->fields[e->field_count - 1].temporary.pointers = 1;
     }
 }
@@ -124,16 +125,16 @@ static const char *accesses_text(Emitter *e) {
     Text text = text_open(e->arena);
     for (int type = 0; type < TYPE_COUNT; type++)
         for (size_t i = 0; i < e->plan->array_count; i++)
-            if (e->plan->arrays[i].type == (Type)type || emit_holds(e, (Type)type)) {
+            if (e->plan->arrays[i].type == (Type)type || emit_packs(e, (Type)type)) {
                 const char *storage = type_info[type].c_name;
                 const char *compute = emit_type(type_info[type].compute);
                 text_printf(&text, "LS_ACCESS(%s, %s, %s)\n", type_info[type].name, storage,
                             compute);
-                if (e->target->simt && e->layout == LS_LAYOUT_DENSE)
-                    text_printf(&text, "LS_ACCESS_FOUR(%s, %s, %s)\nLS_ACCESS_SOME(%s)\n",
+                if (e->target->gpu && e->layout == LS_LAYOUT_DENSE)
+                    text_printf(&text, "LS_ACCESS_VEC4(%s, %s, %s)\nLS_ACCESS_SOME(%s)\n",
                                 type_info[type].name, storage, compute, storage);
                 if (e->eights && type_info[type].size <= 2)
-                    text_printf(&text, "LS_ACCESS_EIGHT(%s, %s, %s)\n", type_info[type].name,
+                    text_printf(&text, "LS_ACCESS_VEC8(%s, %s, %s)\n", type_info[type].name,
                                 storage, compute);
                 break;
             }
@@ -157,7 +158,7 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
                                const char *how) {
     Text code = text_open(e->arena), text = text_open(e->arena);
     text_puts(&code, accesses_text(e));
-    emit_held_library(e, &code);
+    emit_packed_library(e, &code);
     emit_reduction_library(e, &code);
     text_puts(&code, e->called.data);
     const char *own = arena_printf(e->arena, "%s\n%s%s", structure_text(e), emit_wrap(e, phases),
@@ -196,8 +197,8 @@ size_t emit_words_bound(const Plan *plan) {
     for (size_t i = 0; i < f->parameter_count; i++)
         words += (size_t)__builtin_popcount(f->parameters[i].declared);
     size_t kernels = 0;
-    for (size_t i = 0; i < plan->way_count; i++)
-        if (plan->ways[i].count > kernels) kernels = plan->ways[i].count;
+    for (size_t i = 0; i < plan->grouping_count; i++)
+        if (plan->groupings[i].count > kernels) kernels = plan->groupings[i].count;
     return words + kernels;
 }
 
@@ -231,100 +232,102 @@ static void add_condition(ls_image_variant *variant, ls_image_condition conditio
     ((ls_image_condition *)(uintptr_t)variant->conditions)[variant->condition_count++] = condition;
 }
 
-static void add_conditions(Emitter *e, ls_image_variant *variant, const Way *way,
+static void add_conditions(Emitter *e, ls_image_variant *variant, const Grouping *grouping,
                            const PhaseText *phases, const RowClass *rows,
                            const PlainNest *const *nests) {
     const Plan *plan = e->plan;
-    variant->conditions = arena_alloc(e->arena, (4 * plan->phase_count + STRIP_CONDITIONS) *
+    variant->conditions = arena_alloc(e->arena, (4 * plan->phase_count + PANEL_CONDITIONS) *
                                                     sizeof *variant->conditions);
-    if (way->strips)
-        variant->condition_count =
-            emit_strip_conditions(e, way, (ls_image_condition *)(uintptr_t)variant->conditions);
+    if (grouping->panels)
+        variant->condition_count = emit_panel_conditions(
+            e, grouping, (ls_image_condition *)(uintptr_t)variant->conditions);
     variant->condition_count += (uint32_t)emit_row_conditions(
-        e, way, nests, rows,
+        e, grouping, nests, rows,
         (ls_image_condition *)(uintptr_t)variant->conditions + variant->condition_count);
-    for (size_t k = 0; way->limited && k < way->count; k++) {
-        const uint32_t end = way->kernels[k].first + way->kernels[k].count;
-        const uint32_t tail = end - way->kernels[k].tail;
-        for (uint32_t i = tail; i < end; i++)
+    for (size_t k = 0; grouping->limited && k < grouping->count; k++) {
+        const uint32_t end = grouping->kernels[k].first + grouping->kernels[k].count;
+        const uint32_t last_block = end - grouping->kernels[k].last_block;
+        for (uint32_t i = last_block; i < end; i++)
             add_condition(variant, (ls_image_condition){.extent = phase_work(e, i),
-                                                        .at_most = e->target->tail_limit});
-        for (uint32_t i = tail - way->kernels[k].followers; i < tail; i++)
+                                                        .at_most = e->target->last_block_limit});
+        for (uint32_t i = last_block - grouping->kernels[k].segment_epilogue; i < last_block; i++)
             add_condition(variant, (ls_image_condition){.extent = part_work(e, i),
                                                         .largest = 1,
                                                         .at_most = e->target->part_limit});
-        const uint32_t first = way->kernels[k].first;
-        for (uint32_t i = first - way->kernels[k].prologue; i < first; i++)
+        const uint32_t first = grouping->kernels[k].first;
+        for (uint32_t i = first - grouping->kernels[k].pre_reductions; i < first; i++)
             add_condition(variant, (ls_image_condition){.extent = phase_work(e, i),
-                                                        .at_most = e->target->prologue_limit});
+                                                        .at_most = e->target->pre_reduction_limit});
     }
-    for (size_t k = 0; way->few && k < plan->kernel_count; k++) {
+    for (size_t k = 0; grouping->few && k < plan->kernel_count; k++) {
         const uint32_t first = plan->kernels[k].first;
-        if (plan->kernels[k].kind != KERNEL_CHAIN || plan_one_tile(e->f, plan->phases[first].inner))
+        if (plan->kernels[k].kind != KERNEL_ROW_FUSION ||
+            plan_one_tile(e->f, plan->phases[first].inner))
             continue;
-        add_condition(variant, (ls_image_condition){.extent = phases[first].strip_items,
-                                                    .at_most = e->target->few_strips});
-        add_condition(variant, (ls_image_condition){.extent = phases[first].strip_tiles,
+        add_condition(variant, (ls_image_condition){.extent = phases[first].panel_items,
+                                                    .at_most = e->target->few_rows});
+        add_condition(variant, (ls_image_condition){.extent = phases[first].panel_tiles,
                                                     .at_least = e->target->many_tiles,
                                                     .at_most = UINT64_MAX});
     }
 }
 
 /* By phase: the kernel that runs it row by row, or NULL. */
-static const Kernel **chained_phases(Emitter *e, const Way *way) {
-    const Kernel **chained = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *chained);
-    for (size_t k = 0; k < way->count; k++) {
-        const Kernel *kernel = &way->kernels[k];
+static const Kernel **chained_phases(Emitter *e, const Grouping *grouping) {
+    const Kernel **fused = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *fused);
+    for (size_t k = 0; k < grouping->count; k++) {
+        const Kernel *kernel = &grouping->kernels[k];
         for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
-            chained[i] = kernel->kind == KERNEL_CHAIN ? kernel : NULL;
+            fused[i] = kernel->kind == KERNEL_ROW_FUSION ? kernel : NULL;
     }
-    return chained;
+    return fused;
 }
 
-/* By phase: the kernel whose followers come after its rows. */
-static const Kernel **followed_phases(Emitter *e, const Way *way) {
+/* By phase: the kernel whose segment epilogue runs after the phase's rows. */
+static const Kernel **followed_phases(Emitter *e, const Grouping *grouping) {
     const Kernel **followed = arena_alloc(e->arena, (e->plan->phase_count + 1) * sizeof *followed);
-    for (size_t k = 0; k < way->count; k++) {
-        const Kernel *kernel = &way->kernels[k];
+    for (size_t k = 0; k < grouping->count; k++) {
+        const Kernel *kernel = &grouping->kernels[k];
         for (uint32_t i = kernel->first;
-             kernel->followers && i < kernel->first + plan_mains(kernel); i++)
+             kernel->segment_epilogue && i < kernel->first + plan_mains(kernel); i++)
             followed[i] = kernel;
     }
     return followed;
 }
 
-static void add_phase(Emitter *e, const Way *way, uint32_t number, Text *out, PhaseText *phases) {
+static void add_phase(Emitter *e, const Grouping *grouping, uint32_t number, Text *out,
+                      PhaseText *phases) {
     const size_t fields = e->field_count;
-    phases[number] = emit_portions(e, way, number, out);
+    phases[number] = emit_portions(e, grouping, number, out);
     phases[number].fields = fields;
     phases[number].field_count = e->field_count - fields;
 }
 
 /* What follows others, which call it, stands before them. */
-static void add_phases(Emitter *e, const Way *way, const PlainNest *const *nests, Text *out,
-                       PhaseText *phases) {
-    const Kernel **chained = chained_phases(e, way);
-    e->followed = followed_phases(e, way);
-    e->chained = NULL;
-    for (size_t k = 0; k < way->count; k++) {
-        const Kernel *kernel = &way->kernels[k];
+static void add_phases(Emitter *e, const Grouping *grouping, const PlainNest *const *nests,
+                       Text *out, PhaseText *phases) {
+    const Kernel **fused = chained_phases(e, grouping);
+    e->followed = followed_phases(e, grouping);
+    e->fused = NULL;
+    for (size_t k = 0; k < grouping->count; k++) {
+        const Kernel *kernel = &grouping->kernels[k];
         const uint32_t first = kernel->first + plan_mains(kernel);
-        for (uint32_t i = first; i < first + kernel->followers; i++)
-            add_phase(e, way, i, out, phases);
-        if (kernel->followers) emit_followers(e, out, kernel, phases);
+        for (uint32_t i = first; i < first + kernel->segment_epilogue; i++)
+            add_phase(e, grouping, i, out, phases);
+        if (kernel->segment_epilogue) emit_segment_epilogue(e, out, kernel, phases);
     }
-    for (size_t k = 0; k < way->count; k++) /* what is printed with its kernel */
-        for (uint32_t i = 0; nests[k] && i < plan_mains(&way->kernels[k]); i++)
-            phases[way->kernels[k].first + i].name = "";
+    for (size_t k = 0; k < grouping->count; k++) /* what is printed with its kernel */
+        for (uint32_t i = 0; nests[k] && i < plan_mains(&grouping->kernels[k]); i++)
+            phases[grouping->kernels[k].first + i].name = "";
     for (uint32_t i = 0; i < e->plan->phase_count; i++) {
-        e->chained = chained[i];
-        if (!phases[i].name) add_phase(e, way, i, out, phases);
+        e->fused = fused[i];
+        if (!phases[i].name) add_phase(e, grouping, i, out, phases);
     }
 }
 
-uint64_t emit_work_limit(const Plan *plan, const Target *target, const Way *way) {
+uint64_t emit_work_limit(const Plan *plan, const Target *target, const Grouping *grouping) {
     const bool waits = target->together_limit && plan->kernel_count > 1;
-    if (way->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
+    if (grouping->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
     /* one launch without waiting is better than one with */
     return waits ? target->together_limit : target->one_block_limit;
 }
@@ -342,16 +345,17 @@ static void drop_untouched(Emitter *e) {
 /* With `rows` the variant for such rows, unless no kernel has them: *variant stays without a name.
  * False: with the problem in *problem. */
 static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_variant *variant,
-                        ls_image_layout layout, Way way, const RowClass *rows,
+                        ls_image_layout layout, Grouping grouping, const RowClass *rows,
                         const char **problem) {
-    const bool all = way.kernels[0].kind == KERNEL_ALL, waits = all && e->target->together_limit;
+    const bool all = grouping.kernels[0].kind == KERNEL_ALL,
+               waits = all && e->target->together_limit;
     const Plan *const plan = e->plan;
     const size_t phase_count = plan->phase_count;
     const char *step = names_label(e->arena, e->f->name);
-    const PlainNest *const *nests = emit_row_nests(e, &way, rows);
+    const PlainNest *const *nests = emit_row_nests(e, &grouping, rows);
     *variant = (ls_image_variant){.name = NULL};
     if (!nests) return true;
-    e->plan = plan_near(plan, e->target, &way);
+    e->plan = plan_worker_scratch(plan, e->target, &grouping);
     e->kinds = arena_alloc(e->arena, OP_COUNT * sizeof *e->kinds);
     e->layout = layout;
     e->touched = arena_alloc(e->arena, (phase_count * e->plan->array_count + 1) * sizeof(bool));
@@ -365,25 +369,25 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     e->table_count = e->table_capacity = 0;
     name_arguments(e);
     add_plan_fields(e);
-    emit_find_held(e, &way);
+    emit_find_packed(e, &grouping);
 
     Text phases = text_open(e->arena), kernels = text_open(e->arena);
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
     ls_image_extent *work = arena_alloc(e->arena, phase_count * sizeof *work);
-    add_phases(e, &way, nests, &phases, made);
+    add_phases(e, &grouping, nests, &phases, made);
     for (uint32_t i = 0; i < phase_count; i++) work[i] = phase_work(e, i);
-    ls_image_kernel *table = arena_alloc(e->arena, way.count * sizeof *table);
-    for (size_t i = 0; i < way.count; i++) {
-        const char *suffix = way.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1);
-        table[i] = nests[i] ? emit_row_kernel(e, &phases, &kernels, &way.kernels[i], nests[i], rows,
-                                              suffix, made)
-                            : emit_kernel(e, &kernels, &way.kernels[i], suffix, made);
+    ls_image_kernel *table = arena_alloc(e->arena, grouping.count * sizeof *table);
+    for (size_t i = 0; i < grouping.count; i++) {
+        const char *suffix = grouping.count == 1 ? "" : arena_printf(e->arena, "_%zu", i + 1);
+        table[i] = nests[i] ? emit_row_kernel(e, &phases, &kernels, &grouping.kernels[i], nests[i],
+                                              rows, suffix, made)
+                            : emit_kernel(e, &kernels, &grouping.kernels[i], suffix, made);
     }
     if (rows) drop_untouched(e);
-    emit_share_temporaries(e, &way, made);
-    ls_image_traffic *traffic = arena_alloc(e->arena, way.count * sizeof *traffic);
-    for (size_t i = 0; i < way.count; i++)
-        traffic[i] = plan_traffic(plan, &way.kernels[i], e->target->on_chip_bytes, e->arena);
+    emit_alias_temporaries(e, &grouping, made);
+    ls_image_traffic *traffic = arena_alloc(e->arena, grouping.count * sizeof *traffic);
+    for (size_t i = 0; i < grouping.count; i++)
+        traffic[i] = plan_traffic(plan, &grouping.kernels[i], e->target->on_chip_bytes, e->arena);
     ls_image_temporary *temporaries =
         arena_alloc(e->arena, (e->field_count + 1) * sizeof *temporaries);
     for (size_t i = 0; i < e->field_count; i++) temporaries[i] = e->fields[i].temporary;
@@ -391,31 +395,32 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     for (size_t i = 0; i < e->table_count; i++) tables[i] = e->tables[i].table;
 
     const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
-    const char *name = waits            ? "one launch"
-                       : all            ? "one block"
-                       : way.strips     ? "row panels"
-                       : way.count == 1 ? "one kernel"
-                                        : arena_printf(e->arena, "%zu kernels", way.count);
+    const char *name = waits             ? "one launch"
+                       : all             ? "one block"
+                       : grouping.panels ? "row panels"
+                       : grouping.count == 1
+                           ? "one kernel"
+                           : arena_printf(e->arena, "%zu kernels", grouping.count);
     const char *length =
-        !rows ? "" : arena_printf(e->arena, ", rows up to %u", (unsigned)target_row_most(rows));
+        !rows ? "" : arena_printf(e->arena, ", rows up to %u", (unsigned)target_row_max(rows));
     const char *how = arena_printf(e->arena, "%s%s, %s", name, length, layout_name);
     *variant = (ls_image_variant){
         .name = how,
         .layout = layout,
         .work_count = (uint32_t)phase_count,
         .work = work,
-        .work_limit = emit_work_limit(e->plan, e->target, &way),
+        .work_limit = emit_work_limit(e->plan, e->target, &grouping),
         .one_block_limit = waits ? e->target->one_block_limit : 0,
         .temporary_count = (uint32_t)e->field_count,
         .temporaries = temporaries,
         .table_count = (uint32_t)e->table_count,
         .tables = tables,
-        .kernel_count = (uint32_t)way.count,
+        .kernel_count = (uint32_t)grouping.count,
         .kernels = table,
         .traffic = traffic,
         .source = module_text(e, phases.data, kernels.data, how),
     };
-    add_conditions(e, variant, &way, made, rows, nests);
+    add_conditions(e, variant, &grouping, made, rows, nests);
     *problem = words_problem(e);
     e->plan = plan;
     return !*problem;
@@ -473,18 +478,20 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
     for (uint32_t i = 0; i < f->parameter_count; i++)
         parameters[i].optional = plan_is_optional(plan, i);
 
-    ls_image_variant *variants = arena_alloc(e.arena, (2 + ROW_CLASSES) * WAYS * sizeof *variants);
+    ls_image_variant *variants =
+        arena_alloc(e.arena, (2 + ROW_CLASSES) * GROUPINGS_MAX * sizeof *variants);
     uint32_t count = 0;
     for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++)
-        for (size_t i = 0; i < plan->way_count; i++) {
-            const Way *way = &plan->ways[i];
+        for (size_t i = 0; i < plan->grouping_count; i++) {
+            const Grouping *grouping = &plan->groupings[i];
             const bool dense = layout == LS_LAYOUT_DENSE;
-            if (!dense && way->strips) continue; /* what has strides is rarely as large */
+            if (!dense && grouping->panels) continue; /* what has strides is rarely as large */
             for (size_t r = 0; r <= ROW_CLASSES; r++) {
                 const RowClass *rows = r < ROW_CLASSES ? &target->row_classes[r] : NULL;
-                const bool has = !way->strips && !way->few && way->kernels[0].kind != KERNEL_ALL;
+                const bool has =
+                    !grouping->panels && !grouping->few && grouping->kernels[0].kind != KERNEL_ALL;
                 if (rows && (!dense || !has || !rows->warps)) continue;
-                if (!add_variant(&e, variants, &variants[count], layout, *way, rows, problem))
+                if (!add_variant(&e, variants, &variants[count], layout, *grouping, rows, problem))
                     return NULL;
                 if (variants[count].name) count++;
             }

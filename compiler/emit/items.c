@@ -1,7 +1,7 @@
 /* items.c: how the work of a phase is cut into items, in generated code and in the image.
  *
  * A map's item is 1024 elements; a reduction's a tile of 1024 elements of one row, or of several
- * columns; a scan's the walks of 32 lanes, or of several columns. Within a list they are counted
+ * columns; a scan's the scans of 32 lanes, or of several columns. Within a list they are counted
  * per tensor, and a table in device memory says which item of which tensor the next one is. */
 #include <string.h>
 
@@ -11,11 +11,11 @@
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-bool emit_walks_columns(const Emitter *e) {
+bool emit_takes_columns(const Emitter *e) {
     return e->phase->shape == SHAPE_COLUMNS || emit_in_loop_columns(e);
 }
 
-/* Of blocks that are walked one by one: the elements of a whole one, and the axes walked besides.
+/* Of blocks that are visited one by one: the elements of a whole block, and the other axes.
  */
 static uint64_t split_length(const Emitter *e, AxisSet *others) {
     uint64_t length = 1;
@@ -42,38 +42,38 @@ static ls_image_factor tiles_factor(const Emitter *e, uint64_t *times) {
 static const char *most_product(Emitter *e) {
     Text text = text_open(e->arena);
     for (size_t i = 0; i < e->inner_count; i++)
-        text_printf(&text, "%s%s", i ? " * " : "", e->inner[i].most);
+        text_printf(&text, "%s%s", i ? " * " : "", e->inner[i].max);
     return e->inner_count ? text.data : "1";
 }
 
-/* The same without those numbers, for a kernel that runs several phases: strips of an item each, or
- * of `tiles`. */
+/* The same without those numbers, for a row fusion: panels of one item each, or of `tiles` items.
+ */
 static void whole_count(Emitter *e, PhaseText *text) {
     const Phase *phase = e->phase;
     const char *inner = emit_product(e, e->inner, e->inner_count);
-    const char *outer = emit_product(e, e->outer, e->outer_count - emit_walks_columns(e));
+    const char *outer = emit_product(e, e->outer, e->outer_count - emit_takes_columns(e));
     const uint32_t wide = e->target->columns;
     AxisSet others;
     uint64_t times;
     text->tiles = "1";
-    text->strips = "1";
+    text->panels = "1";
     if (e->list >= 0) {
-        text->strips = arena_printf(e->arena, "a->%s_count", e->table);
+        text->panels = arena_printf(e->arena, "a->%s_count", e->table);
         return;
     }
     if (phase->shape == SHAPE_SCALAR) return;
     if (phase->shape == SHAPE_MAP) {
-        text->strips = arena_printf(e->arena, "(%s + 1023) / 1024", inner);
+        text->panels = arena_printf(e->arena, "(%s + 1023) / 1024", inner);
         return;
     }
-    if (phase->shape == SHAPE_SCAN && e->target->simt) {
-        text->strips = arena_printf(e->arena, "(%s + 31) / 32", outer);
+    if (phase->shape == SHAPE_SCAN && e->target->gpu) {
+        text->panels = arena_printf(e->arena, "(%s + 31) / 32", outer);
         return;
     }
-    if (emit_walks_columns(e))
+    if (emit_takes_columns(e))
         outer = arena_printf(e->arena, "%s * ((%s + %u) / %u)", outer,
                              e->outer[e->outer_count - 1].size, wide - 1, wide);
-    text->strips = outer;
+    text->panels = outer;
     if (phase->shape == SHAPE_SCAN) return;
     const uint64_t length = split_length(e, &others);
     if (length == 1) {
@@ -106,7 +106,7 @@ static const char *table_for(Emitter *e) {
 
 void emit_find_items(Emitter *e, PhaseText *text) {
     const Phase *phase = e->phase;
-    const Group *columns = emit_walks_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
+    const Group *columns = emit_takes_columns(e) ? &e->outer[e->outer_count - 1] : NULL;
     const AxisSet outer = plan_extent_axes(e->f, phase->outer & ~e->tensor.axes &
                                                      ~(columns ? columns->axes : (AxisSet)0));
     memset(&e->items, 0, sizeof e->items); /* compared as bytes */
@@ -116,7 +116,7 @@ void emit_find_items(Emitter *e, PhaseText *text) {
         add_factor(&e->items,
                    (ls_image_factor){.axes = plan_extent_axes(e->f, phase->inner), .divide = 1024});
     } else if (phase->shape != SHAPE_SCALAR) {
-        const bool lanes = phase->shape == SHAPE_SCAN && e->target->simt;
+        const bool lanes = phase->shape == SHAPE_SCAN && e->target->gpu;
         add_factor(&e->items, (ls_image_factor){.axes = outer, .divide = lanes ? 32 : 1});
         if (columns)
             add_factor(&e->items, (ls_image_factor){.axes = plan_extent_axes(e->f, columns->axes),
@@ -124,10 +124,10 @@ void emit_find_items(Emitter *e, PhaseText *text) {
         if (phase->shape != SHAPE_SCAN) {
             uint64_t times;
             const ls_image_factor tiles = tiles_factor(e, &times);
-            text->strip_items = e->items;
+            text->panel_items = e->items;
             add_factor(&e->items, tiles);
             e->items.scale *= times;
-            text->strip_tiles =
+            text->panel_tiles =
                 (ls_image_extent){.scale = times, .factor_count = 1, .factor = {tiles}};
         }
     }
@@ -135,8 +135,8 @@ void emit_find_items(Emitter *e, PhaseText *text) {
     if (e->list >= 0) text->table = e->table = table_for(e);
     whole_count(e, text);
     text->item_count = strcmp(text->tiles, "1") == 0
-                           ? text->strips
-                           : arena_printf(e->arena, "%s * %s", text->strips, text->tiles);
+                           ? text->panels
+                           : arena_printf(e->arena, "%s * %s", text->panels, text->tiles);
     text->inner = emit_product(e, e->inner, e->inner_count);
     text->row_items = arena_printf(e->arena, "ls_tiles(%s)", text->inner);
     text->item_cost = columns                        ? 1024ull * e->target->columns

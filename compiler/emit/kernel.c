@@ -1,8 +1,9 @@
 /* kernel.c: a kernel as an entry point that runs its phases, and as a row of the image.
  *
- * Between phases that the whole grid shares all blocks wait for each other; a tail is run by the
- * block that comes last; a prologue by every block in memory of its own. On the CPU a kernel of all
- * phases has one worker, and a tail is its last worker's. */
+ * Between the phases of a cooperative kernel there is a barrier of the whole grid; a last-block
+ * epilogue is run by the block that finishes last, pre-reductions by every block in memory of its
+ * own. On the CPU a kernel of all phases has one thread, and the thread that finishes last runs the
+ * epilogue. */
 #include <string.h>
 
 #include "base/base.h"
@@ -39,8 +40,8 @@ static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseTex
     }
 }
 
-void emit_call_tail(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
-    const uint32_t end = kernel->first + kernel->count, begin = end - kernel->tail;
+void emit_call_last_block(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+    const uint32_t end = kernel->first + kernel->count, begin = end - kernel->last_block;
     const char *done =
         counter(e, arena_printf(e->arena, "kernel_of_phase_%u_done", kernel->first + 1));
     text_printf(out, "if (LS_LAST(a->%s)) {\n", done);
@@ -77,30 +78,31 @@ static void own_field(Emitter *e, Text *out, Field *field) {
 }
 
 /* From then on `a` is the block's own copy of the arguments. */
-const char *emit_prologue(Emitter *e, const Kernel *kernel, const PhaseText *phases, bool sizes) {
+const char *emit_pre_reductions(Emitter *e, const Kernel *kernel, const PhaseText *phases,
+                                bool sizes) {
     Text text = text_open(e->arena);
-    if (!kernel->prologue) return "";
+    if (!kernel->pre_reductions) return "";
     if (sizes) text_puts(&text, sizes_text(e));
     text_printf(&text, "struct %s own = *a;\na = &own;\n", e->arguments);
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++) {
         for (size_t a = e->f->parameter_count; a < e->plan->array_count; a++)
             if (plan_writes(&e->plan->phases[i], (uint32_t)a))
                 own_field(e, &text, &e->fields[a - e->f->parameter_count]);
         for (size_t k = 0; k < phases[i].field_count; k++)
             own_field(e, &text, &e->fields[phases[i].fields + k]);
     }
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++)
         text_printf(&text, "LS_RUN_ALONE(%s, %s)\nls_barrier();\n", phases[i].name,
                     phases[i].item_count);
     return text.data;
 }
 
-/* Phases beside each other, or a single one; then what follows them where nothing is finished. */
+/* Horizontally fused phases, or a single one; then the segment epilogues of empty segments. */
 static void call_mains(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const uint32_t end = kernel->first + plan_mains(kernel);
     for (uint32_t i = kernel->first; i < end; i++)
-        if (kernel->kind == KERNEL_BESIDE)
-            text_printf(out, "LS_RUN_BESIDE(%s, %s)\n", phases[i].name, phases[i].item_count);
+        if (kernel->kind == KERNEL_HORIZONTAL)
+            text_printf(out, "LS_RUN_HORIZONTAL(%s, %s)\n", phases[i].name, phases[i].item_count);
         else
             text_printf(out, "LS_RUN(%s)\n", phases[i].name);
     emit_empty_parts(e, out, kernel);
@@ -112,11 +114,11 @@ void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool 
         text_printf(out,
                     "LS_KERNEL LS_THREADS%s(%u) %s(const LS_GLOBAL %s *arguments) {\n"
                     "const %s *a = arguments;\n",
-                    wide ? "_WIDE" : "", threads, name, e->arguments, e->arguments);
-    else if (e->target->simt)
+                    wide ? "_ALONE" : "", threads, name, e->arguments, e->arguments);
+    else if (e->target->gpu)
         text_printf(
             out, "LS_KERNEL LS_THREADS%s(%u) %s(const %s arguments) {\nconst %s *a = &arguments;\n",
-            wide ? "_WIDE" : "", threads, name, e->arguments, e->arguments);
+            wide ? "_ALONE" : "", threads, name, e->arguments, e->arguments);
     else
         text_printf(
             out,
@@ -139,48 +141,52 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     const PhaseText *first = &phases[kernel->first];
     /* C keeps its entry points apart from the names a linker may hold. */
     const char *name = arena_printf(e->arena, "lockstep_%s%s", e->label, suffix);
-    const bool chain = kernel->kind == KERNEL_CHAIN, beside = kernel->kind == KERNEL_BESIDE;
-    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
+    const bool row_fusion = kernel->kind == KERNEL_ROW_FUSION,
+               horizontal = kernel->kind == KERNEL_HORIZONTAL;
+    if (kernel->kind == KERNEL_ROW_PANELS || kernel->kind == KERNEL_FINISH) {
         ls_image_kernel row = {
             .name = name,
             .items_per_block = e->target->items_per_block,
             .threads = threads,
             .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
         };
-        emit_strip_kernel(e, out, kernel, sizes_text(e), phases, &row);
+        emit_panel_kernel(e, out, kernel, sizes_text(e), phases, &row);
         return row;
     }
     Text calls = text_open(e->arena);
-    const char *prologue = emit_prologue(e, kernel, phases, e->target->simt && !chain);
-    if (!chain) text_puts(&calls, prologue);
+    const char *pre_reductions =
+        emit_pre_reductions(e, kernel, phases, e->target->gpu && !row_fusion);
+    if (!row_fusion) text_puts(&calls, pre_reductions);
     if (all)
         call_all(e, &calls, kernel, phases);
-    else if (!chain)
+    else if (!row_fusion)
         call_mains(e, &calls, kernel, phases);
-    if (kernel->tail) emit_call_tail(e, &calls, kernel, phases);
-    if (chain) {
-        emit_chain(e, out, name, kernel, phases, sizes_text(e), prologue, calls.data);
+    if (kernel->last_block) emit_call_last_block(e, &calls, kernel, phases);
+    if (row_fusion) {
+        emit_row_fusion(e, out, name, kernel, phases, sizes_text(e), pre_reductions, calls.data);
     } else {
-        const bool sizes = !e->target->simt && (all || beside || kernel->tail || kernel->prologue);
+        const bool sizes =
+            !e->target->gpu && (all || horizontal || kernel->last_block || kernel->pre_reductions);
         emit_entry(e, out, name, threads, false, sizes ? sizes_text(e) : "");
         text_printf(out, "%s}\n", calls.data);
     }
     ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
-    const uint32_t several = waits ? kernel->count : beside ? plan_mains(kernel) : 0;
+    const uint32_t several = waits ? kernel->count : horizontal ? plan_mains(kernel) : 0;
     for (uint32_t i = 0; i < several; i++) items[i] = phases[kernel->first + i].items;
     return (ls_image_kernel){
         .name = name,
-        .items = all     ? plan_extent(e->f, 1, 0)
-                 : chain ? first->strip_items
-                         : first->items,
+        .items = all          ? plan_extent(e->f, 1, 0)
+                 : row_fusion ? first->panel_items
+                              : first->items,
         .items_per_block = all ? e->target->one_block_threads / 32 : e->target->items_per_block,
         .threads = threads,
         .blocks_per_multiprocessor = e->target->blocks_per_multiprocessor,
         .one_block = all && !waits,
-        .item_cost = all ? 1 : first->item_cost * (chain || beside ? plan_mains(kernel) : 1),
+        .item_cost =
+            all ? 1 : first->item_cost * (row_fusion || horizontal ? plan_mains(kernel) : 1),
         .cooperative = waits,
         .phase_count = several,
         .phases = items,
-        .tiles = chain ? first->strip_tiles : (ls_image_extent){0},
+        .tiles = row_fusion ? first->panel_tiles : (ls_image_extent){0},
     };
 }

@@ -54,23 +54,24 @@ static const char prelude_words[] =
 
 /* Of the emitter's own lines, members of structures among them. */
 static const char nest_words[] =
-    "a all alone arguments at batch begin bits block_memory blocks_waiting brothers c chunk chunks "
-    "columns complete count e end entry first first_column first_element first_item first_tensor index "
-    "inner item item_step item_stop items lane lanes last last_item leaf length level live mark "
-    "member members near next octets outer outers own own_at own_column own_row owner parent "
-    "parents part parties parts pass piece place row rows run some span start step stop stream "
-    "strip strip_item strips sums tensor tile tiles together tops values whole wide width worker "
-    "workers ";
+    "a adjacent all alone arguments arrivals at batch begin bits block_memory blocks_waiting c "
+    "chunk chunks columns complete count e end entry extrema first first_column first_element "
+    "first_item first_tensor index inner item item_step item_stop items lane lanes last "
+    "last_item leaf length level live mark member members next non_temporal outer outers own "
+    "own_at own_column own_row owner panel parent parents part partials parts pass piece place "
+    "row rows run scratch siblings some span start step stop strip strip_item strips sums "
+    "tensor tile tiles together values whole wide width worker workers ";
 
 /* Of the functions that are printed from nests, and of the macros in them. */
 static const char frame_words[] =
-    "a first_item item_step item_stop last_item near parties stream workers ";
+    "a adjacent arrivals first_item item_step item_stop last_item non_temporal scratch workers ";
 
 /* What is put behind a stem and "_", one word after the other. */
 static const char suffixes[] =
-    "above arguments arrived at base block copy count counts data done draws eight finish first "
-    "four held items lane leaf level lines most near odd of once open part room row running "
-    "strip stride sum tile tiles to top total values vector whole wide ";
+    "above adjacent arguments arrived at base block copy count counts data done draws eight "
+    "extremum finish first items lane leaf level lines odd of once open packed panel part room "
+    "row running scratch stride strip sum tile tiles to total values vec4 vec8 vector whole "
+    "wide ";
 /* clang-format on */
 
 static const char *const word_lists[] = {language_words, prelude_words, nest_words};

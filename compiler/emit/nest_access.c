@@ -38,7 +38,7 @@ static const char *data_text(NestPrinter *p, const NestNode *node) {
 
 /* Tables of integers that the runtime makes, one in each member of the arguments. */
 static const char *table_text(NestPrinter *p, const NestNode *node) {
-    if (node->array == p->plain->shares)
+    if (node->array == p->plain->partitions)
         return node->at[0].count == 1 ? "(i64)first_item" : "(i64)last_item";
     const char *at = print_index(p, node->at[0]);
     for (uint32_t axis = 0; axis < p->e->f->axis_count; axis++)
@@ -53,7 +53,7 @@ static const char *table_text(NestPrinter *p, const NestNode *node) {
 /* ---- neighbours ---- */
 
 static const char *span_name(const NestPrinter *p) {
-    return p->nest->width == 8 ? "eight" : "four";
+    return p->nest->width == 8 ? "vec8" : "vec4";
 }
 
 /* Whether a body defines the symbol. */
@@ -171,7 +171,7 @@ static const char *packet_name(NestPrinter *p, const NestNode *node) {
 void print_open_vector(NestPrinter *p, const NestNode *loop) {
     for (NestNode *node = loop->body; node; node = node->next) {
         if (!is_packet(p, loop, node)) {
-            print_near(p, loop, node);
+            print_adjacent(p, loop, node);
             continue;
         }
         const char *type = storage(p, node->array), *name = packet_name(p, node);
@@ -366,39 +366,40 @@ void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
 static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *body,
                         const NestNode *node) {
     int64_t step;
-    return node->kind == NEST_STORE && node->hint == HINT_STREAM && !p->streams_off &&
+    return node->kind == NEST_STORE && node->hint == HINT_NON_TEMPORAL && !p->non_temporal_off &&
            index_is_number(index_coefficient(p->arena, node->at[0], loop->name), &step) &&
            step == 1 && !varies(body, node->at[0]) &&
            !(node->list && defines(body->body, node->list));
 }
 
-void print_open_streams(NestPrinter *p, const NestNode *loop) {
+void print_open_non_temporal(NestPrinter *p, const NestNode *loop) {
     static const char *const suffixes[] = {"block", "to", NULL};
     for (NestNode *node = loop->body; node; node = node->next) {
         if (!is_streamed(p, loop, loop, node)) continue;
         const char *type = storage(p, node->array);
         const char *name = names_stem(p->e, NULL, p->nest->symbols[node->array].name, suffixes);
         text_printf(p->out,
-                    "LS_ALIGN(64) %s %s_block[1024];\n%s *LS_RESTRICT const %s_to = stream ? "
+                    "LS_ALIGN(64) %s %s_block[1024];\n%s *LS_RESTRICT const %s_to = non_temporal ? "
                     "%s_block : &%s[%s];\n",
                     type, name, type, name, name, data_text(p, node),
                     print_index(p, first_of(p, loop, node->at[0])));
         print_add_packet(p, node, name);
-        p->streams = true;
+        p->non_temporal = true;
     }
 }
 
-void print_close_streams(NestPrinter *p, const NestNode *loop, const char *count) {
+void print_close_non_temporal(NestPrinter *p, const NestNode *loop, const char *count) {
     for (NestNode *node = loop->body; node; node = node->next) {
         if (!is_streamed(p, loop, loop, node)) continue;
-        text_printf(p->out, "if (stream) ls_stream(&%s[%s], %s_block, %s * (i64)sizeof(%s));\n",
+        text_printf(p->out,
+                    "if (non_temporal) ls_non_temporal(&%s[%s], %s_block, %s * (i64)sizeof(%s));\n",
                     data_text(p, node), print_index(p, first_of(p, loop, node->at[0])),
                     print_packet_of(p, node), print_bracketed(p, count), storage(p, node->array));
     }
 }
 
 /* Of each of the columns' rows the block has a part of its own. */
-void print_open_row_streams(NestPrinter *p, const NestNode *loop) {
+void print_open_row_non_temporal(NestPrinter *p, const NestNode *loop) {
     static const char *const suffixes[] = {"block", "to", "row", NULL};
     const uint32_t columns = p->e->target->columns;
     for (const NestNode *rows = loop->body; rows; rows = rows->next) {
@@ -411,24 +412,24 @@ void print_open_row_streams(NestPrinter *p, const NestNode *loop) {
             const char *name = names_stem(p->e, NULL, p->nest->symbols[node->array].name, suffixes);
             text_printf(
                 p->out,
-                "LS_ALIGN(64) %s %s_block[%lld * %u];\n%s *LS_RESTRICT const %s_to = stream "
+                "LS_ALIGN(64) %s %s_block[%lld * %u];\n%s *LS_RESTRICT const %s_to = non_temporal "
                 "? %s_block : %s;\ni64 %s_row[%lld];\n",
                 type, name, (long long)count, columns, type, name, name, data_text(p, node), name,
                 (long long)count);
             text_printf(
                 p->out,
-                "LS_UNROLLED\nfor (i64 %s = 0; %s < %lld; %s++) {\n%s_row[%s] = stream ? %u "
+                "LS_UNROLLED\nfor (i64 %s = 0; %s < %lld; %s++) {\n%s_row[%s] = non_temporal ? %u "
                 "* %s : %s;\n}\n",
                 j, j, (long long)count, j, name, j, columns, j,
                 print_index(p, first_of(p, loop, node->at[0])));
             print_add_packet(p, node, name);
             p->stored[p->stored_count - 1].row = arena_printf(p->arena, "%s_row[%s]", name, j);
-            p->streams = true;
+            p->non_temporal = true;
         }
     }
 }
 
-void print_close_row_streams(NestPrinter *p, const NestNode *loop, const char *count) {
+void print_close_row_non_temporal(NestPrinter *p, const NestNode *loop, const char *count) {
     const uint32_t columns = p->e->target->columns;
     for (const NestNode *rows = loop->body; rows; rows = rows->next) {
         if (rows->kind != NEST_LOOP) continue;
@@ -437,8 +438,8 @@ void print_close_row_streams(NestPrinter *p, const NestNode *loop, const char *c
             if (!packet || !packet->row) continue;
             const char *j = print_symbol(p, rows->name);
             text_printf(p->out,
-                        "for (i64 %s = 0; stream && %s < %s; %s++) {\n"
-                        "ls_stream(&%s[%s], %s_block + %u * %s, %s * (i64)sizeof(%s));\n}\n",
+                        "for (i64 %s = 0; non_temporal && %s < %s; %s++) {\n"
+                        "ls_non_temporal(&%s[%s], %s_block + %u * %s, %s * (i64)sizeof(%s));\n}\n",
                         j, j, print_index(p, rows->extent), j, data_text(p, node),
                         print_index(p, first_of(p, loop, node->at[0])), packet->name, columns, j,
                         print_bracketed(p, count), storage(p, node->array));
@@ -550,9 +551,9 @@ void print_load(NestPrinter *p, const NestNode *node) {
             ? arena_printf(p->arena, "%s.at[%s]", p->packet[node->name], print_symbol(p, p->vector))
             : arena_printf(p->arena, "ls_load_%s(%s, %s)", storage(p, node->array),
                            data_text(p, node), print_index(p, node->at[0]));
-    if (p->near[node->name])
-        text = arena_printf(p->arena, "%s_whole ? %s.at[%s] : %s", p->near[node->name],
-                            p->near[node->name], print_symbol(p, p->vector), text);
+    if (p->adjacent[node->name])
+        text = arena_printf(p->arena, "%s_whole ? %s.at[%s] : %s", p->adjacent[node->name],
+                            p->adjacent[node->name], print_symbol(p, p->vector), text);
     if (*condition && !p->packet[node->name])
         text = arena_printf(p->arena, "%s ? %s : %s", condition, text,
                             node->pad ? print_value(p, node->pad) : "0");
@@ -562,7 +563,7 @@ void print_load(NestPrinter *p, const NestNode *node) {
 void print_store(NestPrinter *p, const NestNode *node) {
     const char *condition = print_condition(p, node), *packet = print_packet_of(p, node);
     const char *value = emit_bare(p->e, print_value(p, node->value));
-    if (packet && node->hint != HINT_STREAM) {
+    if (packet && node->hint != HINT_NON_TEMPORAL) {
         text_printf(p->out, "%s.at[%s] = %s;\n", packet, print_symbol(p, p->vector), value);
         return;
     }

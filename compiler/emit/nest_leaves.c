@@ -1,6 +1,6 @@
 /* nest_leaves.c: loops over the vectors of a row, in the code of one thread.
  *
- * What such a loop does for a vector is a function of its own, which the functions of reduce_loop.h
+ * What such a loop does for a vector is a function of its own, which the functions of reduce_cpu.h
  * are given: these know in which order a tree wants its leaves, and for how many elements which
  * form of it is best. What the function uses of the row lies in a structure: where its elements
  * begin in each array, values, and where those of a row to come are that is prefetched. */
@@ -14,7 +14,7 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-enum { BATCH = 16, CAPTURED_MOST = 64, WIDTH = 16 };
+enum { BATCH = 16, CAPTURED_MAX = 64, WIDTH = 16 };
 
 typedef struct Captured {
     SymbolId symbol; /* of a value from outside, or of a load; 0: a place in memory */
@@ -31,7 +31,7 @@ typedef struct Leaves {
     const NestNode *loop, *vector; /* over vectors, and of one */
     const NestNode
         *rows; /* down columns the loop over rows, which is the function's, too; or NULL */
-    Captured captured[CAPTURED_MOST];
+    Captured captured[CAPTURED_MAX];
     size_t count;
     NameTable names; /* of the function */
     size_t trees;
@@ -74,7 +74,7 @@ static const char *own_name(Leaves *l, const char *wish, bool user) {
 }
 
 static Captured *capture(Leaves *l, const char *type, const char *name, const char *from) {
-    if (l->count == CAPTURED_MOST) bug(l->p->e->compiler, "a row has too many values");
+    if (l->count == CAPTURED_MAX) bug(l->p->e->compiler, "a row has too many values");
     Captured *captured = &l->captured[l->count++];
     *captured = (Captured){.type = type, .name = name, .from = from};
     return captured;
@@ -164,14 +164,14 @@ static void capture_prefetches(Leaves *l, const NestNode *body, const char *cond
                                conditions ? arena_printf(p->arena, "%s && %s", conditions, own)
                                           : own);
         } else if (node->kind == NEST_PREFETCH) {
-            const bool far = node->hint == HINT_FAR;
+            const bool far = node->hint == HINT_L2;
             const char *name = arena_printf(p->arena, "%s_%s", p->nest->symbols[node->array].name,
                                             far ? "far" : "near");
             const char *from = address(l, node);
             Captured *captured = capture(
                 l, pointer_type(l, node->array), own_name(l, name, true),
                 conditions ? arena_printf(p->arena, "%s ? %s : 0", conditions, from) : from);
-            captured->prefetch = far ? "ls_ask_rows" : "ls_ask";
+            captured->prefetch = far ? "ls_prefetch_rows" : "ls_prefetch";
         } else {
             bug(p->e->compiler, "a loop over vectors with this has no text yet");
         }
@@ -302,7 +302,7 @@ static const char *body_text(Leaves *l) {
 }
 
 static size_t new_leaves(NestPrinter *p) {
-    if (p->leaf_count == LEAVES_MOST) bug(p->e->compiler, "a phase walks its rows too often");
+    if (p->leaf_count == LEAVES_MAX) bug(p->e->compiler, "a phase walks its rows too often");
     return ++p->leaf_count;
 }
 

@@ -1,8 +1,8 @@
 /* nest_print.c: the nest of a unit of work as a function of generated code, in every dialect.
  *
  * The grid loop takes the items that the caller says; lane loops are the lanes that are there; a
- * vector loop is straight code for one vector. What differs between dialects is in memory_loop.h
- * and memory_simt.h. Needs a nest of schedule/. */
+ * vector loop is straight code for one vector. What differs between dialects is in memory_cpu.h
+ * and memory_gpu.h. Needs a nest of schedule/. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,10 +35,10 @@ static void declare_lane(NestPrinter *p, const char *item) {
         text_puts(p->out, "(i64)ls_lane();\n");
 }
 
-/* Whether the kernel's own prologue makes it. */
-static bool is_of_prologue(const NestPrinter *p, uint32_t array) {
+/* Whether the kernel's own pre-reductions compute it. */
+static bool is_pre_reduction(const NestPrinter *p, uint32_t array) {
     const Kernel *kernel = p->kernel;
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++)
         if (plan_writes(&p->e->plan->phases[i], array)) return true;
     return false;
 }
@@ -49,14 +49,14 @@ static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
     e->touched[(e->number - 1) * e->plan->array_count + array] = true;
     const bool writes = nest_stores_to(p->nest->body, symbol);
     const bool changes =
-        p->kernel ? (writes && nest_reads(p->nest->body, symbol)) || is_of_prologue(p, array)
+        p->kernel ? (writes && nest_reads(p->nest->body, symbol)) || is_pre_reduction(p, array)
                   : emit_changes(e, array);
     text_printf(p->out, "%s%s *%sconst %s = %s;\n", writes ? "" : "const ",
                 type_info[e->plan->arrays[array].type].c_name, changes ? "" : "LS_RESTRICT ",
                 print_symbol(p, symbol), from);
 }
 
-static const char *const strip_names[STRIP_GIVEN] = {"strip", "first_row", "part", "span", "owner"};
+static const char *const panel_names[PANEL_GIVEN] = {"panel", "first_row", "part", "span", "owner"};
 
 static void spell_sizes(NestPrinter *p) {
     Emitter *e = p->e;
@@ -68,8 +68,8 @@ static void spell_sizes(NestPrinter *p) {
         if (p->uses[symbol])
             text_printf(p->out, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
     }
-    for (int i = 0; i < STRIP_GIVEN; i++)
-        if (p->plain->strip[i]) p->spelled[p->plain->strip[i]] = strip_names[i];
+    for (int i = 0; i < PANEL_GIVEN; i++)
+        if (p->plain->panel[i]) p->spelled[p->plain->panel[i]] = panel_names[i];
     if (p->plain->given) p->spelled[p->plain->given] = "(i64)(last_item - first_item)";
     for (int i = 0; i < 2; i++)
         if (p->plain->first[i]) p->spelled[p->plain->first[i]] = firsts[i];
@@ -104,8 +104,8 @@ static void declare_arrays(NestPrinter *p) {
     }
 }
 
-/* What strips of rows leave: of a tile of rows 16 values of each column, and in memory of a
- * block's or thread's own a binary counter's levels of them. */
+/* The partial values of row panels: of a tile of rows 16 values of each column; and in memory of
+ * each block or thread the levels of a binary counter that combines them. */
 static void declare_scratch(NestPrinter *p) {
     Emitter *e = p->e;
     for (size_t i = 0; i < p->plain->scratch_count; i++) {
@@ -114,7 +114,7 @@ static void declare_scratch(NestPrinter *p) {
         const Type type = own->type == TYPE_BOOL ? TYPE_I32 : type_info[own->type].compute;
         const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, own->name);
         const bool per_thread = p->plain->per_thread[i];
-        if (e->portion == PORTION_STRIP) {
+        if (e->portion == PORTION_PANEL) {
             ls_image_extent extent = plan_extent(
                 e->f, (per_thread ? 4ull : 16ull) * type_info[type].size, e->phase->outer);
             if (!per_thread)
@@ -131,16 +131,16 @@ static void declare_scratch(NestPrinter *p) {
     }
 }
 
-/* Copies of the rows that a strip's phases read. */
-static void declare_held(NestPrinter *p) {
+/* The packed rows that the phases of a row panel read. */
+static void declare_packed(NestPrinter *p) {
     Emitter *e = p->e;
-    for (uint32_t i = 0; p->plain->held && i < e->plan->array_count; i++) {
-        const SymbolId symbol = p->plain->held[i];
+    for (uint32_t i = 0; p->plain->packed && i < e->plan->array_count; i++) {
+        const SymbolId symbol = p->plain->packed[i];
         if (!symbol || !p->uses[symbol]) continue;
-        p->spelled[symbol] = names_made(e, arena_printf(p->arena, "%s_data", e->held_name[i]));
+        p->spelled[symbol] = names_made(e, arena_printf(p->arena, "%s_data", e->packed_name[i]));
         text_printf(p->out, "const %s *LS_RESTRICT const %s = a->%s;\n",
                     type_info[p->nest->symbols[symbol].type].c_name, p->spelled[symbol],
-                    e->held_name[i]);
+                    e->packed_name[i]);
     }
 }
 
@@ -165,7 +165,7 @@ static bool is_tensor(const NestNode *body, SymbolId symbol) {
 static size_t add_streamed(const NestPrinter *p, const NestNode *body, Text *text) {
     size_t count = 0;
     for (const NestNode *node = body; node; node = node->next) {
-        if (node->kind == NEST_STORE && node->hint == HINT_STREAM) {
+        if (node->kind == NEST_STORE && node->hint == HINT_NON_TEMPORAL) {
             text_printf(text, "%ssizeof(%s)", text->size ? " + " : "",
                         type_info[p->nest->symbols[node->array].type].c_name);
             count++;
@@ -176,13 +176,14 @@ static size_t add_streamed(const NestPrinter *p, const NestNode *body, Text *tex
 }
 
 /* Whether what is stored is so much that it goes past the caches: of this tensor, or in all. */
-static void decide_streams(NestPrinter *p) {
+static void decide_non_temporal(NestPrinter *p) {
     Text sizes = text_open(p->arena);
-    const bool rows = p->e->phase->shape == SHAPE_ROWS || p->plain->strip[0];
+    const bool rows = p->e->phase->shape == SHAPE_ROWS || p->plain->panel[0];
     if (add_streamed(p, p->nest->body, &sizes))
-        text_printf(p->out, "const int stream = %s * (i64)(%s) >= %lld;\n",
-                    print_bracketed(p, print_index(p, p->plain->elements)), sizes.data,
-                    (long long)(rows ? p->e->target->streamed_rows : p->e->target->streamed));
+        text_printf(
+            p->out, "const int non_temporal = %s * (i64)(%s) >= %lld;\n",
+            print_bracketed(p, print_index(p, p->plain->elements)), sizes.data,
+            (long long)(rows ? p->e->target->non_temporal_rows : p->e->target->non_temporal));
 }
 
 /* ---- nodes ---- */
@@ -206,7 +207,7 @@ static bool print_entries(NestPrinter *p, const NestNode *loop) {
     return true;
 }
 
-/* How many items a walk's kernel gives one thread, which need not be as many as its own. */
+/* How many items a scan's kernel gives one thread, which need not be as many as its own. */
 static const char *given_items(NestPrinter *p) {
     const ls_image_extent *extent = &p->e->items;
     Text text = text_open(p->arena);
@@ -225,11 +226,11 @@ static const char *given_items(NestPrinter *p) {
 static void print_grid(NestPrinter *p, const NestNode *loop) {
     const char *outer = p->lane;
     if (print_entries(p, loop)) return;
-    if (p->plain->shares) { /* the one that the thread is given */
+    if (p->plain->partitions) { /* the one that the thread is given */
         print_body(p, loop->body);
         return;
     }
-    if (!p->e->target->simt && p->e->phase->shape == SHAPE_SCAN && p->e->list < 0)
+    if (!p->e->target->gpu && p->e->phase->shape == SHAPE_SCAN && p->e->list < 0)
         text_printf(p->out, "LS_ITEMS_OF(%s, %s, %s) {\n", print_symbol(p, loop->name),
                     print_index(p, loop->extent), given_items(p));
     else
@@ -321,21 +322,21 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     if (run) {
         p->run = loop->name;
         print_draws(p, loop, count);
-        print_open_streams(p, loop);
+        print_open_non_temporal(p, loop);
     }
     if (run && p->e->phase->shape == SHAPE_ROWS && p->e->outer_count) {
         print_main_and_rest(p, loop, count);
-        print_close_streams(p, loop, count);
+        print_close_non_temporal(p, loop, count);
         return;
     }
     print_combined_ahead(p, loop);
     const bool rows = p->nest->lanes == 1 && loop->loop == LOOP_SERIAL && !run;
     if (rows) {
         p->columns = loop->name;
-        print_open_row_streams(p, loop);
+        print_open_row_non_temporal(p, loop);
     }
     if (p->nest->lanes == 1 && is_of_columns(p, loop)) {
-        text_printf(p->out, "%s\n", emit_apart(p->e));
+        text_printf(p->out, "%s\n", emit_independent(p->e));
     } else if (run) {
         if (!carries(p, loop->body, false)) text_printf(p->out, "%s\n", emit_interleaved(p->e));
     } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
@@ -356,11 +357,11 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         text_printf(p->out, "%s%s%s", p->pending, emit_bare(p->e, count), p->pending_end);
     p->pending = NULL;
     print_pushed(p, loop, loop->body);
-    if (run) print_close_streams(p, loop, count);
-    if (rows) print_close_row_streams(p, loop, count);
+    if (run) print_close_non_temporal(p, loop, count);
+    if (rows) print_close_row_non_temporal(p, loop, count);
 }
 
-/* Unswitches a loop of loads: where all vectors are whole, they are under way without a branch
+/* Unswitches a loop of loads: where all vectors are whole, the loads are issued without a branch
  * between them. */
 static void print_serial(NestPrinter *p, const NestNode *loop) {
     const char *whole = print_whole_if(p, loop);
@@ -464,9 +465,9 @@ static void print_arrive(NestPrinter *p, const NestNode *node) {
     const char *done = emit_add_field(e, arena_printf(e->arena, "phase_%u_done", e->number), "u32",
                                       (ls_image_extent){.scale = sizeof(uint32_t)}, true);
     if (p->nest->warps > 1)
-        text_printf(p->out, "if (parties && ls_last_block(a->%s)) {\n", done);
+        text_printf(p->out, "if (arrivals && ls_last_block(a->%s)) {\n", done);
     else
-        text_printf(p->out, "if (parties && ls_arrive(a->%s, parties)%s) {\n", done,
+        text_printf(p->out, "if (arrivals && ls_arrive(a->%s, arrivals)%s) {\n", done,
                     p->nest->lanes > 1 ? " && ls_lane() == 0" : "");
     const bool in_lane = p->in_lane;
     p->in_lane |= p->nest->warps == 1; /* one lane alone is there */
@@ -477,21 +478,23 @@ static void print_arrive(NestPrinter *p, const NestNode *node) {
 
 static void print_barrier(NestPrinter *p, const NestNode *node) {
     if (node->scope == SCOPE_GRID) bug(p->e->compiler, "a barrier of the grid has no text yet");
-    text_puts(p->out, node->scope == SCOPE_WARP ? "ls_group_sync();\n" : "ls_barrier();\n");
+    text_puts(p->out, node->scope == SCOPE_WARP ? "ls_warp_sync();\n" : "ls_barrier();\n");
 }
 
 /* Memory that is wanted soon: in the nearest cache, or not there. */
 static void print_prefetch(NestPrinter *p, const NestNode *node) {
     text_printf(p->out, "%s(&%s[%s], %s * (i64)sizeof(%s));\n",
-                node->hint == HINT_FAR ? "ls_ask_rows" : "ls_ask", print_symbol(p, node->array),
-                print_index(p, node->at[0]), print_bracketed(p, print_index(p, node->extent)),
+                node->hint == HINT_L2 ? "ls_prefetch_rows" : "ls_prefetch",
+                print_symbol(p, node->array), print_index(p, node->at[0]),
+                print_bracketed(p, print_index(p, node->extent)),
                 type_info[p->nest->symbols[node->array].type].c_name);
 }
 
 /* How many vectors a row has nobody asks: its length says it. */
 static void drop_count(NestPrinter *p, const NestNode *loop) {
     const Index *count = &loop->extent;
-    if (loop->loop == LOOP_SERIAL && count->count == 1 && count->terms[0].count == 1 && p->uses[count->terms[0].symbols[0]] == 1)
+    if (loop->loop == LOOP_SERIAL && count->count == 1 && count->terms[0].count == 1 &&
+        p->uses[count->terms[0].symbols[0]] == 1)
         p->ahead[count->terms[0].symbols[0]] = true;
 }
 
@@ -587,7 +590,7 @@ static void print_all(NestPrinter *p) {
     for (const NestNode *node = p->nest->body; node; node = node->next) {
         const bool work = node->kind == NEST_LOOP || node->kind == NEST_WHEN;
         const bool guarded = optional && work;
-        if (work && !decided) decide_streams(p);
+        if (work && !decided) decide_non_temporal(p);
         decided |= work;
         if (node->kind == NEST_ARRIVE && !node->name) {
             print_arrive(p, node);
@@ -608,7 +611,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     const size_t count = 4 * nest->symbol_count + 64; /* and those that printing makes */
     p.spelled = arena_alloc(arena, count * sizeof *p.spelled);
     p.capacity = count;
-    p.near = arena_alloc(arena, count * sizeof *p.near);
+    p.adjacent = arena_alloc(arena, count * sizeof *p.adjacent);
     p.packet = arena_alloc(arena, count * sizeof *p.packet);
     p.allocs = arena_alloc(arena, count * sizeof *p.allocs);
     p.inside = arena_alloc(arena, count * sizeof *p.inside);
@@ -619,7 +622,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.is_index = arena_alloc(arena, count * sizeof *p.is_index);
     p.is_bound = arena_alloc(arena, count * sizeof *p.is_bound);
     p.ahead = arena_alloc(arena, count * sizeof *p.ahead);
-    p.streams_off = e->target->simt;
+    p.non_temporal_off = e->target->gpu;
     p.trees = arena_alloc(arena, count * sizeof *p.trees);
     p.own_trees = arena_alloc(arena, count * sizeof *p.own_trees);
     p.wide = arena_alloc(arena, count * sizeof *p.wide);
@@ -641,24 +644,24 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     for (size_t axis = 0; axis < e->f->axis_count; axis++) names_made(e, e->size_name[axis]);
     e->last_line = 0;
     text_printf(&own, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment,
-                name, e->arguments, plain->strip[0] ? "LS_STRIP_PART, " : "");
-    for (int i = 0; i < STRIP_GIVEN && plain->strip[0]; i++) names_made(e, strip_names[i]);
+                name, e->arguments, plain->panel[0] ? "LS_PANEL_PART, " : "");
+    for (int i = 0; i < PANEL_GIVEN && plain->panel[0]; i++) names_made(e, panel_names[i]);
     spell_sizes(&p);
     if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
     if (nest->warps > 1) {
         p.warp = names_made(e, "own_warp");
-        text_printf(&own, "const i64 %s = (i64)ls_group();\n", p.warp);
+        text_printf(&own, "const i64 %s = (i64)ls_warp();\n", p.warp);
     }
     declare_derived(&p);
     declare_arrays(&p);
     declare_scratch(&p);
-    declare_held(&p);
+    declare_packed(&p);
     print_all(&p);
-    if (p.streams && !e->chained && !plain->strip[0])
-        text_puts(&own, "if (stream) ls_stream_end();\n");
+    if (p.non_temporal && !e->fused && !plain->panel[0])
+        text_puts(&own, "if (non_temporal) ls_non_temporal_end();\n");
     text_puts(&own, "}\n\n");
     text_printf(out, "%s%s", p.before.size ? p.before.data : "", own.data);
     arena_close(arena);
-    return p.streams;
+    return p.non_temporal;
 }

@@ -27,7 +27,7 @@ static const char *kind_text(NestPrinter *p, const NestNode *node, Type type) {
 
 /* ---- of one thread: folds of neighbouring columns, side by side ---- */
 
-static bool is_beside(const NestPrinter *p, const NestNode *tree) {
+static bool is_horizontal(const NestPrinter *p, const NestNode *tree) {
     return p->nest->lanes == 1 && tree->kind == NEST_FOLD && tree->at_count == 1;
 }
 
@@ -65,10 +65,10 @@ static const char *folds_text(NestPrinter *p, const NestNode *combine, const Nes
                         print_bracketed(p, print_index(p, count)), name);
 }
 
-bool print_is_beside(const NestPrinter *p, const NestNode *loop) {
+bool print_is_adjacent(const NestPrinter *p, const NestNode *loop) {
     for (const NestNode *node = loop->body; node; node = node->next) {
         const NestNode *tree = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
-        if (tree && is_beside(p, tree) && index_uses(node->at[0], loop->name)) return true;
+        if (tree && is_horizontal(p, tree) && index_uses(node->at[0], loop->name)) return true;
     }
     return false;
 }
@@ -76,7 +76,7 @@ bool print_is_beside(const NestPrinter *p, const NestNode *loop) {
 void print_combined_ahead(NestPrinter *p, const NestNode *loop) {
     for (const NestNode *node = loop->body; node; node = node->next) {
         const NestNode *to = node->kind == NEST_PUSH ? p->trees[node->array] : NULL;
-        if (to && is_beside(p, to) && index_uses(node->at[0], loop->name)) {
+        if (to && is_horizontal(p, to) && index_uses(node->at[0], loop->name)) {
             const char *name = print_symbol(p, to->name);
             text_printf(p->out, "%s *const %s_to = %s & 1 ? %s_leaf : %s_level[0];\n",
                         type_info[leaf_type(to->type)].c_name, name,
@@ -84,7 +84,7 @@ void print_combined_ahead(NestPrinter *p, const NestNode *loop) {
             continue;
         }
         const NestNode *tree = node->kind == NEST_COMBINE ? p->trees[node->array] : NULL;
-        if (!tree || !is_beside(p, tree) || !index_uses(node->at[0], loop->name)) continue;
+        if (!tree || !is_horizontal(p, tree) || !index_uses(node->at[0], loop->name)) continue;
         text_printf(p->out, "const %s *const %s_sum = %s;\n",
                     type_info[leaf_type(tree->type)].c_name, print_symbol(p, tree->name),
                     folds_text(p, node, tree));
@@ -99,7 +99,7 @@ void print_fold(NestPrinter *p, const NestNode *fold) {
         bug(p->e->compiler, "a fold of this form has no text yet");
     p->trees[fold->name] = fold;
     p->own_trees[fold->name] = p->in_lane;
-    if (is_beside(p, fold)) {
+    if (is_horizontal(p, fold)) {
         print_folds(p, fold, leaves, dim);
         return;
     }
@@ -150,7 +150,7 @@ void print_tree(NestPrinter *p, const NestNode *tree) {
         bug(p->e->compiler, "a tree of this form has no text yet");
     p->trees[tree->name] = tree;
     if (p->by_vectors[tree->name]) { /* what it comes to */
-        int64_t rows = 4; /* as many are written */
+        int64_t rows = 4;            /* as many are written */
         if (tree->at_count) index_is_number(tree->at[0], &rows);
         text_printf(p->out, "f32 %s[%lld];\n", name, (long long)rows);
         return;
@@ -166,13 +166,13 @@ void print_tree(NestPrinter *p, const NestNode *tree) {
 static void print_leaf(NestPrinter *p, const NestNode *tree, const NestNode *push,
                        const char *value) {
     const char *name = print_symbol(p, tree->name), *leaf;
-    if (is_beside(p, tree) && is_only_one(push)) {
+    if (is_horizontal(p, tree) && is_only_one(push)) {
         text_printf(p->out, "%s_leaf[%s] = %s;\nls_push_columns_%s(%s_level, (int)%s, %s_leaf);\n",
                     name, print_index(p, push->at[0]), value, kind_text(p, tree, tree->type), name,
                     print_bracketed(p, print_index(p, push->at[1])), name);
         return;
     }
-    if (is_beside(p, tree)) {
+    if (is_horizontal(p, tree)) {
         text_printf(p->out, "%s_to[%s] = %s;\n", name, print_index(p, push->at[0]), value);
         return;
     }
@@ -193,7 +193,7 @@ void print_pushed(NestPrinter *p, const NestNode *loop, const NestNode *body) {
         if (!tree || p->nest->lanes > 1 || !tree->at_count) continue;
         const char *kind = kind_text(p, tree, tree->type), *name = print_symbol(p, tree->name);
         if (!index_uses(node->at[0], loop->name)) continue;
-        if (is_beside(p, tree)) {
+        if (is_horizontal(p, tree)) {
             text_printf(p->out, "if (%s & 1) ls_push_columns_%s(%s_level, (int)%s, %s_leaf);\n",
                         print_bracketed(p, print_index(p, node->at[1])), kind, name,
                         print_bracketed(p, print_index(p, node->at[1])), name);
@@ -225,10 +225,10 @@ void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body) {
 static const char *tile_text(NestPrinter *p, const NestNode *combine, const NestNode *tree) {
     const char *kind = kind_text(p, tree, tree->type), *name = print_symbol(p, tree->name);
     const char *count = print_index(p, tree->extent), *text;
-    if (is_beside(p, tree) && is_only_one(combine))
+    if (is_horizontal(p, tree) && is_only_one(combine))
         return arena_printf(p->e->arena, "%s[%s]", folds_text(p, combine, tree),
                             print_index(p, combine->at[0]));
-    if (is_beside(p, tree))
+    if (is_horizontal(p, tree))
         return arena_printf(p->e->arena, "%s_sum[%s]", name, print_index(p, combine->at[0]));
     if (tree->kind == NEST_FOLD) {
         int64_t leaves = 0;
@@ -277,14 +277,14 @@ void print_push(NestPrinter *p, const NestNode *push) {
         bug(p->e->compiler, "a fold across lanes needs lanes");
 }
 
-/* Of values in shared memory: by a group's lanes, one each where there are no more. */
+/* Of values in shared memory: by the lanes of a warp, one each where there are no more. */
 static const char *combine_shared(NestPrinter *p, const NestNode *node, const char *kind) {
     int64_t room = 0;
     const char *array = print_symbol(p, node->array), *count = print_index(p, node->extent);
     if (!index_is_number(p->allocs[node->array]->at[0], &room) || room > TILE || node->at[0].count)
         bug(p->e->compiler, "values in this memory are not combined yet");
     return room > 32 ? arena_printf(p->arena, "ls_gather_%s(%s, %s)", kind, array, count)
-                     : arena_printf(p->arena, "ls_group_%s(%s < %s ? %s[%s] : ls_identity_%s())",
+                     : arena_printf(p->arena, "ls_warp_%s(%s < %s ? %s[%s] : ls_identity_%s())",
                                     kind, p->lane, count, array, p->lane, kind);
 }
 
@@ -326,7 +326,7 @@ static const char *own_text(NestPrinter *p, const NestNode *node, const NestNode
 static const char *vector_text(NestPrinter *p, const char *kind, const char *values) {
     if (p->nest->width != 4) bug(p->e->compiler, "a fold of such vectors has no text yet");
     return arena_printf(p->arena,
-                        "ls_group_%s(ls_combine_%s(ls_combine_%s(%s[0], %s[1]), "
+                        "ls_warp_%s(ls_combine_%s(ls_combine_%s(%s[0], %s[1]), "
                         "ls_combine_%s(%s[2], %s[3])))",
                         kind, kind, kind, values, values, kind, values, values);
 }

@@ -1,5 +1,5 @@
-/* phase.c: one phase, or a portion of one, as a function of the argument structure, which is
- * printed from a nest. axes.c says how the axes are walked, items.c what an item is. */
+/* phase.c: one phase, or a portion of one, as a function of the argument structure, printed from a
+ * nest. axes.c finds the loops over its axes, items.c its items. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -8,7 +8,7 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-static const char *const portion_names[] = {"", "_strip", "_finish"};
+static const char *const portion_names[] = {"", "_panel", "_finish"};
 
 static void list_names(Text *text, const char *before, const Group *groups, size_t count) {
     for (size_t i = 0; i < count; i++) text_printf(text, "%s%s", i ? ", " : before, groups[i].name);
@@ -61,10 +61,10 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
 static PlainNest *find_nest(Emitter *e, Arena *arena) {
     const char *problem;
     const PhaseNumbers numbers = {.strided = e->layout == LS_LAYOUT_STRIDED,
-                                  .finished = emit_is_followed(e) && e->portion != PORTION_STRIP,
-                                  .chain = e->chained,
+                                  .finished = emit_is_followed(e) && e->portion != PORTION_PANEL,
+                                  .row_fusion = e->fused,
                                   .portion = e->portion,
-                                  .held = emit_held_arrays(e)};
+                                  .packed = emit_packed_arrays(e)};
     PlainNest *nest = schedule_phase(e->plan, e->number - 1, e->target, &numbers, arena, &problem);
     if (!nest) bug(e->compiler, "a phase of step %s has no schedule: %s", e->f->name, problem);
     nest_check(nest->nest);
@@ -75,12 +75,12 @@ PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out) {
     open_phase(e, number, portion);
     PhaseText result = {.name = arena_printf(e->arena, "%sphase_%u%s", e->prefix, e->number,
                                              portion_names[portion]),
-                        .tail = has_stores(e, LEVEL_TAIL)};
+                        .last_block = has_stores(e, LEVEL_LAST_BLOCK)};
     emit_find_items(e, &result);
     Arena *arena = arena_child(e->arena);
     const PlainNest *nest = find_nest(e, arena);
     e->eights |= nest->nest->width == 8;
-    result.streams = emit_nest(e, nest, NULL, result.name, comment_text(e), out);
+    result.non_temporal = emit_nest(e, nest, NULL, result.name, comment_text(e), out);
     arena_close(arena);
     return result;
 }

@@ -20,9 +20,9 @@ typedef struct Kind {
 static const Kind kinds[] = {
     {OP_SUM, "sum", "(%t)-0.0", "0", "0", "a + b", "ls_add_%t(a, b)"},
     {OP_PROD, "prod", "(%t)1.0", "1", "1", "a * b", "ls_mul_%t(a, b)"},
-    {OP_REDUCE_MIN, "min", "LS_INFINITY_%T", "LS_MOST_%T", "~(%t)0", "ls_min_%t(a, b)",
+    {OP_REDUCE_MIN, "min", "LS_INFINITY_%T", "LS_MAX_%T", "~(%t)0", "ls_min_%t(a, b)",
      "ls_min_%t(a, b)"},
-    {OP_REDUCE_MAX, "max", "-LS_INFINITY_%T", "-LS_MOST_%T - 1", "0", "ls_max_%t(a, b)",
+    {OP_REDUCE_MAX, "max", "-LS_INFINITY_%T", "-LS_MAX_%T - 1", "0", "ls_max_%t(a, b)",
      "ls_max_%t(a, b)"},
     {OP_ANY, "any", "", "0", "", "", "a | b"},
     {OP_ALL, "all", "", "1", "", "", "a & b"},
@@ -56,7 +56,7 @@ static const char *expand(Emitter *e, const char *format, Type type) {
 static void add_quick(Emitter *e, Text *out, Op op, Type type) {
     const char *name = type_info[type].name, *c_name = type_info[type].c_name;
     const bool min = op == OP_REDUCE_MIN;
-    if (e->target->simt || type_info[type].class != 'F') return;
+    if (e->target->gpu || type_info[type].class != 'F') return;
     const char *const lines[] = {
         arena_printf(e->arena, "LS_QUICK(%s_%s, %s, %c)\n", min ? "min" : "max", name, c_name,
                      min ? '<' : '>'),

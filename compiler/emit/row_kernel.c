@@ -11,30 +11,31 @@
 /* One phase's rows may as well be a grid's, which is better where they are few. */
 enum { ROWS_LEAST = 256 };
 
-const PlainNest *const *emit_row_nests(Emitter *e, const Way *way, const RowClass *rows) {
-    const PlainNest **nests = arena_alloc(e->arena, (way->count + 1) * sizeof *nests);
+const PlainNest *const *emit_row_nests(Emitter *e, const Grouping *grouping, const RowClass *rows) {
+    const PlainNest **nests = arena_alloc(e->arena, (grouping->count + 1) * sizeof *nests);
     bool any = false;
     if (!rows) return nests;
     e->list = -1;
-    for (size_t k = 0; k < way->count; k++) {
+    for (size_t k = 0; k < grouping->count; k++) {
         const char *problem;
-        nests[k] = schedule_kernel(e->plan, &way->kernels[k], e->target, rows, e->arena, &problem);
+        nests[k] =
+            schedule_kernel(e->plan, &grouping->kernels[k], e->target, rows, e->arena, &problem);
         if (nests[k]) nest_check(nests[k]->nest);
         any |= nests[k] != NULL;
     }
     return any ? nests : NULL;
 }
 
-size_t emit_row_conditions(Emitter *e, const Way *way, const PlainNest *const *nests,
+size_t emit_row_conditions(Emitter *e, const Grouping *grouping, const PlainNest *const *nests,
                            const RowClass *rows, ls_image_condition *conditions) {
     size_t count = 0;
-    for (size_t k = 0; rows && k < way->count; k++) {
-        const Kernel *kernel = &way->kernels[k];
+    for (size_t k = 0; rows && k < grouping->count; k++) {
+        const Kernel *kernel = &grouping->kernels[k];
         if (!nests[k]) continue;
         for (uint32_t p = kernel->first; p < kernel->first + plan_mains(kernel); p++)
             conditions[count++] =
                 (ls_image_condition){.extent = plan_extent(e->f, 1, e->plan->phases[p].inner),
-                                     .at_most = target_row_most(rows),
+                                     .at_most = target_row_max(rows),
                                      .required = 1};
         if (plan_mains(kernel) == 1)
             conditions[count++] = (ls_image_condition){
@@ -70,7 +71,7 @@ ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const K
     const AxisSet outer = e->plan->phases[kernel->first].outer;
     Text comment = text_open(e->arena);
     text_printf(&comment, "/* Phases %u to %u on rows of at most %llu elements, %s. */",
-                kernel->first + 1, last, (unsigned long long)target_row_most(rows),
+                kernel->first + 1, last, (unsigned long long)target_row_max(rows),
                 rows->rows ? "a warp each" : "a block each");
     e->number = kernel->first + 1;
     e->phase = &e->plan->phases[kernel->first];
@@ -81,9 +82,9 @@ ls_image_kernel emit_row_kernel(Emitter *e, Text *phases, Text *kernels, const K
             e->touched[p * e->plan->array_count + i] |=
                 e->touched[kernel->first * e->plan->array_count + i];
     Text calls = text_open(e->arena);
-    text_puts(&calls, emit_prologue(e, kernel, made, true));
+    text_puts(&calls, emit_pre_reductions(e, kernel, made, true));
     text_printf(&calls, "LS_RUN_BLOCKS(%s)\n", label);
-    if (kernel->tail) emit_call_tail(e, &calls, kernel, made);
+    if (kernel->last_block) emit_call_last_block(e, &calls, kernel, made);
     emit_entry(e, kernels, name, 32 * rows->warps, false, "");
     text_printf(kernels, "%s}\n", calls.data);
     ls_image_extent items = plan_extent(e->f, 1, outer);

@@ -1,25 +1,26 @@
-/* row_panels.c: kernels that take rows and columns of one space at once, see fuse/row_panels.c.
+/* row_panels.c: kernels of row panels: phases along rows and down columns of one space, see
+ * fuse/row_panels.c.
  *
- * A phase down columns has two functions then: what it does with the rows of a strip, and what it
- * makes of all strips. The first is called beside the phases along rows, the second by a kernel of
- * its own. */
+ * A phase down columns has two functions there: one computes the partial values of a row panel, the
+ * other combines those of all panels. The first is called together with the phases along rows, the
+ * second by a kernel of its own. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 
-const Kernel *emit_strips_of(const Way *way) {
-    const Kernel *kernel = way->kernels;
-    while (kernel->kind != KERNEL_STRIPS) kernel++;
+const Kernel *emit_panels_of(const Grouping *grouping) {
+    const Kernel *kernel = grouping->kernels;
+    while (kernel->kind != KERNEL_ROW_PANELS) kernel++;
     return kernel;
 }
 
-PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out) {
-    const Kernel *strips = way->strips ? emit_strips_of(way) : NULL;
-    const bool two = strips && number >= strips->first && number < strips->first + strips->count &&
+PhaseText emit_portions(Emitter *e, const Grouping *grouping, uint32_t number, Text *out) {
+    const Kernel *panels = grouping->panels ? emit_panels_of(grouping) : NULL;
+    const bool two = panels && number >= panels->first && number < panels->first + panels->count &&
                      e->plan->phases[number].shape == SHAPE_COLUMNS;
-    PhaseText text = emit_phase(e, number, two ? PORTION_STRIP : PORTION_WHOLE, out);
+    PhaseText text = emit_phase(e, number, two ? PORTION_PANEL : PORTION_WHOLE, out);
     text_puts(out, "\n");
     if (two) {
         text.finish = emit_phase(e, number, PORTION_FINISH, out).name;
@@ -28,27 +29,28 @@ PhaseText emit_portions(Emitter *e, const Way *way, uint32_t number, Text *out) 
     return text;
 }
 
-/* What stands on chip for each column while a block walks `span` rows of a lane: those, and the
- * levels of the reductions, one for each power of two of the parts that a strip is walked in. */
-static uint64_t held_bytes(const Plan *plan, uint32_t span) {
+/* The bytes on chip for each column while a block processes `span` rows of a lane: those of the
+ * rows, and of the levels of the reductions, one for each power of two of the parts of a panel. */
+static uint64_t packed_bytes(const Plan *plan, uint32_t span) {
     const uint32_t levels = span == 8 ? 3 : 4;
-    return (uint64_t)span * plan->strip_bytes + (uint64_t)levels * plan->strip_partial;
+    return (uint64_t)span * plan->panel_bytes + (uint64_t)levels * plan->panel_partial;
 }
 
 /* Rows that are many, and long, but not too long to stay on chip. */
-uint32_t emit_strip_conditions(Emitter *e, const Way *way, ls_image_condition *conditions) {
+uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
+                               ls_image_condition *conditions) {
     const Target *target = e->target;
-    const AxisSet rows = emit_strips_of(way)->outer, columns = e->plan->strip_columns;
-    const uint64_t bytes = held_bytes(e->plan, 4);
+    const AxisSet rows = emit_panels_of(grouping)->outer, columns = e->plan->panel_columns;
+    const uint64_t bytes = packed_bytes(e->plan, 4);
     conditions[0] = (ls_image_condition){.extent = plan_extent(e->f, 1, rows),
-                                         .at_least = target->strip_rows,
+                                         .at_least = target->panel_rows,
                                          .at_most = UINT64_MAX};
     conditions[1] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
-                                         .at_least = target->strip_columns,
+                                         .at_least = target->panel_columns,
                                          .at_most = UINT64_MAX};
     conditions[2] = (ls_image_condition){.extent = plan_extent(e->f, bytes, columns),
-                                         .at_most = target->strip_bytes};
-    return STRIP_CONDITIONS;
+                                         .at_most = target->panel_bytes};
+    return PANEL_CONDITIONS;
 }
 
 /* The first phase down columns: they all have the same items. */
@@ -66,10 +68,10 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
     bool row = false;
     uint32_t rows = 0; /* phases along rows before any other */
     while (rows < kernel->count && !phases[kernel->first + rows].finish) rows++;
-    emit_hold(e, &hold, columns);
+    emit_pack_row(e, &hold, columns);
     if (hold.size && rows)
         text_puts(&hold, "    const i64 next = row + 128 < first + 128 * span ? row + 128 : "
-                         "ls_strip_row(64 * strip + (part + 1) * span);\n");
+                         "ls_panel_row(64 * panel + (part + 1) * span);\n");
     if (hold.size && phases[kernel->first].finish)
         text_printf(&calls, "LS_ROWS_OF_PART {\n%s}\n", hold.data);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
@@ -80,26 +82,27 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
         row = !phase->finish;
         const uint32_t number = i - kernel->first;
         if (number < rows)
-            emit_ask_held(e, &calls, number, number + 1 < rows ? number + 1 : UINT32_MAX, columns);
+            emit_prefetch_packed(e, &calls, number, number + 1 < rows ? number + 1 : UINT32_MAX,
+                                 columns);
         if (row)
             text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
                         phase->name, phase->row_items, phase->row_items);
         else
             text_printf(
                 &calls,
-                "%s(a, strip, first, part, span, worker, 0, (u64)LS_MOST_I64, workers, 0);\n",
+                "%s(a, panel, first, part, span, worker, 0, (u64)LS_MAX_I64, workers, 0);\n",
                 phase->name);
     }
     if (row) text_puts(&calls, "}\n");
     return calls.data;
 }
 
-static const char *strip_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
+static const char *panel_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases) {
     Text calls = text_open(e->arena);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first) text_puts(&calls, "ls_barrier();\n");
         if (phases[i].finish)
-            text_printf(&calls, "LS_RUN_STRIP(%s)\n", phases[i].name);
+            text_printf(&calls, "LS_RUN_PANEL(%s)\n", phases[i].name);
         else
             text_printf(&calls, "LS_RUN_ROWS(%s, %s)\n", phases[i].name, phases[i].row_items);
     }
@@ -117,7 +120,7 @@ static const char *finish_calls(Emitter *e, const Kernel *kernel, const PhaseTex
 static const char *columns_text(Emitter *e) {
     Text columns = text_open(e->arena);
     for (uint32_t axis = 0; axis < e->f->axis_count; axis++)
-        if (e->plan->strip_columns >> axis & 1)
+        if (e->plan->panel_columns >> axis & 1)
             text_printf(&columns, "%s%s", columns.size ? " * " : "", e->size_name[axis]);
     return columns.data;
 }
@@ -125,49 +128,49 @@ static const char *columns_text(Emitter *e) {
 /* How many rows of a lane go together: all 8 unless they are too long. */
 static const char *span_text(Emitter *e) {
     return arena_printf(e->arena, "%s <= %llu ? 8 : 4", columns_text(e),
-                        (unsigned long long)(e->target->strip_bytes / held_bytes(e->plan, 8)));
+                        (unsigned long long)(e->target->panel_bytes / packed_bytes(e->plan, 8)));
 }
 
-void emit_strip_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
+void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
                        const PhaseText *phases, ls_image_kernel *row) {
-    const bool strips = kernel->kind == KERNEL_STRIPS;
+    const bool panels = kernel->kind == KERNEL_ROW_PANELS;
     const PhaseText *columns = columns_of(e, kernel, phases);
     row->items = columns->items;
     row->item_cost = columns->item_cost / 64;
-    if (strips) {
+    if (panels) {
         row->items = plan_extent(e->f, 16, kernel->outer);
         row->items.factor[0].minimum = 1;
         row->items.factor[0].divide = 1024;
         row->item_cost = 64 * 1024;
         row->items_per_block = 1;
-        row->threads = e->target->strip_threads;
-        row->blocks_per_multiprocessor = e->target->strips_per_multiprocessor;
+        row->threads = e->target->panel_threads;
+        row->blocks_per_multiprocessor = e->target->panels_per_multiprocessor;
     }
-    const char *calls = !strips           ? finish_calls(e, kernel, phases)
-                        : e->target->simt ? strip_calls(e, kernel, phases)
-                                          : loop_calls(e, kernel, phases, columns_text(e));
-    bool streams = false;
+    const char *calls = !panels          ? finish_calls(e, kernel, phases)
+                        : e->target->gpu ? panel_calls(e, kernel, phases)
+                                         : loop_calls(e, kernel, phases, columns_text(e));
+    bool non_temporal = false;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
-        streams |= phases[i].streams;
-    Text held = text_open(e->arena);
-    if (strips) emit_open_held(e, &held, columns_text(e));
-    emit_entry(e, out, row->name, row->threads, strips, strips ? sizes : "");
-    if (!strips) {
+        non_temporal |= phases[i].non_temporal;
+    Text packed = text_open(e->arena);
+    if (panels) emit_open_packed(e, &packed, columns_text(e));
+    emit_entry(e, out, row->name, row->threads, panels, panels ? sizes : "");
+    if (!panels) {
         text_printf(out, "%s}\n", calls);
         return;
     }
     text_printf(out, "const i64 rows = %s;\nconst i64 span = %s;\n%s", columns->inner, span_text(e),
-                held.data);
-    text_puts(out, e->target->simt
+                packed.data);
+    text_puts(out, e->target->gpu
                        ? "const i64 strips = 16 * ls_tiles(rows);\n"
-                         "for (i64 strip = ls_block(); strip < strips; strip += ls_blocks()) {\n"
-                       : "for (i64 strip = (i64)first_item; strip < (i64)last_item; strip++) {\n");
+                         "for (i64 panel = ls_block(); panel < strips; panel += ls_blocks()) {\n"
+                       : "for (i64 panel = (i64)first_item; panel < (i64)last_item; panel++) {\n");
     text_printf(
         out,
         "/* 8 neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
-        " * as many rows as stay near, goes through all phases before the next. */\n"
-        "const i64 begin = 1024 * (strip / 16) + 8 * (strip %% 16);\n"
+        " * as many rows as stay on chip, goes through all phases before the next. */\n"
+        "const i64 begin = 1024 * (panel / 16) + 8 * (panel %% 16);\n"
         "for (i64 part = 0; part < 64 / span && begin < rows; part++) {\n"
         "const i64 first = begin + part * span / 8 + 128 * (part * span %% 8);\n%s}\n}\n%s}\n",
-        calls, streams ? "ls_stream_end();\n" : "");
+        calls, non_temporal ? "ls_non_temporal_end();\n" : "");
 }

@@ -1,4 +1,5 @@
-/* segment_epilogue.c: what runs part by part behind the phases of a kernel.
+/* segment_epilogue.c: the phases of a kernel that run for each segment, or part, when its rows or
+ * columns are done.
  *
  * The rows and columns of each part are counted as they are finished. Three functions say how many
  * a part has, what is then done with it, and that one more of them is finished: the phases call
@@ -15,7 +16,7 @@ static const char *stem(Emitter *e, const Kernel *kernel) {
     return arena_printf(e->arena, "%skernel_of_phase_%u", e->prefix, kernel->first + 1);
 }
 
-static const Phase *follower(const Emitter *e, const Kernel *kernel) {
+static const Phase *segment(const Emitter *e, const Kernel *kernel) {
     return &e->plan->phases[kernel->first + plan_mains(kernel)];
 }
 
@@ -43,7 +44,7 @@ static const char *lines_text(Emitter *e, const Phase *phase, AxisSet parts) {
 }
 
 static void lines_function(Emitter *e, Text *out, const Kernel *kernel) {
-    const AxisSet parts = follower(e, kernel)->outer;
+    const AxisSet parts = segment(e, kernel)->outer;
     text_printf(out, "LS_PHASE i64 %s_lines(const struct %s *a, i64 part) {\n    return ",
                 stem(e, kernel), e->arguments);
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
@@ -56,9 +57,9 @@ static void part_function(Emitter *e, Text *out, const Kernel *kernel, const Pha
     const uint32_t first = kernel->first + plan_mains(kernel);
     text_printf(out, "LS_PHASE void %s_part(const struct %s *a, i64 part) {\n", stem(e, kernel),
                 e->arguments);
-    for (uint32_t i = first; i < first + kernel->followers; i++) {
+    for (uint32_t i = first; i < first + kernel->segment_epilogue; i++) {
         const PhaseText *phase = &phases[i];
-        if (i > first) text_puts(out, "    ls_group_sync();\n");
+        if (i > first) text_puts(out, "    ls_warp_sync();\n");
         text_printf(out, "    const i64 %s_tiles = ls_tiles(%s);\n", phase->name,
                     size_text(e, e->plan->phases[i].inner));
         if (phase->table)
@@ -73,11 +74,11 @@ static void part_function(Emitter *e, Text *out, const Kernel *kernel, const Pha
     text_puts(out, "}\n");
 }
 
-void emit_followers(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
+void emit_segment_epilogue(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const char *name = stem(e, kernel);
     const char *counts =
         emit_add_field(e, arena_printf(e->arena, "%s_counts", name), "u32",
-                       plan_extent(e->f, sizeof(uint32_t), follower(e, kernel)->outer), true);
+                       plan_extent(e->f, sizeof(uint32_t), segment(e, kernel)->outer), true);
     text_puts(out,
               "/* What comes after the rows and columns of a part: how many these are, the work "
               "itself, and that one is done. */\n");
@@ -96,7 +97,7 @@ bool emit_is_followed(const Emitter *e) {
 
 const char *emit_followed(Emitter *e, const char *row) {
     const Kernel *kernel = e->followed[e->number - 1];
-    const AxisSet rest = e->phase->outer & ~follower(e, kernel)->outer;
+    const AxisSet rest = e->phase->outer & ~segment(e, kernel)->outer;
     Text sizes = text_open(e->arena);
     for (uint32_t axis = 0; e->list < 0 && axis < e->f->axis_count; axis++)
         if (rest >> axis & 1)
@@ -106,9 +107,9 @@ const char *emit_followed(Emitter *e, const char *row) {
 }
 
 void emit_empty_parts(Emitter *e, Text *out, const Kernel *kernel) {
-    if (!kernel->followers) return;
+    if (!kernel->segment_epilogue) return;
     text_printf(out,
                 "LS_RUN_PARTS(part, %s)\n"
                 "    if (%s_lines(a, part) == 0) %s_part(a, part);\n",
-                size_text(e, follower(e, kernel)->outer), stem(e, kernel), stem(e, kernel));
+                size_text(e, segment(e, kernel)->outer), stem(e, kernel), stem(e, kernel));
 }

@@ -1,7 +1,7 @@
 /* wrap.c: generated code in lines that people read.
  *
  * A statement stands as far to the right as there are braces around it; lines that go on with it,
- * or with a comment, keep their distance to its first. A line of more than LINE_MOST columns is
+ * or with a comment, keep their distance to its first. A line of more than LINE_MAX columns is
  * broken after a comma or before an operator, as few brackets deep as can be, and goes on below the
  * bracket it was broken in. What stands in a comment stays whole, and so does a line that offers no
  * such place. */
@@ -15,12 +15,12 @@
 #include "emit/emit.h"
 
 enum {
-    LINE_MOST = 100,
-    SHORT_MOST = 56, /* of an expression inside another */
-    DEPTH_MOST = 64, /* brackets within each other that are told apart */
-    RANK_MOST = 4 * DEPTH_MOST,
-    ALIGN_MOST = 64, /* a bracket further right is not aligned to */
-    INDENT = 8,      /* of what goes on then */
+    LINE_MAX = 100,
+    SHORT_MAX = 56, /* of an expression inside another */
+    DEPTH_MAX = 64, /* brackets within each other that are told apart */
+    RANK_MAX = 4 * DEPTH_MAX,
+    ALIGN_MAX = 64, /* a bracket further right is not aligned to */
+    INDENT = 8,     /* of what goes on then */
     STEP = 4
 };
 
@@ -44,20 +44,20 @@ static size_t find_operator(const char *text, size_t left) {
     return 0;
 }
 
-/* The best place in the line's first LINE_MOST columns; at is 0 when there is none. What is itself
+/* The best place in the line's first LINE_MAX columns; at is 0 when there is none. What is itself
  * a continuation goes on where it began. The parts of a `for` come first; an opening bracket is
  * better than nothing. */
 static Break find_break(const char *line, size_t size, bool continued) {
-    size_t open[DEPTH_MOST] = {0}, depth = 0, best_rank = RANK_MOST, indent = 0;
+    size_t open[DEPTH_MAX] = {0}, depth = 0, best_rank = RANK_MAX, indent = 0;
     Break best = {0};
     while (indent < size && line[indent] == ' ') indent++;
     const size_t below = indent + (continued ? 0 : INDENT);
-    const size_t half = indent + (LINE_MOST - indent) / 2;
-    for (size_t i = indent; i < size && i <= LINE_MOST; i++) {
+    const size_t half = indent + (LINE_MAX - indent) / 2;
+    for (size_t i = indent; i < size && i <= LINE_MAX; i++) {
         if (line[i] == '/' && i + 1 < size && line[i + 1] == '*') break;
-        if (strchr("([{", line[i]) && depth < DEPTH_MOST - 1) {
+        if (strchr("([{", line[i]) && depth < DEPTH_MAX - 1) {
             open[++depth] = i + 1;
-            if (best_rank == RANK_MOST && line[i] == '(') best = (Break){i + 1, below};
+            if (best_rank == RANK_MAX && line[i] == '(') best = (Break){i + 1, below};
         }
         if (strchr(")]}", line[i]) && depth) depth--;
         if (line[i] != ' ' || i == indent || i + 1 >= size) continue;
@@ -66,7 +66,7 @@ static Break find_break(const char *line, size_t size, bool continued) {
         if (!part && !comma && !binds) continue;
         const size_t rank = part ? 0 : 3 * depth + (comma ? 1 : 1 + binds);
         if (rank > best_rank && best.at >= half) continue; /* else little would stay here */
-        const bool align = depth && open[depth] <= ALIGN_MOST;
+        const bool align = depth && open[depth] <= ALIGN_MAX;
         best = (Break){i + 1, align ? open[depth] : below};
         best_rank = rank;
     }
@@ -148,7 +148,7 @@ const char *emit_wrap(Emitter *e, const char *text) {
         size_t size = stop ? (size_t)(stop - text) : strlen(text);
         bool continued = false;
         text += stop ? size + 1 : size;
-        while (size > LINE_MOST && !stays_whole(line, size)) {
+        while (size > LINE_MAX && !stays_whole(line, size)) {
             const Break place = find_break(line, size, continued);
             if (place.at <= place.indent) break;
             const size_t left = place.at - (line[place.at - 1] == ' ');
@@ -169,5 +169,5 @@ const char *emit_wrap(Emitter *e, const char *text) {
 }
 
 bool emit_is_short(const char *expression) {
-    return strlen(expression) <= SHORT_MOST;
+    return strlen(expression) <= SHORT_MAX;
 }

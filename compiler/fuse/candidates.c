@@ -18,7 +18,7 @@ Reads *planner_find_reads(const ValueCosts *s, const Plan *plan, Arena *arena) {
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
         if (plan->array_of[v] && value->axes) below[v] = (Reads)1 << plan->array_of[v] % 64;
-        if (plan->home[v] || value->op == OP_PARAMETER) continue;
+        if (plan->defined_in[v] || value->op == OP_PARAMETER) continue;
         for (int i = 0; i < op_info[value->op].arity; i++) below[v] |= below[value->arg[i]];
     }
     return below;
@@ -65,7 +65,7 @@ int planner_by_saved(const void *a, const void *b) {
 }
 
 static bool in_memory(const Plan *plan, ValueId v) {
-    return plan->home[v] || plan->function->values[v].op == OP_PARAMETER;
+    return plan->defined_in[v] || plan->function->values[v].op == OP_PARAMETER;
 }
 
 /* The operations of a value, given those of its operands; an overestimate where operands share
@@ -123,7 +123,7 @@ Candidate *planner_find_candidates(const ValueCosts *s, const Plan *plan, const 
  * those before it are in temporaries. */
 size_t planner_keep_many(const ValueCosts *s, const Plan *plan, const uint32_t *users, Arena *arena,
                          double times, bool *chosen) {
-    size_t count, kept = 0;
+    size_t count, materialised_ = 0;
     const Candidate *candidates = planner_find_candidates(s, plan, users, arena, &count),
                     *next = candidates;
     if (count <= CANDIDATES) return 0;
@@ -136,7 +136,7 @@ size_t planner_keep_many(const ValueCosts *s, const Plan *plan, const uint32_t *
         if (saving(s, users[v], v, costs[v] / times) <= 0) continue;
         chosen[v] = true;
         costs[v] = 0;
-        kept++;
+        materialised_++;
     }
-    return kept;
+    return materialised_;
 }

@@ -65,7 +65,7 @@ static bool is_reduction(const Value *value) {
     return op_info[value->op].flags & OP_REDUCTION;
 }
 
-static bool is_made(const Value *value) {
+static bool is_materialised(const Value *value) {
     return op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
 }
 
@@ -79,7 +79,7 @@ static void check_choices(const Check *c) {
     const Choices choices = c->plan->choices;
     for (ValueId v = 1; v < c->f->value_count; v++) {
         const char *rule = NULL;
-        if (choices.kept && choices.kept[v] && !planner_may_keep(c->f, v))
+        if (choices.materialised_ && choices.materialised_[v] && !planner_may_keep(c->f, v))
             rule = "a leaf or what is made in any case is not chosen to be materialised";
         if (choices.depth && choices.depth[v] && !is_reduction(&c->f->values[v]))
             rule = "the depth of a reduction alone is chosen";
@@ -87,7 +87,7 @@ static void check_choices(const Check *c) {
     }
 }
 
-static bool is_held(const Check *c, uint32_t parameter, ValueId v) {
+static bool is_packed(const Check *c, uint32_t parameter, ValueId v) {
     const uint32_t number = c->store_of[parameter];
     const Store *store = number ? &c->f->stores[number - 1] : NULL;
     return store && store->value == v && planner_holds(c->f, store);
@@ -98,7 +98,8 @@ static void check_array(const Check *c, uint32_t number) {
     const Array *array = &plan->arrays[number];
     const Value *value = &c->f->values[array->value];
     if (!is_temporary(plan, number)) {
-        require_array(c, number, !array->made || is_held(c, array->parameter, array->made),
+        require_array(c, number,
+                      !array->materialised || is_packed(c, array->parameter, array->materialised),
                       "a parameter is read back for what the step stores to it as it is");
         return;
     }
@@ -173,11 +174,11 @@ static void check_guards(const Check *c, uint32_t index) {
 
 /* Whether a value that is there after the phase's reductions, if `late`, can be stored at the level
  * to an array over the axes. */
-static bool fits(const Phase *phase, AxisSet axes, Level level, bool late) {
+static bool is_legal(const Phase *phase, AxisSet axes, Level level, bool late) {
     switch (level) {
     case LEVEL_ELEMENT: return axes && axes == space(phase) && !late;
     case LEVEL_EPILOGUE: return phase->reduction_count && axes == phase->outer;
-    case LEVEL_TAIL: return !axes && !late;
+    case LEVEL_LAST_BLOCK: return !axes && !late;
     default: return false;
     }
 }
@@ -193,10 +194,10 @@ static void check_level(const Check *c, uint32_t index, const PhaseStore *store)
     const Value *value = &c->f->values[store->value];
     const AxisSet added = c->f->values[value->arg[0]].axes | c->f->values[value->arg[1]].axes;
     const AxisSet axes = store->kind == STORE_ADD ? added : c->plan->arrays[store->array].axes;
-    require_phase(
-        c, index,
-        fits(&c->plan->phases[index], axes, store->level, is_late(c, store->array, store->value)),
-        "a store's level is where the array's axes are visited, and its value is there");
+    require_phase(c, index,
+                  is_legal(&c->plan->phases[index], axes, store->level,
+                           is_late(c, store->array, store->value)),
+                  "a store's level is where the array's axes are visited, and its value is there");
 }
 
 /* While the levels of the function's stores are not found yet. */
@@ -204,10 +205,10 @@ static void check_placed(const Check *c, uint32_t index) {
     for (size_t s = 0; s < c->f->store_count; s++) {
         const Store *store = &c->f->stores[s];
         const AxisSet axes = c->f->parameters[store->parameter].axes;
-        bool good = c->plan->store_home[s] != index;
+        bool good = c->plan->store_phase[s] != index;
         for (Level level = LEVEL_ELEMENT; !good && level < LEVEL_COUNT; level++)
-            good = fits(&c->plan->phases[index], axes, level,
-                        is_late(c, store->parameter, store->value));
+            good = is_legal(&c->plan->phases[index], axes, level,
+                            is_late(c, store->parameter, store->value));
         require_phase(c, index, good, "a store is in a phase that has a level for it");
     }
 }
@@ -215,8 +216,8 @@ static void check_placed(const Check *c, uint32_t index) {
 static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
     const Plan *plan = c->plan;
     const uint32_t array = store->array;
-    const ValueId held = plan->arrays[array].value;
-    const bool scatters = c->f->values[held].op == OP_SCATTER;
+    const ValueId packed = plan->arrays[array].value;
+    const bool scatters = c->f->values[packed].op == OP_SCATTER;
     if (!is_temporary(plan, array)) {
         require_phase(c, index, store->kind == STORE_VALUE, "a scatter adds to a temporary");
         require_phase(c, index, plan->stage >= PLAN_STORED,
@@ -230,14 +231,14 @@ static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
         require_array(c, array, !c->cleared[array], "a temporary is made once");
         c->cleared[array] = index + 1;
     } else {
-        require_phase(c, index, store->value == held, "a temporary is stored the value it holds");
-        require_phase(c, index, plan->home[held] == index + 1,
+        require_phase(c, index, store->value == packed, "a temporary is stored the value it holds");
+        require_phase(c, index, plan->defined_in[packed] == index + 1,
                       "a value goes into its temporary where it is made");
         require_phase(c, index, (store->kind == STORE_ADD) == scatters,
                       "a scatter is added, all else is stored");
         ++*(scatters ? &c->adds[array] : &c->puts[array]);
         if (scatters) {
-            c->makes[held]++;
+            c->makes[packed]++;
             require_array(c, array, c->cleared[array] && c->cleared[array] <= index,
                           "a scatter adds to what an earlier phase clears");
         }
@@ -248,12 +249,13 @@ static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
 
 static void check_read(Check *c, uint32_t index, ValueId v, bool gathered) {
     const Plan *plan = c->plan;
-    const uint32_t home = plan->home[v];
-    const bool made = is_made(&c->f->values[v]);
-    if (made && (!home || home > index + 1 || (gathered && home == index + 1)))
+    const uint32_t defined_in = plan->defined_in[v];
+    const bool materialised = is_materialised(&c->f->values[v]);
+    if (materialised &&
+        (!defined_in || defined_in > index + 1 || (gathered && defined_in == index + 1)))
         broken(c, arena_printf(c->arena, "phase %u, %%%u", index, v),
                "what is made is finished before it is read");
-    if (!home || home > index || plan->stage < PLAN_STORED) return;
+    if (!defined_in || defined_in > index || plan->stage < PLAN_STORED) return;
     if (!plan->array_of[v])
         broken(c, arena_printf(c->arena, "phase %u, %%%u", index, v),
                "what another phase made is read from an array");
@@ -265,7 +267,7 @@ static void check_values(Check *c, uint32_t index) {
     for (size_t i = 0; i < phase->value_count; i++) {
         const ValueId v = phase->values[i];
         const Value *value = &c->f->values[v];
-        const bool own = is_made(value) && c->plan->home[v] == index + 1;
+        const bool own = is_materialised(value) && c->plan->defined_in[v] == index + 1;
         bool late = false;
         ValueId operands[3];
         check_read(c, index, v, false);
@@ -293,9 +295,9 @@ static void check_levels(Check *c, uint32_t index) {
 
 /* ---- each made once, each stored once ---- */
 
-static void check_made(const Check *c) {
+static void check_materialised(const Check *c) {
     for (ValueId v = 1; v < c->f->value_count; v++)
-        if (is_made(&c->f->values[v]) && c->makes[v] != c->live[v])
+        if (is_materialised(&c->f->values[v]) && c->makes[v] != c->live[v])
             broken(c, arena_printf(c->arena, "%%%u (%s)", v, op_info[c->f->values[v].op].name),
                    "what a store needs is made once, and nothing else");
     for (uint32_t a = 0; a < c->plan->array_count; a++) {
@@ -307,12 +309,12 @@ static void check_made(const Check *c) {
 static void check_function_stores(const Check *c) {
     for (size_t s = 0; s < c->f->store_count; s++) {
         const Store *store = &c->f->stores[s];
-        const uint32_t home = c->plan->store_home[s];
-        const uint32_t phases = c->stored[s] + (home != UINT32_MAX);
+        const uint32_t defined_in = c->plan->store_phase[s];
+        const uint32_t phases = c->stored[s] + (defined_in != UINT32_MAX);
         if (phases != !plan_is_idle(c->plan, store))
             broken(c, arena_printf(c->arena, "store %s", c->f->parameters[store->parameter].name),
                    "a store that changes something is in one phase, another in none");
-        if (home != UINT32_MAX && c->plan->stage >= PLAN_STORED)
+        if (defined_in != UINT32_MAX && c->plan->stage >= PLAN_STORED)
             broken(c, arena_printf(c->arena, "store %s", c->f->parameters[store->parameter].name),
                    "the pass stores gave every store its level");
     }
@@ -337,7 +339,7 @@ static void check_phases(Check *c) {
     if (guarded && !planner_may_skip(plan, c->live, c->arena, &wrong))
         require_phase(c, wrong, false, "a guard skips nothing that is needed without it");
     check_function_stores(c);
-    check_made(c);
+    check_materialised(c);
 }
 
 void plan_check(const Plan *plan) {

@@ -64,7 +64,7 @@ typedef struct Search {
 /* The kernels with all last-block epilogues, and those with only the ones that visit nothing: which
  * is used depends on sizes. */
 static double launches_of(const Plan *plan) {
-    return 0.5 * (double)(plan->kernel_count + plan->ways[plan->way_count - 1].count);
+    return 0.5 * (double)(plan->kernel_count + plan->groupings[plan->grouping_count - 1].count);
 }
 
 static Cost cost_of(const Search *s, const Plan *plan) {
@@ -93,10 +93,11 @@ static bool is_less(Cost a, Cost b) {
 }
 
 static Choices copy_choices(const Search *s, Choices from, Arena *arena) {
-    Choices to = {.kept = arena_alloc(arena, s->f->value_count * sizeof *to.kept),
+    Choices to = {.materialised_ = arena_alloc(arena, s->f->value_count * sizeof *to.materialised_),
                   .depth = arena_alloc(arena, s->f->value_count * sizeof *to.depth),
                   .wholes_first = from.wholes_first};
-    if (from.kept) memcpy(to.kept, from.kept, s->f->value_count * sizeof *to.kept);
+    if (from.materialised_)
+        memcpy(to.materialised_, from.materialised_, s->f->value_count * sizeof *to.materialised_);
     if (from.depth) memcpy(to.depth, from.depth, s->f->value_count * sizeof *to.depth);
     return to;
 }
@@ -127,9 +128,9 @@ static void build(Search *s, Trial *trial) {
 }
 
 /* Whether a plan is better by more than `least`. */
-static bool is_better(const Trial *trial, const Trial *than, double least) {
+static bool is_better(const Trial *trial, const Trial *than, double min) {
     Cost cost = trial->cost;
-    cost.moved += least;
+    cost.moved += min;
     return trial->plan && is_less(cost, than->cost);
 }
 
@@ -188,28 +189,29 @@ static const size_t *find_kinds(const Plan *plan, Arena *arena) {
     return kinds;
 }
 
-typedef struct Meeting {
+typedef struct Conflict {
     const size_t *kinds;
     bool *depends;     /* by value */
     uint32_t *delayed; /* by kind: the depth of the first pass that is */
-} Meeting;
+} Conflict;
 
-static Meeting open_meeting(const Search *s) {
+static Conflict open_meeting(const Search *s) {
     const Plan *plan = s->best.plan;
     Arena *arena = s->best.arena;
-    return (Meeting){.kinds = find_kinds(plan, arena),
-                     .depends = arena_alloc(arena, s->f->value_count * sizeof(bool)),
-                     .delayed = arena_alloc(arena, plan->phase_count * sizeof(uint32_t))};
+    return (Conflict){.kinds = find_kinds(plan, arena),
+                      .depends = arena_alloc(arena, s->f->value_count * sizeof(bool)),
+                      .delayed = arena_alloc(arena, plan->phase_count * sizeof(uint32_t))};
 }
 
 /* Whether a delay of these reductions, and of all that depend on them, puts one into a pass that
  * has a reduction over the same space already. Where all later passes depend on them, these only
  * move along, and nothing is gained. */
-static bool may_meet(Search *s, const Meeting *meeting, const ValueId *reductions, size_t count) {
+static bool may_conflict(Search *s, const Conflict *conflict, const ValueId *reductions,
+                         size_t count) {
     const Plan *plan = s->best.plan;
-    const size_t *kinds = meeting->kinds;
-    bool *depends = meeting->depends;
-    uint32_t *delayed = meeting->delayed;
+    const size_t *kinds = conflict->kinds;
+    bool *depends = conflict->depends;
+    uint32_t *delayed = conflict->delayed;
     s->work += s->f->value_count;
     s->stopped |= s->work > WORK;
     find_dependents(s, reductions, count, depends);
@@ -231,7 +233,7 @@ static bool may_meet(Search *s, const Meeting *meeting, const ValueId *reduction
 /* All reductions of a phase in a later one of the same axes, or one of them. */
 static bool try_delays(Search *s) {
     const Plan *plan = s->best.plan;
-    const Meeting meeting = open_meeting(s);
+    const Conflict conflict = open_meeting(s);
     for (size_t i = 0; i < plan->phase_count && !s->stopped; i++) {
         const Phase *phase = &plan->phases[i];
         const size_t choices = phase->reduction_count > 1 ? phase->reduction_count + 1 : 1;
@@ -243,9 +245,10 @@ static bool try_delays(Search *s) {
                 const ValueId *some = c ? &phase->reductions[c - 1] : phase->reductions;
                 const size_t count = c ? 1 : phase->reduction_count;
                 if (!may[c])
-                    may[c] = plan->phase_count <= FEW_PHASES || may_meet(s, &meeting, some, count)
-                                 ? 1
-                                 : 2;
+                    may[c] =
+                        plan->phase_count <= FEW_PHASES || may_conflict(s, &conflict, some, count)
+                            ? 1
+                            : 2;
                 if (may[c] == 1 && try_delay(s, some, count, plan->phases[k].depth)) return true;
                 any |= may[c] == 1;
             }
@@ -257,9 +260,9 @@ static bool try_delays(Search *s) {
 
 /* ---- values that are read back ---- */
 
-static bool try_kept(Search *s, ValueId v, bool kept) {
+static bool try_materialised(Search *s, ValueId v, bool materialised_) {
     Trial trial = begin(s);
-    trial.choices.kept[v] = kept;
+    trial.choices.materialised_[v] = materialised_;
     return try_choices(s, &trial);
 }
 
@@ -267,9 +270,9 @@ static bool try_stored(Search *s) {
     bool better = false;
     for (size_t i = 0; i < s->f->store_count && !s->stopped; i++) {
         const Store *store = &s->f->stores[i];
-        if (s->best.choices.kept[store->value]) continue;
+        if (s->best.choices.materialised_[store->value]) continue;
         if (planner_may_keep(s->f, store->value) && planner_holds(s->f, store))
-            better |= try_kept(s, store->value, true);
+            better |= try_materialised(s, store->value, true);
     }
     return better;
 }
@@ -279,7 +282,7 @@ static bool try_many(Search *s, double times) {
     Arena *arena = s->best.arena;
     const uint32_t *users = planner_find_users(plan, arena);
     Trial trial = begin(s);
-    if (planner_keep_many(&s->costs, plan, users, arena, times, trial.choices.kept))
+    if (planner_keep_many(&s->costs, plan, users, arena, times, trial.choices.materialised_))
         return try_choices(s, &trial);
     give_up(s, &trial);
     return false;
@@ -298,7 +301,7 @@ static bool try_temporaries(Search *s) {
     Trial best = {.plan = NULL};
     for (size_t i = 0; i < count && !s->stopped; i++) {
         Trial trial = begin(s);
-        trial.choices.kept[candidates[i].v] = true;
+        trial.choices.materialised_[candidates[i].v] = true;
         build(s, &trial);
         if (best.plan)
             choose(s, &best, &trial, is_better(&trial, &best, 0));
@@ -315,7 +318,7 @@ static bool try_temporaries(Search *s) {
 static bool try_without(Search *s) {
     bool better = false;
     for (ValueId v = 1; v < s->f->value_count; v++) {
-        if (s->best.choices.kept[v]) better |= try_kept(s, v, false);
+        if (s->best.choices.materialised_[v]) better |= try_materialised(s, v, false);
     }
     return better;
 }
@@ -332,9 +335,9 @@ static void drop_unread(Search *s) {
         }
     Trial trial = begin(s);
     for (size_t a = plan->function->parameter_count; a < plan->array_count; a++) {
-        bool *kept = &trial.choices.kept[plan->arrays[a].value];
-        any |= *kept && !read[a];
-        *kept = *kept && read[a];
+        bool *materialised_ = &trial.choices.materialised_[plan->arrays[a].value];
+        any |= *materialised_ && !read[a];
+        *materialised_ = *materialised_ && read[a];
     }
     if (any) trial.plan = planner_build(s->f, &trial.choices, trial.arena, &s->work, 0);
     choose(s, &s->best, &trial, trial.plan);
@@ -356,8 +359,9 @@ static uint32_t *estimate_users(const Planner *p, Arena *arena) {
     }
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
         const Value *value = &f->values[v];
-        const bool made = op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
-        const uint32_t from = made ? p->depth[v] - 1 : first[v], to = made ? from : last[v];
+        const bool materialised = op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
+        const uint32_t from = materialised ? p->depth[v] - 1 : first[v],
+                       to = materialised ? from : last[v];
         for (int i = value->op == OP_GATHER; p->live[v] && i < op_info[value->op].arity; i++) {
             const ValueId arg = value->arg[i];
             if (from < first[arg]) first[arg] = from;
@@ -374,17 +378,17 @@ static bool keep_estimated(const Search *s, Trial *trial) {
     Planner *p = planner_open(s->f, trial->choices, trial->arena);
     for (ValueId v = 1; v < s->f->value_count; v++)
         if (p->live[v] && op_info[s->f->values[v].op].flags & (OP_REDUCTION | OP_ARRAY))
-            p->plan->home[v] = p->plan->array_of[v] = v;
+            p->plan->defined_in[v] = p->plan->array_of[v] = v;
     const uint32_t *users = estimate_users(p, trial->arena);
-    bool *kept = trial->choices.kept;
-    size_t most = 0;
+    bool *materialised_ = trial->choices.materialised_;
+    size_t max = 0;
     for (ValueId v = 1; v < s->f->value_count; v++)
-        if (p->depth[v] > most) most = p->depth[v];
-    most = most / 8 + ESTIMATED;
+        if (p->depth[v] > max) max = p->depth[v];
+    max = max / 8 + ESTIMATED;
     for (double times = 1; times <= 1 << 20; times *= 16) {
-        if (planner_keep_many(&s->costs, p->plan, users, trial->arena, times, kept) <= most)
+        if (planner_keep_many(&s->costs, p->plan, users, trial->arena, times, materialised_) <= max)
             return true;
-        memset(kept, 0, s->f->value_count * sizeof *kept);
+        memset(materialised_, 0, s->f->value_count * sizeof *materialised_);
     }
     return false;
 }
@@ -484,14 +488,14 @@ Plan *plan_build(const Function *function) {
     s.best.plan->choices = s.best.choices;
     s.best.plan->stopped = s.stopped;
     planner_complete(s.best.plan, s.best.arena);
-    planner_find_strips(s.best.plan);
+    planner_find_row_panels(s.best.plan);
     return s.best.plan;
 }
 
 /* ---- what was not chosen ---- */
 
 /* Alternatives that are reported at most, and phases that they have: each is emitted. */
-enum { NAME_LENGTH = 40, ALTERNATIVES_MOST = 16, PHASES_MOST = 128 };
+enum { NAME_LENGTH = 40, ALTERNATIVES_MAX = 16, PHASES_MAX = 128 };
 
 /* An alternative and what it costs, in the order in which they were found. */
 typedef struct Found {
@@ -530,12 +534,12 @@ static void add_alternative(Search *s, FoundList *list, Trial *trial, const char
     list->count++;
 }
 
-static void add_kept(Search *s, FoundList *list, ValueId v) {
+static void add_materialised(Search *s, FoundList *list, ValueId v) {
     const char *name = source_name(s, v);
-    const bool kept = s->best.choices.kept[v];
+    const bool materialised_ = s->best.choices.materialised_[v];
     Trial trial = begin(s);
-    trial.choices.kept[v] = !kept;
-    if (kept) {
+    trial.choices.materialised_[v] = !materialised_;
+    if (materialised_) {
         add_alternative(s, list, &trial,
                         arena_printf(s->arena, "%s computed again, not read back", name));
         return;
@@ -588,14 +592,14 @@ static void add_split(Search *s, FoundList *list) {
     list->count++;
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_order(const void *a, const void *b) {
     const Found *x = a, *y = b;
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
 static int by_cost(const void *a, const void *b) {
     const Found *x = a, *y = b;
-    return is_less(x->cost, y->cost) ? -1 : is_less(y->cost, x->cost) ? 1 : by_place(a, b);
+    return is_less(x->cost, y->cost) ? -1 : is_less(y->cost, x->cost) ? 1 : by_order(a, b);
 }
 
 Alternatives plan_alternatives(const Plan *plan) {
@@ -608,27 +612,27 @@ Alternatives plan_alternatives(const Plan *plan) {
     const Reads *below = planner_find_reads(&s.costs, s.best.plan, s.arena);
     const uint32_t *users = planner_find_users(plan, s.arena);
     for (ValueId v = 1; v < s.f->value_count; v++) {
-        const bool may = planner_may_keep(s.f, v) && !plan->home[v] && users[v] > 1;
+        const bool may = planner_may_keep(s.f, v) && !plan->defined_in[v] && users[v] > 1;
         add_early(&s, &list, v);
-        if (plan->choices.kept[v] || (may && planner_is_candidate(&s.costs, below, v)))
-            add_kept(&s, &list, v);
+        if (plan->choices.materialised_[v] || (may && planner_is_candidate(&s.costs, below, v)))
+            add_materialised(&s, &list, v);
     }
     add_late(&s, &list);
     add_split(&s, &list);
     /* the cheapest, in their order */
     size_t count = list.count;
-    size_t most = PHASES_MOST / plan->phase_count;
-    if (most > ALTERNATIVES_MOST) most = ALTERNATIVES_MOST;
-    if (count > most) {
+    size_t max = PHASES_MAX / plan->phase_count;
+    if (max > ALTERNATIVES_MAX) max = ALTERNATIVES_MAX;
+    if (count > max) {
         qsort(list.items, count, sizeof *list.items, by_cost);
-        count = most;
-        qsort(list.items, count, sizeof *list.items, by_place);
+        count = max;
+        qsort(list.items, count, sizeof *list.items, by_order);
     }
     Alternatives all = {.items = arena_alloc(s.arena, (count + 1) * sizeof *all.items)};
     for (size_t i = 0; i < count; i++) {
         Plan *other = (Plan *)(uintptr_t)list.items[i].alternative.plan;
         planner_complete(other, s.arena);
-        planner_find_strips(other);
+        planner_find_row_panels(other);
         all.items[all.count++] = list.items[i].alternative;
     }
     return all;

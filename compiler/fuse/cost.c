@@ -18,10 +18,11 @@ static int by_number(const void *a, const void *b) {
 }
 
 void plan_find_arrays(const Plan *plan, Kernel *kernel, Arena *arena) {
-    const uint32_t begin = kernel->first - kernel->prologue, end = kernel->first + kernel->count;
-    size_t most = 0, count = 0, merged = 0;
-    for (uint32_t i = begin; i < end; i++) most += plan->phases[i].touch_count;
-    uint32_t *arrays = arena_alloc(arena, (most + 1) * sizeof *arrays);
+    const uint32_t begin = kernel->first - kernel->pre_reductions,
+                   end = kernel->first + kernel->count;
+    size_t max = 0, count = 0, merged = 0;
+    for (uint32_t i = begin; i < end; i++) max += plan->phases[i].touch_count;
+    uint32_t *arrays = arena_alloc(arena, (max + 1) * sizeof *arrays);
     for (uint32_t i = begin; i < end; i++)
         for (size_t t = 0; t < plan->phases[i].touch_count; t++)
             arrays[count++] = plan->phases[i].touches[t].array;
@@ -42,11 +43,12 @@ bool plan_writes(const Phase *phase, uint32_t array) {
  * one that combines them. */
 static bool stores_in(const Phase *phase, const PhaseStore *store, KernelKind kind) {
     const bool panels = phase->shape != SHAPE_COLUMNS || store->level == LEVEL_ELEMENT;
-    return kind == KERNEL_STRIPS ? panels : kind == KERNEL_FINISH ? !panels : true;
+    return kind == KERNEL_ROW_PANELS ? panels : kind == KERNEL_FINISH ? !panels : true;
 }
 
 bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array) {
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first + kernel->count; i++) {
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first + kernel->count;
+         i++) {
         const Phase *phase = &plan->phases[i];
         for (size_t s = 0; s < phase->store_count; s++)
             if (phase->stores[s].array == array &&
@@ -61,7 +63,8 @@ bool plan_kernel_writes(const Plan *plan, const Kernel *kernel, uint32_t array) 
 bool plan_kernel_reads(const Plan *plan, const Kernel *kernel, uint32_t array) {
     const bool finish = kernel->kind == KERNEL_FINISH;
     if (finish && plan->arrays[array].axes & kernel->outer) return false;
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first + kernel->count; i++)
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first + kernel->count;
+         i++)
         if (plan_reads(plan, &plan->phases[i], array) &&
             !(finish && plan->phases[i].shape != SHAPE_COLUMNS))
             return true;
@@ -169,14 +172,14 @@ static void add_partials(Flows *f, const Phase *phase) {
 static void add_panels(Flows *f, const Kernel *kernel) {
     enum { PANEL = 64 };
     const Plan *plan = f->plan;
-    const bool panels = kernel->kind == KERNEL_STRIPS;
+    const bool panels = kernel->kind == KERNEL_ROW_PANELS;
     const uint32_t end = kernel->first + kernel->count;
     for (size_t n = 0; n < kernel->array_count; n++) {
         const uint32_t a = kernel->arrays[n];
         const ValueId old = plan->arrays[a].value;
         bool reads = !plan_kernel_writes(plan, kernel, a);
         for (uint32_t i = kernel->first; i < end; i++)
-            reads |= old && plan_needs(&plan->phases[i], old) && !plan->home[old];
+            reads |= old && plan_needs(&plan->phases[i], old) && !plan->defined_in[old];
         for (uint32_t i = kernel->first; i < end; i++)
             if (reads && plan_kernel_reads(plan, kernel, a))
                 add_read(f, &plan->phases[i], a, LS_FLOW_LARGEST);
@@ -195,13 +198,13 @@ static void add_phases(Flows *f, const Kernel *kernel, uint32_t array) {
     const Plan *plan = f->plan;
     const uint32_t end = kernel->first + kernel->count;
     bool written = false;
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++) {
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++) {
         add_read(f, &plan->phases[i], array, LS_FLOW_ALWAYS);
         if (plan_writes(&plan->phases[i], array)) add_write(f, array, LS_FLOW_ALWAYS);
     }
     for (uint32_t i = kernel->first; i < end; i++) {
         const Phase *phase = &plan->phases[i];
-        const bool fused = kernel->kind == KERNEL_CHAIN && i < end - kernel->tail;
+        const bool fused = kernel->kind == KERNEL_ROW_FUSION && i < end - kernel->last_block;
         const ls_image_again later = written ? LS_FLOW_FAR : LS_FLOW_LARGEST;
         add_read(f, phase, array, fused ? later : LS_FLOW_ALWAYS);
         if (!plan_writes(phase, array)) continue;
@@ -255,14 +258,15 @@ ls_image_traffic plan_traffic(const Plan *plan, const Kernel *kernel, uint64_t o
                               Arena *arena) {
     Flows f = {.plan = plan, .arena = arena};
     ls_image_traffic traffic = {.near = 0};
-    if (kernel->kind == KERNEL_STRIPS || kernel->kind == KERNEL_FINISH) {
+    if (kernel->kind == KERNEL_ROW_PANELS || kernel->kind == KERNEL_FINISH) {
         add_panels(&f, kernel);
         traffic.near = UINT64_MAX;
     } else {
         for (size_t n = 0; n < kernel->array_count; n++) add_phases(&f, kernel, kernel->arrays[n]);
-        for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first + kernel->count; i++)
+        for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first + kernel->count;
+             i++)
             add_partials(&f, &plan->phases[i]);
-        if (kernel->kind == KERNEL_CHAIN) {
+        if (kernel->kind == KERNEL_ROW_FUSION) {
             add_rows(&f, kernel, &traffic);
             traffic.near = on_chip;
         }
@@ -355,7 +359,7 @@ Operations plan_operations(const Plan *plan, const PlanSizes *sizes, const Phase
 }
 
 /* Whether a worker, or a block, has room for a number of each element of its row. */
-static bool row_fits(const PlanSizes *sizes, const Kernel *kernel, const Phase *phase) {
+static bool row_is_on_chip(const PlanSizes *sizes, const Kernel *kernel, const Phase *phase) {
     enum { NUMBER = 4 };
     const AxisSet inner = (phase->outer | phase->inner) & ~kernel->outer;
     return NUMBER * plan_sizes_elements(sizes, inner) <= (double)sizes->on_chip;
@@ -366,7 +370,8 @@ double plan_kernel_work(const Plan *plan, const PlanSizes *sizes, const Kernel *
     const uint32_t end = kernel->first + kernel->count, mains = kernel->first + plan_mains(kernel);
     bool *counted = NULL;
     double work = 0;
-    if (kernel->kind == KERNEL_CHAIN && row_fits(sizes, kernel, &plan->phases[kernel->first]))
+    if (kernel->kind == KERNEL_ROW_FUSION &&
+        row_is_on_chip(sizes, kernel, &plan->phases[kernel->first]))
         counted = arena_alloc(arena, plan->function->value_count * sizeof *counted);
     for (uint32_t i = kernel->first; i < end; i++)
         work += count_operations(plan, sizes, &plan->phases[i], i < mains ? counted : NULL).work;

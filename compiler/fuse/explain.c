@@ -7,14 +7,14 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-static bool is_made(const Value *value) {
+static bool is_materialised(const Value *value) {
     return op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
 }
 
-static const char *made_name(Planner *p, ValueId v) {
+static const char *materialised_name(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
     if (value->name) return value->name;
-    if (!is_made(value) && p->plan->array_of[v])
+    if (!is_materialised(value) && p->plan->array_of[v])
         return p->plan->arrays[p->plan->array_of[v] - 1].name;
     return plan_reduction(value);
 }
@@ -30,13 +30,14 @@ static void explain_split(Planner *p, uint32_t index) {
         const ValueId v = phase->values[n];
         const Value *value = &p->function->values[v];
         ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
-        if (plan->home[read] > plan->home[latest] && plan_is_read(plan, phase, read)) latest = read;
-        if (!latest && value->op == OP_SCATTER && plan->home[v] == index + 1)
+        if (plan->defined_in[read] > plan->defined_in[latest] && plan_is_read(plan, phase, read))
+            latest = read;
+        if (!latest && value->op == OP_SCATTER && plan->defined_in[v] == index + 1)
             waits = "it adds to sums that an earlier phase clears";
     }
     if (latest)
         waits = arena_printf(p->arena, "it needs the finished %s of an earlier phase",
-                             made_name(p, latest));
+                             materialised_name(p, latest));
     if (waits)
         phase->why = waits;
     else if ((before->outer | before->inner) != (phase->outer | phase->inner))
@@ -50,8 +51,8 @@ static void explain_split(Planner *p, uint32_t index) {
 }
 
 /* Whether the later phase uses what the earlier one makes. */
-static bool uses(const Touch *made, const Touch *used) {
-    return (made->writes || made->tail) && (used->reads || used->gathers);
+static bool uses(const Touch *materialised, const Touch *used) {
+    return (materialised->writes || materialised->last_block) && (used->reads || used->gathers);
 }
 
 const char *plan_split_reason(const Plan *plan, const Kernel *before, const Kernel *kernel,
@@ -90,9 +91,9 @@ const char *plan_split_reason(const Plan *plan, const Kernel *before, const Kern
 bool planner_explain(Planner *p) {
     const Plan *plan = p->plan;
     for (uint32_t i = 0; i < plan->phase_count; i++) explain_split(p, i);
-    for (size_t w = 0; w < plan->way_count; w++)
-        for (size_t k = 0; k < plan->ways[w].count; k++) {
-            Kernel *kernel = (Kernel *)(uintptr_t)&plan->ways[w].kernels[k];
+    for (size_t w = 0; w < plan->grouping_count; w++)
+        for (size_t k = 0; k < plan->groupings[w].count; k++) {
+            Kernel *kernel = (Kernel *)(uintptr_t)&plan->groupings[w].kernels[k];
             if (!kernel->arrays) plan_find_arrays(plan, kernel, p->arena);
         }
     return true;

@@ -22,7 +22,7 @@ static void find_levels(Planner *p, uint32_t index) {
                                                    : LEVEL_OUTER;
         ValueId operands[3];
         if (is_reduction(value)) {
-            if (p->plan->home[v] == index + 1) level = LEVEL_EPILOGUE;
+            if (p->plan->defined_in[v] == index + 1) level = LEVEL_EPILOGUE;
         } else {
             for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
                 if (p->levels[operands[i]] == LEVEL_EPILOGUE) level = LEVEL_EPILOGUE;
@@ -34,7 +34,7 @@ static void find_levels(Planner *p, uint32_t index) {
         const PhaseStore *store = &phase->stores[i];
         if (store->kind == STORE_ADD)
             p->levels[store->value] =
-                store->level == LEVEL_TAIL ? LEVEL_SCALAR : (uint8_t)store->level;
+                store->level == LEVEL_LAST_BLOCK ? LEVEL_SCALAR : (uint8_t)store->level;
     }
     phase->levels = arena_alloc(p->arena, phase->value_count * sizeof *phase->levels);
     for (size_t n = 0; n < phase->value_count; n++) phase->levels[n] = p->levels[phase->values[n]];

@@ -25,12 +25,12 @@ typedef enum Shape {
 
 /* Where in a phase a value is computed or stored. */
 typedef enum Level {
-    LEVEL_SCALAR,   /* once, before the loops */
-    LEVEL_OUTER,    /* per outer coordinate, before the inner loop */
-    LEVEL_ELEMENT,  /* per element */
-    LEVEL_EPILOGUE, /* per outer coordinate, after the phase's reductions */
-    LEVEL_TAIL, /* once, by the last block of the grid, after every block has read what it needs:
-                   rank-0 parameters */
+    LEVEL_SCALAR,     /* once, before the loops */
+    LEVEL_OUTER,      /* per outer coordinate, before the inner loop */
+    LEVEL_ELEMENT,    /* per element */
+    LEVEL_EPILOGUE,   /* per outer coordinate, after the phase's reductions */
+    LEVEL_LAST_BLOCK, /* once, by the last block of the grid, after every block has read what it
+                   needs: rank-0 parameters */
     LEVEL_COUNT
 } Level;
 
@@ -42,9 +42,10 @@ typedef struct Array {
     AxisSet axes;
     ValueId value; /* the PARAMETER or materialised value that it holds; 0 if nothing reads it */
     uint32_t parameter; /* its number, or UINT32_MAX for a temporary */
-    ValueId made;       /* the materialised value that a parameter holds once it is stored, or 0 */
-    bool near; /* a temporary in worker scratch, of which a thread has some rows at a time: see
-                  worker_scratch.c */
+    ValueId
+        materialised; /* the materialised value that a parameter holds once it is stored, or 0 */
+    bool in_scratch;  /* a temporary in worker scratch, of which a thread has some rows at a time:
+                   see  worker_scratch.c */
 } Array;
 
 typedef enum StoreKind {
@@ -70,10 +71,10 @@ typedef struct Guard {
 typedef uint64_t Literals; /* a set of guards: see plan_literal() */
 
 /* How a phase touches an array. `reads`: it reads elements at its own coordinates; `gathers`: at
- * others; `writes`: it stores before its last-block epilogue; `tail`: in that epilogue. */
+ * others; `writes`: it stores before its last-block epilogue; `last_block`: in that epilogue. */
 typedef struct Touch {
     uint32_t array;
-    bool reads, gathers, writes, adds, tail;
+    bool reads, gathers, writes, adds, last_block;
     AxisSet elsewhere; /* the axes along which its gathers read other coordinates */
 } Touch;
 
@@ -108,17 +109,17 @@ typedef struct Phase {
 
 /* Which portion of a phase down columns a kernel runs: all of it, the partial values of each row
  * panel, or what combines these. */
-typedef enum Portion { PORTION_WHOLE, PORTION_STRIP, PORTION_FINISH } Portion;
+typedef enum Portion { PORTION_WHOLE, PORTION_PANEL, PORTION_FINISH } Portion;
 
 typedef enum KernelKind {
-    KERNEL_SINGLE, /* one phase, its items partitioned over the grid */
-    KERNEL_BESIDE, /* independent phases (horizontal fusion): the items of all are partitioned over
-                      the grid */
-    KERNEL_CHAIN,  /* a block, or a warp, owns a row and runs all phases on it */
-    KERNEL_ALL,    /* all phases, with a barrier of the whole grid between any two */
-    KERNEL_STRIPS, /* panels of 64 rows: phases along rows, and the partial values of phases down
-                      columns */
-    KERNEL_FINISH, /* combines the partial values of a kernel of row panels */
+    KERNEL_SINGLE,     /* one phase, its items partitioned over the grid */
+    KERNEL_HORIZONTAL, /* independent phases (horizontal fusion): the items of all are partitioned
+                      over the grid */
+    KERNEL_ROW_FUSION, /* a block, or a warp, owns a row and runs all phases on it */
+    KERNEL_ALL,        /* all phases, with a barrier of the whole grid between any two */
+    KERNEL_ROW_PANELS, /* panels of 64 rows: phases along rows, and the partial values of phases
+                      down columns */
+    KERNEL_FINISH,     /* combines the partial values of a kernel of row panels */
     KERNEL_KIND_COUNT
 } KernelKind;
 
@@ -128,34 +129,36 @@ typedef struct Kernel {
     uint32_t first, count; /* of plan->phases */
     AxisSet outer; /* the axes whose coordinates are partitioned over the grid, where the kind has
                       any */
-    uint32_t tail; /* how many phases at its end are its last-block epilogue: run by the block that
-                      finishes last */
+    uint32_t last_block; /* how many phases at its end are its last-block epilogue: run by the block
+                      that finishes last */
     /* How many phases before that are its segment epilogue: run for each coordinate of their outer
      * axes, a segment, by the block that finishes the segment's last row or column. */
-    uint32_t followers;
-    uint32_t prologue; /* how many phases before `first` every block runs redundantly for itself */
+    uint32_t segment_epilogue;
+    uint32_t
+        pre_reductions; /* how many phases before `first` every block runs redundantly for itself */
     const uint32_t *arrays; /* the arrays that its phases touch, by ascending number */
     size_t array_count;
 } Kernel;
 
 /* The choices that a plan is built from, besides the function; see choose.c. */
 typedef struct Choices {
-    bool *kept;      /* by value: later phases read it from an array rather than compute it again */
-    uint32_t *depth; /* by value: the least depth that a reduction is given */
+    bool *materialised_; /* by value: later phases read it from an array rather than compute it
+                            again */
+    uint32_t *depth;     /* by value: the least depth that a reduction is given */
     bool
         wholes_first; /* whole reductions come before those along rows and columns of their space */
 } Choices;
 
 /* A grouping of the phases into kernels. A plan has several, for different sizes. */
-typedef struct Way {
+typedef struct Grouping {
     const Kernel *kernels;
     size_t count;
     bool limited; /* used only where last-block epilogues and redundant pre-reductions are little
                      work */
-    bool strips;  /* used only where rows are many and long: one of its kernels takes row panels */
+    bool panels;  /* used only where rows are many and long: one of its kernels takes row panels */
     bool few;     /* used only where the rows of all row fusions of the plan are few and long */
-} Way;
-enum { WAYS = 7 };
+} Grouping;
+enum { GROUPINGS_MAX = 7 };
 
 /* Which passes a plan has been through: see passes.def. */
 typedef enum PlanStage {
@@ -172,23 +175,23 @@ typedef struct Plan {
     Choices choices;
     Array *arrays; /* the parameters, then the temporaries */
     size_t array_count, array_capacity;
-    uint32_t *array_of; /* by value: 1 + the array that it can be read from, or 0 */
-    uint32_t *home;     /* by value: 1 + the phase that defines it, or 0: every phase that needs it
-                           computes it */
-    uint32_t *store_home;  /* by store of the function: its phase, or UINT32_MAX; valid until
-                              stores.c has run */
+    uint32_t *array_of;    /* by value: 1 + the array that it can be read from, or 0 */
+    uint32_t *defined_in;  /* by value: 1 + the phase that defines it, or 0: every phase that needs
+                        it  computes it */
+    uint32_t *store_phase; /* by store of the function: its phase, or UINT32_MAX; valid until
+                             stores.c has run */
     uint8_t *condition_of; /* by value: its number in a set of Literals, or 0 */
     Phase *phases;
     size_t phase_count, phase_capacity;
     /* The kernels for sizes that are too large for one block; plans are compared by these. */
     Kernel *kernels;
     size_t kernel_count;
-    Way ways[WAYS]; /* each becomes a variant for each layout, in this order */
-    size_t way_count;
-    AxisSet strip_columns; /* of a grouping with row panels: the axes along a row */
+    Grouping groupings[GROUPINGS_MAX]; /* each becomes a variant for each layout, in this order */
+    size_t grouping_count;
+    AxisSet panel_columns; /* of a grouping with row panels: the axes along a row */
     /* and its bytes per element: of arrays that its phases read more than once, and of what is
      * reduced */
-    uint32_t strip_bytes, strip_partial;
+    uint32_t panel_bytes, panel_partial;
     bool stopped; /* the search ended before all choices were tried */
 } Plan;
 
@@ -247,7 +250,7 @@ bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v);
  * carried over into a temporary, later phases take it from there. */
 uint32_t plan_source(const Plan *plan, const Phase *phase, ValueId v);
 /* Which operand of a SELECT the phase's guards choose, or 0. */
-ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v);
+ValueId plan_selected(const Plan *plan, const Phase *phase, ValueId v);
 Literals plan_literal(size_t condition, bool holds);
 /* Whether a value stored to the array is what it holds already unless a guard, a rank-0 bool, says
  * otherwise: then gives the guard, and the value with it. What is stored under all such guards is
@@ -336,18 +339,18 @@ double plan_kernel_work(const Plan *plan, const PlanSizes *sizes, const Kernel *
 
 /* worker_scratch.c: the plan with worker scratch: arrays, behind the plan's own, in which the row
  * fusions of the grouping keep values of a row on such a target. */
-const Plan *plan_near(const Plan *plan, const Target *target, const Way *way);
+const Plan *plan_worker_scratch(const Plan *plan, const Target *target, const Grouping *grouping);
 
 /* ---- what the planner's files share ---- */
 
 /* A worklist of values, from which the highest number is taken first. */
-typedef struct Marks {
+typedef struct Worklist {
     uint64_t *bits;
     size_t pending;
     ValueId highest; /* no pending value is above it */
     ValueId *found;  /* room for all values */
     size_t *taken;   /* counts the values taken, where it is not NULL */
-} Marks;
+} Worklist;
 
 typedef struct Planner {
     const Function *function;
@@ -359,10 +362,10 @@ typedef struct Planner {
     uint32_t *ready; /* by value: the first phase that can compute it before the phase's epilogue */
     uint32_t *late;  /* by value: the first phase whose epilogue can compute it */
     uint64_t *users; /* by value: while stores are placed, the phases that need it, or NULL */
-    Marks *marks;    /* empty between calls */
-    uint8_t *levels; /* by value: room for the levels of a phase */
-    size_t work_limit; /* the number of values taken from the worklist beyond which the plan is
-                          given up; 0: never */
+    Worklist *worklist; /* empty between calls */
+    uint8_t *levels;    /* by value: room for the levels of a phase */
+    size_t work_limit;  /* the number of values taken from the worklist beyond which the plan is
+                           given up; 0: never */
 } Planner;
 
 /* passes.c */
@@ -445,14 +448,15 @@ size_t planner_keep_many(const ValueCosts *costs, const Plan *plan, const uint32
                          Arena *arena, double times, bool *chosen);
 
 /* needed.c */
-Marks *marks_open(const Function *f, Arena *arena);
-void marks_add(Marks *marks, ValueId v); /* does nothing for value 0 */
-ValueId marks_take(Marks *marks);        /* the value of the highest number; 0: the list is empty */
-void marks_clear(Marks *marks);
+Worklist *worklist_open(const Function *f, Arena *arena);
+void worklist_add(Worklist *worklist, ValueId v); /* does nothing for value 0 */
+ValueId
+worklist_take(Worklist *worklist); /* the value of the highest number; 0: the list is empty */
+void worklist_clear(Worklist *worklist);
 /* Finds what phase `index` reads and computes. */
 void planner_mark_needed(Planner *p, uint32_t index);
 /* The same for a finished phase, its levels and touches too, in new memory. */
-void planner_mark_finished(const Plan *plan, Phase *phase, Marks *marks, Arena *arena);
+void planner_mark_finished(const Plan *plan, Phase *phase, Worklist *worklist, Arena *arena);
 /* To be called when the phase that defines the value has changed: marks the phases from `from` on
  * that need it as stale. */
 void planner_leave_users(Planner *p, ValueId v, uint32_t from);
@@ -487,7 +491,7 @@ bool planner_add_stores(Planner *p);
  * and fuses these into kernels: plan->kernels. */
 bool planner_fuse_rows(Planner *p);
 /* Whether two phases are independent: neither touches what the other stores. */
-bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later);
+bool planner_independent(const Plan *plan, uint32_t earlier, uint32_t later);
 /* Whether two phases touch every array that they share, and one of them stores, at the same
  * coordinates of the axes `outer`. Last-block epilogues run when every phase of the kernel is done.
  */
@@ -495,7 +499,7 @@ bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, Axis
 
 /* horizontal.c: horizontal fusion: joins neighbouring kernels of one phase each, where neither
  * needs the other. */
-bool planner_join_beside(Planner *p);
+bool planner_fuse_horizontally(Planner *p);
 /* Whether the phase behind the kernel can be its segment epilogue. */
 bool planner_follows(const Plan *plan, const Kernel *kernel, uint32_t index);
 
@@ -512,6 +516,6 @@ bool planner_explain(Planner *p);
 
 /* row_panels.c: adds a grouping with row panels, in which phases along rows and down columns share
  * a kernel, to a plan that is chosen. */
-void planner_find_strips(Plan *plan);
+void planner_find_row_panels(Plan *plan);
 
 #endif

@@ -106,7 +106,7 @@ static Literals phase_demands(Guards *g, uint32_t index) {
     for (size_t i = 0; i < phase->scan_count; i++) all &= g->demands[phase->scans[i]];
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *own = &phase->stores[i];
-        if (own->level == LEVEL_TAIL) continue;
+        if (own->level == LEVEL_LAST_BLOCK) continue;
         if (plan->arrays[own->array].parameter == UINT32_MAX)
             all &= g->demands[plan->arrays[own->array].value];
         else
@@ -115,8 +115,8 @@ static Literals phase_demands(Guards *g, uint32_t index) {
     for (size_t s = 0; s < g->f->store_count; s++) {
         const Store *store = &g->f->stores[s];
         AxisSet axes = g->f->parameters[store->parameter].axes;
-        if (g->p->plan->store_home[s] == index &&
-            planner_store_level(g->p, store->value, axes, index) != LEVEL_TAIL)
+        if (g->p->plan->store_phase[s] == index &&
+            planner_store_level(g->p, store->value, axes, index) != LEVEL_LAST_BLOCK)
             all &= store_demands(g, store);
     }
     return all;
@@ -126,24 +126,24 @@ static Literals phase_demands(Guards *g, uint32_t index) {
 static bool is_known(const Guards *g, ValueId c, uint32_t index) {
     const Function *f = g->f;
     const Phase *phase = &g->p->plan->phases[index];
-    Marks *marks = g->p->marks;
+    Worklist *worklist = g->p->worklist;
     bool known = true;
     if (g->p->ready[c] > index) return false;
     if (plan_needs(phase, c)) return true;
-    marks_add(marks, c);
-    for (ValueId v; known && (v = marks_take(marks)) != 0;) {
+    worklist_add(worklist, c);
+    for (ValueId v; known && (v = worklist_take(worklist)) != 0;) {
         const Value *value = &f->values[v];
         ValueId operands[3];
         ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
         for (size_t s = 0; f->values[read].op == OP_PARAMETER && s < f->store_count; s++)
             if (f->stores[s].parameter == f->values[read].payload &&
-                g->p->plan->store_home[s] < index)
+                g->p->plan->store_phase[s] < index)
                 known = false;
         if (value->op == OP_GATHER && f->values[read].op == OP_PARAMETER) known = false;
         for (size_t i = plan_operands(g->p->plan, phase, v, operands); i-- > 0;)
-            marks_add(marks, operands[i]);
+            worklist_add(worklist, operands[i]);
     }
-    marks_clear(marks);
+    worklist_clear(worklist);
     return known;
 }
 
@@ -193,7 +193,7 @@ bool planner_may_skip(const Plan *plan, const bool *live, Arena *arena, uint32_t
     Planner p = {.function = plan->function, .plan = &copy, .arena = arena, .live = live};
     p.ready = arena_alloc(arena, values * sizeof *p.ready);
     p.late = arena_alloc(arena, values * sizeof *p.late);
-    p.marks = marks_open(plan->function, arena);
+    p.worklist = worklist_open(plan->function, arena);
     planner_find_ready(&p);
     Guards g = open_guards(&p);
     find_demands(&g);

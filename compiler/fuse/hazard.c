@@ -24,19 +24,19 @@ static bool is_free(Planner *p, const Store *store) {
     ValueId value_stored = store->value;
     bool free = true;
     for (Guard guard; plan_keeps(p->plan, store->parameter, &value_stored, &guard);)
-        marks_add(p->marks, guard.condition);
-    marks_add(p->marks, value_stored);
-    for (ValueId v; free && (v = marks_take(p->marks)) != 0;) {
+        worklist_add(p->worklist, guard.condition);
+    worklist_add(p->worklist, value_stored);
+    for (ValueId v; free && (v = worklist_take(p->worklist)) != 0;) {
         const Value *value = &f->values[v];
-        if (p->plan->home[v]) continue;
+        if (p->plan->defined_in[v]) continue;
         if (value->op == OP_PARAMETER && value->payload != store->parameter)
             free = !is_stored(f, value->payload);
         const Value *source = &f->values[value->op == OP_GATHER ? value->arg[0] : 0];
         if (source->op == OP_PARAMETER && is_stored(f, source->payload)) free = false;
         for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
-            marks_add(p->marks, value->arg[i]);
+            worklist_add(p->worklist, value->arg[i]);
     }
-    marks_clear(p->marks);
+    worklist_clear(p->worklist);
     return free;
 }
 
@@ -44,19 +44,19 @@ static bool is_free(Planner *p, const Store *store) {
 static uint32_t materialise(Planner *p, const Store *store, ValueId v, Type type) {
     const Value *value = &p->function->values[v];
     const char *stem = p->function->parameters[store->parameter].name;
-    if (p->plan->home[v]) return p->plan->home[v];
+    if (p->plan->defined_in[v]) return p->plan->defined_in[v];
     if (value->op == OP_CONST) return 0;
-    uint32_t home = planner_place(p, v, value->axes, 0);
-    Level level = planner_store_level(p, v, value->axes, home);
+    uint32_t defined_in = planner_place(p, v, value->axes, 0);
+    Level level = planner_store_level(p, v, value->axes, defined_in);
     const char *name = arena_numbered(p->arena, value->name ? value->name : stem, v);
     uint32_t array =
         planner_add_array(p, (Array){name, type, value->axes, v, UINT32_MAX, 0, false});
-    planner_add_store(p, home, (PhaseStore){array, v, level, store->range, STORE_VALUE});
-    p->plan->home[v] = home + 1;
+    planner_add_store(p, defined_in, (PhaseStore){array, v, level, store->range, STORE_VALUE});
+    p->plan->defined_in[v] = defined_in + 1;
     planner_leave_users(p, v, 0);
-    planner_mark_needed(p, home);
+    planner_mark_needed(p, defined_in);
     planner_refresh_all(p);
-    return home + 1;
+    return defined_in + 1;
 }
 
 /* What the store puts into the parameter, in its type, and under which conditions. */
@@ -64,12 +64,12 @@ static uint32_t materialise_all(Planner *p, const Store *store) {
     ValueId value = store->value;
     uint32_t from = 0;
     for (Guard guard; plan_keeps(p->plan, store->parameter, &value, &guard);) {
-        uint32_t made = materialise(p, store, guard.condition, TYPE_BOOL);
-        if (made > from) from = made;
+        uint32_t materialised = materialise(p, store, guard.condition, TYPE_BOOL);
+        if (materialised > from) from = materialised;
     }
     Type type = p->function->parameters[store->parameter].type;
-    uint32_t made = materialise(p, store, value, type);
-    return made > from ? made : from;
+    uint32_t materialised = materialise(p, store, value, type);
+    return materialised > from ? materialised : from;
 }
 
 static bool reads_old(const Plan *plan, const Phase *phase, uint32_t array) {
@@ -81,37 +81,38 @@ static bool reads_old(const Plan *plan, const Phase *phase, uint32_t array) {
 static bool settle(Planner *p, size_t s) {
     const Store *store = &p->function->stores[s];
     const Plan *plan = p->plan;
-    const uint32_t home = p->plan->store_home[s];
-    uint32_t from = home;
+    const uint32_t defined_in = p->plan->store_phase[s];
+    uint32_t from = defined_in;
     bool gathered = false;
-    for (uint32_t i = home; i < plan->phase_count; i++) {
+    for (uint32_t i = defined_in; i < plan->phase_count; i++) {
         if (reads_old(plan, &plan->phases[i], store->parameter)) from = i;
         if (plan_gathers(plan, &plan->phases[i], store->parameter)) {
             gathered = true;
             from = i + 1;
         }
     }
-    if (from == home) return false;
+    if (from == defined_in) return false;
     if (gathered && !is_free(p, store)) {
-        uint32_t made = materialise_all(p, store);
-        if (made > from) from = made;
+        uint32_t materialised = materialise_all(p, store);
+        if (materialised > from) from = materialised;
     }
     AxisSet axes = p->function->parameters[store->parameter].axes;
     size_t phases = plan->phase_count;
-    p->plan->store_home[s] = planner_place(p, store->value, axes, from);
+    p->plan->store_phase[s] = planner_place(p, store->value, axes, from);
     if (gathered && plan->phase_count > phases)
-        plan->phases[p->plan->store_home[s]].why =
+        plan->phases[p->plan->store_phase[s]].why =
             arena_printf(p->arena,
                          "an earlier phase reads %s at other coordinates than this one "
                          "overwrites",
                          p->function->parameters[store->parameter].name);
-    if (plan->arrays[store->parameter].made == store->value) { /* is read back after the store */
-        plan->home[store->value] = p->plan->store_home[s] + 1;
+    if (plan->arrays[store->parameter].materialised ==
+        store->value) { /* is read back after the store */
+        plan->defined_in[store->value] = p->plan->store_phase[s] + 1;
         planner_leave_users(p, store->value, 0);
         planner_refresh_all(p);
     }
-    planner_mark_needed(p, home);
-    planner_mark_needed(p, p->plan->store_home[s]);
+    planner_mark_needed(p, defined_in);
+    planner_mark_needed(p, p->plan->store_phase[s]);
     return true;
 }
 
@@ -123,15 +124,16 @@ static bool settle(Planner *p, size_t s) {
  * more axes come to rest first, and those over equal axes share a phase. Of values that are read
  * back all this is not known: such a plan is given up after a number of moves. */
 bool planner_settle_stores(Planner *p) {
-    size_t moves = 0, most = 16 * (p->function->store_count + p->plan->phase_count);
+    size_t moves = 0, max = 16 * (p->function->store_count + p->plan->phase_count);
     bool read_back = false;
-    for (ValueId v = 1; v < p->function->value_count; v++) read_back |= p->plan->choices.kept[v];
+    for (ValueId v = 1; v < p->function->value_count; v++)
+        read_back |= p->plan->choices.materialised_[v];
     for (bool moved = true; moved;) {
         moved = false;
         for (size_t s = 0; s < p->function->store_count; s++)
             while (settle(p, s)) {
                 moved = true;
-                if (++moves > most && read_back) return false;
+                if (++moves > max && read_back) return false;
             }
     }
     return true;

@@ -25,30 +25,30 @@ static AxisSet space(const Phase *phase) {
 static bool replaces_scalar(const Plan *plan, const Phase *phase) {
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *store = &phase->stores[i];
-        if (store->level != LEVEL_TAIL && !plan->arrays[store->array].axes &&
+        if (store->level != LEVEL_LAST_BLOCK && !plan->arrays[store->array].axes &&
             plan_reads(plan, phase, store->array))
             return true;
     }
     return false;
 }
 
-static bool goes_beside(const Plan *plan, const Kernel *kernel, const Kernel *next) {
+static bool may_fuse_horizontally(const Plan *plan, const Kernel *kernel, const Kernel *next) {
     const Phase *phase = &plan->phases[next->first];
-    if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_BESIDE) return false;
+    if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_HORIZONTAL) return false;
     if (next->kind != KERNEL_SINGLE || phase->shape == SHAPE_SCALAR) return false;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++)
-        if (!planner_apart(plan, i, next->first) || replaces_scalar(plan, &plan->phases[i]))
+        if (!planner_independent(plan, i, next->first) || replaces_scalar(plan, &plan->phases[i]))
             return false;
     return true;
 }
 
-bool planner_join_beside(Planner *p) {
+bool planner_fuse_horizontally(Planner *p) {
     Plan *plan = p->plan;
     Kernel *kernels = plan->kernels;
     size_t joined = 0;
     for (size_t k = 0; k < plan->kernel_count; k++) {
-        if (joined && goes_beside(plan, &kernels[joined - 1], &kernels[k])) {
-            kernels[joined - 1].kind = KERNEL_BESIDE;
+        if (joined && may_fuse_horizontally(plan, &kernels[joined - 1], &kernels[k])) {
+            kernels[joined - 1].kind = KERNEL_HORIZONTAL;
             kernels[joined - 1].count++;
         } else {
             kernels[joined++] = kernels[k];
@@ -82,7 +82,7 @@ static bool is_divided(const Function *f, const Phase *phase, AxisSet parts) {
 /* Whether the phase leaves nothing but what it makes of its rows. */
 static bool keeps_to_rows(const Phase *phase) {
     for (size_t i = 0; i < phase->store_count; i++)
-        if (phase->stores[i].kind != STORE_VALUE || phase->stores[i].level == LEVEL_TAIL)
+        if (phase->stores[i].kind != STORE_VALUE || phase->stores[i].level == LEVEL_LAST_BLOCK)
             return false;
     return true;
 }
@@ -98,8 +98,8 @@ static bool skips_alike(const Plan *plan, const Kernel *kernel, const Phase *pha
 bool planner_follows(const Plan *plan, const Kernel *kernel, uint32_t index) {
     const Phase *phase = &plan->phases[index];
     const uint32_t mains = plan_mains(kernel);
-    if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_BESIDE) return false;
-    if (kernel->tail || !phase->outer || !keeps_to_rows(phase)) return false;
+    if (kernel->kind != KERNEL_SINGLE && kernel->kind != KERNEL_HORIZONTAL) return false;
+    if (kernel->last_block || !phase->outer || !keeps_to_rows(phase)) return false;
     if (!is_divided(plan->function, phase, phase->outer) || !skips_alike(plan, kernel, phase))
         return false;
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {

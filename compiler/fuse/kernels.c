@@ -22,7 +22,7 @@
 #include "fuse/fuse.h"
 
 uint32_t plan_mains(const Kernel *kernel) {
-    return kernel->count - kernel->followers - kernel->tail;
+    return kernel->count - kernel->segment_epilogue - kernel->last_block;
 }
 
 static AxisSet space(const Phase *phase) {
@@ -39,20 +39,21 @@ static bool is_part_of_main(const Plan *plan, const Kernel *kernel, AxisSet axes
 }
 
 /* Whether the kernel's last block can do the phase, too. */
-static bool is_tail(const Plan *plan, const Kernel *kernel, const Phase *phase, bool none_only) {
+static bool is_last_block(const Plan *plan, const Kernel *kernel, const Phase *phase,
+                          bool none_only) {
     AxisSet main = 0;
     for (uint32_t i = kernel->first; i < kernel->first + plan_mains(kernel); i++)
         main |= space(&plan->phases[i]);
     if (none_only) return main && !space(phase);
-    if (kernel->kind == KERNEL_BESIDE) return is_part_of_main(plan, kernel, space(phase));
+    if (kernel->kind == KERNEL_HORIZONTAL) return is_part_of_main(plan, kernel, space(phase));
     return (space(phase) & ~main) == 0 && space(phase) != main;
 }
 
 /* Whether all phases of a kernel can be the last-block epilogue of the one before. */
 static bool are_tails(const Plan *plan, const Kernel *kernel, const Kernel *next, bool none_only) {
-    if (next->kind != KERNEL_SINGLE && next->kind != KERNEL_BESIDE) return false;
+    if (next->kind != KERNEL_SINGLE && next->kind != KERNEL_HORIZONTAL) return false;
     for (uint32_t i = next->first; i < next->first + next->count; i++)
-        if (!is_tail(plan, kernel, &plan->phases[i], none_only)) return false;
+        if (!is_last_block(plan, kernel, &plan->phases[i], none_only)) return false;
     return true;
 }
 
@@ -72,8 +73,8 @@ static Kernel *group(Planner *p, const Kernel *from, size_t from_count, bool non
         for (uint32_t i = from[k].first; i < from[k].first + from[k].count; i++) {
             const bool follows = !none_only && planner_follows(plan, last, i);
             last->count++;
-            last->followers += follows;
-            last->tail += !follows;
+            last->segment_epilogue += follows;
+            last->last_block += !follows;
         }
     }
     return kernels;
@@ -89,24 +90,24 @@ static Kernel *one_each(Planner *p) {
 /* Whether the rows of some row fusion can be long. */
 static bool has_long_rows(const Plan *plan) {
     for (size_t k = 0; k < plan->kernel_count; k++)
-        if (plan->kernels[k].kind == KERNEL_CHAIN &&
+        if (plan->kernels[k].kind == KERNEL_ROW_FUSION &&
             !plan_one_tile(plan->function, plan->phases[plan->kernels[k].first].inner))
             return true;
     return false;
 }
 
-static void add_way(Planner *p, Kernel *kernels, size_t count, bool limited, bool few) {
-    p->plan->ways[p->plan->way_count++] =
-        (Way){.kernels = kernels, .count = count, .limited = limited, .few = few};
+static void add_grouping(Planner *p, Kernel *kernels, size_t count, bool limited, bool few) {
+    p->plan->groupings[p->plan->grouping_count++] =
+        (Grouping){.kernels = kernels, .count = count, .limited = limited, .few = few};
 }
 
-static bool made_by(const Plan *plan, ValueId v, uint32_t phase) {
-    return plan->home[v] == phase + 1;
+static bool materialised_by(const Plan *plan, ValueId v, uint32_t phase) {
+    return plan->defined_in[v] == phase + 1;
 }
 
 /* Whether every block of the kernel can run the phase for itself: it leaves nothing to others but
  * what it makes in temporaries, and reads nothing that the kernel writes. */
-static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) {
+static bool is_pre_reduction(const Plan *plan, const Kernel *kernel, uint32_t index) {
     const Function *f = plan->function;
     const Phase *phase = &plan->phases[index];
     const uint32_t end = kernel->first + kernel->count, mains = plan_mains(kernel);
@@ -124,18 +125,18 @@ static bool is_prologue(const Plan *plan, const Kernel *kernel, uint32_t index) 
             if (plan_writes(&plan->phases[i], a) && plan_reads(plan, phase, a)) return false;
     for (uint32_t i = end; i < plan->phase_count; i++)
         for (size_t n = 0; n < plan->phases[i].value_count; n++) /* without axes: not gathered */
-            if (made_by(plan, plan->phases[i].values[n], index)) return false;
+            if (materialised_by(plan, plan->phases[i].values[n], index)) return false;
     return true;
 }
 
 /* Makes kernels of one phase the redundant pre-reductions of the next kernel. */
-static size_t find_prologues(const Plan *plan, Kernel *kernels, size_t count) {
+static size_t find_pre_reductions(const Plan *plan, Kernel *kernels, size_t count) {
     size_t at = count, left = 0;
     for (size_t k = count; k-- > 0;) {
         Kernel own = kernels[k];
         for (; k > 0 && kernels[k - 1].count == 1; k--) {
-            if (!is_prologue(plan, &own, kernels[k - 1].first)) break;
-            own.prologue++;
+            if (!is_pre_reduction(plan, &own, kernels[k - 1].first)) break;
+            own.pre_reductions++;
         }
         kernels[--at] = own;
         left++;
@@ -146,36 +147,36 @@ static size_t find_prologues(const Plan *plan, Kernel *kernels, size_t count) {
 
 bool planner_group_kernels(Planner *p) {
     Plan *plan = p->plan;
-    const Kernel *chains = plan->kernels;
-    const size_t chain_count = plan->kernel_count;
+    const Kernel *fusions = plan->kernels;
+    const size_t fused_count = plan->kernel_count;
     size_t whole_count, single_count;
-    Kernel *whole = group(p, chains, chain_count, true, &whole_count);
-    plan->kernels = group(p, chains, chain_count, false, &plan->kernel_count);
-    plan->kernel_count = find_prologues(plan, plan->kernels, plan->kernel_count);
+    Kernel *whole = group(p, fusions, fused_count, true, &whole_count);
+    plan->kernels = group(p, fusions, fused_count, false, &plan->kernel_count);
+    plan->kernel_count = find_pre_reductions(plan, plan->kernels, plan->kernel_count);
     for (size_t k = 0; k < plan->kernel_count; k++)
         plan_find_arrays(plan, &plan->kernels[k], p->arena);
-    plan->way_count = 0;
-    if (plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_CHAIN) {
+    plan->grouping_count = 0;
+    if (plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_ROW_FUSION) {
         Kernel *all = arena_alloc(p->arena, sizeof *all);
         *all = (Kernel){.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
-        if (plan->phase_count > 1) add_way(p, all, 1, false, false);
+        if (plan->phase_count > 1) add_grouping(p, all, 1, false, false);
     }
     if (has_long_rows(plan)) {
         Kernel *singles = group(p, one_each(p), plan->phase_count, true, &single_count);
-        add_way(p, singles, single_count, false, true);
+        add_grouping(p, singles, single_count, false, true);
     }
     const bool limited = plan->kernel_count < whole_count;
-    add_way(p, plan->kernels, plan->kernel_count, limited, false);
+    add_grouping(p, plan->kernels, plan->kernel_count, limited, false);
     if (!limited) return true;
     /* where the one are little work and the other not */
-    size_t tails_count, prologues_count;
-    Kernel *tails = group(p, chains, chain_count, false, &tails_count);
-    Kernel *prologues = group(p, chains, chain_count, true, &prologues_count);
-    prologues_count = find_prologues(plan, prologues, prologues_count);
+    size_t tails_count, pre_reduction_count;
+    Kernel *last_blocks = group(p, fusions, fused_count, false, &tails_count);
+    Kernel *pre_reductions = group(p, fusions, fused_count, true, &pre_reduction_count);
+    pre_reduction_count = find_pre_reductions(plan, pre_reductions, pre_reduction_count);
     if (plan->kernel_count < tails_count && tails_count < whole_count)
-        add_way(p, tails, tails_count, true, false);
-    if (plan->kernel_count < prologues_count && prologues_count < whole_count)
-        add_way(p, prologues, prologues_count, true, false);
-    add_way(p, whole, whole_count, false, false);
+        add_grouping(p, last_blocks, tails_count, true, false);
+    if (plan->kernel_count < pre_reduction_count && pre_reduction_count < whole_count)
+        add_grouping(p, pre_reductions, pre_reduction_count, true, false);
+    add_grouping(p, whole, whole_count, false, false);
     return true;
 }

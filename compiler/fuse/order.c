@@ -83,9 +83,9 @@ static void follow_values(Order *o, uint32_t index) {
     for (size_t i = 0; i < phase->value_count; i++) {
         const ValueId v = phase->values[i];
         const Value *value = &o->p->function->values[v];
-        if (plan->home[v]) add_edge(o, plan->home[v] - 1, index);
-        if (value->op == OP_GATHER && plan->home[value->arg[0]])
-            add_edge(o, plan->home[value->arg[0]] - 1, index);
+        if (plan->defined_in[v]) add_edge(o, plan->defined_in[v] - 1, index);
+        if (value->op == OP_GATHER && plan->defined_in[value->arg[0]])
+            add_edge(o, plan->defined_in[value->arg[0]] - 1, index);
     }
 }
 
@@ -101,15 +101,15 @@ static Uses *find_uses(Order *o) {
     Uses *uses = arena_alloc(p->arena, (p->plan->array_count + 1) * sizeof *uses);
     Phases *stores = arena_alloc(p->arena, o->count * sizeof *stores);
     for (size_t s = 0; s < p->function->store_count; s++)
-        if (p->plan->store_home[s] != UINT32_MAX)
-            add(p->arena, &stores[p->plan->store_home[s]], p->function->stores[s].parameter);
+        if (p->plan->store_phase[s] != UINT32_MAX)
+            add(p->arena, &stores[p->plan->store_phase[s]], p->function->stores[s].parameter);
     for (uint32_t i = 0; i < o->count; i++) {
         Phase *phase = &p->plan->phases[i];
         plan_find_touches(p->plan, phase, p->arena);
         for (size_t t = 0; t < phase->touch_count; t++) {
             const Touch *touch = &phase->touches[t];
             add_use(o, &uses[touch->array],
-                    (Use){i, touch->reads || touch->gathers, touch->writes || touch->tail});
+                    (Use){i, touch->reads || touch->gathers, touch->writes || touch->last_block});
         }
         for (size_t s = 0; s < stores[i].count; s++)
             add_use(o, &uses[stores[i].items[s]], (Use){i, false, true});
@@ -193,13 +193,13 @@ static bool is_better(const Order *o, uint32_t a, uint32_t b) {
 static uint32_t next_phase(Order *o) {
     uint32_t next = o->count;
     Ready *from = NULL;
-    for (uint32_t least = 0;;) {
+    for (uint32_t min = 0;;) {
         Ready *first = NULL;
         for (size_t r = 0; r < o->ready_count; r++) {
             Ready *ready = &o->ready[r];
             if (ready->taken == ready->phases.count) continue;
             const uint32_t phase = ready->phases.items[ready->taken];
-            if (phase >= least && (!first || phase < first->phases.items[first->taken]))
+            if (phase >= min && (!first || phase < first->phases.items[first->taken]))
                 first = ready;
         }
         if (!first) break;
@@ -208,7 +208,7 @@ static uint32_t next_phase(Order *o) {
             next = phase;
             from = first;
         }
-        least = phase + 1;
+        min = phase + 1;
     }
     if (from) from->taken++;
     return next;
@@ -239,10 +239,10 @@ bool planner_order_phases(Planner *p) {
         }
     }
     for (ValueId v = 1; v < p->function->value_count; v++)
-        if (plan->home[v]) plan->home[v] = o.place[plan->home[v] - 1];
+        if (plan->defined_in[v]) plan->defined_in[v] = o.place[plan->defined_in[v] - 1];
     for (size_t s = 0; s < p->function->store_count; s++)
-        if (p->plan->store_home[s] != UINT32_MAX)
-            p->plan->store_home[s] = o.place[p->plan->store_home[s]] - 1;
+        if (p->plan->store_phase[s] != UINT32_MAX)
+            p->plan->store_phase[s] = o.place[p->plan->store_phase[s]] - 1;
     plan->phases = o.ordered;
     plan->phase_count = o.taken;
     /* a value that phases computed for themselves may be materialised by now, and the other way

@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 #include "fuse/fuse.h"
 
-/* Marks what the stores reach. */
+/* Worklist what the stores reach. */
 static const bool *find_live(Planner *p) {
     const Function *f = p->function;
     bool *live = arena_alloc(p->arena, f->value_count * sizeof *live);
@@ -43,7 +43,7 @@ static Planner *open_planner(Plan *plan, Arena *arena) {
     p->ready = arena_alloc(arena, values * sizeof *p->ready);
     p->late = arena_alloc(arena, values * sizeof *p->late);
     p->levels = arena_alloc(arena, values);
-    p->marks = marks_open(p->function, arena);
+    p->worklist = worklist_open(p->function, arena);
     p->live = find_live(p);
     planner_find_depths(p);
     return p;
@@ -54,9 +54,9 @@ Planner *planner_open(const Function *function, Choices choices, Arena *arena) {
     plan->function = function;
     plan->choices = choices;
     plan->array_of = arena_alloc(arena, function->value_count * sizeof *plan->array_of);
-    plan->home = arena_alloc(arena, function->value_count * sizeof *plan->home);
-    plan->store_home = arena_alloc(arena, (function->store_count + 1) * sizeof *plan->store_home);
-    for (size_t s = 0; s < function->store_count; s++) plan->store_home[s] = UINT32_MAX;
+    plan->defined_in = arena_alloc(arena, function->value_count * sizeof *plan->defined_in);
+    plan->store_phase = arena_alloc(arena, (function->store_count + 1) * sizeof *plan->store_phase);
+    for (size_t s = 0; s < function->store_count; s++) plan->store_phase[s] = UINT32_MAX;
     Planner *p = open_planner(plan, arena);
     add_parameters(p);
     return p;
@@ -93,13 +93,13 @@ bool planner_run(Planner *p, const PlanPass *pass) {
 Plan *planner_build(const Function *function, const Choices *choices, Arena *arena, size_t *work,
                     size_t limit) {
     Planner *p = planner_open(function, *choices, arena);
-    p->marks->taken = work;
+    p->worklist->taken = work;
     p->work_limit = limit;
     for (size_t i = 0; i + 1 < COUNT(plan_passes); i++) {
         if (planner_run(p, &plan_passes[i])) continue;
         if (limit && *work > limit) return NULL;
         for (ValueId v = 1; v < function->value_count; v++)
-            if (choices->kept[v]) return NULL;
+            if (choices->materialised_[v]) return NULL;
         bug(function->compiler, "a phase of step %s reads what an earlier one overwrites",
             function->name);
     }

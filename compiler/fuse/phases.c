@@ -27,7 +27,7 @@ bool plan_is_idle(const Plan *plan, const Store *store) {
     return value == plan->arrays[store->parameter].value;
 }
 
-static bool is_made(const Value *value) {
+static bool is_materialised(const Value *value) {
     return op_info[value->op].flags & (OP_REDUCTION | OP_ARRAY);
 }
 
@@ -39,7 +39,7 @@ static AxisSet scanned(const Function *f, const Value *scan) {
     return ir_expand(f, (AxisSet)1 << (scan->payload & ~(uint64_t)SCAN_REVERSE));
 }
 
-static bool walk_together(const Value *a, const Value *b) {
+static bool traverse_together(const Value *a, const Value *b) {
     return a->op == OP_SCAN && b->op == OP_SCAN && a->payload == b->payload && a->axes == b->axes;
 }
 
@@ -47,16 +47,16 @@ static bool walk_together(const Value *a, const Value *b) {
 static uint32_t depth_below(Planner *p, ValueId scan) {
     const Function *f = p->function;
     uint32_t depth = 0;
-    marks_add(p->marks, scan);
-    for (ValueId v; (v = marks_take(p->marks)) != 0;) {
+    worklist_add(p->worklist, scan);
+    for (ValueId v; (v = worklist_take(p->worklist)) != 0;) {
         const Value *value = &f->values[v];
-        bool stops = is_made(value) && !walk_together(value, &f->values[scan]);
+        bool stops = is_materialised(value) && !traverse_together(value, &f->values[scan]);
         if (stops || value->op == OP_GATHER) {
             if (p->depth[v] > depth) depth = p->depth[v];
             if (stops) continue;
         }
         for (int i = value->op == OP_GATHER; i < op_info[value->op].arity; i++)
-            marks_add(p->marks, value->arg[i]);
+            worklist_add(p->worklist, value->arg[i]);
     }
     return depth;
 }
@@ -69,7 +69,7 @@ void planner_find_depths(Planner *p) {
         for (int i = 0; i < op_info[value->op].arity; i++)
             if (p->depth[value->arg[i]] > depth) depth = p->depth[value->arg[i]];
         if (value->op == OP_SCAN && p->live[v]) depth = depth_below(p, v);
-        p->depth[v] = depth + (is_made(value) ? 1 : 0);
+        p->depth[v] = depth + (is_materialised(value) ? 1 : 0);
         if (is_reduction(value)) p->depth[v] = larger(p->depth[v], p->plan->choices.depth[v]);
     }
 }
@@ -122,16 +122,16 @@ void planner_find_ready(Planner *p) {
     const Function *f = p->function;
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
-        uint32_t ready = 0, late = 0, home = p->plan->home[v];
-        if (is_made(value)) {
-            ready = value->op == OP_SCAN && home ? home - 1 : home;
-            late = value->op == OP_SCATTER || !home ? home : home - 1;
+        uint32_t ready = 0, late = 0, defined_in = p->plan->defined_in[v];
+        if (is_materialised(value)) {
+            ready = value->op == OP_SCAN && defined_in ? defined_in - 1 : defined_in;
+            late = value->op == OP_SCATTER || !defined_in ? defined_in : defined_in - 1;
         } else {
             for (int i = 0; i < op_info[value->op].arity; i++) {
                 ValueId arg = value->arg[i];
                 bool source = value->op == OP_GATHER && i == 0;
-                uint32_t arg_ready = source ? p->plan->home[arg] : p->ready[arg];
-                uint32_t arg_late = source ? p->plan->home[arg] : p->late[arg];
+                uint32_t arg_ready = source ? p->plan->defined_in[arg] : p->ready[arg];
+                uint32_t arg_late = source ? p->plan->defined_in[arg] : p->late[arg];
                 if (arg_ready > ready) ready = arg_ready;
                 if (arg_late > late) late = arg_late;
             }
@@ -144,14 +144,14 @@ void planner_find_ready(Planner *p) {
 /* Whether computing the value in the phase asks for one of the phase's scans. */
 static bool uses_scan(const Planner *p, const Phase *phase, ValueId value) {
     bool uses = false;
-    marks_add(p->marks, value);
-    for (ValueId v; !uses && (v = marks_take(p->marks)) != 0;) {
+    worklist_add(p->worklist, value);
+    for (ValueId v; !uses && (v = worklist_take(p->worklist)) != 0;) {
         ValueId operands[3];
         for (size_t i = 0; i < phase->scan_count; i++) uses |= phase->scans[i] == v;
         for (size_t i = plan_operands(p->plan, phase, v, operands); i-- > 0;)
-            marks_add(p->marks, operands[i]);
+            worklist_add(p->worklist, operands[i]);
     }
-    marks_clear(p->marks);
+    worklist_clear(p->worklist);
     return uses;
 }
 
@@ -163,7 +163,7 @@ Level planner_store_level(const Planner *p, ValueId value, AxisSet axes, uint32_
         if (phase->shape != SHAPE_SCAN || uses_scan(p, phase, value)) return LEVEL_ELEMENT;
     if (phase->reduction_count && axes == phase->outer && p->late[value] <= index)
         return LEVEL_EPILOGUE;
-    return !axes && in_time ? LEVEL_TAIL : LEVEL_COUNT;
+    return !axes && in_time ? LEVEL_LAST_BLOCK : LEVEL_COUNT;
 }
 
 /* By value: the phases that compute or read it for what they make, as a set; NULL where there are
@@ -174,8 +174,8 @@ static uint64_t *find_users(const Planner *p) {
     uint64_t *users = arena_alloc(p->arena, f->value_count * sizeof *users);
     for (ValueId v = (ValueId)f->value_count; v-- > 1;) {
         const Value *value = &f->values[v];
-        const uint32_t home = p->plan->home[v];
-        const uint64_t of = home ? (uint64_t)1 << (home - 1) : users[v];
+        const uint32_t defined_in = p->plan->defined_in[v];
+        const uint64_t of = defined_in ? (uint64_t)1 << (defined_in - 1) : users[v];
         for (int i = value->op == OP_GATHER; p->live[v] && i < op_info[value->op].arity; i++)
             users[value->arg[i]] |= of;
     }
@@ -186,35 +186,35 @@ static uint64_t *find_users(const Planner *p) {
  * than all of them where it computes the value itself. */
 static size_t shared_reads(Planner *p, ValueId value, AxisSet axes, uint32_t phase) {
     size_t shared = 0;
-    if (p->plan->home[value]) return p->plan->home[value] == phase + 1 ? SIZE_MAX : 0;
+    if (p->plan->defined_in[value]) return p->plan->defined_in[value] == phase + 1 ? SIZE_MAX : 0;
     if (p->users[value] >> phase & 1) return SIZE_MAX;
-    marks_add(p->marks, value);
-    for (ValueId v; (v = marks_take(p->marks)) != 0;) {
+    worklist_add(p->worklist, value);
+    for (ValueId v; (v = worklist_take(p->worklist)) != 0;) {
         const Value *of = &p->function->values[v];
-        if (of->op == OP_PARAMETER || p->plan->home[v]) {
+        if (of->op == OP_PARAMETER || p->plan->defined_in[v]) {
             shared += of->axes == axes && (p->users[v] >> phase & 1);
             continue;
         }
         for (int i = of->op == OP_GATHER; i < op_info[of->op].arity; i++)
-            marks_add(p->marks, of->arg[i]);
+            worklist_add(p->worklist, of->arg[i]);
     }
     return shared;
 }
 
 uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
     uint32_t best = UINT32_MAX;
-    size_t most = 0;
+    size_t max = 0;
     /* The epilogue of a whole reduction runs once anyhow; a last-block epilogue needs a counter of
      * blocks of its own.
      */
-    for (int tails = 0; tails < 2 && best == UINT32_MAX; tails++)
+    for (int last_blocks = 0; last_blocks < 2 && best == UINT32_MAX; last_blocks++)
         for (uint32_t i = from; i < p->plan->phase_count; i++) {
             const Level level = planner_store_level(p, value, axes, i);
-            if (level == LEVEL_COUNT || (level == LEVEL_TAIL && !tails)) continue;
+            if (level == LEVEL_COUNT || (level == LEVEL_LAST_BLOCK && !last_blocks)) continue;
             if (best == UINT32_MAX) best = i;
             if (level != LEVEL_ELEMENT || !value || !p->users || i >= 64) break;
             const size_t shared = shared_reads(p, value, axes, i);
-            if (shared > most) best = i, most = shared;
+            if (shared > max) best = i, max = shared;
         }
     if (best != UINT32_MAX) return best;
     const int list = ir_list_axis(p->function, axes);
@@ -230,23 +230,23 @@ uint32_t planner_place(Planner *p, ValueId value, AxisSet axes, uint32_t from) {
 static void place_reduction(Planner *p, ValueId v, uint32_t first) {
     const Value *value = &p->function->values[v];
     AxisSet inner = (AxisSet)value->payload, outer = value->axes;
-    uint32_t home = UINT32_MAX, depth = p->depth[v] - 1;
+    uint32_t defined_in = UINT32_MAX, depth = p->depth[v] - 1;
     for (uint32_t i = first; i < p->plan->phase_count; i++) {
         const Phase *phase = &p->plan->phases[i];
         if (phase->depth == depth && phase->outer == outer && phase->inner == inner &&
             phase->reduction_count)
-            home = i;
+            defined_in = i;
     }
-    if (home == UINT32_MAX)
-        home = planner_add_phase(p, (Phase){.shape = shape_of(outer, inner, true),
-                                            .outer = outer,
-                                            .inner = inner,
-                                            .depth = depth});
-    Phase *phase = &p->plan->phases[home];
+    if (defined_in == UINT32_MAX)
+        defined_in = planner_add_phase(p, (Phase){.shape = shape_of(outer, inner, true),
+                                                  .outer = outer,
+                                                  .inner = inner,
+                                                  .depth = depth});
+    Phase *phase = &p->plan->phases[defined_in];
     phase->reductions = arena_grow(p->arena, phase->reductions, phase->reduction_count,
                                    &phase->reduction_capacity, sizeof *phase->reductions);
     phase->reductions[phase->reduction_count++] = v;
-    p->plan->home[v] = home + 1;
+    p->plan->defined_in[v] = defined_in + 1;
 }
 
 /* Likewise for all scans of the same direction. */
@@ -254,7 +254,7 @@ static void place_scan(Planner *p, ValueId v, uint32_t first) {
     const Value *value = &p->function->values[v];
     AxisSet inner = scanned(p->function, value), outer = value->axes & ~inner;
     bool reverse = value->payload & SCAN_REVERSE;
-    uint32_t home = UINT32_MAX, depth = p->depth[v] - 1;
+    uint32_t defined_in = UINT32_MAX, depth = p->depth[v] - 1;
     if ((value->axes & inner) != inner)
         bug(p->function->compiler, "value %u of step %s scans an axis it lacks", v,
             p->function->name);
@@ -262,19 +262,19 @@ static void place_scan(Planner *p, ValueId v, uint32_t first) {
         const Phase *phase = &p->plan->phases[i];
         if (phase->shape == SHAPE_SCAN && phase->depth == depth && phase->outer == outer &&
             phase->inner == inner && phase->reverse == reverse)
-            home = i;
+            defined_in = i;
     }
-    if (home == UINT32_MAX)
-        home = planner_add_phase(p, (Phase){.shape = SHAPE_SCAN,
-                                            .outer = outer,
-                                            .inner = inner,
-                                            .depth = depth,
-                                            .reverse = reverse});
-    Phase *phase = &p->plan->phases[home];
+    if (defined_in == UINT32_MAX)
+        defined_in = planner_add_phase(p, (Phase){.shape = SHAPE_SCAN,
+                                                  .outer = outer,
+                                                  .inner = inner,
+                                                  .depth = depth,
+                                                  .reverse = reverse});
+    Phase *phase = &p->plan->phases[defined_in];
     phase->scans = arena_grow(p->arena, phase->scans, phase->scan_count, &phase->scan_capacity,
                               sizeof *phase->scans);
     phase->scans[phase->scan_count++] = v;
-    p->plan->home[v] = home + 1;
+    p->plan->defined_in[v] = defined_in + 1;
 }
 
 /* The sums of a scatter are cleared in any phase that visits them all, then added to in one that
@@ -287,29 +287,29 @@ static void place_scatter(Planner *p, ValueId v, uint32_t cleared) {
     /* of the adding; planner_find_ready() gives the sum's */
     p->ready[v] = larger(p->ready[value->arg[0]], p->ready[value->arg[1]]);
     p->late[v] = larger(p->late[value->arg[0]], p->late[value->arg[1]]);
-    uint32_t home = planner_place(p, v, axes, cleared + 1);
-    planner_add_store(
-        p, home,
-        (PhaseStore){array, v, planner_store_level(p, v, axes, home), value->range, STORE_ADD});
-    p->plan->home[v] = home + 1;
+    uint32_t defined_in = planner_place(p, v, axes, cleared + 1);
+    planner_add_store(p, defined_in,
+                      (PhaseStore){array, v, planner_store_level(p, v, axes, defined_in),
+                                   value->range, STORE_ADD});
+    p->plan->defined_in[v] = defined_in + 1;
 }
 
 static uint32_t clear_scatter(Planner *p, ValueId v) {
     const Value *value = &p->function->values[v];
-    uint32_t array = planner_add_temporary(p, v), home = planner_place(p, 0, value->axes, 0);
-    planner_add_store(p, home,
-                      (PhaseStore){array, 0, planner_store_level(p, 0, value->axes, home),
+    uint32_t array = planner_add_temporary(p, v), defined_in = planner_place(p, 0, value->axes, 0);
+    planner_add_store(p, defined_in,
+                      (PhaseStore){array, 0, planner_store_level(p, 0, value->axes, defined_in),
                                    value->range, STORE_CLEAR});
-    return home;
+    return defined_in;
 }
 
 /* What is made, and what it is sorted by. */
-typedef struct MadeValue {
+typedef struct MaterialisedValue {
     uint32_t depth;
     AxisSet inner, space;
     bool late; /* than others of its space */
     ValueId v;
-} MadeValue;
+} MaterialisedValue;
 
 /* Shallow ones first. Of one depth what goes along a smaller space, as others may need it and what
  * it reads may be overwritten; then along rows before down columns, so that stores of what depends
@@ -317,7 +317,7 @@ typedef struct MadeValue {
  * chosen; equal ones by their numbers. It is an order of spaces, so that the order of statements
  * does not matter. */
 static int compare_made(const void *left, const void *right) {
-    const MadeValue *a = left, *b = right;
+    const MaterialisedValue *a = left, *b = right;
     const int axes[2] = {__builtin_popcount(a->space), __builtin_popcount(b->space)};
     if (a->depth != b->depth) return a->depth < b->depth ? -1 : 1;
     if (axes[0] != axes[1]) return axes[0] < axes[1] ? -1 : 1;
@@ -328,51 +328,51 @@ static int compare_made(const void *left, const void *right) {
 }
 
 /* What is live and made in that order; `begin` gets where each depth begins, and one more. */
-static ValueId *sort_made(const Planner *p, uint32_t deepest, size_t *begin) {
+static ValueId *sort_materialised(const Planner *p, uint32_t deepest, size_t *begin) {
     const Function *f = p->function;
     size_t count = 0;
     for (ValueId v = 1; v < f->value_count; v++)
-        if (p->live[v] && is_made(&f->values[v])) begin[p->depth[v] + 1]++;
+        if (p->live[v] && is_materialised(&f->values[v])) begin[p->depth[v] + 1]++;
     for (uint32_t depth = 0; depth <= deepest; depth++) begin[depth + 1] += begin[depth];
-    ValueId *made = arena_alloc(p->arena, (begin[deepest + 1] + 1) * sizeof *made);
-    MadeValue *sorted = arena_alloc(p->arena, (begin[deepest + 1] + 1) * sizeof *sorted);
+    ValueId *materialised = arena_alloc(p->arena, (begin[deepest + 1] + 1) * sizeof *materialised);
+    MaterialisedValue *sorted = arena_alloc(p->arena, (begin[deepest + 1] + 1) * sizeof *sorted);
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
-        if (!p->live[v] || !is_made(value)) continue;
+        if (!p->live[v] || !is_materialised(value)) continue;
         const AxisSet inner = is_reduction(value) ? (AxisSet)value->payload : 0;
         const bool late = inner && !value->axes != p->plan->choices.wholes_first;
-        sorted[count++] = (MadeValue){p->depth[v], inner, value->axes | inner, late, v};
+        sorted[count++] = (MaterialisedValue){p->depth[v], inner, value->axes | inner, late, v};
     }
     if (count > 1) qsort(sorted, count, sizeof *sorted, compare_made);
-    for (size_t i = 0; i < count; i++) made[i] = sorted[i].v;
-    return made;
+    for (size_t i = 0; i < count; i++) materialised[i] = sorted[i].v;
+    return materialised;
 }
 
-static void place_made(Planner *p) {
+static void place_materialised(Planner *p) {
     const Function *f = p->function;
     uint32_t deepest = 0, *cleared = arena_alloc(p->arena, f->value_count * sizeof *cleared);
     for (ValueId v = 1; v < f->value_count; v++)
         if (p->live[v]) deepest = larger(deepest, p->depth[v]);
     size_t *begin = arena_alloc(p->arena, (deepest + 3) * sizeof *begin);
-    const ValueId *made = sort_made(p, deepest, begin);
+    const ValueId *materialised = sort_materialised(p, deepest, begin);
     for (uint32_t depth = 1; depth <= deepest; depth++) {
         const uint32_t first = (uint32_t)p->plan->phase_count;
         bool any_scatter = false;
         for (size_t i = begin[depth]; i < begin[depth + 1]; i++) {
-            const Value *value = &f->values[made[i]];
-            if (is_reduction(value)) place_reduction(p, made[i], first);
-            if (value->op == OP_SCAN) place_scan(p, made[i], first);
+            const Value *value = &f->values[materialised[i]];
+            if (is_reduction(value)) place_reduction(p, materialised[i], first);
+            if (value->op == OP_SCAN) place_scan(p, materialised[i], first);
             any_scatter |= value->op == OP_SCATTER;
         }
         if (!any_scatter) continue;
         planner_find_ready(p);
         for (int adds = 0; adds < 2; adds++)
             for (size_t i = begin[depth]; i < begin[depth + 1]; i++) {
-                if (f->values[made[i]].op != OP_SCATTER) continue;
+                if (f->values[materialised[i]].op != OP_SCATTER) continue;
                 if (adds)
-                    place_scatter(p, made[i], cleared[made[i]]);
+                    place_scatter(p, materialised[i], cleared[materialised[i]]);
                 else
-                    cleared[made[i]] = clear_scatter(p, made[i]);
+                    cleared[materialised[i]] = clear_scatter(p, materialised[i]);
             }
     }
     planner_find_ready(p);
@@ -387,13 +387,13 @@ bool planner_holds(const Function *f, const Store *store) {
 
 bool planner_may_keep(const Function *f, ValueId v) {
     const Value *value = &f->values[v];
-    return value->axes && !is_made(value) && value->op != OP_PARAMETER &&
+    return value->axes && !is_materialised(value) && value->op != OP_PARAMETER &&
            !(op_info[value->op].flags & OP_LEAF) && value->op != OP_LIST;
 }
 
 void planner_read_from_parameter(Planner *p, const Store *store) {
     p->plan->array_of[store->value] = store->parameter + 1;
-    p->plan->arrays[store->parameter].made = store->value;
+    p->plan->arrays[store->parameter].materialised = store->value;
 }
 
 /* What the phases after a store read back from the parameter. Whether the store has to wait, and
@@ -402,11 +402,13 @@ static void keep_stored(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
         const ValueId v = f->stores[s].value;
-        const uint32_t home = p->plan->store_home[s];
-        if (home == UINT32_MAX || !p->plan->choices.kept[v] || p->plan->home[v]) continue;
+        const uint32_t defined_in = p->plan->store_phase[s];
+        if (defined_in == UINT32_MAX || !p->plan->choices.materialised_[v] ||
+            p->plan->defined_in[v])
+            continue;
         if (!planner_holds(f, &f->stores[s])) continue;
         planner_read_from_parameter(p, &f->stores[s]);
-        p->plan->home[v] = home + 1;
+        p->plan->defined_in[v] = defined_in + 1;
     }
 }
 
@@ -419,10 +421,10 @@ static void insert_phase(Planner *p, ValueId v, uint32_t at) {
     memmove(&plan->phases[at + 1], &plan->phases[at], (last - at) * sizeof phase);
     plan->phases[at] = phase;
     for (ValueId other = 1; other < p->function->value_count; other++)
-        if (plan->home[other] > at) plan->home[other]++;
+        if (plan->defined_in[other] > at) plan->defined_in[other]++;
     for (size_t s = 0; s < p->function->store_count; s++)
-        if (p->plan->store_home[s] != UINT32_MAX && p->plan->store_home[s] >= at)
-            p->plan->store_home[s]++;
+        if (p->plan->store_phase[s] != UINT32_MAX && p->plan->store_phase[s] >= at)
+            p->plan->store_phase[s]++;
     planner_find_ready(p);
 }
 
@@ -453,36 +455,38 @@ static void keep_others(Planner *p) {
     const Function *f = p->function;
     for (uint32_t i = 0; i < p->plan->phase_count; i++) p->plan->phases[i].stale = true;
     for (ValueId v = 1; v < f->value_count; v++) {
-        if (!p->plan->choices.kept[v] || p->plan->home[v]) continue;
-        uint32_t home = keeping_phase(p, v);
-        if (home == UINT32_MAX) {
-            for (home = 0; home < p->plan->phase_count && !needs(p, home, v);) home++;
-            if (home == p->plan->phase_count || p->ready[v] > home) continue;
-            insert_phase(p, v, home);
+        if (!p->plan->choices.materialised_[v] || p->plan->defined_in[v]) continue;
+        uint32_t defined_in = keeping_phase(p, v);
+        if (defined_in == UINT32_MAX) {
+            for (defined_in = 0; defined_in < p->plan->phase_count && !needs(p, defined_in, v);)
+                defined_in++;
+            if (defined_in == p->plan->phase_count || p->ready[v] > defined_in) continue;
+            insert_phase(p, v, defined_in);
         }
-        const Level level = planner_store_level(p, v, f->values[v].axes, home);
+        const Level level = planner_store_level(p, v, f->values[v].axes, defined_in);
         const uint32_t array = planner_add_temporary(p, v);
-        planner_add_store(p, home, (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
-        p->plan->home[v] = home + 1;
-        planner_leave_users(p, v, home + 1);
+        planner_add_store(p, defined_in,
+                          (PhaseStore){array, v, level, f->values[v].range, STORE_VALUE});
+        p->plan->defined_in[v] = defined_in + 1;
+        planner_leave_users(p, v, defined_in + 1);
         /* what it computes anyhow makes no difference to what it needs */
-        const Phase *phase = &p->plan->phases[home];
+        const Phase *phase = &p->plan->phases[defined_in];
         const bool unknown = phase->stale && !phase->value_count;
-        if (!unknown && !plan_needs(phase, v)) planner_mark_needed(p, home);
-        if (p->work_limit && *p->marks->taken > p->work_limit) return;
+        if (!unknown && !plan_needs(phase, v)) planner_mark_needed(p, defined_in);
+        if (p->work_limit && *p->worklist->taken > p->work_limit) return;
     }
 }
 
 bool planner_place_phases(Planner *p) {
     const Function *f = p->function;
-    place_made(p);
+    place_materialised(p);
     p->users = find_users(p);
     for (int scalars = 0; scalars < 2; scalars++)
         for (size_t s = 0; s < f->store_count; s++) {
             const Store *store = &f->stores[s];
             const AxisSet axes = f->parameters[store->parameter].axes;
             if (!plan_is_idle(p->plan, store) && scalars == !axes)
-                p->plan->store_home[s] = planner_place(p, store->value, axes, 0);
+                p->plan->store_phase[s] = planner_place(p, store->value, axes, 0);
         }
     if (p->plan->phase_count == 0) planner_add_phase(p, (Phase){.shape = SHAPE_SCALAR});
     p->users = NULL; /* phases may move */

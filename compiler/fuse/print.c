@@ -42,19 +42,19 @@ const char *const plan_level_names[LEVEL_COUNT] = {[LEVEL_SCALAR] = "scalar",
                                                    [LEVEL_OUTER] = "outer",
                                                    [LEVEL_ELEMENT] = "element",
                                                    [LEVEL_EPILOGUE] = "epilogue",
-                                                   [LEVEL_TAIL] = "last_block_epilogue"};
+                                                   [LEVEL_LAST_BLOCK] = "last_block_epilogue"};
 const char *const plan_store_names[3] = {
     [STORE_VALUE] = "store", [STORE_CLEAR] = "clear", [STORE_ADD] = "add"};
 const char *const plan_kernel_names[KERNEL_KIND_COUNT] = {
-    [KERNEL_SINGLE] = "single",     [KERNEL_BESIDE] = "horizontal",
-    [KERNEL_CHAIN] = "row_fusion",  [KERNEL_ALL] = "cooperative",
-    [KERNEL_STRIPS] = "row_panels", [KERNEL_FINISH] = "finish_panels"};
+    [KERNEL_SINGLE] = "single",         [KERNEL_HORIZONTAL] = "horizontal",
+    [KERNEL_ROW_FUSION] = "row_fusion", [KERNEL_ALL] = "cooperative",
+    [KERNEL_ROW_PANELS] = "row_panels", [KERNEL_FINISH] = "finish_panels"};
 
 static void print_choices(const Plan *plan, Text *out) {
     bool any = false;
     if (plan->choices.wholes_first) text_puts(out, "wholes_first\n");
-    for (ValueId v = 1; plan->choices.kept && v < plan->function->value_count; v++) {
-        if (!plan->choices.kept[v]) continue;
+    for (ValueId v = 1; plan->choices.materialised_ && v < plan->function->value_count; v++) {
+        if (!plan->choices.materialised_[v]) continue;
         text_printf(out, "%s %%%u", any ? "" : "materialised", v);
         any = true;
     }
@@ -73,15 +73,15 @@ static void print_arrays(const Plan *plan, Text *out) {
     for (uint32_t i = 0; i < plan->array_count; i++) {
         const Array *array = &plan->arrays[i];
         const bool temporary = array->parameter == UINT32_MAX;
-        if (!temporary && !array->made) continue;
+        if (!temporary && !array->materialised) continue;
         text_puts(out, "array ");
         print_array_name(plan, i, out);
         if (temporary) {
             text_printf(out, ": %s", type_info[array->type].name);
             if (array->axes) ir_print_axes(plan->function, array->axes, out);
         }
-        text_printf(out, " holds %%%u%s\n", temporary ? array->value : array->made,
-                    array->near ? " scratch" : "");
+        text_printf(out, " holds %%%u%s\n", temporary ? array->value : array->materialised,
+                    array->in_scratch ? " scratch" : "");
     }
 }
 
@@ -102,7 +102,7 @@ static void print_stores(const Plan *plan, uint32_t index, Text *out) {
         text_printf(out, " at %s\n", plan_level_names[store->level]);
     }
     for (size_t s = 0; s < f->store_count; s++)
-        if (plan->store_home[s] == index)
+        if (plan->store_phase[s] == index)
             text_printf(out, "  store %s = %%%u\n", f->parameters[f->stores[s].parameter].name,
                         f->stores[s].value);
 }
@@ -131,26 +131,28 @@ static void print_kernels(const Plan *plan, const Kernel *kernels, size_t count,
                     kernel->first, kernel->first + kernel->count - 1);
         if (kernel->outer)
             text_puts(out, " over "), ir_print_axes(plan->function, kernel->outer, out);
-        if (kernel->prologue) text_printf(out, " pre_reductions %u", kernel->prologue);
-        if (kernel->followers) text_printf(out, " segment_epilogues %u", kernel->followers);
-        if (kernel->tail) text_printf(out, " last_block_epilogues %u", kernel->tail);
+        if (kernel->pre_reductions) text_printf(out, " pre_reductions %u", kernel->pre_reductions);
+        if (kernel->segment_epilogue)
+            text_printf(out, " segment_epilogues %u", kernel->segment_epilogue);
+        if (kernel->last_block) text_printf(out, " last_block_epilogues %u", kernel->last_block);
         text_puts(out, "\n");
     }
 }
 
 static void print_groupings(const Plan *plan, Text *out) {
-    if (plan->strip_columns) {
+    if (plan->panel_columns) {
         text_puts(out, "row_panels ");
-        ir_print_axes(plan->function, plan->strip_columns, out);
-        text_printf(out, " element_bytes %u column_bytes %u\n", plan->strip_bytes,
-                    plan->strip_partial);
+        ir_print_axes(plan->function, plan->panel_columns, out);
+        text_printf(out, " element_bytes %u column_bytes %u\n", plan->panel_bytes,
+                    plan->panel_partial);
     }
-    for (size_t i = 0; i < plan->way_count; i++) {
-        const Way *way = &plan->ways[i];
-        text_printf(out, "grouping%s%s%s%s\n", way->kernels == plan->kernels ? " compared" : "",
-                    way->limited ? " small_epilogues" : "", way->strips ? " many_long_rows" : "",
-                    way->few ? " few_long_rows" : "");
-        print_kernels(plan, way->kernels, way->count, "  ", out);
+    for (size_t i = 0; i < plan->grouping_count; i++) {
+        const Grouping *grouping = &plan->groupings[i];
+        text_printf(
+            out, "grouping%s%s%s%s\n", grouping->kernels == plan->kernels ? " compared" : "",
+            grouping->limited ? " small_epilogues" : "", grouping->panels ? " many_long_rows" : "",
+            grouping->few ? " few_long_rows" : "");
+        print_kernels(plan, grouping->kernels, grouping->count, "  ", out);
     }
 }
 

@@ -34,13 +34,13 @@ Level plan_level(const Phase *phase, ValueId v) {
 bool plan_is_read(const Plan *plan, const Phase *phase, ValueId v) {
     uint32_t index = (uint32_t)(phase - plan->phases);
     return plan->function->values[v].op == OP_PARAMETER ||
-           (plan->home[v] && plan->home[v] - 1 < index);
+           (plan->defined_in[v] && plan->defined_in[v] - 1 < index);
 }
 
 uint32_t plan_source(const Plan *plan, const Phase *phase, ValueId v) {
     const Value *value = &plan->function->values[v];
     const uint32_t index = (uint32_t)(phase - plan->phases);
-    if (value->op != OP_PARAMETER || (plan->home[v] && plan->home[v] - 1 < index))
+    if (value->op != OP_PARAMETER || (plan->defined_in[v] && plan->defined_in[v] - 1 < index))
         return plan->array_of[v];
     return (uint32_t)value->payload + 1;
 }
@@ -51,7 +51,7 @@ Literals plan_literal(size_t condition, bool holds) {
 
 /* Not where nothing varies: that may be stored by the last-block epilogue, which runs in any case.
  */
-ValueId plan_chosen(const Plan *plan, const Phase *phase, ValueId v) {
+ValueId plan_selected(const Plan *plan, const Phase *phase, ValueId v) {
     const Value *value = &plan->function->values[v];
     bool holds = true;
     if (!phase->known || value->op != OP_SELECT || !value->axes) return 0;
@@ -78,7 +78,7 @@ bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard) 
 ValueId plan_stored(const Plan *plan, const Phase *phase, const PhaseStore *store) {
     ValueId v = store->value;
     for (Guard guard; plan_keeps(plan, store->array, &v, &guard);) continue;
-    for (ValueId chosen; (chosen = plan_chosen(plan, phase, v)); v = chosen)
+    for (ValueId chosen; (chosen = plan_selected(plan, phase, v)); v = chosen)
         if (plan_is_read(plan, phase, v)) return v;
     const Value *value = &plan->function->values[v];
     if (plan_is_read(plan, phase, v)) return v;
@@ -94,14 +94,14 @@ bool plan_is_open(const Plan *plan, const Phase *phase, const PhaseStore *store,
         holds = !holds;
     const size_t number = plan->condition_of[c];
     const bool known = number && phase->known & plan_literal(number, holds);
-    return store->level == LEVEL_TAIL || !known;
+    return store->level == LEVEL_LAST_BLOCK || !known;
 }
 
 size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId operands[3]) {
     const Value *value = &plan->function->values[v];
     size_t count = 0;
     if (plan_is_read(plan, phase, v)) return 0;
-    operands[0] = plan_chosen(plan, phase, v);
+    operands[0] = plan_selected(plan, phase, v);
     if (operands[0]) return 1;
     for (int i = 0; i < op_info[value->op].arity; i++) {
         bool elsewhere = (value->op == OP_GATHER && i == 0) || (value->op == OP_SCAN && i == 2);
@@ -111,10 +111,10 @@ size_t plan_operands(const Plan *plan, const Phase *phase, ValueId v, ValueId op
 }
 
 bool plan_value_reads(const Plan *plan, const Phase *phase, uint32_t array) {
-    const ValueId held[] = {plan->arrays[array].value, plan->arrays[array].made};
+    const ValueId packed[] = {plan->arrays[array].value, plan->arrays[array].materialised};
     for (int i = 0; i < 2; i++)
-        if (held[i] && plan_is_read(plan, phase, held[i]) &&
-            plan_source(plan, phase, held[i]) == array + 1 && plan_needs(phase, held[i]))
+        if (packed[i] && plan_is_read(plan, phase, packed[i]) &&
+            plan_source(plan, phase, packed[i]) == array + 1 && plan_needs(phase, packed[i]))
             return true;
     return false;
 }
@@ -143,7 +143,7 @@ static bool touch_of(const Plan *plan, const Phase *phase, ValueId v, Touch *tou
     const Array *array = &plan->arrays[source - 1];
     *touch = (Touch){.array = source - 1, .reads = read, .gathers = !read};
     if (!read) touch->elsewhere = ir_listed(plan->function, values[v].arg[1]);
-    return !read || array->value == v || array->made == v;
+    return !read || array->value == v || array->materialised == v;
 }
 
 static int by_array(const void *a, const void *b) {
@@ -178,7 +178,7 @@ static size_t merge_touches(Touch *touches, size_t count) {
         last->reads |= touches[i].reads;
         last->gathers |= touches[i].gathers;
         last->writes |= touches[i].writes;
-        last->tail |= touches[i].tail;
+        last->last_block |= touches[i].last_block;
         last->adds |= touches[i].adds;
         last->elsewhere |= touches[i].elsewhere;
     }
@@ -186,18 +186,20 @@ static size_t merge_touches(Touch *touches, size_t count) {
 }
 
 void plan_find_touches(const Plan *plan, Phase *phase, Arena *arena) {
-    size_t most = phase->store_count, count = 0;
+    size_t max = phase->store_count, count = 0;
     Touch touch;
     for (size_t i = 0; i < phase->value_count; i++)
-        most += touch_of(plan, phase, phase->values[i], &touch);
-    Touch *touches = arena_alloc(arena, (most + 1) * sizeof *touches);
-    for (size_t i = 0; count + phase->store_count < most; i++)
+        max += touch_of(plan, phase, phase->values[i], &touch);
+    Touch *touches = arena_alloc(arena, (max + 1) * sizeof *touches);
+    for (size_t i = 0; count + phase->store_count < max; i++)
         count += touch_of(plan, phase, phase->values[i], &touches[count]);
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *store = &phase->stores[i];
-        const bool tail = store->level == LEVEL_TAIL;
-        touches[count++] = (Touch){
-            .array = store->array, .writes = !tail, .tail = tail, .adds = store->kind == STORE_ADD};
+        const bool last_block = store->level == LEVEL_LAST_BLOCK;
+        touches[count++] = (Touch){.array = store->array,
+                                   .writes = !last_block,
+                                   .last_block = last_block,
+                                   .adds = store->kind == STORE_ADD};
     }
     sort_touches(touches, count);
     phase->touches = touches;
@@ -230,10 +232,10 @@ bool plan_reads(const Plan *plan, const Phase *phase, uint32_t array) {
 /* The block that finishes a segment's last row or column runs the segment epilogue: so the kernel's
  * phases have to run in any case. */
 static bool is_followed(const Plan *plan, uint32_t phase) {
-    for (size_t i = 0; i < plan->way_count; i++)
-        for (size_t k = 0; k < plan->ways[i].count; k++) {
-            const Kernel *kernel = &plan->ways[i].kernels[k];
-            if (kernel->followers && phase >= kernel->first &&
+    for (size_t i = 0; i < plan->grouping_count; i++)
+        for (size_t k = 0; k < plan->groupings[i].count; k++) {
+            const Kernel *kernel = &plan->groupings[i].kernels[k];
+            if (kernel->segment_epilogue && phase >= kernel->first &&
                 phase < kernel->first + kernel->count)
                 return true;
         }

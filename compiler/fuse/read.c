@@ -16,8 +16,8 @@ typedef struct KernelList {
 
 typedef struct PlanReader {
     IrReader ir;
-    Planner *p;                   /* from the line `plan` on */
-    KernelList kernels[1 + WAYS]; /* of no grouping, then of each */
+    Planner *p;                            /* from the line `plan` on */
+    KernelList kernels[1 + GROUPINGS_MAX]; /* of no grouping, then of each */
     size_t compared; /* the grouping whose kernels plans are compared by, plus 1; or 0 */
 } PlanReader;
 
@@ -98,12 +98,12 @@ static bool read_array(PlanReader *r) {
     }
     if (!reader_expect(words, "holds") || !read_value(r, &v)) return false;
     if (number < plan->array_count) {
-        plan->arrays[number].made = v;
+        plan->arrays[number].materialised = v;
         plan->array_of[v] = number + 1;
         return true;
     }
     array.value = v;
-    array.near = reader_accept(words, "scratch");
+    array.in_scratch = reader_accept(words, "scratch");
     planner_add_array(r->p, array);
     return true;
 }
@@ -145,7 +145,7 @@ static bool read_unsettled(PlanReader *r, TextWord word, uint32_t array, ValueId
     for (size_t s = 0; s < plan->function->store_count; s++) {
         const Store *store = &plan->function->stores[s];
         if (store->parameter != array || store->value != v) continue;
-        plan->store_home[s] = (uint32_t)plan->phase_count - 1;
+        plan->store_phase[s] = (uint32_t)plan->phase_count - 1;
         return true;
     }
     return reader_fail(&r->ir.words, word, "a store of the step, or `at` and a level");
@@ -200,11 +200,11 @@ static bool read_kernel(PlanReader *r) {
         return reader_fail(words, word, "the numbers of phases above, in their order");
     kernel.count = last - kernel.first + 1;
     if (reader_accept(words, "over") && !ir_read_axes(&r->ir, &kernel.outer)) return false;
-    if (!read_counted(r, "pre_reductions", &kernel.prologue) ||
-        !read_counted(r, "segment_epilogues", &kernel.followers) ||
-        !read_counted(r, "last_block_epilogues", &kernel.tail))
+    if (!read_counted(r, "pre_reductions", &kernel.pre_reductions) ||
+        !read_counted(r, "segment_epilogues", &kernel.segment_epilogue) ||
+        !read_counted(r, "last_block_epilogues", &kernel.last_block))
         return false;
-    KernelList *list = &r->kernels[plan->way_count];
+    KernelList *list = &r->kernels[plan->grouping_count];
     list->items = arena_grow(r->p->arena, list->items, list->count, &list->capacity, sizeof kernel);
     list->items[list->count++] = kernel;
     return true;
@@ -213,21 +213,21 @@ static bool read_kernel(PlanReader *r) {
 static bool read_grouping(PlanReader *r) {
     Plan *plan = r->p->plan;
     TextReader *words = &r->ir.words;
-    if (plan->way_count == WAYS || plan->stage < PLAN_GROUPED)
+    if (plan->grouping_count == GROUPINGS_MAX || plan->stage < PLAN_GROUPED)
         return reader_fail(words, reader_peek(words), "7 groupings at most, of a grouped plan");
-    Way *way = &plan->ways[plan->way_count++];
-    if (reader_accept(words, "compared")) r->compared = plan->way_count;
-    way->limited = reader_accept(words, "small_epilogues");
-    way->strips = reader_accept(words, "many_long_rows");
-    way->few = reader_accept(words, "few_long_rows");
+    Grouping *grouping = &plan->groupings[plan->grouping_count++];
+    if (reader_accept(words, "compared")) r->compared = plan->grouping_count;
+    grouping->limited = reader_accept(words, "small_epilogues");
+    grouping->panels = reader_accept(words, "many_long_rows");
+    grouping->few = reader_accept(words, "few_long_rows");
     return true;
 }
 
 static bool read_row_panels(PlanReader *r) {
     Plan *plan = r->p->plan;
-    return ir_read_axes(&r->ir, &plan->strip_columns) &&
-           read_counted(r, "element_bytes", &plan->strip_bytes) &&
-           read_counted(r, "column_bytes", &plan->strip_partial);
+    return ir_read_axes(&r->ir, &plan->panel_columns) &&
+           read_counted(r, "element_bytes", &plan->panel_bytes) &&
+           read_counted(r, "column_bytes", &plan->panel_partial);
 }
 
 /* ---- lines ---- */
@@ -242,7 +242,7 @@ static bool read_materialised(PlanReader *r) {
     do {
         ValueId v;
         if (!read_value(r, &v)) return false;
-        r->p->plan->choices.kept[v] = true;
+        r->p->plan->choices.materialised_[v] = true;
     } while (reader_peek(&r->ir.words).size);
     return true;
 }
@@ -282,7 +282,8 @@ static bool read_plan_line(PlanReader *r) {
 /* The function ends here: what follows is of its plan. */
 static bool open_plan(PlanReader *r) {
     const Function *f = r->ir.f;
-    Choices choices = {.kept = arena_alloc(f->arena, f->value_count * sizeof *choices.kept),
+    Choices choices = {.materialised_ =
+                           arena_alloc(f->arena, f->value_count * sizeof *choices.materialised_),
                        .depth = arena_alloc(f->arena, f->value_count * sizeof *choices.depth)};
     if (!ir_reader_close(&r->ir)) return false;
     ir_check(f, STAGE_GATHERED);
@@ -304,48 +305,49 @@ static bool read_plan(PlanReader *r) {
 /* ---- what follows from the text ---- */
 
 /* Where each value is made, as far as it is in an array. */
-static void find_homes(Plan *plan) {
+static void find_definitions(Plan *plan) {
     for (uint32_t i = 0; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
         for (size_t k = 0; k < phase->store_count; k++) {
             const PhaseStore *store = &phase->stores[k];
             const Array *array = &plan->arrays[store->array];
-            const ValueId held = array->made ? array->made : array->value;
+            const ValueId packed = array->materialised ? array->materialised : array->value;
             const bool temporary = array->parameter == UINT32_MAX;
-            if (store->value && store->value == held && (temporary || array->made))
-                plan->home[held] = i + 1;
+            if (store->value && store->value == packed && (temporary || array->materialised))
+                plan->defined_in[packed] = i + 1;
         }
     }
     for (size_t s = 0; s < plan->function->store_count; s++) {
         const Store *store = &plan->function->stores[s];
-        if (plan->store_home[s] != UINT32_MAX &&
-            plan->arrays[store->parameter].made == store->value)
-            plan->home[store->value] = plan->store_home[s] + 1;
+        if (plan->store_phase[s] != UINT32_MAX &&
+            plan->arrays[store->parameter].materialised == store->value)
+            plan->defined_in[store->value] = plan->store_phase[s] + 1;
     }
     for (uint32_t i = 0; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
         for (size_t k = 0; k < phase->reduction_count; k++)
-            plan->home[phase->reductions[k]] = i + 1;
-        for (size_t k = 0; k < phase->scan_count; k++) plan->home[phase->scans[k]] = i + 1;
+            plan->defined_in[phase->reductions[k]] = i + 1;
+        for (size_t k = 0; k < phase->scan_count; k++) plan->defined_in[phase->scans[k]] = i + 1;
     }
 }
 
 static void take_kernels(PlanReader *r) {
     Plan *plan = r->p->plan;
-    const KernelList *compared = &r->kernels[plan->way_count ? r->compared : 0];
-    if (r->compared || !plan->way_count) {
+    const KernelList *compared = &r->kernels[plan->grouping_count ? r->compared : 0];
+    if (r->compared || !plan->grouping_count) {
         plan->kernels = compared->items;
         plan->kernel_count = compared->count;
     }
-    for (size_t i = 0; i < plan->way_count; i++) {
-        plan->ways[i].kernels = r->kernels[1 + i].items;
-        plan->ways[i].count = r->kernels[1 + i].count;
+    for (size_t i = 0; i < plan->grouping_count; i++) {
+        plan->groupings[i].kernels = r->kernels[1 + i].items;
+        plan->groupings[i].count = r->kernels[1 + i].count;
     }
     if (plan->stage < PLAN_GROUPED) return;
-    for (size_t i = 0; i <= plan->way_count; i++)
+    for (size_t i = 0; i <= plan->grouping_count; i++)
         for (size_t k = 0; k < r->kernels[i].count; k++) {
             Kernel *kernel = &r->kernels[i].items[k];
-            if (kernel->prologue <= kernel->first) plan_find_arrays(plan, kernel, r->p->arena);
+            if (kernel->pre_reductions <= kernel->first)
+                plan_find_arrays(plan, kernel, r->p->arena);
         }
 }
 
@@ -364,7 +366,7 @@ Plan *plan_read(Compiler *compiler, Arena *arena, uint32_t source) {
     } while (reader_next_line(words));
     if (!r.p && !open_plan(&r)) return NULL;
     if (!ir_reader_close(&r.ir)) return NULL;
-    find_homes(r.p->plan);
+    find_definitions(r.p->plan);
     planner_resume(r.p->plan, arena);
     take_kernels(&r);
     return r.p->plan;

@@ -27,7 +27,7 @@ typedef struct Group {
 
 /* Whether two phases must stay in their order for the array's sake. */
 static bool meet(const Touch *a, const Touch *b) {
-    const bool a_writes = a->writes || a->tail, b_writes = b->writes || b->tail;
+    const bool a_writes = a->writes || a->last_block, b_writes = b->writes || b->last_block;
     return (a_writes && (b->reads || b->gathers || b_writes)) ||
            (b_writes && (a->reads || a->gathers));
 }
@@ -40,7 +40,7 @@ static bool next_common(const Phase *a, const Phase *b, size_t *at_a, size_t *at
     return false;
 }
 
-bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later) {
+bool planner_independent(const Plan *plan, uint32_t earlier, uint32_t later) {
     const Phase *a = &plan->phases[earlier], *b = &plan->phases[later];
     for (size_t i = 0, k = 0; next_common(a, b, &i, &k); i++, k++)
         if (meet(&a->touches[i], &b->touches[k])) return false;
@@ -49,11 +49,11 @@ bool planner_apart(const Plan *plan, uint32_t earlier, uint32_t later) {
 
 /* Whether phase `later` may run before phase `earlier`, which it follows. */
 static bool may_pass(const Plan *plan, uint32_t later, uint32_t earlier) {
-    if (!planner_apart(plan, earlier, later)) return false;
+    if (!planner_independent(plan, earlier, later)) return false;
     /* what the earlier one computes for itself it would find made */
     const Phase *phase = &plan->phases[earlier];
     for (size_t i = 0; i < phase->value_count; i++)
-        if (plan->home[phase->values[i]] == later + 1) return false;
+        if (plan->defined_in[phase->values[i]] == later + 1) return false;
     return true;
 }
 
@@ -62,7 +62,7 @@ bool planner_row_by_row(const Plan *plan, uint32_t earlier, uint32_t later, Axis
     for (size_t i = 0, k = 0; next_common(before, after, &i, &k); i++, k++) {
         const Touch a = before->touches[i], b = after->touches[k];
         if (!meet(&a, &b)) continue;
-        if (b.tail) continue; /* at most one last-block epilogue stores to an array */
+        if (b.last_block) continue; /* at most one last-block epilogue stores to an array */
         if ((a.elsewhere | b.elsewhere) & outer || a.adds || b.adds) return false;
         /* what a last-block epilogue stores without adding has no axes */
         if ((plan->arrays[a.array].axes & outer) != outer) return false;
@@ -77,30 +77,30 @@ static AxisSet all_axes(const Phase *phase) {
 }
 
 /* Along the fastest axis, or across it. */
-static Shape chain_shape(AxisSet outer, AxisSet inner) {
+static Shape fused_shape(AxisSet outer, AxisSet inner) {
     return inner > outer ? SHAPE_ROWS : SHAPE_COLUMNS;
 }
 
 bool plan_one_tile(const Function *f, AxisSet inner) {
-    uint64_t most = 1;
+    uint64_t max = 1;
     for (uint32_t axis = 0; axis < f->axis_count; axis++) {
         const Axis *row = &f->axes[axis];
         if (!(inner >> axis & 1)) continue;
         const bool rest = row->whole >= 0 && f->axes[row->whole].rest == (int)axis;
         if (rest && !(inner >> row->parent & 1))
-            most *= (uint64_t)row->length;
+            max *= (uint64_t)row->length;
         else if (row->whole < 0 && row->fixed >= 0)
-            most *= (uint64_t)row->fixed;
+            max *= (uint64_t)row->fixed;
         else
             return false;
-        if (most > 1024) return false;
+        if (max > 1024) return false;
     }
     return true;
 }
 
 /* Whether the phase can run row by row, on the rows of a row fusion. Of a list a row must be one
  * tile: the partial results of tiles are numbered through all the tensors. */
-static bool fits(const Plan *plan, const Phase *phase, AxisSet outer, Shape shape) {
+static bool is_legal(const Plan *plan, const Phase *phase, AxisSet outer, Shape shape) {
     const Function *f = plan->function;
     const AxisSet inner = all_axes(phase) & ~outer;
     if (!outer || !inner || (all_axes(phase) & outer) != outer) return false;
@@ -110,14 +110,14 @@ static bool fits(const Plan *plan, const Phase *phase, AxisSet outer, Shape shap
         return false;
     }
     if (ir_list_axis(f, all_axes(phase)) >= 0 && !plan_one_tile(f, inner)) return false;
-    return chain_shape(outer, inner) == shape; /* for speed: others would read across their rows */
+    return fused_shape(outer, inner) == shape; /* for speed: others would read across their rows */
 }
 
 static bool joins(const Plan *plan, const Group *group, uint32_t phase, AxisSet outer,
                   Shape shape) {
-    if (!fits(plan, &plan->phases[phase], outer, shape)) return false;
+    if (!is_legal(plan, &plan->phases[phase], outer, shape)) return false;
     for (size_t i = 0; i < group->count; i++) {
-        if (!fits(plan, &plan->phases[group->phases[i]], outer, shape)) return false;
+        if (!is_legal(plan, &plan->phases[group->phases[i]], outer, shape)) return false;
         if (!planner_row_by_row(plan, group->phases[i], phase, outer)) return false;
     }
     return true;
@@ -180,7 +180,7 @@ static void order_phases(Planner *p, const Group *groups, size_t count) {
     plan->phases = phases;
     plan->phase_capacity = plan->phase_count + 1;
     for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (plan->home[v]) plan->home[v] = now[plan->home[v] - 1] + 1;
+        if (plan->defined_in[v]) plan->defined_in[v] = now[plan->defined_in[v] - 1] + 1;
 }
 
 bool planner_fuse_rows(Planner *p) {
@@ -190,7 +190,7 @@ bool planner_fuse_rows(Planner *p) {
     order_phases(p, groups, plan->kernel_count);
     plan->kernels = arena_alloc(p->arena, (plan->kernel_count + 1) * sizeof *plan->kernels);
     for (uint32_t g = 0, first = 0; g < plan->kernel_count; first += (uint32_t)groups[g++].count)
-        plan->kernels[g] = (Kernel){.kind = groups[g].outer ? KERNEL_CHAIN : KERNEL_SINGLE,
+        plan->kernels[g] = (Kernel){.kind = groups[g].outer ? KERNEL_ROW_FUSION : KERNEL_SINGLE,
                                     .first = first,
                                     .count = (uint32_t)groups[g].count,
                                     .outer = groups[g].outer};

@@ -27,7 +27,7 @@ static bool keeps_to_rows(const Phase *phase) {
     for (size_t i = 0; i < phase->store_count; i++) {
         const PhaseStore *store = &phase->stores[i];
         if (store->kind != STORE_VALUE) return false;
-        if (store->level == LEVEL_TAIL && phase->shape != SHAPE_COLUMNS) return false;
+        if (store->level == LEVEL_LAST_BLOCK && phase->shape != SHAPE_COLUMNS) return false;
     }
     return true;
 }
@@ -77,17 +77,17 @@ static bool extends(const Plan *plan, const Run *run, uint32_t index) {
 
 /* The bytes per element that row panels save: those that the run's phases read more than once.
  * *packed: the bytes of the arrays that they are in. */
-static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *held) {
+static uint32_t saved_bytes(const Plan *plan, const Run *run, uint32_t *packed) {
     const AxisSet space = run->rows | run->columns;
     uint32_t saved = 0;
-    *held = 0;
+    *packed = 0;
     for (uint32_t a = 0; a < plan->array_count; a++) {
         const uint32_t bytes = type_info[plan->arrays[a].type].size;
         uint32_t reads = 0;
         if ((plan->arrays[a].axes & space) != space) continue;
         for (uint32_t i = run->first; i < run->first + run->count; i++)
             reads += plan_value_reads(plan, &plan->phases[i], a);
-        if (reads > 1) saved += (reads - 1) * bytes, *held += bytes;
+        if (reads > 1) saved += (reads - 1) * bytes, *packed += bytes;
     }
     return saved;
 }
@@ -131,14 +131,14 @@ static void add_kernel(Kernel *kernels, size_t *count, Kernel kernel) {
 
 /* The kernels of a grouping with the run as two kernels; a kernel that had phases of the run is
  * replaced by one kernel for each of its other phases. */
-static const Kernel *kernels_around(const Plan *plan, const Way *from, const Run *run,
+static const Kernel *kernels_around(const Plan *plan, const Grouping *from, const Run *run,
                                     size_t *count) {
     const uint32_t end = run->first + run->count;
     Kernel *kernels = arena_alloc(plan->function->arena, (plan->phase_count + 1) * sizeof *kernels);
     *count = 0;
     for (size_t k = 0; k < from->count; k++) {
         const Kernel *kernel = &from->kernels[k];
-        const uint32_t first = kernel->first - kernel->prologue;
+        const uint32_t first = kernel->first - kernel->pre_reductions;
         const uint32_t last = kernel->first + kernel->count;
         if (last <= run->first || first >= end) {
             add_kernel(kernels, count, *kernel);
@@ -149,7 +149,7 @@ static const Kernel *kernels_around(const Plan *plan, const Way *from, const Run
             if (i > run->first && i < end) continue;
             if (i == run->first) {
                 own = (Kernel){
-                    .kind = KERNEL_STRIPS, .first = i, .count = run->count, .outer = run->rows};
+                    .kind = KERNEL_ROW_PANELS, .first = i, .count = run->count, .outer = run->rows};
                 add_kernel(kernels, count, own);
                 own.kind = KERNEL_FINISH;
             }
@@ -159,29 +159,30 @@ static const Kernel *kernels_around(const Plan *plan, const Way *from, const Run
     return kernels;
 }
 
-void planner_find_strips(Plan *plan) {
+void planner_find_row_panels(Plan *plan) {
     Run best = {0};
-    uint32_t most = 0;
+    uint32_t max = 0;
     for (uint32_t i = 0; i < plan->phase_count; i++) {
         Run run = run_around(plan, i);
-        uint32_t held = 0;
-        const uint32_t saved = run.count ? saved_bytes(plan, &run, &held) : 0;
-        if (saved > most) {
-            plan->strip_bytes = held;
-            most = saved;
+        uint32_t packed = 0;
+        const uint32_t saved = run.count ? saved_bytes(plan, &run, &packed) : 0;
+        if (saved > max) {
+            plan->panel_bytes = packed;
+            max = saved;
             best = run;
         }
     }
-    if (!most) return;
-    plan->strip_columns = best.columns;
-    plan->strip_partial = partial_bytes(plan, &best);
+    if (!max) return;
+    plan->panel_columns = best.columns;
+    plan->panel_partial = partial_bytes(plan, &best);
     /* selected after the grouping for small sizes, which has all phases in one kernel */
-    size_t at = plan->ways[0].kernels[0].kind == KERNEL_ALL;
-    const Way any_size = plan->ways[plan->way_count - 1];
-    for (size_t i = plan->way_count++; i > at; i--) plan->ways[i] = plan->ways[i - 1];
-    Way *way = &plan->ways[at];
-    *way = (Way){.strips = true};
-    way->kernels = kernels_around(plan, &any_size, &best, &way->count);
-    for (size_t k = 0; k < way->count; k++)
-        plan_find_arrays(plan, (Kernel *)(uintptr_t)&way->kernels[k], plan->function->arena);
+    size_t at = plan->groupings[0].kernels[0].kind == KERNEL_ALL;
+    const Grouping any_size = plan->groupings[plan->grouping_count - 1];
+    for (size_t i = plan->grouping_count++; i > at; i--)
+        plan->groupings[i] = plan->groupings[i - 1];
+    Grouping *grouping = &plan->groupings[at];
+    *grouping = (Grouping){.panels = true};
+    grouping->kernels = kernels_around(plan, &any_size, &best, &grouping->count);
+    for (size_t k = 0; k < grouping->count; k++)
+        plan_find_arrays(plan, (Kernel *)(uintptr_t)&grouping->kernels[k], plan->function->arena);
 }

@@ -153,10 +153,10 @@ static void check_expression(const PlanSizes *s, Arena *arena, size_t axis) {
 
 /* The bytes of a row that every target keeps on chip. */
 static uint64_t least_on_chip(void) {
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     for (size_t i = 0; target_at(i); i++)
-        if (target_at(i)->on_chip_bytes < least) least = target_at(i)->on_chip_bytes;
-    return least;
+        if (target_at(i)->on_chip_bytes < min) min = target_at(i)->on_chip_bytes;
+    return min;
 }
 
 PlanSizes plan_sizes_read(const Function *f, const char *const *words, size_t count) {
@@ -270,12 +270,12 @@ static double extent_largest(const PlanSizes *s, const ls_image_extent *e) {
     const int list = (int)e->list - 1;
     const size_t rounds =
         list >= 0 && s->uneven ? (size_t)plan_sizes_length(s, (size_t)list, 0) : 1;
-    double most = 0;
+    double max = 0;
     for (size_t i = 0; i < rounds; i++) {
         const double part = extent_part(s, e, i);
-        if (part > most) most = part;
+        if (part > max) max = part;
     }
-    return most;
+    return max;
 }
 
 uint64_t plan_sizes_value(const void *sizes, const ls_image_extent *extent, uint32_t largest) {

@@ -15,11 +15,11 @@ static void add_stores(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
         const Store *store = &f->stores[s];
-        if (p->plan->store_home[s] == UINT32_MAX) continue;
+        if (p->plan->store_phase[s] == UINT32_MAX) continue;
         Level level = planner_store_level(p, store->value, f->parameters[store->parameter].axes,
-                                          p->plan->store_home[s]);
+                                          p->plan->store_phase[s]);
         planner_add_store(
-            p, p->plan->store_home[s],
+            p, p->plan->store_phase[s],
             (PhaseStore){store->parameter, store->value, level, store->range, STORE_VALUE});
     }
 }
@@ -29,7 +29,8 @@ static void add_stores(Planner *p) {
 static bool store_holds(Planner *p, ValueId v) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
-        if (f->stores[s].value != v || p->plan->store_home[s] + 1 != p->plan->home[v]) continue;
+        if (f->stores[s].value != v || p->plan->store_phase[s] + 1 != p->plan->defined_in[v])
+            continue;
         if (!planner_holds(f, &f->stores[s])) continue;
         planner_read_from_parameter(p, &f->stores[s]);
         return true;
@@ -46,15 +47,15 @@ static void add_temporaries(Planner *p) {
     for (uint32_t i = 0; i < p->plan->phase_count; i++)
         for (size_t n = 0; n < p->plan->phases[i].value_count; n++) {
             const ValueId v = p->plan->phases[i].values[n];
-            carried[v] |= p->plan->home[v] <= i;
+            carried[v] |= p->plan->defined_in[v] <= i;
         }
     for (ValueId v = 1; v < f->value_count; v++) {
         const Value *value = &f->values[v];
-        if (!p->plan->home[v] || p->plan->array_of[v]) continue;
+        if (!p->plan->defined_in[v] || p->plan->array_of[v]) continue;
         if (!carried[v] || store_holds(p, v)) continue;
         Level level = value->op == OP_SCAN ? LEVEL_ELEMENT : LEVEL_EPILOGUE;
         uint32_t array = planner_add_temporary(p, v);
-        planner_add_store(p, p->plan->home[v] - 1,
+        planner_add_store(p, p->plan->defined_in[v] - 1,
                           (PhaseStore){array, v, level, value->range, STORE_VALUE});
     }
 }
@@ -62,7 +63,7 @@ static void add_temporaries(Planner *p) {
 bool planner_add_stores(Planner *p) {
     add_stores(p);
     add_temporaries(p);
-    for (size_t s = 0; s < p->function->store_count; s++) p->plan->store_home[s] = UINT32_MAX;
+    for (size_t s = 0; s < p->function->store_count; s++) p->plan->store_phase[s] = UINT32_MAX;
     for (uint32_t i = 0; i < p->plan->phase_count; i++)
         plan_find_touches(p->plan, &p->plan->phases[i], p->arena);
     return true;

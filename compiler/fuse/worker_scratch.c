@@ -17,9 +17,9 @@
 
 /* The operations from which on a value is more work than a store and a load, and how many such
  * arrays a row fusion has at most. */
-enum { COST_LEAST = 8, ARRAYS_MOST = 4 };
+enum { COST_LEAST = 8, ARRAYS_MAX = 4 };
 
-static uint32_t chain_end(const Kernel *kernel) {
+static uint32_t fused_end(const Kernel *kernel) {
     return kernel->first + plan_mains(kernel);
 }
 
@@ -28,7 +28,8 @@ static bool has_plain_rows(const Plan *plan, const Kernel *kernel) {
     const Function *f = plan->function;
     const Phase *phase = &plan->phases[kernel->first];
     const AxisSet all = phase->outer | phase->inner;
-    if (kernel->kind != KERNEL_CHAIN || phase->shape != SHAPE_ROWS || !phase->outer) return false;
+    if (kernel->kind != KERNEL_ROW_FUSION || phase->shape != SHAPE_ROWS || !phase->outer)
+        return false;
     if (ir_list_axis(f, all) >= 0) return false;
     for (uint32_t axis = 0; axis < f->axis_count; axis++)
         if (all >> axis & 1 && (f->axes[axis].parent >= 0 || f->axes[axis].whole >= 0))
@@ -61,15 +62,15 @@ static bool computes(const Plan *plan, const Phase *phase, ValueId v) {
  * behind the row fusion needs it and it runs in any case. UINT32_MAX if none should. */
 static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
     uint32_t first = kernel->first, users = 0;
-    if (plan->home[v] || plan->array_of[v] || !planner_may_keep(plan->function, v))
+    if (plan->defined_in[v] || plan->array_of[v] || !planner_may_keep(plan->function, v))
         return UINT32_MAX;
-    while (first < chain_end(kernel) && !plan_needs(&plan->phases[first], v)) first++;
-    if (first < chain_end(kernel) && plan_optional_of(plan, &plan->phases[first]))
+    while (first < fused_end(kernel) && !plan_needs(&plan->phases[first], v)) first++;
+    if (first < fused_end(kernel) && plan_optional_of(plan, &plan->phases[first]))
         return UINT32_MAX;
     for (uint32_t i = first; i < plan->phase_count; i++) {
         const Phase *phase = &plan->phases[i];
         if (!plan_needs(phase, v)) continue;
-        if (i >= chain_end(kernel) || !computes(plan, phase, v)) return UINT32_MAX;
+        if (i >= fused_end(kernel) || !computes(plan, phase, v)) return UINT32_MAX;
         if (phase->known != plan->phases[first].known) return UINT32_MAX;
         if (i > first && cost_of(plan, phase, v) < COST_LEAST) return UINT32_MAX;
         users++;
@@ -77,11 +78,11 @@ static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
     return users > 1 ? first : UINT32_MAX;
 }
 
-static void mark_chain(Plan *plan, const Kernel *kernel) {
+static void mark_row_fusion(Plan *plan, const Kernel *kernel) {
     Arena *arena = plan->function->arena;
-    Marks *marks = marks_open(plan->function, arena);
-    for (uint32_t i = kernel->first; i < chain_end(kernel); i++)
-        planner_mark_finished(plan, &plan->phases[i], marks, arena);
+    Worklist *worklist = worklist_open(plan->function, arena);
+    for (uint32_t i = kernel->first; i < fused_end(kernel); i++)
+        planner_mark_finished(plan, &plan->phases[i], worklist, arena);
 }
 
 /* A copy that has arrays of its own to grow. */
@@ -92,8 +93,8 @@ static Plan *copy_plan(const Plan *from, size_t arrays) {
     *plan = *from;
     plan->array_of = arena_alloc(arena, f->value_count * sizeof *plan->array_of);
     memcpy(plan->array_of, from->array_of, f->value_count * sizeof *plan->array_of);
-    plan->home = arena_alloc(arena, f->value_count * sizeof *plan->home);
-    memcpy(plan->home, from->home, f->value_count * sizeof *plan->home);
+    plan->defined_in = arena_alloc(arena, f->value_count * sizeof *plan->defined_in);
+    memcpy(plan->defined_in, from->defined_in, f->value_count * sizeof *plan->defined_in);
     plan->phases = arena_alloc(arena, plan->phase_count * sizeof *plan->phases);
     memcpy(plan->phases, from->phases, plan->phase_count * sizeof *plan->phases);
     plan->array_capacity = plan->array_count + arrays;
@@ -111,61 +112,62 @@ static void keep(Plan *plan, uint32_t index, ValueId v, uint32_t array) {
         (PhaseStore){array, v, LEVEL_ELEMENT, plan->function->values[v].range, STORE_VALUE};
     phase->stores = stores;
     phase->store_capacity = phase->store_count;
-    plan->home[v] = index + 1;
+    plan->defined_in[v] = index + 1;
     plan->array_of[v] = array + 1;
 }
 
 /* Looks at values by ascending number, so that of a value with a stored operand only the remaining
  * operations count; then drops those that no other phase reads any more, since all their users are
  * stored themselves. */
-static size_t choose(Plan *plan, const Kernel *kernel, ValueId *kept) {
+static size_t choose(Plan *plan, const Kernel *kernel, ValueId *materialised_) {
     size_t count = 0, left = 0;
-    for (ValueId v = 1; v < plan->function->value_count && count < ARRAYS_MOST; v++) {
+    for (ValueId v = 1; v < plan->function->value_count && count < ARRAYS_MAX; v++) {
         const uint32_t index = keeper(plan, kernel, v);
         if (index == UINT32_MAX) continue;
-        plan->home[v] = index + 1;
-        mark_chain(plan, kernel);
-        kept[count++] = v;
+        plan->defined_in[v] = index + 1;
+        mark_row_fusion(plan, kernel);
+        materialised_[count++] = v;
     }
     for (size_t i = 0; i < count; i++) {
         bool used = false;
-        for (uint32_t p = plan->home[kept[i]]; p < chain_end(kernel); p++)
-            used |= plan_needs(&plan->phases[p], kept[i]);
+        for (uint32_t p = plan->defined_in[materialised_[i]]; p < fused_end(kernel); p++)
+            used |= plan_needs(&plan->phases[p], materialised_[i]);
         if (used)
-            kept[left++] = kept[i];
+            materialised_[left++] = materialised_[i];
         else
-            plan->home[kept[i]] = 0;
+            plan->defined_in[materialised_[i]] = 0;
     }
     return left;
 }
 
 static void keep_rows(Plan *plan, const Kernel *kernel) {
     const Function *f = plan->function;
-    ValueId kept[ARRAYS_MOST];
-    const size_t count = choose(plan, kernel, kept);
+    ValueId materialised_[ARRAYS_MAX];
+    const size_t count = choose(plan, kernel, materialised_);
     for (size_t i = 0; i < count; i++) {
-        const ValueId v = kept[i];
+        const ValueId v = materialised_[i];
         const Value *value = &f->values[v];
         const char *name =
             arena_printf(f->arena, "%s_%u", value->name ? value->name : plan_reduction(value), v);
         const Type type = value->op == OP_ROUND_TO ? (Type)value->payload : (Type)value->type;
         plan->arrays[plan->array_count] =
-            (Array){name, type, value->axes, v, UINT32_MAX, 0, .near = true};
-        keep(plan, plan->home[v] - 1, v, (uint32_t)plan->array_count++);
+            (Array){name, type, value->axes, v, UINT32_MAX, 0, .in_scratch = true};
+        keep(plan, plan->defined_in[v] - 1, v, (uint32_t)plan->array_count++);
     }
-    mark_chain(plan, kernel);
+    mark_row_fusion(plan, kernel);
 }
 
-const Plan *plan_near(const Plan *plan, const Target *target, const Way *way) {
-    Plan *near = NULL;
-    if (!target->near_tiles) return plan;
-    for (size_t k = 0; k < way->count; k++) {
-        if (!has_plain_rows(plan, &way->kernels[k]) || plan_mains(&way->kernels[k]) < 2) continue;
-        if (!near) near = copy_plan(plan, ARRAYS_MOST * way->count);
-        keep_rows(near, &way->kernels[k]);
+const Plan *plan_worker_scratch(const Plan *plan, const Target *target, const Grouping *grouping) {
+    Plan *in_scratch = NULL;
+    if (!target->scratch_tiles) return plan;
+    for (size_t k = 0; k < grouping->count; k++) {
+        if (!has_plain_rows(plan, &grouping->kernels[k]) || plan_mains(&grouping->kernels[k]) < 2)
+            continue;
+        if (!in_scratch) in_scratch = copy_plan(plan, ARRAYS_MAX * grouping->count);
+        keep_rows(in_scratch, &grouping->kernels[k]);
     }
 #ifdef LOCKSTEP_CHECK_PASSES
-    if (near) plan_check(near);
+    if (in_scratch) plan_check(in_scratch);
 #endif
-    return near ? near : plan;
+    return in_scratch ? in_scratch : plan;
 }

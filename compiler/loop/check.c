@@ -145,8 +145,8 @@ static void check_vector_index(Checker *c, Index index, int64_t step, const char
           "an index in a vector loop has no integers that vary in it");
 }
 
-static bool number_of(Index index, int64_t least, int64_t most, int64_t *number) {
-    return index_is_number(index, number) && *number >= least && *number <= most;
+static bool number_of(Index index, int64_t min, int64_t max, int64_t *number) {
+    return index_is_number(index, number) && *number >= min && *number <= max;
 }
 
 /* ---- values ---- */
@@ -289,7 +289,7 @@ static void check_load(Checker *c, const NestNode *n) {
     if (n->pad) value_varies(c, n->pad);
     if (c->problem) return;
     needs(c, !n->pad || type_of(c, n->pad) == type, "a pad has the type of what is loaded");
-    needs(c, n->hint <= HINT_ONCE, "a load's hint is near, far or once");
+    needs(c, n->hint <= HINT_ONCE, "a load's hint is l1, l2 or once");
     const Known *known = &c->known[n->array];
     if (alloc_of(c, n)) set |= known->varies & ((UINT64_C(1) << known->depth) - 1);
     if (n->has_limit) set |= index_varies(c, n->limit);
@@ -310,7 +310,8 @@ static void check_store(Checker *c, const NestNode *n) {
           "the value has the compute type of what it is stored to");
     needs(c, !array || (array->role != ARRAY_IN && array->role != ARRAY_TABLE),
           "what is stored to is no input and no table");
-    needs(c, n->hint == HINT_NONE || n->hint == HINT_STREAM, "a store's hint is stream");
+    needs(c, n->hint == HINT_NONE || n->hint == HINT_NON_TEMPORAL,
+          "a store's hint is non_temporal");
     c->known[n->array].varies |= varies;
     if (n->kind == NEST_ADD)
         needs(c, is_integer(type), "what is added to is an integer of a compute type");

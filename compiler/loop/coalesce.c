@@ -2,8 +2,8 @@
  *
  * Needs the outer loop to be serial or a grid loop, its body to be one serial loop, and the number
  * of that one's iterations to be the same in each of the outer's. Keeps the order of iterations. An
- * index that goes on from row to row goes on in the new loop; only what goes another way takes a
- * division, whose quotient and rest stand for the old loops. */
+ * index that is contiguous from row to row stays linear in the new loop; any other takes a
+ * division, whose quotient and remainder stand for the old loops. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"

@@ -1,10 +1,10 @@
-/* deal.c: deals the iterations of a loop to warps, or to the lanes of all warps: strip-mining by as
- * many of them as a block has.
+/* deal.c: deals the iterations of a loop to warps, or to the lanes of all warps: strip-mines the
+ * loop by the number of warps or lanes of a block.
  *
  * Needs a serial or grid loop of independent iterations that is in no loop of threads, and in it
- * no barrier. Keeps what an iteration does. The loop goes on by a block's share at a time, of the
- * kind that it had; the last share may be short, and an affine test leaves out what is not there.
- * Where there is one share at most (DEAL_ONCE), there is no such loop. */
+ * no barrier. Keeps what an iteration does. The loop advances by a block's warps or lanes at a time
+ * and keeps its kind; the last step may be partial, and an affine test leaves out the missing
+ * iterations. Where there is at most one step (DEAL_ONCE), there is no such loop. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -36,11 +36,11 @@ const char *nest_deal(Nest *nest, SymbolId loop, NestDeal to) {
     const char *problem = find_problem(old, lanes);
     if (problem) return problem;
     const uint32_t across = lanes ? nest->lanes : 1, threads = nest->warps * across;
-    const SymbolId share = nest_symbol(nest, "g", NAMED_LOOP, TYPE_I64);
+    const SymbolId partition = nest_symbol(nest, "g", NAMED_LOOP, TYPE_I64);
     const SymbolId warp = nest_symbol(nest, "w", NAMED_LOOP, TYPE_I64);
     const SymbolId lane = nest_symbol(nest, "l", NAMED_LOOP, TYPE_I64);
     Index number = {NULL, 0};
-    if (!once) number = index_scale(arena, index_symbol(arena, share), threads);
+    if (!once) number = index_scale(arena, index_symbol(arena, partition), threads);
     if (nest->warps > 1)
         number = index_add(arena, number, index_scale(arena, index_symbol(arena, warp), across));
     if (across > 1) number = index_add(arena, number, index_symbol(arena, lane));
@@ -57,8 +57,8 @@ const char *nest_deal(Nest *nest, SymbolId loop, NestDeal to) {
         *place = body;
         return NULL;
     }
-    const Index shares = nest_ceiling(nest, &end, old->extent, threads, "shares");
-    body = nest_around(nest, old->loop, share, shares, body);
+    const Index partitions = nest_ceiling(nest, &end, old->extent, threads, "partitions");
+    body = nest_around(nest, old->loop, partition, partitions, body);
     body->range = old->range;
     body->next = old->next;
     *end = body;

@@ -14,7 +14,7 @@
 typedef struct Interchange {
     Nest *nest;
     NestNode *loop;
-    int64_t most;
+    int64_t max;
     bool *written;           /* by symbol: an array that is stored to */
     const NestNode **values; /* LETs and LOADs that vary, in their order */
     size_t value_count;
@@ -89,10 +89,10 @@ static void expand_uses(Interchange *x, NestNode *body, SymbolId alloc) {
 static void expand(Interchange *x, const NestNode *alloc) {
     NestNode own = *alloc;
     if (alloc->scope != SCOPE_REGISTER && alloc->scope != SCOPE_WORKER)
-        refuse(x, "its iterations share memory");
+        refuse(x, "its iterations partition memory");
     own.scope = SCOPE_WORKER;
     own.at = nest_at(x->nest, alloc->at_count + 1);
-    own.at[0] = index_number(x->nest->arena, x->most);
+    own.at[0] = index_number(x->nest->arena, x->max);
     for (size_t i = 0; i < alloc->at_count; i++) own.at[i + 1] = alloc->at[i];
     own.at_count++;
     nest_add(x->nest, &x->allocs_end, own);
@@ -183,13 +183,13 @@ static size_t count_nodes(const NestNode *body) {
     return count;
 }
 
-const char *nest_interchange(Nest *nest, SymbolId loop, int64_t most) {
+const char *nest_interchange(Nest *nest, SymbolId loop, int64_t max) {
     Arena *arena = nest->arena;
     NestNode **place = nest_find(&nest->body, loop), *first = NULL, **end = &first;
     if (!place || (*place)->kind != NEST_LOOP) return "there is no such loop";
     if ((*place)->loop != LOOP_SERIAL) return "the loop is not serial";
     NestNode *old = *place, copy = *old;
-    Interchange x = {.nest = nest, .loop = &copy, .most = most};
+    Interchange x = {.nest = nest, .loop = &copy, .max = max};
     x.allocs_end = &x.allocs;
     copy.body = nest_copy(arena, old->body);
     x.written = arena_alloc(arena, nest->symbol_count * sizeof *x.written);

@@ -13,7 +13,7 @@
 
 enum { DEPTH = 8 };
 
-typedef struct Chain { /* the loops around straight code, from a body on */
+typedef struct Chain { /* a perfect nest: the loops around straight code, from a body on */
     NestNode *loops[DEPTH];
     size_t count;
     const NestNode *test; /* an IF among them, behind so many of them; NULL: there is none */
@@ -175,7 +175,7 @@ typedef struct Keeper {
     int64_t left; /* registers */
 } Keeper;
 
-/* In the body of a chain alike the loads of the same element come from registers, until a store. */
+/* In bodies under equal loops the loads of the same element come from registers, until a store. */
 static void keep_there(Keeper *k, NestNode **place, const Chain *own, const NestNode *load,
                        const Chain *other, SymbolId *kept) {
     for (NestNode *later = *other->body; later; later = later->next) {

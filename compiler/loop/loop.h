@@ -17,8 +17,8 @@
  *     if I > 0 [version] ... else ...      an affine test; version: both bodies come to the same
  *     when NAME ... else ...               a bool
  *     let NAME = V
- *     load NAME = ARRAY[{LIST}][I, ...] [limit I] [where NAME] [pad V] [hint near|far|once]
- *     store ARRAY[{LIST}][I, ...] = V [limit I] [where NAME] [hint stream]
+ *     load NAME = ARRAY[{LIST}][I, ...] [limit I] [where NAME] [pad V] [hint l1|l2|once]
+ *     store ARRAY[{LIST}][I, ...] = V [limit I] [where NAME] [hint non_temporal]
  *     add ARRAY[{LIST}][I, ...] = V [limit I] [where NAME]      an integer added, in any order
  *     alloc register|worker|shared|global NAME: T[I, ...]
  *     tree NAME: OP T I [dims I, ...]      the canonical tree over I leaves, one for each of dims
@@ -28,7 +28,7 @@
  *     combine NAME = OP ALLOC[I, ...] count I    the tree over memory, along its first dim
  *     barrier warp | block | grid
  *     arrive [NAME =] COUNTERS[I] of I [by VALUE]   arrive: the last block of the grid goes on
- *     prefetch ARRAY[{LIST}][I] count I [hint near|far|once]    far: not to the nearest cache
+ *     prefetch ARRAY[{LIST}][I] count I [hint l1|l2|once]    l2: not to the first cache
  *
  * An array may be an ALLOC wherever nodes load and store. */
 #ifndef LOCKSTEP_LOOP_H
@@ -79,7 +79,8 @@ typedef enum NamedKind {
     NAMED_TREE /* of TREE and FOLD */
 } NamedKind;
 
-/* How text calls something. Two symbols may have one name; print.c tells them apart. */
+/* A symbol: what a text calls by a name. Two symbols may have the same name; print.c makes them
+ * different. */
 typedef struct NestSymbol {
     const char *name;
     NamedKind kind;
@@ -90,8 +91,8 @@ typedef enum ArrayRole {
     ARRAY_IN,
     ARRAY_OUT,
     ARRAY_INOUT,
-    ARRAY_TABLE,    /* integers that the runtime makes: lengths of tensors, tiles of a list */
-    ARRAY_TEMPORARY /* memory of the step's, from one kernel to another */
+    ARRAY_TABLE,    /* integers that the runtime fills in: lengths of tensors, tiles of a list */
+    ARRAY_TEMPORARY /* memory of the step that carries values from one kernel to another */
 } ArrayRole;
 
 typedef struct NestArray {
@@ -138,7 +139,7 @@ typedef enum NestKind {
     NEST_KIND_COUNT
 } NestKind;
 typedef enum LoopKind {
-    LOOP_GRID,     /* shares dealt to blocks, or to threads of a CPU, in any order */
+    LOOP_GRID,     /* iterations dealt to blocks, or to threads of a CPU, in any order */
     LOOP_WARP,     /* as many as the launch has */
     LOOP_LANE,     /* likewise */
     LOOP_SERIAL,   /* one after the other */
@@ -159,10 +160,10 @@ typedef enum NestScope {
 } NestScope;
 typedef enum NestHint {
     HINT_NONE,
-    HINT_NEAR,
-    HINT_FAR,
+    HINT_L1,
+    HINT_L2,
     HINT_ONCE,
-    HINT_STREAM,
+    HINT_NON_TEMPORAL,
     HINT_COUNT
 } NestHint;
 
@@ -196,7 +197,7 @@ typedef struct Nest {
     Arena *arena;
     const char *name;
     uint32_t warps, lanes, width;
-    int64_t most_tiles;  /* of a row, for which shared memory has room; 0: any number */
+    int64_t max_tiles;   /* the tiles of a row for which shared memory has room; 0: any number */
     NestSymbol *symbols; /* symbols[0] unused */
     size_t symbol_count, symbol_capacity;
     Index *indices; /* that values use */
@@ -227,7 +228,7 @@ ValueId nest_index_value(Nest *nest, Index index); /* as an i64 */
 const Index *nest_index_of(const Nest *nest, const Value *value); /* of a VALUE_INDEX */
 /* A node behind the last one that was added at *end; gives the place for the next. */
 NestNode *nest_add(Nest *nest, NestNode ***end, NestNode node);
-Index *nest_at(Nest *nest, size_t count); /* room for so many subscripts */
+Index *nest_at(Nest *nest, size_t count); /* memory for that many subscripts */
 /* The nest as it is, with nodes of its own, so that a pass may change them. */
 NestNode *nest_copy(Arena *arena, const NestNode *node);
 /* Whether the value is made of the symbol. */
@@ -281,7 +282,7 @@ bool nest_expect(NestReader *r, const char *text);
 bool nest_refuse(NestReader *r, NestWord place, ErrorCode code, const char *what,
                  const char *problem);
 bool nest_read_type(NestReader *r, Type *type);
-bool nest_read_integer(NestReader *r, const char *what, int64_t most, int64_t *number);
+bool nest_read_integer(NestReader *r, const char *what, int64_t max, int64_t *number);
 bool nest_read_choice(NestReader *r, const char *const *words, int first, int count,
                       const char *what, int *choice);
 /* A name that is defined here, and one that a line above has defined. */
@@ -290,7 +291,8 @@ bool nest_read_name(NestReader *r, unsigned kinds, const char *what, NestName *n
 bool nest_read_index(NestReader *r, Index *index);
 bool nest_read_value(NestReader *r, ValueId *value);
 
-/* check.c: what is legal at any time. NULL, or what is wrong and where, as text. */
+/* check.c: the rules that every nest obeys at any time. NULL, or a text that says which node breaks
+ * which rule. */
 const char *nest_problem(const Nest *nest);
 void nest_check(const Nest *nest); /* bug() on a problem */
 
@@ -448,7 +450,7 @@ ValueId make_value(Nest *nest, Op op, Index x, Index y);
 SymbolId make_let(Nest *nest, NestNode ***end, const char *name, Type type, ValueId value);
 Index make_let_index(Nest *nest, NestNode ***end, const char *name, ValueId value);
 /* The lesser of a number and an index; the index divided, and what is left of it in *rest. */
-Index make_let_least(Nest *nest, NestNode ***end, const char *name, int64_t most, Index x);
+Index make_let_min(Nest *nest, NestNode ***end, const char *name, int64_t max, Index x);
 Index make_let_divided(Nest *nest, NestNode ***end, const char *const names[2], Index x, Index by,
                        Index *rest);
 void make_store(Nest *nest, NestNode ***end, SymbolId array, Index at, const Index *second,
@@ -483,7 +485,7 @@ const char *nest_vectorize(Nest *nest, SymbolId loop, SymbolId *vectors);
 
 /* interchange.c: a serial loop of independent iterations, at most so many, inside of the loops that
  * are in it. */
-const char *nest_interchange(Nest *nest, SymbolId loop, int64_t most);
+const char *nest_interchange(Nest *nest, SymbolId loop, int64_t max);
 
 /* tile.c: the loop as tiles of 1024, as the tree has them. */
 typedef struct TileNumbers {
@@ -514,12 +516,12 @@ const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope);
 bool nest_is_two_trees(Op which);
 Op nest_tree_of_two(Op which, bool second);
 Type nest_second_type(Op which, Type leaves);
-ValueId nest_second_base(Nest *nest, Op which, Type leaves, ValueId top);
+ValueId nest_second_base(Nest *nest, Op which, Type leaves, ValueId extremum);
 ValueId nest_second_leaf(Nest *nest, Op which, Type leaves, ValueId value, ValueId base,
                          Index leaf);
 ValueId nest_second_under(Nest *nest, Op which, Type leaves, ValueId second, ValueId own,
-                          ValueId top);
-ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId top, ValueId second,
+                          ValueId extremum);
+ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId extremum, ValueId second,
                           Index count);
 
 /* peel.c: index-set splitting of a serial loop that compares its index with values that do not vary

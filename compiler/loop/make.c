@@ -56,10 +56,10 @@ Index make_let_index(Nest *nest, NestNode ***end, const char *name, ValueId valu
     return make_symbol(nest, make_let(nest, end, name, TYPE_I64, value));
 }
 
-Index make_let_least(Nest *nest, NestNode ***end, const char *name, int64_t most, Index x) {
+Index make_let_min(Nest *nest, NestNode ***end, const char *name, int64_t max, Index x) {
     int64_t known;
-    if (index_is_number(x, &known)) return make_number(nest, known < most ? known : most);
-    return make_let_index(nest, end, name, make_value(nest, OP_MIN, make_number(nest, most), x));
+    if (index_is_number(x, &known)) return make_number(nest, known < max ? known : max);
+    return make_let_index(nest, end, name, make_value(nest, OP_MIN, make_number(nest, max), x));
 }
 
 Index make_let_divided(Nest *nest, NestNode ***end, const char *const names[2], Index x, Index by,

@@ -20,10 +20,10 @@ const char *const nest_scope_names[SCOPE_COUNT] = {
     [SCOPE_GLOBAL] = "global",     [SCOPE_WARP] = "warp",     [SCOPE_BLOCK] = "block",
     [SCOPE_GRID] = "grid"};
 const char *const nest_hint_names[HINT_COUNT] = {[HINT_NONE] = "",
-                                                 [HINT_NEAR] = "near",
-                                                 [HINT_FAR] = "far",
+                                                 [HINT_L1] = "l1",
+                                                 [HINT_L2] = "l2",
                                                  [HINT_ONCE] = "once",
-                                                 [HINT_STREAM] = "stream"};
+                                                 [HINT_NON_TEMPORAL] = "non_temporal"};
 const char *const nest_role_names[5] = {[ARRAY_IN] = "in",
                                         [ARRAY_OUT] = "out",
                                         [ARRAY_INOUT] = "inout",

@@ -1,10 +1,10 @@
-/* peel.c: index-set splitting: a serial loop that asks of each element whether it is a chosen one,
- * as a loop that takes the answer as no, and behind it the iterations of the chosen ones, in which
- * the question is asked.
+/* peel.c: index-set splitting for one-hot tests: a serial loop that compares each index with a
+ * value becomes a loop in which the comparison is false, and behind it the one iteration for which
+ * it may be true, with the comparison.
  *
  * Needs straight code, whose iterations store to what none of them loads, and comparisons of an
  * index that goes on by one with values that do not vary in the loop. Keeps what is in memory
- * behind the loop: a chosen element is stored to again. */
+ * behind the loop: an element whose comparison may be true is stored to again. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -32,7 +32,7 @@ static Index name_of(const Peeling *p, const Value *v) {
                                : *nest_index_of(p->nest, v);
 }
 
-/* Of a comparison of an index with what is a name, or an index too, the iteration that is chosen.
+/* The iteration for which a comparison of an index with a name or an index is true.
  */
 static bool find_iteration(const Peeling *p, const Value *v, Index *iteration) {
     const Value *values = p->nest->values->values;
@@ -68,14 +68,14 @@ static const char *find_questions(Peeling *p) {
         const Value v = p->nest->values->values[node->value];
         Index iteration;
         if (!find_iteration(p, &v, &iteration)) continue;
-        if (p->count == CHOSEN_MAX) return "it asks too often";
+        if (p->count == CHOSEN_MAX) return "it has too many comparisons";
         p->question[p->count] = node;
         p->iteration[p->count++] = iteration;
     }
     return p->count ? NULL : "nothing is compared with the loop's index";
 }
 
-/* The chosen iteration, where it is one of the loop's. */
+/* The peeled iteration, where it is one of the loop's. */
 static NestNode *chosen(const Peeling *p, Index iteration) {
     Nest *nest = p->nest;
     Arena *arena = nest->arena;

@@ -272,8 +272,8 @@ const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope) {
         p.tiles = nest_ceiling(nest, &end, declared->extent, TILE, "tiles");
         Index room = p.tiles;
         if (scope == SCOPE_SHARED && is_warp(&p)) room = index_number(nest->arena, nest->warps);
-        if (scope == SCOPE_SHARED && nest->most_tiles)
-            room = index_number(nest->arena, nest->most_tiles);
+        if (scope == SCOPE_SHARED && nest->max_tiles)
+            room = index_number(nest->arena, nest->max_tiles);
         if (scope == SCOPE_SHARED && !index_is_number(room, &number))
             return "shared memory for its tiles is not a constant";
         p.parts = named(&p, "part", NAMED_ALLOC, declared->type);

@@ -60,15 +60,15 @@ const char *nest_quotients(Nest *nest, SymbolId loop, SymbolId *inner) {
     if (problem) return problem;
     const Index one = index_number(arena, 1), count = d.loop->extent;
     const Index behind = index_add(arena, d.first, count);
-    const Index least =
+    const Index min =
         make_let_index(nest, &end, "least", make_value(nest, OP_FLOORDIV, d.first, d.divisor));
-    const Index most = make_let_index(
+    const Index max = make_let_index(
         nest, &end, "most",
         make_value(nest, OP_FLOORDIV, index_subtract(arena, behind, one), d.divisor));
     const SymbolId step = nest_symbol(nest, "step", NAMED_LOOP, TYPE_I64);
     const SymbolId own = nest_symbol(nest, nest->symbols[loop].name, NAMED_LOOP, TYPE_I64);
-    const Index quotient = index_add(arena, least, index_symbol(arena, step));
-    const Index turns = index_add(arena, index_subtract(arena, most, least), one);
+    const Index quotient = index_add(arena, min, index_symbol(arena, step));
+    const Index turns = index_add(arena, index_subtract(arena, max, min), one);
     NestNode *over = nest_around(nest, LOOP_SERIAL, step, turns, NULL), **inside = &over->body;
     NestNode named = *d.loop->body;
     named.value = nest_index_value(nest, quotient);

@@ -71,11 +71,11 @@ static bool has_room(NestReader *r) {
 
 /* ---- the header ---- */
 
-static bool read_count(NestReader *r, const char *word, int64_t most, uint32_t *count) {
+static bool read_count(NestReader *r, const char *word, int64_t max, uint32_t *count) {
     int64_t number;
     if (!nest_expect(r, word)) return false;
     const NestWord digits = nest_peek(r);
-    if (!nest_read_integer(r, "a count of the launch", most, &number)) return false;
+    if (!nest_read_integer(r, "a count of the launch", max, &number)) return false;
     *count = (uint32_t)number;
     return number > 0 || nest_fail(r, digits, "a count of the launch");
 }
@@ -257,9 +257,9 @@ static bool read_options(NestReader *r, NestNode *n, unsigned allowed) {
             if (!nest_read_value(r, &n->pad)) return false;
         } else if ((allowed & (NEAR | STREAM)) && !n->hint && nest_accept(r, "hint")) {
             const bool near = allowed & NEAR;
-            if (!nest_read_choice(r, nest_hint_names, near ? HINT_NEAR : HINT_STREAM,
-                                  near ? HINT_STREAM : HINT_COUNT,
-                                  near ? "near, far or once" : "stream", &hint))
+            if (!nest_read_choice(r, nest_hint_names, near ? HINT_L1 : HINT_NON_TEMPORAL,
+                                  near ? HINT_NON_TEMPORAL : HINT_COUNT,
+                                  near ? "l1, l2 or once" : "non_temporal", &hint))
                 return false;
             n->hint = (NestHint)hint;
         } else {

@@ -95,20 +95,20 @@ bool nest_read_type(NestReader *r, Type *type) {
 }
 
 /* Digits, the value at most `most`. */
-static bool read_digits(const char *text, uint64_t most, uint64_t *number) {
+static bool read_digits(const char *text, uint64_t max, uint64_t *number) {
     *number = 0;
     for (const char *c = text; *c; c++) {
         const uint64_t digit = (uint64_t)(*c - '0');
-        if (*c < '0' || *c > '9' || digit > most || *number > (most - digit) / 10) return false;
+        if (*c < '0' || *c > '9' || digit > max || *number > (max - digit) / 10) return false;
         *number = *number * 10 + digit;
     }
     return *text != 0;
 }
 
-bool nest_read_integer(NestReader *r, const char *what, int64_t most, int64_t *number) {
+bool nest_read_integer(NestReader *r, const char *what, int64_t max, int64_t *number) {
     const NestWord word = nest_take(r);
     uint64_t digits;
-    if (!read_digits(copy(r, word), (uint64_t)most, &digits)) return nest_fail(r, word, what);
+    if (!read_digits(copy(r, word), (uint64_t)max, &digits)) return nest_fail(r, word, what);
     *number = (int64_t)digits;
     return true;
 }
@@ -215,9 +215,9 @@ static const char *number_problem(Type type, bool minus, const char *text, uint6
         return NULL;
     }
     const uint64_t half = UINT64_C(1) << (width - 1);
-    const uint64_t most = type_info[type].class == 'S' ? half - !minus : half - 1 + half;
+    const uint64_t max = type_info[type].class == 'S' ? half - !minus : half - 1 + half;
     if (minus && type_info[type].class == 'U') return "a number that is not negative";
-    if (!read_digits(text, most, bits)) return "an integer in the range of its type";
+    if (!read_digits(text, max, bits)) return "an integer in the range of its type";
     if (minus) *bits = 0 - *bits;
     return NULL;
 }
@@ -273,14 +273,14 @@ static bool read_payload(NestReader *r, Value *v) {
 static bool read_operands(NestReader *r, Value *v) {
     const NestWord open = nest_peek(r);
     ValueId values[ARGUMENTS];
-    size_t count = 0, most = v->op == OP_CALL ? ARGUMENTS : op_info[v->op].arity;
+    size_t count = 0, max = v->op == OP_CALL ? ARGUMENTS : op_info[v->op].arity;
     if (!nest_expect(r, "(")) return false;
     while (!nest_accept(r, ")")) {
         if (count && !nest_expect(r, ",")) return false;
-        if (count == most) return nest_fail(r, nest_peek(r), "fewer operands");
+        if (count == max) return nest_fail(r, nest_peek(r), "fewer operands");
         if (!read_level(r, 0, &values[count++])) return false;
     }
-    if (v->op != OP_CALL && count < most) return nest_fail(r, open, "more operands");
+    if (v->op != OP_CALL && count < max) return nest_fail(r, open, "more operands");
     for (size_t i = count; i-- > 0;) {
         if (v->op == OP_CALL)
             v->arg[0] = ir_list(r->nest->values, values[i], v->arg[0], i);

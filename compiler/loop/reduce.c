@@ -105,15 +105,15 @@ static uint64_t place_of(Op op, Type type, const uint64_t *x, size_t count) {
 }
 
 static uint64_t greatest(Type type, const uint64_t *x, size_t count) {
-    uint64_t most = nest_identity(OP_REDUCE_MAX, type);
-    for (size_t i = 0; i < count; i++) most = apply(OP_MAX, type, most, x[i]);
-    return most;
+    uint64_t max = nest_identity(OP_REDUCE_MAX, type);
+    for (size_t i = 0; i < count; i++) max = apply(OP_MAX, type, max, x[i]);
+    return max;
 }
 
 static uint64_t log_of_sum(Type type, uint64_t *x, size_t count) {
-    const uint64_t most = greatest(type, x, count);
+    const uint64_t max = greatest(type, x, count);
     size_t tiles = 0;
-    if (!isfinite(number(type, most))) return most;
+    if (!isfinite(number(type, max))) return max;
     for (size_t i = 0; i < count; i += TILE) {
         const size_t length = count - i < TILE ? count - i : TILE;
         const uint64_t m = greatest(type, x + i, length);
@@ -121,10 +121,10 @@ static uint64_t log_of_sum(Type type, uint64_t *x, size_t count) {
         for (size_t k = i; k < i + length; k++)
             x[k] = apply(OP_EXP, type, apply(OP_SUB, type, x[k], base), 0);
         const uint64_t sum = tile(OP_SUM, type, x + i, length);
-        const uint64_t scale = apply(OP_EXP, type, apply(OP_SUB, type, m, most), 0);
+        const uint64_t scale = apply(OP_EXP, type, apply(OP_SUB, type, m, max), 0);
         x[tiles++] = apply(OP_MUL, type, sum, scale);
     }
-    return apply(OP_ADD, type, most, apply(OP_LOG, type, tree(OP_SUM, type, x, tiles), 0));
+    return apply(OP_ADD, type, max, apply(OP_LOG, type, tree(OP_SUM, type, x, tiles), 0));
 }
 
 uint64_t nest_reduce(Op op, Type type, uint64_t *x, size_t count) {

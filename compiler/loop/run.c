@@ -413,10 +413,10 @@ static bool run_iteration(Run *run, const NestNode *node, const Points *points,
 }
 
 static bool run_serial(Run *run, const NestNode *node, const Points *points, const int64_t *extents,
-                       int64_t most, Arena *arena) {
+                       int64_t max, Arena *arena) {
     Arena *inner = arena_child(arena);
     bool ok = true;
-    for (int64_t i = 0; ok && i < most; i++) {
+    for (int64_t i = 0; ok && i < max; i++) {
         ok = run_iteration(run, node, points, extents, i, inner);
         arena_reset(inner);
     }
@@ -425,7 +425,7 @@ static bool run_serial(Run *run, const NestNode *node, const Points *points, con
 }
 
 static bool run_grid(Run *run, const NestNode *node, const Points *points, const int64_t *extents,
-                     int64_t most, Arena *arena) {
+                     int64_t max, Arena *arena) {
     Arena *inner = arena_child(arena);
     int32_t order[BLOCKS] = {1, 2, 3};
     const int32_t before = run->block;
@@ -439,7 +439,7 @@ static bool run_grid(Run *run, const NestNode *node, const Points *points, const
     for (int b = 0; ok && b < BLOCKS; b++) {
         if (!before) run->block = order[b]; /* a grid loop in another one is of its block */
         run->epoch++;
-        for (int64_t i = order[b] - 1; ok && i < most; i += BLOCKS) {
+        for (int64_t i = order[b] - 1; ok && i < max; i += BLOCKS) {
             ok = run_iteration(run, node, points, extents, i, inner);
             arena_reset(inner);
         }
@@ -451,10 +451,10 @@ static bool run_grid(Run *run, const NestNode *node, const Points *points, const
 }
 
 /* Warp, lane and vector loops: a point for each iteration. */
-static bool run_points(Run *run, const NestNode *node, const Points *points, int64_t most,
+static bool run_points(Run *run, const NestNode *node, const Points *points, int64_t max,
                        Arena *arena) {
     Arena *inner = arena_child(arena);
-    const size_t extent = (size_t)most, count = points->count * extent;
+    const size_t extent = (size_t)max, count = points->count * extent;
     size_t *origin = arena_alloc(inner, (count + 1) * sizeof *origin);
     for (size_t i = 0; i < count; i++) origin[i] = i / extent;
     Points inside = copy_points(run, inner, points, origin, count);
@@ -474,18 +474,18 @@ static bool run_points(Run *run, const NestNode *node, const Points *points, int
 }
 
 static bool run_loop(Run *run, const NestNode *node, Points *points, Arena *arena) {
-    int64_t *extents = arena_alloc(arena, (points->count + 1) * sizeof *extents), most = 0;
+    int64_t *extents = arena_alloc(arena, (points->count + 1) * sizeof *extents), max = 0;
     bool same = true;
     for (size_t i = 0; i < points->count; i++) {
         if (!run_index(run, points, i, node->extent, &extents[i])) return false;
         same &= extents[i] == extents[0];
-        if (extents[i] > most) most = extents[i];
+        if (extents[i] > max) max = extents[i];
     }
-    if (node->loop == LOOP_GRID) return run_grid(run, node, points, extents, most, arena);
+    if (node->loop == LOOP_GRID) return run_grid(run, node, points, extents, max, arena);
     if (node->loop == LOOP_SERIAL || node->loop == LOOP_UNROLLED)
-        return run_serial(run, node, points, extents, most, arena);
+        return run_serial(run, node, points, extents, max, arena);
     if (!same) return run_stop(run, node, "its extent is not the same for all threads");
-    return run_points(run, node, points, most, arena);
+    return run_points(run, node, points, max, arena);
 }
 
 static bool run_branches(Run *run, const NestNode *node, Points *points, Arena *arena) {

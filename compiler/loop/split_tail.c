@@ -59,12 +59,12 @@ const char *nest_split_tail(Nest *nest, SymbolId loop) {
     NestNode *old = *place;
     if (!common_limit(old->body, &limited)) return "the limits in the loop are not all the same";
     if (!limited) return NULL;
-    const Index least = least_limit(nest, old->body, limited->limit);
-    if (uses_body(old->body, least)) return "how far the limits go is not known at the loop";
+    const Index min = least_limit(nest, old->body, limited->limit);
+    if (uses_body(old->body, min)) return "how far the limits go is not known at the loop";
     NestNode *main = nest_clone(nest, old->body), *test = arena_alloc(nest->arena, sizeof *test);
     drop_limits(main);
     *test = (NestNode){
-        .kind = NEST_IF, .extent = least, .body = main, .other = old->body, .version = true};
+        .kind = NEST_IF, .extent = min, .body = main, .other = old->body, .version = true};
     old->body = test;
     return NULL;
 }

@@ -31,14 +31,14 @@ const char *nest_strip(Nest *nest, SymbolId loop, int64_t size, SymbolId *inner)
     Index width = index_number(arena, size);
     if (!index_is_number(old->extent, &extent) || extent % size) {
         Function *f = nest->values;
-        const SymbolId least =
+        const SymbolId min =
             nest_symbol(nest, arena_printf(arena, "%s_width", name), NAMED_VALUE, TYPE_I64);
-        const ValueId most = ir_constant(f, TYPE_I64, (uint64_t)size);
+        const ValueId max = ir_constant(f, TYPE_I64, (uint64_t)size);
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_LET,
-                            .name = least,
-                            .value = ir_op(f, OP_MIN, most, nest_index_value(nest, left), 0)});
-        width = index_symbol(arena, least);
+                            .name = min,
+                            .value = ir_op(f, OP_MIN, max, nest_index_value(nest, left), 0)});
+        width = index_symbol(arena, min);
     }
     NestNode *body =
         nest_put_index(nest, old->body, loop, index_add(arena, begin, index_symbol(arena, own)));

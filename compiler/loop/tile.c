@@ -100,7 +100,7 @@ static NestNode *tile_body(Nest *nest, const Loops *l, uint32_t rows, NestNode *
 
 /* What limits are counted from: of a strip, as nest_strip binds how wide it is, all that is left,
  * which says the same of elements that are none behind the strip. */
-static Index bound_of(const Nest *nest, Index extent, int64_t most) {
+static Index bound_of(const Nest *nest, Index extent, int64_t max) {
     const SymbolId width =
         extent.count == 1 && extent.terms[0].count == 1 && extent.terms[0].factor == 1
             ? extent.terms[0].symbols[0]
@@ -110,7 +110,7 @@ static Index bound_of(const Nest *nest, Index extent, int64_t most) {
     const Value *v = place && (*place)->kind == NEST_LET ? &values[(*place)->value] : NULL;
     for (int i = 0; v && v->op == OP_MIN && i < 2; i++) {
         const Value *strip = &values[v->arg[i]], *left = &values[v->arg[1 - i]];
-        if (strip->op == OP_CONST && (int64_t)strip->payload >= most && left->op == VALUE_INDEX)
+        if (strip->op == OP_CONST && (int64_t)strip->payload >= max && left->op == VALUE_INDEX)
             return *nest_index_of(nest, left);
     }
     return extent;

@@ -23,8 +23,8 @@ typedef struct TwoTrees {
     Type type, second; /* of the leaves, and of the second tree's */
     NestNode *push, *combine, **loop;
     Index tile, tiles, room, count;
-    SymbolId tops, parts; /* of tiles; 0: there is one at most */
-    bool shared;          /* in memory of the block */
+    SymbolId extrema, parts; /* of tiles; 0: there is one at most */
+    bool shared;             /* in memory of the block */
 } TwoTrees;
 
 static size_t find_push(TwoTrees *x, NestNode **body) {
@@ -88,12 +88,12 @@ static ValueId is_best(const TwoTrees *x, ValueId value, ValueId best) {
 }
 
 /* A second value as the top over more leaves makes it count. */
-static ValueId under(const TwoTrees *x, ValueId second, ValueId own, ValueId top) {
+static ValueId under(const TwoTrees *x, ValueId second, ValueId own, ValueId extremum) {
     if (x->op == OP_LOGSUMEXP)
-        return op(x, OP_MUL, second, op(x, OP_EXP, op(x, OP_SUB, own, top, 0), 0, 0), 0);
+        return op(x, OP_MUL, second, op(x, OP_EXP, op(x, OP_SUB, own, extremum, 0), 0, 0), 0);
     const ValueId none =
         ir_constant(x->nest->values, TYPE_I64, nest_identity(OP_REDUCE_MIN, TYPE_I64));
-    return op(x, OP_SELECT, is_best(x, own, top), second, none);
+    return op(x, OP_SELECT, is_best(x, own, extremum), second, none);
 }
 
 static Op first_op(const TwoTrees *x) {
@@ -105,9 +105,9 @@ static Op second_op(const TwoTrees *x) {
 }
 
 /* What leaves are compared with, of the first tree's value. */
-static ValueId base_of(const TwoTrees *x, ValueId top) {
-    if (x->op != OP_LOGSUMEXP) return top;
-    return op(x, OP_SELECT, op(x, OP_ISFINITE, top, 0, 0), top, number(x, x->type, 0.0));
+static ValueId base_of(const TwoTrees *x, ValueId extremum) {
+    if (x->op != OP_LOGSUMEXP) return extremum;
+    return op(x, OP_SELECT, op(x, OP_ISFINITE, extremum, 0, 0), extremum, number(x, x->type, 0.0));
 }
 
 static ValueId second_leaf(const TwoTrees *x, ValueId value, ValueId base, Index leaf) {
@@ -116,11 +116,11 @@ static ValueId second_leaf(const TwoTrees *x, ValueId value, ValueId base, Index
 }
 
 /* What the two values make, of so many leaves. */
-static ValueId value_of(const TwoTrees *x, ValueId top, ValueId second) {
+static ValueId value_of(const TwoTrees *x, ValueId extremum, ValueId second) {
     Function *f = x->nest->values;
     if (x->op == OP_LOGSUMEXP)
-        return op(x, OP_SELECT, op(x, OP_ISFINITE, top, 0, 0),
-                  op(x, OP_ADD, top, op(x, OP_LOG, second, 0, 0), 0), top);
+        return op(x, OP_SELECT, op(x, OP_ISFINITE, extremum, 0, 0),
+                  op(x, OP_ADD, extremum, op(x, OP_LOG, second, 0, 0), 0), extremum);
     const ValueId any =
         op(x, OP_GT, nest_index_value(x->nest, x->count), ir_constant(f, TYPE_I64, 0), 0);
     return op(x, OP_SELECT, any, second, ir_constant(f, TYPE_I64, UINT64_MAX));
@@ -141,9 +141,9 @@ Type nest_second_type(Op which, Type leaves) {
     return which == OP_LOGSUMEXP ? leaves : TYPE_I64;
 }
 
-ValueId nest_second_base(Nest *nest, Op which, Type leaves, ValueId top) {
+ValueId nest_second_base(Nest *nest, Op which, Type leaves, ValueId extremum) {
     const TwoTrees x = {.nest = nest, .op = which, .type = leaves};
-    return base_of(&x, top);
+    return base_of(&x, extremum);
 }
 
 ValueId nest_second_leaf(Nest *nest, Op which, Type leaves, ValueId value, ValueId base,
@@ -153,15 +153,15 @@ ValueId nest_second_leaf(Nest *nest, Op which, Type leaves, ValueId value, Value
 }
 
 ValueId nest_second_under(Nest *nest, Op which, Type leaves, ValueId second, ValueId own,
-                          ValueId top) {
+                          ValueId extremum) {
     const TwoTrees x = {.nest = nest, .op = which, .type = leaves};
-    return under(&x, second, own, top);
+    return under(&x, second, own, extremum);
 }
 
-ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId top, ValueId second,
+ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId extremum, ValueId second,
                           Index count) {
     const TwoTrees x = {.nest = nest, .op = which, .type = leaves, .count = count};
-    return value_of(&x, top, second);
+    return value_of(&x, extremum, second);
 }
 
 /* ---- nodes ---- */
@@ -244,14 +244,14 @@ static void build_tile(TwoTrees *x, ValueId result[2]) {
     NestNode *old = *x->loop, *after = old->next, *body = NULL, **end = &body, *first_push = NULL;
     NestNode *first = first_loop(x, &first_push);
     result[0] =
-        tile_tree(x, &end, "top", first_op(x), x->type, first, first_push, first_push->value);
+        tile_tree(x, &end, "extremum", first_op(x), x->type, first, first_push, first_push->value);
     const ValueId base =
         x->op == OP_LOGSUMEXP ? let(x, &end, "base", base_of(x, result[0])) : result[0];
     const ValueId second = second_leaf(x, x->push->value, base, x->push->at[0]);
     NestNode *push = x->push;
     result[1] = tile_tree(x, &end, "part", second_op(x), x->second, old, push, second);
-    if (x->tops) {
-        store(x, &end, x->tops, x->tile, result[0]);
+    if (x->extrema) {
+        store(x, &end, x->extrema, x->tile, result[0]);
         store(x, &end, x->parts, x->tile, result[1]);
     }
     *end = after;
@@ -279,7 +279,7 @@ static void combine_tiles(TwoTrees *x, NestNode ***end, ValueId result[2]) {
     const SymbolId k = named(x, "k", NAMED_LOOP, TYPE_I64);
     const Index at = index_symbol(nest->arena, k);
     if (x->shared) nest_add(nest, end, (NestNode){.kind = NEST_BARRIER, .scope = SCOPE_BLOCK});
-    result[0] = combine_memory(x, end, "top", first_op(x), x->tops);
+    result[0] = combine_memory(x, end, "extremum", first_op(x), x->extrema);
     SymbolId all = 0;
     if (x->shared) {
         all = named(x, "all", NAMED_TREE, x->second);
@@ -294,9 +294,9 @@ static void combine_tiles(TwoTrees *x, NestNode ***end, ValueId result[2]) {
         nest_add(nest, end,
                  (NestNode){.kind = NEST_LOOP, .loop = LOOP_SERIAL, .name = k, .extent = x->tiles});
     NestNode **inside = &loop->body;
-    const ValueId top = load(x, &inside, "top", x->tops, at);
+    const ValueId extremum = load(x, &inside, "extremum", x->extrema, at);
     const ValueId part = load(x, &inside, "part", x->parts, at);
-    const ValueId counted = under(x, part, top, result[0]);
+    const ValueId counted = under(x, part, extremum, result[0]);
     if (!x->shared) {
         store(x, &inside, x->parts, at, counted);
         result[1] = combine_memory(x, end, "part", second_op(x), x->parts);
@@ -318,7 +318,7 @@ static void combine_tiles(TwoTrees *x, NestNode ***end, ValueId result[2]) {
 /* In the combine's place: what the two values make. */
 static void build_result(TwoTrees *x, ValueId result[2]) {
     NestNode *combine = x->combine, *after = combine->next, *body = NULL, **end = &body;
-    if (x->tops) combine_tiles(x, &end, result);
+    if (x->extrema) combine_tiles(x, &end, result);
     const ValueId value = value_of(x, result[0], result[1]);
     nest_add(x->nest, &end,
              (NestNode){
@@ -357,12 +357,12 @@ const char *nest_two_trees(Nest *nest, SymbolId tree, NestScope scope) {
         x.tiles = nest_ceiling(nest, &end, declared->extent, TILE, "tiles");
         x.shared = scope == SCOPE_SHARED;
         x.room = x.tiles;
-        if (x.shared && nest->most_tiles) x.room = index_number(nest->arena, nest->most_tiles);
+        if (x.shared && nest->max_tiles) x.room = index_number(nest->arena, nest->max_tiles);
         if (x.shared && !index_is_number(x.room, &constant))
             return "shared memory for its tiles is not a constant";
-        x.tops = named(&x, "tops", NAMED_ALLOC, x.type);
+        x.extrema = named(&x, "extrema", NAMED_ALLOC, x.type);
         x.parts = named(&x, "parts", NAMED_ALLOC, x.second);
-        add_memory(&x, &end, x.tops, scope);
+        add_memory(&x, &end, x.extrema, scope);
         add_memory(&x, &end, x.parts, scope);
     }
     ValueId result[2];

@@ -26,34 +26,35 @@ typedef struct Other {
 
 /* Whether it is all at once, which the work alone says. */
 static bool goes_at_once(const Report *r, const Plan *plan) {
-    const uint64_t limit = emit_work_limit(plan, target_for(r->image->target), &plan->ways[0]);
+    const uint64_t limit = emit_work_limit(plan, target_for(r->image->target), &plan->groupings[0]);
     double work = 0;
     for (size_t i = 0; i < plan->phase_count; i++)
         work += plan_sizes_elements(&r->sizes, plan->phases[i].outer | plan->phases[i].inner);
-    return plan->way_count == 1 || (limit < UINT64_MAX && work <= (double)limit);
+    return plan->grouping_count == 1 || (limit < UINT64_MAX && work <= (double)limit);
 }
 
-/* The other plan's way to run at these sizes. Where conditions say, it is emitted, as they are made
- * then. NULL where it cannot be, as one with too many arguments. */
-static const Way *way_of(const Report *r, const Plan *plan) {
+/* The grouping of the other plan that is used at these sizes. Where that depends on conditions, the
+ * plan is emitted, since that makes them. NULL where it cannot be emitted, as with too many
+ * arguments. */
+static const Grouping *grouping_of(const Report *r, const Plan *plan) {
     const char *target = r->image->target, *problem;
     bool together;
-    uint32_t way;
-    if (goes_at_once(r, plan)) return &plan->ways[0];
+    uint32_t grouping;
+    if (goes_at_once(r, plan)) return &plan->groupings[0];
     const ls_image *image =
         emit_step(plan, target_for(target), target, LS_LAYOUT_DENSE, NULL, &problem);
     if (!image) return NULL;
-    report_choose(&r->sizes, plan, image, &way, &together);
-    return &plan->ways[way];
+    report_choose(&r->sizes, plan, image, &grouping, &together);
+    return &plan->groupings[grouping];
 }
 
 static Other count_other(const Report *r, const Alternative *alternative, size_t place) {
     const Plan *plan = alternative->plan;
-    const Way *way = way_of(r, plan);
-    Other other = {alternative->what, way ? way->count : 0, place, 0};
+    const Grouping *grouping = grouping_of(r, plan);
+    Other other = {alternative->what, grouping ? grouping->count : 0, place, 0};
     for (size_t i = 0; i < other.launches; i++) {
         const KernelBytes bytes =
-            plan_kernel_bytes(plan, &r->sizes, &way->kernels[i], &r->c->compiler.arena);
+            plan_kernel_bytes(plan, &r->sizes, &grouping->kernels[i], &r->c->compiler.arena);
         other.moved += bytes.read + bytes.written;
     }
     return other;

@@ -52,8 +52,8 @@ static size_t variant_for(ls_compilation *c, size_t step, const ls_image *image,
         sizes[count++] = word;
     const PlanSizes read = plan_sizes_read(c->steps[step].simplified, sizes, count);
     bool together;
-    uint32_t way;
-    return report_choose(&read, compile_plan(c, step), image, &way, &together);
+    uint32_t grouping;
+    return report_choose(&read, compile_plan(c, step), image, &grouping, &together);
 }
 
 /* What stands behind the #: a number or lengths; nothing: the usual one. */

@@ -34,45 +34,45 @@ static void count_kernel(Report *r, KernelReport *kernel) {
     kernel->read = bytes.read;
     kernel->written = bytes.written;
     if (kernel->plan.kind == KERNEL_FINISH) return;
-    for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
+    for (uint32_t p = kernel->plan.first - kernel->plan.pre_reductions;
          p < kernel->plan.first + kernel->plan.count; p++)
         kernel->operations += plan_operations(r->plan, &r->sizes, &r->plan->phases[p]).cost;
 }
 
-/* The plan's way that a variant for contiguous arrays is of: those for rows of some length stand
- * ahead of the way's own. */
-static uint32_t way_of(const ls_image *image, uint32_t variant) {
-    uint32_t way = 0;
+/* The plan's grouping that a variant for contiguous arrays belongs to: the variants for classes of
+ * row lengths stand ahead of the grouping's own. */
+static uint32_t grouping_of(const ls_image *image, uint32_t variant) {
+    uint32_t grouping = 0;
     for (uint32_t v = 0; v < variant; v++) {
         bool any = true;
         for (uint32_t i = 0; i < image->variants[v].condition_count; i++)
             any &= !image->variants[v].conditions[i].required;
-        way += any;
+        grouping += any;
     }
-    return way;
+    return grouping;
 }
 
 /* The variant for arrays that are contiguous, on a device that can do all. */
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
-                       uint32_t *way, bool *together) {
+                       uint32_t *grouping, bool *together) {
     for (uint32_t v = 0;; v++) {
         const ls_image_variant *variant = &image->variants[v];
         const uint64_t work = ls_image_work(variant, plan_sizes_value, sizes);
         *together = variant->kernels[0].cooperative && work > variant->one_block_limit;
-        *way = way_of(image, v);
-        if (way_of(image, v + 1) == plan->way_count ||
+        *grouping = grouping_of(image, v);
+        if (grouping_of(image, v + 1) == plan->grouping_count ||
             ls_image_suits(variant, work, plan_sizes_value, sizes))
             return v;
     }
 }
 
-/* The same way on another target. */
+/* The same grouping on another target. */
 static uint32_t choose_alike(const Report *r, const ls_image *image) {
     for (uint32_t v = 0;; v++) {
         const ls_image_variant *variant = &image->variants[v];
         const uint64_t work = ls_image_work(variant, plan_sizes_value, &r->sizes);
-        if (way_of(image, v) == r->way &&
-            (way_of(image, v + 1) > r->way ||
+        if (grouping_of(image, v) == r->grouping &&
+            (grouping_of(image, v + 1) > r->grouping ||
              ls_image_suits(variant, work, plan_sizes_value, &r->sizes)))
             return v;
     }
@@ -85,27 +85,27 @@ static uint32_t choose_alike(const Report *r, const ls_image *image) {
 static const char *partition_text(const Report *r, const Kernel *kernel) {
     Text text = text_open(&r->c->compiler.arena);
     if (kernel->kind == KERNEL_ALL) return r->together ? "cooperative" : "single block";
-    if (kernel->kind == KERNEL_STRIPS) return "row panels";
+    if (kernel->kind == KERNEL_ROW_PANELS) return "row panels";
     if (kernel->kind == KERNEL_FINISH) return "columns";
     const uint32_t end = kernel->first + kernel->count;
-    for (uint32_t i = kernel->first - kernel->prologue; i < kernel->first; i++)
+    for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++)
         text_printf(&text, "each %s then ", report_partitions[r->plan->phases[i].shape]);
-    text_puts(&text,
-              report_partitions[r->plan->phases[kernel->first].shape]); /* of all in a chain */
-    const uint32_t mains = kernel->kind == KERNEL_BESIDE ? plan_mains(kernel) : 1;
+    text_puts(&text, report_partitions[r->plan->phases[kernel->first].shape]); /* of all phases of a
+                                                                                  row fusion */
+    const uint32_t mains = kernel->kind == KERNEL_HORIZONTAL ? plan_mains(kernel) : 1;
     for (uint32_t i = kernel->first + 1; i < kernel->first + mains; i++)
         text_printf(&text, " | %s", report_partitions[r->plan->phases[i].shape]);
     for (uint32_t i = kernel->first + plan_mains(kernel); i < end; i++)
         text_printf(&text, " then %s%s", report_partitions[r->plan->phases[i].shape],
-                    i < end - kernel->tail ? " by segment" : "");
+                    i < end - kernel->last_block ? " by segment" : "");
     return text.data;
 }
 
 static void count_all(Report *r) {
     Arena *arena = &r->c->compiler.arena;
     const ls_image *image = r->image;
-    r->variant = report_choose(&r->sizes, r->plan, image, &r->way, &r->together);
-    const Kernel *kernels = r->plan->ways[r->way].kernels;
+    r->variant = report_choose(&r->sizes, r->plan, image, &r->grouping, &r->together);
+    const Kernel *kernels = r->plan->groupings[r->grouping].kernels;
     const ls_image_variant *variant = &image->variants[r->variant];
     r->kernel_count = variant->kernel_count;
     r->kernels = arena_alloc(arena, r->kernel_count * sizeof *r->kernels);
@@ -228,11 +228,11 @@ static void print_phase(Report *r, const Phase *phase) {
 static void print_later(Report *r, const Kernel *kernel, size_t p) {
     const Phase *phase = &r->plan->phases[p];
     const size_t mains = kernel->first + plan_mains(kernel);
-    if (p < mains && kernel->kind == KERNEL_BESIDE) {
+    if (p < mains && kernel->kind == KERNEL_HORIZONTAL) {
         text_puts(&r->out, "    horizontally fused: ");
         print_phase(r, phase);
         text_puts(&r->out, "\n");
-    } else if (p >= mains && p < mains + kernel->followers) {
+    } else if (p >= mains && p < mains + kernel->segment_epilogue) {
         text_puts(&r->out, "    segment epilogue, for each");
         for (size_t axis = 0; axis < r->plan->function->axis_count; axis++)
             if (phase->outer >> axis & 1)
@@ -240,7 +240,7 @@ static void print_later(Report *r, const Kernel *kernel, size_t p) {
         text_puts(&r->out, ": ");
         print_phase(r, phase);
         text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
-    } else if (p >= mains + kernel->followers) {
+    } else if (p >= mains + kernel->segment_epilogue) {
         text_puts(&r->out, "    last-block epilogue: ");
         print_phase(r, phase);
         text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
@@ -296,7 +296,8 @@ static void print_text(Report *r) {
                     report_bytes_text(r, kernel->written),
                     bytes > 0 ? kernel->operations / bytes : 0.0);
         const bool whole = kernel->plan.kind != KERNEL_FINISH;
-        for (size_t p = kernel->plan.first - kernel->plan.prologue; p < kernel->plan.first; p++) {
+        for (size_t p = kernel->plan.first - kernel->plan.pre_reductions; p < kernel->plan.first;
+             p++) {
             text_puts(&r->out, "    pre-reduction in every block: ");
             print_phase(r, &r->plan->phases[p]);
             text_puts(&r->out, "\n");

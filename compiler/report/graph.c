@@ -88,8 +88,8 @@ static Range line_of(const Report *r, Range range) {
     return range;
 }
 
-/* What holds a made value: "sum_40". */
-static const char *made_name(const Report *r, ValueId v) {
+/* The array of a materialised value: "sum_40". */
+static const char *materialised_name(const Report *r, ValueId v) {
     const uint32_t array = r->plan->array_of[v];
     if (array) return r->plan->arrays[array - 1].name;
     const Value *value = &r->plan->function->values[v];
@@ -97,7 +97,7 @@ static const char *made_name(const Report *r, ValueId v) {
 }
 
 static void put_made(Report *r, Lines *lines, ValueId v) {
-    put_source(r, lines, r->plan->function->values[v].range, made_name(r, v));
+    put_source(r, lines, r->plan->function->values[v].range, materialised_name(r, v));
 }
 
 static void put_axes(Report *r, const char *before, AxisSet axes) {
@@ -144,7 +144,7 @@ static void put_kernel(Report *r, size_t k) {
                 "COLOR=\"#5b7fa3\"><TR><TD><B>%s</B></TD></TR>",
                 k + 1, name);
     Lines lines = {.count = 0};
-    for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
+    for (uint32_t p = kernel->plan.first - kernel->plan.pre_reductions;
          p < kernel->plan.first + kernel->plan.count; p++)
         put_phase(r, &lines, &r->plan->phases[p]);
     if (lines.more) text_puts(&r->out, "<TR><TD ALIGN=\"LEFT\">...</TD></TR>");
@@ -161,7 +161,7 @@ static void find_reads(const Report *r, const KernelReport *kernel, uint32_t a, 
                        bool *made) {
     const Plan *plan = r->plan;
     *old = *made = false;
-    for (uint32_t p = kernel->plan.first - kernel->plan.prologue;
+    for (uint32_t p = kernel->plan.first - kernel->plan.pre_reductions;
          p < kernel->plan.first + kernel->plan.count; p++) {
         const Phase *phase = &plan->phases[p];
         for (size_t i = 0; i < phase->value_count; i++) {

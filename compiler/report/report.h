@@ -36,7 +36,7 @@ typedef struct Report {
     const ls_explain_options *options;
     PlanSizes sizes;
     const ls_image *image;
-    uint32_t way;
+    uint32_t grouping;
     uint32_t variant;
     bool together; /* its blocks wait for each other, and there are several */
     KernelReport *kernels;
@@ -52,10 +52,10 @@ typedef struct Report {
 /* explain.c */
 extern const char *const report_partitions[SHAPE_COUNT]; /* how a phase is shared out */
 const char *report_bytes_text(Report *r, double bytes);
-/* The number of the variant that the sizes select, of which way of the plan it is, and whether its
- * blocks wait for each other. */
+/* The number of the variant that the sizes select, the grouping of the plan that it belongs to, and
+ * whether it is cooperative. */
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
-                       uint32_t *way, bool *together);
+                       uint32_t *grouping, bool *together);
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
 
 /* temporaries.c */

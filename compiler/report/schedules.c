@@ -16,10 +16,11 @@
 #include "report/report.h"
 
 static void print_phase(Report *r, uint32_t phase, const Target *target, Portion portion) {
-    static const char *const portions[] = {"", ", what a strip of rows leaves",
+    static const char *const portions[] = {"", ", partial values of a row panel",
                                            ", from partials of row panels"};
     const char *problem = "";
-    const PhaseNumbers numbers = {.chain = schedule_chain(r->plan, phase), .portion = portion};
+    const PhaseNumbers numbers = {.row_fusion = schedule_row_fusion(r->plan, phase),
+                                  .portion = portion};
     const PlainNest *plain =
         schedule_phase(r->plan, phase, target, &numbers, &r->c->compiler.arena, &problem);
     text_printf(&r->out, "# phase %u, by %s%s\n", phase,
@@ -28,16 +29,16 @@ static void print_phase(Report *r, uint32_t phase, const Target *target, Portion
     nest_print(plain->nest, &r->out);
 }
 
-/* Phases down columns of kernels that go by strips of rows. */
-static void print_strips(Report *r, const Target *target) {
+/* Phases down columns of kernels of row panels. */
+static void print_row_panels(Report *r, const Target *target) {
     const Plan *plan = r->plan;
-    for (size_t w = 0; w < plan->way_count; w++)
-        for (size_t k = 0; k < plan->ways[w].count; k++) {
-            const Kernel *kernel = &plan->ways[w].kernels[k];
+    for (size_t w = 0; w < plan->grouping_count; w++)
+        for (size_t k = 0; k < plan->groupings[w].count; k++) {
+            const Kernel *kernel = &plan->groupings[w].kernels[k];
             for (uint32_t p = kernel->first; p < kernel->first + kernel->count; p++) {
-                if (kernel->kind != KERNEL_STRIPS || plan->phases[p].shape != SHAPE_COLUMNS)
+                if (kernel->kind != KERNEL_ROW_PANELS || plan->phases[p].shape != SHAPE_COLUMNS)
                     continue;
-                print_phase(r, p, target, PORTION_STRIP);
+                print_phase(r, p, target, PORTION_PANEL);
                 print_phase(r, p, target, PORTION_FINISH);
             }
         }
@@ -60,26 +61,26 @@ static void print_rows(Report *r, const Kernel *kernel, const Target *target) {
             return;
         }
         text_printf(&r->out, "# %s, on rows of at most %" PRIu64 " elements, a %s each\n", phases,
-                    target_row_most(rows), rows->rows ? "warp" : "block");
+                    target_row_max(rows), rows->rows ? "warp" : "block");
         nest_print(plain->nest, &r->out);
     }
 }
 
 static bool is_in_rows(const Plan *plan, const Kernel *kernel) {
-    return (kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_CHAIN) &&
+    return (kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_ROW_FUSION) &&
            plan->phases[kernel->first].shape == SHAPE_ROWS;
 }
 
-/* Kernels that several ways have once. */
+/* Kernels that several groupings have are shown once. */
 static void print_kernels(Report *r, const Target *target) {
     const Plan *plan = r->plan;
-    for (size_t w = 0; w < plan->way_count; w++)
-        for (size_t k = 0; k < plan->ways[w].count; k++) {
-            const Kernel *kernel = &plan->ways[w].kernels[k];
+    for (size_t w = 0; w < plan->grouping_count; w++)
+        for (size_t k = 0; k < plan->groupings[w].count; k++) {
+            const Kernel *kernel = &plan->groupings[w].kernels[k];
             bool known = !is_in_rows(plan, kernel);
             for (size_t v = 0; v < w && !known; v++)
-                for (size_t o = 0; o < plan->ways[v].count; o++) {
-                    const Kernel *other = &plan->ways[v].kernels[o];
+                for (size_t o = 0; o < plan->groupings[v].count; o++) {
+                    const Kernel *other = &plan->groupings[v].kernels[o];
                     known |= is_in_rows(plan, other) && other->first == kernel->first &&
                              plan_mains(other) == plan_mains(kernel);
                 }
@@ -93,7 +94,7 @@ void report_schedules(Report *r) {
         text_printf(&r->out, "%s# step %s on %s\n", t ? "\n" : "", r->plan->function->name, name);
         for (uint32_t p = 0; p < r->plan->phase_count; p++)
             print_phase(r, p, target_for(name), PORTION_WHOLE);
-        print_strips(r, target_for(name));
+        print_row_panels(r, target_for(name));
         print_kernels(r, target_for(name));
     }
 }

@@ -1,8 +1,8 @@
 /* temporaries.c: the memory that a step's kernels hand things on in.
  *
- * Counted as the runtime does: those that are never needed at once share their place, each begins
- * on a boundary, and what every block has of its own counts for the blocks of the largest launch,
- * on a device of so many processors as the options say or the target has as a rule. */
+ * Counted as the runtime does: temporaries that are never live at once share a slot, each slot is
+ * aligned, and memory that every block has of its own counts for the blocks of the largest launch,
+ * on a device with as many processors as the options say or the target usually has. */
 #include <locale.h>
 #include <math.h>
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static uint64_t max_parts(const Report *r, const ls_image_variant *variant) {
         uint64_t tiles = 1;
         uint32_t threads;
         if (kernel->tiles.scale) tiles = whole(plan_sizes_extent(&r->sizes, &kernel->tiles));
-        const uint64_t parts = target->simt
+        const uint64_t parts = target->gpu
                                    ? ls_image_blocks(kernel, items, tiles, processors, &threads)
                                    : ls_image_workers(kernel, items, tiles, processors);
         if (parts > max) max = parts;
@@ -97,7 +97,7 @@ static void print_size(Report *r, uint32_t number) {
  * counters, and what tiles leave for each other. */
 void report_temporaries(Report *r) {
     const Target *target = target_for(r->image->target);
-    const Plan *plan = plan_near(r->plan, target, &r->plan->ways[r->way]);
+    const Plan *plan = plan_worker_scratch(r->plan, target, &r->plan->groupings[r->grouping]);
     const size_t parameters = plan->function->parameter_count;
     const size_t carried = plan->array_count - parameters;
     const size_t others = r->temporary_count - carried;
@@ -105,7 +105,7 @@ void report_temporaries(Report *r) {
     for (uint32_t i = 0; i < carried; i++) {
         const Array *array = &plan->arrays[parameters + i];
         text_printf(&r->out, "%s%s%s ", i == 0 ? "  temporaries: " : ", ", array->name,
-                    array->near ? " (worker scratch)" : "");
+                    array->in_scratch ? " (worker scratch)" : "");
         print_size(r, i);
     }
     for (size_t i = carried; i < r->temporary_count; i++) rest += (double)r->temporary_sizes[i];

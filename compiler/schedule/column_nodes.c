@@ -1,5 +1,6 @@
-/* column_nodes.c: a phase down columns taken apart: what is the same for all columns, what each has
- * ahead of its rows, and down the rows what belongs to a row and what to each column of it. */
+/* column_nodes.c: divides the nodes of a phase down columns into those that are the same for all
+ * columns, those of a column ahead of its rows, those of a row, and those of each column of a row.
+ */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -30,7 +31,7 @@ static void add_tree(ColumnTile *tile, const ColumnReduction *of, const char *su
 
 static bool take_tree(ColumnTile *tile, const NestNode *tree) {
     size_t pushes = 0;
-    for (const NestNode *node = tile->walk->body; node; node = node->next)
+    for (const NestNode *node = tile->traversal->body; node; node = node->next)
         pushes += node->kind == NEST_PUSH && node->array == tree->name;
     if (pushes != 1 || tree->at_count)
         return items_refuse(tile->items, "a tree is not pushed to in one place");
@@ -42,7 +43,7 @@ static bool take_tree(ColumnTile *tile, const NestNode *tree) {
                              .two = nest_is_two_trees(tree->op)};
     if (own->two) {
         const Type second = nest_second_type(tree->op, tree->type);
-        add_tree(tile, own, "top", nest_tree_of_two(tree->op, false), tree->type, false);
+        add_tree(tile, own, "extremum", nest_tree_of_two(tree->op, false), tree->type, false);
         add_tree(tile, own, "second", nest_tree_of_two(tree->op, true), second, true);
     } else {
         add_tree(tile, own, "", tree->op, tree->type, true);
@@ -54,21 +55,21 @@ static bool take_tree(ColumnTile *tile, const NestNode *tree) {
  * belongs to a column. Straight code down the rows: what belongs to a row, and what to each column
  * of it. */
 static bool take_nodes(ColumnTile *tile) {
-    const NestNode *walk = tile->walk;
+    const NestNode *traversal = tile->traversal;
     NestNode **ahead = &tile->ahead, **row = &tile->row_nodes, **column = &tile->column_nodes;
     size_t room = 1, count = 1;
     for (const NestNode *node = tile->columns->body; node; node = node->next) room++;
-    for (const NestNode *node = walk->body; node; node = node->next) room++;
+    for (const NestNode *node = traversal->body; node; node = node->next) room++;
     SymbolId *varying = arena_alloc(tile->arena, room * sizeof *varying);
     tile->trees = arena_alloc(tile->arena, 2 * room * sizeof *tile->trees);
     tile->reductions = arena_alloc(tile->arena, room * sizeof *tile->reductions);
     varying[0] = tile->columns->name;
-    for (NestNode *node = tile->columns->body; node != walk; node = node->next) {
+    for (NestNode *node = tile->columns->body; node != traversal; node = node->next) {
         const bool value = node->kind == NEST_LET || node->kind == NEST_LOAD;
         if (node->kind == NEST_TREE) {
             if (!take_tree(tile, node)) return false;
         } else if (!value && node->kind != NEST_STORE) {
-            return items_refuse(tile->items, "more is done before a column is walked");
+            return items_refuse(tile->items, "more is done before the loop down a column");
         } else if (value && !uses_any(tile, node, varying, count)) {
             nest_add(tile->nest, &tile->before_end, *node);
         } else {
@@ -76,36 +77,37 @@ static bool take_nodes(ColumnTile *tile) {
             nest_add(tile->nest, &ahead, *node);
         }
     }
-    for (const NestNode *node = walk->body; node; node = node->next) {
+    for (const NestNode *node = traversal->body; node; node = node->next) {
         const bool value = node->kind == NEST_LET || node->kind == NEST_LOAD;
         if (!value && node->kind != NEST_STORE && node->kind != NEST_ADD && node->kind != NEST_PUSH)
             return items_refuse(tile->items, "what is done with an element is not straight code");
         if (node->kind == NEST_PUSH &&
-            !index_equal(node->at[0], make_symbol(tile->nest, walk->name)))
+            !index_equal(node->at[0], make_symbol(tile->nest, traversal->name)))
             return items_refuse(tile->items,
                                 "leaves are not numbered by their place in the column");
-        const bool changes = node->kind == NEST_LOAD && nest_stores_to(walk->body, node->array);
+        const bool changes =
+            node->kind == NEST_LOAD && nest_stores_to(traversal->body, node->array);
         const bool own = !value || changes || uses_any(tile, node, varying, count);
         if (own && value) varying[count++] = node->name;
         nest_add(tile->nest, own ? &column : &row, *node);
     }
-    NestNode bound = {.kind = NEST_LOOP, .extent = walk->extent};
+    NestNode bound = {.kind = NEST_LOOP, .extent = traversal->extent};
     return !uses_any(tile, &bound, varying, count) ||
            items_refuse(tile->items, "neighbouring columns differ in length");
 }
 
 bool column_take(ColumnTile *tile) {
-    NestNode *walk = tile->columns->body;
-    while (walk && walk->kind != NEST_LOOP) walk = walk->next;
-    if (!walk) return items_refuse(tile->items, "there is no loop over rows");
-    if (schedule_join(tile->nest, walk, 0, true) != walk)
+    NestNode *traversal = tile->columns->body;
+    while (traversal && traversal->kind != NEST_LOOP) traversal = traversal->next;
+    if (!traversal) return items_refuse(tile->items, "there is no loop over rows");
+    if (schedule_join(tile->nest, traversal, 0, true) != traversal)
         return items_refuse(tile->items, "the rows are not one loop");
-    if (nest_has(walk->next, NEST_LOOP))
-        return items_refuse(tile->items, "a column is walked twice");
-    tile->walk = walk;
-    tile->rows = tile->items->most = walk->extent;
-    if (!items_find_most(tile->items, tile->columns, walk) ||
-        (tile->outers && !items_find_most(tile->items, tile->outers, tile->columns)))
+    if (nest_has(traversal->next, NEST_LOOP))
+        return items_refuse(tile->items, "a column is visited twice");
+    tile->traversal = traversal;
+    tile->rows = tile->items->max = traversal->extent;
+    if (!items_find_max(tile->items, tile->columns, traversal) ||
+        (tile->outers && !items_find_max(tile->items, tile->outers, tile->columns)))
         return items_refuse(tile->items, "columns are not of one length");
     tile->before_end = &tile->before;
     for (NestNode *node = tile->outers ? tile->outers->body : NULL; node; node = node->next) {

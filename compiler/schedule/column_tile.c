@@ -29,7 +29,7 @@ void column_loop(ColumnTile *b, NestNode ***end, LoopKind kind, SymbolId name, I
                         .name = name,
                         .extent = extent,
                         .body = body,
-                        .range = b->walk->range});
+                        .range = b->traversal->range});
 }
 
 void column_across(ColumnTile *b, NestNode ***end, SymbolId c, NestNode *body) {
@@ -85,7 +85,7 @@ void column_find_kept(ColumnPass *p) {
         NestNode alone = *node;
         if (alone.kind == NEST_PUSH) alone.at_count = 0;
         alone.next = NULL;
-        p->places |= nest_body_uses(b->nest, &alone, b->walk->name);
+        p->places |= nest_body_uses(b->nest, &alone, b->traversal->name);
     }
     for (const NestNode *node = b->row_nodes; node; node = node->next) {
         if (!nest_body_uses(b->nest, p->column_nodes, node->name)) continue;
@@ -113,15 +113,15 @@ ColumnPass column_pass(ColumnTile *b, bool last) {
         if (!own) continue;
         copy->array = b->trees[own->first + (own->two && last)].source;
         if (!own->two || !last) continue;
-        const SymbolId top = nest_symbol(b->nest, "top", NAMED_VALUE, own->type);
-        make_load(b->nest, &ahead_end, top, b->trees[own->first].total,
+        const SymbolId extremum = nest_symbol(b->nest, "extremum", NAMED_VALUE, own->type);
+        make_load(b->nest, &ahead_end, extremum, b->trees[own->first].total,
                   make_less(b->nest, make_symbol(b->nest, b->columns->name), b->first_column),
                   NULL);
         const SymbolId base =
             make_let(b->nest, &ahead_end, "base", own->type,
-                     nest_second_base(nest, own->op, own->type, nest_name(nest, top)));
+                     nest_second_base(nest, own->op, own->type, nest_name(nest, extremum)));
         copy->value = nest_second_leaf(nest, own->op, own->type, node->value, nest_name(nest, base),
-                                       make_symbol(b->nest, b->walk->name));
+                                       make_symbol(b->nest, b->traversal->name));
     }
     column_find_kept(&p);
     return p;
@@ -146,12 +146,12 @@ static bool have_draws(const Nest *nest, const NestNode *body) {
 
 /* Whether what is done with an element may stand there eight times. */
 bool column_is_short(const ColumnPass *p) {
-    enum { WORK_MOST = 24 };
+    enum { WORK_MAX = 24 };
     ColumnTile *b = p->b;
     for (const NestNode *node = p->column_nodes; node; node = node->next)
         if (node->kind == NEST_ADD) return false;
     return !have_draws(b->nest, p->column_nodes) && !have_draws(b->nest, b->row_nodes) &&
-           items_work(b->nest, p->column_nodes) <= WORK_MOST;
+           items_work(b->nest, p->column_nodes) <= WORK_MAX;
 }
 
 /* Whether it may as well be done again for the last row, where another is not there: nothing that
@@ -166,7 +166,7 @@ static bool is_repeatable(const ColumnPass *p) {
 
 /* The nodes at a row, with names of their own. */
 static NestNode *at_row(ColumnTile *b, NestNode *nodes, Index row) {
-    NestNode *copy = nest_put_index(b->nest, nest_copy(b->arena, nodes), b->walk->name, row);
+    NestNode *copy = nest_put_index(b->nest, nest_copy(b->arena, nodes), b->traversal->name, row);
     return nest_clone(b->nest, copy);
 }
 
@@ -280,7 +280,7 @@ static void keep_rows(ColumnPass *p, NestNode ***end, bool all) {
             make_let_index(b->nest, &inside, "near", make_value(b->nest, OP_MIN, in_tile, last));
     }
     const ValueId at = nest_index_value(nest, make_add(b->nest, b->first, in_tile));
-    const Index row = make_let_index(b->nest, &inside, nest->symbols[b->walk->name].name, at);
+    const Index row = make_let_index(b->nest, &inside, nest->symbols[b->traversal->name].name, at);
     make_append(&list_end, nest_copy(b->arena, b->row_nodes));
     store_kept(p, &list_end, own);
     if (p->places) make_store(b->nest, &list_end, *places, own, NULL, nest_index_value(nest, row));
@@ -298,7 +298,7 @@ static void eight_columns(ColumnPass *p, NestNode ***end, Index width) {
     for (size_t i = 0; i < b->tree_count; i++)
         if (column_is_of_pass(p, i))
             folds[i] = column_fold(b, &inside, &b->trees[i], "eight", EIGHT, false);
-    const char *name = nest->symbols[b->walk->name].name;
+    const char *name = nest->symbols[b->traversal->name].name;
     const SymbolId place = p->places ? nest_symbol(b->nest, name, NAMED_VALUE, TYPE_I64) : 0;
     const SymbolId live = p->live ? nest_symbol(b->nest, "live", NAMED_VALUE, TYPE_BOOL) : 0;
     const Index own = make_symbol(b->nest, j);
@@ -308,7 +308,7 @@ static void eight_columns(ColumnPass *p, NestNode ***end, Index width) {
     if (live) make_load(b->nest, &list_end, live, p->live, own, NULL);
     NestNode *nodes = nest_copy(b->arena, p->column_nodes);
     column_retarget(p, nodes, folds, NULL, own);
-    if (place) nodes = nest_put_index(nest, nodes, b->walk->name, make_symbol(b->nest, place));
+    if (place) nodes = nest_put_index(nest, nodes, b->traversal->name, make_symbol(b->nest, place));
     for (NestNode *node = nodes; node && live; node = node->next)
         if (node->kind == NEST_PUSH) node->where = live;
     make_append(&list_end, nodes);
@@ -499,7 +499,7 @@ static void rows_ahead(ColumnPass *p, NestNode ***end) {
     if (items_work(b->nest, b->row_nodes) < WORK_LEAST || have_draws(b->nest, b->row_nodes)) return;
     const SymbolId r = make_loop_name(b->nest, "r");
     const Index own = make_symbol(b->nest, r),
-                at = make_less(b->nest, make_symbol(b->nest, b->walk->name), b->first);
+                at = make_less(b->nest, make_symbol(b->nest, b->traversal->name), b->first);
     open_kept(p, end, "rows", SCOPE_WORKER, TILE);
     NestNode *list = NULL, **inside = &list;
     make_append(&inside, nest_copy(b->arena, b->row_nodes));

@@ -11,7 +11,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, WIDTH = 16, TREES_MOST = 8 };
+enum { TILE = 1024, WIDTH = 16, TREES_MAX = 8 };
 
 /* Whether a list may be taken for elements of one tensor's arrays, each once. */
 static bool is_plain(const ColumnTile *b) {
@@ -27,7 +27,7 @@ static bool has_trees(const ColumnTile *b) {
         if (!tree->last || tree->type != TYPE_F32 || tree->op != b->trees[0].op) return false;
         if (tree->op != OP_SUM && tree->op != OP_PROD) return false;
     }
-    return b->tree_count > 0 && b->tree_count <= TREES_MOST;
+    return b->tree_count > 0 && b->tree_count <= TREES_MAX;
 }
 
 /* What a row has to have for its columns: values of f32 alone, and no array that rows write. */
@@ -48,9 +48,9 @@ static NestNode *columns_of(ColumnTile *b, ColumnPass *p, const SymbolId *trees,
     NestNode *nodes = nest_copy(b->arena, p->column_nodes);
     column_retarget(p, nodes, trees, &column, row);
     nodes = column_at(b, p->ahead, nodes, column);
-    nodes = nest_put_index(nest, nodes, b->walk->name, make_add(nest, b->first, row));
+    nodes = nest_put_index(nest, nodes, b->traversal->name, make_add(nest, b->first, row));
     NestNode *all = nest_around(nest, LOOP_SERIAL, c, width, nodes);
-    all->range = b->walk->range;
+    all->range = b->traversal->range;
     return all;
 }
 
@@ -93,7 +93,7 @@ bool column_by_vectors(ColumnTile *b, ColumnPass *p, NestNode ***end) {
         for (size_t i = 0; i < p->kept_count; i++)
             make_store(nest, &list_end, rooms[i], make_symbol(nest, own), NULL,
                        nest_name(nest, p->kept[i]));
-        list = nest_put_index(nest, list, b->walk->name,
+        list = nest_put_index(nest, list, b->traversal->name,
                               make_add(nest, b->first, make_symbol(nest, own)));
         column_loop(b, end, LOOP_SERIAL, own, b->count, nest_clone(nest, list));
     }

@@ -3,7 +3,7 @@
  *
  * The loops over columns become one and those over other outer coordinates another; the first is
  * stripped to 32 columns. Where there is one tile at most, that is all. Else the loop over tiles
- * stands outside of that over the lanes; what becomes of strips and tiles is items.c's. */
+ * stands outside of that over the lanes; the combination of tiles is in items.c. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -22,7 +22,7 @@ typedef struct ColumnBuilder {
 
 /* ---- the loops ---- */
 
-/* The last axis that is not walked, or two that blocks make of one. */
+/* The last outer axis, or the two axes that blocks make of one. */
 static AxisSet columns_last(const Function *f, AxisSet outer) {
     AxisSet last = 0;
     for (uint32_t a = 0; a < f->axis_count; a++) {
@@ -37,7 +37,7 @@ static bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers,
     const Function *f = items->plan->function;
     AxisSet outer = items->phase->outer;
     Nest *nest = items->nest;
-    NestNode *first = schedule_first_loop(nest->body), *walk;
+    NestNode *first = schedule_first_loop(nest->body), *traversal;
     const int list = ir_list_axis(f, outer | items->phase->inner);
     if (!first) bug(nest->compiler, "columns without a loop");
     if (list >= 0) {
@@ -52,10 +52,10 @@ static bool columns_find(ItemBuilder *items, AxisSet columns, NestNode **outers,
         *outers = first;
         *loop = schedule_next_loop(*loop);
     }
-    walk = *loop;
-    for (size_t i = items_count_loops(f, columns); i > 0 && walk; i--)
-        walk = schedule_next_loop(walk); /* if it stands alone: nothing is reduced */
-    if (!*loop || schedule_join(nest, *loop, walk ? walk->name : 0, true) != *loop)
+    traversal = *loop;
+    for (size_t i = items_count_loops(f, columns); i > 0 && traversal; i--)
+        traversal = schedule_next_loop(traversal); /* if it stands alone: nothing is reduced */
+    if (!*loop || schedule_join(nest, *loop, traversal ? traversal->name : 0, true) != *loop)
         return items_refuse(items, "columns are not one loop");
     const SymbolId name = (*loop)->name;
     if (*outers && schedule_join(nest, *outers, name, true) != *outers)
@@ -79,27 +79,27 @@ bool columns_begin(ItemBuilder *items, const Plan *plan, uint32_t phase, const I
     return false;
 }
 
-static NestNode **find_walk(NestNode *columns) {
+static NestNode **find_traversal(NestNode *columns) {
     NestNode **place = &columns->body;
     while (*place && (*place)->kind != NEST_LOOP) place = &(*place)->next;
     return place;
 }
 
-/* What is walked down a column as one loop, its trees along tiles. */
-static bool tile_walk(ColumnBuilder *b) {
+/* Coalesces the loops down a column into one, and places its trees along tiles. */
+static bool tile_traversal(ColumnBuilder *b) {
     ItemBuilder *items = b->items;
-    NestNode *walk = *find_walk(b->columns);
-    if (!walk) return items_refuse(items, "there is no loop over rows");
-    if (schedule_join(b->nest, walk, 0, true) != walk)
+    NestNode *traversal = *find_traversal(b->columns);
+    if (!traversal) return items_refuse(items, "there is no loop over rows");
+    if (schedule_join(b->nest, traversal, 0, true) != traversal)
         return items_refuse(items, "the rows are not one loop");
-    items->most = walk->extent;
-    if (!items_find_most(items, b->columns, walk) ||
-        (b->outers && !items_find_most(items, b->outers, b->columns)))
+    items->max = traversal->extent;
+    if (!items_find_max(items, b->columns, traversal) ||
+        (b->outers && !items_find_max(items, b->outers, b->columns)))
         return items_refuse(items, "columns are not of one length");
     TileNumbers numbers = {.kind = LOOP_SERIAL, .single = items->single, .rows = 8, .alone = true};
-    int64_t most;
-    while (items->single && index_is_number(items->most, &most) && numbers.rows > 1 &&
-           most <= 64 * numbers.rows)
+    int64_t max;
+    while (items->single && index_is_number(items->max, &max) && numbers.rows > 1 &&
+           max <= 64 * numbers.rows)
         numbers.rows /= 2;
     const char *problem = schedule_trees(b->nest, &b->columns->body, &numbers);
     return !problem || items_refuse(items, problem);
@@ -163,7 +163,7 @@ static void shape_lanes(ColumnBuilder *b, int64_t load_bytes) {
     }
 }
 
-/* ---- strips ---- */
+/* ---- chunks of columns ---- */
 
 /* What the lanes of the columns at hand do. */
 static NestNode *by_lanes(ColumnBuilder *b, NestNode *body) {
@@ -184,10 +184,11 @@ static NestNode *append(NestNode *first, NestNode *second) {
     return first;
 }
 
-/* What stands ahead of the walk, with `all` what is done once for a column, too. */
-static NestNode *ahead(ColumnBuilder *b, const NestNode *walk, bool all) {
+/* The nodes ahead of the loop down the column, with `all` also those that are done once for a
+ * column. */
+static NestNode *ahead(ColumnBuilder *b, const NestNode *traversal, bool all) {
     NestNode *first = NULL, **end = &first;
-    for (const NestNode *node = b->columns->body; node != walk; node = node->next)
+    for (const NestNode *node = b->columns->body; node != traversal; node = node->next)
         if (all || node->kind == NEST_LET || node->kind == NEST_LOAD)
             nest_add(b->nest, &end, *node);
     return first;
@@ -208,26 +209,26 @@ static void widen(ColumnBuilder *b, NestNode *body, SymbolId memory, Index lane)
     }
 }
 
-static bool varies(const ColumnBuilder *b, const NestNode *node, const NestNode *walk) {
+static bool varies(const ColumnBuilder *b, const NestNode *node, const NestNode *traversal) {
     NestNode alone = *node;
     alone.next = NULL;
     if (nest_body_uses(b->nest, &alone, b->columns->name)) return true;
-    for (const NestNode *own = b->columns->body; own != walk; own = own->next)
+    for (const NestNode *own = b->columns->body; own != traversal; own = own->next)
         if (own->name && nest_body_uses(b->nest, &alone, own->name)) return true;
     return false;
 }
 
 /* What is the same for all columns, and memory, stands ahead of them. */
 static NestNode *lift(ColumnBuilder *b) {
-    NestNode *first = NULL, **end = &first, *walk = *find_walk(b->columns);
+    NestNode *first = NULL, **end = &first, *traversal = *find_traversal(b->columns);
     const Index lane =
         make_less(b->nest, make_symbol(b->nest, b->columns->name),
                   make_scale(b->nest, make_symbol(b->nest, b->chunk), b->nest->lanes));
-    for (NestNode **place = &b->columns->body; *place != walk;) {
+    for (NestNode **place = &b->columns->body; *place != traversal;) {
         NestNode *node = *place;
         const bool value = node->kind == NEST_LET || node->kind == NEST_LOAD;
         if (node->kind == NEST_ALLOC) widen(b, b->columns->body, node->name, lane);
-        if (node->kind != NEST_ALLOC && !(value && !varies(b, node, walk))) {
+        if (node->kind != NEST_ALLOC && !(value && !varies(b, node, traversal))) {
             place = &node->next;
             continue;
         }
@@ -243,17 +244,17 @@ static bool are_values(const NestNode *body, const NestNode *end) {
     return true;
 }
 
-/* The tiles of a strip, each by its lanes, then what is made of them. */
+/* The tiles of a chunk of columns, each by its lanes, then the combination of their values. */
 static NestNode *by_tiles(ColumnBuilder *b) {
     Nest *nest = b->nest;
-    NestNode *lifted = lift(b), *walk = *find_walk(b->columns),
+    NestNode *lifted = lift(b), *traversal = *find_traversal(b->columns),
              *tiles = arena_alloc(b->arena, sizeof *tiles);
     const SymbolId first_warp = make_loop_name(b->nest, "w");
     NestNode *rest = NULL;
-    if (walk->next || !are_values(b->columns->body, walk))
-        rest = by_lanes(b, append(ahead(b, walk, true), walk->next));
-    *tiles = *walk;
-    tiles->body = by_lanes(b, append(ahead(b, walk, false), walk->body));
+    if (traversal->next || !are_values(b->columns->body, traversal))
+        rest = by_lanes(b, append(ahead(b, traversal, true), traversal->next));
+    *tiles = *traversal;
+    tiles->body = by_lanes(b, append(ahead(b, traversal, false), traversal->body));
     if (nest->warps > 1 && rest) {
         rest = nest_only_where(
             nest, make_less(b->nest, make_number(b->nest, 1), make_symbol(b->nest, first_warp)),
@@ -264,14 +265,14 @@ static NestNode *by_tiles(ColumnBuilder *b) {
     return append(lifted, tiles);
 }
 
-/* Strips of 32 columns in the place of the loops over columns and other coordinates. */
+/* Chunks of 32 columns in the place of the loops over columns and other coordinates. */
 static void build_strips(ColumnBuilder *b) {
     Nest *nest = b->nest;
     ItemBuilder *items = b->items;
     const SymbolId outermost = (b->outers ? b->outers : b->columns)->name;
     NestNode *before = NULL, **end = &before, *columns = b->columns;
     const NestNode old = *columns;
-    items->strips = true;
+    items->chunked = true;
     items->columns = columns->extent;
     items->chunks = nest_ceiling(nest, &end, columns->extent, nest->lanes, "chunks");
     b->chunk = make_loop_name(b->nest, "chunk");
@@ -300,7 +301,7 @@ PlainNest *schedule_columns(const Plan *plan, uint32_t phase, const ItemNumbers 
     if (columns_begin(&items, plan, phase, numbers, arena, &b.outers, &b.columns, problem)) {
         b.nest = items.nest;
         items.pairs = false;
-        if (tile_walk(&b)) {
+        if (tile_traversal(&b)) {
             shape_lanes(&b, numbers->load_bytes);
             build_strips(&b);
             if (!items.problem) items_build(&items);

@@ -66,7 +66,7 @@ static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
         NestNode **first = find_first_loop(place);
         while (!b->tensors && *place && (*place)->kind != NEST_LOOP && (*place)->kind != NEST_TREE)
             place = (*place)->kind == NEST_WHEN ? &(*place)->body : &(*place)->next;
-        if (!first) items_refuse(b, "nothing is walked");
+        if (!first) items_refuse(b, "there is no inner loop");
         if (first) wrap(b, place, b->tensors ? LOOP_SERIAL : LOOP_GRID);
         if (first) wait_after(b, place);
         b->row = place;
@@ -78,16 +78,16 @@ static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
         items_refuse(b, "its rows' lengths hang on each other");
 }
 
-/* What is walked along a row as one loop, its trees along tiles. One thread takes a tile of which
- * it reduces nothing element by element. */
+/* Coalesces the loops along a row into one, and places its trees along tiles. Where nothing is
+ * reduced, one thread takes a tile element by element. */
 static bool tile_row(ItemBuilder *b) {
     NestNode *loop = (*b->row)->body;
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
-    if (!loop) return items_refuse(b, "nothing is walked along a row");
+    if (!loop) return items_refuse(b, "nothing goes along a row");
     if (schedule_join(b->nest, loop, 0, true) != loop)
-        return items_refuse(b, "what is walked along a row is not one loop");
-    b->most = loop->extent;
-    if (!items_find_most(b, *b->row, loop)) return items_refuse(b, "rows are not of one length");
+        return items_refuse(b, "what goes along a row is not one loop");
+    b->max = loop->extent;
+    if (!items_find_max(b, *b->row, loop)) return items_refuse(b, "rows are not of one length");
     b->pairs = !schedule_is_halved((*b->row)->body);
     if (b->nest->lanes == 1) return items_alone(b, loop);
     const TileNumbers numbers = {.single = b->single, .rows = ROWS, .scattered = true};
@@ -102,19 +102,19 @@ static NestNode **work_of(ItemBuilder *b) {
     return b->single ? &(*b->row)->body : &items_find_along(b)->body;
 }
 
-static void jam_all(ItemBuilder *b, int64_t most) {
+static void jam_all(ItemBuilder *b, int64_t max) {
     Nest *nest = b->nest;
     const SymbolId count = (SymbolId)nest->symbol_count;
     for (SymbolId s = 1; s < count; s++) {
         NestNode **place = nest_find(work_of(b), s);
         if (place && (*place)->kind == NEST_LOOP && (*place)->body &&
             (*place)->body->kind == NEST_LOOP && (*place)->body->loop == LOOP_VECTOR)
-            items_jam(b, *place, most);
+            items_jam(b, *place, max);
     }
 }
 
-/* Of one thread: what its share is called, and what it does with short rows. */
-static void open_share(ItemBuilder *b) {
+/* Of one thread: the symbols of its range of items, and what it does with short rows. */
+static void open_partition(ItemBuilder *b) {
     NestNode *row = *b->row, *loop = row->body;
     b->first = nest_symbol(b->nest, "first", NAMED_VALUE, TYPE_I64);
     b->stop = nest_symbol(b->nest, "stop", NAMED_VALUE, TYPE_I64);
@@ -122,8 +122,8 @@ static void open_share(ItemBuilder *b) {
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
     if (!loop || !nest_has(row->body, NEST_TREE)) return;
     if (schedule_join(b->nest, loop, 0, false) != loop) return;
-    b->most = loop->extent;
-    items_short(b);
+    b->max = loop->extent;
+    items_small_rows(b);
 }
 
 /* The length of a row is that of the loop along it, which may be several yet. */
@@ -132,7 +132,7 @@ static void pack_rows(ItemBuilder *b) {
     NestNode *row = *b->row, *loop = row->body;
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
     if (!loop || schedule_join(nest, loop, 0, false) != loop) return;
-    Pack pack = {b->plan, b->plain, b->numbers->held, row->name, loop->extent, {NULL, 0}};
+    Pack pack = {b->plan, b->plain, b->numbers->packed, row->name, loop->extent, {NULL, 0}};
     schedule_pack(&pack, &row->body);
 }
 
@@ -141,8 +141,8 @@ PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers 
     ItemBuilder b;
     if (!items_begin(&b, plan, phase, numbers, arena, problem)) return NULL;
     if (!b.problem) find_rows(&b, plan->function, &plan->phases[phase]);
-    if (!b.problem && numbers->held) pack_rows(&b);
-    if (!b.problem && b.nest->lanes == 1) open_share(&b);
+    if (!b.problem && numbers->packed) pack_rows(&b);
+    if (!b.problem && b.nest->lanes == 1) open_partition(&b);
     if (!b.problem && tile_row(&b)) {
         if (b.nest->lanes > 1) jam_all(&b, numbers->load_bytes);
         items_build(&b);

@@ -1,11 +1,11 @@
-/* items.c: the work of a phase whose reductions are of many tiles as one grid loop over items of
- * it, and what tiles leave in memory, which whoever comes last combines.
+/* items.c: a phase whose reductions have many tiles as one grid loop over items; the tiles' partial
+ * results go to memory, and the item that arrives last combines them.
  *
- * A schedule leaves a loop over rows, or over strips of columns, and in it one over tiles. Here the
- * two become one, of items. An item arrives at the counter of 1024 tiles of its row; the last of
- * these combines them and arrives at the row's; and the last there does what follows the row. Where
- * what tiles leave is not combined as it is, there is the row's counter alone. Of a list an entry
- * of the runtime's table says which item of which tensor is next. */
+ * A schedule leaves a loop over rows, or over chunks of columns, and in it one over tiles. Here the
+ * two become one loop over items. An item arrives at the counter of its block of 1024 tiles; the
+ * last of these combines them and arrives at the row's counter; and the last there runs what
+ * follows the row. Where partial results are not combined as they are, there is only the row's
+ * counter. Of a list an entry of the runtime's table says which item of which tensor is next. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -61,19 +61,19 @@ static int64_t most_of(const Nest *nest, const NestNode *node) {
     return 0;
 }
 
-bool items_find_most(ItemBuilder *b, const NestNode *row, const NestNode *walk) {
+bool items_find_max(ItemBuilder *b, const NestNode *row, const NestNode *traversal) {
     int64_t known;
-    for (const NestNode *node = row->body; node != walk && node->kind != NEST_LOOP;
+    for (const NestNode *node = row->body; node != traversal && node->kind != NEST_LOOP;
          node = node->next) {
-        if (!node->name || !index_uses(b->most, node->name)) continue;
-        const int64_t most = most_of(b->nest, node);
-        if (!most) return false;
-        b->most = index_replace(b->arena, b->most, node->name, make_number(b->nest, most));
+        if (!node->name || !index_uses(b->max, node->name)) continue;
+        const int64_t max = most_of(b->nest, node);
+        if (!max) return false;
+        b->max = index_replace(b->arena, b->max, node->name, make_number(b->nest, max));
         b->varies = true;
-        b->length *= most;
+        b->length *= max;
     }
-    b->single = index_is_number(b->most, &known) && known <= TILE;
-    return !index_uses(b->most, row->name);
+    b->single = index_is_number(b->max, &known) && known <= TILE;
+    return !index_uses(b->max, row->name);
 }
 
 /* ---- loads ---- */
@@ -106,14 +106,14 @@ int64_t items_work(const Nest *nest, const NestNode *body) {
 
 /* In a tile's loop over rows: as many rows side by side as the budget of loads allows, and not so
  * much text that compilers take long; without a budget they are loaded as they come. */
-void items_jam(ItemBuilder *b, NestNode *loop, int64_t most) {
-    enum { WORK_MOST = 1024 };
+void items_jam(ItemBuilder *b, NestNode *loop, int64_t max) {
+    enum { WORK_MAX = 1024 };
     const int64_t bytes = loaded_bytes(b->nest, loop), work = items_work(b->nest, loop->body);
     int64_t by = ROWS;
     if (loop->loop != LOOP_UNROLLED) return;
-    while (by > 1 && ((most && by * bytes > most) || by * work > WORK_MOST)) by /= 2;
-    if (most || by < ROWS) nest_jam(b->nest, loop->name, by);
-    if (most) nest_load_first(b->nest, loop->name);
+    while (by > 1 && ((max && by * bytes > max) || by * work > WORK_MAX)) by /= 2;
+    if (max || by < ROWS) nest_jam(b->nest, loop->name, by);
+    if (max) nest_load_first(b->nest, loop->name);
 }
 
 /* ---- items ---- */
@@ -211,7 +211,7 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
     int64_t one;
     if (!b->numbers->finished) return;
     while (*body) body = &(*body)->next;
-    if (b->strips && !b->tensors && !(index_is_number(b->chunks, &one) && one == 1)) {
+    if (b->chunked && !b->tensors && !(index_is_number(b->chunks, &one) && one == 1)) {
         const SymbolId outer = nest_symbol(b->nest, "outer", NAMED_VALUE, TYPE_I64);
         nest_add(
             b->nest, &body,
@@ -221,7 +221,7 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
                                       nest_index_value(b->nest, b->chunks), 0)});
         row = make_symbol(b->nest, outer);
     }
-    if (b->strips && !b->tensors) row = index_multiply(b->arena, row, b->columns);
+    if (b->chunked && !b->tensors) row = index_multiply(b->arena, row, b->columns);
     b->plain->finished =
         nest_array(b->nest, "finished", TYPE_BOOL, ARRAY_OUT, b->tensors != NULL, (Index){NULL, 0});
     nest_add(b->nest, &body,
@@ -233,7 +233,7 @@ void items_finished(ItemBuilder *b, NestNode **body, Index row) {
                         .value = ir_constant(b->nest->values, TYPE_BOOL, 1)});
 }
 
-/* ---- the share of one thread ---- */
+/* ---- the items of one thread ---- */
 
 static bool is_alone(const ItemBuilder *b) {
     return b->nest->lanes * b->nest->warps == 1 && !b->tensors;
@@ -243,24 +243,25 @@ static void load_entry(ItemBuilder *b, NestNode ***end, SymbolId name, Index ent
     nest_add(b->nest, end,
              (NestNode){.kind = NEST_LOAD,
                         .name = name,
-                        .array = b->plain->shares,
+                        .array = b->plain->partitions,
                         .at = subscript(b, entry),
                         .at_count = 1});
 }
 
-/* What is done with the items of a share, of which there are so many in all, as a grid loop over
- * shares: where rows are short, with all of them side by side. */
-static NestNode *share_items(ItemBuilder *b, NestNode *work, Index all) {
+/* A grid loop over the threads' ranges of items, with what is done for each item; where rows are
+ * short, with all rows of a range at once. */
+static NestNode *partition_items(ItemBuilder *b, NestNode *work, Index all) {
     Nest *nest = b->nest;
     PlainNest *plain = b->plain;
     NestNode *body = NULL, **end = &body;
-    const SymbolId share = nest_symbol(b->nest, "share", NAMED_LOOP, TYPE_I64);
+    const SymbolId partition = nest_symbol(b->nest, "partition", NAMED_LOOP, TYPE_I64);
     const SymbolId last = nest_symbol(b->nest, "last", NAMED_VALUE, TYPE_I64);
-    plain->shares = nest_array(nest, "shares", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
-    plain->share_count = nest_size(nest, "share_count");
-    load_entry(b, &end, b->first, make_symbol(b->nest, share));
+    plain->partitions =
+        nest_array(nest, "partitions", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
+    plain->partition_count = nest_size(nest, "partition_count");
+    load_entry(b, &end, b->first, make_symbol(b->nest, partition));
     load_entry(b, &end, last,
-               make_add(b->nest, make_symbol(b->nest, share), make_number(b->nest, 1)));
+               make_add(b->nest, make_symbol(b->nest, partition), make_number(b->nest, 1)));
     nest_add(nest, &end,
              (NestNode){.kind = NEST_LET,
                         .name = b->stop,
@@ -268,11 +269,12 @@ static NestNode *share_items(ItemBuilder *b, NestNode *work, Index all) {
     *end = work;
     if (b->few) {
         *end = nest_only_where(
-            nest, make_less(b->nest, make_number(b->nest, b->few_most + 1), b->most), b->few);
+            nest, make_less(b->nest, make_number(b->nest, b->few_most + 1), b->max), b->few);
         (*end)->other = work;
         (*end)->version = true;
     }
-    return nest_around(nest, LOOP_GRID, share, make_symbol(b->nest, plain->share_count), body);
+    return nest_around(nest, LOOP_GRID, partition, make_symbol(b->nest, plain->partition_count),
+                       body);
 }
 
 /* Behind the last item of a row that is the thread's, which arrives for all of them: what is done
@@ -308,7 +310,7 @@ static NestNode **arrive_once(ItemBuilder *b, NestNode ***end, Index base, Index
 /* What follows the row's tiles, by the last of them. */
 static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index group, Index groups) {
     Nest *nest = b->nest;
-    const int64_t share = TILE / nest->warps;
+    const int64_t partition = TILE / nest->warps;
     const Index base = make_less(b->nest, make_symbol(b->nest, b->slot), group);
     int64_t few;
     if (!rest) return;
@@ -328,14 +330,14 @@ static void build_rest(ItemBuilder *b, NestNode *rest, NestNode ***end, Index gr
              (NestNode){.kind = NEST_LET,
                         .name = block,
                         .value = ir_op(f, OP_FLOORDIV, nest_index_value(nest, group),
-                                       ir_constant(f, TYPE_I64, (uint64_t)share), 0)});
+                                       ir_constant(f, TYPE_I64, (uint64_t)partition), 0)});
     const Index own = make_symbol(b->nest, block);
-    const Index brothers =
-        items_bounded(b, end, OP_MIN, make_less(b->nest, groups, make_scale(b->nest, own, share)),
-                      share, "brothers");
-    const Index blocks = nest_ceiling(nest, end, groups, share, "blocks");
+    const Index siblings = items_bounded(
+        b, end, OP_MIN, make_less(b->nest, groups, make_scale(b->nest, own, partition)), partition,
+        "siblings");
+    const Index blocks = nest_ceiling(nest, end, groups, partition, "blocks");
     const Index counted = nest_ceiling(nest, end, b->tiles, TILE, "counted");
-    NestNode **inside = arrive(b, end, "arrived", make_add(b->nest, base, own), brothers);
+    NestNode **inside = arrive(b, end, "arrived", make_add(b->nest, base, own), siblings);
     const Index first = make_scale(b->nest, own, TILE);
     const Index count =
         items_bounded(b, &inside, OP_MIN, make_less(b->nest, b->tiles, first), TILE, "parts");
@@ -365,7 +367,7 @@ static void build_before(ItemBuilder *b, NestNode *body, NestNode ***end, Index 
     }
 }
 
-/* How many tiles a row has stands ahead of what takes an item apart. */
+/* The number of a row's tiles is computed ahead of the nodes that divide an item's number. */
 static void build_counts(ItemBuilder *b, NestNode ***end) {
     Nest *nest = b->nest;
     bool *needed = arena_alloc(b->arena, nest->symbol_count * sizeof *needed);
@@ -389,9 +391,9 @@ static void build_counts(ItemBuilder *b, NestNode ***end) {
     }
 }
 
-Index items_most_groups(ItemBuilder *b, NestNode ***end) {
+Index items_max_groups(ItemBuilder *b, NestNode ***end) {
     const int64_t tile = (int64_t)TILE * b->nest->warps, times = (b->length + tile - 1) / tile;
-    Index blocks = b->most;
+    Index blocks = b->max;
     IndexTerm *terms = arena_alloc(b->arena, (blocks.count + 1) * sizeof *terms);
     for (size_t t = 0; t < blocks.count; t++) {
         terms[t] = blocks.terms[t];
@@ -406,11 +408,12 @@ Index items_most_groups(ItemBuilder *b, NestNode ***end) {
 static void build_items(ItemBuilder *b) {
     Nest *nest = b->nest;
     NestNode *row = *b->row, *before = NULL, **outside = &before, *body = NULL, **end = &body;
-    const bool share = is_alone(b) && (b->few || b->along->next);
-    const SymbolId item = nest_symbol(b->nest, "item", share ? NAMED_VALUE : NAMED_LOOP, TYPE_I64);
+    const bool partition = is_alone(b) && (b->few || b->along->next);
+    const SymbolId item =
+        nest_symbol(b->nest, "item", partition ? NAMED_VALUE : NAMED_LOOP, TYPE_I64);
     b->slot = nest_symbol(b->nest, "slot", NAMED_VALUE, TYPE_I64);
     NestNode ***first = b->tensors ? &end : &outside;
-    const SymbolId step = share ? nest_symbol(b->nest, "i", NAMED_LOOP, TYPE_I64) : 0;
+    const SymbolId step = partition ? nest_symbol(b->nest, "i", NAMED_LOOP, TYPE_I64) : 0;
     if (step)
         nest_add(nest, &end,
                  (NestNode){.kind = NEST_LET,
@@ -420,7 +423,7 @@ static void build_items(ItemBuilder *b) {
                                                                      make_symbol(b->nest, step)))});
     Index groups = b->along->extent;
     if (b->varies)
-        groups = items_most_groups(b, first);
+        groups = items_max_groups(b, first);
     else
         build_counts(b, first);
     groups = items_bounded(b, first, OP_MAX, groups, 1, "groups");
@@ -439,7 +442,7 @@ static void build_items(ItemBuilder *b) {
     }
     Index group =
         make_less(b->nest, make_symbol(b->nest, item), index_multiply(b->arena, own, groups));
-    if (b->strips || nest->lanes == 1) { /* stands in many indices */
+    if (b->chunked || nest->lanes == 1) { /* stands in many indices */
         const SymbolId tile = nest_symbol(b->nest, "tile", NAMED_VALUE, TYPE_I64);
         nest_add(
             nest, &end,
@@ -469,7 +472,7 @@ static void build_items(ItemBuilder *b) {
             body);
     else
         items = nest_around(nest, b->tensors ? LOOP_SERIAL : LOOP_GRID, item, all, body);
-    if (step) items = share_items(b, items, all);
+    if (step) items = partition_items(b, items, all);
     items->range = row->range;
     items->next = row->next;
     *outside = items;
@@ -536,11 +539,11 @@ static void derive_sizes(ItemBuilder *b) {
 }
 
 /* Rows of one tile at most, a warp each. */
-static void build_short(ItemBuilder *b) {
+static void build_small(ItemBuilder *b) {
     NestNode *row = *b->row;
     if (b->nest->lanes > 1) items_finished(b, &row->body, make_symbol(b->nest, row->name));
     if (b->few) {
-        *b->row = share_items(b, b->few, row->extent);
+        *b->row = partition_items(b, b->few, row->extent);
         (*b->row)->range = row->range;
         (*b->row)->next = row->next;
         b->few = NULL;
@@ -556,7 +559,7 @@ static void build_short(ItemBuilder *b) {
 void items_build(ItemBuilder *b) {
     Nest *nest = b->nest;
     if (b->single) {
-        build_short(b);
+        build_small(b);
         return;
     }
     b->along = items_find_along(b);
@@ -585,7 +588,7 @@ bool items_begin(ItemBuilder *b, const Plan *plan, uint32_t phase, const ItemNum
     b->globals_end = &b->globals;
     b->plain->item_axes = own->inner;
     b->plain->item_rows = list < 0 ? own->outer : own->outer & ~((AxisSet)1 << list);
-    b->plain->item_least = true;
+    b->plain->item_min = true;
     b->plain->item_length = TILE * numbers->warps;
     if (list >= 0 && own->inner >> list & 1) items_refuse(b, "it goes over all tensors of a list");
     derive_sizes(b);

@@ -1,6 +1,6 @@
-/* join.c: loops over several axes as one. What a scan carries and what a reduction is pushed to
- * stand beside the loop that uses them, so that loops which stand alone in each other go over
- * coordinates of one kind: outer ones, or those that are walked. */
+/* join.c: loops over several axes as one. The state of a scan and the tree of a reduction stand
+ * next to the loop that uses them, so that the loops of a perfect nest go over coordinates of one
+ * kind: outer or inner ones. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"

@@ -243,25 +243,27 @@ static void build_list(MapBuilder *b, PlainNest *plain, NestNode *tensors) {
     tensors->extent = make_symbol(b->nest, plain->item_count);
 }
 
-/* The items of a share, as one. */
-static NestNode *shares(MapBuilder *b, PlainNest *plain) {
+/* The items of a thread's range, as one loop. */
+static NestNode *partitions(MapBuilder *b, PlainNest *plain) {
     Nest *nest = b->nest;
     NestNode *first = NULL, **end = &first;
-    const SymbolId share = make_loop_name(b->nest, "share");
+    const SymbolId partition = make_loop_name(b->nest, "partition");
     const SymbolId item = nest_symbol(nest, "item", NAMED_VALUE, TYPE_I64);
     const SymbolId last = nest_symbol(nest, "last", NAMED_VALUE, TYPE_I64);
-    plain->shares = nest_array(nest, "shares", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
-    plain->share_count = nest_size(nest, "share_count");
-    load_entry(b, plain->shares, item, make_symbol(b->nest, share), &end);
-    load_entry(b, plain->shares, last,
-               make_add(b->nest, make_symbol(b->nest, share), make_number(b->nest, 1)), &end);
+    plain->partitions =
+        nest_array(nest, "partitions", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
+    plain->partition_count = nest_size(nest, "partition_count");
+    load_entry(b, plain->partitions, item, make_symbol(b->nest, partition), &end);
+    load_entry(b, plain->partitions, last,
+               make_add(b->nest, make_symbol(b->nest, partition), make_number(b->nest, 1)), &end);
     *end = nest_only_where(
         nest, make_less(b->nest, make_symbol(b->nest, last), make_symbol(b->nest, item)),
         work_of_items(b, make_symbol(b->nest, item), make_symbol(b->nest, last)));
-    return nest_around(nest, LOOP_GRID, share, make_symbol(b->nest, plain->share_count), first);
+    return nest_around(nest, LOOP_GRID, partition, make_symbol(b->nest, plain->partition_count),
+                       first);
 }
 
-/* With `apart`, item by item. */
+/* With `apart`, one item at a time. */
 static void build_items(MapBuilder *b, PlainNest *plain, bool apart) {
     NestNode *old = *b->place, *first = NULL, **end = &first;
     const SymbolId item = make_loop_name(b->nest, "item");
@@ -274,14 +276,14 @@ static void build_items(MapBuilder *b, PlainNest *plain, bool apart) {
         *end = nest_around(b->nest, LOOP_GRID, item, items,
                            work_of_item(b, make_symbol(b->nest, item)));
     } else {
-        *end = shares(b, plain);
+        *end = partitions(b, plain);
     }
     (*end)->range = old->range;
     (*end)->next = old->next;
     *b->place = first;
 }
 
-/* ---- vectors and streams ---- */
+/* ---- vectors and non-temporal stores ---- */
 
 /* Whether an array's elements lie as the loop's index counts them; if so, the widest counts. */
 static void find_widest(const MapBuilder *b, const NestNode *body, SymbolId loop, size_t *widest) {
@@ -351,7 +353,8 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     else
         join_loops(&b, false);
     b.nest->width = numbers->lanes > 1 ? find_width(&b) : 1;
-    if (numbers->lanes == 1 && !numbers->strided) streams = schedule_streams(plan, plain, *b.place);
+    if (numbers->lanes == 1 && !numbers->strided)
+        streams = schedule_non_temporal(plan, plain, *b.place);
     plain->item_axes = plan->phases[phase].inner;
     if (tensors)
         build_list(&b, plain, tensors);

@@ -1,9 +1,9 @@
-/* pack.c: loads of rows that a thread has copied, from the copies (packing).
+/* pack.c: redirects loads of rows that a thread has packed to the packed copies.
  *
- * The rows of a strip's lane are 128 apart, so that they would stand in the same few places of
- * every cache. Whoever calls the phases of a strip copies the 8 rows ahead of them, one behind the
- * other with a gap, as what the phases compute with. Here an index that goes from row to row by a
- * row's length becomes one of the copies. */
+ * The rows of a lane of a row panel are 128 apart, so that they would map to the same few sets of
+ * every cache. The kernel copies the 8 rows ahead of the phases, one behind the other with a gap,
+ * in the type that the phases compute with. Here an index that advances by a row's length becomes
+ * an index of the copies. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -17,19 +17,19 @@ static SymbolId copy_of(const Pack *pack, uint32_t array) {
     PlainNest *plain = pack->plain;
     Nest *nest = plain->nest;
     const NestSymbol own = nest->symbols[plain->arrays[array]];
-    if (!plain->held)
-        plain->held = arena_alloc(nest->arena, pack->plan->array_count * sizeof *plain->held);
-    if (!plain->held[array])
-        plain->held[array] = nest_array(nest, arena_printf(nest->arena, "%s_held", own.name),
-                                        type_info[own.type].compute, ARRAY_TEMPORARY, false,
-                                        make_scale(nest, pack->gap, ROWS));
-    return plain->held[array];
+    if (!plain->packed)
+        plain->packed = arena_alloc(nest->arena, pack->plan->array_count * sizeof *plain->packed);
+    if (!plain->packed[array])
+        plain->packed[array] = nest_array(nest, arena_printf(nest->arena, "%s_packed", own.name),
+                                          type_info[own.type].compute, ARRAY_TEMPORARY, false,
+                                          make_scale(nest, pack->gap, ROWS));
+    return plain->packed[array];
 }
 
 static bool is_packed(const Pack *pack, const NestNode *load, uint32_t *array) {
     const Index at = load->at_count ? load->at[0] : (Index){NULL, 0};
     for (*array = 0; *array < pack->plan->array_count; ++*array)
-        if (pack->held[*array] && pack->plain->arrays[*array] == load->array)
+        if (pack->packed[*array] && pack->plain->arrays[*array] == load->array)
             return load->kind == NEST_LOAD && index_uses(at, pack->row) &&
                    index_equal(index_coefficient(pack->plain->nest->arena, at, pack->row),
                                pack->length);
@@ -67,7 +67,7 @@ static void find_gap(Pack *pack, NestNode ***end) {
 void schedule_pack(Pack *pack, NestNode **body) {
     Nest *nest = pack->plain->nest;
     NestNode *before = NULL, **end = &before;
-    if (!pack->held || !find_packed(pack, *body)) return;
+    if (!pack->packed || !find_packed(pack, *body)) return;
     find_gap(pack, &end);
     const Index row = make_symbol(nest, pack->row);
     const Index lane = make_let_index(nest, &end, "row_128s",
@@ -80,7 +80,7 @@ void schedule_pack(Pack *pack, NestNode **body) {
 }
 
 void schedule_pack_at(Pack *pack, NestNode *body, Index lane_row, NestNode ***end) {
-    if (!pack->held || !find_packed(pack, body)) return;
+    if (!pack->packed || !find_packed(pack, body)) return;
     find_gap(pack, end);
     replace(pack, body, lane_row);
 }

@@ -7,31 +7,31 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-const Kernel *schedule_chain(const Plan *plan, uint32_t phase) {
-    for (size_t w = 0; w < plan->way_count; w++)
-        for (size_t k = 0; k < plan->ways[w].count; k++) {
-            const Kernel *kernel = &plan->ways[w].kernels[k];
-            if (kernel->kind == KERNEL_CHAIN && phase >= kernel->first &&
+const Kernel *schedule_row_fusion(const Plan *plan, uint32_t phase) {
+    for (size_t w = 0; w < plan->grouping_count; w++)
+        for (size_t k = 0; k < plan->groupings[w].count; k++) {
+            const Kernel *kernel = &plan->groupings[w].kernels[k];
+            if (kernel->kind == KERNEL_ROW_FUSION && phase >= kernel->first &&
                 phase < kernel->first + plan_mains(kernel))
                 return kernel;
         }
     return NULL;
 }
 
-/* The last outer axes, of those that are walked as one. */
+/* The last outer axes that one loop covers. */
 static AxisSet find_columns(const Plan *plan, uint32_t phase, const PhaseNumbers *numbers) {
     const Phase *own = &plan->phases[phase];
     const int list = ir_list_axis(plan->function, own->outer | own->inner);
     const AxisSet outer = list < 0 ? own->outer : own->outer & ~((AxisSet)1 << list);
     AxisSet units[LS_AXES_MAX];
     const size_t count =
-        schedule_units(plan, phase, outer, numbers->strided, numbers->chain, units);
+        schedule_units(plan, phase, outer, numbers->strided, numbers->row_fusion, units);
     return own->shape == SHAPE_COLUMNS && count ? units[count - 1] : 0;
 }
 
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
                           const PhaseNumbers *numbers, Arena *arena, const char **problem) {
-    const uint32_t lanes = target->simt ? 32 : 1;
+    const uint32_t lanes = target->gpu ? 32 : 1;
     const MapNumbers map = {.lanes = lanes, .strided = numbers->strided};
     const ScanNumbers scan = {.warps = 1,
                               .lanes = lanes,
@@ -40,29 +40,30 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
                               .strided = numbers->strided,
                               .table = true};
     const bool columns = plan->phases[phase].shape == SHAPE_COLUMNS;
-    const ItemNumbers items = {.warps = 1,
-                               .lanes = lanes,
-                               .width = columns || !target->simt ? 1 : 4,
-                               /* those of rows' elements apart would wait for their addresses */
-                               .load_bytes = columns            ? target->column_loads
-                                             : numbers->strided ? 0
-                                                                : target->row_loads,
-                               .columns = find_columns(plan, phase, numbers),
-                               .chunk = target->columns,
-                               .strided = numbers->strided,
-                               .finished = numbers->finished,
-                               .near_row = INT64_C(1024) * target->near_tiles,
-                               .chain = numbers->chain,
-                               .portion = numbers->portion,
-                               .held = numbers->held};
+    const ItemNumbers items = {
+        .warps = 1,
+        .lanes = lanes,
+        .width = columns || !target->gpu ? 1 : 4,
+        /* loads of elements of different rows would wait for their addresses */
+        .load_bytes = columns            ? target->column_loads
+                      : numbers->strided ? 0
+                                         : target->row_loads,
+        .columns = find_columns(plan, phase, numbers),
+        .chunk = target->columns,
+        .strided = numbers->strided,
+        .finished = numbers->finished,
+        .scratch_row = INT64_C(1024) * target->scratch_tiles,
+        .row_fusion = numbers->row_fusion,
+        .portion = numbers->portion,
+        .packed = numbers->packed};
     switch (plan->phases[phase].shape) {
     case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->strided, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
     case SHAPE_ROWS: return schedule_combine(plan, phase, &items, arena, problem);
     case SHAPE_COLUMNS:
-        if (numbers->portion == PORTION_STRIP)
-            return schedule_strip(plan, phase, &items, arena, problem);
-        return target->simt && numbers->portion == PORTION_WHOLE
+        if (numbers->portion == PORTION_PANEL)
+            return schedule_panel(plan, phase, &items, arena, problem);
+        return target->gpu && numbers->portion == PORTION_WHOLE
                    ? schedule_columns(plan, phase, &items, arena, problem)
                    : schedule_reduced_columns(plan, phase, &items, arena, problem);
     default: return schedule_scan(plan, phase, &scan, arena, problem);
@@ -78,12 +79,12 @@ PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target 
                                 .tiles = rows->tiles,
                                 .registers = target->row_registers,
                                 .first = true};
-    const bool takes = kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_CHAIN;
-    *problem = kernel->followers ? "it has parts that follow it"
-                                 : "its phases are not rows one after the other";
-    if (!takes || kernel->followers) return NULL;
+    const bool takes = kernel->kind == KERNEL_SINGLE || kernel->kind == KERNEL_ROW_FUSION;
+    *problem = kernel->segment_epilogue ? "it has parts that follow it"
+                                        : "its phases are not rows one after the other";
+    if (!takes || kernel->segment_epilogue) return NULL;
     Kernel mains = *kernel;
     mains.count = plan_mains(kernel);
-    mains.tail = mains.prologue = 0;
+    mains.last_block = mains.pre_reductions = 0;
     return schedule_rows(plan, &mains, &numbers, arena, problem);
 }

@@ -1,5 +1,6 @@
-/* places.c: where a nest that is being built is: which axes are walked, how long they are there,
- * and where elements of arrays lie, at the loops' coordinates or at those of a list of indices. */
+/* places.c: the insertion point of a nest that is being built: which axes have loops, how long they
+ * are there, and where elements of arrays lie, at the loops' coordinates or at those of a list of
+ * indices. */
 #include <string.h>
 
 #include "base/base.h"
@@ -95,7 +96,7 @@ Index plain_measure(PlainBuilder *b, uint32_t axis) {
         b->length[axis] = index_of_value(b, count, arena_printf(b->arena, "%s_count", row->name));
     } else if (is_ragged(f, axis)) {
         if (!b->open[row->parent] && !b->inside)
-            plain_refuse(b, "the length of an axis where what it hangs on is not walked");
+            plain_refuse(b, "the length of an axis where the axis that it depends on has no loop");
         const SymbolId table = length_symbol(b, axis);
         const SymbolId own = nest_symbol(b->nest, arena_printf(b->arena, "%s_length", row->name),
                                          NAMED_VALUE, TYPE_I64);
@@ -134,7 +135,7 @@ static bool counts_list(const Function *f, uint32_t axis) {
     return false;
 }
 
-/* An inner coordinate: a scan that walks from the end counts down; and of tensors, whose loop may
+/* An inner coordinate: a scan from the end counts down; and of tensors, whose loop may
  * become several, it is one symbol. */
 static void place_inner(PlainBuilder *b, uint32_t axis) {
     const Index last = index_subtract(b->arena, b->length[axis], plain_number(b, 1));
@@ -187,7 +188,7 @@ void plain_leave(PlainBuilder *b, PlainPlace place) {
     memcpy(b->measured, place.measured, sizeof place.measured);
 }
 
-/* Where an axis is walked in blocks and within them, it is walked at once. */
+/* An axis that is visited in blocks and within them is one loop. */
 static void open_whole(PlainBuilder *b, uint32_t whole, LoopKind kind) {
     const Axis *row = &b->f->axes[whole];
     open_axis(b, whole, kind);

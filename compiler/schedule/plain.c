@@ -83,7 +83,7 @@ static void build_value(PlainBuilder *b, ValueId v);
 static ValueId operation(PlainBuilder *b, ValueId v) {
     const Value *value = &b->f->values[v];
     ValueId args[3] = {0};
-    const ValueId chosen = plan_chosen(b->plan, b->phase, v);
+    const ValueId chosen = plan_selected(b->plan, b->phase, v);
     if (chosen) return b->value_of[chosen];
     if (value->op == OP_BROADCAST) return b->value_of[value->arg[0]];
     if (value->op == OP_CALL)
@@ -401,13 +401,14 @@ static void build_tails(PlainBuilder *b, uint32_t first, uint32_t count) {
     for (uint32_t i = first; i < first + count && !b->problem; i++) {
         const Phase *phase = &b->plan->phases[i];
         bool any = false;
-        for (size_t s = 0; s < phase->store_count; s++) any |= phase->stores[s].level == LEVEL_TAIL;
+        for (size_t s = 0; s < phase->store_count; s++)
+            any |= phase->stores[s].level == LEVEL_LAST_BLOCK;
         if (!any) continue;
         const bool waits = !arrived && phase->shape != SHAPE_SCALAR && has_grid(b->nest->body);
         if (waits) plain_add(b, (NestNode){.kind = NEST_ARRIVE});
         arrived |= waits;
         begin_phase(b, i);
-        build_stores(b, LEVEL_TAIL);
+        build_stores(b, LEVEL_LAST_BLOCK);
     }
 }
 
@@ -492,18 +493,18 @@ static void build_panels(PlainBuilder *b, const Kernel *kernel) {
 static void build_kernel(PlainBuilder *b, const Kernel *kernel) {
     const uint32_t mains = plan_mains(kernel), end = kernel->first + kernel->count;
     if (kernel->kind == KERNEL_FINISH) return; /* it is part of the nest of the one before it */
-    if (kernel->kind == KERNEL_STRIPS) {
+    if (kernel->kind == KERNEL_ROW_PANELS) {
         build_panels(b, kernel);
         return;
     }
-    if (kernel->prologue) {
-        build_phases(b, kernel->first - kernel->prologue, kernel->prologue, true);
+    if (kernel->pre_reductions) {
+        build_phases(b, kernel->first - kernel->pre_reductions, kernel->pre_reductions, true);
         grid_barrier(b);
     }
-    if (kernel->kind == KERNEL_CHAIN)
+    if (kernel->kind == KERNEL_ROW_FUSION)
         build_rows(b, kernel, mains);
     else
-        build_phases(b, kernel->first, mains, kernel->kind != KERNEL_BESIDE);
+        build_phases(b, kernel->first, mains, kernel->kind != KERNEL_HORIZONTAL);
     for (uint32_t i = kernel->first + mains; i < end && !b->problem; i++) {
         grid_barrier(b);
         build_phases(b, i, 1, true);

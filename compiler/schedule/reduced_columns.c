@@ -1,6 +1,6 @@
-/* reduced_columns.c: the schedule of a phase that goes down columns, for one thread, which takes
- * the items of its share: tiles of 1024 rows of a chunk of neighbouring columns, each as
- * column_tile.c has it.
+/* reduced_columns.c: the schedule of a phase that goes down columns, for one thread, which takes a
+ * range of items: tiles of 1024 rows of a chunk of neighbouring columns, each as column_tile.c has
+ * it.
  *
  * Of several tiles an item leaves its values in memory. A thread that has all tiles of its columns
  * goes on behind the last of them, else whoever comes last. Of a list the runtime's table says
@@ -20,13 +20,15 @@ typedef struct ColumnsBuilder {
     PlainNest *plain;
     Nest *nest;
     Arena *arena;
-    Index groups, tiles;       /* of a strip of columns: items, and tiles, which may be fewer */
-    Index chunks;              /* strips */
-    Index strip, part;         /* of an item: its strip's first place, its own in that */
-    SymbolId item, stop, slot; /* of the share; of a list the place among all items */
+    Index groups, tiles; /* of a chunk of columns: its items, and its tiles, which may be fewer */
+    Index chunks;        /* chunks of columns */
+    Index panel,
+        part; /* of an item: the first slot of its chunk of columns, and its own slot from there */
+    SymbolId item, stop,
+        slot; /* the item, and the end of the thread's range; of a list the slot among all items */
     NestNode *globals, **global_end;
-    bool finish; /* what strips of rows have left is walked, not rows */
-    StripValues values;
+    bool finish; /* the partial values of row panels are combined, not rows */
+    PanelValues values;
 } ColumnsBuilder;
 
 static bool refuse(ColumnsBuilder *b, const char *problem) {
@@ -62,7 +64,7 @@ static void leave_totals(ColumnsBuilder *b, NestNode ***end) {
     ColumnTile *tile = &b->tile;
     const SymbolId c = make_loop_name(b->nest, "c");
     const Index column = make_symbol(b->nest, c),
-                at = make_add(b->nest, make_add(b->nest, b->strip, b->strip), b->part);
+                at = make_add(b->nest, make_add(b->nest, b->panel, b->panel), b->part);
     NestNode *body = NULL, **inside = &body;
     for (size_t i = 0; i < tile->tree_count; i++) {
         const SymbolId value = nest_symbol(b->nest, "part", NAMED_VALUE, tile->trees[i].type);
@@ -77,7 +79,7 @@ static void leave_totals(ColumnsBuilder *b, NestNode ***end) {
 static void combine_parts(ColumnsBuilder *b, NestNode ***end, bool second) {
     ColumnTile *tile = &b->tile;
     const SymbolId c = make_loop_name(b->nest, "c");
-    const Index column = make_symbol(b->nest, c), at = make_add(b->nest, b->strip, b->strip);
+    const Index column = make_symbol(b->nest, c), at = make_add(b->nest, b->panel, b->panel);
     NestNode *body = NULL, **inside = &body;
     for (size_t i = 0; i < tile->reduction_count; i++) {
         const ColumnReduction *own = &tile->reductions[i];
@@ -103,21 +105,22 @@ static void count_parts(ColumnsBuilder *b, NestNode ***end) {
     Nest *nest = b->nest;
     const SymbolId c = make_loop_name(b->nest, "c"), k = make_loop_name(b->nest, "k");
     const Index column = make_symbol(b->nest, c),
-                at = make_add(b->nest, make_add(b->nest, b->strip, b->strip),
+                at = make_add(b->nest, make_add(b->nest, b->panel, b->panel),
                               make_symbol(b->nest, k));
     NestNode *body = NULL, **inside = &body, *parts = NULL, **parts_end = &parts;
     for (size_t i = 0; i < tile->reduction_count; i++) {
         const ColumnReduction *own = &tile->reductions[i];
         const ColumnTree *first = &tile->trees[own->first], *second = first + 1;
         if (!own->two) continue;
-        const SymbolId top = nest_symbol(b->nest, "top", NAMED_VALUE, first->type);
-        const SymbolId tops = nest_symbol(b->nest, "own", NAMED_VALUE, first->type);
+        const SymbolId extremum = nest_symbol(b->nest, "extremum", NAMED_VALUE, first->type);
+        const SymbolId extrema = nest_symbol(b->nest, "own", NAMED_VALUE, first->type);
         const SymbolId part = nest_symbol(b->nest, "part", NAMED_VALUE, second->type);
-        make_load(tile->nest, &inside, top, first->total, column, NULL);
-        make_load(tile->nest, &inside, tops, first->part, at, &column);
+        make_load(tile->nest, &inside, extremum, first->total, column, NULL);
+        make_load(tile->nest, &inside, extrema, first->part, at, &column);
         make_load(tile->nest, &inside, part, second->part, at, &column);
-        const ValueId counted = nest_second_under(nest, own->op, own->type, nest_name(nest, part),
-                                                  nest_name(nest, tops), nest_name(nest, top));
+        const ValueId counted =
+            nest_second_under(nest, own->op, own->type, nest_name(nest, part),
+                              nest_name(nest, extrema), nest_name(nest, extremum));
         make_store(tile->nest, &inside, second->part, at, &column, counted);
     }
     if (!body) return;
@@ -136,7 +139,7 @@ static void find_complete(ColumnsBuilder *b, NestNode ***end, SymbolId room) {
              (NestNode){.kind = NEST_ARRIVE,
                         .name = last,
                         .array = global(b, "arrived", TYPE_U32, 1, false),
-                        .at = subscripts(b, b->strip, make_number(b->nest, 0)),
+                        .at = subscripts(b, b->panel, make_number(b->nest, 0)),
                         .at_count = 1,
                         .extent = b->groups});
     make_store(tile->nest, &inside, room, make_number(b->nest, 0), NULL, nest_name(nest, last));
@@ -144,8 +147,8 @@ static void find_complete(ColumnsBuilder *b, NestNode ***end, SymbolId room) {
         make_append(end, arrives);
         return;
     }
-    const ValueId begins = make_value(b->nest, OP_GE, b->strip, make_symbol(b->nest, b->item));
-    const ValueId ends = make_value(b->nest, OP_LE, make_add(b->nest, b->strip, b->groups),
+    const ValueId begins = make_value(b->nest, OP_GE, b->panel, make_symbol(b->nest, b->item));
+    const ValueId ends = make_value(b->nest, OP_LE, make_add(b->nest, b->panel, b->groups),
                                     make_symbol(b->nest, b->stop));
     const SymbolId own = nest_symbol(b->nest, "own", NAMED_VALUE, TYPE_BOOL);
     nest_add(nest, end,
@@ -172,11 +175,11 @@ static NestNode *result_of(ColumnsBuilder *b, const NestNode *combine, const Col
         make_load(tile->nest, &end, combine->name, tree->total, c, NULL);
         return first;
     }
-    const SymbolId top = nest_symbol(b->nest, "top", NAMED_VALUE, tree->type);
+    const SymbolId extremum = nest_symbol(b->nest, "extremum", NAMED_VALUE, tree->type);
     const SymbolId second = nest_symbol(b->nest, "second", NAMED_VALUE, tree[1].type);
-    make_load(tile->nest, &end, top, tree->total, c, NULL);
+    make_load(tile->nest, &end, extremum, tree->total, c, NULL);
     make_load(tile->nest, &end, second, tree[1].total, c, NULL);
-    const ValueId value = nest_value_of_two(nest, own->op, own->type, nest_name(nest, top),
+    const ValueId value = nest_value_of_two(nest, own->op, own->type, nest_name(nest, extremum),
                                             nest_name(nest, second), tile->rows);
     nest_add(nest, &end,
              (NestNode){
@@ -189,7 +192,7 @@ static NestNode *results(ColumnsBuilder *b, Index outer) {
     ColumnTile *tile = &b->tile;
     NestNode *first = NULL, **end = &first, *rest = NULL, **rest_end = &rest;
     const SymbolId c = make_loop_name(b->nest, "c");
-    for (const NestNode *node = tile->walk->next; node; node = node->next) {
+    for (const NestNode *node = tile->traversal->next; node; node = node->next) {
         const ColumnReduction *own = NULL;
         for (size_t i = 0; i < tile->reduction_count; i++)
             if (node->kind == NEST_COMBINE && node->array == tile->reductions[i].tree)
@@ -265,11 +268,11 @@ static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
     const char *const names[] = {b->tile.outers ? nest->symbols[b->tile.outers->name].name : "",
                                  "chunk"};
     Index chunk, outer = make_number(b->nest, 0), part;
-    const Index strip = make_let_divided(b->nest, &inside, parts, item, b->groups, &part);
+    const Index panel = make_let_divided(b->nest, &inside, parts, item, b->groups, &part);
     b->part = part;
-    b->strip = make_less(b->nest, place, part);
+    b->panel = make_less(b->nest, place, part);
     if (b->tile.outers) {
-        outer = make_let_divided(b->nest, &inside, names, strip, b->chunks, &chunk);
+        outer = make_let_divided(b->nest, &inside, names, panel, b->chunks, &chunk);
         nest_replace(nest, b->tile.before, b->tile.outers->name, outer);
         nest_replace(nest, tile->columns->body, b->tile.outers->name, outer);
         nest_replace(nest, tile->ahead, b->tile.outers->name, outer);
@@ -277,15 +280,15 @@ static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
         nest_replace(nest, tile->column_nodes, b->tile.outers->name, outer);
     } else {
         int64_t one;
-        chunk = index_is_number(b->chunks, &one) && one == 1 ? make_number(b->nest, 0) : strip;
+        chunk = index_is_number(b->chunks, &one) && one == 1 ? make_number(b->nest, 0) : panel;
     }
     make_append(&inside, b->tile.before);
     tile->first_column = index_scale(b->arena, chunk, tile->chunk);
-    tile->width = make_let_least(b->nest, &inside, "width", tile->chunk,
-                                 make_less(b->nest, tile->columns->extent, tile->first_column));
+    tile->width = make_let_min(b->nest, &inside, "width", tile->chunk,
+                               make_less(b->nest, tile->columns->extent, tile->first_column));
     tile->first = index_scale(b->arena, part, TILE);
-    tile->count = make_let_least(b->nest, &inside, "count", TILE,
-                                 make_less(b->nest, tile->rows, tile->first));
+    tile->count =
+        make_let_min(b->nest, &inside, "count", TILE, make_less(b->nest, tile->rows, tile->first));
     b->tiles = b->groups;
     if (b->items->varies) {
         tile->count =
@@ -294,7 +297,7 @@ static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
         b->tiles = nest_ceiling(nest, &inside, tile->rows, TILE, "counted");
     }
     if (b->finish)
-        strip_octets(
+        panel_partials(
             tile, &b->values, part,
             make_add(nest, make_times(nest, outer, tile->columns->extent), tile->first_column),
             &inside);
@@ -305,22 +308,24 @@ static NestNode *one_item(ColumnsBuilder *b, Index item, Index place) {
 }
 
 static void load_entry(ColumnsBuilder *b, NestNode ***end, SymbolId name, Index entry) {
-    make_load(b->nest, end, name, b->plain->shares, entry, NULL);
+    make_load(b->nest, end, name, b->plain->partitions, entry, NULL);
 }
 
-/* The share's items one after the other. */
-static NestNode *share_items(ColumnsBuilder *b) {
+/* The items of a thread's range one after the other. */
+static NestNode *partition_items(ColumnsBuilder *b) {
     Nest *nest = b->nest;
     PlainNest *plain = b->plain;
     NestNode *first = NULL, **end = &first;
-    const SymbolId share = make_loop_name(b->nest, "share"), i = make_loop_name(b->nest, "i");
+    const SymbolId partition = make_loop_name(b->nest, "partition"),
+                   i = make_loop_name(b->nest, "i");
     const SymbolId last = nest_symbol(b->nest, "last", NAMED_VALUE, TYPE_I64);
     b->item = nest_symbol(b->nest, "item", NAMED_VALUE, TYPE_I64);
-    plain->shares = nest_array(nest, "shares", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
-    plain->share_count = nest_size(nest, "share_count");
-    load_entry(b, &end, b->item, make_symbol(b->nest, share));
+    plain->partitions =
+        nest_array(nest, "partitions", TYPE_I64, ARRAY_TABLE, false, (Index){NULL, 0});
+    plain->partition_count = nest_size(nest, "partition_count");
+    load_entry(b, &end, b->item, make_symbol(b->nest, partition));
     load_entry(b, &end, last,
-               make_add(b->nest, make_symbol(b->nest, share), make_number(b->nest, 1)));
+               make_add(b->nest, make_symbol(b->nest, partition), make_number(b->nest, 1)));
     const Index stop =
         make_let_index(b->nest, &end, "stop",
                        make_value(b->nest, OP_MIN, make_symbol(b->nest, last), plain->slots));
@@ -329,7 +334,8 @@ static NestNode *share_items(ColumnsBuilder *b) {
     *end =
         nest_around(nest, LOOP_SERIAL, i, make_less(b->nest, stop, make_symbol(b->nest, b->item)),
                     one_item(b, item, item));
-    return nest_around(nest, LOOP_GRID, share, make_symbol(b->nest, plain->share_count), first);
+    return nest_around(nest, LOOP_GRID, partition, make_symbol(b->nest, plain->partition_count),
+                       first);
 }
 
 /* Of lanes, an item each time. */
@@ -353,7 +359,7 @@ static void build(ColumnsBuilder *b) {
              *tensors = b->items->tensors;
     NestNode *made = NULL, **end = &made;
     b->chunks = nest_ceiling(nest, &end, b->tile.columns->extent, b->tile.chunk, "chunks");
-    b->groups = b->items->varies ? items_most_groups(b->items, &end)
+    b->groups = b->items->varies ? items_max_groups(b->items, &end)
                                  : nest_ceiling(nest, &end, b->tile.rows, TILE, "parts");
     b->groups = items_bounded(b->items, &end, OP_MAX, b->groups, 1, "tiles");
     Index slots = make_times(b->nest, b->chunks, b->groups);
@@ -365,10 +371,10 @@ static void build(ColumnsBuilder *b) {
     }
     plain->slots = slots;
     b->global_end = &b->globals;
-    if (b->finish) b->values = strip_values(&b->tile, plain);
+    if (b->finish) b->values = panel_values(&b->tile, plain);
     NestNode *items = tensors           ? tensor_items(b, count)
                       : nest->lanes > 1 ? grid_items(b, count)
-                                        : share_items(b);
+                                        : partition_items(b);
     NestNode **place = nest_find(&nest->body, outermost->name);
     items->range = outermost->range;
     items->next = outermost->next;

@@ -30,13 +30,13 @@ static bool refuse(RowBuilder *b, const char *problem) {
 }
 
 /* The most elements of a row. */
-static uint32_t most(const RowNumbers *numbers) {
+static uint32_t max(const RowNumbers *numbers) {
     return numbers->rows ? numbers->rows * ROW : numbers->tiles * TILE;
 }
 
 /* The phases have no list, and their rows are the kernel's. */
 static void check_phases(RowBuilder *b, const Plan *plan, const Kernel *kernel, AxisSet outer) {
-    if (kernel->prologue) refuse(b, "it has a prologue");
+    if (kernel->pre_reductions) refuse(b, "it has pre-reductions");
     if (!outer) refuse(b, "it has one row");
     for (uint32_t p = kernel->first; p < kernel->first + kernel->count; p++) {
         const Phase *phase = &plan->phases[p];
@@ -48,17 +48,17 @@ static void check_phases(RowBuilder *b, const Plan *plan, const Kernel *kernel, 
     }
 }
 
-/* Each loop of the row's body is one over all that is walked, and its length is known. */
+/* Each loop of the row's body goes over all inner axes, and its length is known. */
 static void join_along(RowBuilder *b, NestNode *body) {
     for (NestNode *node = body; node && !b->problem; node = node->next) {
         int64_t length;
         if (node->kind == NEST_WHEN) join_along(b, node->body);
         if (node->kind != NEST_LOOP) continue;
         if (schedule_join(b->nest, node, 0, true) != node)
-            refuse(b, "what is walked along a row is not one loop");
+            refuse(b, "what goes along a row is not one loop");
         else if (!nest_is_of_sizes(b->nest, node->extent))
             refuse(b, "how long a row is hangs on the row");
-        else if (index_is_number(node->extent, &length) && length > most(b->numbers))
+        else if (index_is_number(node->extent, &length) && length > max(b->numbers))
             refuse(b, "a row has more elements");
         else if (b->along_count == ALONG_MAX)
             refuse(b, "it goes along a row too often");
@@ -128,7 +128,7 @@ static void tile_block(RowBuilder *b, SymbolId row) {
     LoopList along = none, strips = none, others = none;
     Nest *nest = b->nest;
     const bool once = b->numbers->tiles <= nest->warps;
-    nest->most_tiles = b->numbers->tiles;
+    nest->max_tiles = b->numbers->tiles;
     list_loops((*nest_find(&nest->body, row))->body, &none, &along);
     for (size_t i = 0; i < along.count; i++)
         refuse(b, nest_strip(nest, along.names[i], TILE, NULL));
@@ -185,7 +185,8 @@ static void forward_values(RowBuilder *b, const Plan *plan, const Kernel *kernel
         refuse(b, "a value of the row is read from memory again");
 }
 
-/* Keeps apart what one phase reads of a row at other columns and what another one stores. */
+/* Adds barriers between what one phase reads of a row at other columns and what another one stores.
+ */
 static void order_phases(RowBuilder *b, const Plan *plan, const Kernel *kernel, SymbolId row) {
     const NestScope scope = b->numbers->rows ? SCOPE_WARP : SCOPE_BLOCK;
     for (uint32_t a = 0; a < plan->array_count; a++) {
@@ -247,7 +248,7 @@ PlainNest *schedule_rows(const Plan *plan, const Kernel *kernel, const RowNumber
     for (size_t i = 0; i < b.along_count; i++) along[i] = b.along[i];
     b.plain->along = along;
     b.plain->along_count = b.along_count;
-    b.plain->along_most = most(numbers);
+    b.plain->along_max = max(numbers);
     *problem = b.problem;
     return b.problem ? NULL : b.plain;
 }

@@ -1,10 +1,10 @@
-/* scan.c: the schedule of a phase of scans: its grid loop goes over outer coordinates, and each of
- * these walks along the inner axes.
+/* scan.c: the schedule of a phase of scans: its grid loop goes over outer coordinates, each of
+ * which goes along the inner axes in order.
  *
- * Where lanes work on an item, a lane walks alone; what neighbouring lanes read side by side is in
- * neighbouring memory where the fastest axis is not the one they walk along. There one thread walks
- * down a strip of columns side by side, with the running values in memory of its own: the loop over
- * columns moves inside of the walk (interchange). Else it walks one after the other. */
+ * On a GPU each lane scans one coordinate; neighbouring lanes read neighbouring memory where the
+ * fastest axis is not the one that is scanned. There a CPU thread scans a chunk of neighbouring
+ * columns at once, with the running values in memory of its own: the loop over columns moves inside
+ * of the scan (loop interchange). Else it scans one coordinate after the other. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -13,7 +13,7 @@
 #include "schedule/schedule.h"
 
 /* From a loop over outer coordinates on; it stays where it is, as the loop over items. */
-static const char *schedule_walks(Nest *nest, NestNode *outermost, uint32_t columns) {
+static const char *schedule_traverses(Nest *nest, NestNode *outermost, uint32_t columns) {
     SymbolId column;
     if (nest->lanes > 1 || nest->warps > 1)
         return nest_deal(nest, schedule_join(nest, outermost, 0, true)->name, DEAL_LANES);
@@ -42,7 +42,7 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     nest->width = numbers->width;
     if (tensors && list) outermost = schedule_next_loop(tensors);
     if (!outermost) bug(nest->compiler, "a scan without a loop");
-    *problem = schedule_walks(nest, outermost, beside ? numbers->columns : 0);
+    *problem = schedule_traverses(nest, outermost, beside ? numbers->columns : 0);
     if (!*problem && list && numbers->table)
         schedule_table(plain, tensors, schedule_first_loop(tensors->body));
     nest_sweep(nest);

@@ -55,7 +55,7 @@ static NestNode **find_loop(NestNode **body) {
 
 const char *schedule_trees(Nest *nest, NestNode **body, const TileNumbers *numbers) {
     NestNode **loop = find_loop(body);
-    if (!*loop) return "nothing is walked";
+    if (!*loop) return "there is no inner loop";
     const char *problem = numbers->single ? NULL : nest_strip(nest, (*loop)->name, TILE, NULL);
     if (!problem) problem = place_trees(nest, body, numbers->single, true);
     NestNode **tile = numbers->single ? body : &(*find_loop(body))->body;

@@ -7,7 +7,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TREES_MOST = 8 };
+enum { TREES_MAX = 8 };
 
 /* Whether vectors can say the value; *varies becomes true where it differs from element to element.
  */
@@ -54,7 +54,7 @@ bool schedule_is_wide(const Nest *nest, const NestNode *loop, bool stores) {
                 node->list || node->where || node->at_count != 1 || !index_is_number(own, &step) ||
                 step != 1 || !is_of_vectors(nest, loop, node->value, &varies) || !varies)
                 return false;
-        } else if (node->kind != NEST_PUSH || node->where || ++trees > TREES_MOST ||
+        } else if (node->kind != NEST_PUSH || node->where || ++trees > TREES_MAX ||
                    !is_of_vectors(nest, loop, node->value, &varies) || !varies) {
             return false;
         }

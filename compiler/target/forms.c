@@ -23,11 +23,11 @@ static void half_the_loads(Target *target) {
 }
 
 static void past_the_caches(Target *target) {
-    target->streamed = target->streamed_rows = 0;
+    target->non_temporal = target->non_temporal_rows = 0;
 }
 
 static void into_the_caches(Target *target) {
-    target->streamed = target->streamed_rows = INT64_MAX;
+    target->non_temporal = target->non_temporal_rows = INT64_MAX;
 }
 
 static void two_vectors(Target *target) {
@@ -48,7 +48,7 @@ static const TargetForm one[] = {{"past the caches", past_the_caches},
                                  {"into the caches", into_the_caches}};
 
 const TargetForm *target_form_at(const Target *target, size_t index) {
-    const TargetForm *forms = target->simt ? lanes : one;
-    const size_t count = target->simt ? COUNT(lanes) : COUNT(one);
+    const TargetForm *forms = target->gpu ? lanes : one;
+    const size_t count = target->gpu ? COUNT(lanes) : COUNT(one);
     return index < count ? &forms[index] : NULL;
 }

@@ -85,7 +85,7 @@ const char *ls_target_dialect(const char *target) {
     return dialect ? dialect->name : NULL;
 }
 
-uint64_t target_row_most(const RowClass *rows) {
+uint64_t target_row_max(const RowClass *rows) {
     return rows->rows ? 128 * rows->rows : 1024 * rows->tiles;
 }
 

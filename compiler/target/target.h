@@ -4,66 +4,68 @@
 #ifndef LOCKSTEP_TARGET_H
 #define LOCKSTEP_TARGET_H
 
-/* Rows of up to `rows` times 128 elements, each by one of a block's warps; or with `rows` 0 of up
- * to `tiles` times 1024, each by a block, and in registers where it has as many warps. */
+/* A class of row lengths: up to `rows` times 128 elements, a warp of the block taking a row; or
+ * with `rows` 0 up to `tiles` times 1024, a block taking a row, which stays in registers where the
+ * block has as many warps as tiles. */
 typedef struct RowClass {
     uint32_t warps, rows, tiles;
 } RowClass;
 enum { ROW_CLASSES = 3 };
-uint64_t target_row_most(const RowClass *rows); /* elements */
+uint64_t target_row_max(const RowClass *rows); /* elements */
 
-/* targets.def's rows. A dialect: with `simt`, 32 lanes work on an item of 1024 elements, four
- * neighbours each at a time; without, one thread does. */
+/* targets.def's rows. A dialect. With `gpu`, the 32 lanes of a warp work on an item of 1024
+ * elements, four neighbours each at a time; without, one CPU thread does. */
 typedef struct Target {
-    const char *name;             /* "cuda" */
-    const char *title;            /* "CUDA"; NULL where messages need none */
-    const char *device;           /* whose driver runs it: "cuda"; NULL: none */
-    const char *toolchain;        /* which makes code of it: "nvrtc"; NULL: it is emitted only */
-    const char *second;           /* another one, for what the first does not know; or NULL */
-    const char *prelude;          /* its file under templates/ */
+    const char *name;      /* "cuda" */
+    const char *title;     /* "CUDA"; NULL where messages need none */
+    const char *device;    /* the driver that runs it: "cuda"; NULL: none */
+    const char *toolchain; /* the toolchain that compiles it: "nvrtc"; NULL: it is emitted only */
+    const char *second;    /* another one, for what the first does not know; or NULL */
+    const char *prelude;   /* its file under templates/ */
     const char *const *libraries; /* the other files, in order, NULL-terminated */
-    const char *fast; /* that of them with ls_NAME_fast_TYPE for ls_NAME_TYPE under `math fast` */
-    bool simt;
+    const char *fast; /* the file among these that has ls_NAME_fast_TYPE for ls_NAME_TYPE under
+                         `math fast` */
+    bool gpu;
     /* Entry points take the address of their arguments, and all memory of a block is theirs: other
      * functions find it through the arguments. */
     bool by_address;
     unsigned converts_from; /* the device, 80 for sm_80, from which on an instruction rounds to bf16
                                and f16; 0: none does */
-    bool divides;           /* by its prelude's function, not by the compiler's operator */
-    /* Uses of costly functions among the values of a phase's nest, copies by passes among them, up to
-     * which each use is a copy of the function; where there are more, they are calls. */
+    bool divides;           /* divides by its prelude's function, not by the compiler's operator */
+    /* Uses of costly functions among the values of a phase's nest, copies by passes among them, up
+     * to which each use is a copy of the function; where there are more, they are calls. */
     uint32_t inlined_uses;
     /* How a launch is shaped; see ls_image_kernel. */
     uint32_t threads, one_block_threads, blocks_per_multiprocessor, items_per_block;
-    uint32_t processors; /* that reports take a device to have: multiprocessors, or CPU threads */
-    uint32_t columns;    /* columns an item of a column phase takes */
-    /* Bytes that a thread loads ahead of their use, of a tile of a row and down a column; 0: each
-     * is used as it comes. */
+    uint32_t processors; /* the multiprocessors, or CPU threads, that reports assume */
+    uint32_t columns;    /* how many columns an item of a column phase has */
+    /* The bytes that a thread loads before their first use, of a tile of a row and down a column;
+     * 0: each load is used at once. */
     uint32_t row_loads, column_loads;
-    /* Rows of a tile that a GPU's loop has at once, and vectors that a CPU's has side by side; 0:
-     * as compilers like. */
+    /* How many rows of a tile a GPU's loop takes at once, and how many vectors a CPU's loop
+     * interleaves; 0: the compiler's choice. */
     uint32_t rows_at_once, vectors_at_once;
-    /* Bytes of results that nobody reads back from which on one thread writes them past the caches,
-     * where a plain store would fetch every line only to overwrite it: of maps, and of rows, which
-     * are read again while they are near. */
-    uint64_t streamed, streamed_rows;
-    /* Chains: the tiles that a worker's nearest caches hold (0: workers have none); rows up to
-     * which they are few, and tiles from which on a row is long: then each phase has a kernel of
-     * its own. */
-    uint32_t near_tiles, few_strips, many_tiles;
-    /* Rows that stay in registers: how long, and by how many warps; and what the loads that several
-     * phases of a row share may take of a thread's registers. */
+    /* The bytes of results from which on a CPU uses non-temporal stores, of maps and of rows. A
+     * plain store would fetch every cache line only to overwrite it, but what is read again soon is
+     * better in cache. */
+    uint64_t non_temporal, non_temporal_rows;
+    /* Row fusions: the tiles that worker scratch holds (0: there is none); and the number of rows
+     * up to which rows count as few, and of tiles from which on a row counts as long: with few long
+     * rows each phase has a kernel of its own. */
+    uint32_t scratch_tiles, few_rows, many_tiles;
+    /* Rows that stay in registers: the classes of their lengths; and how many of a thread's
+     * registers may hold elements that several phases of a row load. */
     RowClass row_classes[ROW_CLASSES];
     uint32_t row_registers;
-    uint64_t on_chip_bytes; /* of a row, up to which what is read again is still near */
-    /* Elements visited up to which a step runs in one block, up to which in one launch of blocks
-     * that wait for each other (0: blocks cannot); and of a phase of a tail, of one part of a
-     * follower, of a phase of a prologue. */
-    uint64_t one_block_limit, together_limit, tail_limit, part_limit, prologue_limit;
-    /* Strips: threads of a block, rows and columns from which on they are worth it, and the bytes
-     * of rows and levels that stay on chip. */
-    uint32_t strip_threads, strips_per_multiprocessor;
-    uint64_t strip_rows, strip_columns, strip_bytes;
+    uint64_t on_chip_bytes; /* of a row, up to which a second read of it is served on chip */
+    /* Limits of visited elements: up to which a step runs in one block; up to which in one
+     * cooperative launch (0: never); of a last-block epilogue, of a segment epilogue for one
+     * segment, and of a pre-reduction. */
+    uint64_t one_block_limit, together_limit, last_block_limit, part_limit, pre_reduction_limit;
+    /* Row panels: the threads of a block, the rows and columns from which on they are used, and the
+     * bytes of rows and partial values that stay on chip. */
+    uint32_t panel_threads, panels_per_multiprocessor;
+    uint64_t panel_rows, panel_columns, panel_bytes;
 } Target;
 
 /* What code for a target is. */
@@ -74,17 +76,18 @@ typedef enum TargetCode {
     TARGET_PTX,
     TARGET_CODE_OBJECT /* AMD's */
 } TargetCode;
-/* Names of targets that begin alike. After the prefix stands something of `first`, unless that is
- * "", and then nothing but what is in `rest`. */
+/* Targets whose names have a prefix in common. After the prefix comes a character of `first`,
+ * unless that is "", and then only characters of `rest`. */
 typedef struct TargetKind {
-    const char *prefix, *pattern; /* "sm_", and for people "sm_NN" */
+    const char *prefix, *pattern; /* "sm_", and in messages "sm_NN" */
     const Target *dialect;
     const char *first, *rest;
     TargetCode code;
-    bool ahead_as_text; /* built ahead of time as C: code would be for one machine alone */
+    bool ahead_as_text; /* built ahead of time as C, since machine code would be for one machine
+                           alone */
 } TargetKind;
 
-/* forms.c: what `lockstep tune` tries besides the numbers of a dialect: each form has others. */
+/* forms.c: the forms that `lockstep tune` tries: each is the dialect with other numbers. */
 typedef struct TargetForm {
     const char *name;
     void (*change)(Target *target);

@@ -493,9 +493,9 @@ static ls_status use(Fixture *f, const ls_dataset_options *options) {
 
 static void no_memory(void **state) {
     (void)state;
-    for (int streamed = 0; streamed < 2; streamed++) {
+    for (int non_temporal = 0; non_temporal < 2; non_temporal++) {
         Fixture f = open("read");
-        const ls_dataset_options *options = streamed ? &nothing_fits : NULL;
+        const ls_dataset_options *options = non_temporal ? &nothing_fits : NULL;
         /* what step and context keep; where little is to be had, data that fit are streamed */
         EXPECT_OK(f.context, use(&f, NULL));
         EXPECT_OK(f.context, use(&f, &nothing_fits));

@@ -131,8 +131,8 @@ static void every_launch_gives_the_same_bits(void **state) {
     (void)state;
     static const struct {
         uint32_t threads, blocks, workers;
-    } ways[] = {{0, 0, 0},  {32, 0, 0},  {64, 2, 0}, {128, 1, 0}, {0, 4, 0}, {256, 32, 0},
-                {64, 0, 1}, {96, 16, 2}, {0, 0, 1},  {0, 0, 2},   {0, 0, 3}, {0, 0, 4}};
+    } groupings[] = {{0, 0, 0},  {32, 0, 0},  {64, 2, 0}, {128, 1, 0}, {0, 4, 0}, {256, 32, 0},
+                     {64, 0, 1}, {96, 16, 2}, {0, 0, 1},  {0, 0, 2},   {0, 0, 3}, {0, 0, 4}};
     ls_context *context = open_context();
     ls_program *program = open_program(context, true);
     size_t tried = 0, forms = 0;
@@ -141,24 +141,25 @@ static void every_launch_gives_the_same_bits(void **state) {
         results(&run, expected);
         const ls_image *image = ls_step_image(run.step);
         for (uint32_t v = 0; v < image->variant_count; v++)
-            for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            for (size_t w = 0; w < sizeof groupings / sizeof *groupings; w++) {
                 if (image->variants[v].form && (c > 0 || w > 1)) break; /* each is compiled */
                 const ls_image_tuning tuning = {.variant = v,
-                                                .threads = ways[w].threads,
-                                                .blocks_per_multiprocessor = ways[w].blocks,
-                                                .workers = ways[w].workers};
+                                                .threads = groupings[w].threads,
+                                                .blocks_per_multiprocessor = groupings[w].blocks,
+                                                .workers = groupings[w].workers};
                 ls_step_statistics statistics;
                 EXPECT_OK(context, ls_step_tune(run.step, &tuning));
                 const ls_status status = ls_step_stats(run.step, &statistics);
                 if (status == LS_ERROR_UNSUPPORTED) continue; /* does not suit these sizes */
                 EXPECT_OK(context, status);
                 assert_true(statistics.tuned);
-                if (ON_CPU && ways[w].workers) assert_true(statistics.parts <= ways[w].workers);
+                if (ON_CPU && groupings[w].workers)
+                    assert_true(statistics.parts <= groupings[w].workers);
                 results(&run, got);
                 if (memcmp(expected, got, sizeof got) != 0)
                     fail_msg("%s, %s: other bits with %u threads, %u blocks, %u workers",
-                             cases[c].step, image->variants[v].name, ways[w].threads,
-                             ways[w].blocks, ways[w].workers);
+                             cases[c].step, image->variants[v].name, groupings[w].threads,
+                             groupings[w].blocks, groupings[w].workers);
                 tried++;
                 forms += image->variants[v].form > 0;
             }

@@ -118,7 +118,7 @@ static int steps_a_second(const char *file, const char *name, const char *length
     static const struct {
         const char *name;
         ls_status (*run)(const Loop *loop);
-    } ways[] = {{"launches", launch_each}, {"replays", replay_each}, {"repeat", repeat_all}};
+    } groupings[] = {{"launches", launch_each}, {"replays", replay_each}, {"repeat", repeat_all}};
     Loop loop = {.count = count};
     ls_program *program = NULL;
     if (ls_context_create(device, NULL, &loop.context) != LS_OK)
@@ -129,16 +129,16 @@ static int steps_a_second(const char *file, const char *name, const char *length
         ls_step_prepare(loop.step) != LS_OK || ls_graph_begin(loop.context) != LS_OK ||
         ls_step_launch(loop.step) != LS_OK || ls_graph_end(loop.context, &loop.graph) != LS_OK)
         return fail(ls_error_message(loop.context));
-    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+    for (size_t way = 0; way < sizeof groupings / sizeof *groupings; way++) {
         double best = 0;
         for (int round = 0; round < 5; round++) {
             const double start = milliseconds();
-            if (ways[way].run(&loop) != LS_OK || ls_synchronize(loop.context) != LS_OK)
+            if (groupings[way].run(&loop) != LS_OK || ls_synchronize(loop.context) != LS_OK)
                 return fail(ls_error_message(loop.context));
             const double rate = (double)count / (milliseconds() - start) * 1e3;
             if (rate > best) best = rate;
         }
-        printf("%s\"%s\": %.1f", way ? ", " : "{", ways[way].name, best);
+        printf("%s\"%s\": %.1f", way ? ", " : "{", groupings[way].name, best);
     }
     puts("}");
     return 0;

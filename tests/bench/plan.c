@@ -52,7 +52,7 @@ void *must_allocate(size_t bytes) {
 
 /* ---- plans ---- */
 
-enum { ROUNDS_MOST = 100 };
+enum { ROUNDS_MAX = 100 };
 
 typedef struct Measure {
     double ms;    /* the median */
@@ -92,7 +92,7 @@ static bool plan_once(ls_compilation *c, size_t step, double *ms, Measure *measu
  */
 static int measure_step(const char *name, const ProgramText *program, size_t step, int rounds,
                         Measure *measure) {
-    double times[ROUNDS_MOST];
+    double times[ROUNDS_MAX];
     for (int round = 0; round < rounds; round++) {
         ls_compilation *c = NULL;
         const ls_status status = program
@@ -204,7 +204,7 @@ static int one_file(char *path, int rounds) {
     char *wanted = strrchr(path, ':');
     ls_compilation *c = NULL;
     if (wanted) *wanted++ = '\0';
-    if (rounds < 1 || rounds > ROUNDS_MOST) return fail("1 to 100 rounds");
+    if (rounds < 1 || rounds > ROUNDS_MAX) return fail("1 to 100 rounds");
     const ls_status status = ls_compile_file(path, NULL, &c);
     if (status != LS_OK) return fail(c ? ls_compilation_message(c) : "no memory");
     int failed = 0;

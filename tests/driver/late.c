@@ -263,7 +263,7 @@ static int put_wait(LateStream *stream, LateStream *on) {
 }
 
 /* As with a driver, so much is queued and no more: whoever queues waits. */
-enum { QUEUE_MOST = 4096, QUEUE_LESS = 2048 };
+enum { QUEUE_MAX = 4096, QUEUE_LESS = 2048 };
 static int queue_item(LateStream *stream, Item item) {
     int error = 0;
     if (!stream) {
@@ -275,7 +275,7 @@ static int queue_item(LateStream *stream, Item item) {
     }
     if (!error) error = put(stream, item);
     if (!error) meddle();
-    if (stream->queued - stream->done > QUEUE_MOST) run_up_to(stream, stream->queued - QUEUE_LESS);
+    if (stream->queued - stream->done > QUEUE_MAX) run_up_to(stream, stream->queued - QUEUE_LESS);
     return error;
 }
 

@@ -17,7 +17,7 @@ enum {
     CAPTURE_FORBIDS = 900,
     UPDATE_FAILED = 910
 };
-enum { KERNEL_NAME = 64, RECORDED_MOST = 64, WORDS_MOST = 96 };
+enum { KERNEL_NAME = 64, RECORDED_MAX = 64, WORDS_MAX = 96 };
 
 static StandIn state = {.version = 1 << 30,
                         .devices = 2,
@@ -52,7 +52,7 @@ typedef struct Object {
     struct Object *functions; /* of a module, and of a recording what it launches */
     struct Launched {
         char name[KERNEL_NAME];
-        uint64_t words[WORDS_MOST];
+        uint64_t words[WORDS_MAX];
         size_t word_count;
         unsigned grid, block;
         bool together;
@@ -320,7 +320,7 @@ static void fill(struct Launched *launched, const Object *function, unsigned gri
     size_t words = strncmp(launched->name, "lists", 5) == 0 ? 12 : 5;
     launched->code = function->code;
     if (launched->code) words = launched->code->words;
-    if (words > WORDS_MOST) words = WORDS_MOST; /* the kernel will miss them */
+    if (words > WORDS_MAX) words = WORDS_MAX; /* the kernel will miss them */
     memcpy(launched->words, parameters[0], words * sizeof(uint64_t));
     launched->word_count = words;
     launched->module = function->module;
@@ -368,8 +368,8 @@ static int queue_launches(const Object *stream, const struct Launched *launched,
 static int submit(void *stream, struct Launched launched) {
     Object *queue = stream;
     if (!queue->capturing) return queue_launches(queue, &launched, 1, NULL);
-    if (!queue->launched) queue->launched = calloc(RECORDED_MOST, sizeof launched);
-    if (!queue->launched || queue->launched_count == RECORDED_MOST) return OUT_OF_MEMORY;
+    if (!queue->launched) queue->launched = calloc(RECORDED_MAX, sizeof launched);
+    if (!queue->launched || queue->launched_count == RECORDED_MAX) return OUT_OF_MEMORY;
     queue->launched[queue->launched_count++] = launched;
     return 0;
 }
@@ -503,7 +503,7 @@ static UNUSED int do_graph_instantiate(void **executable, void *graph, unsigned 
     int error = create(executable, 'g', &state.graphs);
     if (error) return error;
     Object *made = *executable;
-    made->launched = calloc(RECORDED_MOST, sizeof *made->launched);
+    made->launched = calloc(RECORDED_MAX, sizeof *made->launched);
     if (!made->launched) return OUT_OF_MEMORY;
     if (recording->launched)
         memcpy(made->launched, recording->launched,
@@ -623,10 +623,10 @@ static UNUSED int do_graph_child(void **node, void *graph, void *const *before, 
     if (!is(graph, 'b') || !is(child, 'r') || count != !first ||
         (count && before[0] != body->launched))
         return INVALID_VALUE;
-    if (body->launched_count + given->launched_count > RECORDED_MOST) return OUT_OF_MEMORY;
+    if (body->launched_count + given->launched_count > RECORDED_MAX) return OUT_OF_MEMORY;
     for (size_t i = 0; i < given->launched_count; i++)
         if (given->launched[i].function) return NOT_SUPPORTED; /* of the host */
-    if (first) body->launched = calloc(RECORDED_MOST, sizeof *body->launched);
+    if (first) body->launched = calloc(RECORDED_MAX, sizeof *body->launched);
     if (!body->launched) return OUT_OF_MEMORY;
     if (given->launched_count)
         memcpy(&body->launched[body->launched_count], given->launched,

@@ -178,14 +178,14 @@ static Breadth breadth_of(const Program *program) {
     return strstr(program->name, "-f32-") ? BREADTH_ONE : BREADTH_NONE;
 }
 
-enum { TARGETS_MOST = 32 };
+enum { TARGETS_MAX = 32 };
 
 /* What is promised of a toolchain besides its usual target, and code for later devices: that of the
  * oldest and of the usual one. */
-static size_t other_targets(size_t toolchain, const char *others[TARGETS_MOST]) {
+static size_t other_targets(size_t toolchain, const char *others[TARGETS_MAX]) {
     const char *usual = toolchains[toolchain].usual;
     size_t count = 0, portable = 0;
-    for (size_t i = 0; ls_target_at(i) && count + 2 < TARGETS_MOST; i++) {
+    for (size_t i = 0; ls_target_at(i) && count + 2 < TARGETS_MAX; i++) {
         const ls_target *target = ls_target_at(i);
         if (strcmp(target->tried, toolchains[toolchain].suffix + 1) != 0) continue;
         if (strcmp(target->name, usual) != 0) others[count++] = target->name;
@@ -198,7 +198,7 @@ static size_t other_targets(size_t toolchain, const char *others[TARGETS_MOST]) 
 /* The targets of a program's test, separated by commas. */
 static void list_targets(const Program *program, Breadth breadth, size_t toolchain, char *targets,
                          size_t size) {
-    const char *others[TARGETS_MOST];
+    const char *others[TARGETS_MAX];
     const size_t count = other_targets(toolchain, others);
     size_t hash = 0;
     for (const char *c = program->name; *c; c++) hash = 31 * hash + (unsigned char)*c;

@@ -91,7 +91,7 @@ static int64_t items_of(const NestsJob *job, const PlainNest *plain, int64_t ten
     const int64_t length = plain->item_length ? plain->item_length : 1024;
     const int64_t chunk = plain->item_chunk ? plain->item_chunk : 1;
     int64_t items = (elements_of(job, plain->item_axes, tensor) + length - 1) / length;
-    if (!items && plain->item_least) items = 1;
+    if (!items && plain->item_min) items = 1;
     if (plain->item_columns)
         items *= (elements_of(job, plain->item_columns, tensor) + chunk - 1) / chunk;
     return elements_of(job, plain->item_rows, tensor) * items;
@@ -127,21 +127,21 @@ static size_t bind_shares(const NestsJob *job, const PlainNest *plain, NestBindi
     Arena *arena = job->function->arena;
     int64_t *first = arena_alloc(arena, (SHARES + 1) * sizeof *first);
     int64_t *room = arena_alloc(arena, sizeof *room);
-    if (!plain->shares) return 0;
+    if (!plain->partitions) return 0;
     const int64_t items = items_of(job, plain, 0);
     *room = SHARES + 1;
     first[1] = first[2] = items / 2;
     first[3] = first[2] + (items - first[2] + 1) / 2;
     first[SHARES] = items;
-    bindings[0] = (NestBinding){.symbol = plain->shares, .data = first, .counts = room};
-    bindings[1] = (NestBinding){.symbol = plain->share_count, .size = SHARES};
+    bindings[0] = (NestBinding){.symbol = plain->partitions, .data = first, .counts = room};
+    bindings[1] = (NestBinding){.symbol = plain->partition_count, .size = SHARES};
     return 2;
 }
 
 /* What a strip of rows is given, and the arrays that it leaves its values in: octets, then levels
  * of two owners. */
 typedef struct Strips {
-    int64_t given[STRIP_GIVEN];
+    int64_t given[PANEL_GIVEN];
     void **scratch;
     int64_t *counts;
     bool written;
@@ -149,9 +149,9 @@ typedef struct Strips {
 
 static size_t bind_strips(const PlainNest *plain, const Strips *strips, NestBinding *bindings) {
     size_t count = 0;
-    for (int i = 0; i < STRIP_GIVEN; i++)
-        if (plain->strip[i])
-            bindings[count++] = (NestBinding){.symbol = plain->strip[i], .size = strips->given[i]};
+    for (int i = 0; i < PANEL_GIVEN; i++)
+        if (plain->panel[i])
+            bindings[count++] = (NestBinding){.symbol = plain->panel[i], .size = strips->given[i]};
     for (size_t i = 0; i < plain->scratch_count; i++)
         bindings[count++] = (NestBinding){.symbol = plain->scratch[i],
                                           .data = strips->scratch[i],
@@ -303,10 +303,10 @@ typedef struct UnitNumbers {
 
 /* Whether the phase goes down columns in a kernel of strips. */
 static bool is_of_strips(const Plan *plan, uint32_t phase) {
-    for (size_t w = 0; w < plan->way_count; w++)
-        for (size_t k = 0; k < plan->ways[w].count; k++) {
-            const Kernel *kernel = &plan->ways[w].kernels[k];
-            if (kernel->kind == KERNEL_STRIPS && phase >= kernel->first &&
+    for (size_t w = 0; w < plan->grouping_count; w++)
+        for (size_t k = 0; k < plan->groupings[w].count; k++) {
+            const Kernel *kernel = &plan->groupings[w].kernels[k];
+            if (kernel->kind == KERNEL_ROW_PANELS && phase >= kernel->first &&
                 phase < kernel->first + kernel->count)
                 return plan->phases[phase].shape == SHAPE_COLUMNS;
         }
@@ -324,18 +324,19 @@ static PlainNest *schedule_unit(const Plan *plan, uint32_t phase, const UnitNumb
                                  .lanes = n->lanes,
                                  .width = n->lanes > 1 ? 4 : 16,
                                  .load_bytes = n->lanes > 1 ? 128 : 0,
-                                 .near_row = 16 << 10,
-                                 .chain = n->lanes > 1 ? NULL : schedule_chain(plan, phase)};
-    const ItemNumbers strip = {.warps = 1,
+                                 .scratch_row = 16 << 10,
+                                 .row_fusion =
+                                     n->lanes > 1 ? NULL : schedule_row_fusion(plan, phase)};
+    const ItemNumbers panel = {.warps = 1,
                                .lanes = n->lanes,
                                .width = 1,
                                .load_bytes = n->lanes > 1 ? 16 : 0,
                                .chunk = n->lanes > 1 ? 32 : 64,
                                .portion = portion};
     *problem = NULL;
-    if (portion == PORTION_STRIP) return schedule_strip(plan, phase, &strip, arena, problem);
+    if (portion == PORTION_PANEL) return schedule_panel(plan, phase, &panel, arena, problem);
     if (portion == PORTION_FINISH)
-        return schedule_reduced_columns(plan, phase, &strip, arena, problem);
+        return schedule_reduced_columns(plan, phase, &panel, arena, problem);
     switch (plan->phases[phase].shape) {
     case SHAPE_ROWS: return schedule_combine(plan, phase, &combine, arena, problem);
     case SHAPE_SCAN: return schedule_scan(plan, phase, &scan, arena, problem);
@@ -356,8 +357,8 @@ typedef struct NestsMade {
     const Function *function;
     const Plan *plan;
     const NestCall *calls;
-    const PlainNest **nests[WAYS][FORMS]; /* by kernel */
-    uint32_t width[WAYS];
+    const PlainNest **nests[GROUPINGS_MAX][FORMS]; /* by kernel */
+    uint32_t width[GROUPINGS_MAX];
     const PlainNest **units[UNIT_SETS];  /* by phase: scheduled, or as built */
     const PlainNest **finish[UNIT_SETS]; /* by phase whose unit is what strips leave: the rest */
     uint32_t warps;                      /* of the first set */
@@ -381,11 +382,12 @@ static const PlainNest *schedule(NestsJob *job, const Plan *plan, const Kernel *
                              .tiles = number / 6 % 2 ? 128 : 1 + number % 8,
                              .registers = 64,
                              .first = number & 1};
-    const bool alone = kernel->kind == KERNEL_SINGLE && kernel->count == 1 && !kernel->prologue;
+    const bool alone =
+        kernel->kind == KERNEL_SINGLE && kernel->count == 1 && !kernel->pre_reductions;
     const MapNumbers numbers = {.lanes = form == LANES ? 32 : 1};
     const Shape shape = plan->phases[kernel->first].shape;
     const bool single = kernel->kind == KERNEL_SINGLE && kernel->count == 1;
-    if (form == LANES && shape == SHAPE_ROWS && (single || kernel->kind == KERNEL_CHAIN)) {
+    if (form == LANES && shape == SHAPE_ROWS && (single || kernel->kind == KERNEL_ROW_FUSION)) {
         PlainNest *nest = schedule_rows(plan, kernel, &rows, plan->function->arena, problem);
         *(nest ? &job->rows : &job->not_rows) += 1;
         if (!nest)
@@ -444,7 +446,7 @@ static bool make_units(NestsJob *job, NestsMade *made, size_t set, const UnitNum
     bool strips = false;
     for (uint32_t p = 0; p < plan->phase_count; p++) {
         const bool own = set >= STRIP_SETS && is_of_strips(plan, p);
-        const Portion portion = own ? PORTION_STRIP : PORTION_WHOLE;
+        const Portion portion = own ? PORTION_PANEL : PORTION_WHOLE;
         if (!(units[p] = make_unit(job, plan, p, numbers, portion, &scheduled))) return false;
         if (!own) continue;
         strips = true;
@@ -465,8 +467,8 @@ static NestsMade *make_all(NestsJob *job) {
     made->function = f;
     made->plan = plan;
     if (calls_functions(f)) made->calls = (const NestCall *)calls_of(f);
-    for (size_t w = 0; w < plan->way_count; w++) {
-        const Way *way = &plan->ways[w];
+    for (size_t w = 0; w < plan->grouping_count; w++) {
+        const Grouping *way = &plan->groupings[w];
         made->width[w] = UINT32_C(1) << (job->seed + w) % 6; /* 1 to 32 */
         for (int t = 0; t < FORMS; t++) {
             made->nests[w][t] = arena_alloc(f->arena, (way->count + 1) * sizeof *made->nests[w][t]);
@@ -512,7 +514,7 @@ static int64_t length_at(const NestsJob *job, const PlainNest *plain, Index inde
 static bool rows_fit(NestsJob *job, const PlainNest *plain) {
     for (size_t i = 0; i < plain->along_count; i++) {
         const int64_t length = length_at(job, plain, plain->along[i]);
-        if (length < 0 || length > plain->along_most) return false;
+        if (length < 0 || length > plain->along_max) return false;
     }
     job->ran_rows += plain->along_count > 0;
     return true;
@@ -535,11 +537,11 @@ static const char *run_strips(NestsJob *job, const NestsMade *made, size_t set, 
         strips.counts[i] = columns * (unit->per_thread[i] ? 4 * OWNERS : count);
         strips.scratch[i] = arena_alloc(arena, ((size_t)strips.counts[i] + 1) * sizeof(uint64_t));
     }
-    for (int64_t strip = 0; strip < count; strip++) {
-        const int64_t begin = 1024 * (strip / 16) + 8 * (strip % 16);
+    for (int64_t panel = 0; panel < count; panel++) {
+        const int64_t begin = 1024 * (panel / 16) + 8 * (panel % 16);
         for (int64_t part = 0; part < 64 / span && begin < rows; part++) {
             const int64_t first = begin + part * span / 8 + 128 * (part * span % 8);
-            const int64_t given[] = {strip, first, part, span, strip % OWNERS};
+            const int64_t given[] = {panel, first, part, span, panel % OWNERS};
             memcpy(strips.given, given, sizeof given);
             const char *problem = run_kernel(job, plan, unit, m, made->calls, &strips);
             if (problem) return problem;
@@ -569,9 +571,9 @@ static bool run_units(NestsJob *job, const NestsMade *made, size_t set) {
     return true;
 }
 
-static bool run_way(NestsJob *job, const NestsMade *made, size_t w, int transformed) {
+static bool run_grouping(NestsJob *job, const NestsMade *made, size_t w, int transformed) {
     const Plan *plan = made->plan;
-    const Way *way = &plan->ways[w];
+    const Grouping *way = &plan->groupings[w];
     Memories m;
     open_memories(job, plan, job->function->arena, &m);
     for (int launch = 0; launch < job->launches; launch++)
@@ -586,20 +588,21 @@ static bool run_way(NestsJob *job, const NestsMade *made, size_t w, int transfor
                        problem);
                 return false;
             }
-            note_written(plan, kernel->first - kernel->prologue, kernel->first + kernel->count, &m);
+            note_written(plan, kernel->first - kernel->pre_reductions,
+                         kernel->first + kernel->count, &m);
         }
     return true;
 }
 
 static bool run_all(NestsJob *job, const NestsMade *made) {
-    for (size_t w = 0; w < made->plan->way_count; w++)
+    for (size_t w = 0; w < made->plan->grouping_count; w++)
         for (int t = 0; t < (job->transformed ? FORMS : 1) && made->nests[w][t]; t++) {
             static const char *const names[FORMS] = {"way %zu", "way %zu, vectors of %u",
                                                      "way %zu, 32 lanes", "way %zu, one lane"};
             char name[64];
             snprintf(name, sizeof name, names[t], w, made->width[w]);
             job->reset(job->user);
-            if (!run_way(job, made, w, t) || !job->compare(job->user, name)) return false;
+            if (!run_grouping(job, made, w, t) || !job->compare(job->user, name)) return false;
         }
     for (size_t set = 0; set < UNIT_SETS; set++) {
         char name[64];

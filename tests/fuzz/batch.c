@@ -177,7 +177,7 @@ const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, 
         ls_image_variant *variant = &copy->variants[copy->image.variant_count++];
         *variant = image->variants[v];
         variant->work_limit = UINT64_MAX;
-        if (spread && batch->target->simt) variant->one_block_limit = 0;
+        if (spread && batch->target->gpu) variant->one_block_limit = 0;
         const unsigned number = add_text(batch, variant->source, broken);
         ls_image_kernel *kernels = arena_alloc(arena, variant->kernel_count * sizeof *kernels);
         for (uint32_t k = 0; k < variant->kernel_count; k++) {
@@ -199,7 +199,7 @@ static void make_text(Batch *batch) {
     text_puts(&code, batch->shared.data);
     text_puts(&code, batch->own.data);
     text_puts(&text, embedded_text(batch->target->prelude));
-    if (batch->called && !batch->target->simt)
+    if (batch->called && !batch->target->gpu)
         text_puts(&text, "#undef LS_FN\n#define LS_FN static __attribute__((unused))\n");
     library_add_used(&batch->compiler, &text, batch->target, code.data);
     text_puts(&text, code.data);
@@ -290,7 +290,7 @@ static bool build_library(Batch *batch, const char *const *compiler, char *messa
 
 bool batch_build(Batch *batch, const char *const *compiler, char *message, size_t size) {
     make_text(batch);
-    if (!batch->target->simt) return build_library(batch, compiler, message, size);
+    if (!batch->target->gpu) return build_library(batch, compiler, message, size);
     const char *text = arena_printf(&batch->compiler.arena, "// emulated\n%s", batch->text);
     for (Copy *copy = batch->copies; copy; copy = copy->next)
         for (uint32_t v = 0; v < copy->image.variant_count; v++) {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TARGETS = 3, ROLES = 6, SLOTS_MOST = 400 };
+enum { TARGETS = 3, ROLES = 6, SLOTS_MAX = 400 };
 extern const char *const captured_targets[TARGETS];
 
 typedef struct Token {
@@ -51,7 +51,7 @@ typedef struct Own {
 
 typedef struct Renamed {
     Own *own;
-    Slot slots[SLOTS_MOST];
+    Slot slots[SLOTS_MAX];
     size_t count;
     Words others; /* words that stay as they are */
 } Renamed;

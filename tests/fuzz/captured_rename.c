@@ -28,7 +28,7 @@ static Slot *find_slot(Renamed *r, const char *word, size_t size) {
 }
 
 static void add_slot(Renamed *r, const Token *token, int role) {
-    if (!token->name || token->size >= sizeof r->slots[0].name || r->count == SLOTS_MOST) return;
+    if (!token->name || token->size >= sizeof r->slots[0].name || r->count == SLOTS_MAX) return;
     if (find_slot(r, token->text, token->size)) return;
     Slot *slot = &r->slots[r->count++];
     memcpy(slot->name, token->text, token->size);
@@ -73,7 +73,7 @@ static void find_slots(Renamed *r, const char *text) {
 
 /* A name that nothing is made of but itself. */
 static void make_plain(Slot *slot, size_t number, const Renamed *r) {
-    do snprintf(slot->plain, sizeof slot->plain, "q%zuz", number), number += SLOTS_MOST;
+    do snprintf(slot->plain, sizeof slot->plain, "q%zuz", number), number += SLOTS_MAX;
     while (!names_is_plain(slot->plain) || in_words(&r->others, slot->plain, strlen(slot->plain)));
 }
 

@@ -56,13 +56,13 @@ bool step_token_next(const char **text, Token *token) {
 
 /* ---- names that go with each other ---- */
 
-enum { PAIRS_MOST = 4096 };
+enum { PAIRS_MAX = 4096 };
 
 typedef struct Pairs {
     struct Pair {
         const char *plain, *nasty;
         size_t plain_size, nasty_size;
-    } list[PAIRS_MOST];
+    } list[PAIRS_MAX];
     size_t count;
 } Pairs;
 
@@ -81,7 +81,7 @@ static bool pair(Pairs *pairs, const Token *plain, const Token *nasty) {
         if (left && right) return true;
         if (left || right) return false;
     }
-    if (pairs->count < PAIRS_MOST)
+    if (pairs->count < PAIRS_MAX)
         pairs->list[pairs->count++] =
             (struct Pair){plain->text, nasty->text, plain->size, nasty->size};
     return true;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { NAMES_MOST = 512, AXES_MOST = 9, DEPTH = 4, SETS = 3 };
+enum { NAMES_MAX = 512, AXES_MAX = 9, DEPTH = 4, SETS = 3 };
 
 enum { NASTY = 1024, GIVEN_SIZE = 48 }; /* names to a program, and how long they are */
 /* of both, in programs that were not asked to have so many statements */
@@ -25,16 +25,16 @@ typedef struct Name {
 typedef struct Generator {
     uint64_t state;
     FILE *out;
-    const char *axis[AXES_MOST];
-    int64_t fixed[AXES_MOST];       /* -1: open */
-    const char *formula[AXES_MOST]; /* "1 + ", before the name of the axis before it; or NULL */
+    const char *axis[AXES_MAX];
+    int64_t fixed[AXES_MAX];       /* -1: open */
+    const char *formula[AXES_MAX]; /* "1 + ", before the name of the axis before it; or NULL */
     unsigned axis_count, all;
     unsigned list, ragged; /* the axis that counts tensors; those that hang on it, or none */
     const char *whole;     /* of axes in blocks, `whole as (block, block + 1 = length)`, or NULL */
     unsigned block;
     int64_t length;
     bool split; /* write [q, k] for both */
-    Name names[NAMES_MOST];
+    Name names[NAMES_MAX];
     unsigned name_count;
     char given[NASTY][GIVEN_SIZE];
     unsigned given_count;
@@ -47,7 +47,7 @@ typedef struct Generator {
     bool dead_branch;           /* out must_hold: the gradient of a branch never taken is none */
     bool layered;               /* like a layer: reductions of arrays, and what is made of them */
     bool hazards;               /* most statements read what others store */
-    Name callee[NAMES_MOST];    /* parameters of the file's first step, if another calls it */
+    Name callee[NAMES_MAX];     /* parameters of the file's first step, if another calls it */
     char callee_name[16];
     unsigned callee_count;
     bool small;          /* quick to compile and to run: short, most lengths small */

@@ -101,7 +101,7 @@ static void made_name(Generator *g, char *name, size_t size) {
 }
 
 unsigned most_names(const Generator *g) {
-    return g->statements ? NAMES_MOST : SHORT_NAMES;
+    return g->statements ? NAMES_MAX : SHORT_NAMES;
 }
 
 /* A name nobody has; NULL when there are enough. */
@@ -168,7 +168,7 @@ Made write_leaf(Generator *g, Kind kind, unsigned allowed) {
             return (Made){.axes = over};
         }
     }
-    unsigned candidates[NAMES_MOST], count = 0;
+    unsigned candidates[NAMES_MAX], count = 0;
     const bool latest = g->layered && g->name_count > 4 && chance(g, 50);
     for (int any = 0; count == 0; any++)
         for (unsigned i = latest && any < 2 ? g->name_count - 4 : 0; i < g->name_count; i++)
@@ -380,7 +380,7 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
 
 /* x[k - 1, table]: a name of the kind at other coordinates, often near its own. */
 static Made write_gather(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
-    unsigned candidates[NAMES_MOST], count = 0;
+    unsigned candidates[NAMES_MAX], count = 0;
     for (unsigned i = 0; i < g->name_count; i++)
         if (g->names[i].readable && g->names[i].axes && g->names[i].kind == kind &&
             !(g->names[i].axes & blocks(g)))

@@ -231,7 +231,7 @@ static void write_when(Generator *g) {
 /* let y = first(a = x, b = z): the file's first step, whose parameters this one's begin with. */
 static void write_call(Generator *g) {
     const char *before = "";
-    bool taken[NAMES_MOST] = {false};
+    bool taken[NAMES_MAX] = {false};
     const unsigned names = g->name_count;
     if (g->callee_count == 0) return;
     fputs("    ", g->out);
@@ -493,7 +493,7 @@ char *random_program(uint64_t number, uint64_t seed, bool small, unsigned statem
                      .out = open_memstream(&text, &size)};
     if (!g->out) exit(3);
     g->axis_count = below(g, 5);
-    if (chance(g, small ? 1 : 5)) g->axis_count = AXES_MOST - 1;
+    if (chance(g, small ? 1 : 5)) g->axis_count = AXES_MAX - 1;
     g->layered = chance(g, 35);
     g->hazards = g->axis_count && chance(g, 30);
     if (g->hazards && g->axis_count > 3) g->axis_count = 1 + below(g, 3);

@@ -29,7 +29,7 @@ static const char text[] =
     "    rows += size(b)\n"
     "}\n";
 
-enum { RESULT_MOST = 4 << 20 };
+enum { RESULT_MAX = 4 << 20 };
 
 /* One run of a check: its device, and the bytes that must be the same on the CPU. */
 typedef struct Run {
@@ -63,14 +63,14 @@ static double seconds(void) {
 }
 
 static bool keep(Run *run, const void *bytes, size_t size) {
-    EXPECT(run->size + size <= RESULT_MOST, "too many bytes to compare");
+    EXPECT(run->size + size <= RESULT_MAX, "too many bytes to compare");
     memcpy(run->result + run->size, bytes, size);
     run->size += size;
     return true;
 }
 
 static bool keep_array(Run *run, const void *device, size_t bytes) {
-    EXPECT(run->size + bytes <= RESULT_MOST, "too many bytes to compare");
+    EXPECT(run->size + bytes <= RESULT_MAX, "too many bytes to compare");
     DO(ls_copy_out(run->context, run->result + run->size, device, bytes));
     run->size += bytes;
     return true;
@@ -298,7 +298,7 @@ static bool check_streams(Run *run) {
     if (!keep_count(run, steps[0], 3 * LAUNCHES) || !keep_count(run, steps[1], LAUNCHES) ||
         !keep_array(run, memory[0], N * sizeof(float)))
         return false;
-    EXPECT(run->size + N * sizeof(float) <= RESULT_MOST, "too many bytes to compare");
+    EXPECT(run->size + N * sizeof(float) <= RESULT_MAX, "too many bytes to compare");
     EXPECT(ls_copy_out(other, run->result + run->size, memory[1], N * sizeof(float)) == LS_OK, "%s",
            ls_error_message(other));
     run->size += N * sizeof(float);
@@ -362,7 +362,7 @@ static bool run_on(Run *run, size_t check) {
         printf("FAILED: %s cannot be opened: %s\n", run->device, ls_error_message(NULL));
         return false;
     }
-    run->result = malloc(RESULT_MOST);
+    run->result = malloc(RESULT_MAX);
     EXPECT(run->result, "out of memory");
     DO(ls_program_load_text(run->context, "smoke", text, sizeof text - 1, NULL, &run->program));
     return checks[check].run(run);

@@ -43,15 +43,15 @@ static const Plan *run_choose(const Plan *plan) {
 }
 
 static const Plan *run_row_panels(const Plan *plan) {
-    planner_find_strips((Plan *)(uintptr_t)plan);
+    planner_find_row_panels((Plan *)(uintptr_t)plan);
     return plan;
 }
 
 /* On the kernels that plans are compared by, for the CPU. */
 static const Plan *run_worker_scratch(const Plan *plan) {
-    for (size_t i = 0; i < plan->way_count; i++)
-        if (plan->ways[i].kernels == plan->kernels)
-            return plan_near(plan, target_for("cpu"), &plan->ways[i]);
+    for (size_t i = 0; i < plan->grouping_count; i++)
+        if (plan->groupings[i].kernels == plan->kernels)
+            return plan_worker_scratch(plan, target_for("cpu"), &plan->groupings[i]);
     return plan;
 }
 
@@ -143,7 +143,7 @@ static bool same_phase(const Phase *a, const Phase *b) {
     for (size_t i = 0; i < a->touch_count; i++) {
         const Touch x = a->touches[i], y = b->touches[i];
         if (x.array != y.array || x.reads != y.reads || x.gathers != y.gathers ||
-            x.writes != y.writes || x.adds != y.adds || x.tail != y.tail)
+            x.writes != y.writes || x.adds != y.adds || x.last_block != y.last_block)
             return false;
     }
     return a->known == b->known && a->gather_count == b->gather_count;
@@ -162,7 +162,7 @@ static bool reads_back(Compiler *compiler, const char *path, const Plan *plan) {
     if (strcmp(print(plan), print(read)) != 0)
         return differ(path, step, "what was read of its plan prints another text");
     for (ValueId v = 1; v < plan->function->value_count; v++)
-        if (plan->home[v] != read->home[v] || plan->array_of[v] != read->array_of[v])
+        if (plan->defined_in[v] != read->defined_in[v] || plan->array_of[v] != read->array_of[v])
             return differ(path, step, "what was read of its plan makes a value elsewhere");
     for (uint32_t i = 0; i < plan->phase_count; i++)
         if (!same_phase(&plan->phases[i], &read->phases[i]))
@@ -205,8 +205,8 @@ static bool check_step(Compiler *compiler, const char *path, const char *text) {
     const Plan *plan = plan_build(f);
     if (!reads_back(compiler, path, plan) || !is_made_again(compiler, path, plan)) return false;
     if (!wastes_nothing(path, plan)) return false;
-    for (size_t i = 0; i < plan->way_count; i++) {
-        const Plan *near = plan_near(plan, target_for("cpu"), &plan->ways[i]);
+    for (size_t i = 0; i < plan->grouping_count; i++) {
+        const Plan *near = plan_worker_scratch(plan, target_for("cpu"), &plan->groupings[i]);
         if (near != plan && !reads_back(compiler, path, near)) return false;
     }
     return true;

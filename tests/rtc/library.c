@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MOST = 8, KERNELS_MOST = 128 }; /* of a module */
+enum { STEPS_MAX = 8, KERNELS_MOST = 128 }; /* of a module */
 
 typedef struct Module {
     char *text; /* an open stream's, until it is compiled */
     size_t size;
     FILE *stream;
-    const ls_image_variant *variant[STEPS_MOST];
-    const char *step[STEPS_MOST];
+    const ls_image_variant *variant[STEPS_MAX];
+    const char *step[STEPS_MAX];
     size_t count;
 } Module;
 
@@ -41,7 +41,7 @@ static void count_calls(const char *source, size_t expected[RTC_WIDTHS]) {
         const char *head;
         size_t elements;
     } calls[] = {
-        {"ls_load_four_", 4}, {"ls_store_four_", 4}, {"ls_load_eight_", 8}, {"ls_store_eight_", 8}};
+        {"ls_load_vec4_", 4}, {"ls_store_vec4_", 4}, {"ls_load_vec8_", 8}, {"ls_store_vec8_", 8}};
     for (size_t i = 0; i < COUNT(calls); i++)
         for (const char *at = source; (at = strstr(at, calls[i].head)) != NULL;) {
             at += strlen(calls[i].head);
@@ -129,7 +129,7 @@ static bool add(Tally *tally, Module *module, const char *step, const ls_image_v
     lift_guards(module->stream, variant->source);
     module->step[module->count] = step;
     module->variant[module->count++] = variant;
-    return module->count < STEPS_MOST || finish(tally, module);
+    return module->count < STEPS_MAX || finish(tally, module);
 }
 
 /* One variant of every step that has so many; *more when any has one beyond. */

@@ -135,7 +135,7 @@ static void drop_kept(void) {
 }
 
 /* The entry points of a text: what stands before the bracket behind LS_KERNEL and its
- * LS_THREADS(n) or LS_THREADS_WIDE(n). */
+ * LS_THREADS(n) or LS_THREADS_ALONE(n). */
 static size_t find_kernels(const char *text, char (*names)[NAME_SIZE]) {
     size_t count = 0;
     for (const char *at = text;

@@ -15,7 +15,7 @@
 #include "simt_parts.h"
 #include "watch.h"
 
-enum { LANES = 32, THREADS_MOST = 1024, PAUSES_MOST = 200 };
+enum { LANES = 32, THREADS_MAX = 1024, PAUSES_MAX = 200 };
 
 typedef enum State {
     READY,
@@ -45,7 +45,7 @@ typedef struct Block {
     uint32_t number, first_fiber;
     Thread *threads;
     unsigned char *shared; /* its shared memory while it is not the block whose turn it is */
-    uint32_t open[THREADS_MOST / LANES], open_count; /* groups that can go on */
+    uint32_t open[THREADS_MAX / LANES], open_count; /* groups that can go on */
 } Block;
 
 typedef struct Run {
@@ -341,7 +341,7 @@ static void run_blocks(Run *run, const uint32_t *order, uint32_t room) {
             do goes_on = run_turn(run);
             while (goes_on && left == 1 && run->pauses == 0);
             leave_block(run);
-            if (run->pauses > (uint64_t)PAUSES_MOST * left * groups)
+            if (run->pauses > (uint64_t)PAUSES_MAX * left * groups)
                 fail(run, "thread %u looks for what no other thread will write", run->running);
             if (goes_on) continue;
             const Block done = run->blocks[chosen];
@@ -354,7 +354,7 @@ static void run_blocks(Run *run, const uint32_t *order, uint32_t room) {
 static bool launch_is_legal(const SimtModule *module, const SimtLaunch *launch, char *message,
                             size_t message_size) {
     const uint32_t most = simt_bound(module, launch->kernel);
-    if (!launch->blocks || !launch->threads || launch->threads > THREADS_MOST ||
+    if (!launch->blocks || !launch->threads || launch->threads > THREADS_MAX ||
         (launch->wave != 32 && launch->wave != 64)) {
         snprintf(
             message, message_size,

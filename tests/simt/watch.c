@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 32, PAGE = 1024, WORD = 4, BUCKETS = 1 << 14, PAGES_MOST = 1 << 11 };
-enum { COUNTERS = 1 << 8, CLOCKS_MOST = 1 << 25 };
+enum { LANES = 32, PAGE = 1024, WORD = 4, BUCKETS = 1 << 14, PAGES_MAX = 1 << 11 };
+enum { COUNTERS = 1 << 8, CLOCKS_MAX = 1 << 25 };
 
 typedef struct Mark { /* an access */
     uint32_t round;   /* of the launch, or of the block's shared memory; 0: none */
@@ -96,7 +96,7 @@ static Page *page_at(Watch *watch, uint64_t number) {
 Watch *watch_open(uint32_t blocks, uint32_t groups, bool fences_alone) {
     Watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
-    if (page_count > PAGES_MOST) drop_pages();
+    if (page_count > PAGES_MAX) drop_pages();
     const size_t count = (size_t)blocks * groups;
     watch->blocks = blocks;
     watch->groups = groups;
@@ -222,7 +222,7 @@ static Counter *counter_slot(Counter *counters, size_t room, const void *address
 
 static bool more_counters(Watch *watch) {
     const size_t room = 2 * watch->counter_room;
-    Counter *counters = room > CLOCKS_MOST / watch->count ? NULL : calloc(room, sizeof *counters);
+    Counter *counters = room > CLOCKS_MAX / watch->count ? NULL : calloc(room, sizeof *counters);
     if (!counters) return false;
     for (size_t i = 0; i < watch->counter_room; i++)
         if (watch->counters[i].address)

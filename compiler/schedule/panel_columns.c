@@ -1,12 +1,12 @@
-/* strip_columns.c: the schedule of a phase down columns whose rows come in strips, so that phases
- * along the same rows take them while they are near.
+/* panel_columns.c: the schedule of a phase down columns by row panels, so that phases along the
+ * same rows read them while they are in cache.
  *
- * A strip is 64 rows of a tile of 1024: 8 neighbouring lanes of the tree, of 8 rows each, which are
- * an octet. It comes in parts: all 8 rows of a lane, or 4 of them. Of a part each column is folded,
- * rows in registers, and goes on through a binary counter of the parts in memory of the thread's or
- * block's own; the last part leaves the octet's value in memory of all. Of a tile's octets one more
- * fold makes the tile's value. What the rows have of their own is found ahead of all columns, with
- * an element for each row (scalar expansion). */
+ * A row panel is 64 rows of a tile of 1024: 8 neighbouring lanes of the tree with 8 rows each, a
+ * subtree. It is processed in parts of all 8 rows of a lane, or 4 of them. Each column of a part is
+ * folded in registers, and the parts are combined through a binary counter in memory of the thread
+ * or block; the last part stores the panel's partial value to global memory. One more fold over the
+ * partial values of a tile gives the tile's value. Values of rows alone are computed ahead of all
+ * columns, with an element for each row (scalar expansion). */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -17,26 +17,26 @@
 enum {
     TILE = 1024,
     STRIP = 64,
-    OCTETS = TILE / STRIP,
+    PARTIALS = TILE / STRIP,
     LANES = 128,
     EIGHT = 8,
     FOUR = 4,
     LEVELS = 4
 };
 
-typedef struct StripBuilder {
+typedef struct PanelBuilder {
     ColumnTile tile;
     Nest *nest;
     Arena *arena;
-    StripValues values;
+    PanelValues values;
     SymbolId *levels;         /* by tree: [owner, LEVELS, columns] */
     ColumnPass all;           /* whose kept values the rooms hold */
-    Index given[STRIP_GIVEN]; /* sizes */
+    Index given[PANEL_GIVEN]; /* sizes */
     Index rows;               /* of the part */
-    Index parts, carry;       /* of the strip; how many levels the part completes */
+    Index parts, carry;       /* of the panel; how many levels the part completes */
     Index at;                 /* the chunk's first column, in all */
     Index first_copy;         /* of the part's rows among the copies of a lane's */
-} StripBuilder;
+} PanelBuilder;
 
 /* ---- memory ---- */
 
@@ -53,16 +53,16 @@ static SymbolId scratch(ColumnTile *b, PlainNest *plain, const char *what, size_
                nest_array(b->nest, name, b->trees[tree].type, ARRAY_TEMPORARY, false, extent);
 }
 
-StripValues strip_values(ColumnTile *b, PlainNest *plain) {
+PanelValues panel_values(ColumnTile *b, PlainNest *plain) {
     Nest *nest = b->nest;
     NestNode *none = NULL, **end = &none;
-    StripValues values = {.wide = b->columns->extent};
+    PanelValues values = {.wide = b->columns->extent};
     if (b->outers) values.wide = make_times(nest, b->outers->extent, values.wide);
     const Index tiles = nest_ceiling(nest, &end, b->rows, TILE, "all_tiles");
-    const Index extent = make_times(nest, make_scale(nest, tiles, OCTETS), values.wide);
-    values.octets = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *values.octets);
+    const Index extent = make_times(nest, make_scale(nest, tiles, PARTIALS), values.wide);
+    values.partials = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *values.partials);
     for (size_t i = 0; i < b->tree_count; i++)
-        values.octets[i] = scratch(b, plain, "octets", i, extent, false);
+        values.partials[i] = scratch(b, plain, "partials", i, extent, false);
     return values;
 }
 
@@ -79,9 +79,10 @@ static SymbolId load_new(ColumnTile *b, NestNode ***end, const char *name, Type 
 static ValueId counted(ColumnTile *b, NestNode ***end, const ColumnReduction *own, SymbolId value,
                        SymbolId first, Index column) {
     Nest *nest = b->nest;
-    const SymbolId top = load_new(b, end, "top", own->type, b->trees[own->first].total, column);
+    const SymbolId extremum =
+        load_new(b, end, "extremum", own->type, b->trees[own->first].total, column);
     return nest_second_under(nest, own->op, own->type, nest_name(nest, value),
-                             nest_name(nest, first), nest_name(nest, top));
+                             nest_name(nest, first), nest_name(nest, extremum));
 }
 
 static SymbolId combined(ColumnTile *b, NestNode ***end, SymbolId fold, Type type, const Index *at,
@@ -105,7 +106,7 @@ static void join_total(ColumnTile *b, NestNode ***end, const ColumnTree *tree, I
 /* ---- the rows of a part ---- */
 
 /* Memory for what a row has, and the loop that fills it. */
-static NestNode *keep_rows(StripBuilder *s) {
+static NestNode *keep_rows(PanelBuilder *s) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
     const bool side_by_side = nest->lanes > 1;
@@ -125,7 +126,7 @@ static NestNode *keep_rows(StripBuilder *s) {
         make_store(nest, &inside, s->all.rooms[i], row, NULL, nest_name(nest, s->all.kept[i]));
     }
     if (!s->all.kept_count) return NULL;
-    body = nest_put_index(nest, nest_clone(nest, body), b->walk->name,
+    body = nest_put_index(nest, nest_clone(nest, body), b->traversal->name,
                           make_add(nest, b->first, make_scale(nest, row, LANES)));
     if (side_by_side)
         column_loop(b, &end, LOOP_UNROLLED, r, make_number(nest, EIGHT), body);
@@ -134,21 +135,21 @@ static NestNode *keep_rows(StripBuilder *s) {
     return first;
 }
 
-static void load_kept(StripBuilder *s, NestNode ***end, const NestNode *used, Index row) {
+static void load_kept(PanelBuilder *s, NestNode ***end, const NestNode *used, Index row) {
     for (size_t i = 0; i < s->all.kept_count; i++)
         if (nest_body_uses(s->nest, used, s->all.kept[i]))
             make_load(s->nest, end, s->all.kept[i], s->all.rooms[i], row, NULL);
 }
 
 /* The pass's nodes with the loads of rows that are copied from there, `row` being the part's. */
-static NestNode *packed(StripBuilder *s, const ColumnPass *p, Index row, NestNode ***end) {
+static NestNode *packed(PanelBuilder *s, const ColumnPass *p, Index row, NestNode ***end) {
     Nest *nest = s->nest;
     ColumnTile *b = &s->tile;
     NestNode *nodes = nest_copy(s->arena, p->column_nodes);
     Pack pack = {.plan = b->items->plan,
                  .plain = b->items->plain,
-                 .held = b->items->numbers->held,
-                 .row = b->walk->name,
+                 .packed = b->items->numbers->packed,
+                 .row = b->traversal->name,
                  .length = s->values.wide};
     schedule_pack_at(&pack, nodes, make_add(nest, s->first_copy, row), end);
     return nodes;
@@ -156,7 +157,7 @@ static NestNode *packed(StripBuilder *s, const ColumnPass *p, Index row, NestNod
 
 /* So many rows from `from` on, those that there are, of each column: they, behind what the totals
  * are before if there is `more`, are the totals. */
-static void rows_at_once(StripBuilder *s, ColumnPass *p, NestNode ***end, Index from, int64_t count,
+static void rows_at_once(PanelBuilder *s, ColumnPass *p, NestNode ***end, Index from, int64_t count,
                          bool whole, bool more) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
@@ -176,7 +177,7 @@ static void rows_at_once(StripBuilder *s, ColumnPass *p, NestNode ***end, Index 
         node->has_limit = node->kind != NEST_LET;
     }
     make_append(&list_end, nodes);
-    list = nest_put_index(nest, list, b->walk->name,
+    list = nest_put_index(nest, list, b->traversal->name,
                           make_add(nest, b->first, make_scale(nest, row, LANES)));
     column_loop(b, &inside, LOOP_UNROLLED, j, make_number(nest, count), list);
     for (size_t i = 0; i < b->tree_count; i++) {
@@ -195,7 +196,7 @@ static void rows_at_once(StripBuilder *s, ColumnPass *p, NestNode ***end, Index 
 }
 
 /* The rows one after the other, each by its columns. */
-static void rows_alone(StripBuilder *s, ColumnPass *p, NestNode ***end) {
+static void rows_alone(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
     const SymbolId r = make_loop_name(nest, "r"), c = make_loop_name(nest, "c");
@@ -222,7 +223,7 @@ static void rows_alone(StripBuilder *s, ColumnPass *p, NestNode ***end) {
 }
 
 /* Of a thread: four rows at once where they make fours. */
-static void rows_by_fours(StripBuilder *s, ColumnPass *p, NestNode ***end) {
+static void rows_by_fours(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
     NestNode *fours = NULL, **inside = &fours, *none = NULL, **none_end = &none, *half = NULL,
@@ -247,7 +248,7 @@ static void rows_by_fours(StripBuilder *s, ColumnPass *p, NestNode ***end) {
 }
 
 /* Of lanes: all rows at once, without a test where all of them are there. */
-static void rows_by_lanes(StripBuilder *s, ColumnPass *p, NestNode ***end) {
+static void rows_by_lanes(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
     Nest *nest = s->nest;
     const Index zero = make_number(nest, 0);
     NestNode *eights = NULL, **eights_end = &eights, *other = NULL, **other_end = &other;
@@ -260,16 +261,16 @@ static void rows_by_lanes(StripBuilder *s, ColumnPass *p, NestNode ***end) {
     make_append(end, test);
 }
 
-/* ---- parts of a strip ---- */
+/* ---- parts of a panel ---- */
 
-static Index of_level(StripBuilder *s, Index level, Index column) {
+static Index of_level(PanelBuilder *s, Index level, Index column) {
     Nest *nest = s->nest;
-    const Index line = make_add(nest, make_scale(nest, s->given[STRIP_OWNER], LEVELS), level);
+    const Index line = make_add(nest, make_scale(nest, s->given[PANEL_OWNER], LEVELS), level);
     return make_add(nest, make_add(nest, make_times(nest, line, s->values.wide), s->at), column);
 }
 
 /* The levels that the part completes, and the totals behind them, are the totals. */
-static void carry_levels(StripBuilder *s, NestNode ***end) {
+static void carry_levels(PanelBuilder *s, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
     const SymbolId c = make_loop_name(nest, "c"), k = make_loop_name(nest, "k");
@@ -295,32 +296,32 @@ static void carry_levels(StripBuilder *s, NestNode ***end) {
     column_loop(b, end, LOOP_SERIAL, k, s->carry, across);
 }
 
-/* The totals to a level, or as what the strip leaves. */
-static void leave(StripBuilder *s, NestNode ***end) {
+/* Stores the totals to a level, or as the panel's partial values. */
+static void leave(PanelBuilder *s, NestNode ***end) {
     ColumnTile *b = &s->tile;
     Nest *nest = b->nest;
     NestNode *lists[2] = {NULL, NULL};
     for (int last = 0; last < 2; last++) {
         const SymbolId c = make_loop_name(nest, "c");
         const Index column = make_symbol(nest, c);
-        const Index line = make_times(nest, s->given[STRIP_NUMBER], s->values.wide);
-        const Index octet = make_add(nest, make_add(nest, line, s->at), column);
+        const Index line = make_times(nest, s->given[PANEL_NUMBER], s->values.wide);
+        const Index partial = make_add(nest, make_add(nest, line, s->at), column);
         NestNode *body = NULL, **inside = &body, **list_end = &lists[last];
         for (size_t i = 0; i < b->tree_count; i++) {
             const SymbolId own =
                 load_new(b, &inside, "own", b->trees[i].type, b->trees[i].total, column);
-            make_store(nest, &inside, last ? s->values.octets[i] : s->levels[i],
-                       last ? octet : of_level(s, s->carry, column), NULL, nest_name(nest, own));
+            make_store(nest, &inside, last ? s->values.partials[i] : s->levels[i],
+                       last ? partial : of_level(s, s->carry, column), NULL, nest_name(nest, own));
         }
         column_across(b, &list_end, c, body);
     }
-    const Index behind = make_less(nest, s->parts, s->given[STRIP_PART]);
+    const Index behind = make_less(nest, s->parts, s->given[PANEL_PART]);
     NestNode *test = nest_only_where(nest, make_less(nest, behind, make_number(nest, 1)), lists[0]);
     test->other = lists[1];
     make_append(end, test);
 }
 
-static void strip_chunk(StripBuilder *s, NestNode ***end) {
+static void strip_chunk(PanelBuilder *s, NestNode ***end) {
     ColumnTile *b = &s->tile;
     bool passes[2] = {false, true};
     for (size_t i = 0; i < b->tree_count; i++) passes[0] |= !b->trees[i].last;
@@ -339,17 +340,17 @@ static void strip_chunk(StripBuilder *s, NestNode ***end) {
     leave(s, end);
 }
 
-/* ---- the strip ---- */
+/* ---- the panel ---- */
 
-static Index derived(StripBuilder *s, const char *name, ValueId value) {
+static Index derived(PanelBuilder *s, const char *name, ValueId value) {
     return make_symbol(s->nest, nest_derived(s->nest, name, value));
 }
 
 /* How many of the powers of two up to 16 divide the number of parts up to and with this one. */
-static ValueId carry_of(StripBuilder *s) {
+static ValueId carry_of(PanelBuilder *s) {
     Nest *nest = s->nest;
     Function *f = nest->values;
-    const Index next = make_add(nest, s->given[STRIP_PART], make_number(nest, 1));
+    const Index next = make_add(nest, s->given[PANEL_PART], make_number(nest, 1));
     ValueId carry = make_constant(nest, LEVELS);
     for (int level = LEVELS - 1; level >= 0; level--) {
         const ValueId part = make_value(nest, OP_FLOORDIV, next, make_number(nest, 2 << level));
@@ -360,27 +361,27 @@ static ValueId carry_of(StripBuilder *s) {
     return carry;
 }
 
-static void find_sizes(StripBuilder *s, PlainNest *plain) {
-    static const char *const names[STRIP_GIVEN] = {"strip", "first", "part", "span", "owner"};
+static void find_sizes(PanelBuilder *s, PlainNest *plain) {
+    static const char *const names[PANEL_GIVEN] = {"panel", "first", "part", "span", "owner"};
     ColumnTile *b = &s->tile;
     Nest *nest = s->nest;
     Function *f = nest->values;
-    for (int i = 0; i < STRIP_GIVEN; i++) {
-        plain->strip[i] = nest_size(nest, names[i]);
-        s->given[i] = make_symbol(nest, plain->strip[i]);
+    for (int i = 0; i < PANEL_GIVEN; i++) {
+        plain->panel[i] = nest_size(nest, names[i]);
+        s->given[i] = make_symbol(nest, plain->panel[i]);
     }
-    b->first = s->given[STRIP_FIRST];
+    b->first = s->given[PANEL_FIRST];
     const Index up = make_add(nest, b->rows, make_number(nest, LANES - 1));
     const ValueId there =
         make_value(nest, OP_MAX, make_less(nest, up, b->first), make_number(nest, 0));
     const ValueId lanes = ir_op(f, OP_FLOORDIV, there, make_constant(nest, LANES), 0);
     s->rows = derived(s, "part_rows",
-                      ir_op(f, OP_MIN, nest_index_value(nest, s->given[STRIP_SPAN]), lanes, 0));
+                      ir_op(f, OP_MIN, nest_index_value(nest, s->given[PANEL_SPAN]), lanes, 0));
     s->parts = derived(s, "parts",
                        ir_op(f, OP_FLOORDIV, make_constant(nest, STRIP),
-                             nest_index_value(nest, s->given[STRIP_SPAN]), 0));
+                             nest_index_value(nest, s->given[PANEL_SPAN]), 0));
     s->carry = derived(s, "carry", carry_of(s));
-    if (!b->items->numbers->held) return;
+    if (!b->items->numbers->packed) return;
     const ValueId lane = make_value(nest, OP_FLOORDIV, b->first, make_number(nest, LANES));
     const ValueId tile = make_value(nest, OP_FLOORDIV, b->first, make_number(nest, TILE));
     const ValueId in_tile = ir_op(f, OP_MUL, tile, make_constant(nest, EIGHT), 0);
@@ -388,7 +389,7 @@ static void find_sizes(StripBuilder *s, PlainNest *plain) {
 }
 
 /* Loads of what rows at once have go ahead of their uses. */
-static void load_first(StripBuilder *s, int64_t bytes) {
+static void load_first(PanelBuilder *s, int64_t bytes) {
     Nest *nest = s->nest;
     const SymbolId count = (SymbolId)nest->symbol_count;
     for (SymbolId i = 1; i < count && nest->lanes > 1; i++) {
@@ -398,7 +399,7 @@ static void load_first(StripBuilder *s, int64_t bytes) {
     }
 }
 
-static bool uses_outer(StripBuilder *s) {
+static bool uses_outer(PanelBuilder *s) {
     ColumnTile *b = &s->tile;
     bool uses = b->outers && nest_body_uses(s->nest, b->row_nodes, b->outers->name);
     for (const NestNode *node = b->before; node; node = node->next)
@@ -406,7 +407,7 @@ static bool uses_outer(StripBuilder *s) {
     return uses;
 }
 
-/* What stands behind the node, and behind the condition that it is in, is not the strip's. */
+/* What stands behind the node, and behind the condition that it is in, is not part of the panel. */
 static void cut_behind(NestNode *body, NestNode *node) {
     for (NestNode *own = body; own; own = own->next) {
         if (own != node && !(own->kind == NEST_WHEN && nest_find(&own->body, node->name))) continue;
@@ -416,16 +417,16 @@ static void cut_behind(NestNode *body, NestNode *node) {
     }
 }
 
-static void build(StripBuilder *s, PlainNest *plain) {
+static void build(PanelBuilder *s, PlainNest *plain) {
     static const char *const names[] = {"outer", "chunk"};
     ColumnTile *b = &s->tile;
     Nest *nest = s->nest;
     NestNode *outermost = b->outers ? b->outers : b->columns, *body = NULL, **inside = &body;
     NestNode *made = NULL, **end = &made;
     find_sizes(s, plain);
-    s->values = strip_values(b, plain);
+    s->values = panel_values(b, plain);
     s->levels = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *s->levels);
-    const Index owners = make_add(nest, s->given[STRIP_OWNER], make_number(nest, 1));
+    const Index owners = make_add(nest, s->given[PANEL_OWNER], make_number(nest, 1));
     for (size_t i = 0; i < b->tree_count; i++)
         s->levels[i] =
             scratch(b, plain, "levels", i,
@@ -451,8 +452,8 @@ static void build(StripBuilder *s, PlainNest *plain) {
     if (own_rows) make_append(&inside, keep_rows(s));
     b->first_column = make_scale(nest, chunk, b->chunk);
     if (nest->lanes == 1)
-        b->width = make_let_least(nest, &inside, "width", b->chunk,
-                                  make_less(nest, b->columns->extent, b->first_column));
+        b->width = make_let_min(nest, &inside, "width", b->chunk,
+                                make_less(nest, b->columns->extent, b->first_column));
     s->at = make_add(nest, make_times(nest, outer, b->columns->extent), b->first_column);
     strip_chunk(s, &inside);
     NestNode *items = nest_around(nest, LOOP_GRID, piece, pieces, body);
@@ -464,18 +465,18 @@ static void build(StripBuilder *s, PlainNest *plain) {
     cut_behind(nest->body, items);
 }
 
-PlainNest *schedule_strip(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
+PlainNest *schedule_panel(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,
                           Arena *arena, const char **problem) {
     ItemBuilder items;
     ColumnTile tile = {.items = &items, .arena = arena, .chunk = numbers->chunk};
     if (!columns_begin(&items, plan, phase, numbers, arena, &tile.outers, &tile.columns, problem))
         return NULL;
-    StripBuilder *s = arena_alloc(arena, sizeof *s);
+    PanelBuilder *s = arena_alloc(arena, sizeof *s);
     tile.nest = items.nest;
-    *s = (StripBuilder){.tile = tile, .nest = items.nest, .arena = arena};
+    *s = (PanelBuilder){.tile = tile, .nest = items.nest, .arena = arena};
     if (column_take(&s->tile)) {
         if (numbers->lanes == 1 && !numbers->strided)
-            schedule_streams(plan, items.plain, s->tile.column_nodes);
+            schedule_non_temporal(plan, items.plain, s->tile.column_nodes);
         build(s, items.plain);
         load_first(s, numbers->load_bytes);
     }
@@ -484,9 +485,10 @@ PlainNest *schedule_strip(const Plan *plan, uint32_t phase, const ItemNumbers *n
 
 /* ---- the tile ---- */
 
-/* A value of each tree of the pass in a fold of the tile's octets. */
-static void push_octet(ColumnTile *b, const StripValues *values, NestNode ***end, bool last,
-                       const SymbolId *folds, Index at, Index column, Index k, const Index *left) {
+/* Pushes a partial value of each tree of the pass to a fold over the tile's panels. */
+static void push_partial(ColumnTile *b, const PanelValues *values, NestNode ***end, bool last,
+                         const SymbolId *folds, Index at, Index column, Index k,
+                         const Index *left) {
     Nest *nest = b->nest;
     for (size_t i = 0; i < b->reduction_count; i++) {
         const ColumnReduction *own = &b->reductions[i];
@@ -494,11 +496,12 @@ static void push_octet(ColumnTile *b, const StripValues *values, NestNode ***end
         if (b->trees[tree].last != last) continue;
         NestNode **from = *end;
         const SymbolId value =
-            load_new(b, end, "octet", b->trees[tree].type, values->octets[tree], at);
+            load_new(b, end, "partial", b->trees[tree].type, values->partials[tree], at);
         ValueId leaf = nest_name(nest, value);
         if (own->two && last) {
-            const SymbolId top = load_new(b, end, "own", own->type, values->octets[own->first], at);
-            leaf = counted(b, end, own, value, top, column);
+            const SymbolId extremum =
+                load_new(b, end, "own", own->type, values->partials[own->first], at);
+            leaf = counted(b, end, own, value, extremum, column);
         }
         make_push(nest, end, folds[tree], left ? k : column, left ? NULL : &k, leaf);
         for (NestNode *node = *from; node && left; node = node->next) {
@@ -524,34 +527,34 @@ static void store_total(ColumnTile *b, NestNode ***end, const ColumnTree *tree, 
     make_store(nest, end, tree->total, column, NULL, value);
 }
 
-void strip_octets(ColumnTile *b, const StripValues *values, Index tile, Index own,
-                  NestNode ***end) {
+void panel_partials(ColumnTile *b, const PanelValues *values, Index tile, Index own,
+                    NestNode ***end) {
     Nest *nest = b->nest;
     Function *f = nest->values;
     const bool lanes = nest->lanes > 1;
     const ValueId own_lanes =
         ir_op(f, OP_MIN, nest_index_value(nest, b->count), make_constant(nest, LANES), 0);
     const ValueId up = ir_op(f, OP_ADD, own_lanes, make_constant(nest, EIGHT - 1), 0);
-    const Index count = make_let_index(nest, end, "octets",
+    const Index count = make_let_index(nest, end, "partials",
                                        ir_op(f, OP_FLOORDIV, up, make_constant(nest, EIGHT), 0));
     SymbolId *folds = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *folds);
     column_open_totals(b, end);
     for (int last = 0; last < 2; last++) {
         const SymbolId c = make_loop_name(nest, "c"), k = make_loop_name(nest, "k");
-        const Index column = make_symbol(nest, c), octet = make_symbol(nest, k);
-        const Index line = make_add(nest, make_scale(nest, tile, OCTETS), octet);
+        const Index column = make_symbol(nest, c), partial = make_symbol(nest, k);
+        const Index line = make_add(nest, make_scale(nest, tile, PARTIALS), partial);
         const Index first = make_add(nest, make_times(nest, line, values->wide), own);
         const Index at = make_add(nest, first, column);
-        const Index left = make_less(nest, count, octet);
+        const Index left = make_less(nest, count, partial);
         NestNode *body = NULL, **inside = &body, *list = NULL, **list_end = &list;
         for (size_t i = 0; i < b->tree_count; i++)
             if (b->trees[i].last == last)
                 folds[i] =
                     column_fold(b, lanes ? &inside : end, &b->trees[i], "tile", LANES, !lanes);
-        push_octet(b, values, &list_end, last, folds, at, column, octet, lanes ? &left : NULL);
+        push_partial(b, values, &list_end, last, folds, at, column, partial, lanes ? &left : NULL);
         if (!list) continue;
         if (lanes) {
-            column_loop(b, &inside, LOOP_UNROLLED, k, make_number(nest, OCTETS), list);
+            column_loop(b, &inside, LOOP_UNROLLED, k, make_number(nest, PARTIALS), list);
         } else {
             NestNode *across = NULL, **across_end = &across;
             column_across(b, &across_end, c, list);
@@ -562,7 +565,7 @@ void strip_octets(ColumnTile *b, const StripValues *values, Index tile, Index ow
         for (size_t i = 0; i < b->tree_count; i++)
             if (b->trees[i].last == last)
                 store_total(b, &inside, &b->trees[i], folds[i], place, lanes ? NULL : &place,
-                            lanes ? make_number(nest, OCTETS) : count);
+                            lanes ? make_number(nest, PARTIALS) : count);
         column_across(b, end, own_column, body);
     }
 }

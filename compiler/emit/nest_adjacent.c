@@ -1,9 +1,9 @@
-/* nest_near.c: gathers of neighbours in generated code.
+/* nest_adjacent.c: gathers of adjacent elements as vector loads.
  *
- * What a vector loop loads at an index that grows by one, but not from a place that is known to be
- * a multiple of the vector (shifted rows, halves of a row, a row that is the same for all), is one
- * access where that turns out to be so: both ends of the vector are in range, in the same row, and
- * side by side. Both are computed ahead of the loop. */
+ * A vector loop may load at an index that grows by one from an address that is not known to be
+ * aligned (shifted rows, halves of a row, a row that is the same for all). The load is one vector
+ * access where a test at run time finds the address aligned and both ends of the vector in range,
+ * in the same row and adjacent. The index at both ends is computed ahead of the loop. */
 #include <string.h>
 
 #include "base/base.h"
@@ -14,36 +14,37 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-enum { SLICE_MOST = 16 };
+enum { SLICE_MAX = 16 };
 
-typedef struct Near {
+typedef struct Adjacent {
     NestPrinter *p;
     const NestNode *loop;
     const NestNode *load;
-    const NestNode *slice[SLICE_MOST]; /* the LETs that the place is made of */
+    const NestNode *slice[SLICE_MAX]; /* the LETs that the index is computed from */
     size_t count;
     bool good;
-} Near;
+} Adjacent;
 
-static const NestNode *binding(const Near *n, SymbolId symbol) {
+static const NestNode *binding(const Adjacent *n, SymbolId symbol) {
     for (const NestNode *node = n->loop->body; node; node = node->next)
         if (node->name == symbol) return node;
     return NULL;
 }
 
-static int64_t step_of_symbol(Near *n, SymbolId symbol);
+static int64_t step_of_symbol(Adjacent *n, SymbolId symbol);
 
-static void keep(Near *n, const NestNode *let) {
+static void keep(Adjacent *n, const NestNode *let) {
     size_t i = 0;
     while (i < n->count && n->slice[i] != let) i++;
-    if (i == SLICE_MOST)
+    if (i == SLICE_MAX)
         n->good = false;
     else if (i == n->count)
         n->slice[n->count++] = let;
 }
 
-/* By how much it grows from element to element of one row; not good: otherwise. */
-static int64_t step_of_index(Near *n, Index index) {
+/* By how much the index grows from one element of a row to the next; n->good is false where that is
+ * not known. */
+static int64_t step_of_index(Adjacent *n, Index index) {
     int64_t step = 0;
     for (size_t t = 0; t < index.count; t++)
         for (uint32_t k = 0; k < index.terms[t].count; k++) {
@@ -56,14 +57,14 @@ static int64_t step_of_index(Near *n, Index index) {
 
 /* Whether a condition is the one that the load itself stands under. Of any other, the two ends do
  * not tell what holds between them. */
-static bool is_range_of_load(const Near *n, ValueId condition) {
+static bool is_range_of_load(const Adjacent *n, ValueId condition) {
     const Value v = n->p->nest->values->values[condition];
     const NestNode *where = n->load->where ? binding(n, n->load->where) : NULL;
     if (v.op == VALUE_NAME) return n->load->where && v.payload == n->load->where;
     return where && where->kind == NEST_LET && where->value == condition;
 }
 
-static int64_t step_of_value(Near *n, ValueId id) {
+static int64_t step_of_value(Adjacent *n, ValueId id) {
     const Nest *nest = n->p->nest;
     const Value v = nest->values->values[id];
     switch (v.op) {
@@ -90,7 +91,7 @@ static int64_t step_of_value(Near *n, ValueId id) {
     }
 }
 
-static int64_t step_of_symbol(Near *n, SymbolId symbol) {
+static int64_t step_of_symbol(Adjacent *n, SymbolId symbol) {
     if (symbol == n->loop->name) return 1;
     const NestNode *node = binding(n, symbol);
     if (!node) return 0;
@@ -104,7 +105,7 @@ static int64_t step_of_symbol(Near *n, SymbolId symbol) {
 }
 
 /* The slice and the load at one element of the vector, with names of their own. */
-static NestNode *instance(Near *n, const NestNode *load, int64_t element) {
+static NestNode *instance(Adjacent *n, const NestNode *load, int64_t element) {
     Nest *nest = n->p->nest;
     NestNode *first = NULL, **end = &first;
     for (const NestNode *node = n->loop->body; node; node = node->next)
@@ -124,10 +125,10 @@ static const NestNode *print_slice(NestPrinter *p, const NestNode *slice) {
     return slice;
 }
 
-void print_near(NestPrinter *p, const NestNode *loop, const NestNode *load) {
+void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load) {
     const uint32_t width = p->nest->width;
     const Type type = p->nest->symbols[load->array].type;
-    Near n = {.p = p, .loop = loop, .load = load, .good = true};
+    Adjacent n = {.p = p, .loop = loop, .load = load, .good = true};
     static const char *const suffixes[] = {"whole", NULL};
     if (print_array_of(p, load->array) == p->e->plan->array_count) return; /* a table */
     if (load->kind != NEST_LOAD || load->has_limit || load->list || load->at_count != 1) return;
@@ -136,24 +137,25 @@ void print_near(NestPrinter *p, const NestNode *loop, const NestNode *load) {
     if (load->where) step_of_symbol(&n, load->where);
     const int64_t step = step_of_index(&n, load->at[0]);
     if (!n.good || step != 1 || p->nest->symbol_count + 2 * n.count + 2 > p->capacity) return;
-    const char *name =
-        names_stem(p->e, NULL,
-                   arena_printf(p->arena, "%s_near", p->nest->symbols[load->array].name), suffixes);
-    const char *form = width == 8 ? "eight" : "four", *storage = type_info[type].c_name;
+    const char *name = names_stem(
+        p->e, NULL, arena_printf(p->arena, "%s_adjacent", p->nest->symbols[load->array].name),
+        suffixes);
+    const char *form = width == 8 ? "vec8" : "vec4", *storage = type_info[type].c_name;
     const char *data = print_symbol(p, load->array);
     text_printf(p->out, "ls_%s_%s %s = {};\nint %s_whole;\n{\n", form, storage, name, name);
     NestNode *const ends[2] = {instance(&n, load, 0), instance(&n, load, width - 1)};
     const NestNode *first = print_slice(p, ends[0]), *last = print_slice(p, ends[1]);
     const char *at = print_index(p, first->at[0]);
-    text_printf(p->out, "const i64 near = %s;\n%s_whole = near %% %u == 0 && %s == near + %u", at,
-                name, width, print_index(p, last->at[0]), width - 1);
+    text_printf(p->out,
+                "const i64 adjacent = %s;\n%s_whole = adjacent %% %u == 0 && %s == adjacent + %u",
+                at, name, width, print_index(p, last->at[0]), width - 1);
     for (const NestNode *a = ends[0], *b = ends[1]; a->next; a = a->next, b = b->next)
         if (p->nest->values->values[a->value].op == OP_FLOORDIV)
             text_printf(p->out, " && %s == %s", print_symbol(p, a->name), print_symbol(p, b->name));
     if (load->where)
         text_printf(p->out, " && %s && %s", print_symbol(p, first->where),
                     print_symbol(p, last->where));
-    text_printf(p->out, ";\nif (%s_whole) %s = ls_load_%s_%s(%s, near);\n}\n", name, name, form,
+    text_printf(p->out, ";\nif (%s_whole) %s = ls_load_%s_%s(%s, adjacent);\n}\n", name, name, form,
                 storage, data);
-    p->near[load->name] = name;
+    p->adjacent[load->name] = name;
 }

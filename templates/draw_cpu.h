@@ -1,4 +1,4 @@
-/* draw_loop.h: the draws of a run of elements at once, after philox.h and memory.h. One thread
+/* draw_cpu.h: the draws of a run of elements at once, after philox.h and memory.h. One thread
  * makes 32 blocks of Philox side by side, in plain loops that gcc and clang vectorise.
  *
  * ls_draw_X(room, key, i, count): the draws of elements i .. i + count - 1, count at most 1024, in

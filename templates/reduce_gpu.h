@@ -1,25 +1,24 @@
-/* reduce_simt.h: the tree over a group of 32 lanes, each with four neighbouring elements of every
- * row. Addition commutes, so in the butterfly every lane gets the same bits. Wave64 holds two
- * groups. Levels begin as 0, though none is read before it is written: what a loop has not surely
+/* reduce_gpu.h: the tree over a warp, 32 lanes, each with four neighbouring elements of every
+ * row. Addition commutes, so in the butterfly every lane gets the same bits. A wave of 64 holds two. Levels begin as 0, though none is read before it is written: what a loop has not surely
  * written would hold a register, as far as a compiler can tell, from one row to the next. */
 
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
 
-/* group: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
+/* warp: the value of 32 lanes' values, on every lane. tile: the tile's value, from the lanes' four
  * columns of rows; gather: the same from memory, a row's loads at once (those of two rows took a
  * list's norms from 64 registers to 72); tree: R of any count of values in memory, which it writes
  * over where there are more than 1024 and order matters. tile_alone is one thread's, of values[0],
  * values[stride], ...
  */
-#define LS_GROUP_REDUCTION(kind, type, combine, ordered)                                         \
-    LS_FN type ls_group_##kind(type value) {                                                     \
+#define LS_WARP_REDUCTION(kind, type, combine, ordered)                                         \
+    LS_FN type ls_warp_##kind(type value) {                                                     \
         LS_UNROLL                                                                                \
         for (int mask = 1; mask < 32; mask *= 2)                                                 \
             value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                  \
         return value;                                                                            \
     }                                                                                            \
     LS_FN type ls_tile_##kind(type(*level)[4]) {                                                 \
-        return ls_group_##kind(ls_combine_##kind(ls_combine_##kind(level[0][3], level[1][3]),    \
+        return ls_warp_##kind(ls_combine_##kind(ls_combine_##kind(level[0][3], level[1][3]),    \
                                                  ls_combine_##kind(level[2][3], level[3][3])));  \
     }                                                                                            \
     LS_FN type ls_gather_##kind(const type *values, i64 count) {                                 \
@@ -54,31 +53,31 @@
             type value = ls_identity_##kind();                                                   \
             for (i64 at = 0; at < count; at += 1024)                                             \
                 value = ls_combine_##kind(                                                       \
-                    value, ls_gather_##kind(values + at, ls_least(1024, count - at)));           \
+                    value, ls_gather_##kind(values + at, ls_min(1024, count - at)));           \
             return value;                                                                        \
         }                                                                                        \
         while (count > 1024) {                                                                   \
             const i64 tiles = ls_tiles(count);                                                   \
             for (i64 tile = 0; tile < tiles; tile++) {                                           \
                 const type value =                                                               \
-                    ls_gather_##kind(values + 1024 * tile, ls_least(1024, count - 1024 * tile)); \
-                ls_group_sync();                                                                 \
+                    ls_gather_##kind(values + 1024 * tile, ls_min(1024, count - 1024 * tile)); \
+                ls_warp_sync();                                                                 \
                 if (ls_lane() == 0) values[tile] = value;                                        \
             }                                                                                    \
-            ls_group_sync();                                                                     \
+            ls_warp_sync();                                                                     \
             count = tiles;                                                                       \
         }                                                                                        \
         return ls_gather_##kind(values, count);                                                  \
     }
 
-/* Of `expected` groups that come here, says 1 to the last, who then sees everything the others
+/* Of `expected` warps that arrive, says 1 to the last, who then sees everything the others
  * wrote before, and whose writes they do not see. The counter is 0 again for the next launch. Lane
  * 0 speaks for its group: what other lanes wrote comes before its first fence by the first wait for
  * the group, and what they read comes after its second one by the last wait; a shuffle orders
  * nothing. */
 LS_FN int ls_arrive(u32 *counter, u32 expected) {
     u32 before = 0;
-    ls_group_sync();
+    ls_warp_sync();
     if (expected == 1) return 1;
     if (ls_lane() == 0) {
         ls_fence();
@@ -88,6 +87,6 @@ LS_FN int ls_arrive(u32 *counter, u32 expected) {
     }
     LS_UNROLL
     for (u32 mask = 1; mask < 32; mask *= 2) before |= ls_shuffle_xor(before, mask);
-    ls_group_sync();
+    ls_warp_sync();
     return before + 1 == expected;
 }

@@ -1,7 +1,7 @@
-/* draw_simt.h: the draws of four neighbouring elements at once, after philox.h: their words come
+/* draw_gpu.h: the draws of four neighbouring elements at once, after philox.h: their words come
  * from one block of Philox, or from two where the first index is no multiple of four. */
-#ifndef LS_DRAW_SIMT
-#define LS_DRAW_SIMT
+#ifndef LS_DRAW_GPU
+#define LS_DRAW_GPU
 
 LS_FN void ls_draw_bits(u32 *four, u64 key, i64 i) {
     ls_words w = ls_random_words(key, i);

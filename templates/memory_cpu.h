@@ -1,8 +1,7 @@
-/* memory_loop.h: how one thread of the CPU takes its share of the work, and stores past the caches.
+/* memory_cpu.h: how one thread of the CPU takes its part of the work; packing, prefetches and non-temporal stores.
  */
 
-/* A phase takes the items from first_item to last_item, and where there are `parties` arrives at
- * its tail's counter as one of so many. A kernel of one phase takes the items it is given; of
+/* A phase takes the items from first_item to last_item, and where `arrivals` is not 0 arrives at the counter of its last-block epilogue as one of so many. A kernel of one phase takes the items it is given; of
  * several, each runs to its end before the next. A phase may have fewer items than its kernel. */
 #define LS_PHASE static inline
 #define LS_OUTLINE static __attribute__((noinline, unused))
@@ -18,17 +17,17 @@
         return ls_##name##_##type(a, b);                      \
     }
 
-#define LS_ITEM_RANGE u64 first_item, u64 last_item, u32 workers, u32 parties
+#define LS_ITEM_RANGE u64 first_item, u64 last_item, u32 workers, u32 arrivals
 #define LS_ITEMS(item, count)                                                     \
-    for (i64 item = (i64)first_item, item_stop = ls_least((i64)last_item, count); \
+    for (i64 item = (i64)first_item, item_stop = ls_min((i64)last_item, count); \
          item < item_stop; item++)
 /* The same where a kernel gives `given` items: each stands for as many of the phase's own. */
 #define LS_ITEMS_OF(item, count, given)                            \
     for (i64 item = ls_part_of((i64)first_item, count, given),     \
              item_stop = ls_part_of((i64)last_item, count, given); \
          item < item_stop; item++)
-/* A part of a strip of rows, and who takes it: see kernel_strips. */
-#define LS_STRIP_PART i64 strip, i64 first_row, i64 part, i64 span, i64 owner
+/* A part of a row panel, and the block or thread that takes it. */
+#define LS_PANEL_PART i64 panel, i64 first_row, i64 part, i64 span, i64 owner
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
 #define LS_RUN_ALL(phase, items)     \
     phase(a, 0, (u64)(items), 1, 1); \
@@ -49,11 +48,11 @@ LS_FN i64 ls_bound(i64 bound) {
  * compiler has all of the earlier one's accesses behind it. */
 #define LS_DONE __asm__ volatile("" ::: "memory");
 
-/* Of phases beside each other a worker takes a share of each. */
-#define LS_RUN_BESIDE(phase, items)                                                                \
-    phase(a, ls_share((u64)(items), worker, workers), ls_share((u64)(items), worker + 1, workers), \
+/* Of horizontally fused phases a thread takes a part of each. */
+#define LS_RUN_HORIZONTAL(phase, items)                                                                \
+    phase(a, ls_partition((u64)(items), worker, workers), ls_partition((u64)(items), worker + 1, workers), \
           workers, workers);
-LS_FN u64 ls_share(u64 items, u32 worker, u32 workers) {
+LS_FN u64 ls_partition(u64 items, u32 worker, u32 workers) {
     return items / workers * worker + items % workers * worker / workers;
 }
 
@@ -71,7 +70,7 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
     return 1;
 }
 
-/* A tail: whether this worker is the last to come here, and a phase that it runs on its own. */
+/* A last-block epilogue: whether this thread is the last to arrive, and a phase that it runs on its own. */
 #define LS_LAST(counter) ls_arrive(counter, workers)
 #define LS_RUN_ALONE(phase, items)   \
     phase(a, 0, (u64)(items), 1, 1); \
@@ -110,32 +109,30 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
 /* Each of the `span` rows first, first + 128, ... below `rows`. */
 #define LS_ROWS_OF_PART for (i64 row = first; row < first + 128 * span && row < rows; row += 128)
 
-/* Copies of what lies far away or apart, widened: made in order, which is what processors read
- * ahead. Of the rows that a strip's phases read several times there are 8, a lane's, so far apart
- * that they have places of their own in the nearest cache. */
-#define LS_HOLD(storage, type)                                                       \
-    LS_FN const type *ls_hold_##storage(type *to, const storage *from, i64 count) {  \
+/* Packing: copies of scattered rows, widened; made in order, which is what processors prefetch. Of the rows that several phases of a row panel read there are 8, those of a lane, so far apart that they map to different sets of the first cache. */
+#define LS_PACK_ROW(storage, type)                                                       \
+    LS_FN const type *ls_pack_row_##storage(type *to, const storage *from, i64 count) {  \
         i64 at = 0;                                                                  \
         for (; at + 1024 <= count; at += 1024) {                                     \
-            LS_APART                                                                 \
+            LS_INDEPENDENT                                                                 \
             for (i64 i = at; i < at + 1024; i++) to[i] = ls_load_##storage(from, i); \
         }                                                                            \
-        LS_APART                                                                     \
+        LS_INDEPENDENT                                                                     \
         for (; at < count; at++) to[at] = ls_load_##storage(from, at);               \
         return to;                                                                   \
     }
 LS_FN i64 ls_row_of_lane(i64 row) {
     return row >> 7 & 7;
 }
-#define LS_HELD_GAP(columns) (1056 * ls_tiles(columns))
+#define LS_PACKED_GAP(columns) (1056 * ls_tiles(columns))
 
-/* The rows of all strips in the order in which they are taken: 8 of each lane, 8 lanes. */
-LS_FN i64 ls_strip_row(i64 at) {
+/* The rows of all panels in the order in which they are taken: 8 of each lane, 8 lanes. */
+LS_FN i64 ls_panel_row(i64 at) {
     return at / 1024 * 1024 + at / 64 % 16 * 8 + at % 64 / 8 + at % 8 * 128;
 }
 
 /* Prefetches memory into the nearest cache. */
-LS_FN void ls_ask(const void *from, i64 bytes) {
+LS_FN void ls_prefetch(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i);
 }
 
@@ -149,7 +146,7 @@ LS_FN void ls_ask(const void *from, i64 bytes) {
 
 /* The same for the second cache: rows that come after those at hand would take their place in the
  * first. */
-LS_FN void ls_ask_rows(const void *from, i64 bytes) {
+LS_FN void ls_prefetch_rows(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 2);
 }
 
@@ -171,8 +168,8 @@ typedef long long ls_line __attribute__((vector_size(16)));
 #else
 #define LS_STORE_PAST(to, line) __builtin_ia32_movntdq(to, line)
 #endif
-LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
-    const i64 head = ls_least((i64)((0 - (u64)to) & 63), bytes);
+LS_FN void ls_non_temporal(void *to, const void *from, i64 bytes) {
+    const i64 head = ls_min((i64)((0 - (u64)to) & 63), bytes);
     __builtin_memcpy(to, from, (u64)head);
     ls_line *lines = (ls_line *)((char *)to + head);
     from = (const char *)from + head;
@@ -186,12 +183,12 @@ LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
     }
     __builtin_memcpy(lines, from, (u64)bytes);
 }
-LS_FN void ls_stream_end(void) {
+LS_FN void ls_non_temporal_end(void) {
     __builtin_ia32_sfence();
 }
 #else
-LS_FN void ls_stream(void *to, const void *from, i64 bytes) {
+LS_FN void ls_non_temporal(void *to, const void *from, i64 bytes) {
     __builtin_memcpy(to, from, (u64)bytes);
 }
-LS_FN void ls_stream_end(void) {}
+LS_FN void ls_non_temporal_end(void) {}
 #endif

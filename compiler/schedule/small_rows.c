@@ -1,5 +1,5 @@
-/* short_rows.c: rows of up to 1024 elements that are reduced, for one thread, several side by side.
- * Trees whose values are not made of pairs become two that are, which walk a row twice. Fission:
+/* small_rows.c: rows of up to 1024 elements that are reduced, for one thread, several side by side.
+ * Trees whose values are not made of pairs become two that are, which go over a row twice. Fission:
  * each loop along a row gets a loop over rows of its own, which pushes to a tree for each row, and
  * so does what follows. Where all that is done with an element vectors of the language can say,
  * sixteen rows go together, each by vectors; else, up to 512 elements, as many as fill a tile of
@@ -11,9 +11,9 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, SHORT = 512, PART = 256, TREES = 16, LOOPS = 8, ROWS = 16 };
+enum { TILE = 1024, SMALL = 512, PART = 256, TREES = 16, LOOPS = 8, ROWS = 16 };
 
-typedef struct ShortRows {
+typedef struct SmallRows {
     ItemBuilder *items;
     Nest *nest;
     Arena *arena;
@@ -23,7 +23,7 @@ typedef struct ShortRows {
     bool wide;              /* elements go by vectors */
     NestNode *trees[TREES]; /* as declared */
     size_t tree_count;
-} ShortRows;
+} SmallRows;
 
 /* ---- what a row has ---- */
 
@@ -36,7 +36,7 @@ static size_t count_pushes(const NestNode *body, SymbolId tree) {
 }
 
 /* A loop of straight code, whose pushes are each at its index. */
-static bool take_loop(ShortRows *s, NestNode *loop) {
+static bool take_loop(SmallRows *s, NestNode *loop) {
     int64_t known;
     if (s->loop_count == LOOPS || (s->loop_count && !index_equal(loop->extent, s->length)))
         return false;
@@ -57,15 +57,15 @@ static bool take_loop(ShortRows *s, NestNode *loop) {
     return true;
 }
 
-static bool take_tree(ShortRows *s, NestNode *tree) {
+static bool take_tree(SmallRows *s, NestNode *tree) {
     if (tree->at_count || s->tree_count == TREES) return false;
     if (count_pushes(s->row->body, tree->name) != 1) return false;
     s->trees[s->tree_count++] = tree;
     return true;
 }
 
-/* Rows of one length, each walked by straight code, with trees. */
-static bool find_row(ShortRows *s) {
+/* Rows of one length, each by straight code, with trees. */
+static bool find_row(SmallRows *s) {
     int64_t known;
     if (!nest_is_of_sizes(s->nest, s->row->extent)) return false;
     if (index_is_number(s->row->extent, &known) && known == 1) return false;
@@ -81,7 +81,7 @@ static bool find_row(ShortRows *s) {
 }
 
 /* A copy of the row, each tree of it one that is made of pairs. */
-static bool copy_row(ShortRows *s, const NestNode *row) {
+static bool copy_row(SmallRows *s, const NestNode *row) {
     Nest *nest = s->nest;
     NestNode *old = nest->body, alone = *row;
     const char *problem = NULL;
@@ -101,11 +101,11 @@ static bool copy_row(ShortRows *s, const NestNode *row) {
 
 /* ---- copies of a row's parts ---- */
 
-static NestNode *elements(ShortRows *s, const NestNode *loop, Index row);
+static NestNode *elements(SmallRows *s, const NestNode *loop, Index row);
 
 /* What stands before that loop along the row and the loop, without the other loops and trees, with
  * names of its own; of the last one, all that is no loop. */
-static NestNode *instance(ShortRows *s, Index row, size_t which) {
+static NestNode *instance(SmallRows *s, Index row, size_t which) {
     Nest *nest = s->nest;
     NestNode *body = NULL, **end = &body;
     const NestNode *last = which < s->loop_count ? s->loops[which] : NULL;
@@ -120,7 +120,7 @@ static NestNode *instance(ShortRows *s, Index row, size_t which) {
 }
 
 /* From now on pushes and combines are of the other tree, at `dim`. */
-static void retarget(ShortRows *s, NestNode *body, SymbolId from, SymbolId to, Index dim) {
+static void retarget(SmallRows *s, NestNode *body, SymbolId from, SymbolId to, Index dim) {
     for (NestNode *node = body; node; node = node->next) {
         retarget(s, node->body, from, to, dim);
         retarget(s, node->other, from, to, dim);
@@ -135,17 +135,17 @@ static void retarget(ShortRows *s, NestNode *body, SymbolId from, SymbolId to, I
 }
 
 /* What prefetches the rows that come next, where there are such; `begin`: of so many elements. */
-static NestNode *ahead_of(ShortRows *s, const NestNode *loop, Index row, Index begin, Index count) {
-    RowsAhead ahead;
+static NestNode *ahead_of(SmallRows *s, const NestNode *loop, Index row, Index begin, Index count) {
+    RowPrefetch ahead;
     NestNode *first = NULL, **end = &first;
-    if (loop != s->loops[0] || !items_ahead(s->items, &ahead)) return NULL;
-    if (s->wide) make_append(&end, schedule_ahead(&ahead, false, row, begin, count));
-    make_append(&end, schedule_ahead(&ahead, true, row, begin, count));
+    if (loop != s->loops[0] || !items_prefetch(s->items, &ahead)) return NULL;
+    if (s->wide) make_append(&end, schedule_prefetch(&ahead, false, row, begin, count));
+    make_append(&end, schedule_prefetch(&ahead, true, row, begin, count));
     return first;
 }
 
 /* The elements by vectors, of which each prefetches as many of the rows that come next. */
-static NestNode *vectors(ShortRows *s, const NestNode *loop, Index row, NestNode *all) {
+static NestNode *vectors(SmallRows *s, const NestNode *loop, Index row, NestNode *all) {
     Nest *nest = s->nest;
     NestNode *old = nest->body;
     SymbolId name = all->name;
@@ -167,7 +167,7 @@ static NestNode *vectors(ShortRows *s, const NestNode *loop, Index row, NestNode
 
 /* The elements of a row one after the other; where rows that come next are prefetched, part by
  * part, in the first loop. */
-static NestNode *elements(ShortRows *s, const NestNode *loop, Index row) {
+static NestNode *elements(SmallRows *s, const NestNode *loop, Index row) {
     Nest *nest = s->nest;
     NestNode *first = NULL, **end = &first;
     Index begin = make_number(s->nest, 0), count = s->length;
@@ -198,19 +198,19 @@ static NestNode *elements(ShortRows *s, const NestNode *loop, Index row) {
 
 /* How many rows go together: by vectors sixteen, else as many as fill a tile, each padded to the
  * next power of two. */
-static Index rows_together(ShortRows *s) {
+static Index rows_together(SmallRows *s) {
     Function *f = s->nest->values;
     ValueId value = ir_constant(f, TYPE_I64, TILE);
-    int64_t known, most = 1;
+    int64_t known, max = 1;
     if (s->wide) return make_number(s->nest, ROWS);
     if (index_is_number(s->length, &known)) {
-        while (most < known) most *= 2;
-        return make_number(s->nest, TILE / most);
+        while (max < known) max *= 2;
+        return make_number(s->nest, TILE / max);
     }
     const ValueId length = nest_index_value(s->nest, s->length);
-    for (; most < TILE; most *= 2) {
-        const ValueId more = ir_op(f, OP_GT, length, ir_constant(f, TYPE_I64, (uint64_t)most), 0);
-        const ValueId rows = ir_constant(f, TYPE_I64, (uint64_t)(TILE / most / 2));
+    for (; max < TILE; max *= 2) {
+        const ValueId more = ir_op(f, OP_GT, length, ir_constant(f, TYPE_I64, (uint64_t)max), 0);
+        const ValueId rows = ir_constant(f, TYPE_I64, (uint64_t)(TILE / max / 2));
         value = ir_op(f, OP_SELECT, more, rows, value);
     }
     return make_symbol(s->nest, nest_derived(s->nest, "together", value));
@@ -218,7 +218,7 @@ static Index rows_together(ShortRows *s) {
 
 /* So many rows from `begin` on, of which there is room for `together`: their loops one after the
  * other. */
-static NestNode *batch_of(ShortRows *s, Index begin, Index together, Index count) {
+static NestNode *batch_of(SmallRows *s, Index begin, Index together, Index count) {
     Nest *nest = s->nest;
     NestNode *first = NULL, **end = &first;
     SymbolId trees[TREES];
@@ -249,7 +249,7 @@ static NestNode *batch_of(ShortRows *s, Index begin, Index together, Index count
 }
 
 /* The rows from `begin` up to `stop`, as many at a time as fill a tile. */
-static NestNode *any_rows(ShortRows *s, Index begin, Index stop) {
+static NestNode *any_rows(SmallRows *s, Index begin, Index stop) {
     Arena *arena = s->arena;
     NestNode *first = NULL, **end = &first;
     const SymbolId batch = make_loop_name(s->nest, "batch");
@@ -271,7 +271,7 @@ static NestNode *any_rows(ShortRows *s, Index begin, Index stop) {
 }
 
 /* Whether all that is done with an element can be done with sixteen at once. */
-static bool has_vectors(const ShortRows *s) {
+static bool has_vectors(const SmallRows *s) {
     if (s->items->numbers->strided) return false;
     for (size_t i = 0; i < s->tree_count; i++)
         if (!schedule_is_wide_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op) return false;
@@ -280,12 +280,12 @@ static bool has_vectors(const ShortRows *s) {
     return true;
 }
 
-void items_short(ItemBuilder *b) {
-    ShortRows own = {.items = b, .nest = b->nest, .arena = b->arena}, *s = &own;
+void items_small_rows(ItemBuilder *b) {
+    SmallRows own = {.items = b, .nest = b->nest, .arena = b->arena}, *s = &own;
     if (b->tensors || !copy_row(s, *b->row) || !find_row(s)) return;
     int64_t known;
     s->wide = has_vectors(s);
-    b->few_most = s->wide ? TILE : SHORT;
+    b->few_most = s->wide ? TILE : SMALL;
     if (index_is_number(s->length, &known) && known > b->few_most) return;
     if (s->wide) b->nest->width = ROWS;
     b->few = any_rows(s, make_symbol(s->nest, b->first), make_symbol(s->nest, b->stop));

@@ -1,5 +1,5 @@
-/* streams.c: which stores of one thread go past the caches, where they are of many bytes: those of
- * whole runs of what nothing in the step reads. */
+/* non_temporal.c: which stores of a CPU thread are non-temporal where they write many bytes: those
+ * of whole runs of elements that no phase of the step reads. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -21,13 +21,13 @@ static void mark(const Plan *plan, const PlainNest *plain, NestNode *body, size_
         if (node->kind != NEST_STORE || node->where || *count >= STREAMS_MAX) continue;
         for (uint32_t a = 0; a < plan->array_count; a++)
             if (plain->arrays[a] == node->array && plan->arrays[a].axes && !is_read(plan, a)) {
-                node->hint = HINT_STREAM;
+                node->hint = HINT_NON_TEMPORAL;
                 ++*count;
             }
     }
 }
 
-size_t schedule_streams(const Plan *plan, const PlainNest *plain, NestNode *body) {
+size_t schedule_non_temporal(const Plan *plan, const PlainNest *plain, NestNode *body) {
     size_t count = 0;
     mark(plan, plain, body, &count);
     return count;

@@ -1,5 +1,5 @@
-/* walked.c: which axes of a phase are walked as one: neighbours in every array that the phase
- * touches, whose coordinates no value asks for. */
+/* collapse.c: which axes of a phase one loop can cover (loop coalescing): neighbours in every array
+ * that the phase touches, whose coordinates no value asks for. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -7,21 +7,21 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-typedef struct Walked {
+typedef struct Collapse {
     const Plan *plan;
     const Function *f;
     const Phase *phase;
-    bool strided, chained;
-} Walked;
+    bool strided, fused;
+} Collapse;
 
-/* Whether the axis is that of elements within blocks which are walked one by one. */
-static bool is_split(const Walked *w, uint32_t axis) {
+/* Whether the axis counts elements within blocks that the phase visits one by one. */
+static bool is_split(const Collapse *w, uint32_t axis) {
     const int whole = w->f->axes[axis].whole;
     return whole >= 0 && w->f->axes[whole].rest == (int)axis && w->phase->inner >> axis & 1 &&
            !(w->phase->inner >> w->f->axes[axis].parent & 1);
 }
 
-static bool touches(const Walked *w, uint32_t array) {
+static bool touches(const Collapse *w, uint32_t array) {
     if (plan_value_reads(w->plan, w->phase, array)) return true;
     for (size_t i = 0; i < w->phase->store_count; i++)
         if (w->phase->stores[i].array == array && w->phase->stores[i].kind != STORE_ADD)
@@ -29,23 +29,25 @@ static bool touches(const Walked *w, uint32_t array) {
     return false;
 }
 
-/* The least that is walked as one: an axis, or q and k of blocks when the set has both. */
-static AxisSet unit_at(const Walked *w, AxisSet axes, uint32_t axis) {
+/* The smallest unit that one loop covers: an axis, or the q and k of blocks when the set has both.
+ */
+static AxisSet unit_at(const Collapse *w, AxisSet axes, uint32_t axis) {
     const int whole = w->f->axes[axis].whole;
     const AxisSet unit = whole < 0 ? 0 : ir_expand(w->f, (AxisSet)1 << whole);
     return unit && (axes & unit) == unit ? unit : (AxisSet)1 << axis;
 }
 
-/* Whether what has `axes`, and is read or written along `walked` of them, lets units a and b join.
+/* Whether a value with these axes, read or written along `collapsed` of them, lets the units a and
+ * b join.
  */
-static bool lets_join(AxisSet axes, AxisSet walked, AxisSet a, AxisSet b) {
+static bool lets_join(AxisSet axes, AxisSet collapsed, AxisSet a, AxisSet b) {
     const AxisSet up_to_a = 2 * ((AxisSet)1 << (31 - __builtin_clz(a))) - 1;
     const AxisSet between = (((AxisSet)1 << __builtin_ctz(b)) - 1) & ~up_to_a;
-    if ((walked & (a | b)) == 0) return true;
-    return (walked & (a | b)) == (a | b) && !(axes & between);
+    if ((collapsed & (a | b)) == 0) return true;
+    return (collapsed & (a | b)) == (a | b) && !(axes & between);
 }
 
-static bool value_lets_join(const Walked *w, ValueId v, AxisSet a, AxisSet b) {
+static bool value_lets_join(const Collapse *w, ValueId v, AxisSet a, AxisSet b) {
     const Value *value = &w->f->values[v];
     if (value->op == OP_INDEX) return !((a | b) >> value->payload & 1);
     if (value->op == OP_SIZE) return !(value->axes & (a | b)); /* its length differs along them */
@@ -60,21 +62,20 @@ static bool value_lets_join(const Walked *w, ValueId v, AxisSet a, AxisSet b) {
 }
 
 /* An array over q and k has room for a whole last block, so nothing before q runs on into it. */
-static bool array_lets_join(const Walked *w, uint32_t array, AxisSet a, AxisSet b) {
+static bool array_lets_join(const Collapse *w, uint32_t array, AxisSet a, AxisSet b) {
     const Array *row = &w->plan->arrays[array];
     const bool parameter = row->parameter != UINT32_MAX;
     if (parameter && b & (b - 1) & w->f->parameters[row->parameter].declared) return false;
     return lets_join(row->axes, row->axes, a, b);
 }
 
-/* Whether unit b, the next of its set after a, can be walked as one with it: every array has both
- * or neither, with nothing between, and no value asks for the coordinate of either. */
-static bool joins(const Walked *w, AxisSet a, AxisSet b) {
+/* Whether unit b, the next of its set after a, can be covered by one loop with it: every array has
+ * both or neither, with nothing between, and no value asks for the coordinate of either. */
+static bool joins(const Collapse *w, AxisSet a, AxisSet b) {
     if (w->strided) return false;
-    /* the phases of a chain have the same chunks of columns */
+    /* the phases of a row fusion have the same chunks of columns */
     const AxisSet outer = w->phase->outer;
-    if (w->chained && w->phase->shape == SHAPE_COLUMNS && outer & b && b > (outer & ~b))
-        return false;
+    if (w->fused && w->phase->shape == SHAPE_COLUMNS && outer & b && b > (outer & ~b)) return false;
     for (uint32_t axis = 0; axis < w->f->axis_count; axis++) /* the last block's length differs */
         if (is_split(w, axis) && (a | b) >> w->f->axes[axis].parent & 1) return false;
     for (uint32_t i = 0; i < w->plan->array_count; i++)
@@ -84,9 +85,9 @@ static bool joins(const Walked *w, AxisSet a, AxisSet b) {
     return true;
 }
 
-size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, bool strided, bool chained,
+size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, bool strided, bool fused,
                       AxisSet *units) {
-    const Walked w = {plan, plan->function, &plan->phases[phase], strided, chained};
+    const Collapse w = {plan, plan->function, &plan->phases[phase], strided, fused};
     size_t count = 0;
     AxisSet before = 0;
     for (uint32_t axis = 0; axis < w.f->axis_count; axis++) {

@@ -1,15 +1,15 @@
-/* memory_simt.h: four neighbours at once, in one access of 4 * sizeof(storage) bytes (two of 16 for
- * 8-byte types). LS_ACCESS_FOUR(bf16, bf16, f32) gives ls_load_four_bf16 and ls_store_four_bf16,
+/* memory_gpu.h: four neighbours at once, in one access of 4 * sizeof(storage) bytes (two of 16 for
+ * 8-byte types). LS_ACCESS_VEC4(bf16, bf16, f32) gives ls_load_vec4_bf16 and ls_store_vec4_bf16,
  * for an address that is a multiple of that, and for the ends of rows, and rows that begin
  * elsewhere, ls_load_part_bf16 and ls_store_part_bf16: the first `live` of them, element by
  * element. The others read as 0. */
 
-/* Items of work go to the groups of the grid in turn. */
+/* Items of work go to the warps of the grid in turn. */
 LS_FN i64 ls_first_item(void) {
-    return (i64)ls_block() * ls_groups() + ls_group();
+    return (i64)ls_block() * ls_warps() + ls_warp();
 }
 LS_FN i64 ls_item_step(void) {
-    return (i64)ls_blocks() * ls_groups();
+    return (i64)ls_blocks() * ls_warps();
 }
 
 /* The lane, as a number that compilers do not know from the item before. */
@@ -35,9 +35,7 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 /* Before a loop that is not worth unrolling. */
 #define LS_ROLLED _Pragma("unroll 1")
 
-/* A phase takes the items first_item, first_item + item_step, ... below last_item, and where there
- * are `parties` arrives at its tail's counter as one of so many. A kernel shares the items out over
- * the grid. */
+/* A phase takes the items first_item, first_item + item_step, ... below last_item, and where `arrivals` is not 0 arrives at the counter of its last-block epilogue as one of so many. A kernel partitions the items over the grid. */
 #define LS_PHASE LS_FN
 #ifdef __OPENCL_CPP_VERSION__
 #define LS_OUTLINE static __attribute__((noinline))
@@ -56,20 +54,20 @@ LS_FN i64 ls_lane_of_item(i64 item) {
         return ls_##name##_##type(a, b);                      \
     }
 
-#define LS_ITEM_RANGE i64 first_item, i64 last_item, i64 item_step, u32 parties
+#define LS_ITEM_RANGE i64 first_item, i64 last_item, i64 item_step, u32 arrivals
 #define LS_ITEMS(item, count)                                                             \
-    for (i64 item = first_item, item_stop = ls_least(last_item, count); item < item_stop; \
+    for (i64 item = first_item, item_stop = ls_min(last_item, count); item < item_stop; \
          item += item_step)
-#define LS_PARTIES (ls_blocks() * ls_groups())
-#define LS_RUN(phase) phase(a, ls_first_item(), LS_MOST_I64, ls_item_step(), LS_PARTIES);
+#define LS_ARRIVALS (ls_blocks() * ls_warps())
+#define LS_RUN(phase) phase(a, ls_first_item(), LS_MAX_I64, ls_item_step(), LS_ARRIVALS);
 #define LS_RUN_ALL(phase, items) LS_RUN(phase)
 
 /* One whose items are blocks'. */
-#define LS_RUN_BLOCKS(phase) phase(a, (i64)ls_block(), LS_MOST_I64, (i64)ls_blocks(), ls_blocks());
+#define LS_RUN_BLOCKS(phase) phase(a, (i64)ls_block(), LS_MAX_I64, (i64)ls_blocks(), ls_blocks());
 
-/* Of phases beside each other a group begins with one when all its lanes are done with the last. */
-#define LS_RUN_BESIDE(phase, items) \
-    ls_group_sync();                \
+/* Of horizontally fused phases a warp begins with one when all its lanes are done with the one before. */
+#define LS_RUN_HORIZONTAL(phase, items) \
+    ls_warp_sync();                \
     LS_RUN(phase)
 
 /* Parts of a list, or of leading axes, shared out like items. */
@@ -79,10 +77,10 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 /* This block's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)ls_block() * (((i64)(bytes) + 255) / 256 * 256))
 
-/* A tail: whether this block is the last to come here, and a phase that it runs on its own. */
+/* A last-block epilogue: whether this block is the last to arrive, and a phase that it runs on its own. */
 #define LS_LAST(counter) ls_last_block(counter)
 #define LS_RUN_ALONE(phase, items) \
-    phase(a, (i64)ls_group(), LS_MOST_I64, (i64)ls_groups(), ls_groups());
+    phase(a, (i64)ls_warp(), LS_MAX_I64, (i64)ls_warps(), ls_warps());
 
 /* What thread 0 sets for its block, which reads it behind a barrier. */
 #ifndef LS_FROM_FIRST
@@ -104,17 +102,16 @@ LS_FN int ls_last_block(u32 *counter) {
     ls_barrier();
     return (int)LS_FROM_FIRST(last);
 }
-/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items, shared out over the
- * groups of a block; and what is made of them down columns. */
+/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items, partitioned over the warps of a block; and the phases down columns. */
 #define LS_RUN_ROWS(phase, row_parts)                                                              \
-    for (i64 i = ls_group(), parts = (row_parts); i < span * parts; i += ls_groups()) {            \
+    for (i64 i = ls_warp(), parts = (row_parts); i < span * parts; i += ls_warps()) {            \
         const i64 row = ls_divide(i, parts), item = (first + 128 * row) * parts + i - row * parts; \
         if (first + 128 * row < rows) phase(a, item, item + 1, 1, 0);                              \
     }
-/* Its columns, a group's always the same. */
-#define LS_STRIP_PART i64 strip, i64 first_row, i64 part, i64 span, i64 owner
-#define LS_RUN_STRIP(phase) \
-    phase(a, strip, first, part, span, ls_block(), ls_group(), LS_MOST_I64, ls_groups(), 0);
+/* Its columns, always the same for a warp. */
+#define LS_PANEL_PART i64 panel, i64 first_row, i64 part, i64 span, i64 owner
+#define LS_RUN_PANEL(phase) \
+    phase(a, panel, first, part, span, ls_block(), ls_warp(), LS_MAX_I64, ls_warps(), 0);
 
 /* An element's access that stays alone, or LLVM joins it with a part of the whole four's and splits
  * that. On AMD relaxed among the accesses of one thread, which costs nothing: what is volatile goes
@@ -134,42 +131,42 @@ LS_FN int ls_last_block(u32 *counter) {
 #define LS_STORE_ALONE(storage, at, value) (*(volatile storage *)(at) = (value))
 #endif
 
-#define LS_ACCESS_FOUR(name, storage, compute)                                                    \
-    struct ls_four_##storage {                                                                    \
+#define LS_ACCESS_VEC4(name, storage, compute)                                                    \
+    struct ls_vec4_##storage {                                                                    \
         compute at[4];                                                                            \
     };                                                                                            \
     struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {       \
         storage at[4];                                                                            \
     };                                                                                            \
     typedef ls_raw_##storage ls_loose_##storage LS_LOOSE_ALIGN(sizeof(storage));                  \
-    LS_FN ls_four_##storage ls_load_four_##storage(const storage *data, i64 index) {              \
+    LS_FN ls_vec4_##storage ls_load_vec4_##storage(const storage *data, i64 index) {              \
         const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                   \
-        ls_four_##storage four;                                                                   \
+        ls_vec4_##storage four;                                                                   \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                     \
         return four;                                                                              \
     }                                                                                             \
-    LS_FN void ls_store_four_##storage(storage *data, i64 index, const ls_four_##storage &four) { \
+    LS_FN void ls_store_vec4_##storage(storage *data, i64 index, const ls_vec4_##storage &four) { \
         ls_raw_##storage raw;                                                                     \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                       \
         *(ls_raw_##storage *)(ls_whole(data) + index) = raw;                                      \
     }                                                                                             \
-    LS_FN ls_four_##storage ls_load_loose_##storage(const storage *data, i64 index) {             \
+    LS_FN ls_vec4_##storage ls_load_loose_##storage(const storage *data, i64 index) {             \
         const ls_loose_##storage *raw = (const ls_loose_##storage *)(data + index);               \
-        ls_four_##storage four;                                                                   \
+        ls_vec4_##storage four;                                                                   \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw->at[e]);                    \
         return four;                                                                              \
     }                                                                                             \
-    LS_FN void ls_store_loose_##storage(storage *data, i64 index, const ls_four_##storage &four) { \
+    LS_FN void ls_store_loose_##storage(storage *data, i64 index, const ls_vec4_##storage &four) { \
         ls_loose_##storage *raw = (ls_loose_##storage *)(data + index);                           \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++) raw->at[e] = ls_pack_##name(four.at[e]);                      \
     }                                                                                             \
-    LS_FN ls_four_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {    \
+    LS_FN ls_vec4_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {    \
         const storage *part = data + index;                                                       \
-        ls_four_##storage four;                                                                   \
+        ls_vec4_##storage four;                                                                   \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++)                                                               \
             four.at[e] =                                                                          \
@@ -177,57 +174,57 @@ LS_FN int ls_last_block(u32 *counter) {
         return four;                                                                              \
     }                                                                                             \
     LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                        \
-                                       const ls_four_##storage &four) {                           \
+                                       const ls_vec4_##storage &four) {                           \
         storage *part = data + index;                                                             \
         LS_UNROLL                                                                                 \
         for (int e = 0; e < 4; e++)                                                               \
             if (e < live) LS_STORE_ALONE(storage, part + e, ls_pack_##name(four.at[e]));          \
     }
 
-/* Of LS_ACCESS_FOUR, where a vector begins `left` elements ahead of the end. all: it lies on its
+/* Of LS_ACCESS_VEC4, where a vector begins `left` elements ahead of the end. all: it lies on its
  * boundary, and all of it ahead of the end or none; some: it lies there where it is `aligned`. */
 #define LS_ACCESS_SOME(storage)                                                               \
-    LS_FN ls_four_##storage ls_load_all_##storage(const storage *data, i64 index, i64 left) { \
-        ls_four_##storage four = {};                                                          \
-        if (left > 0) four = ls_load_four_##storage(data, index);                             \
+    LS_FN ls_vec4_##storage ls_load_all_##storage(const storage *data, i64 index, i64 left) { \
+        ls_vec4_##storage four = {};                                                          \
+        if (left > 0) four = ls_load_vec4_##storage(data, index);                             \
         return four;                                                                          \
     }                                                                                         \
-    LS_FN ls_four_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,  \
+    LS_FN ls_vec4_##storage ls_load_some_##storage(const storage *data, i64 index, i64 left,  \
                                                    int aligned) {                             \
         if (LS_LOOSE && left >= 4) return ls_load_loose_##storage(data, index);               \
-        if (aligned && left >= 4) return ls_load_four_##storage(data, index);                 \
-        return ls_load_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)));       \
+        if (aligned && left >= 4) return ls_load_vec4_##storage(data, index);                 \
+        return ls_load_part_##storage(data, index, (int)ls_min(4, ls_max(0, left)));       \
     }                                                                                         \
     LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int aligned,       \
-                                       const ls_four_##storage &four) {                       \
+                                       const ls_vec4_##storage &four) {                       \
         if (LS_LOOSE && left >= 4)                                                            \
             ls_store_loose_##storage(data, index, four);                                      \
         else if (aligned && left >= 4)                                                        \
-            ls_store_four_##storage(data, index, four);                                       \
+            ls_store_vec4_##storage(data, index, four);                                       \
         else                                                                                  \
-            ls_store_part_##storage(data, index, (int)ls_least(4, ls_most(0, left)), four);   \
+            ls_store_part_##storage(data, index, (int)ls_min(4, ls_max(0, left)), four);   \
     }
 
 /* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 *
  * sizeof(storage). */
-#define LS_ACCESS_EIGHT(name, storage, compute)                                             \
-    struct ls_eight_##storage {                                                             \
+#define LS_ACCESS_VEC8(name, storage, compute)                                             \
+    struct ls_vec8_##storage {                                                             \
         compute at[8];                                                                      \
     };                                                                                      \
-    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_eight_##storage {                           \
+    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_vec8_##storage {                           \
         storage at[8];                                                                      \
     };                                                                                      \
-    LS_FN ls_eight_##storage ls_load_eight_##storage(const storage *data, i64 index) {      \
-        const ls_raw_eight_##storage raw = *(const ls_raw_eight_##storage *)(data + index); \
-        ls_eight_##storage eight;                                                           \
+    LS_FN ls_vec8_##storage ls_load_vec8_##storage(const storage *data, i64 index) {      \
+        const ls_raw_vec8_##storage raw = *(const ls_raw_vec8_##storage *)(data + index); \
+        ls_vec8_##storage eight;                                                           \
         LS_UNROLL                                                                           \
         for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);              \
         return eight;                                                                       \
     }                                                                                       \
-    LS_FN void ls_store_eight_##storage(storage *data, i64 index,                           \
-                                        const ls_eight_##storage &eight) {                  \
-        ls_raw_eight_##storage raw;                                                         \
+    LS_FN void ls_store_vec8_##storage(storage *data, i64 index,                           \
+                                        const ls_vec8_##storage &eight) {                  \
+        ls_raw_vec8_##storage raw;                                                         \
         LS_UNROLL                                                                           \
         for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                \
-        *(ls_raw_eight_##storage *)(ls_whole(data) + index) = raw;                          \
+        *(ls_raw_vec8_##storage *)(ls_whole(data) + index) = raw;                          \
     }

@@ -1,4 +1,4 @@
-/* alone.c: what one thread does with the tiles of a row.
+/* thread_rows.c: what one thread does with the tiles of a row.
  *
  * Nothing is reduced: element by element. Else a tile that is whole goes by lanes of the tree, each
  * of eight elements in registers, so that compilers make vectors of lanes; any other one pushes one
@@ -15,29 +15,29 @@ enum { TILE = 1024, ROWS = 8, PART = 256, WIDTH = 16 };
 
 /* ---- prefetches ---- */
 
-bool items_ahead(ItemBuilder *b, RowsAhead *ahead) {
+bool items_prefetch(ItemBuilder *b, RowPrefetch *ahead) {
     Nest *nest = b->nest;
     NestNode *derived = NULL, **end = &derived;
-    if (!b->numbers->chain || b->tensors || b->numbers->strided || b->length > 1) return false;
-    const Index tiles = nest_ceiling(nest, &end, b->most, TILE, "strips");
-    *ahead = (RowsAhead){.plan = b->plan,
-                         .phase = (uint32_t)(b->phase - b->plan->phases),
-                         .plain = b->plain,
-                         .chain = b->numbers->chain,
-                         .near_row = b->numbers->near_row,
-                         .rows = (*b->row)->extent,
-                         .most = b->most,
-                         .groups = items_bounded(b, &end, OP_MAX, tiles, 1, "groups")};
+    if (!b->numbers->row_fusion || b->tensors || b->numbers->strided || b->length > 1) return false;
+    const Index tiles = nest_ceiling(nest, &end, b->max, TILE, "strips");
+    *ahead = (RowPrefetch){.plan = b->plan,
+                           .phase = (uint32_t)(b->phase - b->plan->phases),
+                           .plain = b->plain,
+                           .row_fusion = b->numbers->row_fusion,
+                           .scratch_row = b->numbers->scratch_row,
+                           .rows = (*b->row)->extent,
+                           .max = b->max,
+                           .groups = items_bounded(b, &end, OP_MAX, tiles, 1, "groups")};
     return true;
 }
 
 /* The loop, which goes over elements of a row from `begin` on, by parts of so many iterations, each
  * of 256 elements behind prefetches of as many. */
 static const char *ask_ahead(ItemBuilder *b, SymbolId *loop, Index begin, int64_t size, bool next) {
-    RowsAhead ahead;
-    if (!items_ahead(b, &ahead)) return NULL;
-    next &= schedule_has_ahead(&ahead, false);
-    if (!next && !schedule_has_ahead(&ahead, true)) return NULL;
+    RowPrefetch ahead;
+    if (!items_prefetch(b, &ahead)) return NULL;
+    next &= schedule_has_prefetch(&ahead, false);
+    if (!next && !schedule_has_prefetch(&ahead, true)) return NULL;
     const char *problem = nest_strip(b->nest, *loop, size, loop);
     if (problem) return problem;
     NestNode **place = items_find_around(&(*b->row)->body, *loop);
@@ -51,9 +51,9 @@ static const char *ask_ahead(ItemBuilder *b, SymbolId *loop, Index begin, int64_
         end = &old->next;
         old = old->next;
     }
-    *end = next ? schedule_ahead(&ahead, false, row, begin, count) : NULL;
+    *end = next ? schedule_prefetch(&ahead, false, row, begin, count) : NULL;
     while (*end) end = &(*end)->next;
-    *end = schedule_ahead(&ahead, true, row, begin, count);
+    *end = schedule_prefetch(&ahead, true, row, begin, count);
     while (*end) end = &(*end)->next;
     *end = old;
     return NULL;
@@ -63,22 +63,22 @@ static const char *ask_ahead(ItemBuilder *b, SymbolId *loop, Index begin, int64_
 
 /* What is done with each element is little, so that the thread waits for memory. */
 static bool is_light(const Nest *nest, const NestNode *loop) {
-    enum { WORK_MOST = 12 };
+    enum { WORK_MAX = 12 };
     for (const NestNode *node = loop->body; node; node = node->next)
         if (node->kind == NEST_LOOP || node->kind == NEST_WHEN) return false;
-    return items_work(nest, loop->body) <= WORK_MOST;
+    return items_work(nest, loop->body) <= WORK_MAX;
 }
 
-static const char *walk(ItemBuilder *b, SymbolId own, Index begin) {
+static const char *traversal(ItemBuilder *b, SymbolId own, Index begin) {
     const char *problem = NULL;
     b->divided = !nest_quotients(b->nest, own, &own);
     if (!b->divided) problem = ask_ahead(b, &own, begin, PART, false);
     if (problem) return problem;
     const NestNode *loop = *nest_find(&(*b->row)->body, own);
     nest_peel(b->nest, own);
-    b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->most);
+    b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->max);
     if (!b->tensors && !b->numbers->strided && is_light(b->nest, loop))
-        schedule_streams(b->plan, b->plain, loop->body);
+        schedule_non_temporal(b->plan, b->plain, loop->body);
     return NULL;
 }
 
@@ -169,14 +169,14 @@ static const char *vectorize(ItemBuilder *b, SymbolId own, Index begin, bool *do
     *done = true;
     nest->width = WIDTH;
     const char *problem = nest_vectorize(nest, own, &own);
-    RowsAhead ahead;
-    if (problem || !items_ahead(b, &ahead)) return problem;
+    RowPrefetch ahead;
+    if (problem || !items_prefetch(b, &ahead)) return problem;
     NestNode **place = nest_find(&(*b->row)->body, own);
     const Index row = make_symbol(nest, (*b->row)->name), count = make_number(nest, WIDTH);
     begin = make_add(nest, begin, make_scale(nest, make_symbol(nest, own), WIDTH));
     NestNode *first = NULL, **end = &first;
-    make_append(&end, schedule_ahead(&ahead, false, row, begin, count));
-    make_append(&end, schedule_ahead(&ahead, true, row, begin, count));
+    make_append(&end, schedule_prefetch(&ahead, false, row, begin, count));
+    make_append(&end, schedule_prefetch(&ahead, true, row, begin, count));
     *end = (*place)->body;
     (*place)->body = first;
     return NULL;
@@ -190,7 +190,7 @@ static const char *reduce(ItemBuilder *b, SymbolId own, SymbolId tile, Index beg
     if (nest_find(&(*b->row)->body, own)) problem = vectorize(b, own, begin, &done);
     if (problem || done) return problem;
     if (!tile)
-        return index_is_number(b->most, &length) && length == TILE && !b->varies
+        return index_is_number(b->max, &length) && length == TILE && !b->varies
                    ? place_whole(b, &(*b->row)->body, begin)
                    : place_rest(b, (*b->row)->body, begin);
     NestNode *test = NULL;
@@ -213,6 +213,6 @@ bool items_alone(ItemBuilder *b, NestNode *loop) {
     if (nest_has((*b->row)->body, NEST_TREE))
         problem = reduce(b, own, tile, begin);
     else
-        problem = walk(b, own, begin);
+        problem = traversal(b, own, begin);
     return !problem || items_refuse(b, problem);
 }

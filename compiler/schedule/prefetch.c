@@ -1,9 +1,9 @@
-/* ahead.c: software prefetching for one thread's rows.
+/* prefetch.c: software prefetching of a CPU thread's rows.
  *
- * A chain's rows come from memory in the first phase that reads an array and stay near for the
- * others. The first one prefetches the tile that comes next; the last one the rows that the thread
- * comes to when it is through with those it has been given, while it has other work. Of long rows
- * not all would stay near, and what is not far needs no prefetch. */
+ * The rows of a row fusion come from memory in the first phase that reads an array and are in cache
+ * for the later ones. The first one prefetches the next tile; the last one prefetches the rows that
+ * the thread takes next, while it computes. Long rows would not all stay in cache, and short arrays
+ * are in cache anyhow: neither is prefetched. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -14,37 +14,38 @@
 enum { FAR = 256 << 10, TILE = 1024 };
 
 /* Whether the phase reads the array along rows that lie one behind the other. */
-static bool reads_rows(const RowsAhead *r, uint32_t phase, uint32_t array) {
+static bool reads_rows(const RowPrefetch *r, uint32_t phase, uint32_t array) {
     const Phase *own = &r->plan->phases[r->phase], *other = &r->plan->phases[phase];
     return other->shape == SHAPE_ROWS && other->inner == own->inner &&
            r->plan->arrays[array].axes == (own->outer | own->inner) &&
-           !r->plan->arrays[array].near && plan_value_reads(r->plan, other, array);
+           !r->plan->arrays[array].in_scratch && plan_value_reads(r->plan, other, array);
 }
 
-/* Whether the phase is the chain's first or, with `last`, last one to read the array, and not the
- * only one. */
-static bool is_wanted(const RowsAhead *r, uint32_t array, bool last) {
+/* Whether the phase is the first of the row fusion, or with `last` the last one, to read the array,
+ * and not the only one. */
+static bool is_wanted(const RowPrefetch *r, uint32_t array, bool last) {
     bool before = false, after = false;
     if (!r->plain->arrays[array] || !reads_rows(r, r->phase, array)) return false;
-    for (uint32_t p = r->chain->first; p < r->chain->first + plan_mains(r->chain); p++) {
+    for (uint32_t p = r->row_fusion->first; p < r->row_fusion->first + plan_mains(r->row_fusion);
+         p++) {
         before |= p < r->phase && reads_rows(r, p, array);
         after |= p > r->phase && reads_rows(r, p, array);
     }
     return last ? before && !after : !before;
 }
 
-bool schedule_has_ahead(const RowsAhead *r, bool last) {
+bool schedule_has_prefetch(const RowPrefetch *r, bool last) {
     const Function *f = r->plan->function;
     const AxisSet axes = r->plan->phases[r->phase].outer | r->plan->phases[r->phase].inner;
     bool any = false;
-    if (!r->chain) return false;
+    if (!r->row_fusion) return false;
     for (uint32_t axis = 0; axis < f->axis_count; axis++)
         if (plain_is_rest_of(f, axes, axis)) return false;
     for (uint32_t i = 0; i < r->plan->array_count; i++) any |= is_wanted(r, i, last);
     return any;
 }
 
-static NestNode *prefetches(const RowsAhead *r, bool last, Index at, Index count) {
+static NestNode *prefetches(const RowPrefetch *r, bool last, Index at, Index count) {
     Nest *nest = r->plain->nest;
     NestNode *first = NULL, **end = &first;
     for (uint32_t i = 0; i < r->plan->array_count; i++) {
@@ -57,19 +58,19 @@ static NestNode *prefetches(const RowsAhead *r, bool last, Index at, Index count
                             .at = subscript,
                             .at_count = 1,
                             .extent = count,
-                            .hint = last ? HINT_FAR : HINT_NEAR});
+                            .hint = last ? HINT_L2 : HINT_L1});
     }
     return first;
 }
 
-NestNode *schedule_ahead(const RowsAhead *r, bool last, Index row, Index begin, Index count) {
+NestNode *schedule_prefetch(const RowPrefetch *r, bool last, Index row, Index begin, Index count) {
     Nest *nest = r->plain->nest;
     Arena *arena = nest->arena;
-    const Index all = index_multiply(arena, r->rows, r->most);
+    const Index all = index_multiply(arena, r->rows, r->max);
     const Index far = index_subtract(arena, all, index_number(arena, FAR - 1));
-    if (!schedule_has_ahead(r, last)) return NULL;
+    if (!schedule_has_prefetch(r, last)) return NULL;
     if (!last) {
-        const Index at = index_add(arena, index_multiply(arena, row, r->most),
+        const Index at = index_add(arena, index_multiply(arena, row, r->max),
                                    index_add(arena, begin, index_number(arena, TILE)));
         return nest_only_where(nest, far, prefetches(r, last, at, count));
     }
@@ -82,10 +83,10 @@ NestNode *schedule_ahead(const RowsAhead *r, bool last, Index row, Index begin, 
         if (nest->derived[i].value == value) turn = nest->derived[i].symbol;
     if (!turn) turn = nest_derived(nest, "turn", value);
     const Index ahead = index_add(arena, row, index_symbol(arena, turn));
-    const Index at = index_add(arena, index_multiply(arena, ahead, r->most), begin);
+    const Index at = index_add(arena, index_multiply(arena, ahead, r->max), begin);
     NestNode *asks = prefetches(r, last, at, count);
     asks = nest_only_where(nest, index_subtract(arena, r->rows, ahead), asks);
     asks = nest_only_where(
-        nest, index_subtract(arena, index_number(arena, r->near_row + 1), r->most), asks);
+        nest, index_subtract(arena, index_number(arena, r->scratch_row + 1), r->max), asks);
     return nest_only_where(nest, far, asks);
 }
