@@ -373,9 +373,9 @@ void print_open_leaves(NestPrinter *p, const NestNode *rows) {
 
 static const char *row_text(const Leaves *l) {
     Text text = text_open(l->p->arena);
-    text_puts(&text, "{");
+    text_puts(&text, "{\n");
     for (size_t i = 0; i < l->count; i++)
-        text_printf(&text, "%s.%s = %s", i ? ", " : "", l->captured[i].name, l->captured[i].from);
+        text_printf(&text, ".%s = %s,\n", l->captured[i].name, l->captured[i].from);
     text_puts(&text, "}");
     return text.data;
 }

@@ -442,7 +442,7 @@ static void build_items(ItemBuilder *b) {
     }
     Index group =
         make_less(b->nest, make_symbol(b->nest, item), index_multiply(b->arena, own, groups));
-    if (b->chunked || nest->lanes == 1) { /* stands in many indices */
+    if (b->chunked || (nest->lanes == 1 && own.count)) { /* stands in many indices */
         const SymbolId tile = nest_symbol(b->nest, "tile", NAMED_VALUE, TYPE_I64);
         nest_add(
             nest, &end,

@@ -2,11 +2,14 @@
 least and on the widest registers of this CPU, and no scalar division, no scalar root and no call but of
 Lockstep's own functions.
 
-hot_loops.py TEXT INSTRUCTION:COUNT...
+hot_loops.py [--outer] TEXT INSTRUCTION:COUNT...      --outer: other loops may be in it
 """
 import platform
 import re
 import sys
+
+outer = "--outer" in sys.argv
+sys.argv = [word for word in sys.argv if word != "--outer"]
 
 
 def cpu_flags():
@@ -26,7 +29,7 @@ def innermost_loops(lines):
         jump = re.match(r"\s+j\w+\s+([.\w$]+)", line)
         if jump and jump[1] in labels:
             begin = labels[jump[1]]
-            if not any(begin <= other[0] for other in loops):
+            if outer or not any(begin <= other[0] for other in loops):
                 loops.append((begin, number))
     return [lines[begin : end + 1] for begin, end in loops]
 
