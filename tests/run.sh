@@ -41,7 +41,7 @@ find_nvdisasm() {
 need gcc gcc
 need clang clang
 need clang-19 clang-19 # for AMD devices
-need ld.lld-19 lld-19
+need lld-19 ld.lld-19 # which links for them
 need libc6-dev /usr/include/stdio.h
 need cmake cmake
 need ninja-build ninja
