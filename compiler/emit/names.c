@@ -58,7 +58,7 @@ static const char nest_words[] =
     "chunk chunks columns complete count e end entry extrema first first_column first_element "
     "first_item first_tensor index inner item item_step item_stop items lane lanes last "
     "last_item leaf left length level live mark member members next non_temporal of outer outers "
-    "own own_at own_column own_row owner panel parent parents part partials parts pass piece place "
+    "own own_at own_column own_row owner panel parent parents part partials parts pass piece pitch place "
     "r row rows run scratch siblings some span start step stop strip strip_item strips sums "
     "tensor tile tiles together values whole wide width worker workers ";
 

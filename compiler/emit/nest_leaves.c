@@ -63,11 +63,18 @@ bool print_is_leaves(const NestPrinter *p, const NestNode *loop) {
 
 /* ---- what the function uses of the row ---- */
 
+/* A value without a name of the source. */
+static bool is_unnamed(const char *name) {
+    return *name == 't' && name[1] && name[1 + strspn(name + 1, "0123456789")] == 0;
+}
+
+/* A name in the function and the structure; `user`: of the source, which is called there as
+ * elsewhere. */
 static const char *own_name(Leaves *l, const char *wish, bool user) {
     Emitter *e = l->p->e;
     const NameTable outer = e->names;
     e->names = l->names;
-    const char *name = user ? names_nest(e, wish) : names_made(e, wish);
+    const char *name = user && !is_unnamed(wish) ? names_user(e, wish) : names_made(e, wish);
     l->names = e->names;
     e->names = outer;
     return name;
@@ -116,6 +123,15 @@ static Index begin_of(const Leaves *l, Index index) {
     return index_replace(arena, index, l->loop->name, first);
 }
 
+/* What an array is called in generated code, so that a name of the source stays one name. */
+static const char *array_name(const Leaves *l, SymbolId array) {
+    const NestPrinter *p = l->p;
+    const uint32_t own = print_array_of(p, array);
+    for (uint32_t i = 0; p->plain->packed && i < p->e->plan->array_count; i++)
+        if (p->plain->packed[i] == array) return p->e->packed_name[i];
+    return own < p->e->plan->array_count ? p->e->field_name[own] : p->nest->symbols[array].name;
+}
+
 static const char *pointer_type(const Leaves *l, SymbolId array) {
     const NestPrinter *p = l->p;
     return arena_printf(p->arena, "const %s *", type_info[p->nest->symbols[array].type].c_name);
@@ -133,7 +149,7 @@ static Captured *capture_place(Leaves *l, const NestNode *node, const char *wish
     NestPrinter *p = l->p;
     const char *type = arena_printf(p->arena, "%s%s *", written ? "" : "const ",
                                     type_info[p->nest->symbols[node->array].type].c_name);
-    Captured *captured = capture(l, type, own_name(l, wish, true), address(l, node));
+    Captured *captured = capture(l, type, own_name(l, wish, false), address(l, node));
     const size_t own = l->count - 1;
     captured->place = arena_printf(p->arena, "row->%s + at", captured->name);
     const Index pitch =
@@ -144,9 +160,9 @@ static Captured *capture_place(Leaves *l, const NestNode *node, const char *wish
         if (strcmp(l->captured[i].type, "i64 ") == 0 && strcmp(l->captured[i].from, length) == 0)
             name = l->captured[i].place;
     if (!name) {
-        const char *field = own_name(l, "pitch", true);
+        const char *field = own_name(l, "pitch", false);
         Captured *own_pitch = capture(l, "i64 ", field, length);
-        name = own_pitch->place = own_name(l, "place", true);
+        name = own_pitch->place = own_name(l, "place", false);
         text_printf(&l->places, "const i64 %s = ls_bound(row->%s * r + at);\n", name, field);
     }
     captured = &l->captured[own];
@@ -165,8 +181,8 @@ static void capture_prefetches(Leaves *l, const NestNode *body, const char *cond
                                           : own);
         } else if (node->kind == NEST_PREFETCH) {
             const bool far = node->hint == HINT_L2;
-            const char *name = arena_printf(p->arena, "%s_%s", p->nest->symbols[node->array].name,
-                                            far ? "far" : "near");
+            const char *name =
+                arena_printf(p->arena, "%s_%s", array_name(l, node->array), far ? "far" : "near");
             const char *from = address(l, node);
             Captured *captured = capture(
                 l, pointer_type(l, node->array), own_name(l, name, true),
@@ -186,7 +202,7 @@ static void capture_all(Leaves *l) {
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         if (node->kind != NEST_LOAD) continue;
         if (index_uses(node->at[0], l->vector->name)) {
-            Captured *captured = capture_place(l, node, p->nest->symbols[node->name].name, false);
+            Captured *captured = capture_place(l, node, array_name(l, node->array), false);
             captured->symbol = node->name;
             captured->is_load = true;
         } else {
@@ -196,7 +212,7 @@ static void capture_all(Leaves *l) {
     }
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE) {
-            const char *wish = arena_printf(p->arena, "%s_to", p->nest->symbols[node->array].name);
+            const char *wish = arena_printf(p->arena, "%s_to", array_name(l, node->array));
             capture_place(l, node, wish, true);
         }
         if (node->kind == NEST_LET || node->kind == NEST_PUSH || node->kind == NEST_STORE)
