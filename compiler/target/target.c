@@ -48,14 +48,18 @@ const ls_form *ls_form_at(size_t index) {
     return index < COUNT(forms) ? &forms[index] : NULL;
 }
 
+/* The first ones of all dialects that have one, then the second ones. */
 const char *ls_toolchain_at(size_t index, const char **device) {
-    size_t seconds = 0; /* these come behind the first ones of all dialects */
-    const Target *dialect = target_at(index);
-    for (size_t i = 0; i < COUNT(dialects) && !dialect; i++)
-        if (dialects[i].second && seconds++ == index - COUNT(dialects)) dialect = &dialects[i];
-    if (device) *device = dialect ? dialect->device : NULL;
-    if (!dialect) return NULL;
-    return index < COUNT(dialects) ? dialect->toolchain : dialect->second;
+    size_t at = 0;
+    if (device) *device = NULL;
+    for (int second = 0; second < 2; second++)
+        for (size_t i = 0; i < COUNT(dialects); i++) {
+            const char *name = second ? dialects[i].second : dialects[i].toolchain;
+            if (!name || at++ != index) continue;
+            if (device) *device = dialects[i].device;
+            return name;
+        }
+    return NULL;
 }
 
 /* ---- by name ---- */

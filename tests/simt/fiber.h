@@ -9,7 +9,7 @@ typedef struct Fibers Fibers;
 
 /* Of each stack; its last page cannot be touched. Kernels are compiled without optimisation, and
  * those of large programs have frames of several hundred kilobytes. */
-enum { FIBER_STACK = 1024 * 1024 };
+enum { FIBER_STACK = 4 * 1024 * 1024 };
 
 /* `count` stacks; NULL when memory is out. */
 Fibers *fibers_open(size_t count);
