@@ -42,6 +42,7 @@ need gcc gcc
 need clang clang
 need clang-19 clang-19 # for AMD devices
 need lld-19 ld.lld-19 # which links for them
+need llvm-19 llvm-objdump-19 # which reads it
 need libc6-dev /usr/include/stdio.h
 need cmake cmake
 need ninja-build ninja
