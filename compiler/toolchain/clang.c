@@ -31,8 +31,8 @@ static const char *const names[] = {
 };
 static const char missing[] =
     "install clang and lld, 17 or newer, with the AMDGPU target (Debian: apt "
-    "install clang-19 lld-19), or name the compiler with "
-    "LOCKSTEP_CLANG_AMD";
+    "install clang-19 lld-19), or name the compiler with"
+    " LOCKSTEP_CLANG_AMD";
 static const char newer[] =
     "install a newer clang and lld with the AMDGPU target, 17 at least and 20 "
     "for gfx950 (https://apt.llvm.org has them for Debian), or name the "
