@@ -1,26 +1,29 @@
-/* memory_cpu.h: how one thread of the CPU takes its part of the work; packing, prefetches and non-temporal stores.
+/* memory_cpu.h: how one thread of the CPU takes its part of the work; packing, prefetches and
+ * non-temporal stores.
  */
 
-/* A phase takes the items from first_item to last_item, and where `arrivals` is not 0 arrives at the counter of its last-block epilogue as one of so many. A kernel of one phase takes the items it is given; of
- * several, each runs to its end before the next. A phase may have fewer items than its kernel. */
+/* A phase takes the items from first_item to last_item, and where `arrivals` is not 0 arrives at
+ * the counter of its last-block epilogue as one of so many. A kernel of one phase takes the items
+ * it is given; of several, each runs to its end before the next. A phase may have fewer items than
+ * its kernel. */
 #define LS_PHASE static inline
 #define LS_OUTLINE static __attribute__((noinline, unused))
 
-/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32, of
- * which there is one copy. */
-#define LS_CALLED_1(name, type)                       \
+/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32,
+ * of which there is one copy. */
+#define LS_CALLED_1(name, type)                         \
     LS_OUTLINE type ls_called_##name##_##type(type a) { \
-        return ls_##name##_##type(a);                 \
+        return ls_##name##_##type(a);                   \
     }
-#define LS_CALLED_2(name, type)                               \
+#define LS_CALLED_2(name, type)                                 \
     LS_OUTLINE type ls_called_##name##_##type(type a, type b) { \
-        return ls_##name##_##type(a, b);                      \
+        return ls_##name##_##type(a, b);                        \
     }
 
 #define LS_ITEM_RANGE u64 first_item, u64 last_item, u32 workers, u32 arrivals
-#define LS_ITEMS(item, count)                                                     \
-    for (i64 item = (i64)first_item, item_stop = ls_min((i64)last_item, count); \
-         item < item_stop; item++)
+#define LS_ITEMS(item, count)                                                                     \
+    for (i64 item = (i64)first_item, item_stop = ls_min((i64)last_item, count); item < item_stop; \
+         item++)
 /* The same where a kernel gives `given` items: each stands for as many of the phase's own. */
 #define LS_ITEMS_OF(item, count, given)                            \
     for (i64 item = ls_part_of((i64)first_item, count, given),     \
@@ -49,9 +52,9 @@ LS_FN i64 ls_bound(i64 bound) {
 #define LS_DONE __asm__ volatile("" ::: "memory");
 
 /* Of horizontally fused phases a thread takes a part of each. */
-#define LS_RUN_HORIZONTAL(phase, items)                                                                \
-    phase(a, ls_partition((u64)(items), worker, workers), ls_partition((u64)(items), worker + 1, workers), \
-          workers, workers);
+#define LS_RUN_HORIZONTAL(phase, items)                   \
+    phase(a, ls_partition((u64)(items), worker, workers), \
+          ls_partition((u64)(items), worker + 1, workers), workers, workers);
 LS_FN u64 ls_partition(u64 items, u32 worker, u32 workers) {
     return items / workers * worker + items % workers * worker / workers;
 }
@@ -70,7 +73,8 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
     return 1;
 }
 
-/* A last-block epilogue: whether this thread is the last to arrive, and a phase that it runs on its own. */
+/* A last-block epilogue: whether this thread is the last to arrive, and a phase that it runs on its
+ * own. */
 #define LS_LAST(counter) ls_arrive(counter, workers)
 #define LS_RUN_ALONE(phase, items)   \
     phase(a, 0, (u64)(items), 1, 1); \
@@ -109,17 +113,19 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
 /* Each of the `span` rows first, first + 128, ... below `rows`. */
 #define LS_ROWS_OF_PART for (i64 row = first; row < first + 128 * span && row < rows; row += 128)
 
-/* Packing: copies of scattered rows, widened; made in order, which is what processors prefetch. Of the rows that several phases of a row panel read there are 8, those of a lane, so far apart that they map to different sets of the first cache. */
-#define LS_PACK_ROW(storage, type)                                                       \
-    LS_FN const type *ls_pack_row_##storage(type *to, const storage *from, i64 count) {  \
-        i64 at = 0;                                                                  \
-        for (; at + 1024 <= count; at += 1024) {                                     \
-            LS_INDEPENDENT                                                                 \
-            for (i64 i = at; i < at + 1024; i++) to[i] = ls_load_##storage(from, i); \
-        }                                                                            \
-        LS_INDEPENDENT                                                                     \
-        for (; at < count; at++) to[at] = ls_load_##storage(from, at);               \
-        return to;                                                                   \
+/* Packing: copies of scattered rows, widened; made in order, which is what processors prefetch. Of
+ * the rows that several phases of a row panel read there are 8, those of a lane, so far apart that
+ * they map to different sets of the first cache. */
+#define LS_PACK_ROW(storage, type)                                                      \
+    LS_FN const type *ls_pack_row_##storage(type *to, const storage *from, i64 count) { \
+        i64 at = 0;                                                                     \
+        for (; at + 1024 <= count; at += 1024) {                                        \
+            LS_INDEPENDENT                                                              \
+            for (i64 i = at; i < at + 1024; i++) to[i] = ls_load_##storage(from, i);    \
+        }                                                                               \
+        LS_INDEPENDENT                                                                  \
+        for (; at < count; at++) to[at] = ls_load_##storage(from, at);                  \
+        return to;                                                                      \
     }
 LS_FN i64 ls_row_of_lane(i64 row) {
     return row >> 7 & 7;

@@ -35,7 +35,9 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 /* Before a loop that is not worth unrolling. */
 #define LS_ROLLED _Pragma("unroll 1")
 
-/* A phase takes the items first_item, first_item + item_step, ... below last_item, and where `arrivals` is not 0 arrives at the counter of its last-block epilogue as one of so many. A kernel partitions the items over the grid. */
+/* A phase takes the items first_item, first_item + item_step, ... below last_item, and where
+ * `arrivals` is not 0 arrives at the counter of its last-block epilogue as one of so many. A kernel
+ * partitions the items over the grid. */
 #define LS_PHASE LS_FN
 #ifdef __OPENCL_CPP_VERSION__
 #define LS_OUTLINE static __attribute__((noinline))
@@ -43,19 +45,19 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 #define LS_OUTLINE static __device__ __attribute__((noinline))
 #endif
 
-/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32, of
- * which there is one copy. */
-#define LS_CALLED_1(name, type)                       \
+/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32,
+ * of which there is one copy. */
+#define LS_CALLED_1(name, type)                         \
     LS_OUTLINE type ls_called_##name##_##type(type a) { \
-        return ls_##name##_##type(a);                 \
+        return ls_##name##_##type(a);                   \
     }
-#define LS_CALLED_2(name, type)                               \
+#define LS_CALLED_2(name, type)                                 \
     LS_OUTLINE type ls_called_##name##_##type(type a, type b) { \
-        return ls_##name##_##type(a, b);                      \
+        return ls_##name##_##type(a, b);                        \
     }
 
 #define LS_ITEM_RANGE i64 first_item, i64 last_item, i64 item_step, u32 arrivals
-#define LS_ITEMS(item, count)                                                             \
+#define LS_ITEMS(item, count)                                                           \
     for (i64 item = first_item, item_stop = ls_min(last_item, count); item < item_stop; \
          item += item_step)
 #define LS_ARRIVALS (ls_blocks() * ls_warps())
@@ -65,9 +67,10 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 /* One whose items are blocks'. */
 #define LS_RUN_BLOCKS(phase) phase(a, (i64)ls_block(), LS_MAX_I64, (i64)ls_blocks(), ls_blocks());
 
-/* Of horizontally fused phases a warp begins with one when all its lanes are done with the one before. */
+/* Of horizontally fused phases a warp begins with one when all its lanes are done with the one
+ * before. */
 #define LS_RUN_HORIZONTAL(phase, items) \
-    ls_warp_sync();                \
+    ls_warp_sync();                     \
     LS_RUN(phase)
 
 /* Parts of a list, or of leading axes, shared out like items. */
@@ -77,7 +80,8 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 /* This block's own part, of so many bytes, of a temporary. */
 #define LS_OWN(all, bytes) ((u8 *)(all) + (i64)ls_block() * (((i64)(bytes) + 255) / 256 * 256))
 
-/* A last-block epilogue: whether this block is the last to arrive, and a phase that it runs on its own. */
+/* A last-block epilogue: whether this block is the last to arrive, and a phase that it runs on its
+ * own. */
 #define LS_LAST(counter) ls_last_block(counter)
 #define LS_RUN_ALONE(phase, items) \
     phase(a, (i64)ls_warp(), LS_MAX_I64, (i64)ls_warps(), ls_warps());
@@ -102,9 +106,10 @@ LS_FN int ls_last_block(u32 *counter) {
     ls_barrier();
     return (int)LS_FROM_FIRST(last);
 }
-/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items, partitioned over the warps of a block; and the phases down columns. */
+/* The `span` rows first, first + 128, ... below `rows`, each of `parts` items, partitioned over the
+ * warps of a block; and the phases down columns. */
 #define LS_RUN_ROWS(phase, row_parts)                                                              \
-    for (i64 i = ls_warp(), parts = (row_parts); i < span * parts; i += ls_warps()) {            \
+    for (i64 i = ls_warp(), parts = (row_parts); i < span * parts; i += ls_warps()) {              \
         const i64 row = ls_divide(i, parts), item = (first + 128 * row) * parts + i - row * parts; \
         if (first + 128 * row < rows) phase(a, item, item + 1, 1, 0);                              \
     }
@@ -131,54 +136,54 @@ LS_FN int ls_last_block(u32 *counter) {
 #define LS_STORE_ALONE(storage, at, value) (*(volatile storage *)(at) = (value))
 #endif
 
-#define LS_ACCESS_VEC4(name, storage, compute)                                                    \
-    struct ls_vec4_##storage {                                                                    \
-        compute at[4];                                                                            \
-    };                                                                                            \
-    struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {       \
-        storage at[4];                                                                            \
-    };                                                                                            \
-    typedef ls_raw_##storage ls_loose_##storage LS_LOOSE_ALIGN(sizeof(storage));                  \
-    LS_FN ls_vec4_##storage ls_load_vec4_##storage(const storage *data, i64 index) {              \
-        const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                   \
-        ls_vec4_##storage four;                                                                   \
-        LS_UNROLL                                                                                 \
-        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                     \
-        return four;                                                                              \
-    }                                                                                             \
-    LS_FN void ls_store_vec4_##storage(storage *data, i64 index, const ls_vec4_##storage &four) { \
-        ls_raw_##storage raw;                                                                     \
-        LS_UNROLL                                                                                 \
-        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                       \
-        *(ls_raw_##storage *)(ls_whole(data) + index) = raw;                                      \
-    }                                                                                             \
-    LS_FN ls_vec4_##storage ls_load_loose_##storage(const storage *data, i64 index) {             \
-        const ls_loose_##storage *raw = (const ls_loose_##storage *)(data + index);               \
-        ls_vec4_##storage four;                                                                   \
-        LS_UNROLL                                                                                 \
-        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw->at[e]);                    \
-        return four;                                                                              \
-    }                                                                                             \
+#define LS_ACCESS_VEC4(name, storage, compute)                                                     \
+    struct ls_vec4_##storage {                                                                     \
+        compute at[4];                                                                             \
+    };                                                                                             \
+    struct LS_ALIGN(4 * sizeof(storage) < 16 ? 4 * sizeof(storage) : 16) ls_raw_##storage {        \
+        storage at[4];                                                                             \
+    };                                                                                             \
+    typedef ls_raw_##storage ls_loose_##storage LS_LOOSE_ALIGN(sizeof(storage));                   \
+    LS_FN ls_vec4_##storage ls_load_vec4_##storage(const storage *data, i64 index) {               \
+        const ls_raw_##storage raw = *(const ls_raw_##storage *)(data + index);                    \
+        ls_vec4_##storage four;                                                                    \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw.at[e]);                      \
+        return four;                                                                               \
+    }                                                                                              \
+    LS_FN void ls_store_vec4_##storage(storage *data, i64 index, const ls_vec4_##storage &four) {  \
+        ls_raw_##storage raw;                                                                      \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) raw.at[e] = ls_pack_##name(four.at[e]);                        \
+        *(ls_raw_##storage *)(ls_whole(data) + index) = raw;                                       \
+    }                                                                                              \
+    LS_FN ls_vec4_##storage ls_load_loose_##storage(const storage *data, i64 index) {              \
+        const ls_loose_##storage *raw = (const ls_loose_##storage *)(data + index);                \
+        ls_vec4_##storage four;                                                                    \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) four.at[e] = ls_unpack_##name(raw->at[e]);                     \
+        return four;                                                                               \
+    }                                                                                              \
     LS_FN void ls_store_loose_##storage(storage *data, i64 index, const ls_vec4_##storage &four) { \
-        ls_loose_##storage *raw = (ls_loose_##storage *)(data + index);                           \
-        LS_UNROLL                                                                                 \
-        for (int e = 0; e < 4; e++) raw->at[e] = ls_pack_##name(four.at[e]);                      \
-    }                                                                                             \
-    LS_FN ls_vec4_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {    \
-        const storage *part = data + index;                                                       \
-        ls_vec4_##storage four;                                                                   \
-        LS_UNROLL                                                                                 \
-        for (int e = 0; e < 4; e++)                                                               \
-            four.at[e] =                                                                          \
-                ls_unpack_##name(e < live ? LS_LOAD_ALONE(storage, part + e) : (storage)0);       \
-        return four;                                                                              \
-    }                                                                                             \
-    LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                        \
-                                       const ls_vec4_##storage &four) {                           \
-        storage *part = data + index;                                                             \
-        LS_UNROLL                                                                                 \
-        for (int e = 0; e < 4; e++)                                                               \
-            if (e < live) LS_STORE_ALONE(storage, part + e, ls_pack_##name(four.at[e]));          \
+        ls_loose_##storage *raw = (ls_loose_##storage *)(data + index);                            \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++) raw->at[e] = ls_pack_##name(four.at[e]);                       \
+    }                                                                                              \
+    LS_FN ls_vec4_##storage ls_load_part_##storage(const storage *data, i64 index, int live) {     \
+        const storage *part = data + index;                                                        \
+        ls_vec4_##storage four;                                                                    \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++)                                                                \
+            four.at[e] =                                                                           \
+                ls_unpack_##name(e < live ? LS_LOAD_ALONE(storage, part + e) : (storage)0);        \
+        return four;                                                                               \
+    }                                                                                              \
+    LS_FN void ls_store_part_##storage(storage *data, i64 index, int live,                         \
+                                       const ls_vec4_##storage &four) {                            \
+        storage *part = data + index;                                                              \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 4; e++)                                                                \
+            if (e < live) LS_STORE_ALONE(storage, part + e, ls_pack_##name(four.at[e]));           \
     }
 
 /* Of LS_ACCESS_VEC4, where a vector begins `left` elements ahead of the end. all: it lies on its
@@ -193,7 +198,7 @@ LS_FN int ls_last_block(u32 *counter) {
                                                    int aligned) {                             \
         if (LS_LOOSE && left >= 4) return ls_load_loose_##storage(data, index);               \
         if (aligned && left >= 4) return ls_load_vec4_##storage(data, index);                 \
-        return ls_load_part_##storage(data, index, (int)ls_min(4, ls_max(0, left)));       \
+        return ls_load_part_##storage(data, index, (int)ls_min(4, ls_max(0, left)));          \
     }                                                                                         \
     LS_FN void ls_store_some_##storage(storage *data, i64 index, i64 left, int aligned,       \
                                        const ls_vec4_##storage &four) {                       \
@@ -202,29 +207,28 @@ LS_FN int ls_last_block(u32 *counter) {
         else if (aligned && left >= 4)                                                        \
             ls_store_vec4_##storage(data, index, four);                                       \
         else                                                                                  \
-            ls_store_part_##storage(data, index, (int)ls_min(4, ls_max(0, left)), four);   \
+            ls_store_part_##storage(data, index, (int)ls_min(4, ls_max(0, left)), four);      \
     }
 
 /* The same for eight neighbours of at most 2 bytes each, all live, on a boundary of 8 *
  * sizeof(storage). */
-#define LS_ACCESS_VEC8(name, storage, compute)                                             \
-    struct ls_vec8_##storage {                                                             \
-        compute at[8];                                                                      \
-    };                                                                                      \
-    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_vec8_##storage {                           \
-        storage at[8];                                                                      \
-    };                                                                                      \
-    LS_FN ls_vec8_##storage ls_load_vec8_##storage(const storage *data, i64 index) {      \
-        const ls_raw_vec8_##storage raw = *(const ls_raw_vec8_##storage *)(data + index); \
-        ls_vec8_##storage eight;                                                           \
-        LS_UNROLL                                                                           \
-        for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);              \
-        return eight;                                                                       \
-    }                                                                                       \
-    LS_FN void ls_store_vec8_##storage(storage *data, i64 index,                           \
-                                        const ls_vec8_##storage &eight) {                  \
-        ls_raw_vec8_##storage raw;                                                         \
-        LS_UNROLL                                                                           \
-        for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                \
-        *(ls_raw_vec8_##storage *)(ls_whole(data) + index) = raw;                          \
+#define LS_ACCESS_VEC8(name, storage, compute)                                                     \
+    struct ls_vec8_##storage {                                                                     \
+        compute at[8];                                                                             \
+    };                                                                                             \
+    struct LS_ALIGN(8 * sizeof(storage)) ls_raw_vec8_##storage {                                   \
+        storage at[8];                                                                             \
+    };                                                                                             \
+    LS_FN ls_vec8_##storage ls_load_vec8_##storage(const storage *data, i64 index) {               \
+        const ls_raw_vec8_##storage raw = *(const ls_raw_vec8_##storage *)(data + index);          \
+        ls_vec8_##storage eight;                                                                   \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 8; e++) eight.at[e] = ls_unpack_##name(raw.at[e]);                     \
+        return eight;                                                                              \
+    }                                                                                              \
+    LS_FN void ls_store_vec8_##storage(storage *data, i64 index, const ls_vec8_##storage &eight) { \
+        ls_raw_vec8_##storage raw;                                                                 \
+        LS_UNROLL                                                                                  \
+        for (int e = 0; e < 8; e++) raw.at[e] = ls_pack_##name(eight.at[e]);                       \
+        *(ls_raw_vec8_##storage *)(ls_whole(data) + index) = raw;                                  \
     }

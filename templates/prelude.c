@@ -40,8 +40,9 @@ typedef u16 f16, bf16;
 typedef u8 e4m3, e5m2;
 
 /* Qualifiers: LS_FN a device function; LS_KERNEL an entry point, result type included;
- * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_ALONE(n) where a block may have
- * all registers of a multiprocessor; LS_SHARED memory of the block; LS_UNROLL before a loop. */
+ * LS_THREADS(n) after it, the block size it is built for, LS_THREADS_ALONE(n) where a block may
+ * have all registers of a multiprocessor; LS_SHARED memory of the block; LS_UNROLL before a loop.
+ */
 #define LS_FN static inline __attribute__((always_inline))
 #define LS_KERNEL __attribute__((visibility("default"))) void
 #define LS_THREADS(count)

@@ -9,7 +9,8 @@
  * The emitter asks for what it uses: LS_REDUCTION(kind, type, identity, combine, ordered) gives the
  * functions below for one kind, `combine` being an expression over a and b; unless it is `ordered`,
  * any order of combining gives the same bits, and one value is kept instead of a level for every
- * power of two. What the lanes of a warp do together is LS_WARP_REDUCTION, in reduce_gpu.h (32 lanes) and reduce_cpu.h (one). */
+ * power of two. What the lanes of a warp do together is LS_WARP_REDUCTION, in reduce_gpu.h (32
+ * lanes) and reduce_cpu.h (one). */
 
 /* push_row, push_lane: a binary counter that combines values in the order of the tree as they come;
  * after row 7 the lane's value is level[3], after lane 127 the tile's is level[7]; lanes gives it
@@ -63,27 +64,27 @@
             if (lanes >> bit & 1) value = ls_combine_##kind(level[bit], value); \
         return value;                                                           \
     }                                                                           \
-    LS_WARP_REDUCTION(kind, type, combine, ordered)                            \
+    LS_WARP_REDUCTION(kind, type, combine, ordered)                             \
     LS_TREE_ALONE(kind, type, ordered)
 
 /* One thread's R of values[0], values[stride], ..., which higher levels are written over where
  * order matters. */
-#define LS_TREE_ALONE(kind, type, ordered)                                                        \
-    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                    \
-        if (!(ordered) && count > 1024) {                                                         \
-            type value = ls_identity_##kind();                                                    \
-            for (i64 at = 0; at < count; at += 1024)                                              \
-                value = ls_combine_##kind(value, ls_tile_alone_##kind(values + at * stride,       \
-                                                                      ls_min(1024, count - at), \
-                                                                      stride));                   \
-            return value;                                                                         \
-        }                                                                                         \
-        while (count > 1024) {                                                                    \
-            const i64 tiles = ls_tiles(count);                                                    \
-            for (i64 tile = 0; tile < tiles; tile++)                                              \
-                values[tile * stride] = ls_tile_alone_##kind(                                     \
-                    values + 1024 * tile * stride, ls_min(1024, count - 1024 * tile), stride);  \
-            count = tiles;                                                                        \
-        }                                                                                         \
-        return ls_tile_alone_##kind(values, count, stride);                                       \
+#define LS_TREE_ALONE(kind, type, ordered)                                                         \
+    LS_CALLED type ls_tree_alone_##kind(type *values, i64 count, i64 stride) {                     \
+        if (!(ordered) && count > 1024) {                                                          \
+            type value = ls_identity_##kind();                                                     \
+            for (i64 at = 0; at < count; at += 1024)                                               \
+                value = ls_combine_##kind(                                                         \
+                    value,                                                                         \
+                    ls_tile_alone_##kind(values + at * stride, ls_min(1024, count - at), stride)); \
+            return value;                                                                          \
+        }                                                                                          \
+        while (count > 1024) {                                                                     \
+            const i64 tiles = ls_tiles(count);                                                     \
+            for (i64 tile = 0; tile < tiles; tile++)                                               \
+                values[tile * stride] = ls_tile_alone_##kind(                                      \
+                    values + 1024 * tile * stride, ls_min(1024, count - 1024 * tile), stride);     \
+            count = tiles;                                                                         \
+        }                                                                                          \
+        return ls_tile_alone_##kind(values, count, stride);                                        \
     }

@@ -155,7 +155,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         for (; wide > 128; wide /= 2, left /= 2) {                                  \
             for (i64 i = 0; i < left / 256; i++) {                                  \
                 const f64 *const two = values + 256 * i;                            \
-                LS_INDEPENDENT                                                            \
+                LS_INDEPENDENT                                                      \
                 for (int l = 0; l < 128; l++)                                       \
                     values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);  \
             }                                                                       \
@@ -365,10 +365,10 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             if (vectors <= 4) {                                                                    \
                 LS_UNROLLED                                                                        \
                 for (i64 i = 0; i < 4; i++)                                                        \
-                    ls_few_##kind(leaves, row + ls_min(r + i, count - 1) * size, length, trees,  \
+                    ls_few_##kind(leaves, row + ls_min(r + i, count - 1) * size, length, trees,    \
                                   vectors, whole, of, i);                                          \
             } else {                                                                               \
-                const i64 rows = ls_min(4, count - r);                                           \
+                const i64 rows = ls_min(4, count - r);                                             \
                 LS_ROLLED                                                                          \
                 for (i64 i = 0; i < rows; i++) {                                                   \
                     if (vectors > 16)                                                              \
@@ -504,7 +504,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         return value;                                                                        \
     }                                                                                        \
     LS_FN void ls_pad_##kind(type *row, i64 length, i64 wide) {                              \
-        const i64 end = ls_min(wide, length / 128 * 128 + 128);                            \
+        const i64 end = ls_min(wide, length / 128 * 128 + 128);                              \
         for (; length < end; length++) row[length] = ls_identity_##kind();                   \
     }                                                                                        \
     LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 length, i64 wide) {           \
@@ -514,7 +514,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             type *const to = values + 128 * i;                                               \
             for (int l = 0; l < 128; l++) to[l] = row[l];                                    \
             for (i64 at = 128; at < length; at += 128) {                                     \
-                LS_INDEPENDENT                                                                     \
+                LS_INDEPENDENT                                                               \
                 for (int l = 0; l < 128; l++) to[l] = ls_combine_##kind(to[l], row[at + l]); \
             }                                                                                \
         }                                                                                    \
@@ -530,7 +530,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         if (count == 0) return ls_identity_##kind();                                         \
         ls_pad_##kind(values, count, 1024);                                                  \
         for (i64 at = 128; at < count; at += 128) {                                          \
-            LS_INDEPENDENT                                                                         \
+            LS_INDEPENDENT                                                                   \
             for (int l = 0; l < 128; l++)                                                    \
                 values[l] = ls_combine_##kind(values[l], values[at + l]);                    \
         }                                                                                    \
@@ -542,7 +542,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
  * written behind them. push_columns: the binary counter of reduce.h for 64 columns side by side;
  * all 64 are added, also those past the last column. columns: where the value of `count` numbers
  * stands, level or scratch. */
-#define LS_WARP_REDUCTION(kind, type, combine, ordered)                                    \
+#define LS_WARP_REDUCTION(kind, type, combine, ordered)                                     \
     LS_FN type ls_four_##kind(const type *value) {                                          \
         return ls_combine_##kind(ls_combine_##kind(value[0], value[1]),                     \
                                  ls_combine_##kind(value[2], value[3]));                    \

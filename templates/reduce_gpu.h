@@ -1,5 +1,6 @@
 /* reduce_gpu.h: the tree over a warp, 32 lanes, each with four neighbouring elements of every
- * row. Addition commutes, so in the butterfly every lane gets the same bits. A wave of 64 holds two. Levels begin as 0, though none is read before it is written: what a loop has not surely
+ * row. Addition commutes, so in the butterfly every lane gets the same bits. A wave of 64 holds
+ * two. Levels begin as 0, though none is read before it is written: what a loop has not surely
  * written would hold a register, as far as a compiler can tell, from one row to the next. */
 
 #define LS_CALLED LS_FN /* a call would cost a GPU more than it saves */
@@ -10,64 +11,64 @@
  * over where there are more than 1024 and order matters. tile_alone is one thread's, of values[0],
  * values[stride], ...
  */
-#define LS_WARP_REDUCTION(kind, type, combine, ordered)                                         \
-    LS_FN type ls_warp_##kind(type value) {                                                     \
-        LS_UNROLL                                                                                \
-        for (int mask = 1; mask < 32; mask *= 2)                                                 \
-            value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                  \
-        return value;                                                                            \
-    }                                                                                            \
-    LS_FN type ls_tile_##kind(type(*level)[4]) {                                                 \
-        return ls_warp_##kind(ls_combine_##kind(ls_combine_##kind(level[0][3], level[1][3]),    \
-                                                 ls_combine_##kind(level[2][3], level[3][3])));  \
-    }                                                                                            \
-    LS_FN type ls_gather_##kind(const type *values, i64 count) {                                 \
-        type level[4][4] = {};                                                                   \
-        LS_ROLLED                                                                                \
-        for (int row = 0; row < 8; row++) {                                                      \
-            const i64 i = 128 * row + 4 * (i64)ls_lane();                                        \
-            type loaded[4];                                                                      \
-            LS_UNROLL                                                                            \
-            for (int e = 0; e < 4; e++)                                                          \
-                loaded[e] = i + e < count ? values[i + e] : ls_identity_##kind();                \
-            LS_UNROLL                                                                            \
-            for (int e = 0; e < 4; e++) ls_push_row_##kind(level[e], row, loaded[e]);            \
-        }                                                                                        \
-        return ls_tile_##kind(level);                                                            \
-    }                                                                                            \
-    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {             \
-        type row_level[4] = {}, lane_level[8] = {};                                              \
-        const i64 lanes = count < 128 ? count : 128;                                             \
-        for (int lane = 0; lane < lanes; lane++) {                                               \
-            for (int row = 0; row < 8; row++) {                                                  \
-                const i64 i = 128 * row + lane;                                                  \
-                ls_push_row_##kind(row_level, row,                                               \
-                                   i < count ? values[i * stride] : ls_identity_##kind());       \
-            }                                                                                    \
-            ls_push_lane_##kind(lane_level, lane, row_level[3]);                                 \
-        }                                                                                        \
-        return ls_lanes_##kind(lane_level, lanes);                                               \
-    }                                                                                            \
-    LS_FN type ls_tree_##kind(type *values, i64 count) {                                         \
-        if (!(ordered) && count > 1024) {                                                        \
-            type value = ls_identity_##kind();                                                   \
-            for (i64 at = 0; at < count; at += 1024)                                             \
-                value = ls_combine_##kind(                                                       \
+#define LS_WARP_REDUCTION(kind, type, combine, ordered)                                        \
+    LS_FN type ls_warp_##kind(type value) {                                                    \
+        LS_UNROLL                                                                              \
+        for (int mask = 1; mask < 32; mask *= 2)                                               \
+            value = ls_combine_##kind(value, ls_shuffle_xor(value, (u32)mask));                \
+        return value;                                                                          \
+    }                                                                                          \
+    LS_FN type ls_tile_##kind(type(*level)[4]) {                                               \
+        return ls_warp_##kind(ls_combine_##kind(ls_combine_##kind(level[0][3], level[1][3]),   \
+                                                ls_combine_##kind(level[2][3], level[3][3]))); \
+    }                                                                                          \
+    LS_FN type ls_gather_##kind(const type *values, i64 count) {                               \
+        type level[4][4] = {};                                                                 \
+        LS_ROLLED                                                                              \
+        for (int row = 0; row < 8; row++) {                                                    \
+            const i64 i = 128 * row + 4 * (i64)ls_lane();                                      \
+            type loaded[4];                                                                    \
+            LS_UNROLL                                                                          \
+            for (int e = 0; e < 4; e++)                                                        \
+                loaded[e] = i + e < count ? values[i + e] : ls_identity_##kind();              \
+            LS_UNROLL                                                                          \
+            for (int e = 0; e < 4; e++) ls_push_row_##kind(level[e], row, loaded[e]);          \
+        }                                                                                      \
+        return ls_tile_##kind(level);                                                          \
+    }                                                                                          \
+    LS_CALLED type ls_tile_alone_##kind(const type *values, i64 count, i64 stride) {           \
+        type row_level[4] = {}, lane_level[8] = {};                                            \
+        const i64 lanes = count < 128 ? count : 128;                                           \
+        for (int lane = 0; lane < lanes; lane++) {                                             \
+            for (int row = 0; row < 8; row++) {                                                \
+                const i64 i = 128 * row + lane;                                                \
+                ls_push_row_##kind(row_level, row,                                             \
+                                   i < count ? values[i * stride] : ls_identity_##kind());     \
+            }                                                                                  \
+            ls_push_lane_##kind(lane_level, lane, row_level[3]);                               \
+        }                                                                                      \
+        return ls_lanes_##kind(lane_level, lanes);                                             \
+    }                                                                                          \
+    LS_FN type ls_tree_##kind(type *values, i64 count) {                                       \
+        if (!(ordered) && count > 1024) {                                                      \
+            type value = ls_identity_##kind();                                                 \
+            for (i64 at = 0; at < count; at += 1024)                                           \
+                value = ls_combine_##kind(                                                     \
                     value, ls_gather_##kind(values + at, ls_min(1024, count - at)));           \
-            return value;                                                                        \
-        }                                                                                        \
-        while (count > 1024) {                                                                   \
-            const i64 tiles = ls_tiles(count);                                                   \
-            for (i64 tile = 0; tile < tiles; tile++) {                                           \
-                const type value =                                                               \
+            return value;                                                                      \
+        }                                                                                      \
+        while (count > 1024) {                                                                 \
+            const i64 tiles = ls_tiles(count);                                                 \
+            for (i64 tile = 0; tile < tiles; tile++) {                                         \
+                const type value =                                                             \
                     ls_gather_##kind(values + 1024 * tile, ls_min(1024, count - 1024 * tile)); \
-                ls_warp_sync();                                                                 \
-                if (ls_lane() == 0) values[tile] = value;                                        \
-            }                                                                                    \
-            ls_warp_sync();                                                                     \
-            count = tiles;                                                                       \
-        }                                                                                        \
-        return ls_gather_##kind(values, count);                                                  \
+                ls_warp_sync();                                                                \
+                if (ls_lane() == 0) values[tile] = value;                                      \
+            }                                                                                  \
+            ls_warp_sync();                                                                    \
+            count = tiles;                                                                     \
+        }                                                                                      \
+        return ls_gather_##kind(values, count);                                                \
     }
 
 /* Of `expected` warps that arrive, says 1 to the last, who then sees everything the others

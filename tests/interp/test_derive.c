@@ -1,8 +1,8 @@
 /* test_derive.c: gradients against central differences, through the interpreter in f64.
  *
  * Every differentiable operation and reduction, over every set of axes, with every operand
- * broadcast; the f32-only functions against differences of libm's; what examples/language says about
- * ties, bounds and zeros; random compositions; a second derivative. */
+ * broadcast; the f32-only functions against differences of libm's; what examples/language says
+ * about ties, bounds and zeros; random compositions; a second derivative. */
 #include "interp.h"
 
 #include <math.h>

@@ -157,14 +157,14 @@ static const char *apply(Nest *nest, const char *word) {
     const struct {
         const char *word;
         int number;
-    } known[] = {{"launch", 0},     {"tile", 1},         {"place_tree", 2},     {"load_first", 3},
-                 {"jam", 4},        {"split_tail", 5},   {"sweep", 6},          {"tidy", 7},
-                 {"coalesce", 8},   {"deal", 9},         {"strip", 10},         {"interchange", 11},
-                 {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},          {"guard_reuse", 15},
-                 {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18},   {"hoist", 19},
-                 {"pipeline", 20},  {"peel", 21},        {"trim", 22},          {"version", 23},
-                 {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26},
-                 {"vectorize", 27}};
+    } known[] = {
+        {"launch", 0},     {"tile", 1},         {"place_tree", 2},      {"load_first", 3},
+        {"jam", 4},        {"split_tail", 5},   {"sweep", 6},           {"tidy", 7},
+        {"coalesce", 8},   {"deal", 9},         {"strip", 10},          {"interchange", 11},
+        {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},           {"guard_reuse", 15},
+        {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18},    {"hoist", 19},
+        {"pipeline", 20},  {"peel", 21},        {"trim", 22},           {"version", 23},
+        {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26}, {"vectorize", 27}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)

@@ -1,6 +1,6 @@
 /* pages.c: build tool: pages TEMPLATES OUT. Writes the manual pages (OUT/man1), the completions of
  * bash, zsh and fish and the tables of READMEs from the tables that the command itself reads. The
- * texts around what is written are the files of TEMPLATES, where @name@ is a placeholder;
+ * texts around what is written are the files of TEMPLATES, where @name@ is a substitution;
  * pages_man.c and pages_shells.c fill them. */
 #include "files.h"
 #include "command.h"
@@ -11,23 +11,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const Placeholder *const placeholder_lists[] = {man_placeholders, shell_placeholders};
+static const Substitution *const substitution_lists[] = {man_substitutions, shell_substitutions};
 
 static void version(FILE *out, const Command *command) {
     (void)command;
     fputs(ls_version(), out);
 }
-static const Placeholder version_placeholder = {"version", version};
+static const Substitution version_substitution = {"version", version};
 
-static const Placeholder *find_placeholder(const char *name, size_t size) {
-    if (size == strlen(version_placeholder.name) &&
-        memcmp(name, version_placeholder.name, size) == 0)
-        return &version_placeholder;
-    for (size_t i = 0; i < COUNT(placeholder_lists); i++)
-        for (const Placeholder *placeholder = placeholder_lists[i]; placeholder->name;
-             placeholder++)
-            if (strlen(placeholder->name) == size && memcmp(placeholder->name, name, size) == 0)
-                return placeholder;
+static const Substitution *find_substitution(const char *name, size_t size) {
+    if (size == strlen(version_substitution.name) &&
+        memcmp(name, version_substitution.name, size) == 0)
+        return &version_substitution;
+    for (size_t i = 0; i < COUNT(substitution_lists); i++)
+        for (const Substitution *substitution = substitution_lists[i]; substitution->name;
+             substitution++)
+            if (strlen(substitution->name) == size && memcmp(substitution->name, name, size) == 0)
+                return substitution;
     return NULL;
 }
 
@@ -39,12 +39,12 @@ static bool fill(const char *text, FILE *out, const Command *command) {
             putc(*at++, out);
             continue;
         }
-        const Placeholder *placeholder = find_placeholder(at + 1, size);
-        if (!placeholder) {
-            fprintf(stderr, "pages: nothing fills the hole @%.*s@\n", (int)size, at + 1);
+        const Substitution *substitution = find_substitution(at + 1, size);
+        if (!substitution) {
+            fprintf(stderr, "pages: nothing is put for @%.*s@\n", (int)size, at + 1);
             return false;
         }
-        placeholder->fill(out, command);
+        substitution->fill(out, command);
         at += size + 2;
     }
     return true;

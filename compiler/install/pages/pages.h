@@ -5,14 +5,14 @@
 #include <stdio.h>
 
 /* What stands in the place of @name@; `command` is the page's, NULL in those of the whole. */
-typedef struct Placeholder {
+typedef struct Substitution {
     const char *name;
     void (*fill)(FILE *out, const Command *command);
-} Placeholder;
+} Substitution;
 
-/* Both end with a placeholder without a name. */
-extern const Placeholder man_placeholders[];   /* pages_man.c */
-extern const Placeholder shell_placeholders[]; /* pages_shells.c */
+/* Both end with a substitution without a name. */
+extern const Substitution man_substitutions[];   /* pages_man.c */
+extern const Substitution shell_substitutions[]; /* pages_shells.c */
 
 /* pages_library.c: the standard library's files, "std/optim", and their steps, "std/optim:adamw",
  * with `between` them. */

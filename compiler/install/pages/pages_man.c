@@ -169,7 +169,7 @@ static void library(FILE *out, const Command *command) {
     fputs(" .", out);
 }
 
-const Placeholder man_placeholders[] = {
+const Substitution man_substitutions[] = {
     {"NAME", upper_name},
     {"name", name},
     {"summary", summary},

@@ -299,7 +299,7 @@ static void library_steps(FILE *out, const Command *command) {
     library_print(out, true, " ");
 }
 
-const Placeholder shell_placeholders[] = {
+const Substitution shell_substitutions[] = {
     {"command_names", command_names},
     {"bash_options", bash_options},
     {"bash_values", bash_values},

@@ -264,11 +264,11 @@ typedef struct ls_image_tuning {
 } ls_image_tuning;
 
 /* How the names of targets begin; behind them stands which device of that kind. */
-#define LS_TARGET_CPU "cpu"      /* all of it */
-#define LS_TARGET_CUBIN "sm_"    /* a compute capability: "sm_90" */
-#define LS_TARGET_PTX "compute_" /* the same, for it and later ones */
+#define LS_TARGET_CPU "cpu"       /* all of it */
+#define LS_TARGET_CUBIN "sm_"     /* a compute capability: "sm_90" */
+#define LS_TARGET_PTX "compute_"  /* the same, for it and later ones */
 #define LS_TARGET_OPENCL "opencl" /* C++ for OpenCL: its text, no code */
-#define LS_TARGET_GFX "gfx"      /* AMD's name: "gfx90a" */
+#define LS_TARGET_GFX "gfx"       /* AMD's name: "gfx90a" */
 
 typedef struct ls_image {
     uint32_t version; /* LS_IMAGE_VERSION */
