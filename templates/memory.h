@@ -11,6 +11,17 @@
         data[index] = ls_pack_##name(value);                                 \
     }
 
+/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32,
+ * of which there is one copy. */
+#define LS_CALLED_1(name, type)                         \
+    LS_OUTLINE type ls_called_##name##_##type(type a) { \
+        return ls_##name##_##type(a);                   \
+    }
+#define LS_CALLED_2(name, type)                                 \
+    LS_OUTLINE type ls_called_##name##_##type(type a, type b) { \
+        return ls_##name##_##type(a, b);                        \
+    }
+
 /* a / b for 0 <= a, 0 <= b: in 32 bits when both fit, as they nearly always do. Of no use, but no
  * fault, where b is 0: of elements that do not exist. */
 LS_FN i64 ls_divide(i64 a, i64 b) {

@@ -9,17 +9,6 @@
 #define LS_PHASE static inline
 #define LS_OUTLINE static __attribute__((noinline, unused))
 
-/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32,
- * of which there is one copy. */
-#define LS_CALLED_1(name, type)                         \
-    LS_OUTLINE type ls_called_##name##_##type(type a) { \
-        return ls_##name##_##type(a);                   \
-    }
-#define LS_CALLED_2(name, type)                                 \
-    LS_OUTLINE type ls_called_##name##_##type(type a, type b) { \
-        return ls_##name##_##type(a, b);                        \
-    }
-
 #define LS_ITEM_RANGE u64 first_item, u64 last_item, u32 workers, u32 arrivals
 #define LS_ITEMS(item, count)                                                                     \
     for (i64 item = (i64)first_item, item_stop = ls_min((i64)last_item, count); item < item_stop; \

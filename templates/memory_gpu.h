@@ -45,17 +45,6 @@ LS_FN i64 ls_lane_of_item(i64 item) {
 #define LS_OUTLINE static __device__ __attribute__((noinline))
 #endif
 
-/* Costly functions of which there are many uses: LS_CALLED_1(tanh, f32) gives ls_called_tanh_f32,
- * of which there is one copy. */
-#define LS_CALLED_1(name, type)                         \
-    LS_OUTLINE type ls_called_##name##_##type(type a) { \
-        return ls_##name##_##type(a);                   \
-    }
-#define LS_CALLED_2(name, type)                                 \
-    LS_OUTLINE type ls_called_##name##_##type(type a, type b) { \
-        return ls_##name##_##type(a, b);                        \
-    }
-
 #define LS_ITEM_RANGE i64 first_item, i64 last_item, i64 item_step, u32 arrivals
 #define LS_ITEMS(item, count)                                                           \
     for (i64 item = first_item, item_stop = ls_min(last_item, count); item < item_stop; \

@@ -3,7 +3,7 @@
  * products, neighbours are combined by shuffles of whole vectors. */
 
 /* Functions of a tile's size are called: inlined at every use they would only cost compile time. */
-#define LS_CALLED static __attribute__((noinline, unused))
+#define LS_CALLED LS_OUTLINE
 
 /* Before a loop of eight or fewer that is written out, so that the loop around it becomes vector
  * code; and before one that is not. */
@@ -14,6 +14,11 @@
 #define LS_UNROLLED _Pragma("GCC unroll 8")
 #define LS_ROLLED _Pragma("GCC unroll 1")
 #endif
+
+/* The balanced tree of eight values, by a function of two. */
+#define LS_EIGHT(combine, x)                                           \
+    combine(combine(combine((x)[0], (x)[1]), combine((x)[2], (x)[3])), \
+            combine(combine((x)[4], (x)[5]), combine((x)[6], (x)[7])))
 
 /* 64 bytes, wherever they lie. */
 typedef f32 ls_vector_f32 __attribute__((vector_size(64), aligned(4), may_alias));
@@ -30,32 +35,33 @@ typedef i64 ls_mask_f64 __attribute__((vector_size(64)));
 #define LS_ODDS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 /* The same within each 16 bytes, and of 16 bytes at a time; and four elements. */
-#define LS_NEAR_EVENS_f32(x, y) \
+#define LS_QUAD_EVENS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
-#define LS_NEAR_ODDS_f32(x, y) \
+#define LS_QUAD_ODDS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
-#define LS_FAR_EVENS_f32(x, y) \
+#define LS_EVEN_QUADS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
-#define LS_FAR_ODDS_f32(x, y) \
+#define LS_ODD_QUADS_f32(x, y) \
     LS_MIXED(ls_mask_f32, x, y, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
 #define LS_FOUR_f32(x, a, b, c, d) \
     LS_MIXED(ls_mask_f32, x, x, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d)
 #define LS_EVENS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 0, 2, 4, 6, 8, 10, 12, 14)
 #define LS_ODDS_f64(x, y) LS_MIXED(ls_mask_f64, x, y, 1, 3, 5, 7, 9, 11, 13, 15)
 
-/* How wide a row lies in a tile: the next power of two up to 512 elements, the whole tile beyond.
+/* The elements that a row takes in a tile: the next power of two up to 512 elements, the whole tile
+ * beyond.
  */
 LS_FN i64 ls_padded(i64 inner) {
-    i64 wide = 1;
+    i64 padded = 1;
     if (inner > 512) return 1024;
-    while (wide < inner) wide *= 2;
-    return wide;
+    while (padded < inner) padded *= 2;
+    return padded;
 }
 
 /* So many tiles in rows; of short ones whole sixteens, which no more than doubles 8 tiles. */
 LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
-    const i64 wide = ls_padded(longest), rows = tiles * (1024 / wide);
-    return wide == 1024 ? rows : (rows + 15) / 16 * 16;
+    const i64 padded = ls_padded(longest), rows = tiles * (1024 / padded);
+    return padded == 1024 ? rows : (rows + 15) / 16 * 16;
 }
 
 /* Sixteen elements that lie side by side, of which the first `left` are there; 0 stands for the
@@ -65,11 +71,11 @@ typedef i16 ls_half_i16 __attribute__((vector_size(32)));
 LS_FN u16 ls_mask_of(i64 left) {
     return left >= 16 ? 0xffff : left <= 0 ? 0 : (u16)((1u << left) - 1);
 }
-LS_FN ls_vector_f32 ls_some_f32(const f32 *from, i64 left) {
+LS_FN ls_vector_f32 ls_masked_f32(const f32 *from, i64 left) {
     const ls_vector_f32 none = {0};
     return __builtin_ia32_loadups512_mask(from, none, ls_mask_of(left));
 }
-LS_FN ls_vector_f32 ls_only_f32(ls_vector_f32 x, i64 left, f32 other) {
+LS_FN ls_vector_f32 ls_select_first_f32(ls_vector_f32 x, i64 left, f32 other) {
     const ls_vector_f32 others = other - (ls_vector_f32){0};
 #ifdef __clang__
     return __builtin_ia32_selectps_512(ls_mask_of(left), x, others);
@@ -78,12 +84,12 @@ LS_FN ls_vector_f32 ls_only_f32(ls_vector_f32 x, i64 left, f32 other) {
 #endif
 }
 #else
-LS_FN ls_vector_f32 ls_some_f32(const f32 *from, i64 left) {
+LS_FN ls_vector_f32 ls_masked_f32(const f32 *from, i64 left) {
     f32 some[16] LS_ALIGN(64) = {0};
     for (i64 i = 0; i < left; i++) some[i] = from[i];
     return *(const ls_vector_f32 *)some;
 }
-LS_FN ls_vector_f32 ls_only_f32(ls_vector_f32 x, i64 left, f32 other) {
+LS_FN ls_vector_f32 ls_select_first_f32(ls_vector_f32 x, i64 left, f32 other) {
     f32 only[16] LS_ALIGN(64);
     *(ls_vector_f32 *)only = x;
     for (i64 i = left < 0 ? 0 : left; i < 16; i++) only[i] = other;
@@ -91,20 +97,20 @@ LS_FN ls_vector_f32 ls_only_f32(ls_vector_f32 x, i64 left, f32 other) {
 }
 #endif
 LS_FN ls_vector_f32 ls_take_f32(const f32 *from, i64 left) {
-    return left >= 16 ? *(const ls_vector_f32 *)from : ls_some_f32(from, left);
+    return left >= 16 ? *(const ls_vector_f32 *)from : ls_masked_f32(from, left);
 }
 
 /* The same of bf16, which are the upper halves of f32. */
 typedef u16 ls_vector_bf16 __attribute__((vector_size(32), aligned(2), may_alias));
 typedef u32 ls_vector_u32 __attribute__((vector_size(64)));
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-LS_FN ls_vector_bf16 ls_some_bf16(const bf16 *from, i64 left) {
+LS_FN ls_vector_bf16 ls_masked_bf16(const bf16 *from, i64 left) {
     const ls_half_i16 none = {0};
     return (ls_vector_bf16)__builtin_ia32_loaddquhi256_mask((const i16 *)from, none,
                                                             ls_mask_of(left));
 }
 #else
-LS_FN ls_vector_bf16 ls_some_bf16(const bf16 *from, i64 left) {
+LS_FN ls_vector_bf16 ls_masked_bf16(const bf16 *from, i64 left) {
     ls_vector_bf16 some = {0};
     if (left > 0) __builtin_memcpy(&some, from, (u64)left * sizeof *from);
     return some;
@@ -115,7 +121,7 @@ LS_FN ls_vector_f32 ls_take_bf16(const bf16 *from, i64 left) {
     if (left >= 16)
         some = *(const ls_vector_bf16 *)from;
     else
-        some = ls_some_bf16(from, left);
+        some = ls_masked_bf16(from, left);
     return (ls_vector_f32)(__builtin_convertvector(some, ls_vector_u32) << 16);
 }
 
@@ -144,67 +150,68 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
 
 /* pad: the identity, from a row's `length` elements on up to where the next row's begin, or as far
  * as rows reads them. */
-#define LS_TILES_f64(kind, combine)                                                 \
-    LS_FN void ls_pad_##kind(f64 *row, i64 length, i64 wide) {                      \
-        for (; length < wide; length++) row[length] = ls_identity_##kind();         \
-    }                                                                               \
-    LS_CALLED void ls_rows_##kind(f64 *values, i64 count, i64 length, i64 wide) {   \
-        f64 half[512] LS_ALIGN(64);                                                 \
-        i64 left = count * wide;                                                    \
-        (void)length;                                                               \
-        for (; wide > 128; wide /= 2, left /= 2) {                                  \
-            for (i64 i = 0; i < left / 256; i++) {                                  \
-                const f64 *const two = values + 256 * i;                            \
-                LS_INDEPENDENT                                                      \
-                for (int l = 0; l < 128; l++)                                       \
-                    values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);  \
-            }                                                                       \
-        }                                                                           \
-        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left); \
-        if (wide == 1) return;                                                      \
-        for (i64 i = 0; i < left / 2; i++)                                          \
-            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);          \
-        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                     \
-    }                                                                               \
-    LS_CALLED f64 ls_tile_##kind(f64 *values, i64 count) {                          \
-        f64 lane[128] LS_ALIGN(64);                                                 \
-        for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                   \
-            values[i] = ls_identity_##kind();                                       \
-        if (count <= 128) return ls_lane_tree_##kind(values);                       \
-        for (int l = 0; l < 128; l++) {                                             \
-            f64 value[8];                                                           \
-            LS_UNROLLED                                                             \
-            for (int row = 0; row < 8; row++) value[row] = values[128 * row + l];   \
-            lane[l] = ls_eight_##kind(value);                                       \
-        }                                                                           \
-        return ls_lane_tree_##kind(lane);                                           \
+#define LS_TILES_f64(kind, combine)                                                     \
+    LS_FN void ls_pad_##kind(f64 *row, i64 length, i64 padded) {                        \
+        for (; length < padded; length++) row[length] = ls_identity_##kind();           \
+    }                                                                                   \
+    LS_CALLED void ls_rows_##kind(f64 *values, i64 count, i64 length, i64 padded) {     \
+        f64 half[512] LS_ALIGN(64);                                                     \
+        i64 left = count * padded;                                                      \
+        (void)length;                                                                   \
+        for (; padded > 128; padded /= 2, left /= 2) {                                  \
+            for (i64 i = 0; i < left / 256; i++) {                                      \
+                const f64 *const two = values + 256 * i;                                \
+                LS_INDEPENDENT                                                          \
+                for (int l = 0; l < 128; l++)                                           \
+                    values[128 * i + l] = ls_combine_##kind(two[l], two[128 + l]);      \
+            }                                                                           \
+        }                                                                               \
+        for (; padded >= 4; padded /= 4, left /= 4) ls_neighbours_##kind(values, left); \
+        if (padded == 1) return;                                                        \
+        for (i64 i = 0; i < left / 2; i++)                                              \
+            half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);              \
+        for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                         \
+    }                                                                                   \
+    LS_CALLED f64 ls_tile_##kind(f64 *values, i64 count) {                              \
+        f64 lane[128] LS_ALIGN(64);                                                     \
+        for (i64 i = count; i < (count <= 128 ? 128 : 1024); i++)                       \
+            values[i] = ls_identity_##kind();                                           \
+        if (count <= 128) return ls_lane_tree_##kind(values);                           \
+        for (int l = 0; l < 128; l++) {                                                 \
+            f64 value[8];                                                               \
+            LS_UNROLLED                                                                 \
+            for (int row = 0; row < 8; row++) value[row] = values[128 * row + l];       \
+            lane[l] = ls_eight_##kind(value);                                           \
+        }                                                                               \
+        return ls_lane_tree_##kind(lane);                                               \
     }
 
-#define LS_TILES_f32(kind, combine)                                                           \
-    LS_LEAVES(kind, combine)                                                                  \
-    LS_DOWN(kind) LS_FN void ls_pad_##kind(f32 *row, i64 length, i64 wide) {                  \
-        for (; wide <= 8 && length < wide; length++) row[length] = ls_identity_##kind();      \
-    }                                                                                         \
-    LS_CALLED void ls_rows_##kind(f32 *values, i64 count, i64 length, i64 wide) {             \
-        i64 left = count * wide;                                                              \
-        if (wide > 8) {                                                                       \
-            ls_leaves_##kind(ls_memory_f32, values, wide *(i64)sizeof(f32), 1, count, length, \
-                             &values);                                                        \
-            return;                                                                           \
-        }                                                                                     \
-        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left);           \
-        for (i64 i = 0; wide == 2 && i < left / 2; i++)                                       \
-            values[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                  \
-    }                                                                                         \
-    LS_CALLED f32 ls_tile_##kind(f32 *values, i64 count) {                                    \
-        ls_rows_##kind(values, 1, count, 1024);                                               \
-        return values[0];                                                                     \
+#define LS_TILES_f32(kind, combine)                                                          \
+    LS_REDUCE_ROWS(kind, combine)                                                            \
+    LS_REDUCE_COLUMNS(kind) LS_FN void ls_pad_##kind(f32 *row, i64 length, i64 padded) {     \
+        for (; padded <= 8 && length < padded; length++) row[length] = ls_identity_##kind(); \
+    }                                                                                        \
+    LS_CALLED void ls_rows_##kind(f32 *values, i64 count, i64 length, i64 padded) {          \
+        i64 left = count * padded;                                                           \
+        if (padded > 8) {                                                                    \
+            ls_reduce_rows_##kind(ls_memory_f32, values, padded *(i64)sizeof(f32), 1, count, \
+                                  length, &values);                                          \
+            return;                                                                          \
+        }                                                                                    \
+        for (; padded >= 4; padded /= 4, left /= 4) ls_neighbours_##kind(values, left);      \
+        for (i64 i = 0; padded == 2 && i < left / 2; i++)                                    \
+            values[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                 \
+    }                                                                                        \
+    LS_CALLED f32 ls_tile_##kind(f32 *values, i64 count) {                                   \
+        ls_rows_##kind(values, 1, count, 1024);                                              \
+        return values[0];                                                                    \
     }
 
 /* Of lanes and short rows, by the kind.
- * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `wide`
- * apart, each padded with the identity, end up in values[0 .. count); where a row is of several
- * 128, these are combined first, neighbours with neighbours. lane_tree: the value of 128 lanes. */
+ * pairs: neighbours of two vectors combined. rows: the values of `count` rows that lie `padded`
+ * elements apart, each padded with the identity, end up in values[0 .. count); where a row is of
+ * several 128, these are combined first, neighbours with neighbours. lane_tree: the value of 128
+ * lanes. */
 #define LS_TREE_1(kind, type, combine) /* in order */                                    \
     LS_FN void ls_pairs_##kind(ls_vector_##type *to, const ls_vector_##type *x,          \
                                const ls_vector_##type *y) {                              \
@@ -242,102 +249,107 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
     }                                                                                    \
     LS_TILES_##type(kind, combine)
 
-/* Trees of f32 whose leaves a function gives by vectors; each of the functions has `trees` of them
- * at a time, and a vector for each. few: of a row of up to 16 * vectors leaves (1, 2, 4, 8 or 16
- * vectors) one vector, whose elements are its lanes', neighbours combined; many: the same of up to
- * 1024, lane by lane: the last row of the tile, which may be short, then 1, 2 and 4 of those before
- * it, as many as there are. four: the values of four rows from their vectors. leaves: to[tree][row]
- * becomes the value of that tree of each of `count` rows, at most LS_BATCH, of `length` leaves;
- * where the rows begin is said by what lies at row, row + size, ... tile: of one row, and `many` is
- * all that is compiled.
- */
-#define LS_LEAVES(kind, combine)                                                                   \
-    LS_FN ls_vector_f32 ls_two_##kind(ls_vector_f32 a, ls_vector_f32 b) {                          \
+/* Trees of f32 along rows, whose leaves a function gives sixteen at a time, those of `trees` trees
+ * together. to[tree][row] becomes the value of the tree of each of `count` rows of `length` leaves,
+ * up to 1024; what lies at row, row + size, ... says where the rows begin. Four rows are written at
+ * a time: where `count` is no multiple of four, the places behind the last value are written, too.
+ *
+ * pair_elements, pair_quads: neighbours combined within 16 bytes, for the lowest two bits of a
+ * lane's number, and 16 bytes with 16, for the next two. row_vectors: the partial sums of a row
+ * that is 1, 2, 4 or 8 vectors long at most, or (16) up to 256 leaves, as one vector; `whole`: no
+ * vector is partial. row_lanes: the same of up to 1024 leaves, lane by lane: the last row of the
+ * tile, which may be partial, then the 1, 2 and 4 before it that there are. four_rows: the values
+ * of four rows from their partial sums. */
+#define LS_REDUCE_ROWS(kind, combine)                                                              \
+    LS_FN ls_vector_f32 ls_combine_vectors_##kind(ls_vector_f32 a, ls_vector_f32 b) {              \
         return combine;                                                                            \
     }                                                                                              \
-    LS_FN ls_vector_f32 ls_near_##kind(ls_vector_f32 x, ls_vector_f32 y) {                         \
-        return ls_two_##kind(LS_NEAR_EVENS_f32(x, y), LS_NEAR_ODDS_f32(x, y));                     \
+    LS_FN ls_vector_f32 ls_pair_elements_##kind(ls_vector_f32 x, ls_vector_f32 y) {                \
+        return ls_combine_vectors_##kind(LS_QUAD_EVENS_f32(x, y), LS_QUAD_ODDS_f32(x, y));         \
     }                                                                                              \
-    LS_FN ls_vector_f32 ls_far_##kind(ls_vector_f32 x, ls_vector_f32 y) {                          \
-        return ls_two_##kind(LS_FAR_EVENS_f32(x, y), LS_FAR_ODDS_f32(x, y));                       \
+    LS_FN ls_vector_f32 ls_pair_quads_##kind(ls_vector_f32 x, ls_vector_f32 y) {                   \
+        return ls_combine_vectors_##kind(LS_EVEN_QUADS_f32(x, y), LS_ODD_QUADS_f32(x, y));         \
     }                                                                                              \
-    LS_FN ls_vector_f32 ls_near_four_##kind(const ls_vector_f32 *x) {                              \
-        return ls_near_##kind(ls_near_##kind(x[0], x[1]), ls_near_##kind(x[2], x[3]));             \
+    LS_FN ls_vector_f32 ls_pair_four_##kind(const ls_vector_f32 *x) {                              \
+        return ls_pair_elements_##kind(ls_pair_elements_##kind(x[0], x[1]),                        \
+                                       ls_pair_elements_##kind(x[2], x[3]));                       \
     }                                                                                              \
-    LS_FN void ls_eight_of_##kind(ls_vector_f32 *to, const ls_vector_f32 *x) {                     \
-        *to = ls_far_##kind(ls_near_four_##kind(x), ls_near_four_##kind(x + 4));                   \
-    }                                                                                              \
-    LS_FN void ls_row_of_##kind(ls_vector_f32 *to, const ls_vector_f32 *x, int vectors) {          \
+    LS_FN void ls_row_partial_##kind(ls_vector_f32 *to, const ls_vector_f32 *x, int vectors) {     \
         if (vectors == 1) *to = x[0];                                                              \
-        if (vectors == 2) *to = ls_near_##kind(x[0], x[1]);                                        \
-        if (vectors == 4) *to = ls_near_four_##kind(x);                                            \
-        if (vectors >= 8) ls_eight_of_##kind(to, x);                                               \
+        if (vectors == 2) *to = ls_pair_elements_##kind(x[0], x[1]);                               \
+        if (vectors == 4) *to = ls_pair_four_##kind(x);                                            \
+        if (vectors >= 8)                                                                          \
+            *to = ls_pair_quads_##kind(ls_pair_four_##kind(x), ls_pair_four_##kind(x + 4));        \
     }                                                                                              \
-    LS_FN void ls_four_of_##kind(f32 *to, const ls_vector_f32 *of, int vectors) {                  \
+    LS_FN void ls_four_rows_##kind(f32 *to, const ls_vector_f32 *of, int vectors) {                \
         ls_vector_f32 x, y;                                                                        \
         if (vectors == 1) {                                                                        \
-            x = ls_near_four_##kind(of);                                                           \
-            x = ls_far_##kind(x, x);                                                               \
-            x = ls_far_##kind(x, x);                                                               \
+            x = ls_pair_four_##kind(of);                                                           \
+            x = ls_pair_quads_##kind(x, x);                                                        \
+            x = ls_pair_quads_##kind(x, x);                                                        \
         } else if (vectors == 2) {                                                                 \
-            x = ls_far_##kind(ls_near_##kind(of[0], of[1]), ls_near_##kind(of[2], of[3]));         \
-            x = ls_far_##kind(x, x);                                                               \
-            x = ls_near_##kind(x, x);                                                              \
+            x = ls_pair_quads_##kind(ls_pair_elements_##kind(of[0], of[1]),                        \
+                                     ls_pair_elements_##kind(of[2], of[3]));                       \
+            x = ls_pair_quads_##kind(x, x);                                                        \
+            x = ls_pair_elements_##kind(x, x);                                                     \
             x = LS_FOUR_f32(x, 0, 1, 4, 5);                                                        \
         } else {                                                                                   \
-            x = ls_far_##kind(of[0], of[1]);                                                       \
-            y = ls_far_##kind(of[2], of[3]);                                                       \
+            x = ls_pair_quads_##kind(of[0], of[1]);                                                \
+            y = ls_pair_quads_##kind(of[2], of[3]);                                                \
             if (vectors == 4) {                                                                    \
-                x = ls_far_##kind(x, y);                                                           \
-                x = ls_near_##kind(x, x);                                                          \
-                x = ls_near_##kind(x, x);                                                          \
+                x = ls_pair_quads_##kind(x, y);                                                    \
+                x = ls_pair_elements_##kind(x, x);                                                 \
+                x = ls_pair_elements_##kind(x, x);                                                 \
                 x = LS_FOUR_f32(x, 0, 4, 8, 12);                                                   \
             } else {                                                                               \
-                x = ls_near_##kind(x, y);                                                          \
-                x = ls_near_##kind(x, x);                                                          \
-                x = ls_far_##kind(x, x);                                                           \
+                x = ls_pair_elements_##kind(x, y);                                                 \
+                x = ls_pair_elements_##kind(x, x);                                                 \
+                x = ls_pair_quads_##kind(x, x);                                                    \
                 x = LS_FOUR_f32(x, 0, 4, 1, 5);                                                    \
             }                                                                                      \
         }                                                                                          \
         __builtin_memcpy(to, &x, 4 * sizeof(f32));                                                 \
     }                                                                                              \
-    LS_FN void ls_some_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, i64 left, int trees, \
-                              ls_vector_f32 *to) {                                                 \
+    LS_FN void ls_masked_leaves_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, i64 left,   \
+                                       int trees, ls_vector_f32 *to) {                             \
         leaves(row, at, left, to);                                                                 \
         LS_UNROLLED                                                                                \
-        for (int t = 0; t < trees; t++) to[t] = ls_only_f32(to[t], left, ls_identity_##kind());    \
+        for (int t = 0; t < trees; t++)                                                            \
+            to[t] = ls_select_first_f32(to[t], left, ls_identity_##kind());                        \
     }                                                                                              \
-    LS_FN void ls_more_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, int rows, int trees, \
-                              ls_vector_f32 *to) {                                                 \
+    LS_FN void ls_tree_rows_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, int rows,       \
+                                   int trees, ls_vector_f32 *to) {                                 \
         ls_vector_f32 x[4][LS_TREES];                                                              \
         LS_UNROLLED                                                                                \
         for (int r = 0; r < rows; r++) leaves(row, at + 128 * r, 16, x[r]);                        \
         LS_UNROLLED                                                                                \
         for (int t = 0; t < trees; t++) {                                                          \
             ls_vector_f32 own = x[0][t];                                                           \
-            if (rows > 1) own = ls_two_##kind(own, x[1][t]);                                       \
-            if (rows > 2) own = ls_two_##kind(own, ls_two_##kind(x[2][t], x[3][t]));               \
-            to[t] = ls_two_##kind(own, to[t]);                                                     \
+            if (rows > 1) own = ls_combine_vectors_##kind(own, x[1][t]);                           \
+            if (rows > 2)                                                                          \
+                own = ls_combine_vectors_##kind(own, ls_combine_vectors_##kind(x[2][t], x[3][t])); \
+            to[t] = ls_combine_vectors_##kind(own, to[t]);                                         \
         }                                                                                          \
     }                                                                                              \
-    LS_FN void ls_few_##kind(ls_leaves_f32 *leaves, const void *row, i64 length, int trees,        \
-                             int vectors, int whole, ls_vector_f32(*to)[4], i64 at) {              \
+    LS_FN void ls_row_vectors_##kind(ls_leaves_f32 *leaves, const void *row, i64 length,           \
+                                     int trees, int vectors, int whole, ls_vector_f32(*to)[4],     \
+                                     i64 at) {                                                     \
         ls_vector_f32 x[LS_TREES][8], own[LS_TREES];                                               \
         LS_UNROLLED                                                                                \
         for (int v = 0; v < 8; v++) {                                                              \
             if (v >= vectors) continue;                                                            \
             const i64 first = vectors > 8 ? 128 + 16 * v : 16 * v;                                 \
             if (whole) leaves(row, first, 16, own);                                                \
-            if (!whole) ls_some_##kind(leaves, row, first, length - first, trees, own);            \
-            if (vectors > 8) ls_more_##kind(leaves, row, 16 * v, 1, trees, own);                   \
+            if (!whole) ls_masked_leaves_##kind(leaves, row, first, length - first, trees, own);   \
+            if (vectors > 8) ls_tree_rows_##kind(leaves, row, 16 * v, 1, trees, own);              \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) x[t][v] = own[t];                                      \
         }                                                                                          \
         LS_UNROLLED                                                                                \
-        for (int t = 0; t < trees; t++) ls_row_of_##kind(&to[t][at], x[t], vectors);               \
+        for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], x[t], vectors);          \
     }                                                                                              \
-    LS_FN void ls_many_##kind(ls_leaves_f32 *leaves, const void *row, i64 length, int trees,       \
-                              ls_vector_f32(*to)[4], i64 at) {                                     \
+    LS_FN void ls_row_lanes_##kind(ls_leaves_f32 *leaves, const void *row, i64 length, int trees,  \
+                                   ls_vector_f32(*to)[4], i64 at) {                                \
         ls_vector_f32 lane[LS_TREES][8];                                                           \
         const i64 rows = length / 128, rest = length % 128;                                        \
         LS_ROLLED                                                                                  \
@@ -345,17 +357,18 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             ls_vector_f32 x[LS_TREES];                                                             \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) x[t] = ls_identity_##kind() - (ls_vector_f32){0};      \
-            if (l < rest) ls_some_##kind(leaves, row, 128 * rows + l, rest - l, trees, x);         \
-            if (rows & 1) ls_more_##kind(leaves, row, 128 * (rows - 1) + l, 1, trees, x);          \
-            if (rows & 2) ls_more_##kind(leaves, row, 128 * (rows & 4) + l, 2, trees, x);          \
+            if (l < rest)                                                                          \
+                ls_masked_leaves_##kind(leaves, row, 128 * rows + l, rest - l, trees, x);          \
+            if (rows & 1) ls_tree_rows_##kind(leaves, row, 128 * (rows - 1) + l, 1, trees, x);     \
+            if (rows & 2) ls_tree_rows_##kind(leaves, row, 128 * (rows & 4) + l, 2, trees, x);     \
             LS_ROLLED                                                                              \
             for (i64 four = 128 * (rows & ~(i64)3); four > 0; four -= 512)                         \
-                ls_more_##kind(leaves, row, four - 512 + l, 4, trees, x);                          \
+                ls_tree_rows_##kind(leaves, row, four - 512 + l, 4, trees, x);                     \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) lane[t][l / 16] = x[t];                                \
         }                                                                                          \
         LS_UNROLLED                                                                                \
-        for (int t = 0; t < trees; t++) ls_row_of_##kind(&to[t][at], lane[t], 8);                  \
+        for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], lane[t], 8);             \
     }                                                                                              \
     LS_FN void ls_batch_##kind(ls_leaves_f32 *leaves, const char *row, i64 size, int trees,        \
                                i64 count, i64 length, int vectors, int whole, f32 *const *to) {    \
@@ -365,17 +378,17 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             if (vectors <= 4) {                                                                    \
                 LS_UNROLLED                                                                        \
                 for (i64 i = 0; i < 4; i++)                                                        \
-                    ls_few_##kind(leaves, row + ls_min(r + i, count - 1) * size, length, trees,    \
-                                  vectors, whole, of, i);                                          \
+                    ls_row_vectors_##kind(leaves, row + ls_min(r + i, count - 1) * size, length,   \
+                                          trees, vectors, whole, of, i);                           \
             } else {                                                                               \
                 const i64 rows = ls_min(4, count - r);                                             \
                 LS_ROLLED                                                                          \
                 for (i64 i = 0; i < rows; i++) {                                                   \
                     if (vectors > 16)                                                              \
-                        ls_many_##kind(leaves, row + (r + i) * size, length, trees, of, i);        \
+                        ls_row_lanes_##kind(leaves, row + (r + i) * size, length, trees, of, i);   \
                     else                                                                           \
-                        ls_few_##kind(leaves, row + (r + i) * size, length, trees, vectors, whole, \
-                                      of, i);                                                      \
+                        ls_row_vectors_##kind(leaves, row + (r + i) * size, length, trees,         \
+                                              vectors, whole, of, i);                              \
                 }                                                                                  \
                 for (i64 i = rows; i < 4; i++) {                                                   \
                     LS_UNROLLED                                                                    \
@@ -384,12 +397,12 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             }                                                                                      \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) {                                                      \
-                ls_four_of_##kind(to[t] + r, of[t], vectors);                                      \
+                ls_four_rows_##kind(to[t] + r, of[t], vectors);                                    \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    LS_FN void ls_leaves_##kind(ls_leaves_f32 *leaves, const void *row, i64 size, int trees,       \
-                                i64 count, i64 length, f32 *const *to) {                           \
+    LS_FN void ls_reduce_rows_##kind(ls_leaves_f32 *leaves, const void *row, i64 size, int trees,  \
+                                     i64 count, i64 length, f32 *const *to) {                      \
         if (length > 256)                                                                          \
             ls_batch_##kind(leaves, row, size, trees, count, length, 64, 0, to);                   \
         else if (length == 256)                                                                    \
@@ -414,76 +427,81 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
  * columns, at most 64, over `count` rows, at most 1024. Eight leaves come at a time: the rows of a
  * lane of the tree, or of as many lanes as make eight; four of them are stored before the next are
  * loaded. What eight come to goes to a binary counter of whole vectors. */
-#define LS_DOWN(kind)                                                                             \
-    LS_FN ls_vector_f32 ls_eight_rows_##kind(ls_vector_f32(*x)[LS_TREES], int t) {                \
-        return ls_two_##kind(                                                                     \
-            ls_two_##kind(ls_two_##kind(x[0][t], x[1][t]), ls_two_##kind(x[2][t], x[3][t])),      \
-            ls_two_##kind(ls_two_##kind(x[4][t], x[5][t]), ls_two_##kind(x[6][t], x[7][t])));     \
-    }                                                                                             \
-    LS_FN void ls_down_##kind(ls_columns_f32 *leaves, ls_columns_f32 *stores, const void *of,     \
-                              int trees, i64 count, i64 width, f32 *const *to) {                  \
-        ls_vector_f32 level[LS_TREES][4][8];                                                      \
-        const i64 depth = count <= 128 ? 1 : count <= 256 ? 2 : count <= 512 ? 4 : 8;             \
-        const i64 lanes = 8 / depth, eights = count <= 128 ? (count + 7) / 8 : 16 * depth;        \
-        i64 row[8];                                                                               \
-        for (i64 j = 0; j < 8; j++) row[j] = j / depth + 128 * (j % depth);                       \
-        LS_ROLLED                                                                                 \
-        for (i64 e = 0; e < eights; e++) {                                                        \
-            const i64 first = lanes * e;                                                          \
-            LS_ROLLED                                                                             \
-            for (i64 at = 0; at < width; at += 16) {                                              \
-                ls_vector_f32 eight[LS_TREES];                                                    \
-                if (first + row[7] < count && width - at >= 16) {                                 \
-                    ls_vector_f32 x[8][LS_TREES];                                                 \
-                    LS_UNROLLED                                                                   \
-                    for (int j = 0; j < 4; j++) leaves(of, first + row[j], at, 16, x[j]);         \
-                    LS_UNROLLED                                                                   \
-                    for (int j = 0; j < 4; j++) stores(of, first + row[j], at, 16, x[j]);         \
-                    LS_UNROLLED                                                                   \
-                    for (int j = 4; j < 8; j++) leaves(of, first + row[j], at, 16, x[j]);         \
-                    LS_UNROLLED                                                                   \
-                    for (int j = 4; j < 8; j++) stores(of, first + row[j], at, 16, x[j]);         \
-                    LS_UNROLLED                                                                   \
-                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t);        \
-                } else {                                                                          \
-                    ls_vector_f32 x[8][LS_TREES];                                                 \
-                    LS_ROLLED                                                                     \
-                    for (int j = 0; j < 8; j++) {                                                 \
-                        LS_UNROLLED                                                               \
-                        for (int t = 0; t < trees; t++)                                           \
-                            x[j][t] = ls_identity_##kind() - (ls_vector_f32){0};                  \
-                        if (first + row[j] >= count) continue;                                    \
-                        if (width - at >= 16) {                                                   \
-                            leaves(of, first + row[j], at, 16, x[j]);                             \
-                            stores(of, first + row[j], at, 16, x[j]);                             \
-                        } else {                                                                  \
-                            leaves(of, first + row[j], at, width - at, x[j]);                     \
-                            stores(of, first + row[j], at, width - at, x[j]);                     \
-                        }                                                                         \
-                    }                                                                             \
-                    LS_UNROLLED                                                                   \
-                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t);        \
-                }                                                                                 \
-                LS_UNROLLED                                                                       \
-                for (int t = 0; t < trees; t++) {                                                 \
-                    ls_vector_f32 own = eight[t];                                                 \
-                    i64 bit = 0;                                                                  \
-                    LS_ROLLED                                                                     \
-                    for (; e >> bit & 1; bit++) own = ls_two_##kind(level[t][at / 16][bit], own); \
-                    level[t][at / 16][bit] = own;                                                 \
-                }                                                                                 \
-            }                                                                                     \
-        }                                                                                         \
-        LS_UNROLLED                                                                               \
-        for (int t = 0; t < trees; t++) {                                                         \
-            LS_ROLLED                                                                             \
-            for (i64 at = 0; at < width; at += 16) {                                              \
-                ls_vector_f32 own = ls_identity_##kind() - (ls_vector_f32){0};                    \
-                for (int bit = 0; eights >> bit; bit++)                                           \
-                    if (eights >> bit & 1) own = ls_two_##kind(level[t][at / 16][bit], own);      \
-                *(ls_vector_f32 *)(to[t] + at) = own;                                             \
-            }                                                                                     \
-        }                                                                                         \
+#define LS_REDUCE_COLUMNS(kind)                                                            \
+    LS_FN ls_vector_f32 ls_eight_rows_##kind(ls_vector_f32(*x)[LS_TREES], int t) {         \
+        return ls_combine_vectors_##kind(                                                  \
+            ls_combine_vectors_##kind(ls_combine_vectors_##kind(x[0][t], x[1][t]),         \
+                                      ls_combine_vectors_##kind(x[2][t], x[3][t])),        \
+            ls_combine_vectors_##kind(ls_combine_vectors_##kind(x[4][t], x[5][t]),         \
+                                      ls_combine_vectors_##kind(x[6][t], x[7][t])));       \
+    }                                                                                      \
+    LS_FN void ls_reduce_columns_##kind(ls_columns_f32 *leaves, ls_columns_f32 *stores,    \
+                                        const void *of, int trees, i64 count, i64 width,   \
+                                        f32 *const *to) {                                  \
+        ls_vector_f32 level[LS_TREES][4][8];                                               \
+        const i64 depth = count <= 128 ? 1 : count <= 256 ? 2 : count <= 512 ? 4 : 8;      \
+        const i64 lanes = 8 / depth, eights = count <= 128 ? (count + 7) / 8 : 16 * depth; \
+        i64 row[8];                                                                        \
+        for (i64 j = 0; j < 8; j++) row[j] = j / depth + 128 * (j % depth);                \
+        LS_ROLLED                                                                          \
+        for (i64 e = 0; e < eights; e++) {                                                 \
+            const i64 first = lanes * e;                                                   \
+            LS_ROLLED                                                                      \
+            for (i64 at = 0; at < width; at += 16) {                                       \
+                ls_vector_f32 eight[LS_TREES];                                             \
+                if (first + row[7] < count && width - at >= 16) {                          \
+                    ls_vector_f32 x[8][LS_TREES];                                          \
+                    LS_UNROLLED                                                            \
+                    for (int j = 0; j < 4; j++) leaves(of, first + row[j], at, 16, x[j]);  \
+                    LS_UNROLLED                                                            \
+                    for (int j = 0; j < 4; j++) stores(of, first + row[j], at, 16, x[j]);  \
+                    LS_UNROLLED                                                            \
+                    for (int j = 4; j < 8; j++) leaves(of, first + row[j], at, 16, x[j]);  \
+                    LS_UNROLLED                                                            \
+                    for (int j = 4; j < 8; j++) stores(of, first + row[j], at, 16, x[j]);  \
+                    LS_UNROLLED                                                            \
+                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t); \
+                } else {                                                                   \
+                    ls_vector_f32 x[8][LS_TREES];                                          \
+                    LS_ROLLED                                                              \
+                    for (int j = 0; j < 8; j++) {                                          \
+                        LS_UNROLLED                                                        \
+                        for (int t = 0; t < trees; t++)                                    \
+                            x[j][t] = ls_identity_##kind() - (ls_vector_f32){0};           \
+                        if (first + row[j] >= count) continue;                             \
+                        if (width - at >= 16) {                                            \
+                            leaves(of, first + row[j], at, 16, x[j]);                      \
+                            stores(of, first + row[j], at, 16, x[j]);                      \
+                        } else {                                                           \
+                            leaves(of, first + row[j], at, width - at, x[j]);              \
+                            stores(of, first + row[j], at, width - at, x[j]);              \
+                        }                                                                  \
+                    }                                                                      \
+                    LS_UNROLLED                                                            \
+                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t); \
+                }                                                                          \
+                LS_UNROLLED                                                                \
+                for (int t = 0; t < trees; t++) {                                          \
+                    ls_vector_f32 own = eight[t];                                          \
+                    i64 bit = 0;                                                           \
+                    LS_ROLLED                                                              \
+                    for (; e >> bit & 1; bit++)                                            \
+                        own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);      \
+                    level[t][at / 16][bit] = own;                                          \
+                }                                                                          \
+            }                                                                              \
+        }                                                                                  \
+        LS_UNROLLED                                                                        \
+        for (int t = 0; t < trees; t++) {                                                  \
+            LS_ROLLED                                                                      \
+            for (i64 at = 0; at < width; at += 16) {                                       \
+                ls_vector_f32 own = ls_identity_##kind() - (ls_vector_f32){0};             \
+                for (int bit = 0; eights >> bit; bit++)                                    \
+                    if (eights >> bit & 1)                                                 \
+                        own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);      \
+                *(ls_vector_f32 *)(to[t] + at) = own;                                      \
+            }                                                                              \
+        }                                                                                  \
     }
 
 #define LS_TREE_0(kind, type, combine) /* in any order */                                    \
@@ -503,14 +521,14 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         for (int l = 1; l < 16; l++) value = ls_combine_##kind(value, some[l]);              \
         return value;                                                                        \
     }                                                                                        \
-    LS_FN void ls_pad_##kind(type *row, i64 length, i64 wide) {                              \
-        const i64 end = ls_min(wide, length / 128 * 128 + 128);                              \
+    LS_FN void ls_pad_##kind(type *row, i64 length, i64 padded) {                            \
+        const i64 end = ls_min(padded, length / 128 * 128 + 128);                            \
         for (; length < end; length++) row[length] = ls_identity_##kind();                   \
     }                                                                                        \
-    LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 length, i64 wide) {           \
+    LS_CALLED void ls_rows_##kind(type *values, i64 count, i64 length, i64 padded) {         \
         type half[512] LS_ALIGN(64);                                                         \
-        for (i64 i = 0; wide > 128 && i < count; i++) {                                      \
-            const type *const row = values + wide * i;                                       \
+        for (i64 i = 0; padded > 128 && i < count; i++) {                                    \
+            const type *const row = values + padded * i;                                     \
             type *const to = values + 128 * i;                                               \
             for (int l = 0; l < 128; l++) to[l] = row[l];                                    \
             for (i64 at = 128; at < length; at += 128) {                                     \
@@ -518,10 +536,10 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
                 for (int l = 0; l < 128; l++) to[l] = ls_combine_##kind(to[l], row[at + l]); \
             }                                                                                \
         }                                                                                    \
-        if (wide > 128) wide = 128;                                                          \
-        i64 left = count * wide;                                                             \
-        for (; wide >= 4; wide /= 4, left /= 4) ls_neighbours_##kind(values, left);          \
-        if (wide == 1) return;                                                               \
+        if (padded > 128) padded = 128;                                                      \
+        i64 left = count * padded;                                                           \
+        for (; padded >= 4; padded /= 4, left /= 4) ls_neighbours_##kind(values, left);      \
+        if (padded == 1) return;                                                             \
         for (i64 i = 0; i < left / 2; i++)                                                   \
             half[i] = ls_combine_##kind(values[2 * i], values[2 * i + 1]);                   \
         for (i64 i = 0; i < left / 2; i++) values[i] = half[i];                              \
@@ -548,11 +566,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
                                  ls_combine_##kind(value[2], value[3]));                    \
     }                                                                                       \
     LS_FN type ls_eight_##kind(const type *value) {                                         \
-        const type a = ls_combine_##kind(value[0], value[1]);                               \
-        const type b = ls_combine_##kind(value[2], value[3]);                               \
-        const type c = ls_combine_##kind(value[4], value[5]);                               \
-        const type d = ls_combine_##kind(value[6], value[7]);                               \
-        return ls_combine_##kind(ls_combine_##kind(a, b), ls_combine_##kind(c, d));         \
+        return LS_EIGHT(ls_combine_##kind, value);                                          \
     }                                                                                       \
     LS_TREE_##ordered(kind, type, combine)                                                  \
         LS_CALLED type ls_gather_##kind(const type *values, i64 count) {                    \
@@ -608,11 +622,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         return a better b ? a : b;                                                    \
     }                                                                                 \
     LS_FN type ls_quick_##kind(const type *value) {                                   \
-        const type a = ls_better_##kind(value[0], value[1]);                          \
-        const type b = ls_better_##kind(value[2], value[3]);                          \
-        const type c = ls_better_##kind(value[4], value[5]);                          \
-        const type d = ls_better_##kind(value[6], value[7]);                          \
-        return ls_better_##kind(ls_better_##kind(a, b), ls_better_##kind(c, d));      \
+        return LS_EIGHT(ls_better_##kind, value);                                     \
     }                                                                                 \
     LS_FN type ls_lane_quick_##kind(const type *lane) {                               \
         type some[16] LS_ALIGN(64);                                                   \

@@ -220,9 +220,9 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
                        const PhaseText *phases, ls_image_kernel *row);
 
 /* kernel.c */
-/* The head of an entry point, with the lengths of axes that its text uses. `wide`: a block has a
+/* The head of an entry point, with the lengths of axes that its text uses. `alone`: a block has a
  * multiprocessor to itself. */
-void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool wide,
+void emit_entry(Emitter *e, Text *out, const char *name, uint32_t threads, bool alone,
                 const char *sizes);
 /* A kernel's text, and its row in the image. */
 ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *suffix,
@@ -335,7 +335,7 @@ typedef struct NestPrinter {
     SymbolId tensor;               /* of a list: the tensor that the pointers are of */
     SymbolId vector, run, columns; /* the innermost loops at hand */
     bool non_temporal, non_temporal_off;
-    bool *wide; /* by symbol: it is a vector of the C compiler, of neighbouring elements */
+    bool *is_vector; /* by symbol: it is a vector of the C compiler, of neighbouring elements */
     const char *
         *pitch; /* by symbol of several TREEs: the text of the distance between their beginnings */
     /* Of loops over vectors, whose trees those by symbol are: the functions that they are, as text
@@ -360,9 +360,10 @@ const char *print_index(NestPrinter *p, Index index);
 const char *print_bracketed(const NestPrinter *p,
                             const char *text); /* in brackets, unless it is one word */
 const char *print_value(NestPrinter *p, ValueId id);
-bool print_is_wide(const NestPrinter *p,
-                   ValueId id); /* whether a part of it is a vector of the C compiler */
+bool print_is_vector(const NestPrinter *p,
+                     ValueId id); /* whether a part of it is a vector of the C compiler */
 const char *print_quotient(NestPrinter *p, ValueId id); /* of integers that are not negative */
+bool print_is_unnamed(const char *name); /* of a value: the source has no name for it */
 void print_let(NestPrinter *p, const NestNode *let);
 
 /* nest_global.c: global memory in which each item stores its partial result, the counters by which

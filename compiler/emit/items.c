@@ -52,7 +52,7 @@ static void whole_count(Emitter *e, PhaseText *text) {
     const Phase *phase = e->phase;
     const char *inner = emit_product(e, e->inner, e->inner_count);
     const char *outer = emit_product(e, e->outer, e->outer_count - emit_takes_columns(e));
-    const uint32_t wide = e->target->columns;
+    const uint32_t columns = e->target->columns;
     AxisSet others;
     uint64_t times;
     text->tiles = "1";
@@ -72,7 +72,7 @@ static void whole_count(Emitter *e, PhaseText *text) {
     }
     if (emit_takes_columns(e))
         outer = arena_printf(e->arena, "%s * ((%s + %u) / %u)", outer,
-                             e->outer[e->outer_count - 1].size, wide - 1, wide);
+                             e->outer[e->outer_count - 1].size, columns - 1, columns);
     text->panels = outer;
     if (phase->shape == SHAPE_SCAN) return;
     const uint64_t length = split_length(e, &others);

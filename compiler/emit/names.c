@@ -71,7 +71,7 @@ static const char suffixes[] =
     "above adjacent arguments arrived at base block copy count counts data done draws eight "
     "extremum finish first items lane leaf leaves level lines odd of once open packed panel part room "
     "row running scratch stores stride strip sum tile tiles to total trees values vec4 vec8 vector whole "
-    "wide ";
+    "padded ";
 /* clang-format on */
 
 static const char *const word_lists[] = {language_words, prelude_words, nest_words};

@@ -22,6 +22,7 @@ typedef struct Captured {
     const char *type, *name, *from;
     const char *place;        /* what of the row it is, if that is not its name */
     const char *prefetch;     /* of a place: the function that prefetches from there */
+    uint32_t bytes;           /* then: of a vector there */
     const char *old_spelling; /* of the symbol */
     ValueId old_inside;
 } Captured;
@@ -63,18 +64,13 @@ bool print_is_leaves(const NestPrinter *p, const NestNode *loop) {
 
 /* ---- what the function uses of the row ---- */
 
-/* A value without a name of the source. */
-static bool is_unnamed(const char *name) {
-    return *name == 't' && name[1] && name[1 + strspn(name + 1, "0123456789")] == 0;
-}
-
 /* A name in the function and the structure; `user`: of the source, which is called there as
  * elsewhere. */
 static const char *own_name(Leaves *l, const char *wish, bool user) {
     Emitter *e = l->p->e;
     const NameTable outer = e->names;
     e->names = l->names;
-    const char *name = user && !is_unnamed(wish) ? names_user(e, wish) : names_made(e, wish);
+    const char *name = user && !print_is_unnamed(wish) ? names_user(e, wish) : names_made(e, wish);
     l->names = e->names;
     e->names = outer;
     return name;
@@ -188,6 +184,7 @@ static void capture_prefetches(Leaves *l, const NestNode *body, const char *cond
                 l, pointer_type(l, node->array), own_name(l, name, true),
                 conditions ? arena_printf(p->arena, "%s ? %s : 0", conditions, from) : from);
             captured->prefetch = far ? "ls_prefetch_rows" : "ls_prefetch";
+            captured->bytes = WIDTH * type_info[p->nest->symbols[node->array].type].size;
         } else {
             bug(p->e->compiler, "a loop over vectors with this has no text yet");
         }
@@ -237,7 +234,7 @@ static void spell(Leaves *l, bool inside) {
                                             : arena_printf(p->arena, "row->%s", captured->name);
         p->spelled[captured->symbol] = inside ? own : captured->old_spelling;
         p->inside[captured->symbol] = inside ? 0 : captured->old_inside;
-        p->wide[captured->symbol] = inside && captured->is_load;
+        p->is_vector[captured->symbol] = inside && captured->is_load;
     }
 }
 
@@ -253,8 +250,8 @@ static void print_prefetched(Leaves *l) {
     for (size_t i = 0; i < l->count; i++) {
         const Captured *captured = &l->captured[i];
         if (!captured->prefetch) continue;
-        text_printf(p->out, "if (row->%s) %s(row->%s + at, %d * (i64)sizeof *row->%s);\n",
-                    captured->name, captured->prefetch, captured->name, WIDTH, captured->name);
+        text_printf(p->out, "if (row->%s) %s(row->%s + at, %u);\n", captured->name,
+                    captured->prefetch, captured->name, captured->bytes);
     }
 }
 
@@ -285,19 +282,19 @@ static const char *body_text(Leaves *l) {
     print_prefetched(l);
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         const char *name = node->name ? p->nest->symbols[node->name].name : NULL;
-        if (node->kind == NEST_LOAD && p->wide[node->name]) {
+        if (node->kind == NEST_LOAD && p->is_vector[node->name]) {
             const char *own = print_symbol(p, node->name);
             text_printf(p->out, "const ls_vector_f32 %s = ls_take_%s(%s, left);\n", own,
                         type_info[p->nest->symbols[node->array].type].name,
                         place_of(l, node->name, own));
         } else if (node->kind == NEST_LET) {
             p->spelled[node->name] = names_nest(e, name);
-            p->wide[node->name] = print_is_wide(p, node->value);
+            p->is_vector[node->name] = print_is_vector(p, node->value);
             const char *value = emit_bare(e, print_value(p, node->value));
             emit_quote_line(e, p->out, node->range);
             text_printf(p->out, "const %s %s = %s;\n",
-                        p->wide[node->name] ? "ls_vector_f32" : "f32", print_symbol(p, node->name),
-                        value);
+                        p->is_vector[node->name] ? "ls_vector_f32" : "f32",
+                        print_symbol(p, node->name), value);
         } else if (node->kind == NEST_STORE) {
             while (!is_written(&l->captured[stored])) stored++;
             text_printf(&l->stores, "LS_PUT(%s, %s, left, leaf[%zu]);\n",
@@ -318,7 +315,8 @@ static const char *body_text(Leaves *l) {
 }
 
 static size_t new_leaves(NestPrinter *p) {
-    if (p->leaf_count == LEAVES_MAX) bug(p->e->compiler, "a phase walks its rows too often");
+    if (p->leaf_count == LEAVES_MAX)
+        bug(p->e->compiler, "a phase has too many loops along its rows");
     return ++p->leaf_count;
 }
 
@@ -357,21 +355,22 @@ static size_t make_function(Leaves *l, const char *kind) {
         text_printf(&p->before,
                     "LS_CALLED void %s_trees%s(const struct %s_row%s *rows, i64 count, i64 width, "
                     "f32 *const *to) {\nconst struct %s_row%s own = *rows;\n"
-                    "ls_down_%s(%s_leaves%s, %s, &own, %zu, count, width, to);\n}\n\n",
+                    "ls_reduce_columns_%s(%s_leaves%s, %s, &own, %zu, count, width, to);\n}\n\n",
                     p->label, suffix, p->label, suffix, p->label, suffix, kind, p->label, suffix,
                     stores, l->trees);
         return number;
     }
-    text_printf(&p->before,
-                "/* Sixteen elements of a row from `at` on, of which `left` are there. */\n"
-                "struct %s_row%s {\n%s};\n"
-                "LS_FN void %s_leaves%s(const void *of, i64 at, i64 left, ls_vector_f32 *leaf) {\n"
-                "const struct %s_row%s *const row = of;\n%s}\n"
-                "LS_CALLED void %s_trees%s(const struct %s_row%s *rows, i64 count, i64 length, "
-                "f32 *const *to) {\n"
-                "ls_leaves_%s(%s_leaves%s, rows, sizeof *rows, %zu, count, length, to);\n}\n\n",
-                p->label, suffix, fields, p->label, suffix, p->label, suffix, body, p->label,
-                suffix, p->label, suffix, kind, p->label, suffix, l->trees);
+    text_printf(
+        &p->before,
+        "/* Sixteen elements of a row from `at` on, of which `left` are there. */\n"
+        "struct %s_row%s {\n%s};\n"
+        "LS_FN void %s_leaves%s(const void *of, i64 at, i64 left, ls_vector_f32 *leaf) {\n"
+        "const struct %s_row%s *const row = of;\n%s}\n"
+        "LS_CALLED void %s_trees%s(const struct %s_row%s *rows, i64 count, i64 length, "
+        "f32 *const *to) {\n"
+        "ls_reduce_rows_%s(%s_leaves%s, rows, sizeof *rows, %zu, count, length, to);\n}\n\n",
+        p->label, suffix, fields, p->label, suffix, p->label, suffix, body, p->label, suffix,
+        p->label, suffix, kind, p->label, suffix, l->trees);
     return number;
 }
 

@@ -625,7 +625,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.non_temporal_off = e->target->gpu;
     p.trees = arena_alloc(arena, count * sizeof *p.trees);
     p.own_trees = arena_alloc(arena, count * sizeof *p.own_trees);
-    p.wide = arena_alloc(arena, count * sizeof *p.wide);
+    p.is_vector = arena_alloc(arena, count * sizeof *p.is_vector);
     p.pitch = arena_alloc(arena, count * sizeof *p.pitch);
     p.loops = arena_alloc(arena, count * sizeof *p.loops);
     p.private = arena_alloc(arena, count * sizeof *p.private);

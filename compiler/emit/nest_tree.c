@@ -158,7 +158,7 @@ void print_tree(NestPrinter *p, const NestNode *tree) {
     text_printf(p->out, "%s %s[%d] LS_ALIGN(64);\n", type_info[leaf_type(tree->type)].c_name, name,
                 TILE);
     if (!tree->at_count) return;
-    p->pitch[tree->name] = names_nest(p->e, arena_printf(p->arena, "%s_wide", name));
+    p->pitch[tree->name] = names_nest(p->e, arena_printf(p->arena, "%s_padded", name));
     text_printf(p->out, "const i64 %s = %d / %s;\n", p->pitch[tree->name], TILE,
                 print_bracketed(p, print_index(p, tree->at[0])));
 }
@@ -214,10 +214,10 @@ void print_padding(NestPrinter *p, const NestNode *loop, const NestNode *body) {
         print_padding(p, loop, node->body);
         if (!tree || tree->kind != NEST_TREE || !tree->at_count) continue;
         if (!index_uses(node->at[0], loop->name) || p->by_vectors[tree->name]) continue;
-        const char *kind = kind_text(p, tree, tree->type), *wide = p->pitch[tree->name];
+        const char *kind = kind_text(p, tree, tree->type), *padded = p->pitch[tree->name];
         const char *row = print_bracketed(p, print_index(p, node->at[0]));
         text_printf(p->out, "ls_pad_%s(%s + %s * %s, %s, %s);\n", kind, print_symbol(p, tree->name),
-                    row, wide, print_index(p, tree->extent), wide);
+                    row, padded, print_index(p, tree->extent), padded);
     }
 }
 

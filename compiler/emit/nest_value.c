@@ -73,7 +73,7 @@ void print_count_uses(NestPrinter *p) {
 
 /* ---- symbols ---- */
 
-static bool is_made(const char *name) {
+bool print_is_unnamed(const char *name) {
     return *name == 't' && name[1] && name[1 + strspn(name + 1, "0123456789")] == 0;
 }
 
@@ -194,11 +194,11 @@ const char *print_quotient(NestPrinter *p, ValueId id) {
                         print_value(p, v->arg[1]));
 }
 
-bool print_is_wide(const NestPrinter *p, ValueId id) {
+bool print_is_vector(const NestPrinter *p, ValueId id) {
     const Value *v = &p->nest->values->values[id];
-    if (v->op == VALUE_NAME) return p->wide[v->payload];
+    if (v->op == VALUE_NAME) return p->is_vector[v->payload];
     for (int i = 0; v->op != VALUE_INDEX && i < op_info[v->op].arity; i++)
-        if (print_is_wide(p, v->arg[i])) return true;
+        if (print_is_vector(p, v->arg[i])) return true;
     return false;
 }
 
@@ -206,7 +206,7 @@ void print_let(NestPrinter *p, const NestNode *let) {
     const NestSymbol *symbol = &p->nest->symbols[let->name];
     if (p->ahead[let->name]) return;
     const char *text = let_text(p, let);
-    if (is_made(symbol->name) && p->uses[let->name] == 1 && !p->is_index[let->name] &&
+    if (print_is_unnamed(symbol->name) && p->uses[let->name] == 1 && !p->is_index[let->name] &&
         emit_is_short(text) && p->user_body[let->name] == p->own_body[let->name]) {
         p->inside[let->name] = let->value;
         return;

@@ -479,9 +479,9 @@ const char *nest_deal(Nest *nest, SymbolId loop, NestDeal to);
  * which keeps the loop's index and is given in *inner unless that is NULL. */
 const char *nest_strip(Nest *nest, SymbolId loop, int64_t size, SymbolId *inner);
 
-/* vectorize.c: the loop as one over vectors of the nest's width, which is given in *vectors unless
- * that is NULL, around a vector loop. */
-const char *nest_vectorize(Nest *nest, SymbolId loop, SymbolId *vectors);
+/* vectorize.c: the loop of that body as one over vectors of the nest's width, which is given in
+ * *vectors unless that is NULL, around a vector loop. */
+const char *nest_vectorize(Nest *nest, NestNode **body, SymbolId loop, SymbolId *vectors);
 
 /* interchange.c: a serial loop of independent iterations, at most so many, inside of the loops that
  * are in it. */

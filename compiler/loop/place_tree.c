@@ -255,8 +255,7 @@ const char *nest_place_tree(Nest *nest, SymbolId tree, NestScope scope) {
     p.declaration = arena_alloc(nest->arena, sizeof *p.declaration);
     *(NestNode *)(uintptr_t)p.declaration = **place;
     const Op op = (*place)->op;
-    if (op == OP_ARGMIN || op == OP_ARGMAX || op == OP_LOGSUMEXP)
-        return "its value is not made of pairs of its leaves";
+    if (nest_is_two_trees(op)) return "its value is not made of pairs of its leaves";
     if ((*place)->at_count) return "it is several trees";
     if (find_push(&p, nest->body, 0) != 1) return "it is not pushed to in one place";
     find_combine(&p, nest->body);

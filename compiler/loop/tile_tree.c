@@ -93,8 +93,7 @@ const char *nest_tile_tree(Nest *nest, SymbolId tree, NestScope scope) {
     NestNode **place = nest_find(&nest->body, tree), **end = place;
     if (!place || (*place)->kind != NEST_TREE) return "there is no such tree";
     const NestNode declared = **place;
-    if (declared.op == OP_ARGMIN || declared.op == OP_ARGMAX || declared.op == OP_LOGSUMEXP)
-        return "its value is not made of pairs of its leaves";
+    if (nest_is_two_trees(declared.op)) return "its value is not made of pairs of its leaves";
     if (declared.at_count) return "it is several trees";
     find_uses(&t, &nest->body);
     if (t.pushes != 1 || !t.loop) return "it is not pushed to in one loop";

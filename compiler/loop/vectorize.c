@@ -27,9 +27,9 @@ static bool varies(const NestNode *node, SymbolId loop) {
     return false;
 }
 
-const char *nest_vectorize(Nest *nest, SymbolId loop, SymbolId *vectors) {
+const char *nest_vectorize(Nest *nest, NestNode **body_of, SymbolId loop, SymbolId *vectors) {
     const int64_t width = nest->width;
-    NestNode **place = nest_find(&nest->body, loop), *first = NULL, **end = &first;
+    NestNode **place = nest_find(body_of, loop), *first = NULL, **end = &first;
     int64_t extent;
     if (!place || (*place)->kind != NEST_LOOP) return "there is no such loop";
     NestNode *old = *place;

@@ -55,7 +55,7 @@ static void push(ColumnTile *b, NestNode ***end, SymbolId fold, Index c, Index l
 }
 
 SymbolId column_fold(ColumnTile *b, NestNode ***end, const ColumnTree *tree, const char *what,
-                     int64_t leaves, bool beside) {
+                     int64_t leaves, bool adjacent) {
     const char *name = arena_printf(b->arena, "%s_%s", tree->name, what);
     const SymbolId id = nest_symbol(b->nest, name, NAMED_TREE, tree->type);
     nest_add(b->nest, end,
@@ -65,7 +65,7 @@ SymbolId column_fold(ColumnTile *b, NestNode ***end, const ColumnTree *tree, con
                         .type = tree->type,
                         .extent = make_number(b->nest, leaves),
                         .at = make_at(b->nest, make_number(b->nest, b->chunk), NULL),
-                        .at_count = beside});
+                        .at_count = adjacent});
     return id;
 }
 
@@ -75,11 +75,11 @@ bool column_is_of_pass(const ColumnPass *p, size_t tree) {
     return p->b->trees[tree].last == p->last;
 }
 
-void column_find_kept(ColumnPass *p) {
+void column_find_row_values(ColumnPass *p) {
     ColumnTile *b = p->b;
     size_t count = 1;
     for (const NestNode *node = b->row_nodes; node; node = node->next) count++;
-    p->kept = arena_alloc(b->arena, count * sizeof *p->kept);
+    p->row_values = arena_alloc(b->arena, count * sizeof *p->row_values);
     p->rooms = arena_alloc(b->arena, count * sizeof *p->rooms);
     for (NestNode *node = p->column_nodes; node; node = node->next) {
         NestNode alone = *node;
@@ -89,7 +89,7 @@ void column_find_kept(ColumnPass *p) {
     }
     for (const NestNode *node = b->row_nodes; node; node = node->next) {
         if (!nest_body_uses(b->nest, p->column_nodes, node->name)) continue;
-        p->kept[p->kept_count++] = node->name;
+        p->row_values[p->row_value_count++] = node->name;
     }
 }
 
@@ -123,7 +123,7 @@ ColumnPass column_pass(ColumnTile *b, bool last) {
         copy->value = nest_second_leaf(nest, own->op, own->type, node->value, nest_name(nest, base),
                                        make_symbol(b->nest, b->traversal->name));
     }
-    column_find_kept(&p);
+    column_find_row_values(&p);
     return p;
 }
 
@@ -200,19 +200,19 @@ void column_retarget(ColumnPass *p, NestNode *body, const SymbolId *folds, const
 }
 
 /* Memory for what so many rows have. */
-static void open_kept(ColumnPass *p, NestNode ***end, const char *what, NestScope scope,
-                      int64_t count) {
-    for (size_t i = 0; i < p->kept_count; i++) {
-        const NestSymbol *own = &p->b->nest->symbols[p->kept[i]];
+static void open_row_values(ColumnPass *p, NestNode ***end, const char *what, NestScope scope,
+                            int64_t count) {
+    for (size_t i = 0; i < p->row_value_count; i++) {
+        const NestSymbol *own = &p->b->nest->symbols[p->row_values[i]];
         p->rooms[i] =
             make_alloc(p->b->nest, end, scope, arena_printf(p->b->arena, "%s_%s", own->name, what),
                        own->type, make_number(p->b->nest, count));
     }
 }
 
-static void store_kept(ColumnPass *p, NestNode ***end, Index at) {
-    for (size_t i = 0; i < p->kept_count; i++)
-        make_store(p->b->nest, end, p->rooms[i], at, NULL, nest_name(p->b->nest, p->kept[i]));
+static void store_row_values(ColumnPass *p, NestNode ***end, Index at) {
+    for (size_t i = 0; i < p->row_value_count; i++)
+        make_store(p->b->nest, end, p->rooms[i], at, NULL, nest_name(p->b->nest, p->row_values[i]));
 }
 
 /* ---- a row at a time ---- */
@@ -260,8 +260,8 @@ static void keep_rows(ColumnPass *p, NestNode ***end, bool all) {
     const SymbolId j = make_loop_name(b->nest, "j"),
                    offset = nest_symbol(b->nest, "offset", NAMED_VALUE, TYPE_I64);
     const Index own = make_symbol(b->nest, j);
-    open_kept(p, end, "eight", SCOPE_REGISTER, EIGHT);
-    SymbolId *const places = &p->rooms[p->kept_count];
+    open_row_values(p, end, "eight", SCOPE_REGISTER, EIGHT);
+    SymbolId *const places = &p->rooms[p->row_value_count];
     if (p->places)
         *places = make_alloc(b->nest, end, SCOPE_REGISTER, "at_eight", TYPE_I64,
                              make_number(b->nest, EIGHT));
@@ -282,7 +282,7 @@ static void keep_rows(ColumnPass *p, NestNode ***end, bool all) {
     const ValueId at = nest_index_value(nest, make_add(b->nest, b->first, in_tile));
     const Index row = make_let_index(b->nest, &inside, nest->symbols[b->traversal->name].name, at);
     make_append(&list_end, nest_copy(b->arena, b->row_nodes));
-    store_kept(p, &list_end, own);
+    store_row_values(p, &list_end, own);
     if (p->places) make_store(b->nest, &list_end, *places, own, NULL, nest_index_value(nest, row));
     make_append(&inside, at_row(b, list, row));
     column_loop(b, end, LOOP_UNROLLED, j, make_number(b->nest, EIGHT), body);
@@ -302,9 +302,9 @@ static void eight_columns(ColumnPass *p, NestNode ***end, Index width) {
     const SymbolId place = p->places ? nest_symbol(b->nest, name, NAMED_VALUE, TYPE_I64) : 0;
     const SymbolId live = p->live ? nest_symbol(b->nest, "live", NAMED_VALUE, TYPE_BOOL) : 0;
     const Index own = make_symbol(b->nest, j);
-    if (place) make_load(b->nest, &list_end, place, p->rooms[p->kept_count], own, NULL);
-    for (size_t i = 0; i < p->kept_count; i++)
-        make_load(b->nest, &list_end, p->kept[i], p->rooms[i], own, NULL);
+    if (place) make_load(b->nest, &list_end, place, p->rooms[p->row_value_count], own, NULL);
+    for (size_t i = 0; i < p->row_value_count; i++)
+        make_load(b->nest, &list_end, p->row_values[i], p->rooms[i], own, NULL);
     if (live) make_load(b->nest, &list_end, live, p->live, own, NULL);
     NestNode *nodes = nest_copy(b->arena, p->column_nodes);
     column_retarget(p, nodes, folds, NULL, own);
@@ -500,16 +500,16 @@ static void rows_ahead(ColumnPass *p, NestNode ***end) {
     const SymbolId r = make_loop_name(b->nest, "r");
     const Index own = make_symbol(b->nest, r),
                 at = make_less(b->nest, make_symbol(b->nest, b->traversal->name), b->first);
-    open_kept(p, end, "rows", SCOPE_WORKER, TILE);
+    open_row_values(p, end, "rows", SCOPE_WORKER, TILE);
     NestNode *list = NULL, **inside = &list;
     make_append(&inside, nest_copy(b->arena, b->row_nodes));
-    store_kept(p, &inside, own);
+    store_row_values(p, &inside, own);
     column_loop(b, end, LOOP_SERIAL, r, b->count,
                 at_row(b, list, make_add(b->nest, b->first, own)));
     b->row_nodes = NULL;
     inside = &b->row_nodes;
-    for (size_t i = 0; i < p->kept_count; i++)
-        make_load(b->nest, &inside, p->kept[i], p->rooms[i], at, NULL);
+    for (size_t i = 0; i < p->row_value_count; i++)
+        make_load(b->nest, &inside, p->row_values[i], p->rooms[i], at, NULL);
 }
 
 /* Of no rows a sum of floats is 0, and not what adds nothing. */
@@ -554,7 +554,7 @@ void column_tile(ColumnTile *b, NestNode ***end) {
     for (size_t i = 0; i < b->tree_count; i++) passes[0] |= !b->trees[i].last;
     column_open_totals(b, end);
     ColumnPass all = {.b = b, .column_nodes = b->column_nodes};
-    column_find_kept(&all);
+    column_find_row_values(&all);
     if (!passes[0]) {
         ColumnPass p = column_pass(b, true);
         if (column_by_vectors(b, &p, end)) {

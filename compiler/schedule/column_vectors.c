@@ -32,8 +32,8 @@ static bool has_trees(const ColumnTile *b) {
 
 /* What a row has to have for its columns: values of f32 alone, and no array that rows write. */
 static bool has_rows(const ColumnTile *b, const ColumnPass *p) {
-    for (size_t i = 0; i < p->kept_count; i++)
-        if (b->nest->symbols[p->kept[i]].type != TYPE_F32) return false;
+    for (size_t i = 0; i < p->row_value_count; i++)
+        if (b->nest->symbols[p->row_values[i]].type != TYPE_F32) return false;
     for (const NestNode *node = p->column_nodes; node; node = node->next)
         if (node->kind == NEST_STORE && nest_reads(b->row_nodes, node->array)) return false;
     return true;
@@ -54,45 +54,37 @@ static NestNode *columns_of(ColumnTile *b, ColumnPass *p, const SymbolId *trees,
     return all;
 }
 
-static const char *vectorize(Nest *nest, NestNode **all, SymbolId name) {
-    NestNode *old = nest->body;
-    nest->body = *all;
-    const char *problem = nest_vectorize(nest, name, NULL);
-    *all = nest->body;
-    nest->body = old;
-    return problem;
-}
-
 bool column_by_vectors(ColumnTile *b, ColumnPass *p, NestNode ***end) {
     Nest *nest = b->nest;
     int64_t one;
     if (!is_plain(b) || !has_trees(b) || !has_rows(b, p)) return false;
     if (index_is_number(b->count, &one) && one == 1) return false; /* there is no loop over rows */
     SymbolId *trees = arena_alloc(b->arena, b->tree_count * sizeof *trees);
-    SymbolId *rooms = arena_alloc(b->arena, (p->kept_count + 1) * sizeof *rooms);
+    SymbolId *rooms = arena_alloc(b->arena, (p->row_value_count + 1) * sizeof *rooms);
     const SymbolId r = make_loop_name(nest, "r");
     const Index row = make_symbol(nest, r);
     for (size_t i = 0; i < b->tree_count; i++)
         trees[i] = nest_symbol(nest, b->trees[i].name, NAMED_TREE, TYPE_F32);
     NestNode *all = columns_of(b, p, trees, r, b->width), *body = NULL, **inside = &body;
-    if (!schedule_is_wide(nest, all, true)) return false;
+    if (!schedule_is_vectorizable(nest, all, true)) return false;
     const uint32_t width = nest->width;
     nest->width = WIDTH;
-    if (vectorize(nest, &all, all->name)) {
+    if (nest_vectorize(nest, &all, all->name, NULL)) {
         nest->width = width;
         return false;
     }
-    if (p->kept_count) {
+    if (p->row_value_count) {
         const SymbolId own = make_loop_name(nest, "r");
-        for (size_t i = 0; i < p->kept_count; i++)
-            rooms[i] = make_alloc(nest, end, SCOPE_WORKER,
-                                  arena_printf(b->arena, "%s_rows", nest->symbols[p->kept[i]].name),
-                                  TYPE_F32, make_number(nest, TILE));
+        for (size_t i = 0; i < p->row_value_count; i++)
+            rooms[i] =
+                make_alloc(nest, end, SCOPE_WORKER,
+                           arena_printf(b->arena, "%s_rows", nest->symbols[p->row_values[i]].name),
+                           TYPE_F32, make_number(nest, TILE));
         NestNode *list = NULL, **list_end = &list;
         make_append(&list_end, nest_copy(b->arena, b->row_nodes));
-        for (size_t i = 0; i < p->kept_count; i++)
+        for (size_t i = 0; i < p->row_value_count; i++)
             make_store(nest, &list_end, rooms[i], make_symbol(nest, own), NULL,
-                       nest_name(nest, p->kept[i]));
+                       nest_name(nest, p->row_values[i]));
         list = nest_put_index(nest, list, b->traversal->name,
                               make_add(nest, b->first, make_symbol(nest, own)));
         column_loop(b, end, LOOP_SERIAL, own, b->count, nest_clone(nest, list));
@@ -108,8 +100,8 @@ bool column_by_vectors(ColumnTile *b, ColumnPass *p, NestNode ***end) {
                             .at_count = 1});
         b->trees[i].folded = trees[i];
     }
-    for (size_t i = 0; i < p->kept_count; i++)
-        make_load(nest, &inside, p->kept[i], rooms[i], row, NULL);
+    for (size_t i = 0; i < p->row_value_count; i++)
+        make_load(nest, &inside, p->row_values[i], rooms[i], row, NULL);
     make_append(&inside, all);
     column_loop(b, end, LOOP_SERIAL, r, b->count, nest_clone(nest, body));
     return true;

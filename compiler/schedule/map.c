@@ -263,15 +263,15 @@ static NestNode *partitions(MapBuilder *b, PlainNest *plain) {
                        first);
 }
 
-/* With `apart`, one item at a time. */
-static void build_items(MapBuilder *b, PlainNest *plain, bool apart) {
+/* With `single`, one item at a time. */
+static void build_items(MapBuilder *b, PlainNest *plain, bool single) {
     NestNode *old = *b->place, *first = NULL, **end = &first;
     const SymbolId item = make_loop_name(b->nest, "item");
     Index all = old->extent;
     NestNode *inner = b->nest->lanes > 1 ? NULL : only_loop(old->body);
     if (inner) all = index_multiply(b->arena, all, inner->extent);
     plain->elements = all;
-    if (apart) {
+    if (single) {
         const Index items = nest_ceiling(b->nest, &end, all, ITEM, "items");
         *end = nest_around(b->nest, LOOP_GRID, item, items,
                            work_of_item(b, make_symbol(b->nest, item)));

@@ -56,10 +56,10 @@ static SymbolId scratch(ColumnTile *b, PlainNest *plain, const char *what, size_
 PanelValues panel_values(ColumnTile *b, PlainNest *plain) {
     Nest *nest = b->nest;
     NestNode *none = NULL, **end = &none;
-    PanelValues values = {.wide = b->columns->extent};
-    if (b->outers) values.wide = make_times(nest, b->outers->extent, values.wide);
+    PanelValues values = {.columns = b->columns->extent};
+    if (b->outers) values.columns = make_times(nest, b->outers->extent, values.columns);
     const Index tiles = nest_ceiling(nest, &end, b->rows, TILE, "all_tiles");
-    const Index extent = make_times(nest, make_scale(nest, tiles, PARTIALS), values.wide);
+    const Index extent = make_times(nest, make_scale(nest, tiles, PARTIALS), values.columns);
     values.partials = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *values.partials);
     for (size_t i = 0; i < b->tree_count; i++)
         values.partials[i] = scratch(b, plain, "partials", i, extent, false);
@@ -118,14 +118,15 @@ static NestNode *keep_rows(PanelBuilder *s) {
         node->limit = make_less(nest, s->rows, row);
         node->has_limit = node->kind == NEST_LOAD;
     }
-    for (size_t i = 0; i < s->all.kept_count; i++) {
-        const NestSymbol *own = &nest->symbols[s->all.kept[i]];
+    for (size_t i = 0; i < s->all.row_value_count; i++) {
+        const NestSymbol *own = &nest->symbols[s->all.row_values[i]];
         s->all.rooms[i] =
             make_alloc(nest, &end, SCOPE_REGISTER, arena_printf(b->arena, "%s_rows", own->name),
                        own->type, make_number(nest, EIGHT));
-        make_store(nest, &inside, s->all.rooms[i], row, NULL, nest_name(nest, s->all.kept[i]));
+        make_store(nest, &inside, s->all.rooms[i], row, NULL,
+                   nest_name(nest, s->all.row_values[i]));
     }
-    if (!s->all.kept_count) return NULL;
+    if (!s->all.row_value_count) return NULL;
     body = nest_put_index(nest, nest_clone(nest, body), b->traversal->name,
                           make_add(nest, b->first, make_scale(nest, row, LANES)));
     if (side_by_side)
@@ -136,9 +137,9 @@ static NestNode *keep_rows(PanelBuilder *s) {
 }
 
 static void load_kept(PanelBuilder *s, NestNode ***end, const NestNode *used, Index row) {
-    for (size_t i = 0; i < s->all.kept_count; i++)
-        if (nest_body_uses(s->nest, used, s->all.kept[i]))
-            make_load(s->nest, end, s->all.kept[i], s->all.rooms[i], row, NULL);
+    for (size_t i = 0; i < s->all.row_value_count; i++)
+        if (nest_body_uses(s->nest, used, s->all.row_values[i]))
+            make_load(s->nest, end, s->all.row_values[i], s->all.rooms[i], row, NULL);
 }
 
 /* The pass's nodes with the loads of rows that are copied from there, `row` being the part's. */
@@ -150,7 +151,7 @@ static NestNode *packed(PanelBuilder *s, const ColumnPass *p, Index row, NestNod
                  .plain = b->items->plain,
                  .packed = b->items->numbers->packed,
                  .row = b->traversal->name,
-                 .length = s->values.wide};
+                 .length = s->values.columns};
     schedule_pack_at(&pack, nodes, make_add(nest, s->first_copy, row), end);
     return nodes;
 }
@@ -266,7 +267,7 @@ static void rows_by_lanes(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
 static Index of_level(PanelBuilder *s, Index level, Index column) {
     Nest *nest = s->nest;
     const Index line = make_add(nest, make_scale(nest, s->given[PANEL_OWNER], LEVELS), level);
-    return make_add(nest, make_add(nest, make_times(nest, line, s->values.wide), s->at), column);
+    return make_add(nest, make_add(nest, make_times(nest, line, s->values.columns), s->at), column);
 }
 
 /* The levels that the part completes, and the totals behind them, are the totals. */
@@ -304,7 +305,7 @@ static void leave(PanelBuilder *s, NestNode ***end) {
     for (int last = 0; last < 2; last++) {
         const SymbolId c = make_loop_name(nest, "c");
         const Index column = make_symbol(nest, c);
-        const Index line = make_times(nest, s->given[PANEL_NUMBER], s->values.wide);
+        const Index line = make_times(nest, s->given[PANEL_NUMBER], s->values.columns);
         const Index partial = make_add(nest, make_add(nest, line, s->at), column);
         NestNode *body = NULL, **inside = &body, **list_end = &lists[last];
         for (size_t i = 0; i < b->tree_count; i++) {
@@ -430,9 +431,9 @@ static void build(PanelBuilder *s, PlainNest *plain) {
     for (size_t i = 0; i < b->tree_count; i++)
         s->levels[i] =
             scratch(b, plain, "levels", i,
-                    make_times(nest, make_scale(nest, owners, LEVELS), s->values.wide), true);
+                    make_times(nest, make_scale(nest, owners, LEVELS), s->values.columns), true);
     s->all = (ColumnPass){.b = b, .column_nodes = b->column_nodes};
-    column_find_kept(&s->all);
+    column_find_row_values(&s->all);
     const Index chunks = nest_ceiling(nest, &end, b->columns->extent, b->chunk, "chunks");
     const SymbolId piece = make_loop_name(nest, "piece");
     const bool own_rows = uses_outer(s);
@@ -458,7 +459,7 @@ static void build(PanelBuilder *s, PlainNest *plain) {
     strip_chunk(s, &inside);
     NestNode *items = nest_around(nest, LOOP_GRID, piece, pieces, body);
     NestNode **place = nest_find(&nest->body, outermost->name);
-    plain->elements = make_times(nest, b->rows, s->values.wide);
+    plain->elements = make_times(nest, b->rows, s->values.columns);
     items->range = outermost->range;
     *end = items;
     *place = made;
@@ -543,7 +544,7 @@ void panel_partials(ColumnTile *b, const PanelValues *values, Index tile, Index 
         const SymbolId c = make_loop_name(nest, "c"), k = make_loop_name(nest, "k");
         const Index column = make_symbol(nest, c), partial = make_symbol(nest, k);
         const Index line = make_add(nest, make_scale(nest, tile, PARTIALS), partial);
-        const Index first = make_add(nest, make_times(nest, line, values->wide), own);
+        const Index first = make_add(nest, make_times(nest, line, values->columns), own);
         const Index at = make_add(nest, first, column);
         const Index left = make_less(nest, count, partial);
         NestNode *body = NULL, **inside = &body, *list = NULL, **list_end = &list;

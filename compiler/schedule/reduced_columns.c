@@ -47,7 +47,7 @@ static Index *subscripts(ColumnsBuilder *b, Index first, Index second) {
 /* ---- several tiles ---- */
 
 static SymbolId global(ColumnsBuilder *b, const char *name, Type type, int64_t times_slots,
-                       bool beside) {
+                       bool adjacent) {
     const SymbolId own = nest_symbol(b->nest, name, NAMED_ALLOC, type);
     nest_add(b->nest, &b->global_end,
              (NestNode){.kind = NEST_ALLOC,
@@ -55,7 +55,7 @@ static SymbolId global(ColumnsBuilder *b, const char *name, Type type, int64_t t
                         .name = own,
                         .at = subscripts(b, index_scale(b->arena, b->plain->slots, times_slots),
                                          make_number(b->nest, b->tile.chunk)),
-                        .at_count = beside ? 2 : 1});
+                        .at_count = adjacent ? 2 : 1});
     return own;
 }
 

@@ -107,7 +107,7 @@ static void place_trees(RowBuilder *b, bool halve, NestScope scope) {
         NestNode **place = nest_find(&b->nest->body, s);
         if (!place || (*place)->kind != NEST_TREE) continue;
         const Op op = (*place)->op;
-        const bool second = op == OP_ARGMIN || op == OP_ARGMAX || op == OP_LOGSUMEXP;
+        const bool second = nest_is_two_trees(op);
         if (second != halve || !nest_body_uses(b->nest, b->nest->body, s)) continue;
         refuse(b, place_tree(b, s, halve, scope));
     }

@@ -18,10 +18,10 @@ static const char *schedule_traverses(Nest *nest, NestNode *outermost, uint32_t 
     if (nest->lanes > 1 || nest->warps > 1)
         return nest_deal(nest, schedule_join(nest, outermost, 0, true)->name, DEAL_LANES);
     if (columns) {
-        NestNode *beside = schedule_join(nest, outermost, 0, false);
-        const char *problem = nest_strip(nest, beside->name, columns, &column);
+        NestNode *adjacent = schedule_join(nest, outermost, 0, false);
+        const char *problem = nest_strip(nest, adjacent->name, columns, &column);
         if (!problem) problem = nest_interchange(nest, column, columns);
-        if (problem || beside == outermost) return problem;
+        if (problem || adjacent == outermost) return problem;
     }
     schedule_join(nest, outermost, 0, true);
     return NULL;
@@ -32,7 +32,7 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
     const Phase *own = &plan->phases[phase];
     const bool list = ir_list_axis(plan->function, own->outer | own->inner) >= 0;
-    const bool beside = own->outer > own->inner;
+    const bool adjacent = own->outer > own->inner;
     PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
     if (!plain) return NULL;
     Nest *nest = plain->nest;
@@ -42,7 +42,7 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     nest->width = numbers->width;
     if (tensors && list) outermost = schedule_next_loop(tensors);
     if (!outermost) bug(nest->compiler, "a scan without a loop");
-    *problem = schedule_traverses(nest, outermost, beside ? numbers->columns : 0);
+    *problem = schedule_traverses(nest, outermost, adjacent ? numbers->columns : 0);
     if (!*problem && list && numbers->table)
         schedule_table(plain, tensors, schedule_first_loop(tensors->body));
     nest_sweep(nest);

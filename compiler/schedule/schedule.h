@@ -122,8 +122,8 @@ bool schedule_is_halved(const NestNode *body);
 /* vectors.c: whether one thread takes the loop along a row by vectors of the language, also where
  * it stores, and whether
  * what it pushes to a tree may be such. */
-bool schedule_is_wide(const Nest *nest, const NestNode *loop, bool stores);
-bool schedule_is_wide_tree(const NestNode *tree);
+bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool stores);
+bool schedule_is_vector_tree(const NestNode *tree);
 
 /* non_temporal.c: marks the stores of a CPU thread that become non-temporal; gives how many. */
 size_t schedule_non_temporal(const Plan *plan, const PlainNest *plain, NestNode *body);
@@ -327,8 +327,13 @@ NestNode **items_find_around(NestNode **body, SymbolId inner); /* points to the 
 /* Adds, at the end of the body of a row or a chunk, the store that says that it is done. */
 void items_finished(ItemBuilder *b, NestNode **body, Index row);
 /* thread_rows.c: turns the loop over all elements of a row into one over its tiles, for one thread.
- * small_rows.c: small-row SIMD: rows of up to 512 elements, as many at once as fill a tile. */
+ * small_rows.c: rows of up to 1024 elements by vectors, sixteen at once, or of up to 512 as many at
+ * once as fill a tile of worker scratch (small-row SIMD). */
 bool items_alone(ItemBuilder *b, NestNode *loop);
+/* The loop over elements of a row from `begin` on, in the body, by vectors; with `prefetch` each
+ * prefetches as many elements of the next tile and of the rows that come next. */
+void items_vectorize(ItemBuilder *b, NestNode **body, SymbolId loop, Index row, Index begin,
+                     bool prefetch);
 bool items_prefetch(ItemBuilder *b,
                     RowPrefetch *ahead); /* fills in what a row fusion prefetches; false: nothing */
 void items_small_rows(ItemBuilder *b);
@@ -415,20 +420,20 @@ typedef struct ColumnPass {
     ColumnTile *b;
     bool last;
     NestNode *ahead, *column_nodes;
-    SymbolId *kept; /* values of a row that its columns use */
-    size_t kept_count;
+    SymbolId *row_values; /* values of a row that its columns use */
+    size_t row_value_count;
     bool places; /* columns use the row's number, too */
     /* of a pass over eight rows at a time */
     Index step;      /* how many lanes make up the eight rows */
     SymbolId offset; /* by row of the eight: its offset from the first */
     Index e;         /* the number of the group of eight rows */
     SymbolId live;   /* by row of the eight: whether it exists; 0: all do */
-    SymbolId *rooms; /* by kept value, and last of the row's number: its value for each of the eight
+    SymbolId *rooms; /* by such value, and last of the row's number: its value for each of the eight
                         rows */
 } ColumnPass;
 ColumnPass column_pass(ColumnTile *b, bool last);
 bool column_is_of_pass(const ColumnPass *p, size_t tree);
-void column_find_kept(ColumnPass *p);
+void column_find_row_values(ColumnPass *p);
 /* column_vectors.c: the pass by vectors of neighbouring columns, whose trees are then as many
  * leaves long as the tile has rows; false: it has no such form, and nothing has changed. */
 bool column_by_vectors(ColumnTile *b, ColumnPass *p, NestNode ***end);
@@ -442,14 +447,14 @@ void column_retarget(ColumnPass *p, NestNode *body, const SymbolId *folds, const
  * number. */
 NestNode *column_row(ColumnPass *p, const SymbolId *folds, Index in_tile, Index leaf);
 SymbolId column_fold(ColumnTile *b, NestNode ***end, const ColumnTree *tree, const char *what,
-                     int64_t leaves, bool beside);
+                     int64_t leaves, bool adjacent);
 
 /* ---- phases down columns by row panels: panel_columns.c ---- */
 
 /* The arrays of the step in which row panels leave the partial value of each tree. */
 typedef struct PanelValues {
     SymbolId *partials; /* by tree: [panels, columns]; a tile has 16 panels */
-    Index wide;         /* the number of columns of all outer coordinates */
+    Index columns;      /* the number of columns of all outer coordinates */
 } PanelValues;
 PanelValues panel_values(ColumnTile *b, PlainNest *plain);
 /* Combines the partial values of the tile's panels into the trees' totals; `own`: the number of the

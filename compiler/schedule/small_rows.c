@@ -20,7 +20,7 @@ typedef struct SmallRows {
     NestNode *row, *loops[LOOPS]; /* over rows and along them */
     size_t loop_count;
     Index length;           /* of a row */
-    bool wide;              /* elements go by vectors */
+    bool vectorized;        /* elements go by vectors */
     NestNode *trees[TREES]; /* as declared */
     size_t tree_count;
 } SmallRows;
@@ -91,8 +91,7 @@ static bool copy_row(SmallRows *s, const NestNode *row) {
     for (NestNode *node = nest->body->body, *after; node && !problem; node = after) {
         after = node->next;
         if (node->kind != NEST_TREE || node->name >= count) continue;
-        if (node->op == OP_ARGMIN || node->op == OP_ARGMAX || node->op == OP_LOGSUMEXP)
-            problem = nest_two_trees(nest, node->name, SCOPE_REGISTER);
+        if (nest_is_two_trees(node->op)) problem = nest_two_trees(nest, node->name, SCOPE_REGISTER);
     }
     s->row = nest->body;
     nest->body = old;
@@ -137,32 +136,8 @@ static void retarget(SmallRows *s, NestNode *body, SymbolId from, SymbolId to, I
 /* What prefetches the rows that come next, where there are such; `begin`: of so many elements. */
 static NestNode *ahead_of(SmallRows *s, const NestNode *loop, Index row, Index begin, Index count) {
     RowPrefetch ahead;
-    NestNode *first = NULL, **end = &first;
     if (loop != s->loops[0] || !items_prefetch(s->items, &ahead)) return NULL;
-    if (s->wide) make_append(&end, schedule_prefetch(&ahead, false, row, begin, count));
-    make_append(&end, schedule_prefetch(&ahead, true, row, begin, count));
-    return first;
-}
-
-/* The elements by vectors, of which each prefetches as many of the rows that come next. */
-static NestNode *vectors(SmallRows *s, const NestNode *loop, Index row, NestNode *all) {
-    Nest *nest = s->nest;
-    NestNode *old = nest->body;
-    SymbolId name = all->name;
-    nest->body = all;
-    const char *problem = nest_vectorize(nest, name, &name);
-    if (problem) items_refuse(s->items, problem);
-    NestNode **place = nest_find(&nest->body, name);
-    if (!problem && place) {
-        const Index begin = make_scale(nest, make_symbol(nest, name), ROWS);
-        NestNode *first = ahead_of(s, loop, row, begin, make_number(nest, ROWS)), **end = &first;
-        while (*end) end = &(*end)->next;
-        *end = (*place)->body;
-        (*place)->body = first;
-    }
-    all = nest->body;
-    nest->body = old;
-    return all;
+    return schedule_prefetch(&ahead, true, row, begin, count);
 }
 
 /* The elements of a row one after the other; where rows that come next are prefetched, part by
@@ -171,7 +146,7 @@ static NestNode *elements(SmallRows *s, const NestNode *loop, Index row) {
     Nest *nest = s->nest;
     NestNode *first = NULL, **end = &first;
     Index begin = make_number(s->nest, 0), count = s->length;
-    if (!s->wide && ahead_of(s, loop, row, begin, count)) {
+    if (!s->vectorized && ahead_of(s, loop, row, begin, count)) {
         const Index turns = nest_ceiling(nest, &end, count, PART, "parts");
         const SymbolId part = make_loop_name(s->nest, "part");
         NestNode *parts = nest_add(
@@ -190,7 +165,9 @@ static NestNode *elements(SmallRows *s, const NestNode *loop, Index row) {
         nest_put_index(nest, body, loop->name, make_add(s->nest, begin, make_symbol(s->nest, own)));
     NestNode *all = nest_around(nest, LOOP_SERIAL, own, count, body);
     all->range = loop->range;
-    *end = s->wide ? vectors(s, loop, row, all) : all;
+    if (s->vectorized)
+        items_vectorize(s->items, &all, own, row, make_number(nest, 0), loop == s->loops[0]);
+    *end = all;
     return first;
 }
 
@@ -202,7 +179,7 @@ static Index rows_together(SmallRows *s) {
     Function *f = s->nest->values;
     ValueId value = ir_constant(f, TYPE_I64, TILE);
     int64_t known, max = 1;
-    if (s->wide) return make_number(s->nest, ROWS);
+    if (s->vectorized) return make_number(s->nest, ROWS);
     if (index_is_number(s->length, &known)) {
         while (max < known) max *= 2;
         return make_number(s->nest, TILE / max);
@@ -274,9 +251,10 @@ static NestNode *any_rows(SmallRows *s, Index begin, Index stop) {
 static bool has_vectors(const SmallRows *s) {
     if (s->items->numbers->strided) return false;
     for (size_t i = 0; i < s->tree_count; i++)
-        if (!schedule_is_wide_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op) return false;
+        if (!schedule_is_vector_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op)
+            return false;
     for (size_t i = 0; i < s->loop_count; i++)
-        if (!schedule_is_wide(s->nest, s->loops[i], false)) return false;
+        if (!schedule_is_vectorizable(s->nest, s->loops[i], false)) return false;
     return true;
 }
 
@@ -284,9 +262,8 @@ void items_small_rows(ItemBuilder *b) {
     SmallRows own = {.items = b, .nest = b->nest, .arena = b->arena}, *s = &own;
     if (b->tensors || !copy_row(s, *b->row) || !find_row(s)) return;
     int64_t known;
-    s->wide = has_vectors(s);
-    b->few_most = s->wide ? TILE : SMALL;
+    s->vectorized = has_vectors(s);
+    b->few_most = s->vectorized ? TILE : SMALL;
     if (index_is_number(s->length, &known) && known > b->few_most) return;
-    if (s->wide) b->nest->width = ROWS;
     b->few = any_rows(s, make_symbol(s->nest, b->first), make_symbol(s->nest, b->stop));
 }

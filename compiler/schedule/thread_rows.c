@@ -84,10 +84,6 @@ static const char *traversal(ItemBuilder *b, SymbolId own, Index begin) {
 
 /* ---- trees ---- */
 
-static bool is_halved(Op op) {
-    return op == OP_ARGMIN || op == OP_ARGMAX || op == OP_LOGSUMEXP;
-}
-
 /* The names of the body's nodes of a kind; gives how many there are. */
 static size_t find_names(const NestNode *body, NestKind kind, SymbolId *names, size_t count) {
     for (const NestNode *node = body; node; node = node->next) {
@@ -111,7 +107,7 @@ static const char *tile_trees(ItemBuilder *b) {
     const NestScope scope = b->single ? SCOPE_REGISTER : SCOPE_WORKER;
     const char *problem = NULL;
     for (size_t i = 0; i < count && !problem; i++) {
-        if (is_halved((*nest_find(body, trees[i]))->op))
+        if (nest_is_two_trees((*nest_find(body, trees[i]))->op))
             problem = nest_two_trees(nest, trees[i], scope);
         else if (!b->single)
             problem = nest_tile_tree(nest, trees[i], scope);
@@ -153,42 +149,49 @@ static bool divide_loops(ItemBuilder *b) {
     return b->divided;
 }
 
-/* The loop's vectors, of which each prefetches as many elements, where the trees can be pushed to
- * by these; *done: they are. */
-static const char *vectorize(ItemBuilder *b, SymbolId own, Index begin, bool *done) {
+void items_vectorize(ItemBuilder *b, NestNode **body, SymbolId loop, Index row, Index begin,
+                     bool prefetch) {
     Nest *nest = b->nest;
-    const NestNode *loop = *nest_find(&(*b->row)->body, own);
-    if (b->numbers->strided || b->tensors || !schedule_is_wide(nest, loop, false)) return NULL;
-    Op op = OP_NONE;
-    for (const NestNode *node = loop->body; node; node = node->next) {
-        if (node->kind != NEST_PUSH) continue;
-        const NestNode *tree = *nest_find(&nest->body, node->array);
-        if (!schedule_is_wide_tree(tree) || (op != OP_NONE && op != tree->op)) return NULL;
-        op = tree->op;
-    }
-    *done = true;
     nest->width = WIDTH;
-    const char *problem = nest_vectorize(nest, own, &own);
+    const char *problem = nest_vectorize(nest, body, loop, &loop);
     RowPrefetch ahead;
-    if (problem || !items_prefetch(b, &ahead)) return problem;
-    NestNode **place = nest_find(&(*b->row)->body, own);
-    const Index row = make_symbol(nest, (*b->row)->name), count = make_number(nest, WIDTH);
-    begin = make_add(nest, begin, make_scale(nest, make_symbol(nest, own), WIDTH));
+    if (problem) items_refuse(b, problem);
+    if (problem || !prefetch || !items_prefetch(b, &ahead)) return;
+    NestNode **place = nest_find(body, loop);
+    const Index count = make_number(nest, WIDTH);
+    begin = make_add(nest, begin, make_scale(nest, make_symbol(nest, loop), WIDTH));
     NestNode *first = NULL, **end = &first;
     make_append(&end, schedule_prefetch(&ahead, false, row, begin, count));
     make_append(&end, schedule_prefetch(&ahead, true, row, begin, count));
     *end = (*place)->body;
     (*place)->body = first;
-    return NULL;
+}
+
+/* Whether vectors can say all that the loop does, and push to its trees. */
+static bool is_vectorizable(ItemBuilder *b, SymbolId own) {
+    Nest *nest = b->nest;
+    NestNode **place = nest_find(&(*b->row)->body, own);
+    if (!place || b->numbers->strided || b->tensors) return false;
+    if (!schedule_is_vectorizable(nest, *place, false)) return false;
+    Op op = OP_NONE;
+    for (const NestNode *node = (*place)->body; node; node = node->next) {
+        if (node->kind != NEST_PUSH) continue;
+        const NestNode *tree = *nest_find(&nest->body, node->array);
+        if (!schedule_is_vector_tree(tree) || (op != OP_NONE && op != tree->op)) return false;
+        op = tree->op;
+    }
+    return true;
 }
 
 static const char *reduce(ItemBuilder *b, SymbolId own, SymbolId tile, Index begin) {
     const char *problem = tile_trees(b);
-    bool done = false;
     int64_t length;
     if (problem || divide_loops(b)) return problem;
-    if (nest_find(&(*b->row)->body, own)) problem = vectorize(b, own, begin, &done);
-    if (problem || done) return problem;
+    if (is_vectorizable(b, own)) {
+        items_vectorize(b, &(*b->row)->body, own, make_symbol(b->nest, (*b->row)->name), begin,
+                        true);
+        return NULL;
+    }
     if (!tile)
         return index_is_number(b->max, &length) && length == TILE && !b->varies
                    ? place_whole(b, &(*b->row)->body, begin)

@@ -10,13 +10,9 @@
 
 enum { TILE = 1024 };
 
-static bool is_halved(Op op) {
-    return op == OP_ARGMIN || op == OP_ARGMAX || op == OP_LOGSUMEXP;
-}
-
 bool schedule_is_halved(const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next)
-        if (node->kind == NEST_TREE && is_halved(node->op)) return true;
+        if (node->kind == NEST_TREE && nest_is_two_trees(node->op)) return true;
     return false;
 }
 
@@ -26,7 +22,8 @@ static const char *place_trees(Nest *nest, NestNode **body, bool single, bool ha
     const char *problem = NULL;
     for (SymbolId s = 1; s < count && !problem; s++) {
         NestNode **place = nest_find(body, s);
-        if (!place || (*place)->kind != NEST_TREE || is_halved((*place)->op) != halve) continue;
+        if (!place || (*place)->kind != NEST_TREE || nest_is_two_trees((*place)->op) != halve)
+            continue;
         problem = (halve ? nest_two_trees : nest_place_tree)(nest, s, SCOPE_REGISTER);
         if (problem && !single)
             problem = (halve ? nest_two_trees : nest_place_tree)(nest, s, SCOPE_WORKER);

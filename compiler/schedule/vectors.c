@@ -29,12 +29,12 @@ static bool is_of_vectors(const Nest *nest, const NestNode *loop, ValueId id, bo
            is_of_vectors(nest, loop, v->arg[1], varies);
 }
 
-bool schedule_is_wide_tree(const NestNode *tree) {
+bool schedule_is_vector_tree(const NestNode *tree) {
     return tree->kind == NEST_TREE && tree->type == TYPE_F32 &&
            (tree->op == OP_SUM || tree->op == OP_PROD);
 }
 
-bool schedule_is_wide(const Nest *nest, const NestNode *loop, bool stores) {
+bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool stores) {
     size_t trees = 0; /* and stores */
     for (const NestNode *node = loop->body; node; node = node->next) {
         const NestSymbol *array = &nest->symbols[node->array];

@@ -201,7 +201,7 @@ static const char *apply(Nest *nest, const char *word) {
     case 24: return nest_tile_tree(nest, name, scope_of(rest));
     case 25: return nest_quotients(nest, name, NULL);
     case 26: return order_accesses(nest, name, rest);
-    case 27: return nest_vectorize(nest, name, NULL);
+    case 27: return nest_vectorize(nest, &nest->body, name, NULL);
     case 19: return nest_hoist(nest), NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;
