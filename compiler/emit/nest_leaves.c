@@ -16,13 +16,24 @@
 
 enum { BATCH = 16, CAPTURED_MAX = 64, WIDTH = 16 };
 
+typedef enum CapturedKind {
+    CAPTURED_VALUE,    /* of the row, from outside */
+    CAPTURED_ROWS,     /* of each row, in memory of the thread */
+    CAPTURED_LOAD,     /* where a load's first element lies */
+    CAPTURED_STORE,    /* where a store's does */
+    CAPTURED_PITCH,    /* elements from row to row */
+    CAPTURED_PREFETCH, /* where what is prefetched begins; 0: nothing is */
+} CapturedKind;
+
 typedef struct Captured {
-    SymbolId symbol; /* of a value from outside, or of a load; 0: a place in memory */
-    bool is_load;
+    CapturedKind kind;
+    SymbolId symbol; /* of a value or a load, else 0 */
     const char *type, *name, *from;
-    const char *place;        /* what of the row it is, if that is not its name */
-    const char *prefetch;     /* of a place: the function that prefetches from there */
-    uint32_t bytes;           /* then: of a vector there */
+    const char
+        *place; /* of a pitch the number, of others what of the row it is, or NULL: its name */
+    Index pitch;
+    const char *prefetch;     /* the function that prefetches */
+    uint32_t bytes;           /* of a vector there */
     const char *old_spelling; /* of the symbol */
     ValueId old_inside;
 } Captured;
@@ -76,10 +87,11 @@ static const char *own_name(Leaves *l, const char *wish, bool user) {
     return name;
 }
 
-static Captured *capture(Leaves *l, const char *type, const char *name, const char *from) {
+static Captured *capture(Leaves *l, CapturedKind kind, const char *type, const char *name,
+                         const char *from) {
     if (l->count == CAPTURED_MAX) bug(l->p->e->compiler, "a row has too many values");
     Captured *captured = &l->captured[l->count++];
-    *captured = (Captured){.type = type, .name = name, .from = from};
+    *captured = (Captured){.kind = kind, .type = type, .name = name, .from = from};
     return captured;
 }
 
@@ -95,9 +107,9 @@ static void capture_value(Leaves *l, SymbolId symbol) {
         if (l->captured[i].symbol == symbol) return;
     const char *from =
         p->inside[symbol] ? print_value(p, p->inside[symbol]) : print_symbol(p, symbol);
-    Captured *captured =
-        capture(l, arena_printf(p->arena, "%s ", emit_type(p->nest->symbols[symbol].type)),
-                own_name(l, p->nest->symbols[symbol].name, true), emit_bare(p->e, from));
+    Captured *captured = capture(
+        l, CAPTURED_VALUE, arena_printf(p->arena, "%s ", emit_type(p->nest->symbols[symbol].type)),
+        own_name(l, p->nest->symbols[symbol].name, true), emit_bare(p->e, from));
     captured->symbol = symbol;
 }
 
@@ -141,27 +153,28 @@ static const char *address(const Leaves *l, const NestNode *node) {
 
 /* Where the first element lies that the node accesses, and from row to row; gives what a row of the
  * function's has there. */
-static Captured *capture_place(Leaves *l, const NestNode *node, const char *wish, bool written) {
+static Captured *capture_place(Leaves *l, const NestNode *node, const char *wish) {
     NestPrinter *p = l->p;
+    const bool written = node->kind == NEST_STORE;
     const char *type = arena_printf(p->arena, "%s%s *", written ? "" : "const ",
                                     type_info[p->nest->symbols[node->array].type].c_name);
-    Captured *captured = capture(l, type, own_name(l, wish, false), address(l, node));
-    const size_t own = l->count - 1;
+    Captured *captured = capture(l, written ? CAPTURED_STORE : CAPTURED_LOAD, type,
+                                 own_name(l, wish, false), address(l, node));
     captured->place = arena_printf(p->arena, "row->%s + at", captured->name);
     const Index pitch =
         l->rows ? index_coefficient(p->arena, node->at[0], l->rows->name) : (Index){NULL, 0};
     if (!pitch.count) return captured;
-    const char *length = print_index(p, pitch), *name = NULL;
+    const char *name = NULL;
     for (size_t i = 0; i < l->count; i++)
-        if (strcmp(l->captured[i].type, "i64 ") == 0 && strcmp(l->captured[i].from, length) == 0)
+        if (l->captured[i].kind == CAPTURED_PITCH && index_equal(l->captured[i].pitch, pitch))
             name = l->captured[i].place;
     if (!name) {
         const char *field = own_name(l, "pitch", false);
-        Captured *own_pitch = capture(l, "i64 ", field, length);
-        name = own_pitch->place = own_name(l, "place", false);
+        Captured *own = capture(l, CAPTURED_PITCH, "i64 ", field, print_index(p, pitch));
+        own->pitch = pitch;
+        name = own->place = own_name(l, "place", false);
         text_printf(&l->places, "const i64 %s = ls_bound(row->%s * r + at);\n", name, field);
     }
-    captured = &l->captured[own];
     captured->place = arena_printf(p->arena, "row->%s + %s", captured->name, name);
     return captured;
 }
@@ -181,7 +194,7 @@ static void capture_prefetches(Leaves *l, const NestNode *body, const char *cond
                 arena_printf(p->arena, "%s_%s", array_name(l, node->array), far ? "far" : "near");
             const char *from = address(l, node);
             Captured *captured = capture(
-                l, pointer_type(l, node->array), own_name(l, name, true),
+                l, CAPTURED_PREFETCH, pointer_type(l, node->array), own_name(l, name, true),
                 conditions ? arena_printf(p->arena, "%s ? %s : 0", conditions, from) : from);
             captured->prefetch = far ? "ls_prefetch_rows" : "ls_prefetch";
             captured->bytes = WIDTH * type_info[p->nest->symbols[node->array].type].size;
@@ -199,9 +212,8 @@ static void capture_all(Leaves *l) {
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         if (node->kind != NEST_LOAD) continue;
         if (index_uses(node->at[0], l->vector->name)) {
-            Captured *captured = capture_place(l, node, array_name(l, node->array), false);
+            Captured *captured = capture_place(l, node, array_name(l, node->array));
             captured->symbol = node->name;
-            captured->is_load = true;
         } else {
             print_load(p, node);
             capture_value(l, node->name);
@@ -210,7 +222,7 @@ static void capture_all(Leaves *l) {
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE) {
             const char *wish = arena_printf(p->arena, "%s_to", array_name(l, node->array));
-            capture_place(l, node, wish, true);
+            capture_place(l, node, wish);
         }
         if (node->kind == NEST_LET || node->kind == NEST_PUSH || node->kind == NEST_STORE)
             capture_values(l, node->value);
@@ -229,12 +241,12 @@ static void spell(Leaves *l, bool inside) {
             captured->old_spelling = p->spelled[captured->symbol];
             captured->old_inside = p->inside[captured->symbol];
         }
-        const char *own = captured->is_load ? captured->name
-                          : captured->place ? captured->place
+        const char *own = captured->kind == CAPTURED_LOAD ? captured->name
+                          : captured->place               ? captured->place
                                             : arena_printf(p->arena, "row->%s", captured->name);
         p->spelled[captured->symbol] = inside ? own : captured->old_spelling;
         p->inside[captured->symbol] = inside ? 0 : captured->old_inside;
-        p->is_vector[captured->symbol] = inside && captured->is_load;
+        p->is_vector[captured->symbol] = inside && captured->kind == CAPTURED_LOAD;
     }
 }
 
@@ -249,19 +261,16 @@ static void print_prefetched(Leaves *l) {
     NestPrinter *p = l->p;
     for (size_t i = 0; i < l->count; i++) {
         const Captured *captured = &l->captured[i];
-        if (!captured->prefetch) continue;
+        if (captured->kind != CAPTURED_PREFETCH) continue;
         text_printf(p->out, "if (row->%s) %s(row->%s + at, %u);\n", captured->name,
                     captured->prefetch, captured->name, captured->bytes);
     }
 }
 
-static bool is_written(const Captured *captured) {
-    return captured->place && !captured->symbol && strcmp(captured->type, "i64 ") != 0;
-}
-
 static const char *place_of(const Leaves *l, SymbolId load, const char *otherwise) {
     for (size_t i = 0; i < l->count; i++)
-        if (l->captured[i].symbol == load && l->captured[i].is_load) return l->captured[i].place;
+        if (l->captured[i].symbol == load && l->captured[i].kind == CAPTURED_LOAD)
+            return l->captured[i].place;
     return otherwise;
 }
 
@@ -296,7 +305,7 @@ static const char *body_text(Leaves *l) {
                         p->is_vector[node->name] ? "ls_vector_f32" : "f32",
                         print_symbol(p, node->name), value);
         } else if (node->kind == NEST_STORE) {
-            while (!is_written(&l->captured[stored])) stored++;
+            while (l->captured[stored].kind != CAPTURED_STORE) stored++;
             text_printf(&l->stores, "LS_PUT(%s, %s, left, leaf[%zu]);\n",
                         type_info[p->nest->symbols[node->array].type].c_name,
                         l->captured[stored++].place, values);
@@ -415,9 +424,9 @@ static void capture_rows(Leaves *l) {
         if (node->kind == NEST_LET && p->ahead[node->name]) continue;
         if (node->kind != NEST_LOAD || !p->allocs[node->array])
             bug(p->e->compiler, "a row down columns with this has no text yet");
-        Captured *captured =
-            capture(l, "const f32 *", own_name(l, p->nest->symbols[node->name].name, true),
-                    print_symbol(p, node->array));
+        Captured *captured = capture(l, CAPTURED_ROWS, "const f32 *",
+                                     own_name(l, p->nest->symbols[node->name].name, true),
+                                     print_symbol(p, node->array));
         captured->symbol = node->name;
         captured->place = arena_printf(p->arena, "row->%s[r]", captured->name);
     }
