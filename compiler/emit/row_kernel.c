@@ -9,7 +9,7 @@
 #include "emit/emit.h"
 
 /* One phase's rows may as well be a grid's, which is better where they are few. */
-enum { ROWS_LEAST = 256 };
+enum { ROWS_MIN = 256 };
 
 const PlainNest *const *emit_row_nests(Emitter *e, const Grouping *grouping, const RowClass *rows) {
     const PlainNest **nests = arena_alloc(e->arena, (grouping->count + 1) * sizeof *nests);
@@ -40,7 +40,7 @@ size_t emit_row_conditions(Emitter *e, const Grouping *grouping, const PlainNest
         if (plan_mains(kernel) == 1)
             conditions[count++] = (ls_image_condition){
                 .extent = plan_extent(e->f, 1, e->plan->phases[kernel->first].outer),
-                .at_least = ROWS_LEAST,
+                .at_least = ROWS_MIN,
                 .at_most = UINT64_MAX};
     }
     return count;

@@ -17,7 +17,7 @@
 
 /* The operations from which on a value is more work than a store and a load, and how many such
  * arrays a row fusion has at most. */
-enum { COST_LEAST = 8, ARRAYS_MAX = 4 };
+enum { COST_MIN = 8, ARRAYS_MAX = 4 };
 
 static uint32_t fused_end(const Kernel *kernel) {
     return kernel->first + plan_mains(kernel);
@@ -72,7 +72,7 @@ static uint32_t keeper(const Plan *plan, const Kernel *kernel, ValueId v) {
         if (!plan_needs(phase, v)) continue;
         if (i >= fused_end(kernel) || !computes(plan, phase, v)) return UINT32_MAX;
         if (phase->known != plan->phases[first].known) return UINT32_MAX;
-        if (i > first && cost_of(plan, phase, v) < COST_LEAST) return UINT32_MAX;
+        if (i > first && cost_of(plan, phase, v) < COST_MIN) return UINT32_MAX;
         users++;
     }
     return users > 1 ? first : UINT32_MAX;

@@ -1,4 +1,4 @@
-/* skip_empty.c: an iteration whose elements lie all beyond the limit is not walked: what it is
+/* skip_empty.c: an iteration whose elements lie all beyond the limit is skipped: what it is
  * pushed to gets the identity.
  *
  * Needs a serial or unrolled loop in which everything has one limit, but for what is made of folds

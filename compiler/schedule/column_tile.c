@@ -494,9 +494,9 @@ static Index by_lanes(ColumnPass *p, NestNode ***end) {
 
 /* What the rows have is much work: it is done for all of them first. */
 static void rows_ahead(ColumnPass *p, NestNode ***end) {
-    enum { WORK_LEAST = 4 };
+    enum { WORK_MIN = 4 };
     ColumnTile *b = p->b;
-    if (items_work(b->nest, b->row_nodes) < WORK_LEAST || have_draws(b->nest, b->row_nodes)) return;
+    if (items_work(b->nest, b->row_nodes) < WORK_MIN || have_draws(b->nest, b->row_nodes)) return;
     const SymbolId r = make_loop_name(b->nest, "r");
     const Index own = make_symbol(b->nest, r),
                 at = make_less(b->nest, make_symbol(b->nest, b->traversal->name), b->first);

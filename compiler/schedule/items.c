@@ -269,7 +269,7 @@ static NestNode *partition_items(ItemBuilder *b, NestNode *work, Index all) {
     *end = work;
     if (b->few) {
         *end = nest_only_where(
-            nest, make_less(b->nest, make_number(b->nest, b->few_most + 1), b->max), b->few);
+            nest, make_less(b->nest, make_number(b->nest, b->few_max + 1), b->max), b->few);
         (*end)->other = work;
         (*end)->version = true;
     }

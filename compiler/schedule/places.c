@@ -139,10 +139,10 @@ static bool counts_list(const Function *f, uint32_t axis) {
  * become several, it is one symbol. */
 static void place_inner(PlainBuilder *b, uint32_t axis) {
     const Index last = index_subtract(b->arena, b->length[axis], plain_number(b, 1));
-    const bool walks = ir_list_axis(b->f, b->phase->outer | b->phase->inner) >= 0;
+    const bool in_list = ir_list_axis(b->f, b->phase->outer | b->phase->inner) >= 0;
     if (b->phase->reverse)
         b->coordinate[axis] = index_subtract(b->arena, last, b->coordinate[axis]);
-    if (!counts_list(b->f, axis) || (walks && !b->phase->reverse)) return;
+    if (!counts_list(b->f, axis) || (in_list && !b->phase->reverse)) return;
     const ValueId own = plain_let(b, b->f->axes[axis].name,
                                   nest_index_value(b->nest, b->coordinate[axis]), (Range){0});
     b->tensor[axis] = (SymbolId)b->nest->values->values[own].payload;

@@ -67,7 +67,7 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
                         const char **problem);
 
 /* collapse.c: the axes of a phase that one loop can cover (loop coalescing), in sets, in their
- * order; gives how many sets there are, at most LS_AXES_MAX. `chained`: the phase is part of a row
+ * order; gives how many sets there are, at most LS_AXES_MAX. `fused`: the phase is part of a row
  * fusion. */
 size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, bool strided, bool fused,
                       AxisSet *units);
@@ -304,7 +304,7 @@ typedef struct ItemBuilder {
                       within a row */
     SymbolId first, stop; /* of one thread: the range of its items */
     NestNode *few; /* then: the nodes that process all of its rows at once where rows are short */
-    int64_t few_most; /* of as many elements at most */
+    int64_t few_max; /* of as many elements at most */
     Index tiles;      /* of a row */
     NestNode *globals, **globals_end;
     const char *problem;

@@ -263,7 +263,7 @@ void items_small_rows(ItemBuilder *b) {
     if (b->tensors || !copy_row(s, *b->row) || !find_row(s)) return;
     int64_t known;
     s->vectorized = has_vectors(s);
-    b->few_most = s->vectorized ? TILE : SMALL;
-    if (index_is_number(s->length, &known) && known > b->few_most) return;
+    b->few_max = s->vectorized ? TILE : SMALL;
+    if (index_is_number(s->length, &known) && known > b->few_max) return;
     b->few = any_rows(s, make_symbol(s->nest, b->first), make_symbol(s->nest, b->stop));
 }
