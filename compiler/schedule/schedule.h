@@ -303,9 +303,9 @@ typedef struct ItemBuilder {
     bool divided;  /* of one thread: a loop over elements was divided into one over rows and one
                       within a row */
     SymbolId first, stop; /* of one thread: the range of its items */
-    NestNode *few; /* then: the nodes that process all of its rows at once where rows are short */
+    NestNode *few;   /* then: the nodes that process all of its rows at once where rows are short */
     int64_t few_max; /* of as many elements at most */
-    Index tiles;      /* of a row */
+    Index tiles;     /* of a row */
     NestNode *globals, **globals_end;
     const char *problem;
 } ItemBuilder;
