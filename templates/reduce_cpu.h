@@ -64,6 +64,12 @@ LS_FN i64 ls_rows_in_scratch(i64 tiles, i64 longest) {
     return padded == 1024 ? rows : (rows + 15) / 16 * 16;
 }
 
+/* The value in each of sixteen lanes. */
+LS_FN ls_vector_f32 ls_all_f32(f32 value) {
+    const ls_vector_f32 zeros = {0};
+    return value - zeros;
+}
+
 /* Sixteen elements that lie side by side, of which the first `left` are there; 0 stands for the
  * others, whose memory is not touched. only: x, but `other` beyond the first `left`. */
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -76,7 +82,7 @@ LS_FN ls_vector_f32 ls_masked_f32(const f32 *from, i64 left) {
     return __builtin_ia32_loadups512_mask(from, none, ls_mask_of(left));
 }
 LS_FN ls_vector_f32 ls_select_first_f32(ls_vector_f32 x, i64 left, f32 other) {
-    const ls_vector_f32 others = other - (ls_vector_f32){0};
+    const ls_vector_f32 others = ls_all_f32(other);
 #ifdef __clang__
     return __builtin_ia32_selectps_512(ls_mask_of(left), x, others);
 #else
@@ -356,7 +362,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         for (int l = 0; l < 128; l += 16) {                                                        \
             ls_vector_f32 x[LS_TREES];                                                             \
             LS_UNROLLED                                                                            \
-            for (int t = 0; t < trees; t++) x[t] = ls_identity_##kind() - (ls_vector_f32){0};      \
+            for (int t = 0; t < trees; t++) x[t] = ls_all_f32(ls_identity_##kind());               \
             if (l < rest)                                                                          \
                 ls_masked_leaves_##kind(leaves, row, 128 * rows + l, rest - l, trees, x);          \
             if (rows & 1) ls_tree_rows_##kind(leaves, row, 128 * (rows - 1) + l, 1, trees, x);     \
@@ -401,8 +407,9 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    LS_FN void ls_reduce_rows_##kind(ls_leaves_f32 *leaves, const void *row, i64 size, int trees,  \
+    LS_FN void ls_reduce_rows_##kind(ls_leaves_f32 *leaves, const void *rows, i64 size, int trees, \
                                      i64 count, i64 length, f32 *const *to) {                      \
+        const char *row = (const char *)rows;                                                      \
         if (length > 256)                                                                          \
             ls_batch_##kind(leaves, row, size, trees, count, length, 64, 0, to);                   \
         else if (length == 256)                                                                    \
@@ -467,7 +474,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
                     for (int j = 0; j < 8; j++) {                                          \
                         LS_UNROLLED                                                        \
                         for (int t = 0; t < trees; t++)                                    \
-                            x[j][t] = ls_identity_##kind() - (ls_vector_f32){0};           \
+                            x[j][t] = ls_all_f32(ls_identity_##kind());                    \
                         if (first + row[j] >= count) continue;                             \
                         if (width - at >= 16) {                                            \
                             leaves(of, first + row[j], at, 16, x[j]);                      \
@@ -495,7 +502,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         for (int t = 0; t < trees; t++) {                                                  \
             LS_ROLLED                                                                      \
             for (i64 at = 0; at < width; at += 16) {                                       \
-                ls_vector_f32 own = ls_identity_##kind() - (ls_vector_f32){0};             \
+                ls_vector_f32 own = ls_all_f32(ls_identity_##kind());                      \
                 for (int bit = 0; eights >> bit; bit++)                                    \
                     if (eights >> bit & 1)                                                 \
                         own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);      \

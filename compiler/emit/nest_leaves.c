@@ -345,41 +345,41 @@ static size_t make_function(Leaves *l, const char *kind) {
     p->opened_leaves = 0;
     p->leaf_fields[number - 1] = fields;
     p->leaf_bodies[number - 1] = body;
-    const char *suffix = suffix_of(p, number);
-    if (l->rows) {
-        text_printf(&p->before,
-                    "/* Sixteen columns of row r from `at` on, of which `left` are there. */\n"
-                    "struct %s_row%s {\n%s};\n"
-                    "LS_FN void %s_leaves%s(const void *of, i64 r, i64 at, i64 left, "
-                    "ls_vector_f32 *leaf) {\nconst struct %s_row%s *const row = of;\n%s}\n",
-                    p->label, suffix, fields, p->label, suffix, p->label, suffix, body);
-        if (l->stores.size)
-            text_printf(&p->before,
-                        "LS_FN void %s_stores%s(const void *of, i64 r, i64 at, i64 left, "
-                        "ls_vector_f32 *leaf) {\nconst struct %s_row%s *const row = of;\n%s%s}\n",
-                        p->label, suffix, p->label, suffix, l->places.data, l->stores.data);
-        const char *stores = l->stores.size
-                                 ? arena_printf(p->arena, "%s_stores%s", p->label, suffix)
-                                 : "ls_no_stores_f32";
-        text_printf(&p->before,
-                    "LS_CALLED void %s_trees%s(const struct %s_row%s *rows, i64 count, i64 width, "
-                    "f32 *const *to) {\nconst struct %s_row%s own = *rows;\n"
-                    "ls_reduce_columns_%s(%s_leaves%s, %s, &own, %zu, count, width, to);\n}\n\n",
-                    p->label, suffix, p->label, suffix, p->label, suffix, kind, p->label, suffix,
-                    stores, l->trees);
+    const char *name = p->label, *suffix = suffix_of(p, number);
+    const char *row = arena_printf(p->arena, "struct %s_row%s", name, suffix);
+    const char *open = arena_printf(
+        p->arena, "ls_vector_f32 *leaf) {\nconst %s *const row = (const %s *)of;\n", row, row);
+    Text *out = &p->before;
+    if (!l->rows) {
+        text_printf(out,
+                    "/* Sixteen elements of a row from `at` on, of which `left` are there. */\n"
+                    "%s {\n%s};\n"
+                    "LS_FN void %s_leaves%s(const void *of, i64 at, i64 left, %s%s}\n",
+                    row, fields, name, suffix, open, body);
+        text_printf(out,
+                    "LS_CALLED void %s_trees%s(const %s *rows, i64 count, i64 length, "
+                    "f32 *const *to) {\n"
+                    "ls_reduce_rows_%s(%s_leaves%s, rows, sizeof *rows, %zu, count, length, to);\n"
+                    "}\n\n",
+                    name, suffix, row, kind, name, suffix, l->trees);
         return number;
     }
-    text_printf(
-        &p->before,
-        "/* Sixteen elements of a row from `at` on, of which `left` are there. */\n"
-        "struct %s_row%s {\n%s};\n"
-        "LS_FN void %s_leaves%s(const void *of, i64 at, i64 left, ls_vector_f32 *leaf) {\n"
-        "const struct %s_row%s *const row = of;\n%s}\n"
-        "LS_CALLED void %s_trees%s(const struct %s_row%s *rows, i64 count, i64 length, "
-        "f32 *const *to) {\n"
-        "ls_reduce_rows_%s(%s_leaves%s, rows, sizeof *rows, %zu, count, length, to);\n}\n\n",
-        p->label, suffix, fields, p->label, suffix, p->label, suffix, body, p->label, suffix,
-        p->label, suffix, kind, p->label, suffix, l->trees);
+    text_printf(out,
+                "/* Sixteen columns of row r from `at` on, of which `left` are there. */\n"
+                "%s {\n%s};\n"
+                "LS_FN void %s_leaves%s(const void *of, i64 r, i64 at, i64 left, %s%s}\n",
+                row, fields, name, suffix, open, body);
+    const char *stores = "ls_no_stores_f32";
+    if (l->stores.size) {
+        stores = arena_printf(p->arena, "%s_stores%s", name, suffix);
+        text_printf(out, "LS_FN void %s(const void *of, i64 r, i64 at, i64 left, %s%s%s}\n", stores,
+                    open, l->places.data, l->stores.data);
+    }
+    text_printf(out,
+                "LS_CALLED void %s_trees%s(const %s *rows, i64 count, i64 width, "
+                "f32 *const *to) {\nconst %s own = *rows;\n"
+                "ls_reduce_columns_%s(%s_leaves%s, %s, &own, %zu, count, width, to);\n}\n\n",
+                name, suffix, row, row, kind, name, suffix, stores, l->trees);
     return number;
 }
 
@@ -395,13 +395,11 @@ void print_open_leaves(NestPrinter *p, const NestNode *rows) {
     }
 }
 
-static const char *row_text(const Leaves *l) {
-    Text text = text_open(l->p->arena);
-    text_puts(&text, "{\n");
+/* Assignments, for ahead-of-time code is C++ as well: there, C++17 has no designated initializers.
+ */
+static void print_row(Leaves *l, const char *row) {
     for (size_t i = 0; i < l->count; i++)
-        text_printf(&text, ".%s = %s,\n", l->captured[i].name, l->captured[i].from);
-    text_puts(&text, "}");
-    return text.data;
+        text_printf(l->p->out, "%s.%s = %s;\n", row, l->captured[i].name, l->captured[i].from);
 }
 
 /* Where the trees' values go, and how many there are. */
@@ -470,17 +468,18 @@ void print_leaves(NestPrinter *p, const NestNode *loop) {
     const char *kind = emit_use_kind(e, tree->op, tree->type), *many = print_index(p, length);
     if (l->rows) capture_rows(l);
     capture_all(l);
-    const char *suffix = suffix_of(p, make_function(l, kind));
-    const char *values = arena_printf(p->arena, "(f32 *const[]){%s}", to);
+    const char *suffix = suffix_of(p, make_function(l, kind)), *values = names_made(e, "trees");
+    const char *declared = arena_printf(p->arena, "f32 *const %s[] = {%s};\n", values, to);
     if (tree->at_count && !l->rows) {
-        text_printf(p->out, "%s[%s] = (struct %s_row%s)%s;\n", p->rows_name,
-                    print_index(p, push->at[0]), p->label, suffix, row_text(l));
-        p->pending = arena_printf(p->arena, "%s_trees%s(%s, ", p->label, suffix, p->rows_name);
+        print_row(l, arena_printf(p->arena, "%s[%s]", p->rows_name, print_index(p, push->at[0])));
+        p->pending =
+            arena_printf(p->arena, "%s%s_trees%s(%s, ", declared, p->label, suffix, p->rows_name);
         p->pending_end = arena_printf(p->arena, ", %s, %s);\n", many, values);
         return;
     }
     const char *row = names_made(e, "row");
-    text_printf(p->out, "const struct %s_row%s %s = %s;\n%s_trees%s(&%s, %s, %s, %s);\n", p->label,
-                suffix, row, row_text(l), p->label, suffix, row,
+    text_printf(p->out, "struct %s_row%s %s;\n", p->label, suffix, row);
+    print_row(l, row);
+    text_printf(p->out, "%s%s_trees%s(&%s, %s, %s, %s);\n", declared, p->label, suffix, row,
                 l->rows ? print_index(p, l->rows->extent) : "1", many, values);
 }

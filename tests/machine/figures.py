@@ -66,7 +66,7 @@ def read_source(text, sizes, temporaries=None):
                 arrays[LISTED + offset] = dataclasses.replace(arrays[offset], listed=False)
         offset += width * int(count or 1)
     threads = {name: int(count) for count, name in
-               re.findall(r"^LS_KERNEL LS_THREADS(?:_WIDE)?\((\d+)\) (\w+)\(", text, re.M)}
+               re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\((\d+)\) (\w+)\(", text, re.M)}
     row = re.search(r"on rows of at most \d+ elements, a (block|warp) each", text)
     return Source(arrays, threads, row[1] if row else "")
 
