@@ -3,6 +3,8 @@
  *
  * An item has a part of its own of such memory, which is a temporary of the step: as much for each
  * as the nest says. Counters begin as 0 and are 0 again when the last has come. */
+#include <string.h>
+
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -23,13 +25,18 @@ static uint64_t times_of(NestPrinter *p, const NestNode *alloc) {
     return 0;
 }
 
-/* Memory of the same name in the nest gets another. */
-static bool is_taken(const NestPrinter *p, const NestNode *alloc) {
-    const NestSymbol *symbols = p->nest->symbols;
-    for (const NestNode *node = p->nest->body; node != alloc; node = node->next)
-        if (node->kind == NEST_ALLOC && symbols[node->name].name == symbols[alloc->name].name)
-            return true;
+static bool has_field(const Emitter *e, const char *name) {
+    for (size_t i = 0; i < e->field_count; i++)
+        if (strcmp(e->fields[i].temporary.name, name) == 0) return true;
     return false;
+}
+
+/* Memory of a nest may have the name of other memory of it, or that and a number. */
+static const char *unused_field(const Emitter *e, const char *wish) {
+    const char *name = wish;
+    for (unsigned number = 2; has_field(e, name); number++)
+        name = arena_printf(e->arena, "%s_%u", wish, number);
+    return name;
 }
 
 /* Of memory of rows, how many elements one has. */
@@ -51,9 +58,9 @@ void print_global(NestPrinter *p, const NestNode *alloc) {
     Emitter *e = p->e;
     const NestSymbol *symbol = &p->nest->symbols[alloc->name];
     const Type type = symbol->type == TYPE_BOOL ? TYPE_I32 : type_info[symbol->type].compute;
-    const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, symbol->name);
+    const char *name =
+        unused_field(e, arena_printf(e->arena, "phase_%u_%s", e->number, symbol->name));
     ls_image_extent extent = e->items;
-    if (is_taken(p, alloc)) name = arena_printf(e->arena, "%s_%u", name, alloc->name);
     extent.scale *= times_of(p, alloc) * (uint64_t)row_of(p, alloc) * type_info[type].size;
     emit_add_field(e, name, type_info[type].c_name, extent, p->is_counter[alloc->name]);
     p->spelled[alloc->name] = arena_printf(e->arena, "a->%s", name);
