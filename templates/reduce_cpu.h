@@ -131,11 +131,10 @@ LS_FN ls_vector_f32 ls_take_bf16(const bf16 *from, i64 left) {
     return (ls_vector_f32)(__builtin_convertvector(some, ls_vector_u32) << 16);
 }
 
-/* The leaves of up to LS_TREES trees, sixteen of a row from `at` on, of which `left` are there. */
-enum { LS_TREES = 8, LS_BATCH = 16 };
-typedef void ls_leaves_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf);
-/* The same of row r of columns, with what is stored of it behind the leaves; and its stores. */
-typedef void ls_columns_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf);
+/* The leaves of up to LS_TREES trees, sixteen of row r from `at` on, of which `left` are there; of
+ * columns what is stored of them behind the leaves, and the function of their stores. */
+enum { LS_TREES = 8 };
+typedef void ls_leaves_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf);
 LS_FN void ls_no_stores_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf) {
     (void)of, (void)r, (void)at, (void)left, (void)leaf;
 }
@@ -150,8 +149,14 @@ LS_FN void ls_no_stores_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f
         else                                                                      \
             for (i64 i = 0; i < left; i++) ls_store_##storage(put_to, i, put[i]); \
     } while (0)
-LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf) {
-    *leaf = ls_take_f32((const f32 *)row + at, left);
+/* Leaves that lie in memory, in rows so far from each other. */
+struct ls_rows_f32 {
+    const f32 *values;
+    i64 pitch;
+};
+LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf) {
+    const struct ls_rows_f32 *const rows = (const struct ls_rows_f32 *)of;
+    *leaf = ls_take_f32(rows->values + rows->pitch * r + at, left);
 }
 
 /* pad: the identity, from a row's `length` elements on up to where the next row's begin, or as far
@@ -200,8 +205,8 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
     LS_CALLED void ls_rows_##kind(f32 *values, i64 count, i64 length, i64 padded) {          \
         i64 left = count * padded;                                                           \
         if (padded > 8) {                                                                    \
-            ls_reduce_rows_##kind(ls_memory_f32, values, padded *(i64)sizeof(f32), 1, count, \
-                                  length, &values);                                          \
+            const struct ls_rows_f32 rows = {values, padded};                                \
+            ls_reduce_rows_##kind(ls_memory_f32, &rows, 1, count, length, &values);          \
             return;                                                                          \
         }                                                                                    \
         for (; padded >= 4; padded /= 4, left /= 4) ls_neighbours_##kind(values, left);      \
@@ -257,8 +262,8 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
 
 /* Trees of f32 along rows, whose leaves a function gives sixteen at a time, those of `trees` trees
  * together. to[tree][row] becomes the value of the tree of each of `count` rows of `length` leaves,
- * up to 1024; what lies at row, row + size, ... says where the rows begin. Four rows are written at
- * a time: where `count` is no multiple of four, the places behind the last value are written, too.
+ * up to 1024. Four rows are written at a time: where `count` is no multiple of four, the places
+ * behind the last value are written, too.
  *
  * pair_elements, pair_quads: neighbours combined within 16 bytes, for the lowest two bits of a
  * lane's number, and 16 bytes with 16, for the next two. row_vectors: the partial sums of a row
@@ -316,18 +321,18 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         }                                                                                          \
         __builtin_memcpy(to, &x, 4 * sizeof(f32));                                                 \
     }                                                                                              \
-    LS_FN void ls_masked_leaves_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, i64 left,   \
-                                       int trees, ls_vector_f32 *to) {                             \
-        leaves(row, at, left, to);                                                                 \
+    LS_FN void ls_masked_leaves_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 at,       \
+                                       i64 left, int trees, ls_vector_f32 *to) {                   \
+        leaves(of, r, at, left, to);                                                               \
         LS_UNROLLED                                                                                \
         for (int t = 0; t < trees; t++)                                                            \
             to[t] = ls_select_first_f32(to[t], left, ls_identity_##kind());                        \
     }                                                                                              \
-    LS_FN void ls_tree_rows_##kind(ls_leaves_f32 *leaves, const void *row, i64 at, int rows,       \
+    LS_FN void ls_tree_rows_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 at, int rows, \
                                    int trees, ls_vector_f32 *to) {                                 \
         ls_vector_f32 x[4][LS_TREES];                                                              \
         LS_UNROLLED                                                                                \
-        for (int r = 0; r < rows; r++) leaves(row, at + 128 * r, 16, x[r]);                        \
+        for (int i = 0; i < rows; i++) leaves(of, r, at + 128 * i, 16, x[i]);                      \
         LS_UNROLLED                                                                                \
         for (int t = 0; t < trees; t++) {                                                          \
             ls_vector_f32 own = x[0][t];                                                           \
@@ -337,7 +342,7 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             to[t] = ls_combine_vectors_##kind(own, to[t]);                                         \
         }                                                                                          \
     }                                                                                              \
-    LS_FN void ls_row_vectors_##kind(ls_leaves_f32 *leaves, const void *row, i64 length,           \
+    LS_FN void ls_row_vectors_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 length,     \
                                      int trees, int vectors, int whole, ls_vector_f32(*to)[4],     \
                                      i64 at) {                                                     \
         ls_vector_f32 x[LS_TREES][8], own[LS_TREES];                                               \
@@ -345,17 +350,17 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
         for (int v = 0; v < 8; v++) {                                                              \
             if (v >= vectors) continue;                                                            \
             const i64 first = vectors > 8 ? 128 + 16 * v : 16 * v;                                 \
-            if (whole) leaves(row, first, 16, own);                                                \
-            if (!whole) ls_masked_leaves_##kind(leaves, row, first, length - first, trees, own);   \
-            if (vectors > 8) ls_tree_rows_##kind(leaves, row, 16 * v, 1, trees, own);              \
+            if (whole) leaves(of, r, first, 16, own);                                              \
+            if (!whole) ls_masked_leaves_##kind(leaves, of, r, first, length - first, trees, own); \
+            if (vectors > 8) ls_tree_rows_##kind(leaves, of, r, 16 * v, 1, trees, own);            \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) x[t][v] = own[t];                                      \
         }                                                                                          \
         LS_UNROLLED                                                                                \
         for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], x[t], vectors);          \
     }                                                                                              \
-    LS_FN void ls_row_lanes_##kind(ls_leaves_f32 *leaves, const void *row, i64 length, int trees,  \
-                                   ls_vector_f32(*to)[4], i64 at) {                                \
+    LS_FN void ls_row_lanes_##kind(ls_leaves_f32 *leaves, const void *of, i64 r, i64 length,       \
+                                   int trees, ls_vector_f32(*to)[4], i64 at) {                     \
         ls_vector_f32 lane[LS_TREES][8];                                                           \
         const i64 rows = length / 128, rest = length % 128;                                        \
         LS_ROLLED                                                                                  \
@@ -364,151 +369,169 @@ LS_FN void ls_memory_f32(const void *row, i64 at, i64 left, ls_vector_f32 *leaf)
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) x[t] = ls_all_f32(ls_identity_##kind());               \
             if (l < rest)                                                                          \
-                ls_masked_leaves_##kind(leaves, row, 128 * rows + l, rest - l, trees, x);          \
-            if (rows & 1) ls_tree_rows_##kind(leaves, row, 128 * (rows - 1) + l, 1, trees, x);     \
-            if (rows & 2) ls_tree_rows_##kind(leaves, row, 128 * (rows & 4) + l, 2, trees, x);     \
+                ls_masked_leaves_##kind(leaves, of, r, 128 * rows + l, rest - l, trees, x);        \
+            if (rows & 1) ls_tree_rows_##kind(leaves, of, r, 128 * (rows - 1) + l, 1, trees, x);   \
+            if (rows & 2) ls_tree_rows_##kind(leaves, of, r, 128 * (rows & 4) + l, 2, trees, x);   \
             LS_ROLLED                                                                              \
             for (i64 four = 128 * (rows & ~(i64)3); four > 0; four -= 512)                         \
-                ls_tree_rows_##kind(leaves, row, four - 512 + l, 4, trees, x);                     \
+                ls_tree_rows_##kind(leaves, of, r, four - 512 + l, 4, trees, x);                   \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) lane[t][l / 16] = x[t];                                \
         }                                                                                          \
         LS_UNROLLED                                                                                \
         for (int t = 0; t < trees; t++) ls_row_partial_##kind(&to[t][at], lane[t], 8);             \
     }                                                                                              \
-    LS_FN void ls_batch_##kind(ls_leaves_f32 *leaves, const char *row, i64 size, int trees,        \
-                               i64 count, i64 length, int vectors, int whole, f32 *const *to) {    \
+    LS_FN void ls_batch_##kind(ls_leaves_f32 *leaves, const void *of, int trees, i64 count,        \
+                               i64 length, int vectors, int whole, f32 *const *to) {               \
         LS_ROLLED                                                                                  \
         for (i64 r = 0; r < count; r += 4) {                                                       \
-            ls_vector_f32 of[LS_TREES][4];                                                         \
+            ls_vector_f32 four[LS_TREES][4];                                                       \
             if (vectors <= 4) {                                                                    \
                 LS_UNROLLED                                                                        \
                 for (i64 i = 0; i < 4; i++)                                                        \
-                    ls_row_vectors_##kind(leaves, row + ls_min(r + i, count - 1) * size, length,   \
-                                          trees, vectors, whole, of, i);                           \
+                    ls_row_vectors_##kind(leaves, of, ls_min(r + i, count - 1), length, trees,     \
+                                          vectors, whole, four, i);                                \
             } else {                                                                               \
                 const i64 rows = ls_min(4, count - r);                                             \
                 LS_ROLLED                                                                          \
                 for (i64 i = 0; i < rows; i++) {                                                   \
                     if (vectors > 16)                                                              \
-                        ls_row_lanes_##kind(leaves, row + (r + i) * size, length, trees, of, i);   \
+                        ls_row_lanes_##kind(leaves, of, r + i, length, trees, four, i);            \
                     else                                                                           \
-                        ls_row_vectors_##kind(leaves, row + (r + i) * size, length, trees,         \
-                                              vectors, whole, of, i);                              \
+                        ls_row_vectors_##kind(leaves, of, r + i, length, trees, vectors, whole,    \
+                                              four, i);                                            \
                 }                                                                                  \
                 for (i64 i = rows; i < 4; i++) {                                                   \
                     LS_UNROLLED                                                                    \
-                    for (int t = 0; t < trees; t++) of[t][i] = of[t][0];                           \
+                    for (int t = 0; t < trees; t++) four[t][i] = four[t][0];                       \
                 }                                                                                  \
             }                                                                                      \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) {                                                      \
-                ls_four_rows_##kind(to[t] + r, of[t], vectors);                                    \
+                ls_four_rows_##kind(to[t] + r, four[t], vectors);                                  \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    LS_FN void ls_reduce_rows_##kind(ls_leaves_f32 *leaves, const void *rows, i64 size, int trees, \
-                                     i64 count, i64 length, f32 *const *to) {                      \
-        const char *row = (const char *)rows;                                                      \
+    LS_FN void ls_reduce_rows_##kind(ls_leaves_f32 *leaves, const void *of, int trees, i64 count,  \
+                                     i64 length, f32 *const *to) {                                 \
         if (length > 256)                                                                          \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 64, 0, to);                   \
+            ls_batch_##kind(leaves, of, trees, count, length, 64, 0, to);                          \
         else if (length == 256)                                                                    \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 16, 1, to);                   \
+            ls_batch_##kind(leaves, of, trees, count, length, 16, 1, to);                          \
         else if (length > 128)                                                                     \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 16, 0, to);                   \
+            ls_batch_##kind(leaves, of, trees, count, length, 16, 0, to);                          \
         else if (length == 128)                                                                    \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 8, 1, to);                    \
+            ls_batch_##kind(leaves, of, trees, count, length, 8, 1, to);                           \
         else if (length > 64)                                                                      \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 8, 0, to);                    \
+            ls_batch_##kind(leaves, of, trees, count, length, 8, 0, to);                           \
         else if (length == 64)                                                                     \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 4, 1, to);                    \
+            ls_batch_##kind(leaves, of, trees, count, length, 4, 1, to);                           \
         else if (length > 32)                                                                      \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 4, 0, to);                    \
+            ls_batch_##kind(leaves, of, trees, count, length, 4, 0, to);                           \
         else if (length > 16)                                                                      \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 2, 0, to);                    \
+            ls_batch_##kind(leaves, of, trees, count, length, 2, 0, to);                           \
         else                                                                                       \
-            ls_batch_##kind(leaves, row, size, trees, count, length, 1, 0, to);                    \
+            ls_batch_##kind(leaves, of, trees, count, length, 1, 0, to);                           \
     }
 
 /* Down columns, side by side: to[tree][column] becomes the value of that tree of each of `width`
  * columns, at most 64, over `count` rows, at most 1024. Eight leaves come at a time: the rows of a
  * lane of the tree, or of as many lanes as make eight; four of them are stored before the next are
- * loaded. What eight come to goes to a binary counter of whole vectors. */
-#define LS_REDUCE_COLUMNS(kind)                                                            \
-    LS_FN ls_vector_f32 ls_eight_rows_##kind(ls_vector_f32(*x)[LS_TREES], int t) {         \
-        return ls_combine_vectors_##kind(                                                  \
-            ls_combine_vectors_##kind(ls_combine_vectors_##kind(x[0][t], x[1][t]),         \
-                                      ls_combine_vectors_##kind(x[2][t], x[3][t])),        \
-            ls_combine_vectors_##kind(ls_combine_vectors_##kind(x[4][t], x[5][t]),         \
-                                      ls_combine_vectors_##kind(x[6][t], x[7][t])));       \
-    }                                                                                      \
-    LS_FN void ls_reduce_columns_##kind(ls_columns_f32 *leaves, ls_columns_f32 *stores,    \
-                                        const void *of, int trees, i64 count, i64 width,   \
-                                        f32 *const *to) {                                  \
-        ls_vector_f32 level[LS_TREES][4][8];                                               \
-        const i64 depth = count <= 128 ? 1 : count <= 256 ? 2 : count <= 512 ? 4 : 8;      \
-        const i64 lanes = 8 / depth, eights = count <= 128 ? (count + 7) / 8 : 16 * depth; \
-        i64 row[8];                                                                        \
-        for (i64 j = 0; j < 8; j++) row[j] = j / depth + 128 * (j % depth);                \
-        LS_ROLLED                                                                          \
-        for (i64 e = 0; e < eights; e++) {                                                 \
-            const i64 first = lanes * e;                                                   \
-            LS_ROLLED                                                                      \
-            for (i64 at = 0; at < width; at += 16) {                                       \
-                ls_vector_f32 eight[LS_TREES];                                             \
-                if (first + row[7] < count && width - at >= 16) {                          \
-                    ls_vector_f32 x[8][LS_TREES];                                          \
-                    LS_UNROLLED                                                            \
-                    for (int j = 0; j < 4; j++) leaves(of, first + row[j], at, 16, x[j]);  \
-                    LS_UNROLLED                                                            \
-                    for (int j = 0; j < 4; j++) stores(of, first + row[j], at, 16, x[j]);  \
-                    LS_UNROLLED                                                            \
-                    for (int j = 4; j < 8; j++) leaves(of, first + row[j], at, 16, x[j]);  \
-                    LS_UNROLLED                                                            \
-                    for (int j = 4; j < 8; j++) stores(of, first + row[j], at, 16, x[j]);  \
-                    LS_UNROLLED                                                            \
-                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t); \
-                } else {                                                                   \
-                    ls_vector_f32 x[8][LS_TREES];                                          \
-                    LS_ROLLED                                                              \
-                    for (int j = 0; j < 8; j++) {                                          \
-                        LS_UNROLLED                                                        \
-                        for (int t = 0; t < trees; t++)                                    \
-                            x[j][t] = ls_all_f32(ls_identity_##kind());                    \
-                        if (first + row[j] >= count) continue;                             \
-                        if (width - at >= 16) {                                            \
-                            leaves(of, first + row[j], at, 16, x[j]);                      \
-                            stores(of, first + row[j], at, 16, x[j]);                      \
-                        } else {                                                           \
-                            leaves(of, first + row[j], at, width - at, x[j]);              \
-                            stores(of, first + row[j], at, width - at, x[j]);              \
-                        }                                                                  \
-                    }                                                                      \
-                    LS_UNROLLED                                                            \
-                    for (int t = 0; t < trees; t++) eight[t] = ls_eight_rows_##kind(x, t); \
-                }                                                                          \
-                LS_UNROLLED                                                                \
-                for (int t = 0; t < trees; t++) {                                          \
-                    ls_vector_f32 own = eight[t];                                          \
-                    i64 bit = 0;                                                           \
-                    LS_ROLLED                                                              \
-                    for (; e >> bit & 1; bit++)                                            \
-                        own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);      \
-                    level[t][at / 16][bit] = own;                                          \
-                }                                                                          \
-            }                                                                              \
-        }                                                                                  \
-        LS_UNROLLED                                                                        \
-        for (int t = 0; t < trees; t++) {                                                  \
-            LS_ROLLED                                                                      \
-            for (i64 at = 0; at < width; at += 16) {                                       \
-                ls_vector_f32 own = ls_all_f32(ls_identity_##kind());                      \
-                for (int bit = 0; eights >> bit; bit++)                                    \
-                    if (eights >> bit & 1)                                                 \
-                        own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);      \
-                *(ls_vector_f32 *)(to[t] + at) = own;                                      \
-            }                                                                              \
-        }                                                                                  \
+ * loaded. What eight come to goes to a binary counter of whole vectors.
+ */
+#define LS_REDUCE_COLUMNS(kind)                                                                    \
+    LS_FN ls_vector_f32 ls_eight_rows_##kind(ls_vector_f32(*x)[LS_TREES], int t) {                 \
+        return ls_combine_vectors_##kind(                                                          \
+            ls_combine_vectors_##kind(ls_combine_vectors_##kind(x[0][t], x[1][t]),                 \
+                                      ls_combine_vectors_##kind(x[2][t], x[3][t])),                \
+            ls_combine_vectors_##kind(ls_combine_vectors_##kind(x[4][t], x[5][t]),                 \
+                                      ls_combine_vectors_##kind(x[6][t], x[7][t])));               \
+    }                                                                                              \
+    LS_FN void ls_push_eight_##kind(ls_vector_f32(*level)[4][8], ls_vector_f32(*x)[LS_TREES],      \
+                                    int trees, i64 at, i64 e) {                                    \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) {                                                          \
+            ls_vector_f32 own = ls_eight_rows_##kind(x, t);                                        \
+            i64 bit = 0;                                                                           \
+            LS_ROLLED                                                                              \
+            for (; e >> bit & 1; bit++)                                                            \
+                own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);                      \
+            level[t][at / 16][bit] = own;                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    LS_FN void ls_four_leaves_##kind(ls_leaves_f32 *leaves, ls_leaves_f32 *stores, const void *of, \
+                                     i64 first, const i64 *row, i64 count, int trees, i64 at,      \
+                                     ls_vector_f32(*x)[LS_TREES]) {                                \
+        LS_UNROLLED                                                                                \
+        for (int j = 0; j < 4; j++) {                                                              \
+            LS_UNROLLED                                                                            \
+            for (int t = 0; t < trees; t++) x[j][t] = ls_all_f32(ls_identity_##kind());            \
+            if (first + row[j] < count) leaves(of, first + row[j], at, 16, x[j]);                  \
+        }                                                                                          \
+        LS_UNROLLED                                                                                \
+        for (int j = 0; j < 4; j++)                                                                \
+            if (first + row[j] < count) stores(of, first + row[j], at, 16, x[j]);                  \
+    }                                                                                              \
+    LS_FN void ls_reduce_columns_##kind(ls_leaves_f32 *leaves, ls_leaves_f32 *stores,              \
+                                        const void *of, int trees, i64 count, i64 width,           \
+                                        f32 *const *to) {                                          \
+        ls_vector_f32 level[LS_TREES][4][8];                                                       \
+        const int depth = count <= 128 ? 0 : count <= 256 ? 1 : count <= 512 ? 2 : 3;              \
+        const i64 lanes = 8 >> depth, eights = count <= 128 ? (count + 7) / 8 : 16 << depth;       \
+        i64 row[8];                                                                                \
+        LS_UNROLLED                                                                                \
+        for (i64 j = 0; j < 8; j++) row[j] = (j >> depth) + 128 * (j & ((1 << depth) - 1));        \
+        LS_ROLLED                                                                                  \
+        for (i64 e = 0; e < eights; e++) {                                                         \
+            const i64 first = lanes * e;                                                           \
+            i64 at = 0;                                                                            \
+            if (first + row[7] < count) {                                                          \
+                LS_ROLLED                                                                          \
+                for (; at + 16 <= width; at += 16) {                                               \
+                    ls_vector_f32 x[8][LS_TREES];                                                  \
+                    LS_UNROLLED                                                                    \
+                    for (int j = 0; j < 4; j++) leaves(of, first + row[j], at, 16, x[j]);          \
+                    LS_UNROLLED                                                                    \
+                    for (int j = 0; j < 4; j++) stores(of, first + row[j], at, 16, x[j]);          \
+                    LS_UNROLLED                                                                    \
+                    for (int j = 4; j < 8; j++) leaves(of, first + row[j], at, 16, x[j]);          \
+                    LS_UNROLLED                                                                    \
+                    for (int j = 4; j < 8; j++) stores(of, first + row[j], at, 16, x[j]);          \
+                    ls_push_eight_##kind(level, x, trees, at, e);                                  \
+                }                                                                                  \
+            }                                                                                      \
+            LS_ROLLED                                                                              \
+            for (; at + 16 <= width; at += 16) {                                                   \
+                ls_vector_f32 x[8][LS_TREES];                                                      \
+                ls_four_leaves_##kind(leaves, stores, of, first, row, count, trees, at, x);        \
+                ls_four_leaves_##kind(leaves, stores, of, first, row + 4, count, trees, at,        \
+                                      x + 4);                                                      \
+                ls_push_eight_##kind(level, x, trees, at, e);                                      \
+            }                                                                                      \
+            if (at < width) {                                                                      \
+                ls_vector_f32 x[8][LS_TREES];                                                      \
+                LS_ROLLED                                                                          \
+                for (int j = 0; j < 8; j++) {                                                      \
+                    LS_UNROLLED                                                                    \
+                    for (int t = 0; t < trees; t++) x[j][t] = ls_all_f32(ls_identity_##kind());    \
+                    if (first + row[j] >= count) continue;                                         \
+                    leaves(of, first + row[j], at, width - at, x[j]);                              \
+                    stores(of, first + row[j], at, width - at, x[j]);                              \
+                }                                                                                  \
+                ls_push_eight_##kind(level, x, trees, at, e);                                      \
+            }                                                                                      \
+        }                                                                                          \
+        LS_UNROLLED                                                                                \
+        for (int t = 0; t < trees; t++) {                                                          \
+            LS_ROLLED                                                                              \
+            for (i64 at = 0; at < width; at += 16) {                                               \
+                ls_vector_f32 own = ls_all_f32(ls_identity_##kind());                              \
+                for (int bit = 0; eights >> bit; bit++)                                            \
+                    if (eights >> bit & 1)                                                         \
+                        own = ls_combine_vectors_##kind(level[t][at / 16][bit], own);              \
+                *(ls_vector_f32 *)(to[t] + at) = own;                                              \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 #define LS_TREE_0(kind, type, combine) /* in any order */                                    \

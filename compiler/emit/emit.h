@@ -297,6 +297,9 @@ typedef struct StoredPacket { /* a buffer that the stores of a vector, or of a b
     const char *row; /* of a block of several rows: where this row begins; NULL: it has one row */
 } StoredPacket;
 
+/* What the function of a row's leaves uses of what lies outside (nest_leaves.c). */
+typedef struct Captured Captured;
+
 enum { LEAVES_MAX = 32 };
 typedef struct NestPrinter {
     Emitter *e;
@@ -343,8 +346,14 @@ typedef struct NestPrinter {
     bool *by_vectors;
     Text before;
     const char *label, *leaf_fields[LEAVES_MAX], *leaf_bodies[LEAVES_MAX];
-    size_t leaf_count, opened_leaves;
-    const char *rows_name, *pending, *pending_end; /* of rows side by side; what is called then */
+    size_t leaf_count;
+    /* Of rows side by side: the loop over them at hand, what the function of their leaves uses, the
+     * arrays of what each row has, and the call for all, up to their count and behind it. */
+    const NestNode *batch;
+    const Captured *batch_captured;
+    size_t batch_count;
+    Text batch_arrays;
+    const char *batch_call, *batch_call_end;
     /* Of folds of a tile that is computed again where some value is not finite: the flag that says
      * so; else NULL. */
     const char *odd;
@@ -388,12 +397,12 @@ void print_push(NestPrinter *p, const NestNode *push);
 void print_combine(NestPrinter *p, const NestNode *node);
 
 /* nest_leaves.c: whether the loop goes over vectors of a row for one thread, and what it is then;
- * of rows side by side, memory for what each has, ahead of the loop over them. */
+ * whether it goes over rows side by side that have such a loop. */
 bool print_is_leaves(const NestPrinter *p, const NestNode *loop);
 void print_leaves(NestPrinter *p, const NestNode *loop);
 /* The same of rows down columns: the loop over a row's vectors; NULL: it is none. */
 const NestNode *print_down(const NestPrinter *p, const NestNode *loop);
-void print_open_leaves(NestPrinter *p, const NestNode *rows);
+bool print_is_batch(const NestPrinter *p, const NestNode *rows);
 
 /* nest_adjacent.c: a load of adjacent elements, ahead of the vector loop. */
 void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load);

@@ -2,8 +2,9 @@
  *
  * What such a loop does for a vector is a function of its own, which the functions of reduce_cpu.h
  * are given: these know in which order a tree wants its leaves, and for how many elements which
- * form of it is best. What the function uses of the row lies in a structure: where its elements
- * begin in each array, values, and where those of a row to come are that is prefetched. */
+ * form of it is best. What the function uses lies in a structure: where the elements of row 0 begin
+ * in each array and how far from row to row, values, and where a row to come begins that is
+ * prefetched. What is no affine function of the row's number lies in arrays, of each row. */
 #include <string.h>
 
 #include "base/base.h"
@@ -14,42 +15,44 @@
 #include "schedule/schedule.h"
 #include "emit/emit.h"
 
-enum { BATCH = 16, CAPTURED_MAX = 64, WIDTH = 16 };
+enum { WIDTH = 16, CAPTURED_MAX = 64 };
 
 typedef enum CapturedKind {
     CAPTURED_VALUE,    /* of the row, from outside */
-    CAPTURED_ROWS,     /* of each row, in memory of the thread */
     CAPTURED_LOAD,     /* where a load's first element lies */
     CAPTURED_STORE,    /* where a store's does */
     CAPTURED_PITCH,    /* elements from row to row */
     CAPTURED_PREFETCH, /* where what is prefetched begins; 0: nothing is */
 } CapturedKind;
 
-typedef struct Captured {
+struct Captured {
     CapturedKind kind;
+    bool each,
+        pitched;     /* an array has it of each row; row r lies r times the pitch from the first */
     SymbolId symbol; /* of a value or a load, else 0 */
     const char *type, *name, *from;
-    const char
-        *place; /* of a pitch the number, of others what of the row it is, or NULL: its name */
+    const char *place; /* what it is in the function */
+    const char *step;  /* the number of an element there, from row 0 on; NULL: from the row on */
     Index pitch;
     const char *prefetch;     /* the function that prefetches */
     uint32_t bytes;           /* of a vector there */
     const char *old_spelling; /* of the symbol */
     ValueId old_inside;
-} Captured;
+};
 
 typedef struct Leaves {
     NestPrinter *p;
     const NestNode *loop, *vector; /* over vectors, and of one */
-    const NestNode
-        *rows; /* down columns the loop over rows, which is the function's, too; or NULL */
-    Captured captured[CAPTURED_MAX];
+    const NestNode *rows;          /* over rows, which is around them; or NULL: there is one row */
+    Index room;                    /* for so many rows, side by side */
+    bool columns;                  /* the loop over rows is the function's as well */
+    Captured *captured;
     size_t count;
     NameTable names; /* of the function */
     size_t trees;
-    Text stores; /* of what a row has stored, where there is such */
-    Text places; /* where a row of columns begins, as numbers that compilers do not look into: they
-                  * would keep the address in each array for each of eight rows */
+    Text stores;   /* of what a row has stored, where there is such */
+    Text places;   /* where the row's elements at hand are */
+    bool uses_row; /* the row's number */
 } Leaves;
 
 static bool is_vector(const NestNode *node) {
@@ -92,6 +95,34 @@ static Captured *capture(Leaves *l, CapturedKind kind, const char *type, const c
     if (l->count == CAPTURED_MAX) bug(l->p->e->compiler, "a row has too many values");
     Captured *captured = &l->captured[l->count++];
     *captured = (Captured){.kind = kind, .type = type, .name = name, .from = from};
+    captured->place = arena_printf(l->p->arena, "row->%s", name);
+    return captured;
+}
+
+/* The same of rows side by side: one row uses the function that these do. */
+static const Captured *batched(const Leaves *l, const char *name) {
+    const NestPrinter *p = l->p;
+    for (size_t i = 0; !l->rows && i < p->batch_count; i++)
+        if (strcmp(p->batch_captured[i].name, name) == 0) return &p->batch_captured[i];
+    return NULL;
+}
+
+/* What each row has of its own goes to an array; of a row that is alone, to one of one element. */
+static Captured *capture_each(Leaves *l, CapturedKind kind, const char *type, const char *name,
+                              const char *from) {
+    NestPrinter *p = l->p;
+    const char *array = names_made(p->e, arena_printf(p->arena, "%s_of", name));
+    if (l->rows) {
+        text_printf(&p->batch_arrays, "%s%s[%s];\n", type, array, print_index(p, l->room));
+        text_printf(p->out, "%s[%s] = %s;\n", array, print_symbol(p, l->rows->name), from);
+    } else {
+        text_printf(p->out, "%s%s[1] = {%s};\n", type, array, from);
+    }
+    const bool pointer = type[strlen(type) - 1] == '*';
+    Captured *captured = capture(
+        l, kind, arena_printf(p->arena, pointer ? "%sconst *" : "const %s*", type), name, array);
+    captured->each = l->uses_row = true;
+    captured->place = arena_printf(p->arena, "row->%s[r]", name);
     return captured;
 }
 
@@ -101,15 +132,30 @@ static bool is_of_vector(const Leaves *l, SymbolId symbol) {
     return false;
 }
 
+static bool defines(const NestNode *body, SymbolId symbol) {
+    for (const NestNode *node = body; node; node = node->next)
+        if (node->name == symbol || defines(node->body, symbol) || defines(node->other, symbol))
+            return true;
+    return false;
+}
+
+/* Whether each of the rows side by side has it for itself. */
+static bool is_of_row(const Leaves *l, SymbolId symbol) {
+    return l->rows && !l->columns && (symbol == l->rows->name || defines(l->rows->body, symbol));
+}
+
 static void capture_value(Leaves *l, SymbolId symbol) {
     NestPrinter *p = l->p;
     for (size_t i = 0; i < l->count; i++)
         if (l->captured[i].symbol == symbol) return;
     const char *from =
         p->inside[symbol] ? print_value(p, p->inside[symbol]) : print_symbol(p, symbol);
-    Captured *captured = capture(
-        l, CAPTURED_VALUE, arena_printf(p->arena, "%s ", emit_type(p->nest->symbols[symbol].type)),
-        own_name(l, p->nest->symbols[symbol].name, true), emit_bare(p->e, from));
+    const char *type = arena_printf(p->arena, "%s ", emit_type(p->nest->symbols[symbol].type));
+    const char *name = own_name(l, p->nest->symbols[symbol].name, true);
+    const Captured *same = batched(l, name);
+    const bool each = is_of_row(l, symbol) || (same && same->each);
+    Captured *captured =
+        (each ? capture_each : capture)(l, CAPTURED_VALUE, type, name, emit_bare(p->e, from));
     captured->symbol = symbol;
 }
 
@@ -122,13 +168,15 @@ static void capture_values(Leaves *l, ValueId id) {
     for (int i = 0; i < op_info[v->op].arity; i++) capture_values(l, v->arg[i]);
 }
 
-/* The index where the row begins. */
-static Index begin_of(const Leaves *l, Index index) {
-    Arena *arena = l->p->arena;
+/* The index where the row begins; where row 0 does. */
+static Index begin_of_vector(const Leaves *l, Index index) {
     const Index first = {NULL, 0};
-    index = index_replace(arena, index, l->vector->name, first);
-    if (l->rows) index = index_replace(arena, index, l->rows->name, first);
-    return index_replace(arena, index, l->loop->name, first);
+    index = index_replace(l->p->arena, index, l->vector->name, first);
+    return index_replace(l->p->arena, index, l->loop->name, first);
+}
+static Index begin_of(const Leaves *l, Index index) {
+    index = begin_of_vector(l, index);
+    return l->rows ? index_replace(l->p->arena, index, l->rows->name, (Index){NULL, 0}) : index;
 }
 
 /* What an array is called in generated code, so that a name of the source stays one name. */
@@ -140,62 +188,91 @@ static const char *array_name(const Leaves *l, SymbolId array) {
     return own < p->e->plan->array_count ? p->e->field_name[own] : p->nest->symbols[array].name;
 }
 
-static const char *pointer_type(const Leaves *l, SymbolId array) {
-    const NestPrinter *p = l->p;
-    return arena_printf(p->arena, "const %s *", type_info[p->nest->symbols[array].type].c_name);
+static const char *address(const Leaves *l, const NestNode *node, Index at) {
+    NestPrinter *p = l->p;
+    return arena_printf(p->arena, "&%s[%s]", print_symbol(p, node->array), print_index(p, at));
 }
 
-static const char *address(const Leaves *l, const NestNode *node) {
+/* Whether the place depends on a row by more than the row's number. */
+static bool is_irregular(const Leaves *l, Index at) {
+    for (size_t i = 0; l->rows && !l->columns && i < at.count; i++)
+        for (size_t k = 0; k < at.terms[i].count; k++)
+            if (is_of_row(l, at.terms[i].symbols[k])) return true;
+    return false;
+}
+
+typedef struct Predicate {
+    const char *text;
+    bool irregular; /* it is not the same for all rows */
+} Predicate;
+
+/* The number of row r's element `at`, by the elements from row to row. */
+static const char *pitch_of(Leaves *l, Index pitch) {
     NestPrinter *p = l->p;
-    return arena_printf(p->arena, "&%s[%s]", print_symbol(p, node->array),
-                        print_index(p, begin_of(l, node->at[0])));
+    for (size_t i = 0; i < l->count; i++)
+        if (l->captured[i].kind == CAPTURED_PITCH && index_equal(l->captured[i].pitch, pitch))
+            return l->captured[i].step;
+    const char *field = own_name(l, "pitch", false);
+    Captured *own = capture(l, CAPTURED_PITCH, "i64 ", field, print_index(p, pitch));
+    own->pitch = pitch;
+    own->step = own_name(l, "place", false);
+    l->uses_row = true;
+    return own->step;
 }
 
 /* Where the first element lies that the node accesses, and from row to row; gives what a row of the
- * function's has there. */
-static Captured *capture_place(Leaves *l, const NestNode *node, const char *wish) {
+ * function's has there. Where what it stands under is not the same for all rows, each has its own.
+ */
+static Captured *capture_address(Leaves *l, CapturedKind kind, const NestNode *node,
+                                 const char *type, const char *name, const Predicate *under) {
+    NestPrinter *p = l->p;
+    const Captured *same = batched(l, name);
+    const Index first = begin_of(l, node->at[0]);
+    const char *condition = under ? under->text : NULL;
+    bool irregular = (under && under->irregular) || (same && same->each);
+    Index pitch = {NULL, 0};
+    if (l->rows) pitch = index_coefficient(p->arena, node->at[0], l->rows->name);
+    if (irregular || is_irregular(l, first) || is_irregular(l, pitch)) {
+        const char *from = address(l, node, begin_of_vector(l, node->at[0]));
+        if (condition) from = arena_printf(p->arena, "%s ? %s : 0", condition, from);
+        return capture_each(l, kind, type, name, from);
+    }
+    const char *from = address(l, node, first);
+    if (condition) from = arena_printf(p->arena, "%s ? %s : 0", condition, from);
+    Captured *captured = capture(l, kind, type, name, from);
+    if (pitch.count || (same && same->step)) captured->step = pitch_of(l, pitch);
+    return captured;
+}
+
+static void capture_place(Leaves *l, const NestNode *node, const char *wish, SymbolId symbol) {
     NestPrinter *p = l->p;
     const bool written = node->kind == NEST_STORE;
     const char *type = arena_printf(p->arena, "%s%s *", written ? "" : "const ",
                                     type_info[p->nest->symbols[node->array].type].c_name);
-    Captured *captured = capture(l, written ? CAPTURED_STORE : CAPTURED_LOAD, type,
-                                 own_name(l, wish, false), address(l, node));
-    captured->place = arena_printf(p->arena, "row->%s + at", captured->name);
-    const Index pitch =
-        l->rows ? index_coefficient(p->arena, node->at[0], l->rows->name) : (Index){NULL, 0};
-    if (!pitch.count) return captured;
-    const char *name = NULL;
-    for (size_t i = 0; i < l->count; i++)
-        if (l->captured[i].kind == CAPTURED_PITCH && index_equal(l->captured[i].pitch, pitch))
-            name = l->captured[i].place;
-    if (!name) {
-        const char *field = own_name(l, "pitch", false);
-        Captured *own = capture(l, CAPTURED_PITCH, "i64 ", field, print_index(p, pitch));
-        own->pitch = pitch;
-        name = own->place = own_name(l, "place", false);
-        text_printf(&l->places, "const i64 %s = ls_bound(row->%s * r + at);\n", name, field);
-    }
-    captured->place = arena_printf(p->arena, "row->%s + %s", captured->name, name);
-    return captured;
+    Captured *captured = capture_address(l, written ? CAPTURED_STORE : CAPTURED_LOAD, node, type,
+                                         own_name(l, wish, false), NULL);
+    captured->symbol = symbol;
 }
 
 /* Prefetches, under the conditions that they stand in. */
-static void capture_prefetches(Leaves *l, const NestNode *body, const char *conditions) {
+static void capture_prefetches(Leaves *l, const NestNode *body, const Predicate *under) {
     NestPrinter *p = l->p;
     for (const NestNode *node = body; node && node != l->vector; node = node->next) {
         if (node->kind == NEST_IF) {
-            const char *own = print_amount(p, node->extent);
-            capture_prefetches(l, node->body,
-                               conditions ? arena_printf(p->arena, "%s && %s", conditions, own)
-                                          : own);
+            Predicate own = {print_amount(p, node->extent), is_irregular(l, node->extent)};
+            if (under) {
+                own.text = arena_printf(p->arena, "%s && %s", under->text, own.text);
+                own.irregular |= under->irregular;
+            }
+            capture_prefetches(l, node->body, &own);
         } else if (node->kind == NEST_PREFETCH) {
             const bool far = node->hint == HINT_L2;
             const char *name =
                 arena_printf(p->arena, "%s_%s", array_name(l, node->array), far ? "far" : "near");
-            const char *from = address(l, node);
-            Captured *captured = capture(
-                l, CAPTURED_PREFETCH, pointer_type(l, node->array), own_name(l, name, true),
-                conditions ? arena_printf(p->arena, "%s ? %s : 0", conditions, from) : from);
+            const char *type = arena_printf(p->arena, "const %s *",
+                                            type_info[p->nest->symbols[node->array].type].c_name);
+            Captured *captured =
+                capture_address(l, CAPTURED_PREFETCH, node, type, own_name(l, name, true), under);
             captured->prefetch = far ? "ls_prefetch_rows" : "ls_prefetch";
             captured->bytes = WIDTH * type_info[p->nest->symbols[node->array].type].size;
         } else {
@@ -212,8 +289,7 @@ static void capture_all(Leaves *l) {
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         if (node->kind != NEST_LOAD) continue;
         if (index_uses(node->at[0], l->vector->name)) {
-            Captured *captured = capture_place(l, node, array_name(l, node->array));
-            captured->symbol = node->name;
+            capture_place(l, node, array_name(l, node->array), node->name);
         } else {
             print_load(p, node);
             capture_value(l, node->name);
@@ -222,7 +298,7 @@ static void capture_all(Leaves *l) {
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         if (node->kind == NEST_STORE) {
             const char *wish = arena_printf(p->arena, "%s_to", array_name(l, node->array));
-            capture_place(l, node, wish);
+            capture_place(l, node, wish, 0);
         }
         if (node->kind == NEST_LET || node->kind == NEST_PUSH || node->kind == NEST_STORE)
             capture_values(l, node->value);
@@ -241,9 +317,7 @@ static void spell(Leaves *l, bool inside) {
             captured->old_spelling = p->spelled[captured->symbol];
             captured->old_inside = p->inside[captured->symbol];
         }
-        const char *own = captured->kind == CAPTURED_LOAD ? captured->name
-                          : captured->place               ? captured->place
-                                            : arena_printf(p->arena, "row->%s", captured->name);
+        const char *own = captured->kind == CAPTURED_LOAD ? captured->name : captured->place;
         p->spelled[captured->symbol] = inside ? own : captured->old_spelling;
         p->inside[captured->symbol] = inside ? 0 : captured->old_inside;
         p->is_vector[captured->symbol] = inside && captured->kind == CAPTURED_LOAD;
@@ -253,25 +327,47 @@ static void spell(Leaves *l, bool inside) {
 static const char *fields_text(Leaves *l) {
     Text text = text_open(l->p->arena);
     for (size_t i = 0; i < l->count; i++)
-        text_printf(&text, "%s%s;\n", l->captured[i].type, l->captured[i].name);
+        text_printf(&text, " %s%s;", l->captured[i].type, l->captured[i].name);
     return text.size ? text.data : "";
 }
 
+/* The address of row r's element `at`. */
+static const char *element_of(const Leaves *l, const Captured *captured) {
+    return arena_printf(l->p->arena, "%s + %s", captured->place,
+                        captured->step ? captured->step : "at");
+}
+
 static void print_prefetched(Leaves *l) {
-    NestPrinter *p = l->p;
     for (size_t i = 0; i < l->count; i++) {
         const Captured *captured = &l->captured[i];
         if (captured->kind != CAPTURED_PREFETCH) continue;
-        text_printf(p->out, "if (row->%s) %s(row->%s + at, %u);\n", captured->name,
-                    captured->prefetch, captured->name, captured->bytes);
+        text_printf(l->p->out, "if (%s) %s(%s, %u);\n", captured->place, captured->prefetch,
+                    element_of(l, captured), captured->bytes);
     }
 }
 
-static const char *place_of(const Leaves *l, SymbolId load, const char *otherwise) {
+static const char *element_of_load(const Leaves *l, SymbolId load, const char *otherwise) {
     for (size_t i = 0; i < l->count; i++)
         if (l->captured[i].symbol == load && l->captured[i].kind == CAPTURED_LOAD)
-            return l->captured[i].place;
+            return element_of(l, &l->captured[i]);
     return otherwise;
+}
+
+/* Where row r's elements are that are at hand, as numbers that compilers do not look into. With
+ * more than one array they would keep an address in each for each of eight rows, which are more
+ * than there are registers. */
+static Text places_text(const Leaves *l) {
+    Text text = text_open(l->p->arena);
+    for (size_t i = 0; i < l->count; i++) {
+        const Captured *pitch = &l->captured[i];
+        if (pitch->kind != CAPTURED_PITCH) continue;
+        int arrays = 0;
+        for (size_t k = 0; k < l->count; k++)
+            arrays += k != i && l->captured[k].step == pitch->step;
+        text_printf(&text, "const i64 %s = ls_bound(row->%s * r%s;\n", pitch->step, pitch->name,
+                    arrays > 1 ? " + at)" : ") + at");
+    }
+    return text;
 }
 
 static const char *body_text(Leaves *l) {
@@ -287,7 +383,9 @@ static const char *body_text(Leaves *l) {
     e->names = l->names;
     e->last_line = 0;
     spell(l, true);
+    l->places = places_text(l);
     if (l->places.size) text_puts(p->out, l->places.data);
+    if (!l->uses_row) text_puts(p->out, "(void)r;\n");
     print_prefetched(l);
     for (const NestNode *node = l->vector->body; node; node = node->next) {
         const char *name = node->name ? p->nest->symbols[node->name].name : NULL;
@@ -295,7 +393,7 @@ static const char *body_text(Leaves *l) {
             const char *own = print_symbol(p, node->name);
             text_printf(p->out, "const ls_vector_f32 %s = ls_take_%s(%s, left);\n", own,
                         type_info[p->nest->symbols[node->array].type].name,
-                        place_of(l, node->name, own));
+                        element_of_load(l, node->name, own));
         } else if (node->kind == NEST_LET) {
             p->spelled[node->name] = names_nest(e, name);
             p->is_vector[node->name] = print_is_vector(p, node->value);
@@ -308,7 +406,7 @@ static const char *body_text(Leaves *l) {
             while (l->captured[stored].kind != CAPTURED_STORE) stored++;
             text_printf(&l->stores, "LS_PUT(%s, %s, left, leaf[%zu]);\n",
                         type_info[p->nest->symbols[node->array].type].c_name,
-                        l->captured[stored++].place, values);
+                        element_of(l, &l->captured[stored++]), values);
             text_printf(p->out, "leaf[%zu] = %s;\n", values++,
                         emit_bare(e, print_value(p, node->value)));
         } else if (node->kind == NEST_PUSH) {
@@ -323,12 +421,6 @@ static const char *body_text(Leaves *l) {
     return text.size ? text.data : "";
 }
 
-static size_t new_leaves(NestPrinter *p) {
-    if (p->leaf_count == LEAVES_MAX)
-        bug(p->e->compiler, "a phase has too many loops along its rows");
-    return ++p->leaf_count;
-}
-
 static const char *suffix_of(const NestPrinter *p, size_t number) {
     return number == 1 ? "" : arena_printf(p->arena, "_%zu", number);
 }
@@ -337,69 +429,63 @@ static const char *suffix_of(const NestPrinter *p, size_t number) {
 static size_t make_function(Leaves *l, const char *kind) {
     NestPrinter *p = l->p;
     const char *fields = fields_text(l), *body = body_text(l);
-    size_t number = p->opened_leaves;
-    for (size_t i = 0; !number && i < p->leaf_count; i++)
+    for (size_t i = 0; i < p->leaf_count; i++)
         if (strcmp(p->leaf_fields[i], fields) == 0 && strcmp(p->leaf_bodies[i], body) == 0)
             return i + 1;
-    if (!number) number = new_leaves(p);
-    p->opened_leaves = 0;
-    p->leaf_fields[number - 1] = fields;
-    p->leaf_bodies[number - 1] = body;
-    const char *name = p->label, *suffix = suffix_of(p, number);
+    if (p->leaf_count == LEAVES_MAX)
+        bug(p->e->compiler, "a phase has too many loops along its rows");
+    p->leaf_fields[p->leaf_count] = fields;
+    p->leaf_bodies[p->leaf_count++] = body;
+    const char *name = p->label, *suffix = suffix_of(p, p->leaf_count);
     const char *row = arena_printf(p->arena, "struct %s_row%s", name, suffix);
-    const char *open = arena_printf(
-        p->arena, "ls_vector_f32 *leaf) {\nconst %s *const row = (const %s *)of;\n", row, row);
+    const char *open =
+        arena_printf(p->arena,
+                     "(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 *leaf) {\n"
+                     "const %s *const row = (const %s *)of;\n",
+                     row, row);
     Text *out = &p->before;
-    if (!l->rows) {
-        text_printf(out,
-                    "/* Sixteen elements of a row from `at` on, of which `left` are there. */\n"
-                    "%s {\n%s};\n"
-                    "LS_FN void %s_leaves%s(const void *of, i64 at, i64 left, %s%s}\n",
-                    row, fields, name, suffix, open, body);
-        text_printf(out,
-                    "LS_CALLED void %s_trees%s(const %s *rows, i64 count, i64 length, "
-                    "f32 *const *to) {\n"
-                    "ls_reduce_rows_%s(%s_leaves%s, rows, sizeof *rows, %zu, count, length, to);\n"
-                    "}\n\n",
-                    name, suffix, row, kind, name, suffix, l->trees);
-        return number;
-    }
     text_printf(out,
-                "/* Sixteen columns of row r from `at` on, of which `left` are there. */\n"
-                "%s {\n%s};\n"
-                "LS_FN void %s_leaves%s(const void *of, i64 r, i64 at, i64 left, %s%s}\n",
-                row, fields, name, suffix, open, body);
+                "/* Sixteen %s of row r from `at` on, of which `left` are there. */\n"
+                "%s {%s };\n"
+                "LS_FN void %s_leaves%s%s%s}\n",
+                l->columns ? "columns" : "elements", row, fields, name, suffix, open, body);
     const char *stores = "ls_no_stores_f32";
     if (l->stores.size) {
         stores = arena_printf(p->arena, "%s_stores%s", name, suffix);
-        text_printf(out, "LS_FN void %s(const void *of, i64 r, i64 at, i64 left, %s%s%s}\n", stores,
-                    open, l->places.data, l->stores.data);
+        text_printf(out, "LS_FN void %s%s%s%s}\n", stores, open, l->places.data, l->stores.data);
     }
+    const char *of = l->columns ? "columns" : "rows", *length = l->columns ? "width" : "length";
     text_printf(out,
-                "LS_CALLED void %s_trees%s(const %s *rows, i64 count, i64 width, "
-                "f32 *const *to) {\nconst %s own = *rows;\n"
-                "ls_reduce_columns_%s(%s_leaves%s, %s, &own, %zu, count, width, to);\n}\n\n",
-                name, suffix, row, row, kind, name, suffix, stores, l->trees);
-    return number;
+                "LS_CALLED void %s_trees%s(const %s *rows, i64 count, i64 %s, f32 *const *to) {\n"
+                "const %s own = *rows;\n"
+                "ls_reduce_%s_%s(%s_leaves%s, %s%s&own, %zu, count, %s, to);\n}\n\n",
+                name, suffix, row, length, row, of, kind, name, suffix, l->columns ? stores : "",
+                l->columns ? ", " : "", l->trees, length);
+    return p->leaf_count;
 }
 
 /* ---- where the loop stands ---- */
 
-void print_open_leaves(NestPrinter *p, const NestNode *rows) {
-    for (const NestNode *node = rows->body; node; node = node->next) {
-        if (!print_is_leaves(p, node)) continue;
-        p->opened_leaves = new_leaves(p);
-        p->rows_name = names_made(p->e, "rows_of");
-        text_printf(p->out, "struct %s_row%s %s[%d];\n", p->label, suffix_of(p, p->opened_leaves),
-                    p->rows_name, BATCH);
-    }
+static const NestNode *push_of(const NestNode *loop) {
+    const NestNode *vector = is_vector(loop) ? loop : last_of(loop->body);
+    for (const NestNode *node = vector->body; node; node = node->next)
+        if (node->kind == NEST_PUSH) return node;
+    return NULL;
 }
 
-/* Assignments, for ahead-of-time code is C++ as well: there, C++17 has no designated initializers.
- */
-static void print_row(Leaves *l, const char *row) {
+bool print_is_batch(const NestPrinter *p, const NestNode *rows) {
+    for (const NestNode *node = rows->body; node; node = node->next) {
+        const NestNode *push = print_is_leaves(p, node) ? push_of(node) : NULL;
+        if (push && push->at_count == 2 && index_uses(push->at[0], rows->name)) return true;
+    }
+    return false;
+}
+
+/* Assignments, for ahead-of-time code is C++ as well: there, C++17 has no designated
+ * initializers. */
+static void print_row(Leaves *l, Text *out, const char *row) {
     for (size_t i = 0; i < l->count; i++)
-        text_printf(l->p->out, "%s.%s = %s;\n", row, l->captured[i].name, l->captured[i].from);
+        text_printf(out, "%s.%s = %s;\n", row, l->captured[i].name, l->captured[i].from);
 }
 
 /* Where the trees' values go, and how many there are. */
@@ -422,10 +508,11 @@ static void capture_rows(Leaves *l) {
         if (node->kind == NEST_LET && p->ahead[node->name]) continue;
         if (node->kind != NEST_LOAD || !p->allocs[node->array])
             bug(p->e->compiler, "a row down columns with this has no text yet");
-        Captured *captured = capture(l, CAPTURED_ROWS, "const f32 *",
+        Captured *captured = capture(l, CAPTURED_VALUE, "const f32 *",
                                      own_name(l, p->nest->symbols[node->name].name, true),
                                      print_symbol(p, node->array));
         captured->symbol = node->name;
+        captured->each = l->uses_row = true;
         captured->place = arena_printf(p->arena, "row->%s[r]", captured->name);
     }
 }
@@ -445,8 +532,10 @@ const NestNode *print_down(const NestPrinter *p, const NestNode *loop) {
 void print_leaves(NestPrinter *p, const NestNode *loop) {
     Emitter *e = p->e;
     const NestNode *down = print_down(p, loop);
-    Leaves own = {.p = p, .loop = down ? down : loop, .rows = down ? loop : NULL};
+    Leaves own = {.p = p, .loop = down ? down : loop, .columns = down};
     Leaves *l = &own;
+    l->rows = down ? loop : p->batch;
+    l->captured = arena_alloc(p->arena, CAPTURED_MAX * sizeof *l->captured);
     loop = l->loop;
     l->vector = is_vector(loop) ? loop : last_of(loop->body);
     const NameTable outer = e->names;
@@ -455,7 +544,6 @@ void print_leaves(NestPrinter *p, const NestNode *loop) {
     for (size_t i = 0; i < COUNT(taken); i++) names_made(e, taken[i]);
     l->names = e->names;
     e->names = outer;
-    l->places = text_open(p->arena);
     size_t trees = 0;
     const NestNode *push = NULL;
     const char *to = trees_text(l, &trees, &push);
@@ -466,20 +554,23 @@ void print_leaves(NestPrinter *p, const NestNode *loop) {
     const Index length =
         push->has_limit ? begin_of(l, push->limit) : index_number(p->arena, WIDTH * vectors);
     const char *kind = emit_use_kind(e, tree->op, tree->type), *many = print_index(p, length);
-    if (l->rows) capture_rows(l);
+    if (tree->at_count) l->room = tree->at[0];
+    if (l->columns) capture_rows(l);
     capture_all(l);
     const char *suffix = suffix_of(p, make_function(l, kind)), *values = names_made(e, "trees");
-    const char *declared = arena_printf(p->arena, "f32 *const %s[] = {%s};\n", values, to);
-    if (tree->at_count && !l->rows) {
-        print_row(l, arena_printf(p->arena, "%s[%s]", p->rows_name, print_index(p, push->at[0])));
-        p->pending =
-            arena_printf(p->arena, "%s%s_trees%s(%s, ", declared, p->label, suffix, p->rows_name);
-        p->pending_end = arena_printf(p->arena, ", %s, %s);\n", many, values);
+    const char *row = names_made(e, "row");
+    Text call = text_open(p->arena);
+    text_printf(&call, "struct %s_row%s %s;\n", p->label, suffix, row);
+    print_row(l, &call, row);
+    text_printf(&call, "f32 *const %s[] = {%s};\n%s_trees%s(&%s, ", values, to, p->label, suffix,
+                row);
+    if (p->batch) {
+        p->batch_captured = l->captured;
+        p->batch_count = l->count;
+        p->batch_call = call.data;
+        p->batch_call_end = arena_printf(p->arena, ", %s, %s);\n", many, values);
         return;
     }
-    const char *row = names_made(e, "row");
-    text_printf(p->out, "struct %s_row%s %s;\n", p->label, suffix, row);
-    print_row(l, row);
-    text_printf(p->out, "%s%s_trees%s(&%s, %s, %s, %s);\n", declared, p->label, suffix, row,
-                l->rows ? print_index(p, l->rows->extent) : "1", many, values);
+    text_printf(p->out, "%s%s, %s, %s);\n", call.data,
+                l->columns ? print_index(p, l->rows->extent) : "1", many, values);
 }

@@ -312,6 +312,21 @@ static bool is_of_columns(const NestPrinter *p, const NestNode *loop) {
     return !has_serial(loop->body) && !takes_others(loop);
 }
 
+/* Rows side by side: of each what it has of its own, then the trees of all. */
+static void print_batch(NestPrinter *p, const NestNode *rows, const char *head, const char *count) {
+    Text body = text_open(p->arena), *out = p->out;
+    const NestNode *outer = p->batch;
+    p->batch = rows;
+    p->batch_arrays = text_open(p->arena);
+    p->out = &body;
+    print_body(p, rows->body);
+    p->out = out;
+    p->batch = outer;
+    if (p->batch_arrays.size) text_puts(out, p->batch_arrays.data);
+    if (body.size) text_printf(out, "%s%s}\n", head, body.data);
+    text_printf(out, "%s%s%s", p->batch_call, emit_bare(p->e, count), p->batch_call_end);
+}
+
 /* Of one thread, an innermost loop is what compilers make vector code of. */
 static void print_rounds(NestPrinter *p, const NestNode *loop) {
     const char *name = print_symbol(p, loop->name), *count = print_index(p, loop->extent);
@@ -345,17 +360,18 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     } else if (loop->loop == LOOP_UNROLLED) {
         text_puts(p->out, p->nest->lanes > 1 ? "LS_UNROLL\n" : "LS_UNROLLED\n");
     }
-    print_open_leaves(p, loop);
     const bool tile = !constant && p->nest->lanes > 1 && print_is_tile(p, loop->extent);
-    text_printf(p->out, "for (%s %s = 0; %s < %s%s; %s++) {\n",
-                (constant && p->nest->lanes > 1) || tile ? "int" : "i64", name, name,
-                tile ? "(int)" : "", count, name);
-    print_body(p, loop->body);
-    print_padding(p, loop, loop->body);
-    text_puts(p->out, "}\n");
-    if (p->pending)
-        text_printf(p->out, "%s%s%s", p->pending, emit_bare(p->e, count), p->pending_end);
-    p->pending = NULL;
+    const char *head = arena_printf(p->arena, "for (%s %s = 0; %s < %s%s; %s++) {\n",
+                                    (constant && p->nest->lanes > 1) || tile ? "int" : "i64", name,
+                                    name, tile ? "(int)" : "", count, name);
+    if (print_is_batch(p, loop)) {
+        print_batch(p, loop, head, count);
+    } else {
+        text_puts(p->out, head);
+        print_body(p, loop->body);
+        print_padding(p, loop, loop->body);
+        text_puts(p->out, "}\n");
+    }
     print_pushed(p, loop, loop->body);
     if (run) print_close_non_temporal(p, loop, count);
     if (rows) print_close_row_non_temporal(p, loop, count);
@@ -660,7 +676,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     print_all(&p);
     if (p.non_temporal && !e->fused && !plain->panel[0])
         text_puts(&own, "if (non_temporal) ls_non_temporal_end();\n");
-    text_puts(&own, "}\n\n");
+    text_puts(&own, "}\n");
     text_printf(out, "%s%s", p.before.size ? p.before.data : "", own.data);
     arena_close(arena);
     return p.non_temporal;

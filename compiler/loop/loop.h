@@ -578,9 +578,11 @@ const char *nest_version(Nest *nest, SymbolId loop, NestNode **test);
  * iterations of each, which is given in *inner unless that is NULL. */
 const char *nest_quotients(Nest *nest, SymbolId loop, SymbolId *inner);
 
-/* sweep.c: drops values that nobody uses. tidy.c: loops of one iteration, tests that are decided.
+/* sweep.c: drops values that nobody uses; of a body, outside of which its values are not used.
+ * tidy.c: loops of one iteration, tests that are decided.
  */
 void nest_sweep(Nest *nest);
+void nest_sweep_body(Nest *nest, NestNode **body);
 void nest_tidy(Nest *nest);
 
 #endif

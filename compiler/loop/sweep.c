@@ -66,13 +66,17 @@ static bool drop(const Nest *nest, const bool *used, NestNode **body) {
     return any;
 }
 
-void nest_sweep(Nest *nest) {
+void nest_sweep_body(Nest *nest, NestNode **body) {
     bool again = true;
     while (again) {
         Arena *scratch = arena_child(nest->arena);
         bool *used = arena_alloc(scratch, nest->symbol_count * sizeof *used);
-        mark_body(nest, used, nest->body);
-        again = drop(nest, used, &nest->body);
+        mark_body(nest, used, *body);
+        again = drop(nest, used, body);
         arena_close(scratch);
     }
+}
+
+void nest_sweep(Nest *nest) {
+    nest_sweep_body(nest, &nest->body);
 }

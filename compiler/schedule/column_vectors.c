@@ -49,6 +49,7 @@ static NestNode *columns_of(ColumnTile *b, ColumnPass *p, const SymbolId *trees,
     column_retarget(p, nodes, trees, &column, row);
     nodes = column_at(b, p->ahead, nodes, column);
     nodes = nest_put_index(nest, nodes, b->traversal->name, make_add(nest, b->first, row));
+    nest_sweep_body(nest, &nodes); /* a store that rounds leaves the rounded value unused */
     NestNode *all = nest_around(nest, LOOP_SERIAL, c, width, nodes);
     all->range = b->traversal->range;
     return all;

@@ -2,7 +2,7 @@
  * Trees whose values are not made of pairs become two that are, which go over a row twice. Fission:
  * each loop along a row gets a loop over rows of its own, which pushes to a tree for each row, and
  * so does what follows. Where all that is done with an element vectors of the language can say,
- * sixteen rows go together, each by vectors; else, up to 512 elements, as many as fill a tile of
+ * up to 64 rows go together, each by vectors; else, up to 512 elements, as many as fill a tile of
  * memory. */
 #include "base/base.h"
 #include "target/target.h"
@@ -11,7 +11,7 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-enum { TILE = 1024, SMALL = 512, PART = 256, TREES = 16, LOOPS = 8, ROWS = 16 };
+enum { TILE = 1024, SMALL = 512, PART = 256, TREES = 16, LOOPS = 8, ROWS = 64, FEW_ROWS = 16 };
 
 typedef struct SmallRows {
     ItemBuilder *items;
@@ -173,13 +173,13 @@ static NestNode *elements(SmallRows *s, const NestNode *loop, Index row) {
 
 /* ---- side by side ---- */
 
-/* How many rows go together: by vectors sixteen, else as many as fill a tile, each padded to the
- * next power of two. */
+/* How many rows go together: by vectors 64, of which several loops go over as many as the first
+ * cache has room for; else as many as fill a tile, each padded to the next power of two. */
 static Index rows_together(SmallRows *s) {
     Function *f = s->nest->values;
     ValueId value = ir_constant(f, TYPE_I64, TILE);
     int64_t known, max = 1;
-    if (s->vectorized) return make_number(s->nest, ROWS);
+    if (s->vectorized) return make_number(s->nest, s->loop_count > 1 ? FEW_ROWS : ROWS);
     if (index_is_number(s->length, &known)) {
         while (max < known) max *= 2;
         return make_number(s->nest, TILE / max);
