@@ -58,10 +58,16 @@ typedef struct MonitorLibrary {
 /* Fills `count` addresses from `calls` on; NULL with one line in `reason`. dlclose() it. */
 void *monitor_library(const MonitorLibrary *library, void *calls, char *reason, size_t size);
 
-/* monitor_pcie.c: NULL where the system does not tell. It is known from a second on; closing takes
- * up to one. */
+/* monitor_pcie.c: what a monitor's `read`, called by a thread of the watch, finds in bytes a
+ * second; NULL where there is no thread. It is known from a second on; closing, which comes before
+ * the monitor's end, takes up to one. */
 typedef struct PcieWatch PcieWatch;
-PcieWatch *pcie_open(const Monitor *monitor, const GpuLocation *location);
+typedef struct PcieTraffic {
+    bool received_known, sent_known;
+    double received, sent;
+} PcieTraffic;
+typedef void PcieRead(const Monitor *monitor, PcieTraffic *traffic);
+PcieWatch *pcie_open(const Monitor *monitor, PcieRead *read);
 void pcie_sample(PcieWatch *watch, ls_sample *sample); /* NULL: nothing is known */
 void pcie_close(PcieWatch *watch);
 

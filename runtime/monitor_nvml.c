@@ -34,6 +34,8 @@ typedef struct Nvml {
     Monitor head;
     NvmlCalls calls;
     void *library, *device;
+    PcieWatch *pcie;
+    bool pcie_tried;
 } Nvml;
 
 static const struct {
@@ -54,8 +56,18 @@ static const char *reason_of(int error) {
     return "see what nvidia-smi says";
 }
 
+/* Each call counts for 20 ms. */
+static void read_pcie(const Monitor *monitor, PcieTraffic *traffic) {
+    const Nvml *nvml = (const Nvml *)monitor;
+    unsigned value = 0; /* of 1,000 bytes */
+    traffic->received_known = nvml->calls.pcie(nvml->device, NVML_PCIE_RECEIVED, &value) == 0;
+    traffic->received = value * 1e3;
+    traffic->sent_known = nvml->calls.pcie(nvml->device, NVML_PCIE_SENT, &value) == 0;
+    traffic->sent = value * 1e3;
+}
+
 static void sample_nvml(Monitor *monitor, ls_sample *sample) {
-    const Nvml *nvml = (Nvml *)monitor;
+    Nvml *nvml = (Nvml *)monitor;
     const NvmlCalls *c = &nvml->calls;
     void *device = nvml->device;
     NvmlUtilisation rates = {0, 0};
@@ -77,11 +89,10 @@ static void sample_nvml(Monitor *monitor, ls_sample *sample) {
         monitor_take(sample, LS_READING_CLOCK, value);
     if (c->clock && c->clock(device, NVML_CLOCK_MEMORY, &value) == 0)
         monitor_take(sample, LS_READING_MEMORY_CLOCK, value);
-    if (c->pcie && c->pcie(device, NVML_PCIE_RECEIVED, &value) == 0)
-        monitor_take(sample, LS_READING_PCIE_RECEIVED, value * 1e3);
-    if (c->pcie && c->pcie(device, NVML_PCIE_SENT, &value) == 0)
-        monitor_take(sample, LS_READING_PCIE_SENT, value * 1e3);
     if (c->fan && c->fan(device, &value) == 0) monitor_take(sample, LS_READING_FAN, value);
+    if (c->pcie && !nvml->pcie_tried) nvml->pcie = pcie_open(monitor, read_pcie);
+    nvml->pcie_tried = true;
+    pcie_sample(nvml->pcie, sample);
 }
 
 /* ---- processes ---- */
@@ -134,6 +145,7 @@ static ls_status processes_nvml(Monitor *monitor) {
 
 static void close_nvml(Monitor *monitor) {
     Nvml *nvml = (Nvml *)monitor;
+    pcie_close(nvml->pcie);
     nvml->calls.shut_down();
     dlclose(nvml->library);
     free(nvml);

@@ -1,46 +1,27 @@
-/* monitor_pcie.c: how much goes over PCIe to and from an AMD device.
+/* monitor_pcie.c: how much goes over PCIe to and from a device.
  *
- * The kernel counts packets for a second while its file pcie_bw is read, and ROCm SMI, which reads
- * the same file, keeps everything else of the device waiting meanwhile. So the file is read here,
- * by a thread of its own, from the first sample on; a device without the file has no thread. */
+ * Both vendors count while they are asked: NVML for 20 ms in each direction, the kernel for AMD's
+ * devices for a second. So a thread of its own asks, from the first sample on, about once a
+ * second. */
 #include "runtime.h"
 #include "gpu.h"
 #include "monitor.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
-
-#define PCIE_FILE "/sys/bus/pci/devices/%04x:%02x:%02x.%x/pcie_bw"
 
 struct PcieWatch {
-    const Monitor *monitor; /* for its root */
-    GpuLocation location;
+    PcieRead *read;
+    const Monitor *monitor;
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t ending;
     bool ends;
-    bool known;
-    double received, sent, seconds; /* bytes in a second, and when that was */
+    PcieTraffic traffic;
+    double seconds; /* when that was */
 };
-
-/* Packets received, packets sent, and the most bytes that one carries. */
-static bool read_traffic(const PcieWatch *watch, double *received, double *sent) {
-    char text[128];
-    unsigned long long in, out;
-    unsigned max;
-    const GpuLocation *at = &watch->location;
-    if (!monitor_read(watch->monitor, text, sizeof text, PCIE_FILE, at->domain, at->bus, at->device,
-                      at->function) ||
-        sscanf(text, "%llu %llu %u", &in, &out, &max) != 3)
-        return false;
-    *received = (double)in * max;
-    *sent = (double)out * max;
-    return true;
-}
 
 /* Where reading does not take the second, waiting does. */
 static void *watch_traffic(void *argument) {
@@ -48,13 +29,11 @@ static void *watch_traffic(void *argument) {
     PcieWatch *watch = argument;
     pthread_mutex_lock(&watch->lock);
     while (!watch->ends) {
-        double received = 0, sent = 0;
         pthread_mutex_unlock(&watch->lock);
-        const bool known = read_traffic(watch, &received, &sent);
+        PcieTraffic traffic = {false, false, 0, 0};
+        watch->read(watch->monitor, &traffic);
         pthread_mutex_lock(&watch->lock);
-        watch->known = known;
-        watch->received = received;
-        watch->sent = sent;
+        watch->traffic = traffic;
         watch->seconds = time_us() * 1e-6;
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -75,19 +54,16 @@ static bool start(PcieWatch *watch) {
     return error == 0;
 }
 
-PcieWatch *pcie_open(const Monitor *monitor, const GpuLocation *location) {
+PcieWatch *pcie_open(const Monitor *monitor, PcieRead *read) {
     pthread_condattr_t attributes;
-    char path[192];
-    snprintf(path, sizeof path, "%s" PCIE_FILE, monitor->root, location->domain, location->bus,
-             location->device, location->function);
-    if (access(path, R_OK) != 0 || pthread_condattr_init(&attributes) != 0) return NULL;
+    if (pthread_condattr_init(&attributes) != 0) return NULL;
     PcieWatch *watch = calloc(1, sizeof *watch);
     if (!watch) {
         pthread_condattr_destroy(&attributes);
         return NULL;
     }
     watch->monitor = monitor;
-    watch->location = *location;
+    watch->read = read;
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     bool made = pthread_mutex_init(&watch->lock, NULL) == 0;
     if (made && pthread_cond_init(&watch->ending, &attributes) != 0) {
@@ -108,10 +84,11 @@ void pcie_sample(PcieWatch *watch, ls_sample *sample) {
     enum { OLD = 5 }; /* seconds */
     if (!watch) return;
     pthread_mutex_lock(&watch->lock);
-    if (watch->known && time_us() * 1e-6 - watch->seconds < OLD) {
-        monitor_take(sample, LS_READING_PCIE_RECEIVED, watch->received);
-        monitor_take(sample, LS_READING_PCIE_SENT, watch->sent);
-    }
+    const PcieTraffic *traffic = &watch->traffic;
+    const bool fresh = time_us() * 1e-6 - watch->seconds < OLD;
+    if (fresh && traffic->received_known)
+        monitor_take(sample, LS_READING_PCIE_RECEIVED, traffic->received);
+    if (fresh && traffic->sent_known) monitor_take(sample, LS_READING_PCIE_SENT, traffic->sent);
     pthread_mutex_unlock(&watch->lock);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct RocmCalls {
 #define NVML(verb, name, parameters, arguments)
@@ -84,6 +85,30 @@ static void take_power(const Rocm *rocm, ls_sample *sample) {
         monitor_take(sample, LS_READING_POWER_LIMIT, (double)value * 1e-6);
 }
 
+/* ROCm SMI reads the same file, and keeps everything else of the device waiting meanwhile. */
+#define PCIE_FILE "/sys/bus/pci/devices/%04x:%02x:%02x.%x/pcie_bw"
+
+static bool has_pcie(const Rocm *rocm) {
+    char path[192];
+    const GpuLocation *at = &rocm->location;
+    snprintf(path, sizeof path, "%s" PCIE_FILE, rocm->head.root, at->domain, at->bus, at->device,
+             at->function);
+    return access(path, R_OK) == 0;
+}
+
+/* Packets received, packets sent, and the most bytes that one carries. */
+static void read_pcie(const Monitor *monitor, PcieTraffic *traffic) {
+    char text[128];
+    unsigned long long in, out;
+    unsigned max;
+    const GpuLocation *at = &((const Rocm *)monitor)->location;
+    if (!monitor_read(monitor, text, sizeof text, PCIE_FILE, at->domain, at->bus, at->device,
+                      at->function) ||
+        sscanf(text, "%llu %llu %u", &in, &out, &max) != 3)
+        return;
+    *traffic = (PcieTraffic){true, true, (double)in * max, (double)out * max};
+}
+
 static void sample_rocm(Monitor *monitor, ls_sample *sample) {
     Rocm *rocm = (Rocm *)monitor;
     const RocmCalls *c = &rocm->calls;
@@ -103,7 +128,7 @@ static void sample_rocm(Monitor *monitor, ls_sample *sample) {
     if (c->fan && c->fan_max && c->fan(rocm->device, 0, &speed) == 0 &&
         c->fan_max(rocm->device, 0, &value) == 0 && value > 0)
         monitor_take(sample, LS_READING_FAN, 100 * (double)speed / (double)value);
-    if (!rocm->pcie_tried) rocm->pcie = pcie_open(monitor, &rocm->location);
+    if (!rocm->pcie_tried && has_pcie(rocm)) rocm->pcie = pcie_open(monitor, read_pcie);
     rocm->pcie_tried = true;
     pcie_sample(rocm->pcie, sample);
 }

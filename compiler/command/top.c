@@ -178,10 +178,11 @@ static void write_json(const Top *top, Buffer *out) {
     *out = json.text;
 }
 
-/* Rates need a while between two looks. */
+/* Rates need a while between two looks, and PCIe throughput is not known at the first. */
 static void show_once(Top *top, bool json) {
     const struct timespec while_ = {0, 200 * 1000 * 1000};
     Buffer out = {0};
+    take_all(top);
     nanosleep(&while_, NULL);
     take_all(top);
     (json ? write_json : top_print)(top, &out);

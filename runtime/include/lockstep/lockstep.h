@@ -498,9 +498,10 @@ typedef struct ls_sample {
     uint32_t known; /* bit r: value[r] could be read */
     double value[LS_READING_COUNT];
 } ls_sample;
-/* Rates and utilisation of the CPU are since the sample before. May take some ten milliseconds:
- * NVML measures PCIe throughput while it is asked. Readings that fail are not known; only running
- * out of memory is an error. */
+/* Rates and utilisation of the CPU are since the sample before. PCIe throughput, which vendors
+ * measure while they are asked, is asked for by a thread of the monitor's, about once a second from
+ * the first sample on, and is not known before. Readings that fail are not known; only running out
+ * of memory is an error. */
 ls_status ls_monitor_sample(ls_monitor *monitor, ls_sample *sample);
 typedef struct ls_process {
     int64_t pid;
