@@ -45,9 +45,25 @@ static void sink_values(Nest *nest, NestNode *loop, NestNode *inner) {
     }
 }
 
+/* What the inner loop's length is made of moves ahead of both, up to the first value that is not
+ * the same for all of the outer one: as the number of strips of a tensor's axis. */
+static void raise_values(Nest *nest, NestNode *loop, const NestNode *inner) {
+    NestNode **ahead = nest_find(&nest->body, loop->name);
+    while (ahead && loop->body != inner) {
+        NestNode *node = loop->body, alone = *node;
+        alone.next = NULL;
+        if (nest_body_uses(nest, &alone, loop->name)) return;
+        loop->body = node->next;
+        node->next = *ahead;
+        *ahead = node;
+        ahead = &node->next;
+    }
+}
+
 NestNode *schedule_join(Nest *nest, NestNode *loop, SymbolId end, bool divide) {
     for (NestNode *inner; (inner = schedule_next_loop(loop)) && inner->name != end;) {
         sink_values(nest, loop, inner);
+        raise_values(nest, loop, inner);
         if (nest_coalesce(nest, loop->name, divide)) loop = inner;
     }
     return loop;

@@ -43,8 +43,11 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     if (tensors && list) outermost = schedule_next_loop(tensors);
     if (!outermost) bug(nest->compiler, "a scan without a loop");
     *problem = schedule_traverses(nest, outermost, adjacent ? numbers->columns : 0);
-    if (!*problem && list && numbers->table)
-        schedule_table(plain, tensors, schedule_first_loop(tensors->body));
+    if (!*problem && list && numbers->table) {
+        NestNode *items = schedule_first_loop(tensors->body);
+        if (schedule_next_loop(items)) *problem = "a tensor's outer axes do not join to items";
+        schedule_table(plain, tensors, items);
+    }
     nest_sweep(nest);
     nest_hoist(nest);
     return *problem ? NULL : plain;
