@@ -139,13 +139,14 @@ static bool is_operator(const NestPrinter *p, const Value *v) {
     return op_info[v->op].form != FORM_ARITHMETIC || type_info[operand->type].class == 'F';
 }
 
-/* What an operand is: in brackets where an operator stands in it. */
+/* What an operand is: in brackets where an operator stands in it. A value that stands inside may be
+ * the name of another that does. */
 static const char *operand_text(NestPrinter *p, ValueId id) {
     const Value *v = &p->nest->values->values[id];
     const char *text = print_value(p, id);
-    if (v->op == VALUE_INDEX) return print_bracketed(p, text);
-    if (v->op == VALUE_NAME && p->inside[v->payload])
+    while (v->op == VALUE_NAME && p->inside[v->payload])
         v = &p->nest->values->values[p->inside[v->payload]];
+    if (v->op == VALUE_INDEX) return print_bracketed(p, text);
     return strchr(text, ' ') && is_operator(p, v) ? arena_printf(p->arena, "(%s)", text) : text;
 }
 
