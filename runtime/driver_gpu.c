@@ -366,7 +366,14 @@ static ls_status launch_host(Gpu *gpu, const ls_host_work *work) {
         const ls_host_work *given;
         void *kept;
     } argument = {.given = work};
-    return TRY(gpu, "queueing host work", host_function, gpu->stream, run_host_work, argument.kept);
+    const int error = gpu->library.calls.host_function(gpu->stream, run_host_work, argument.kept);
+    if (error != GPU_CAPTURE_UNSUPPORTED)
+        return error ? gpu_failed(gpu, "queueing host work", VERB_host_function, error) : LS_OK;
+    return error_set(gpu->head.error, LS_ERROR_UNSUPPORTED,
+                     "ls_host_call: this %s driver records no host functions (%s failed with %d): "
+                     "end the graph before it, call it, and begin another graph behind it",
+                     gpu->library.vendor->title, gpu->library.vendor->names[VERB_host_function],
+                     error);
 }
 
 /* A driver of HIP before 6.4 runs a cooperative launch at once instead of recording it, and says

@@ -46,6 +46,7 @@ enum {
     GPU_TOO_LARGE_TOGETHER = 720,
     GPU_NOT_PERMITTED = 800,
     GPU_NOT_SUPPORTED = 801,
+    GPU_CAPTURE_UNSUPPORTED = 900,
 };
 
 /* Constants of one vendor. */

@@ -572,6 +572,7 @@ int main(void) {
         cmocka_unit_test(graph_repeats),
         cmocka_unit_test(repeat_code),
         cmocka_unit_test(fallbacks),
+        cmocka_unit_test(host_work_not_recorded),
         cmocka_unit_test(feed_in_place),
         cmocka_unit_test(unrecorded),
         cmocka_unit_test(old_devices),

@@ -104,6 +104,23 @@ static void close_graphs(void *session) {
     ls_context_destroy(s->context);
 }
 
+/* A driver that captures no host functions, as of HIP 7. */
+void host_work_not_recorded(void **state) {
+    (void)state;
+    Graphs s = {0};
+    stand_in_reset(drive_hook);
+    EXPECT_OK(NULL, open_steps(&s));
+    control->fail_verb = VERB_host_function;
+    control->fail_with = 900;
+    EXPECT_FAILURE(s.context, LS_ERROR_UNSUPPORTED, record(&s),
+                   "driver records no host functions (");
+    assert_null(s.graph);
+    control->fail_verb = 0;
+    EXPECT_OK(s.context, record(&s)); /* the capture was ended */
+    close_graphs(&s);
+    assert_nothing_left();
+}
+
 /* What goes into a loop on the device, which it can do without. */
 #define LOOP_VERBS                                                                                \
     VERB_graph_create, VERB_graph_condition, VERB_graph_add, VERB_graph_child, VERB_graph_kernel, \

@@ -421,8 +421,8 @@ typedef struct ls_host_work {
  * like a launch. On the CPU the workers share the items, so `run` must bear several threads at once
  * on different items. On a GPU a thread of the driver does all of them while the stream waits.
  * `run` may call neither Lockstep nor the driver. `work` stays the caller's and must stay as it is
- * until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such call.
- */
+ * until it is done and no graph holds it. LS_ERROR_UNSUPPORTED where the driver has no such call,
+ * or records none in a graph: then end the graph, call it, and begin another. */
 ls_status ls_host_call(ls_context *context, const ls_host_work *work);
 
 /* ---- events: time on the device ---- */
