@@ -45,7 +45,8 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     *problem = schedule_traverses(nest, outermost, adjacent ? numbers->columns : 0);
     if (!*problem && list && numbers->table) {
         NestNode *items = schedule_first_loop(tensors->body);
-        if (schedule_next_loop(items)) *problem = "a tensor's outer axes do not join to items";
+        if (nest->lanes == 1 && nest->warps == 1 && schedule_next_loop(items))
+            *problem = "a tensor's outer axes do not join to items";
         schedule_table(plain, tensors, items);
     }
     nest_sweep(nest);
