@@ -58,6 +58,10 @@ const char *ls_context_target(const ls_context *context) {
     return context->device->target;
 }
 
+int ls_context_shares_memory(const ls_context *context) {
+    return context->device->reads_host;
+}
+
 ls_status context_captured(ls_context *context, bool *captured) {
     *captured = false;
     return context->driver->captured ? context->driver->captured(context->device, captured) : LS_OK;

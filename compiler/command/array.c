@@ -16,7 +16,7 @@ const TypeName type_names[LS_TYPE_COUNT] = {
 };
 
 void array_free(Array *array) {
-    free(array->data);
+    if (!array->borrowed) free(array->data);
     free(array->name);
     *array = (Array){0};
 }

@@ -163,8 +163,8 @@ static bool known_shape(const Bindings *bindings, const ls_image_parameter *para
 }
 
 /* Device memory of the given shape, bound to the parameter; filled from `data` unless that is NULL.
- */
-static bool bind_memory(Bindings *bindings, size_t index, const int64_t *shape, const void *data,
+ * Where kernels read the host's memory it becomes that of the array. */
+static bool bind_memory(Bindings *bindings, size_t index, const int64_t *shape, Array *data,
                         Failure *failure) {
     ls_context *context = bindings->session->context;
     Binding *binding = &bindings->items[index];
@@ -175,10 +175,16 @@ static bool bind_memory(Bindings *bindings, size_t index, const int64_t *shape, 
                     parameter->name);
     ls_status status = LS_OK;
     binding->held = binding->bytes;
-    if (binding->bytes) status = ls_alloc(context, binding->bytes, &binding->device);
-    if (status == LS_OK && data && binding->bytes)
-        status = ls_copy_in(context, binding->device, data, binding->bytes);
-    ls_tensor tensor = {binding->device, parameter->type, parameter->rank, shape, NULL};
+    if (data && binding->bytes && bindings->in_place && ls_context_shares_memory(context)) {
+        binding->host = data->data;
+        data->data = NULL;
+    } else if (binding->bytes) {
+        status = ls_alloc(context, binding->bytes, &binding->device);
+        if (status == LS_OK && data)
+            status = ls_copy_in(context, binding->device, data->data, binding->bytes);
+    }
+    void *memory = binding->host ? binding->host : binding->device;
+    ls_tensor tensor = {memory, parameter->type, parameter->rank, shape, NULL};
     if (status == LS_OK) status = ls_step_bind(bindings->session->step, parameter->name, &tensor);
     if (status != LS_OK) return fail_status(failure, context, status);
     binding->bound = true;
@@ -212,7 +218,7 @@ static bool load_array(Bindings *bindings, size_t index, Failure *failure) {
         ls_status status = ls_step_set(bindings->session->step, parameter->name, array.data);
         good = status == LS_OK || fail_status(failure, bindings->session->context, status);
     } else if (good) {
-        good = bind_memory(bindings, index, array.shape, array.data, failure);
+        good = bind_memory(bindings, index, array.shape, &array, failure);
     }
     binding->tensor = array.name;
     array.name = NULL;
@@ -263,13 +269,20 @@ bool bindings_allocate(Bindings *bindings, size_t index, Failure *failure) {
            bind_memory(bindings, index, shape, NULL, failure);
 }
 
+ls_status array_fetch(ls_context *context, void *device, Array *array) {
+    array->borrowed = array->bytes && ls_context_shares_memory(context);
+    array->data = array->borrowed ? device : memory(array->bytes);
+    if (array->borrowed) return ls_synchronize(context);
+    return array->bytes ? ls_copy_out(context, array->data, device, array->bytes) : LS_OK;
+}
+
 bool bindings_fetch(Bindings *bindings, size_t index, Array *array, Failure *failure) {
     const Session *session = bindings->session;
     const Binding *binding = &bindings->items[index];
     const ls_image_parameter *parameter = binding->parameter;
     size_t count;
     ls_status status = LS_OK;
-    ls_tensor tensor = {.data = binding->device};
+    ls_tensor tensor = {.data = binding->host ? binding->host : binding->device};
     *array = (Array){.type = parameter->type, .rank = parameter->rank};
     if (parameter->rank && !binding->bound) /* filled with a number: it lies in the step */
         status = ls_step_output(session->step, parameter->name, &tensor);
@@ -278,11 +291,12 @@ bool bindings_fetch(Bindings *bindings, size_t index, Array *array, Failure *fai
         array->shape[i] =
             tensor.shape ? tensor.shape[i] : sizes_at(&bindings->sizes, parameter->axes[i], 0);
     shape_bytes(array->type, array->rank, array->shape, &count, &array->bytes);
-    array->data = memory(array->bytes);
-    if (parameter->rank == 0)
+    if (parameter->rank) {
+        status = array_fetch(session->context, tensor.data, array);
+    } else {
+        array->data = memory(array->bytes);
         status = ls_step_get(session->step, parameter->name, array->data);
-    else if (array->bytes)
-        status = ls_copy_out(session->context, array->data, tensor.data, array->bytes);
+    }
     if (status == LS_OK) return true;
     array_free(array);
     return fail_status(failure, session->context, status);
@@ -295,6 +309,7 @@ void bindings_close(Bindings *bindings) {
         value_free(&binding->value);
         free(binding->tensor);
         list_close(binding);
+        free(binding->host);
         if (binding->device) ls_free(bindings->session->context, binding->device);
     }
     free(bindings->items);

@@ -152,6 +152,7 @@ typedef struct ListTensor {
     uint32_t rank;
     int64_t *shape;
     size_t offset, bytes; /* in the list's block */
+    void *host;           /* the elements, where kernels read the host's memory; else NULL */
 } ListTensor;
 typedef struct Binding {
     const ls_image_parameter *parameter;
@@ -159,6 +160,7 @@ typedef struct Binding {
     Value value;
     char *tensor;        /* the name of the array in its input file, or NULL */
     void *device;        /* the array's or list's memory; NULL when empty, unbound or rank 0 */
+    void *host;          /* the same, where kernels read the host's memory: malloc'd; else NULL */
     size_t bytes;        /* of elements */
     size_t held;         /* of memory */
     ListTensor *tensors; /* of a list that is bound */
@@ -169,6 +171,8 @@ typedef struct Bindings {
     const Session *session;
     Binding *items; /* one per parameter of the step */
     Sizes sizes;
+    bool
+        in_place; /* arrays that are given stay where they are, if kernels read the host's memory */
 } Bindings;
 void bindings_open(const Session *session, Bindings *bindings);
 /* A NAME=VALUE word: matched with its parameter and parsed, nothing loaded. */
@@ -180,6 +184,9 @@ bool bindings_load(Bindings *bindings, Failure *failure);
 /* Memory for an array parameter from the sizes, bound, its contents undefined; or, for a rank-0
  * `out`, the wish to have it computed. Nothing when it is bound already. */
 bool bindings_allocate(Bindings *bindings, size_t parameter, Failure *failure);
+/* Elements in device memory, whose count and type the array has; in place where the host reads it:
+ * then they stay as long as that memory does. */
+ls_status array_fetch(ls_context *context, void *device, Array *array);
 /* An array or a value; of a list see list_fetch. */
 bool bindings_fetch(Bindings *bindings, size_t parameter, Array *array, Failure *failure);
 void bindings_close(Bindings *bindings);

@@ -92,8 +92,9 @@ typedef struct Array {
     uint32_t rank;
     int64_t shape[LS_RANK_MAX];
     size_t bytes;
-    void *data; /* malloc'd; any alignment is fine for a reader of elements */
-    char *name; /* the tensor's name in its file, or NULL */
+    void *data;    /* malloc'd; any alignment is fine for a reader of elements */
+    bool borrowed; /* the data stays whose it is */
+    char *name;    /* the tensor's name in its file, or NULL */
 } Array;
 typedef struct TypeName {
     const char *name; /* as in a .step file */

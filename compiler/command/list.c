@@ -213,8 +213,9 @@ static bool take_count(Bindings *bindings, const Binding *binding, size_t axis, 
                 binding->text ? binding->text : "");
 }
 
-/* Places for the tensors, whose shapes are known, in one block. */
-static bool allocate(Bindings *bindings, Binding *binding, Failure *failure) {
+/* Places for the tensors, whose shapes are known, in one block; none for elements that are `given`
+ * where kernels read the host's memory. */
+static bool allocate(Bindings *bindings, Binding *binding, bool given, Failure *failure) {
     const ls_image_parameter *parameter = binding->parameter;
     size_t total = 0, payload = 0, count;
     for (size_t i = 0; i < binding->tensor_count; i++) {
@@ -224,14 +225,21 @@ static bool allocate(Bindings *bindings, Binding *binding, Failure *failure) {
             return fail(failure, STATUS_USAGE, "parameter '%s' would be larger than memory can be",
                         parameter->name);
         tensor->offset = total;
+        tensor->host = NULL;
         total += (tensor->bytes + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
         payload += tensor->bytes;
     }
     binding->bytes = payload;
     binding->held = total;
     ls_context *context = bindings->session->context;
-    ls_status status = total ? ls_alloc(context, total, &binding->device) : LS_OK;
+    if (!total || (given && bindings->in_place && ls_context_shares_memory(context))) return true;
+    ls_status status = ls_alloc(context, total, &binding->device);
     return status == LS_OK || fail_status(failure, context, status);
+}
+
+static void *place_of(const Binding *binding, const ListTensor *tensor) {
+    if (tensor->host || !tensor->bytes) return tensor->host;
+    return (char *)binding->device + tensor->offset;
 }
 
 static bool bind_list(Bindings *bindings, Binding *binding, Failure *failure) {
@@ -239,8 +247,8 @@ static bool bind_list(Bindings *bindings, Binding *binding, Failure *failure) {
     ls_tensor *tensors = memory(binding->tensor_count * sizeof *tensors);
     for (size_t i = 0; i < binding->tensor_count; i++) {
         const ListTensor *tensor = &binding->tensors[i];
-        char *data = tensor->bytes ? (char *)binding->device + tensor->offset : NULL;
-        tensors[i] = (ls_tensor){data, parameter->type, tensor->rank, tensor->shape, NULL};
+        tensors[i] = (ls_tensor){place_of(binding, tensor), parameter->type, tensor->rank,
+                                 tensor->shape, NULL};
     }
     ls_status status =
         ls_step_bind_list(bindings->session->step, parameter->name, tensors, binding->tensor_count);
@@ -254,11 +262,14 @@ static char *copy_name(const char *name) {
     return name ? copy_text(name, strlen(name)) : NULL;
 }
 
-/* One tensor's elements to the device; frees them here. */
-static bool move_in(ls_context *context, const Binding *binding, const ListTensor *tensor,
-                    Array *array, Failure *failure) {
+/* One tensor's elements to the device; frees them here, unless kernels read them here. */
+static bool move_in(ls_context *context, const Binding *binding, ListTensor *tensor, Array *array,
+                    Failure *failure) {
     ls_status status = LS_OK;
-    if (tensor->bytes)
+    if (tensor->bytes && !binding->device) {
+        tensor->host = array->data;
+        array->data = NULL;
+    } else if (tensor->bytes)
         status = ls_copy_in(context, (char *)binding->device + tensor->offset, array->data,
                             tensor->bytes);
     array_free(array);
@@ -269,7 +280,7 @@ static bool load_items(Bindings *bindings, Binding *binding, ValueList *list, co
                        Failure *failure) {
     ls_context *context = bindings->session->context;
     for (size_t i = 0; i < binding->tensor_count; i++) {
-        const ListTensor *tensor = &binding->tensors[i];
+        ListTensor *tensor = &binding->tensors[i];
         Array array;
         if (!value_list_load(list, order[i], binding->parameter->name, binding->parameter->type,
                              &array, failure))
@@ -302,7 +313,7 @@ static bool load_list(Bindings *bindings, Binding *binding, ValueList *list, Fai
                (!like || check_model(like, binding, i, failure)) &&
                take_shape(bindings, binding, i, failure);
     }
-    good = good && allocate(bindings, binding, failure) &&
+    good = good && allocate(bindings, binding, true, failure) &&
            load_items(bindings, binding, list, order, failure) &&
            bind_list(bindings, binding, failure);
     free(order);
@@ -311,7 +322,7 @@ static bool load_list(Bindings *bindings, Binding *binding, ValueList *list, Fai
 
 /* The shapes follow from the other lists and --size: those of a list over the same axes, else one
  * length an axis. */
-static bool shape_from_sizes(Bindings *bindings, Binding *binding, Failure *failure) {
+static bool shape_from_sizes(Bindings *bindings, Binding *binding, bool given, Failure *failure) {
     const ls_image *image = bindings->session->image;
     const ls_image_parameter *parameter = binding->parameter;
     size_t axis = (size_t)parameter_list(image, parameter);
@@ -345,16 +356,16 @@ static bool shape_from_sizes(Bindings *bindings, Binding *binding, Failure *fail
             if (parameter->axes[k] != axis)
                 tensor->shape[at++] = sizes_at(sizes, parameter->axes[k], i);
     }
-    return allocate(bindings, binding, failure);
+    return allocate(bindings, binding, given, failure);
 }
 
 bool list_load(Bindings *bindings, Binding *binding, Failure *failure) {
     const Value *value = &binding->value;
     if (value->kind == VALUE_GENERATED && !value->has_shape) {
-        if (!shape_from_sizes(bindings, binding, failure)) return false;
+        if (!shape_from_sizes(bindings, binding, true, failure)) return false;
         ls_context *context = bindings->session->context;
         for (size_t i = 0; i < binding->tensor_count; i++) {
-            const ListTensor *tensor = &binding->tensors[i];
+            ListTensor *tensor = &binding->tensors[i];
             Value own = *value; /* each tensor of its own seed */
             Array array;
             own.seed += i;
@@ -373,7 +384,8 @@ bool list_load(Bindings *bindings, Binding *binding, Failure *failure) {
 }
 
 bool list_allocate(Bindings *bindings, Binding *binding, Failure *failure) {
-    return shape_from_sizes(bindings, binding, failure) && bind_list(bindings, binding, failure);
+    return shape_from_sizes(bindings, binding, false, failure) &&
+           bind_list(bindings, binding, failure);
 }
 
 bool list_fetch(const Bindings *bindings, const Binding *binding, size_t index, Array *array,
@@ -383,11 +395,7 @@ bool list_fetch(const Bindings *bindings, const Binding *binding, size_t index, 
     *array =
         (Array){.type = binding->parameter->type, .rank = tensor->rank, .bytes = tensor->bytes};
     for (uint32_t i = 0; i < tensor->rank; i++) array->shape[i] = tensor->shape[i];
-    array->data = memory(array->bytes);
-    ls_status status = LS_OK;
-    if (array->bytes)
-        status = ls_copy_out(context, array->data, (char *)binding->device + tensor->offset,
-                             array->bytes);
+    const ls_status status = array_fetch(context, place_of(binding, tensor), array);
     if (status == LS_OK) return true;
     array_free(array);
     return fail_status(failure, context, status);
@@ -398,6 +406,7 @@ void list_close(Binding *binding) {
         free(binding->tensors[i].name);
         free(binding->tensors[i].key);
         free(binding->tensors[i].shape);
+        free(binding->tensors[i].host);
     }
     free(binding->tensors);
 }

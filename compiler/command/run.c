@@ -539,6 +539,7 @@ static void say_code(const Run *run) {
 
 static bool run_step(Run *run, const Invocation *invocation, Failure *failure) {
     bindings_open(&run->session, &run->bindings);
+    run->bindings.in_place = true;
     for (size_t i = 1; i < invocation->argument_count; i++)
         if (!bindings_parse(&run->bindings, invocation->arguments[i], failure)) return false;
     if (!prepare_outputs(run, failure) || !bindings_complete(&run->bindings, failure) ||

@@ -343,6 +343,7 @@ void feed_in_place(void **state) {
         control->integrated = 1;
         control->pageable = pageable;
         EXPECT_OK(NULL, ls_context_create(DEVICE, NULL, &context));
+        assert_int_equal(ls_context_shares_memory(context), pageable);
         EXPECT_OK(context, ls_dataset_create(context, &array, 1, NULL, &dataset));
         EXPECT_OK(context, ls_dataset_tensor(dataset, "x", &tensor));
         assert_int_equal(tensor.data == values, pageable);

@@ -105,6 +105,10 @@ ls_status ls_alloc(ls_context *context, size_t bytes, void **pointer);
  * to 95 bytes of it count. */
 ls_status ls_alloc_labeled(ls_context *context, size_t bytes, const char *label, void **pointer);
 void ls_free(ls_context *context, void *pointer); /* NULL and what is not the context's: ignored */
+/* 1 where kernels read and write any memory of the host, so that nothing has to be allocated or
+ * copied here: on a CPU, and on a GPU that has one memory with the host and reaches what is not
+ * page-locked, as its driver says. */
+int ls_context_shares_memory(const ls_context *context);
 /* waits */
 ls_status ls_copy_in(ls_context *context, void *device, const void *host, size_t bytes);
 /* waits */
