@@ -269,10 +269,10 @@ bool bindings_allocate(Bindings *bindings, size_t index, Failure *failure) {
            bind_memory(bindings, index, shape, NULL, failure);
 }
 
-ls_status array_fetch(ls_context *context, void *device, Array *array) {
-    array->borrowed = array->bytes && ls_context_shares_memory(context);
-    array->data = array->borrowed ? device : memory(array->bytes);
-    if (array->borrowed) return ls_synchronize(context);
+ls_status array_fetch(ls_context *context, void *host, const void *device, Array *array) {
+    array->borrowed = host != NULL;
+    array->data = host ? host : memory(array->bytes);
+    if (host) return ls_synchronize(context);
     return array->bytes ? ls_copy_out(context, array->data, device, array->bytes) : LS_OK;
 }
 
@@ -292,7 +292,7 @@ bool bindings_fetch(Bindings *bindings, size_t index, Array *array, Failure *fai
             tensor.shape ? tensor.shape[i] : sizes_at(&bindings->sizes, parameter->axes[i], 0);
     shape_bytes(array->type, array->rank, array->shape, &count, &array->bytes);
     if (parameter->rank) {
-        status = array_fetch(session->context, tensor.data, array);
+        status = array_fetch(session->context, binding->host, tensor.data, array);
     } else {
         array->data = memory(array->bytes);
         status = ls_step_get(session->step, parameter->name, array->data);

@@ -184,9 +184,10 @@ bool bindings_load(Bindings *bindings, Failure *failure);
 /* Memory for an array parameter from the sizes, bound, its contents undefined; or, for a rank-0
  * `out`, the wish to have it computed. Nothing when it is bound already. */
 bool bindings_allocate(Bindings *bindings, size_t parameter, Failure *failure);
-/* Elements in device memory, whose count and type the array has; in place where the host reads it:
- * then they stay as long as that memory does. */
-ls_status array_fetch(ls_context *context, void *device, Array *array);
+/* Elements whose count and type the array has: where they lie in memory of the host, for as long as
+ * that memory stays; else (`host` is NULL) a copy, for the host need not reach what ls_alloc gave.
+ */
+ls_status array_fetch(ls_context *context, void *host, const void *device, Array *array);
 /* An array or a value; of a list see list_fetch. */
 bool bindings_fetch(Bindings *bindings, size_t parameter, Array *array, Failure *failure);
 void bindings_close(Bindings *bindings);

@@ -395,7 +395,7 @@ bool list_fetch(const Bindings *bindings, const Binding *binding, size_t index, 
     *array =
         (Array){.type = binding->parameter->type, .rank = tensor->rank, .bytes = tensor->bytes};
     for (uint32_t i = 0; i < tensor->rank; i++) array->shape[i] = tensor->shape[i];
-    const ls_status status = array_fetch(context, place_of(binding, tensor), array);
+    const ls_status status = array_fetch(context, tensor->host, place_of(binding, tensor), array);
     if (status == LS_OK) return true;
     array_free(array);
     return fail_status(failure, context, status);

@@ -27,8 +27,7 @@ typedef enum CapturedKind {
 
 struct Captured {
     CapturedKind kind;
-    bool each,
-        pitched;     /* an array has it of each row; row r lies r times the pitch from the first */
+    bool each;       /* an array has it of each row */
     SymbolId symbol; /* of a value or a load, else 0 */
     const char *type, *name, *from;
     const char *place; /* what it is in the function */
@@ -118,9 +117,8 @@ static Captured *capture_each(Leaves *l, CapturedKind kind, const char *type, co
     } else {
         text_printf(p->out, "%s%s[1] = {%s};\n", type, array, from);
     }
-    const bool pointer = type[strlen(type) - 1] == '*';
-    Captured *captured = capture(
-        l, kind, arena_printf(p->arena, pointer ? "%sconst *" : "const %s*", type), name, array);
+    const char *form = kind == CAPTURED_VALUE ? "const %s*" : "%sconst *";
+    Captured *captured = capture(l, kind, arena_printf(p->arena, form, type), name, array);
     captured->each = l->uses_row = true;
     captured->place = arena_printf(p->arena, "row->%s[r]", name);
     return captured;
