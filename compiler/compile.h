@@ -2,7 +2,7 @@
 #ifndef LOCKSTEP_COMPILE_H
 #define LOCKSTEP_COMPILE_H
 
-/* A step's forms, as far as somebody asked for them. */
+/* A step's forms, as far as somebody requested them. */
 typedef struct StepState {
     Function *lowered, *derived, *simplified;
     Plan *plan;

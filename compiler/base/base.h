@@ -62,7 +62,7 @@ const char *environment_name(Variable variable);
 const char *environment_value(Variable variable);
 const char *environment_foreign(const char *name); /* one that is not Lockstep's: "HOME" */
 
-/* log.c: a line on stderr, where LOCKSTEP_LOG asks for it. */
+/* log.c: a line on stderr, where LOCKSTEP_LOG requests it. */
 void base_log(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* text.c: growing text in an arena, always zero-terminated. */

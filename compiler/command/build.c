@@ -61,7 +61,7 @@ static void show(void *user, size_t done, size_t total, const char *what) {
     progress_show(user, done, total);
 }
 
-/* The steps asked for; false when there are none. */
+/* The steps requested; false when there are none. */
 static bool choose_steps(const ls_compilation *compilation, const SourceName *name, size_t **steps,
                          size_t *count, Failure *failure) {
     size_t step;

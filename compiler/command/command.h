@@ -165,7 +165,7 @@ typedef struct Binding {
     size_t held;         /* of memory */
     ListTensor *tensors; /* of a list that is bound */
     size_t tensor_count;
-    bool bound, wanted; /* wanted: a rank-0 `out` asked for */
+    bool bound, wanted; /* wanted: a rank-0 `out` requested */
 } Binding;
 typedef struct Bindings {
     const Session *session;

@@ -52,7 +52,7 @@ typedef struct Form {
     ls_content content;
 } Form;
 
-/* Completes what --target says. A target alone asks for the source in its dialect. */
+/* Completes what --target says. A target alone requests the source in its dialect. */
 static bool complete_form(const char *text, Form *form, Failure *failure) {
     const size_t size = strcspn(text, ":#");
     char *target = copy_text(text, strcspn(text, "#"));

@@ -1,5 +1,5 @@
 /* explain.c: `lockstep explain`: the plan of a step, as text, JSON or a graph. The report is the
- * compiler's; here it is asked for, and drawn through Graphviz. */
+ * compiler's; here it is requested, and drawn through Graphviz. */
 #include "files.h"
 #include "command.h"
 

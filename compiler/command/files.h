@@ -114,7 +114,7 @@ void array_print(const Array *array, Buffer *out);
 /* file.c: whole files. */
 bool fail_read(Failure *failure); /* false, with what the last call of lockstep/files.h said */
 bool file_read(const char *path, char **data, size_t *size, Failure *failure);
-/* A file written beside `path` and renamed over it by file_commit: until then, and after any
+/* A file written next to `path` and renamed over it by file_commit: until then, and after any
  * failure, the old one stands. A target that is no regular file (/dev/stdout) is written directly.
  */
 typedef struct OutputFile {

@@ -1,6 +1,6 @@
 /* json.c: JSON out, indented by two spaces, and JSON in, strictly by RFC 8259.
  *
- * The reader is a cursor: callers enter an object or array and ask for what they expect; nothing is
+ * The reader is a cursor: callers enter an object or array and request what they expect; nothing is
  * built. Whatever is not JSON (trailing commas, comments, leading zeros, lone surrogates, bytes
  * that are not UTF-8) is refused, not repaired. Keys that repeat are the caller's to notice. */
 #include "files.h"

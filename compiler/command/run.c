@@ -12,12 +12,12 @@ typedef struct Options {
     bool graph, stats, json, profile;
 } Options;
 
-/* One -o NAME=FILE, or a rank-0 output that is printed because nothing else was asked for. */
+/* One -o NAME=FILE, or a rank-0 output that is printed because nothing else was requested. */
 typedef struct Output {
     size_t parameter;
     char *path;         /* NULL: printed */
     char *identity;     /* of the file, however the path is spelt */
-    const char *tensor; /* the name asked for in a .safetensors file, or NULL */
+    const char *tensor; /* the name requested in a .safetensors file, or NULL */
     bool list;          /* many arrays, else one */
     Array *arrays;      /* with their names in the file */
     size_t count;

@@ -11,7 +11,7 @@
 
 enum {
     TERMS_DEPTH = 16,
-    TENSORS_MAX = 1 << 20 /* of a list that --size asks for: each costs a name, a shape, a seed */
+    TENSORS_MAX = 1 << 20 /* of a list that --size requests: each costs a name, a shape, a seed */
 };
 
 bool sizes_is_rest(const ls_image *image, size_t axis) {

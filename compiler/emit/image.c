@@ -3,7 +3,7 @@
  * A variant is a layout of the arrays and a grouping of the phases: one kernel for all of them in
  * one block, say, or one kernel each. Its text is the prelude, the device functions it uses, the
  * argument structure, a function per phase and the kernels. What differs between dialects is in the
- * Target and the preludes; nothing here asks for a dialect. Needs a plan; keeps it.
+ * Target and the preludes; nothing here requests a dialect. Needs a plan; keeps it.
  */
 #include <ctype.h>
 #include <stdio.h>

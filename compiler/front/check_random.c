@@ -130,7 +130,7 @@ static void note_draw(Checker *c, const Node *node, const Builtin *builtin, Type
 
 /* ---- draws ---- */
 
-/* The draw that `node` asks for with the keys that begin at `first`. */
+/* The draw that `node` requests with the keys that begin at `first`. */
 static Typed *draw(Checker *c, const Node *node, const Builtin *builtin, Typed **keys,
                    uint32_t ordinal, int type) {
     AxisSet axes;
@@ -175,7 +175,7 @@ Typed *check_bernoulli(Checker *c, const Node *node, const Builtin *builtin) {
 /* ---- permutations ---- */
 
 /* shuffle(i, n, seed, epoch): which of n samples comes at place i of an epoch. The same wherever it
- * is written, for the host asks for it too (ls_shuffle): its key counts no ordinal. */
+ * is written, for the host requests it too (ls_shuffle): its key counts no ordinal. */
 Typed *check_shuffle(Checker *c, const Node *node, const Builtin *builtin) {
     Typed *a[4] = {0};
     const char *what = arena_printf(c->arena, "`%s`", builtin->name);

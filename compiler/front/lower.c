@@ -270,7 +270,7 @@ static ValueId held(Lowering *l, const ValueId *state, uint32_t number) {
 }
 
 /* if condition then value else old; old does not repeat the condition. Where there is no old value
- * nobody asks for it. */
+ * nobody requests it. */
 static ValueId masked(Function *f, ValueId condition, ValueId value, ValueId old) {
     while (old && f->values[old].op == OP_SELECT && f->values[old].arg[0] == condition)
         old = f->values[old].arg[2];

@@ -1,7 +1,7 @@
 /* module.c: the files of a program: which file an `import` means, each read once, and what names a
  * file sees.
  *
- * A path is looked for beside the importing file, then in the folders of the library path; `std/`
+ * A path is looked for next to the importing file, then in the folders of the library path; `std/`
  * is the library that the compiler carries. Without a name the import brings all that the imported
  * file can say itself; the file's own names hide imported ones, and a name that two imports have is
  * an error where it is used. */
@@ -55,7 +55,7 @@ static char *normal_path(Arena *arena, const char *path) {
     return out;
 }
 
-static const char *beside(Arena *arena, const char *file, const char *name) {
+static const char *sibling_path(Arena *arena, const char *file, const char *name) {
     const char *slash = strrchr(file, '/');
     if (!slash) return name;
     return arena_printf(arena, "%.*s%s", (int)(slash + 1 - file), file, name);
@@ -124,9 +124,10 @@ static bool find_at(Checker *c, const char *path, Found *found) {
 static bool find_file(Checker *c, const Unit *from, const char *name, Found *found) {
     const ls_compile_options *options = c->compiler->options;
     if (begins_with(name, "std/")) return find_in_library(c, name, found);
-    if (from->is_library) return find_in_library(c, beside(c->arena, from->path, name), found);
+    if (from->is_library)
+        return find_in_library(c, sibling_path(c->arena, from->path, name), found);
     if (name[0] == '/') return find_at(c, name, found);
-    bool good = find_at(c, beside(c->arena, from->path, name), found);
+    bool good = find_at(c, sibling_path(c->arena, from->path, name), found);
     for (size_t i = 0; !good && !found->error && options && i < options->import_path_count; i++) {
         const char *folder = options->import_paths[i];
         const char *slash = *folder && folder[strlen(folder) - 1] != '/' ? "/" : "";

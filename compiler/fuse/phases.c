@@ -141,7 +141,7 @@ void planner_find_ready(Planner *p) {
     }
 }
 
-/* Whether computing the value in the phase asks for one of the phase's scans. */
+/* Whether computing the value in the phase requests one of the phase's scans. */
 static bool uses_scan(const Planner *p, const Phase *phase, ValueId value) {
     bool uses = false;
     worklist_add(p->worklist, value);

@@ -3,7 +3,7 @@
  *
  * They are written in the language itself: names of one letter, numbers, true, false, + - * /,
  * comparisons, unary -, `not`, `if c then a else b`, calls of operations by name, and cast(x) to
- * the type of the whole. A number takes the type of the operand beside it. A text that does not
+ * the type of the whole. A number takes the type of the operand next to it. A text that does not
  * parse is a bug of ours, and every one is read by the tests. */
 #include "base/base.h"
 #include "ir/ir.h"
@@ -150,8 +150,8 @@ const Formula *formula_read(Compiler *compiler, Arena *arena, const char **text)
     return formula;
 }
 
-/* The operand whose type a number beside it takes; the first that is not a number and may not be of
- * another type than its neighbours. */
+/* The operand whose type a number next to it takes; the first that is not a number and may not be
+ * of another type than its neighbours. */
 static int typed_operand(const Formula *formula) {
     for (int i = formula->op == OP_SELECT ? 1 : 0; i < 3; i++)
         if (formula->arg[i] && formula->arg[i]->kind != FORMULA_NUMBER) return i;

@@ -200,7 +200,7 @@ static ValueId ordered(Function *f, ValueId list) {
     return result;
 }
 
-/* What a list says of the axes of a source; `own` are those that it is asked for. */
+/* What a list says of the axes of a source; `own` are those that are wanted. */
 static ValueId restricted(Function *f, ValueId list, AxisSet source, AxisSet own, ValueId onto) {
     for (ValueId entry = list; entry; entry = f->values[entry].arg[1]) {
         Value v = f->values[entry];

@@ -41,7 +41,7 @@ typedef enum Op {
 enum { OP_LEAF = 1, OP_REDUCTION = 2, OP_COMMUTATIVE = 4, OP_ARRAY = 8 };
 /* How C computes it, and whether constants are folded through it: not where it is FORM_NONE. */
 typedef enum OpForm { FORM_NONE, FORM_OWN, FORM_CALL, FORM_INFIX, FORM_ARITHMETIC } OpForm;
-enum { SCAN_REVERSE = 256 }; /* in a SCAN's payload, beside the axis */
+enum { SCAN_REVERSE = 256 }; /* in a SCAN's payload, next to the axis */
 typedef struct OpInfo {
     const char *name;
     uint8_t arity, rule, flags;
@@ -67,7 +67,7 @@ typedef struct Value {
      * element; CALL: its number in f->functions */
     uint64_t payload;
     ValueId next;     /* hash chain */
-    Range range;      /* where the source asks for it first */
+    Range range;      /* where the source requests it first */
     const char *name; /* the let or parameter it is bound to, or NULL: for readable output */
 } Value;
 
@@ -274,7 +274,7 @@ struct Formula {
 };
 /* Reads up to a ';' or the end and leaves *text behind it. */
 const Formula *formula_read(Compiler *compiler, Arena *arena, const char **text);
-/* `type` is that of a number with no operand beside it and of cast(). */
+/* `type` is that of a number with no operand next to it and of cast(). */
 ValueId formula_build(Function *f, const Formula *formula, const ValueId names[26], Type type);
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.

@@ -1,13 +1,13 @@
 /* split.c: a reduction over several axes as one of reductions over some of them.
  *
- * `any(isnan(x))` over [b, c] is `any[b](any[c](isnan(x)))`: beside a softmax of the rows of x the
+ * `any(isnan(x))` over [b, c] is `any[b](any[c](isnan(x)))`: next to a softmax of the rows of x the
  * second form costs nothing, as a kernel of rows makes it, and the first a pass over x of its own.
  * What is reduced without an order (min, max, any, all, sums and products of integers) has the same
  * bits either way. A sum of floats has not: its tree is over all axes, so it is split only where
- * that is asked for, to say what the other form would save.
+ * that is requested, to say what the other form would save.
  *
  * A reduction is split along the inner axes of another one of the same space: along the fastest
- * axis rather than beside it, then along what more of them go. */
+ * axis rather than next to it, then along what more of them go. */
 #include "base/base.h"
 #include "ir/ir.h"
 

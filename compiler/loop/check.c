@@ -31,7 +31,7 @@ typedef struct Checker {
     const NestNode *loops[LOOPS];
     int loop_count, depth;
     LoopSet first_only;    /* loops of whose iterations the branch at hand is the first's alone */
-    uint32_t *seen, stamp; /* values, by the node that was the last to ask for them */
+    uint32_t *seen, stamp; /* values, by the node that was the last to request them */
     const NestNode *node;
     char *problem;
 } Checker;

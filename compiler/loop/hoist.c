@@ -12,7 +12,7 @@
 #include "ir/ir.h"
 #include "loop/loop.h"
 
-enum { CHEAP = 4 }; /* work of an operation that is done where nobody may ask for it */
+enum { CHEAP = 4 }; /* work of an operation that is done where nobody may request it */
 
 typedef struct Hoist { /* by symbol */
     Nest *nest;

@@ -537,7 +537,7 @@ const char *nest_load_first(Nest *nest, SymbolId loop);
 /* pipeline.c: the loads of a serial loop's next iteration ahead of what this one computes. */
 const char *nest_pipeline(Nest *nest, SymbolId loop);
 
-/* keep.c: equal loads of loops beside each other once, the others from at most so many 32-bit
+/* keep.c: equal loads of loops next to each other once, the others from at most so many 32-bit
  * registers of a thread. */
 void nest_keep(Nest *nest, int64_t registers);
 

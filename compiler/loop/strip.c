@@ -16,15 +16,15 @@ const char *nest_strip(Nest *nest, SymbolId loop, int64_t size, SymbolId *inner)
     if (old->loop != LOOP_SERIAL && old->loop != LOOP_GRID) return "the loop is dealt already";
     if (size < 1) return "a strip has at least one iteration";
     const char *name = nest->symbols[loop].name;
-    const SymbolId strip =
+    const SymbolId outer =
         nest_symbol(nest, arena_printf(arena, "%s_strip", name), NAMED_LOOP, TYPE_I64);
     const SymbolId own = nest_symbol(nest, name, NAMED_LOOP, TYPE_I64);
-    const Index begin = index_scale(arena, index_symbol(arena, strip), size);
+    const Index begin = index_scale(arena, index_symbol(arena, outer), size);
     const Index left = index_subtract(arena, old->extent, begin);
-    const Index strips = nest_ceiling(nest, &end, old->extent, size, "strips");
+    const Index count = nest_ceiling(nest, &end, old->extent, size, "strips");
     NestNode *over = nest_add(nest, &end, *old);
-    over->name = strip;
-    over->extent = strips;
+    over->name = outer;
+    over->extent = count;
     over->body = NULL;
     over->next = after;
     end = &over->body;

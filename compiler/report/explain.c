@@ -4,7 +4,7 @@
  * graph.c's. Bytes
  * are counted for the sizes given: each array once per pass that touches it, a kernel of several
  * phases making as many passes; the minimum is every input read once and every output written once.
- * Registers, spills and access widths come from the toolchains, for the targets asked for. Needs a
+ * Registers, spills and access widths come from the toolchains, for the targets requested. Needs a
  * plan. */
 #include <errno.h>
 #include <locale.h>
@@ -150,7 +150,7 @@ static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool
     }
 }
 
-/* The code that inspect will ask for, for all targets at once. */
+/* The code that inspect will request, for all targets at once. */
 static void make_codes(Report *r) {
     const size_t count = r->options->plan_only ? 0 : r->options->target_count;
     CodeRequest *requests = arena_alloc(&r->c->compiler.arena, (count + 1) * sizeof *requests);
@@ -250,7 +250,7 @@ static void print_later(Report *r, const Kernel *kernel, size_t p) {
     }
 }
 
-/* Outs that are computed only where somebody binds them or asks for them. */
+/* Outs that are computed only where somebody binds them or requests them. */
 static void list_optional(Report *r, bool json) {
     const char *before = json ? "" : "  ";
     for (uint32_t i = 0; i < r->plan->function->parameter_count; i++) {

@@ -1,4 +1,4 @@
-/* tune.c: what `lockstep tune` found, kept beside the kernels in the cache.
+/* tune.c: what `lockstep tune` found, kept next to the kernels in the cache.
  *
  * One small text file for a program on a device, "tuned-PROGRAM-DEVICE": both are hashes, of the
  * kernels' text and of the device's description. Its first line is the format's version, its second

@@ -1,5 +1,5 @@
 /* collapse.c: which axes of a phase one loop can cover (loop coalescing): neighbours in every array
- * that the phase touches, whose coordinates no value asks for. */
+ * that the phase touches, whose coordinates no value requests. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -70,7 +70,7 @@ static bool array_lets_join(const Collapse *w, uint32_t array, AxisSet a, AxisSe
 }
 
 /* Whether unit b, the next of its set after a, can be covered by one loop with it: every array has
- * both or neither, with nothing between, and no value asks for the coordinate of either. */
+ * both or neither, with nothing between, and no value requests the coordinate of either. */
 static bool joins(const Collapse *w, AxisSet a, AxisSet b) {
     if (w->strided) return false;
     /* the phases of a row fusion have the same chunks of columns */

@@ -46,7 +46,7 @@ static void sink_values(Nest *nest, NestNode *loop, NestNode *inner) {
 }
 
 /* What the inner loop's length is made of moves ahead of both, up to the first value that is not
- * the same for all of the outer one: as the number of strips of a tensor's axis. */
+ * the same for all of the outer one: as how many chunks a tensor's axis has. */
 static void raise_values(Nest *nest, NestNode *loop, const NestNode *inner) {
     NestNode **ahead = nest_find(&nest->body, loop->name);
     while (ahead && loop->body != inner) {

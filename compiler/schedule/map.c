@@ -106,7 +106,7 @@ static const NestNode *find_block(const MapBuilder *b, const NestNode *loop, int
     return NULL;
 }
 
-/* The loop from one index to another, both in terms of what is around it. Where its body asks for
+/* The loop from one index to another, both in terms of what is around it. Where its body requests
  * the block that an element lies in, one block after the other. */
 static NestNode *run(MapBuilder *b, const NestNode *loop, Index lo, Index hi) {
     Nest *nest = b->nest;

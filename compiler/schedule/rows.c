@@ -125,23 +125,23 @@ static void tile_warp(RowBuilder *b, SymbolId row) {
  * together what tiles have in shared memory are every warp's. */
 static void tile_block(RowBuilder *b, SymbolId row) {
     const LoopList none = {.count = 0};
-    LoopList along = none, strips = none, others = none;
+    LoopList along = none, chunks = none, others = none;
     Nest *nest = b->nest;
     const bool once = b->numbers->tiles <= nest->warps;
     nest->max_tiles = b->numbers->tiles;
     list_loops((*nest_find(&nest->body, row))->body, &none, &along);
     for (size_t i = 0; i < along.count; i++)
         refuse(b, nest_strip(nest, along.names[i], TILE, NULL));
-    list_loops((*nest_find(&nest->body, row))->body, &none, &strips);
+    list_loops((*nest_find(&nest->body, row))->body, &none, &chunks);
     if (!b->problem) place_trees(b, true, SCOPE_SHARED);
-    list_loops((*nest_find(&nest->body, row))->body, &strips, &others);
+    list_loops((*nest_find(&nest->body, row))->body, &chunks, &others);
     tile_loops(b, &others, b->numbers->tiles <= ROW ? 1 : 8);
-    for (size_t i = 0; i < strips.count && !b->problem; i++) {
+    for (size_t i = 0; i < chunks.count && !b->problem; i++) {
         LoopList inner = none;
-        list_loops((*nest_find(&nest->body, strips.names[i]))->body, &none, &inner);
+        list_loops((*nest_find(&nest->body, chunks.names[i]))->body, &none, &inner);
         tile_loops(b, &inner, 8);
         if (nest->warps > 1 && !b->problem)
-            refuse(b, nest_deal(nest, strips.names[i], once ? DEAL_ONCE : DEAL_WARPS));
+            refuse(b, nest_deal(nest, chunks.names[i], once ? DEAL_ONCE : DEAL_WARPS));
     }
 }
 

@@ -88,7 +88,7 @@ static size_t find(Clang *found, char *reason, size_t size) {
     return count;
 }
 
-/* A program beside the compiler's own file, else as the shell finds it. */
+/* A program next to the compiler's own file, else as the shell finds it. */
 static bool find_beside(const Clang *clang, const char *name, char *path, size_t size) {
     const size_t folder = (size_t)(strrchr(clang->real, '/') - clang->real);
     if ((size_t)snprintf(path, size, "%.*s/%s", (int)folder, clang->real, name) < size &&

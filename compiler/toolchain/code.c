@@ -90,7 +90,7 @@ static void *work(void *data) {
         const CodeRequest *request = &batch->requests[number];
         Code *code = &request->made->code[request->variant];
         pthread_mutex_unlock(&batch->lock);
-        /* What fails fails again, and says why, when it is asked for by itself. */
+        /* What fails fails again, and says why, when it is requested by itself. */
         if (batch->wanted[number] && fetch(request->made, request->variant, batch->no_cache, code,
                                            message, sizeof message) == LS_OK)
             code->fresh = true;

@@ -60,9 +60,10 @@ static bool look_in_ld_cache(const RtcToolchain *toolchain, char *path, size_t s
     for (size_t i = 0; !found && toolchain->files[i]; i++) {
         char end[128];
         size_t end_size = (size_t)snprintf(end, sizeof end, "/%s", toolchain->files[i]) + 1;
-        for (char *hit = data;
-             !found && (hit = memmem(hit, length - (size_t)(hit - data), end, end_size)); hit++) {
-            char *begin = hit;
+        for (char *match = data;
+             !found && (match = memmem(match, length - (size_t)(match - data), end, end_size));
+             match++) {
+            char *begin = match;
             while (begin > data && begin[-1]) begin--;
             found = *begin == '/' && strlen(begin) < size && access(begin, R_OK) == 0;
             if (found) strcpy(path, begin);

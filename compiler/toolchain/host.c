@@ -34,7 +34,7 @@ static const char *const options[] = {
     "-fno-trapping-math",
     "-fno-unroll-loops", /* vector loops are interleaved already; half of clang's compile time */
 };
-/* An object file that the linker makes the image of: asked for both at once, clang starts itself a
+/* An object file that the linker makes the image of: told to do both at once, clang starts itself a
  * second time, which is a third of all. */
 static const char *const object_options[] = {"-c", NULL}, *const assembly_options[] = {"-S", NULL};
 static const char linker[] = "ld";

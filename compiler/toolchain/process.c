@@ -2,9 +2,9 @@
  *
  * How a library finds its helper: it carries it. The helper (helper.c) is built first and its
  * bytes are compiled into the library, which puts them in a memory file and runs that: nothing to
- * install beside the library, no path to go wrong, whatever program it is linked into. Where memory
- * files may not be run (vm.memfd_noexec, no /proc), a file in a temporary folder serves, and is
- * gone once it runs.
+ * install next to the library, no path to go wrong, whatever program it is linked into. Where
+ * memory files may not be run (vm.memfd_noexec, no /proc), a file in a temporary folder serves, and
+ * is gone once it runs.
  *
  * A helper is spawned at the first GPU compile of a process and kept, since loading NVRTC takes
  * longer than compiling. It is replaced after a crash or a timeout. Threads that compile at once

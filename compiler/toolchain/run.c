@@ -35,7 +35,7 @@ static bool read_reply(const RtcGuard *guard, RtcGuardReply *reply) {
     return rtc_read(guard->channel, reply, sizeof *reply) && reply->magic == RTC_MAGIC;
 }
 
-/* A guard asked for a folder tells where it is, or why there is none. */
+/* A guard that is to give a folder tells where it is, or why there is none. */
 static bool read_folder(RtcGuard *guard, char *reason, size_t size) {
     RtcGuardReply reply;
     char text[sizeof guard->folder];

@@ -40,13 +40,13 @@ void rtc_output_free(RtcOutput *output);
 /* code.c: from the text of an image's variants to machine code, through the cache. */
 /* Code of one variant, malloc'ed. */
 typedef struct Code {
-    void *data; /* NULL: nobody asked for it yet */
+    void *data; /* NULL: nobody requested it yet */
     size_t size;
     bool from_cache; /* what it is said to be from */
     bool fresh;      /* nobody was told yet */
     bool asked;      /* by a request for several */
 } Code;
-/* The image of a step for one target, and its code as far as somebody asked for it. */
+/* The image of a step for one target, and its code as far as somebody requested it. */
 typedef struct Made {
     ls_image *image;
     ls_image_tuning *tunings; /* its own, malloc'ed; NULL: none */
@@ -230,7 +230,7 @@ ls_status rtc_work_take(const RtcWork *work, const char *path, bool image, const
                         RtcOutput *output);
 void rtc_work_end(RtcWork *work); /* with its folder */
 
-/* What a GPU toolchain is asked for. */
+/* What a GPU toolchain is given to do. */
 typedef enum RtcVerb { RTC_COMPILE, RTC_DISASSEMBLE, RTC_VERSION } RtcVerb;
 typedef struct RtcJob {
     RtcVerb verb;
@@ -275,7 +275,7 @@ typedef struct RtcToolchain {
     const char *const *files, *const
                                   *folders; /* where to look, best first, NULL-terminated; a folder
                                                may begin with an environment variable: "$X/lib" */
-    const char *const *companions;          /* files beside it that make the code too */
+    const char *const *companions;          /* files next to it that make the code too */
     const char *advice;                     /* what to install */
     const RtcSymbol *symbols;
     size_t symbol_count;

@@ -146,7 +146,7 @@ static void bash_arguments(FILE *out, const Command *command) {
 
 static void zsh_action(FILE *out, const Takes *what) {
     if (!what || strcmp(what->kind, "none") == 0)
-        putc(' ', out); /* it is asked for, and nothing is known of it */
+        putc(' ', out); /* it is requested, and nothing is known of it */
     else if (strcmp(what->kind, "files") == 0)
         fputs("_files", out);
     else if (strcmp(what->kind, "folders") == 0)
