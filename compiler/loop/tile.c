@@ -109,8 +109,8 @@ static Index bound_of(const Nest *nest, Index extent, int64_t max) {
     const Value *values = nest->values->values;
     const Value *v = place && (*place)->kind == NEST_LET ? &values[(*place)->value] : NULL;
     for (int i = 0; v && v->op == OP_MIN && i < 2; i++) {
-        const Value *width = &values[v->arg[i]], *left = &values[v->arg[1 - i]];
-        if (width->op == OP_CONST && (int64_t)width->payload >= max && left->op == VALUE_INDEX)
+        const Value *bound = &values[v->arg[i]], *left = &values[v->arg[1 - i]];
+        if (bound->op == OP_CONST && (int64_t)bound->payload >= max && left->op == VALUE_INDEX)
             return *nest_index_of(nest, left);
     }
     return extent;
