@@ -404,6 +404,8 @@ void print_leaves(NestPrinter *p, const NestNode *loop);
 const NestNode *print_down(const NestPrinter *p, const NestNode *loop);
 bool print_is_batch(const NestPrinter *p, const NestNode *rows);
 
+/* nest_access.c: whether a body defines the symbol. */
+bool print_defines(const NestNode *body, SymbolId symbol);
 /* nest_adjacent.c: a load of adjacent elements, ahead of the vector loop. */
 void print_adjacent(NestPrinter *p, const NestNode *loop, const NestNode *load);
 

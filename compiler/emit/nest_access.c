@@ -56,10 +56,10 @@ static const char *span_name(const NestPrinter *p) {
     return p->nest->width == 8 ? "vec8" : "vec4";
 }
 
-/* Whether a body defines the symbol. */
-static bool defines(const NestNode *body, SymbolId symbol) {
+bool print_defines(const NestNode *body, SymbolId symbol) {
     for (const NestNode *node = body; node; node = node->next)
-        if (node->name == symbol || defines(node->body, symbol) || defines(node->other, symbol))
+        if (node->name == symbol || print_defines(node->body, symbol) ||
+            print_defines(node->other, symbol))
             return true;
     return false;
 }
@@ -67,7 +67,7 @@ static bool defines(const NestNode *body, SymbolId symbol) {
 static bool varies(const NestNode *loop, Index index) {
     for (size_t t = 0; t < index.count; t++)
         for (uint32_t k = 0; k < index.terms[t].count; k++)
-            if (defines(loop->body, index.terms[t].symbols[k])) return true;
+            if (print_defines(loop->body, index.terms[t].symbols[k])) return true;
     return false;
 }
 
@@ -150,8 +150,9 @@ static bool is_packet(NestPrinter *p, const NestNode *loop, const NestNode *node
     if (node->has_limit && !has_packet_limit(p, loop, node)) return false;
     if ((node->kind != NEST_LOAD && node->kind != NEST_STORE) || node->at_count != 1) return false;
     if ((width != 4 && width != 8) || (width == 8 && type_info[type].size > 2)) return false;
-    if (node->where && (node->kind == NEST_LOAD || defines(loop->body, node->where))) return false;
-    if (node->list && defines(loop->body, node->list)) return false;
+    if (node->where && (node->kind == NEST_LOAD || print_defines(loop->body, node->where)))
+        return false;
+    if (node->list && print_defines(loop->body, node->list)) return false;
     if (table_text(p, node) || varies(loop, node->at[0])) return false;
     const Index at = node->at[0];
     if (!index_is_number(index_coefficient(p->arena, at, loop->name), &step) || step != 1)
@@ -369,7 +370,7 @@ static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *bo
     return node->kind == NEST_STORE && node->hint == HINT_NON_TEMPORAL && !p->non_temporal_off &&
            index_is_number(index_coefficient(p->arena, node->at[0], loop->name), &step) &&
            step == 1 && !varies(body, node->at[0]) &&
-           !(node->list && defines(body->body, node->list));
+           !(node->list && print_defines(body->body, node->list));
 }
 
 void print_open_non_temporal(NestPrinter *p, const NestNode *loop) {

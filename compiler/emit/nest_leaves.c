@@ -130,16 +130,10 @@ static bool is_of_vector(const Leaves *l, SymbolId symbol) {
     return false;
 }
 
-static bool defines(const NestNode *body, SymbolId symbol) {
-    for (const NestNode *node = body; node; node = node->next)
-        if (node->name == symbol || defines(node->body, symbol) || defines(node->other, symbol))
-            return true;
-    return false;
-}
-
 /* Whether each of the rows side by side has it for itself. */
 static bool is_of_row(const Leaves *l, SymbolId symbol) {
-    return l->rows && !l->columns && (symbol == l->rows->name || defines(l->rows->body, symbol));
+    return l->rows && !l->columns &&
+           (symbol == l->rows->name || print_defines(l->rows->body, symbol));
 }
 
 static void capture_value(Leaves *l, SymbolId symbol) {
