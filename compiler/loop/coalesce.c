@@ -9,23 +9,6 @@
 #include "ir/ir.h"
 #include "loop/loop.h"
 
-static bool uses_symbol(const Nest *nest, const NestNode *node, SymbolId symbol) {
-    bool uses = node->list == symbol || node->where == symbol || node->array == symbol ||
-                index_uses(node->extent, symbol) || index_uses(node->limit, symbol) ||
-                (node->value && nest_value_uses(nest, node->value, symbol)) ||
-                (node->pad && nest_value_uses(nest, node->pad, symbol));
-    for (size_t i = 0; i < node->at_count; i++) uses |= index_uses(node->at[i], symbol);
-    return uses;
-}
-
-bool nest_body_uses(const Nest *nest, const NestNode *body, SymbolId symbol) {
-    for (const NestNode *node = body; node; node = node->next)
-        if (uses_symbol(nest, node, symbol) || nest_body_uses(nest, node->body, symbol) ||
-            nest_body_uses(nest, node->other, symbol))
-            return true;
-    return false;
-}
-
 const char *nest_coalesce(Nest *nest, SymbolId loop, bool divide) {
     Arena *arena = nest->arena;
     NestNode **place = nest_find(&nest->body, loop);

@@ -419,7 +419,7 @@ NestNode *nest_put_index(Nest *nest, NestNode *body, SymbolId loop, Index index)
 NestNode *nest_clone(Nest *nest, const NestNode *body); /* what it defines has new symbols */
 NestNode **nest_find(NestNode **body, SymbolId name);   /* where the node stands; NULL: nowhere */
 bool nest_has(const NestNode *body, NestKind kind);
-bool nest_body_uses(const Nest *nest, const NestNode *body, SymbolId symbol);
+bool nest_is_long(const NestNode *body); /* too many nodes for copies: no main and tail of it */
 /* Whether a body stores or adds to the array; and whether it does anything else with it, or adds.
  */
 bool nest_stores_to(const NestNode *body, SymbolId array);
@@ -434,6 +434,14 @@ Index nest_floor(Nest *nest, NestNode ***end, Index extent, int64_t divide, cons
 /* A loop with the body; an IF with it. */
 NestNode *nest_around(Nest *nest, LoopKind kind, SymbolId name, Index extent, NestNode *body);
 NestNode *nest_only_where(Nest *nest, Index amount, NestNode *body);
+
+/* uses.c: whether a body uses the symbol; whether a node with its bodies uses any of a set, which
+ * has a place for each symbol there is; how often a body uses each symbol, added to the counts or,
+ * of one node, taken off. For sets and counts the array that a STORE writes is not used. */
+bool nest_body_uses(const Nest *nest, const NestNode *body, SymbolId symbol);
+bool nest_uses_any(const Nest *nest, const NestNode *node, const bool *any);
+void nest_count_uses(const Nest *nest, const NestNode *body, uint32_t *counts);
+void nest_drop_uses(const Nest *nest, const NestNode *node, uint32_t *counts);
 
 /* make.c: indices and nodes, for schedules and passes. A node goes behind the last one that was
  * added at *end; with a second subscript it is of two dims. */

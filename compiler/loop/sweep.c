@@ -7,43 +7,15 @@
 #include "ir/ir.h"
 #include "loop/loop.h"
 
-static void mark_index(bool *used, Index index) {
-    for (size_t t = 0; t < index.count; t++)
-        for (uint32_t k = 0; k < index.terms[t].count; k++) used[index.terms[t].symbols[k]] = true;
-}
-
-static void mark_value(const Nest *nest, bool *used, ValueId value) {
-    const Value *v = &nest->values->values[value];
-    if (!value) return;
-    if (v->op == VALUE_NAME) used[v->payload] = true;
-    if (v->op == VALUE_INDEX) mark_index(used, *nest_index_of(nest, v));
-    for (int i = 0; i < op_info[v->op].arity; i++)
-        if (v->arg[i]) mark_value(nest, used, v->arg[i]);
-}
-
-static void mark_body(const Nest *nest, bool *used, const NestNode *body) {
-    for (const NestNode *node = body; node; node = node->next) {
-        for (size_t i = 0; i < node->at_count; i++) mark_index(used, node->at[i]);
-        mark_index(used, node->extent);
-        mark_index(used, node->limit);
-        used[node->list] = used[node->where] = true;
-        if (node->kind != NEST_STORE) used[node->array] = true; /* a store alone is no use */
-        mark_value(nest, used, node->value);
-        mark_value(nest, used, node->pad);
-        mark_body(nest, used, node->body);
-        mark_body(nest, used, node->other);
-    }
-}
-
-static bool is_dead(const Nest *nest, const bool *used, const NestNode *node) {
+static bool is_dead(const Nest *nest, const uint32_t *uses, const NestNode *node) {
     switch (node->kind) {
     case NEST_LET:
     case NEST_LOAD:
     case NEST_COMBINE:
     case NEST_ALLOC:
     case NEST_TREE:
-    case NEST_FOLD: return !used[node->name];
-    case NEST_STORE: return nest->symbols[node->array].kind == NAMED_ALLOC && !used[node->array];
+    case NEST_FOLD: return !uses[node->name];
+    case NEST_STORE: return nest->symbols[node->array].kind == NAMED_ALLOC && !uses[node->array];
     case NEST_LOOP: return !node->body && node->loop != LOOP_GRID;
     case NEST_IF:
     case NEST_WHEN: return !node->body && !node->other;
@@ -51,30 +23,39 @@ static bool is_dead(const Nest *nest, const bool *used, const NestNode *node) {
     }
 }
 
-static bool drop(const Nest *nest, const bool *used, NestNode **body) {
+/* From the last node to the first, so that what only dead nodes use is dead when it is reached. */
+static bool drop(const Nest *nest, uint32_t *uses, NestNode **body) {
     bool any = false;
-    while (*body) {
-        any |= drop(nest, used, &(*body)->body);
-        any |= drop(nest, used, &(*body)->other);
-        if (is_dead(nest, used, *body)) {
-            *body = (*body)->next;
+    size_t count = 0;
+    for (const NestNode *node = *body; node; node = node->next) count++;
+    Arena *scratch = arena_child(nest->arena);
+    NestNode **nodes = arena_alloc(scratch, (count + 1) * sizeof *nodes), *rest = NULL;
+    count = 0;
+    for (NestNode *node = *body; node; node = node->next) nodes[count++] = node;
+    while (count > 0) {
+        NestNode *node = nodes[--count];
+        any |= drop(nest, uses, &node->other);
+        any |= drop(nest, uses, &node->body);
+        if (is_dead(nest, uses, node)) {
+            nest_drop_uses(nest, node, uses);
             any = true;
         } else {
-            body = &(*body)->next;
+            node->next = rest;
+            rest = node;
         }
     }
+    *body = rest;
+    arena_close(scratch);
     return any;
 }
 
 void nest_sweep_body(Nest *nest, NestNode **body) {
-    bool again = true;
-    while (again) {
-        Arena *scratch = arena_child(nest->arena);
-        bool *used = arena_alloc(scratch, nest->symbol_count * sizeof *used);
-        mark_body(nest, used, *body);
-        again = drop(nest, used, body);
-        arena_close(scratch);
+    Arena *scratch = arena_child(nest->arena);
+    uint32_t *uses = arena_alloc(scratch, nest->symbol_count * sizeof *uses);
+    nest_count_uses(nest, *body, uses);
+    while (drop(nest, uses, body)) {
     }
+    arena_close(scratch);
 }
 
 void nest_sweep(Nest *nest) {

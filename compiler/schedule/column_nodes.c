@@ -8,14 +8,6 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-static bool uses_any(ColumnTile *tile, const NestNode *node, const SymbolId *names, size_t count) {
-    NestNode alone = *node;
-    alone.next = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (nest_body_uses(tile->nest, &alone, names[i])) return true;
-    return false;
-}
-
 static void add_tree(ColumnTile *tile, const ColumnReduction *of, const char *suffix, Op op,
                      Type type, bool last) {
     const char *name = tile->nest->symbols[of->tree].name;
@@ -57,23 +49,23 @@ static bool take_tree(ColumnTile *tile, const NestNode *tree) {
 static bool take_nodes(ColumnTile *tile) {
     const NestNode *traversal = tile->traversal;
     NestNode **ahead = &tile->ahead, **row = &tile->row_nodes, **column = &tile->column_nodes;
-    size_t room = 1, count = 1;
+    size_t room = 1;
     for (const NestNode *node = tile->columns->body; node; node = node->next) room++;
     for (const NestNode *node = traversal->body; node; node = node->next) room++;
-    SymbolId *varying = arena_alloc(tile->arena, room * sizeof *varying);
+    bool *varying = arena_alloc(tile->arena, tile->nest->symbol_count * sizeof *varying);
     tile->trees = arena_alloc(tile->arena, 2 * room * sizeof *tile->trees);
     tile->reductions = arena_alloc(tile->arena, room * sizeof *tile->reductions);
-    varying[0] = tile->columns->name;
+    varying[tile->columns->name] = true;
     for (NestNode *node = tile->columns->body; node != traversal; node = node->next) {
         const bool value = node->kind == NEST_LET || node->kind == NEST_LOAD;
         if (node->kind == NEST_TREE) {
             if (!take_tree(tile, node)) return false;
         } else if (!value && node->kind != NEST_STORE) {
             return items_refuse(tile->items, "more is done before the loop down a column");
-        } else if (value && !uses_any(tile, node, varying, count)) {
+        } else if (value && !nest_uses_any(tile->nest, node, varying)) {
             nest_add(tile->nest, &tile->before_end, *node);
         } else {
-            if (value) varying[count++] = node->name;
+            if (value) varying[node->name] = true;
             nest_add(tile->nest, &ahead, *node);
         }
     }
@@ -87,12 +79,12 @@ static bool take_nodes(ColumnTile *tile) {
                                 "leaves are not numbered by their place in the column");
         const bool changes =
             node->kind == NEST_LOAD && nest_stores_to(traversal->body, node->array);
-        const bool own = !value || changes || uses_any(tile, node, varying, count);
-        if (own && value) varying[count++] = node->name;
+        const bool own = !value || changes || nest_uses_any(tile->nest, node, varying);
+        if (own && value) varying[node->name] = true;
         nest_add(tile->nest, own ? &column : &row, *node);
     }
     NestNode bound = {.kind = NEST_LOOP, .extent = traversal->extent};
-    return !uses_any(tile, &bound, varying, count) ||
+    return !nest_uses_any(tile->nest, &bound, varying) ||
            items_refuse(tile->items, "neighbouring columns differ in length");
 }
 

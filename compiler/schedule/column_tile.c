@@ -87,10 +87,10 @@ void column_find_row_values(ColumnPass *p) {
         alone.next = NULL;
         p->places |= nest_body_uses(b->nest, &alone, b->traversal->name);
     }
-    for (const NestNode *node = b->row_nodes; node; node = node->next) {
-        if (!nest_body_uses(b->nest, p->column_nodes, node->name)) continue;
-        p->row_values[p->row_value_count++] = node->name;
-    }
+    uint32_t *uses = arena_alloc(b->arena, b->nest->symbol_count * sizeof *uses);
+    nest_count_uses(b->nest, p->column_nodes, uses);
+    for (const NestNode *node = b->row_nodes; node; node = node->next)
+        if (uses[node->name]) p->row_values[p->row_value_count++] = node->name;
 }
 
 /* The nodes of the first pass: values, and what is pushed to trees of it. Those of the last: what
