@@ -339,7 +339,7 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
         print_draws(p, loop, count);
         print_open_non_temporal(p, loop);
     }
-    if (run && p->e->phase->shape == SHAPE_ROWS && p->e->outer_count) {
+    if (run && p->e->phase->shape == SHAPE_ROWS && p->e->outer_count && !nest_is_long(loop->body)) {
         print_main_and_rest(p, loop, count);
         print_close_non_temporal(p, loop, count);
         return;

@@ -198,6 +198,18 @@ bool nest_has(const NestNode *body, NestKind kind) {
     return false;
 }
 
+static size_t count_nodes(const NestNode *body) {
+    size_t count = 0;
+    for (const NestNode *node = body; node; node = node->next)
+        count += 1 + count_nodes(node->body) + count_nodes(node->other);
+    return count;
+}
+
+bool nest_is_long(const NestNode *body) {
+    enum { NODES_MAX = 2048 };
+    return count_nodes(body) > NODES_MAX;
+}
+
 bool nest_is_of_sizes(const Nest *nest, Index index) {
     for (size_t t = 0; t < index.count; t++)
         for (uint32_t k = 0; k < index.terms[t].count; k++) {

@@ -9,24 +9,19 @@
 
 enum { TREES_MAX = 8 };
 
-/* Whether vectors can say the value; *varies becomes true where it differs from element to element.
- */
-static bool is_of_vectors(const Nest *nest, const NestNode *loop, ValueId id, bool *varies) {
+/* Whether vectors can say the value; *any becomes true where it differs from element to element,
+ * as do the names that vary. */
+static bool is_of_vectors(const Nest *nest, const bool *varies, ValueId id, bool *any) {
     const Value *v = &nest->values->values[id];
     if (v->type != TYPE_F32) return false;
     if (v->op == OP_CONST) return true;
     if (v->op == VALUE_NAME) {
-        for (const NestNode *node = loop->body; node; node = node->next) {
-            if (node->name != (SymbolId)v->payload) continue;
-            if (node->kind == NEST_LET) return is_of_vectors(nest, loop, node->value, varies);
-            *varies |= index_uses(node->at[0], loop->name);
-            return node->kind == NEST_LOAD;
-        }
+        *any |= varies[v->payload];
         return true;
     }
     if (v->op != OP_ADD && v->op != OP_SUB && v->op != OP_MUL && v->op != OP_DIV) return false;
-    return is_of_vectors(nest, loop, v->arg[0], varies) &&
-           is_of_vectors(nest, loop, v->arg[1], varies);
+    return is_of_vectors(nest, varies, v->arg[0], any) &&
+           is_of_vectors(nest, varies, v->arg[1], any);
 }
 
 bool schedule_is_vector_tree(const NestNode *tree) {
@@ -34,11 +29,11 @@ bool schedule_is_vector_tree(const NestNode *tree) {
            (tree->op == OP_SUM || tree->op == OP_PROD);
 }
 
-bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool stores) {
+static bool is_vectorizable(const Nest *nest, const NestNode *loop, bool stores, bool *varies) {
     size_t trees = 0; /* and stores */
     for (const NestNode *node = loop->body; node; node = node->next) {
         const NestSymbol *array = &nest->symbols[node->array];
-        bool varies = false;
+        bool any = false;
         int64_t step;
         if (node->kind == NEST_LOAD) {
             const Index own = index_coefficient(nest->arena, node->at[0], loop->name);
@@ -46,18 +41,29 @@ bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool store
                 array->kind != NAMED_ARRAY || node->list || node->where || node->at_count != 1 ||
                 !index_is_number(own, &step) || (step != 0 && step != 1))
                 return false;
+            varies[node->name] = step == 1;
         } else if (node->kind == NEST_LET) {
-            if (!is_of_vectors(nest, loop, node->value, &varies)) return false;
+            if (!is_of_vectors(nest, varies, node->value, &any)) return false;
+            varies[node->name] = any;
         } else if (node->kind == NEST_STORE) {
             const Index own = index_coefficient(nest->arena, node->at[0], loop->name);
             if (!stores || type_info[array->type].class != 'F' || array->kind != NAMED_ARRAY ||
                 node->list || node->where || node->at_count != 1 || !index_is_number(own, &step) ||
-                step != 1 || !is_of_vectors(nest, loop, node->value, &varies) || !varies)
+                step != 1 || !is_of_vectors(nest, varies, node->value, &any) || !any)
                 return false;
         } else if (node->kind != NEST_PUSH || node->where || ++trees > TREES_MAX ||
-                   !is_of_vectors(nest, loop, node->value, &varies) || !varies) {
+                   !is_of_vectors(nest, varies, node->value, &any) || !any) {
             return false;
         }
     }
     return trees > 0;
+}
+
+bool schedule_is_vectorizable(const Nest *nest, const NestNode *loop, bool stores) {
+    if (nest_is_long(loop->body)) return false;
+    Arena *scratch = arena_child(nest->arena);
+    bool *varies = arena_alloc(scratch, nest->symbol_count * sizeof *varies);
+    const bool is = is_vectorizable(nest, loop, stores, varies);
+    arena_close(scratch);
+    return is;
 }

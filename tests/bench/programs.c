@@ -81,6 +81,22 @@ static void gradients(ProgramText *p, int count) {
     program_put(p, "    let loss = sum[n](v%d)\n    dx = grad(loss, x)\n}\n", count - 2);
 }
 
+/* The sums of rows of a long body, and the sums of its columns. */
+static void reduced(ProgramText *p, int count, const char *axis, const char *other) {
+    program_put(p, "step s[n, m](x: f32[n, m], out y: f32[%s]) {\n    let v0 = x\n", other);
+    for (int i = 1; i < count - 1; i++)
+        program_put(p, "    let v%d = v%d * v%d + %d.5\n", i, i - 1, i / 2, i);
+    program_put(p, "    y = sum[%s](v%d)\n}\n", axis, count - 2);
+}
+
+static void rows(ProgramText *p, int count) {
+    reduced(p, count, "m", "n");
+}
+
+static void columns(ProgramText *p, int count) {
+    reduced(p, count, "n", "m");
+}
+
 /* Arithmetic on cells alone. */
 static void cells(ProgramText *p, int count) {
     program_put(p, "step s(a: f32, inout t: f32) {\n");
@@ -110,6 +126,7 @@ static void calls(ProgramText *p, int count) {
 const ProgramShape front_shapes[] = {
     {"lets", lets, 0, 10000},   {"assignments", assignments, 0, 10000},
     {"sums", sums, 0, 150},     {"gradients", gradients, 0, 10000},
+    {"rows", rows, 0, 10000},   {"columns", columns, 0, 10000},
     {"cells", cells, 0, 10000}, {"steps", steps, 0, 10000},
     {"calls", calls, 1, 10000}};
 const size_t front_shape_count = sizeof front_shapes / sizeof *front_shapes;
