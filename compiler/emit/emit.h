@@ -57,6 +57,12 @@ typedef struct Field {
     const char *type;
 } Field;
 
+/* A structure or a function of a step that is built ahead of time: fold.c. */
+typedef struct Folded {
+    const char *name;
+    const char *text; /* with "@" for its name */
+} Folded;
+
 /* A table of the items of phases over a list of tensors, as image.h lists it, with its name. */
 typedef struct Table {
     const char *name;
@@ -74,7 +80,9 @@ typedef struct Emitter {
     Text called;               /* of the variant: a line for each that is called */
     int64_t block_bytes;       /* of memory of its block that the next entry point has */
     bool (*kinds)[TYPE_COUNT]; /* by operation and type: whether a nest uses the reduction */
-    Text *shared; /* of steps built ahead of time: the text that all of a file share; else NULL */
+    Text *shared;   /* of steps built ahead of time: the text that all of a file share; else NULL */
+    Folded *folded; /* with `shared`: the definitions of the variants so far */
+    size_t folded_count, folded_capacity;
     const char *label;  /* the prefix of names at file scope: names_label */
     const char *prefix; /* the prefix of the phases' names: none, or the label where several texts
                            share a file */
@@ -430,6 +438,10 @@ const char *print_whole_if(NestPrinter *p, const NestNode *loop);
 void print_alloc(NestPrinter *p, const NestNode *node);
 void print_load(NestPrinter *p, const NestNode *node);
 void print_store(NestPrinter *p, const NestNode *node);
+
+/* fold.c: the definitions at file scope of a variant, then its kernels, without the definitions
+ * that an earlier variant has. */
+const char *emit_fold(Emitter *e, const char *definitions, const char *kernels);
 
 /* wrap.c */
 const char *emit_wrap(Emitter *e, const char *text); /* without lines too long to read */

@@ -73,9 +73,10 @@ static bool draws_numbers(const Function *f) {
     return false;
 }
 
-/* Says of a temporary which earlier one's place it may have. */
+/* Says of a temporary which earlier one's place it may have; not of a structure that several
+ * variants may have, each with its own places. */
 static const char *place_comment(Emitter *e, size_t number) {
-    const uint32_t share = e->fields[number].temporary.share;
+    const uint32_t share = e->shared ? 0 : e->fields[number].temporary.share;
     for (size_t i = 0; share && i < number; i++)
         if (e->fields[i].temporary.share == share)
             return arena_printf(e->arena, " /* in the place of %s */", e->fields[i].temporary.name);
@@ -161,15 +162,17 @@ static const char *module_text(Emitter *e, const char *phases, const char *kerne
     emit_packed_library(e, &code);
     emit_reduction_library(e, &code);
     text_puts(&code, e->called.data);
-    const char *own = arena_printf(e->arena, "%s\n%s%s", structure_text(e), emit_wrap(e, phases),
-                                   emit_wrap(e, kernels));
+    const char *definitions =
+        arena_printf(e->arena, "%s\n%s", structure_text(e), emit_wrap(e, phases));
+    kernels = emit_wrap(e, kernels);
     if (e->shared) { /* the file's maker puts the prelude and the library before it all */
         add_new_lines(&e->shared[0], code.data);
         emit_c_functions(e, &e->shared[1]);
-        return arena_printf(e->arena, "/* Step %s, %s. */\n%s", e->f->name, how, own);
+        return arena_printf(e->arena, "/* Step %s, %s. */\n%s", e->f->name, how,
+                            emit_fold(e, definitions, kernels));
     }
     emit_c_functions(e, &code);
-    text_printf(&code, "\n%s", own);
+    text_printf(&code, "\n%s%s", definitions, kernels);
     const char *file = e->f->range.file && e->f->range.file < e->compiler->source_count
                            ? e->compiler->sources[e->f->range.file].path
                            : "";

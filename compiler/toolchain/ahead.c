@@ -88,12 +88,20 @@ static const char *table(Ahead *a, const char *type, const char *kind, const cha
 
 /* ---- the entries of image.h's tables ---- */
 
+/* Without the zeros at its end. */
 static void add_extent(Text *out, const ls_image_extent *extent) {
-    text_printf(out, "{%lluu, %u, {", (unsigned long long)extent->scale, extent->factor_count);
-    for (size_t i = 0; i < COUNT(extent->factor); i++)
-        text_printf(out, "%s{%uu, %uu, %lluu}", i ? ", " : "", extent->factor[i].axes,
-                    extent->factor[i].minimum, (unsigned long long)extent->factor[i].divide);
-    text_printf(out, "}, %uu}", extent->list);
+    text_printf(out, extent->scale > INT64_MAX ? "{%lluu" : "{%llu",
+                (unsigned long long)extent->scale);
+    if (extent->factor_count || extent->list) {
+        text_printf(out, ", %u, {", extent->factor_count);
+        for (size_t i = 0; i < extent->factor_count; i++)
+            text_printf(out, "%s{%u, %u, %llu}", i ? ", " : "", extent->factor[i].axes,
+                        extent->factor[i].minimum, (unsigned long long)extent->factor[i].divide);
+        if (!extent->factor_count) text_puts(out, "{0}");
+        text_puts(out, "}");
+        if (extent->list) text_printf(out, ", %u", extent->list);
+    }
+    text_puts(out, "}");
 }
 
 static const char *extents(Ahead *a, const ls_image_extent *extent, size_t count) {
@@ -472,7 +480,7 @@ static void open_header(Ahead *a, const char *guard) {
 /* Kernels are made of pieces, some of whose names one kernel or another has no use for. */
 static void quiet(Text *out) {
     static const char *const warnings[] = {"unused-variable", "unused-parameter", "unused-function",
-                                           "unused-but-set-variable"};
+                                           "unused-but-set-variable", "missing-field-initializers"};
     text_puts(out, "\n#if defined(__GNUC__)\n");
     for (size_t i = 0; i < COUNT(warnings); i++)
         text_printf(out, "#pragma GCC diagnostic ignored \"-W%s\"\n", warnings[i]);
@@ -491,11 +499,11 @@ static const char *source_text(Ahead *a, const Target *target) {
         text_puts(&text, "; best with -O3 -march=native -fno-math-errno -fno-trapping-math,\n"
                          " * which change the speed of target cpu and no bit of its results");
     text_printf(&text, ". */\n#include \"%s.h\"\n\n#include <stddef.h>\n", a->options->name);
+    quiet(&text);
     if (target) {
         text_puts(&code, a->input->shared[0].data);
         text_puts(&code, a->input->shared[1].data);
         text_puts(&code, a->kernels.data);
-        quiet(&text);
         text_puts(&text, embedded_text(target->prelude));
         text_puts(&text, "#undef LS_KERNEL\n#define LS_KERNEL static void\n\n");
         library_add_used(a->input->compiler, &text, target, code.data);
