@@ -164,22 +164,35 @@ static ls_status load_variant(ls_step *step, const char *call) {
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     if (loaded->loaded) return LS_OK;
     const void *code = variant->code;
+    void *unpacked = NULL;
     size_t size = variant->code_size;
     int from_cache = 0;
     double start = time_us() * 1e-3;
-    if (!code && !variant->functions) {
+    if (variant->packed) {
+        const int made = ls_image_unpack(variant, &unpacked);
+        if (made == 0)
+            return error_set(&step->context->error, LS_ERROR_MEMORY,
+                             "%s: no memory for the code of step `%s` (%s)", call,
+                             step->image->step, variant->name);
+        if (made < 0)
+            return error_set(&step->context->error, LS_ERROR_FILE,
+                             "%s: the code of step `%s` (%s) is damaged; build it again", call,
+                             step->image->step, variant->name);
+        code = unpacked;
+    } else if (!code && !variant->functions) {
         ls_status status = make_code(step, call, &code, &size, &from_cache);
         if (status != LS_OK) return status;
     }
     double end = time_us() * 1e-3;
     ls_status status = step->context->driver->load(step->context->device, step->image, variant,
                                                    code, size, loaded->kernels, &loaded->module);
+    free(unpacked);
     if (status != LS_OK) return status;
     log_write(LOG_INFO, "step `%s` (%s) on %s: code %s in %.2f ms", step->image->step,
               variant->name, step->context->device->target,
-              code == variant->code || variant->functions ? "of the image"
-              : from_cache                                ? "from the cache"
-                                                          : "compiled",
+              variant->packed || variant->code || variant->functions ? "of the image"
+              : from_cache                                           ? "from the cache"
+                                                                     : "compiled",
               end - start);
     loaded->compile_ms = end - start;
     loaded->from_cache = from_cache != 0;
@@ -364,7 +377,8 @@ static void make_codes(ls_step *const *steps, size_t count, const ls_program *pr
         const ls_step *step = steps[i];
         const ls_image_variant *variant = &step->image->variants[step->chosen];
         if (step->program != program || step_is_ready(step) ||
-            step->variants[step->chosen].loaded || variant->code || variant->functions)
+            step->variants[step->chosen].loaded || variant->code || variant->packed ||
+            variant->functions)
             continue;
         images[lacking] = step->image;
         variants[lacking++] = step->chosen;

@@ -24,6 +24,12 @@ typedef struct Written { /* written before: its initialiser and its name */
     struct Written *next;
 } Written;
 
+/* Where the code of a variant is: functions of the file, or so many bytes of a packed table. */
+typedef struct EmbeddedCode {
+    const char *functions, *packed; /* "NULL" where it has none */
+    size_t at, size;
+} EmbeddedCode;
+
 typedef struct Ahead {
     const AheadInput *input;
     const ls_ahead_options *options;
@@ -33,6 +39,7 @@ typedef struct Ahead {
     Text functions; /* its last part */
     Text header;
     Written *written;
+    EmbeddedCode **codes;      /* for GPUs: by image and variant */
     size_t table_count, total; /* `total`: pieces of code that toolchains make */
 } Ahead;
 
@@ -238,22 +245,6 @@ static const char *traffics(Ahead *a, const ls_image_variant *variant) {
 
 /* ---- code ---- */
 
-static const char *bytes(Ahead *a, const unsigned char *data, size_t size) {
-    Text text = text_open(a->arena);
-    for (size_t i = 0; i < size; i++) {
-        char number[16];
-        const int length = snprintf(number, sizeof number, "%s%u,", i % 32 ? "" : "    ", data[i]);
-        text_add(&text, number, (size_t)length);
-        if (i % 32 == 31 || i + 1 == size) text_puts(&text, "\n");
-    }
-    return table(a, "uint8_t", "code", text.data);
-}
-
-typedef struct EmbeddedCode {
-    const char *name, *functions; /* "NULL" where it has none */
-    size_t size;
-} EmbeddedCode;
-
 static void report(void *user, size_t done) {
     Ahead *a = user;
     const ls_ahead_options *options = a->options;
@@ -276,12 +267,66 @@ static void make_codes(Ahead *a) {
     code_make_all(requests, a->total, a->input->no_cache, report, a);
 }
 
-static EmbeddedCode gpu_code(Ahead *a, Made *made, size_t variant) {
+static const Code *gpu_code(Ahead *a, Made *made, size_t variant) {
     char message[4096];
     ls_status status = code_get(made, variant, a->input->no_cache, message, sizeof message);
     if (status != LS_OK) compiler_fail(a->input->compiler, status, "%s", message);
-    const Code *code = &made->code[variant];
-    return (EmbeddedCode){bytes(a, code->data, code->size), "NULL", code->size};
+    return &made->code[variant];
+}
+
+/* Writes packed code as a table, in lines within pieces that every C compiler takes. */
+static const char *packed_table(Ahead *a, const Text *code) {
+    enum { LINE = 1000, LINES = 4 };
+    const Text digits = compress_code(a->arena, code);
+    Text text = text_open(a->arena);
+    for (size_t at = 0, line = 1; at < digits.size; at += LINE, line++) {
+        const size_t left = digits.size - at;
+        text_puts(&text, "\"");
+        text_add(&text, digits.data + at, left < LINE ? left : LINE);
+        text_puts(&text, left <= LINE || line % LINES == 0 ? "\",\n" : "\"\n");
+    }
+    text_puts(&text, "    NULL,\n");
+    const char *pieces = table(a, "char *const", "codes", text.data);
+    return table(a, "ls_image_packed", "packed", arena_printf(a->arena, "    {%s},\n", pieces));
+}
+
+/* Packs what is waiting; the places that it was to have get the table's name. */
+static void pack_waiting(Ahead *a, Text *waiting, EmbeddedCode **codes, size_t count) {
+    if (!waiting->size) return;
+    const char *name = packed_table(a, waiting);
+    for (size_t i = 0; i < count; i++) codes[i]->packed = name;
+    *waiting = text_open(a->arena);
+}
+
+/* The code for GPUs, target by target, in tables of no more than what is unpacked in milliseconds.
+ */
+static void pack_codes(Ahead *a) {
+    enum { TABLE_MAX = 4 << 20, ALIGNMENT = 16 };
+    const size_t targets = a->options->target_count, count = a->options->step_count * targets;
+    EmbeddedCode **waiting = arena_alloc(a->arena, (a->total + 1) * sizeof *waiting);
+    size_t waiting_count = 0;
+    Text text = text_open(a->arena);
+    a->codes = arena_alloc(a->arena, (count + 1) * sizeof *a->codes);
+    for (size_t t = 0; t < targets; t++)
+        for (size_t i = t; i < count; i += targets) {
+            Made *made = a->input->images[i].made;
+            const uint32_t variant_count = made->image->variant_count;
+            if (a->input->images[i].image) continue;
+            a->codes[i] = arena_alloc(a->arena, variant_count * sizeof *a->codes[i]);
+            for (uint32_t v = 0; v < variant_count; v++) {
+                const Code *code = gpu_code(a, made, v);
+                if (text.size && text.size + code->size > TABLE_MAX) {
+                    pack_waiting(a, &text, waiting, waiting_count);
+                    waiting_count = 0;
+                }
+                a->codes[i][v] =
+                    (EmbeddedCode){.functions = "NULL", .at = text.size, .size = code->size};
+                waiting[waiting_count++] = &a->codes[i][v];
+                text_add(&text, code->data, code->size);
+                while (text.size % ALIGNMENT) text_add(&text, "", 1);
+            }
+        }
+    pack_waiting(a, &text, waiting, waiting_count);
 }
 
 static EmbeddedCode cpu_code(Ahead *a, const ls_image_variant *variant) {
@@ -289,7 +334,8 @@ static EmbeddedCode cpu_code(Ahead *a, const ls_image_variant *variant) {
     Text text = text_open(a->arena);
     for (size_t k = 0; k < variant->kernel_count; k++)
         text_printf(&text, "    %s,\n", variant->kernels[k].name);
-    return (EmbeddedCode){"NULL", table(a, "ls_ahead_kernel", "functions", text.data), 0};
+    return (EmbeddedCode){.functions = table(a, "ls_ahead_kernel", "functions", text.data),
+                          .packed = "NULL"};
 }
 
 static const char *variants(Ahead *a, const AheadImage *of) {
@@ -297,21 +343,23 @@ static const char *variants(Ahead *a, const AheadImage *of) {
     Text text = text_open(a->arena);
     for (size_t v = 0; v < image->variant_count; v++) {
         const ls_image_variant *variant = &image->variants[v];
-        const EmbeddedCode code = of->image ? cpu_code(a, variant) : gpu_code(a, of->made, v);
+        const EmbeddedCode code =
+            of->image ? cpu_code(a, variant) : a->codes[of - a->input->images][v];
         const char *work = extents(a, variant->work, variant->work_count);
         const char *temporary = temporaries(a, variant), *kernel = kernels(a, variant);
         const char *items = work_tables(a, variant), *condition = conditions(a, variant);
         const char *traffic = traffics(a, variant);
         text_puts(&text, "    {");
         quote(&text, variant->name);
-        text_printf(&text,
-                    ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, %s, %zuu, %s, %u, %s, "
-                    "%u, %s, %s, 0},\n",
-                    layout_names[variant->layout], variant->work_count, work,
-                    (unsigned long long)variant->work_limit,
-                    (unsigned long long)variant->one_block_limit, variant->temporary_count,
-                    temporary, variant->kernel_count, kernel, code.name, code.size, code.functions,
-                    variant->table_count, items, variant->condition_count, condition, traffic);
+        text_printf(
+            &text,
+            ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, NULL, %zuu, %s, %u, %s, "
+            "%u, %s, %s, 0, %s, %zuu},\n",
+            layout_names[variant->layout], variant->work_count, work,
+            (unsigned long long)variant->work_limit, (unsigned long long)variant->one_block_limit,
+            variant->temporary_count, temporary, variant->kernel_count, kernel, code.size,
+            code.functions, variant->table_count, items, variant->condition_count, condition,
+            traffic, code.packed, code.at);
     }
     return table(a, "ls_image_variant", "variants", text.data);
 }
@@ -488,6 +536,18 @@ static void quiet(Text *out) {
                    "#endif\n#endif\n\n");
 }
 
+/* The functions that the code uses. The backslashes that continue a macro's lines, which are in one
+ * column there, follow the text: a third of the library is blanks. */
+static void add_library(Ahead *a, Text *out, const Target *target, const char *code) {
+    Text library = text_open(a->arena);
+    library_add_used(a->input->compiler, &library, target, code);
+    for (const char *at = library.data; *at; at++) {
+        const size_t blanks = strspn(at, " ");
+        if (blanks > 1 && strncmp(at + blanks, "\\\n", 2) == 0) at += blanks - 1;
+        text_add(out, at, 1);
+    }
+}
+
 static const char *source_text(Ahead *a, const Target *target) {
     Text code = text_open(a->arena), text = text_open(a->arena);
     text_printf(
@@ -506,7 +566,7 @@ static const char *source_text(Ahead *a, const Target *target) {
         text_puts(&code, a->kernels.data);
         text_puts(&text, embedded_text(target->prelude));
         text_puts(&text, "#undef LS_KERNEL\n#define LS_KERNEL static void\n\n");
-        library_add_used(a->input->compiler, &text, target, code.data);
+        add_library(a, &text, target, code.data);
         text_add(&text, code.data, code.size);
         text_puts(&text, "\ntypedef void (*ls_ahead_kernel)(const void *, uint64_t, uint64_t, "
                          "uint32_t, uint32_t);\n");
@@ -542,6 +602,7 @@ const char *ahead_text(const AheadInput *input, const char **header) {
     const char *guard = guard_of(&a);
     open_header(&a, guard);
     make_codes(&a);
+    pack_codes(&a);
     for (size_t i = 0; i < options->step_count; i++) {
         const char **names = arena_alloc(arena, targets * sizeof *names);
         for (size_t t = 0; t < targets; t++) {

@@ -69,6 +69,9 @@ ls_status code_get(Made *made, size_t variant, bool no_cache, char *message, siz
 void code_make_all(const CodeRequest *requests, size_t count, bool no_cache,
                    void (*done)(void *user, size_t done), void *user);
 
+/* compress.c: code packed as image.h says at ls_image_packed: the text in base 85. */
+Text compress_code(Arena *arena, const Text *code);
+
 /* ahead.c: the images of the steps to build, by step and then target, to a C file and the header
  * that belongs to it; unwinds when they cannot be made. */
 typedef struct AheadImage {

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 5
+#define LS_IMAGE_VERSION 6
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -205,6 +205,22 @@ typedef enum ls_image_layout {
     LS_LAYOUT_STRIDED /* any strides, any alignment */
 } ls_image_layout;
 
+/* Code of several variants, one behind the other, packed (LZ77, like LZ4 but with a window without
+ * an end, as variants of a step have much in common). `text` is in base 85, in pieces of any
+ * length, NULL behind the last: five digits for four bytes, the first digit the highest; digit d is
+ * the d-th of the characters '#' to 'y' without '?' and '\\'. The bytes are sequences: a byte whose
+ * upper four bits count literals, the lower four what is copied beyond LS_PACKED_COPY_MIN, 15 in
+ * either: that and a number more; the literals behind the number; then the number of the copy, and
+ * a number for its distance: below LS_PACKED_RECENT it is that recent distance, the latest is 0,
+ * else a distance that is LS_PACKED_RECENT - 1 less. A number is bytes of seven bits each, the
+ * lowest first, with 128 added to all but the last. The last sequence may end within its literals.
+ */
+#define LS_PACKED_COPY_MIN 4
+#define LS_PACKED_RECENT 16
+typedef struct ls_image_packed {
+    const char *const *text;
+} ls_image_packed;
+
 /* One way to run the step: the kernels launched in order. The runtime takes the first variant whose
  * layout the bound arrays have, whose work does not exceed work_limit, whose conditions all hold
  * and which the device can run. The last of each layout asks for nothing. All give the same bits.
@@ -251,6 +267,9 @@ typedef struct ls_image_variant {
     const ls_image_traffic *traffic; /* one per kernel, in their order; NULL: not known */
     uint32_t
         form; /* not 0: a variant before it made otherwise; only an ls_image_tuning chooses it */
+    /* instead of `code`: where its code_size bytes are among those of several variants */
+    const ls_image_packed *packed;
+    size_t packed_at;
 } ls_image_variant;
 
 /* What `lockstep tune` found best for launches of about one size: where the work of variant
@@ -297,6 +316,10 @@ int ls_image_length(const ls_image_term *terms, uint32_t count, const int64_t *l
  * used for trials. */
 int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknown, int64_t *lengths,
                        int64_t wanted);
+
+/* The code of a variant that has it packed, with a zero behind it: 1, and *code is the caller's to
+ * free; or NULL, and 0: out of memory, -1: it is damaged. */
+int ls_image_unpack(const ls_image_variant *variant, void **code);
 
 /* What an extent comes to for the lengths in `of`: the sum over a list's tensors, or of its tensors
  * the largest; UINT64_MAX: more than can be counted. */
