@@ -452,13 +452,14 @@ static ls_status build_ahead(ls_compilation *c, void *job) {
     const ls_ahead_options *options = j->options;
     Arena *arena = &c->compiler.arena;
     Text shared[2] = {text_open(arena), text_open(arena)};
+    const ls_image_layout last = options->contiguous ? LS_LAYOUT_DENSE : LS_LAYOUT_STRIDED;
     check_targets(c, options);
     AheadImage *images =
         arena_alloc(arena, (options->step_count * options->target_count + 1) * sizeof *images);
     AheadImage *image = images;
     for (size_t i = 0; i < options->step_count; i++)
         for (size_t t = 0; t < options->target_count; t++, image++)
-            *image = compile_ahead(c, options->steps[i], options->targets[t], shared);
+            *image = compile_ahead(c, options->steps[i], options->targets[t], last, shared);
     const AheadInput input = {&c->compiler, options, images, shared, c->options.no_cache};
     j->source = ahead_text(&input, &j->header);
     return LS_OK;

@@ -134,13 +134,17 @@ void compile_check(ls_compilation *c, size_t number) {
     }
 }
 
-AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target_name, Text *shared) {
+AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target_name,
+                         ls_image_layout last, Text *shared) {
     const Target *target = target_for(target_name);
     AheadImage image = {.made = compile_image(c, step, target_name), .target = target};
+    const ls_image *made = image.made->image;
     const char *problem;
+    while (image.variant_count < made->variant_count &&
+           made->variants[image.variant_count].layout <= last)
+        image.variant_count++;
     if (!target_kind(target_name)->ahead_as_text) return image;
-    image.image =
-        emit_step(compile_plan(c, step), target, target_name, LS_LAYOUT_STRIDED, shared, &problem);
+    image.image = emit_step(compile_plan(c, step), target, target_name, last, shared, &problem);
     if (!image.image) compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "%s", problem);
     return image;
 }

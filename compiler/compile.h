@@ -34,6 +34,7 @@ void compile_check(ls_compilation *c, size_t step);
 Made *compile_image(ls_compilation *c, size_t step, const char *target);
 
 /* The same for a file that is built ahead of time, which kernels for the CPU go into as C. */
-AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target, Text *shared);
+AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target, ls_image_layout last,
+                         Text *shared);
 
 #endif

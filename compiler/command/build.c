@@ -11,6 +11,7 @@
 typedef struct Options {
     StringList targets;
     const char *folder, *name, *depfile;
+    bool contiguous;
 } Options;
 
 /* "sm_90,cpu" as two; every entry is the caller's to free. */
@@ -161,7 +162,7 @@ static bool build(const Invocation *invocation, ls_compilation *compilation,
                                 : stem_of(source->path);
     const char *folder = options->folder ? options->folder : ".";
     StringList targets = split_targets(&options->targets);
-    ls_ahead_options ahead = {.name = stem, .progress = show};
+    ls_ahead_options ahead = {.name = stem, .contiguous = options->contiguous, .progress = show};
     size_t *steps = NULL;
     bool good = choose_steps(compilation, source, &steps, &ahead.step_count, failure);
     if (good && strspn(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") !=
@@ -218,6 +219,9 @@ static const Option build_options[] = {
      "the folder for both files, made when it is not there (default: .)"},
     {0, "name", "NAME", OPTION_TEXT, offsetof(Options, name),
      "of the files: NAME.h and NAME.c (default: the file's, or the step's)"},
+    {0, "contiguous", NULL, OPTION_FLAG, offsetof(Options, contiguous),
+     "no kernels for arrays with gaps between elements or off a boundary of\n"
+     "16 bytes, which are refused then: about half the code and its compile time"},
     {0, "depfile", "FILE", OPTION_TEXT, offsetof(Options, depfile),
      "write which files they were made of, as a rule for make or ninja,\n"
      "and print nothing"},

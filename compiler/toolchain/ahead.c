@@ -258,7 +258,8 @@ static void make_codes(Ahead *a) {
     size_t capacity = 0;
     for (size_t i = 0; i < count; i++) {
         Made *made = a->input->images[i].made;
-        for (uint32_t v = 0; v < made->image->variant_count && !a->input->images[i].image; v++) {
+        const uint32_t variant_count = a->input->images[i].variant_count;
+        for (uint32_t v = 0; v < variant_count && !a->input->images[i].image; v++) {
             requests = arena_grow(a->arena, requests, a->total, &capacity, sizeof *requests);
             requests[a->total++] = (CodeRequest){made, v};
         }
@@ -310,7 +311,7 @@ static void pack_codes(Ahead *a) {
     for (size_t t = 0; t < targets; t++)
         for (size_t i = t; i < count; i += targets) {
             Made *made = a->input->images[i].made;
-            const uint32_t variant_count = made->image->variant_count;
+            const uint32_t variant_count = a->input->images[i].variant_count;
             if (a->input->images[i].image) continue;
             a->codes[i] = arena_alloc(a->arena, variant_count * sizeof *a->codes[i]);
             for (uint32_t v = 0; v < variant_count; v++) {
@@ -341,7 +342,7 @@ static EmbeddedCode cpu_code(Ahead *a, const ls_image_variant *variant) {
 static const char *variants(Ahead *a, const AheadImage *of) {
     const ls_image *image = of->image ? of->image : of->made->image;
     Text text = text_open(a->arena);
-    for (size_t v = 0; v < image->variant_count; v++) {
+    for (size_t v = 0; v < of->variant_count; v++) {
         const ls_image_variant *variant = &image->variants[v];
         const EmbeddedCode code =
             of->image ? cpu_code(a, variant) : a->codes[of - a->input->images][v];
@@ -380,8 +381,8 @@ static const char *image_of(Ahead *a, const AheadImage *of) {
     text_printf(&a->tables, ",\n    0x%llxu, ", (unsigned long long)image->numeric_version);
     quote(&a->tables, image->math);
     text_printf(&a->tables, ", %u, %s, %u, %s, %u, %s, %u, %u, 0, NULL};\n", image->axis_count,
-                axis, image->parameter_count, parameter, image->variant_count, variant,
-                image->draws, image->line);
+                axis, image->parameter_count, parameter, of->variant_count, variant, image->draws,
+                image->line);
     return name;
 }
 
@@ -514,14 +515,16 @@ static void open_header(Ahead *a, const char *guard) {
         " * array of them, read during the call. NULL: a cell, or an output, of the step's own "
         "(see\n"
         " * ls_step_set, ls_step_want). bf16, f16 and 8-bit floats are their bits. Arrays are\n"
-        " * contiguous, last axis fastest; for others, bind again with ls_step_bind. Names that "
-        "C,\n"
-        " * C++ or the library have for themselves, and those that end in _, have _ behind them.\n"
+        " * contiguous, last axis fastest; %s. Names\n"
+        " * that C, C++ or the library have for themselves, and those that end in _, have _ behind "
+        "them.\n"
         " *\n"
         " * What a step's own cell holds, such as a count of the steps taken, goes with it: for\n"
         " * STEP_launch, give those that must last memory. */\n"
         "#ifndef %s\n#define %s\n\n#include <lockstep/ahead.h>\n\n"
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
+        a->options->contiguous ? "built with --contiguous, the steps refuse others"
+                               : "for others, bind again with ls_step_bind",
         guard, guard);
 }
 

@@ -76,7 +76,8 @@ Text compress_code(Arena *arena, const Text *code);
  * that belongs to it; unwinds when they cannot be made. */
 typedef struct AheadImage {
     Made *made;
-    const ls_image *image; /* where the kernels go into the file as C: with the shared texts */
+    uint32_t variant_count; /* the first so many are wanted */
+    const ls_image *image;  /* where the kernels go into the file as C: with the shared texts */
     const Target *target;
 } AheadImage;
 typedef struct AheadInput {

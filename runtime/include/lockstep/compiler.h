@@ -202,6 +202,9 @@ typedef struct ls_ahead_options {
     size_t step_count;
     const char *const *targets;
     size_t target_count;
+    /* 1: leaves out the variants for arrays with gaps between elements or off a boundary of 16
+     * bytes, about half of the code; launching with one is LS_ERROR_UNSUPPORTED then */
+    int contiguous;
     /* called as pieces of code are made, `done` of `total`; may be NULL */
     void (*progress)(void *user, size_t done, size_t total, const char *what);
     void *user;
