@@ -26,26 +26,23 @@ static bool is_dead(const Nest *nest, const uint32_t *uses, const NestNode *node
 /* From the last node to the first, so that what only dead nodes use is dead when it is reached. */
 static bool drop(const Nest *nest, uint32_t *uses, NestNode **body) {
     bool any = false;
-    size_t count = 0;
-    for (const NestNode *node = *body; node; node = node->next) count++;
-    Arena *scratch = arena_child(nest->arena);
-    NestNode **nodes = arena_alloc(scratch, (count + 1) * sizeof *nodes), *rest = NULL;
-    count = 0;
-    for (NestNode *node = *body; node; node = node->next) nodes[count++] = node;
-    while (count > 0) {
-        NestNode *node = nodes[--count];
+    NestNode *reversed = NULL, *rest = NULL;
+    for (NestNode *node = *body, *next; node; node = next) {
+        next = node->next;
+        node->next = reversed;
+        reversed = node;
+    }
+    for (NestNode *node = reversed, *before; node; node = before) {
+        before = node->next;
+        node->next = rest;
         any |= drop(nest, uses, &node->other);
         any |= drop(nest, uses, &node->body);
-        if (is_dead(nest, uses, node)) {
-            nest_drop_uses(nest, node, uses);
-            any = true;
-        } else {
-            node->next = rest;
-            rest = node;
-        }
+        const bool dead = is_dead(nest, uses, node);
+        if (dead) nest_drop_uses(nest, node, uses);
+        if (!dead) rest = node;
+        any |= dead;
     }
     *body = rest;
-    arena_close(scratch);
     return any;
 }
 
