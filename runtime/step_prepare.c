@@ -1,8 +1,9 @@
 /* step_prepare.c: from a step's bindings to launches that need no further thought.
  *
- * Checks what concerns all bindings together, gives unbound outputs memory, takes the first variant
- * that fits, gets its code, sizes its temporaries and tables and writes the argument block. Runs
- * again only after a binding changed. Needs: bindings that ls_step_bind accepted. */
+ * Checks what concerns all bindings together and gives unbound outputs memory. Takes the variant of
+ * the first tuning that applies, else the first variant that fits. Gets its code, sizes its
+ * temporaries and tables and writes the argument block. Runs again only when a binding, the shard
+ * or the tuning has changed. Needs: bindings that ls_step_bind accepted. */
 #include "runtime.h"
 
 #include <stdio.h>
@@ -236,7 +237,8 @@ static size_t write_arguments(ls_step *step) {
     return (size_t)(word - step->arguments);
 }
 
-/* Of several phases the most that one has; in one block a cooperative kernel's grid is for one. */
+/* The maximum over the kernel's phases; a cooperative kernel that runs in one block counts at most
+ * one item. */
 static bool count_items(const ls_step *step, const ls_image_kernel *kernel, uint64_t *items) {
     uint64_t own;
     if (!extent_value(step, &kernel->items, items)) return false;
@@ -248,8 +250,8 @@ static bool count_items(const ls_step *step, const ls_image_kernel *kernel, uint
     return true;
 }
 
-/* The kernel as it is launched. Only where every group of a block has items of its own may there be
- * fewer groups, and more blocks in turn. */
+/* The kernel with the tuning applied. The thread count may be lowered only if each group of 32
+ * threads takes its own item; there are then more blocks. */
 static ls_image_kernel tuned_kernel(const ls_step *step, const ls_image_kernel *kernel) {
     const ls_image_tuning *tuning = step->tuning;
     ls_image_kernel own = *kernel;

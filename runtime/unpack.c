@@ -46,7 +46,8 @@ static size_t next_number(Source *s) {
     return 0;
 }
 
-/* The distance of a copy: a new one, or one of the recent ones, which it is in front of then. */
+/* Reads a copy's distance, a new one or one of the recent ones, and moves it to the front of the
+ * recent ones. */
 static size_t next_distance(Source *s, size_t *recent) {
     const size_t number = next_number(s);
     size_t place = number < LS_PACKED_RECENT ? number : LS_PACKED_RECENT - 1;

@@ -1,8 +1,8 @@
 /* base.h: memory, text, messages, hashes and the environment. Every room of the compiler stands on
  * this one, which uses none of them.
  *
- * Nothing here is global mutable state: everything hangs on a Compiler, whose arenas are dropped
- * whole. */
+ * Nothing here is global mutable state: everything belongs to a Compiler, whose arenas are
+ * dropped whole. */
 #ifndef LOCKSTEP_BASE_H
 #define LOCKSTEP_BASE_H
 

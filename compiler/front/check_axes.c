@@ -1,8 +1,8 @@
-/* check_axes.c: the axes of a step: their lengths, what hangs on what, blocks, and the lists of
+/* check_axes.c: the axes of a step: their lengths, what depends on what, blocks, and the lists of
  * axes that parameters, reductions and draws name.
  *
  * In a value's AxisSet the whole n of `n as (q, k = 256)` is its q and k, and with an axis goes the
- * one it hangs on. A list that is written names n, and must name the parents. */
+ * one it depends on. A list that is written names n, and must name the parents. */
 #include "base/base.h"
 #include "ir/ir.h"
 #include "front/front.h"
@@ -271,13 +271,13 @@ static bool cannot_hang(Checker *c, const Entry *entry, const char *why) {
     return false;
 }
 
-/* The axis that `n of t` hangs on, in *parent. */
+/* The axis that `n of t` depends on, in *parent. */
 static bool find_parent(Checker *c, const Item *item, const Entry *entry, int *parent) {
     if (!entry->parent) return false;
     const Symbol *symbol = scope_find_here(c->scope, entry->parent);
     if (!symbol || symbol->kind != SYMBOL_AXIS) {
         if (symbol && symbol->kind == SYMBOL_BROKEN) return false;
-        if (entry->parent == entry->name) return cannot_hang(c, entry, "it would hang on itself");
+        if (entry->parent == entry->name) return cannot_hang(c, entry, "it would depend on itself");
         for (const Entry *other = entry->next; other; other = other->next)
             if (other->name == entry->parent)
                 return cannot_hang(c, entry, "that axis is declared after it");

@@ -2,7 +2,7 @@
  *
  * Inside the brackets an axis name is its own coordinate. An entry that is just that leaves the
  * axis alone; the others become the LIST of a GATHER, as i64. A parent that is listed takes with it
- * what hangs on it: the length of that is another one there. */
+ * what depends on it: the length of that is another one there. */
 #include "base/base.h"
 #include "ir/ir.h"
 #include "front/front.h"

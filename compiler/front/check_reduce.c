@@ -8,7 +8,7 @@
 
 /* ---- which axes ---- */
 
-/* What varies over an axis varies over the one it hangs on: that cannot go alone. */
+/* What varies over an axis varies over the one it depends on: that cannot go alone. */
 static bool leaves_parents(Checker *c, const Node *node, const Builtin *builtin, const Typed *a,
                            AxisSet over) {
     AxisSet rest = a->axes & ~over, lost = with_parents(c, rest) & ~rest;

@@ -84,7 +84,7 @@ static bool read_brackets(Checker *c, const Node *node, Scan *scan, bool may_rev
 
 /* ---- the result ---- */
 
-/* What hangs on the axis has another length at each place along it. */
+/* What depends on the axis has another length at each place along it. */
 static bool has_dependents(Checker *c, const Scan *scan, AxisSet axes, Range range) {
     AxisSet listed = without_blocks(c, axes & ~scan->over);
     for (uint32_t a = 0; a < c->step->axis_count; a++) {

@@ -215,7 +215,8 @@ static bool axis_agrees(Checker *c, const Call *call, Range at, uint32_t from, u
             arena_printf(c->arena, "which must be in blocks of %lld", (long long)a->length));
     if (a->parent >= 0 && (b->parent < 0 || call->axis[a->parent] != b->parent))
         return axis_problem(c, call, at, from, to,
-                            b->parent < 0 ? "which is not ragged" : "which hangs on another axis");
+                            b->parent < 0 ? "which is not ragged"
+                                          : "which depends on another axis");
     if (a->parent < 0 && b->parent >= 0)
         return axis_problem(c, call, at, from, to, "which is ragged");
     return true;

@@ -571,7 +571,7 @@ void check_axes_used(Checker *c);
 bool parameter_axes(Checker *c, const Entry *parameter, AxisSet *declared);
 /* Adds an axis to a list as written; false after an error: it is there already. */
 bool add_listed(Checker *c, uint32_t axis, Range range, AxisSet *listed);
-/* False after an error: `axis` is listed and what it hangs on is not. */
+/* False after an error: `axis` is listed and what it depends on is not. */
 bool require_parents(Checker *c, AxisSet listed, uint32_t axis, Range range);
 Symbol *find_axis(Checker *c, const Node *node, const char *function); /* NULL after an error */
 Typed *size_of_axis(Checker *c, uint32_t axis, Range range);

@@ -120,7 +120,7 @@ static void check_shape(const Check *c, uint32_t index) {
     const AxisSet lists = list < 0 ? 0 : (AxisSet)1 << list;
     bool good = true;
     require_phase(c, index, !(phase->outer & phase->inner), "an axis is outer or inner");
-    require_phase(c, index, ir_closure(c->f, all) == all, "axes stand with those they hang on");
+    require_phase(c, index, ir_closure(c->f, all) == all, "axes stand with those they depend on");
     switch (phase->shape) {
     case SHAPE_SCALAR: good = !all; break;
     case SHAPE_MAP: good = all && !reduces && !(phase->outer & ~lists); break;

@@ -39,8 +39,8 @@ bool plan_writes(const Phase *phase, uint32_t array) {
     return false;
 }
 
-/* Whether the phase makes the store in the kernel of this kind: in that of row panels, or in the
- * one that combines them. */
+/* Whether a kernel of this kind makes the phase's store: the finishing kernel makes a column
+ * phase's stores other than per element, row panels make all others; any other kind makes all. */
 static bool stores_in(const Phase *phase, const PhaseStore *store, KernelKind kind) {
     const bool panels = phase->shape != SHAPE_COLUMNS || store->level == LEVEL_ELEMENT;
     return kind == KERNEL_ROW_PANELS ? panels : kind == KERNEL_FINISH ? !panels : true;
@@ -106,8 +106,8 @@ static void add_write(Flows *f, uint32_t array, ls_image_again again) {
     add_extent(add(f, array, true, again, 1), whole(f, array));
 }
 
-/* The bytes that move for an element of the gather: its own where it goes along the fastest axis of
- * the array, a sector of memory where neighbours lie anywhere. */
+/* The bytes counted per gathered element: the element's size if the gather does not index the
+ * array's fastest axis (neighbours are contiguous), else a 32-byte sector. */
 static uint64_t gathered_bytes(const Plan *plan, uint32_t array, ValueId gather) {
     enum { SECTOR = 32 };
     const Function *f = plan->function;
@@ -122,7 +122,8 @@ static ls_image_extent gathered(const Flows *f, uint32_t array, ValueId gather) 
     return extent_of(f, gathered_bytes(f->plan, array, gather), axes);
 }
 
-/* All of the array once, or where other coordinates are read alone, those if that is less. */
+/* The whole array once; if the phase only gathers from it, the bytes of the gathers if that is
+ * less. */
 static void add_read(Flows *f, const Phase *phase, uint32_t array, ls_image_again again) {
     const Plan *plan = f->plan;
     const Touch *touch = plan_touch(phase, array);
@@ -138,7 +139,8 @@ static void add_read(Flows *f, const Phase *phase, uint32_t array, ls_image_agai
             add_extent(flow, gathered(f, array, phase->gathers[i]));
 }
 
-/* The numbers of a phase's reductions, in bytes, once for `divide` inner elements each. */
+/* The bytes of the partial results of a phase's reductions: for each outer coordinate one per
+ * `divide` inner elements; 0: just one. */
 static ls_image_extent partials(const Flows *f, const Phase *phase, uint64_t divide) {
     const Function *function = f->plan->function;
     uint64_t bytes = 0;
@@ -167,8 +169,8 @@ static void add_partials(Flows *f, const Phase *phase) {
     }
 }
 
-/* What a kernel of row panels wrote is on chip when it reads it back, and so is what it reads
- * again; what panels leave of each column the kernel that finishes them reads. */
+/* A kernel of row panels has on chip what it reads again, be it its own results or what it read
+ * before. Each panel writes a partial result per column; the finishing kernel reads these. */
 static void add_panels(Flows *f, const Kernel *kernel) {
     enum { PANEL = 64 };
     const Plan *plan = f->plan;
@@ -233,7 +235,8 @@ static ValueId largest_gather(const Plan *plan, const Kernel *kernel, uint32_t a
     return largest;
 }
 
-/* Of each array that phases over the same rows come back to, what a row has of it. */
+/* For each array that two or more of the kernel's phases touch: its bytes and the number of rows
+ * that share them. */
 static void add_rows(Flows *f, const Kernel *kernel, ls_image_traffic *traffic) {
     enum { COLUMNS = 64 }; /* that are visited at once */
     const Plan *plan = f->plan;
@@ -302,7 +305,7 @@ double plan_array_reads(const Plan *plan, const PlanSizes *sizes, const Kernel *
     return count_moved(&traffic, sizes).read;
 }
 
-/* Of what the parameter holds before the step, at other coordinates than the phase's. */
+/* The bytes that the phase gathers from the array's value before the step, at most `all`. */
 static double gathers_of_old(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
                              uint32_t array, double all) {
     const Value *values = plan->function->values;
@@ -335,7 +338,8 @@ double plan_minimum(const Plan *plan, const PlanSizes *sizes) {
     return minimum;
 }
 
-/* Without values that are `counted`, which gets the others; NULL: of all values. */
+/* The operations of the phase, without values already marked in `counted`; marks those that it
+ * counts. NULL: all values count. */
 static Operations count_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
                                    bool *counted) {
     const Value *values = plan->function->values;

@@ -182,8 +182,8 @@ static uint64_t *find_users(const Planner *p) {
     return users;
 }
 
-/* How many of the arrays over these axes that the value is computed from the phase reads, too; more
- * than all of them where it computes the value itself. */
+/* The number of arrays over `axes` from which the value is computed and which the phase reads too;
+ * SIZE_MAX if the phase computes or reads the value itself. */
 static size_t shared_reads(Planner *p, ValueId value, AxisSet axes, uint32_t phase) {
     size_t shared = 0;
     if (p->plan->defined_in[value]) return p->plan->defined_in[value] == phase + 1 ? SIZE_MAX : 0;
@@ -311,11 +311,11 @@ typedef struct MaterialisedValue {
     ValueId v;
 } MaterialisedValue;
 
-/* Shallow ones first. Of one depth what goes along a smaller space, as others may need it and what
- * it reads may be overwritten; then along rows before down columns, so that stores of what depends
- * on row reductions find a phase behind them; the whole before or behind those, whichever is
- * chosen; equal ones by their numbers. It is an order of spaces, so that the order of statements
- * does not matter. */
+/* Shallow ones first. Of one depth those of a space with fewer axes, as others may need them and
+ * what they read may be overwritten; then reductions along rows before those down columns, so that
+ * stores of what depends on row reductions find a phase behind them; full reductions (to a scalar)
+ * before or after those, by choices.wholes_first; equal ones by their numbers. It is an order of
+ * spaces, so that the order of statements does not matter. */
 static int compare_made(const void *left, const void *right) {
     const MaterialisedValue *a = left, *b = right;
     const int axes[2] = {__builtin_popcount(a->space), __builtin_popcount(b->space)};
@@ -327,7 +327,8 @@ static int compare_made(const void *left, const void *right) {
     return a->v < b->v ? -1 : a->v > b->v;
 }
 
-/* What is live and made in that order; `begin` gets where each depth begins, and one more. */
+/* The live materialised values (reductions, scans and scatters) in that order. begin[d]: the place
+ * of the first one of depth d; begin[deepest + 1]: how many there are. */
 static ValueId *sort_materialised(const Planner *p, uint32_t deepest, size_t *begin) {
     const Function *f = p->function;
     size_t count = 0;
@@ -396,8 +397,9 @@ void planner_read_from_parameter(Planner *p, const Store *store) {
     p->plan->arrays[store->parameter].materialised = store->value;
 }
 
-/* What the phases after a store read back from the parameter. Whether the store has to wait, and
- * they with it, is for planner_settle_stores() to find. */
+/* A value chosen to be materialised that a store leaves unchanged in a parameter is read back from
+ * there by later phases. planner_settle_stores() decides later whether the store must move to a
+ * later phase. */
 static void keep_stored(Planner *p) {
     const Function *f = p->function;
     for (size_t s = 0; s < f->store_count; s++) {
@@ -428,7 +430,8 @@ static void insert_phase(Planner *p, ValueId v, uint32_t at) {
     planner_find_ready(p);
 }
 
-/* Whether the phase needs a value, which a stale one may have needed before, if that is known. */
+/* Whether the phase needs the value. A stale phase's value list is recomputed first, unless the old
+ * list is known and does not contain the value. */
 static bool needs(Planner *p, uint32_t index, ValueId v) {
     const Phase *phase = &p->plan->phases[index];
     if (phase->stale && (!phase->value_count || plan_needs(phase, v))) planner_refresh(p, index);

@@ -580,7 +580,7 @@ AxisSet ir_all_axes(const Function *f) {
 }
 
 AxisSet ir_closure(const Function *f, AxisSet axes) {
-    for (size_t a = f->axis_count; a-- > 0;) /* parents precede what hangs on them */
+    for (size_t a = f->axis_count; a-- > 0;) /* parents precede what depends on them */
         if ((axes >> a & 1) && f->axes[a].parent >= 0) axes |= (AxisSet)1 << f->axes[a].parent;
     return axes;
 }

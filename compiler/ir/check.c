@@ -5,7 +5,7 @@
  * nowhere else:
  *
  *   always          the rules of the builders, values unique, operands first; axes with those they
- *                   hang on; lists only where an operation takes one; a running value only in the
+ *                   depend on; lists only where an operation takes one; a running value only in the
  *                   body of its own scan; at most one store to a parameter, of its compute type and
  *                   within its axes
  *   after lower     every `out` is stored
@@ -32,9 +32,9 @@ static const struct {
 
 static const char *axis_problem(const Function *f, size_t a) {
     const Axis *axis = &f->axes[a];
-    if (axis->parent >= (int)a || axis->whole >= (int)a) return "what it hangs on precedes it";
+    if (axis->parent >= (int)a || axis->whole >= (int)a) return "what it depends on precedes it";
     if (axis->parent >= 0 && f->axes[axis->parent].parent >= 0 && axis->whole < 0)
-        return "an axis hangs on a plain one";
+        return "an axis depends on a plain one";
     if (axis->fixed >= 0 && axis->term_count) return "a fixed length has no terms";
     if (axis->block < 0) return axis->rest >= 0 ? "blocks have both of their axes" : NULL;
     if (axis->block != (int)a + 1 || axis->rest != (int)a + 2 || a + 2 >= f->axis_count)
@@ -44,7 +44,7 @@ static const char *axis_problem(const Function *f, size_t a) {
         return "the three axes of blocks know the length of one";
     if (block->whole != (int)a || rest->whole != (int)a || block->parent != axis->parent ||
         rest->parent != (int)a + 1)
-        return "the axes of blocks hang on its parent and on the first of them";
+        return "the axes of blocks depend on its parent and on the first of them";
     return NULL;
 }
 
@@ -58,7 +58,7 @@ static AxisSet wholes(const Function *f) {
 static const char *axes_problem(const Function *f, AxisSet axes) {
     if (axes & ~ir_all_axes(f)) return "its axes are the step's";
     if (axes & wholes(f)) return "the whole of blocks stands for its two axes";
-    return axes != ir_closure(f, axes) ? "it varies over what its axes hang on" : NULL;
+    return axes != ir_closure(f, axes) ? "it varies over what its axes depend on" : NULL;
 }
 
 /* ---- leaves ---- */
@@ -85,7 +85,7 @@ static const char *leaf_problem(const Function *f, const Value *v) {
         if ((over & (over - 1)) == 0) return "the position over one axis is its index";
         if (list >= 0 && over >> list & 1) return "a position is within the tensor";
         return v->type != TYPE_I64 || v->axes != ir_closure(f, over)
-                   ? "a position is an i64 over its axes and those they hang on"
+                   ? "a position is an i64 over its axes and those they depend on"
                    : NULL;
     case OP_FIRST:
         return v->type != TYPE_I64 || v->axes || v->payload > 1
@@ -102,11 +102,11 @@ static const char *leaf_problem(const Function *f, const Value *v) {
     if (v->type != TYPE_I64) return "sizes and indices are i64";
     if (v->op == OP_INDEX) {
         if (axis->block >= 0) return "the index along blocks is a position";
-        return v->axes != ir_closure(f, self) ? "an index has its own axis, and those it hangs on"
+        return v->axes != ir_closure(f, self) ? "an index has its own axis, and those it depends on"
                                               : NULL;
     }
     if (axis->fixed >= 0) return "the size of a fixed axis is a constant";
-    return v->axes != (ir_closure(f, self) & ~self) ? "a size has the axes its axis hangs on"
+    return v->axes != (ir_closure(f, self) & ~self) ? "a size has the axes its axis depends on"
                                                     : NULL;
 }
 
@@ -137,7 +137,7 @@ static const char *gather_problem(const Function *f, const Value *v) {
             return "a gather lists axes that its source has";
     for (AxisSet left = own; left; left &= left - 1)
         if (ir_closure(f, left & (0 - left)) & listed)
-            return "an axis is not its own where what it hangs on is listed";
+            return "an axis is not its own where what it depends on is listed";
     if (v->type != source->type) return "a gather has its source's type";
     return v->axes != (own | f->values[v->arg[1]].axes) ? "its axes follow from its operands"
                                                         : NULL;
@@ -170,7 +170,7 @@ static const char *scan_problem(const Function *f, const Value *v) {
     if ((init->axes & ~others) || (body->axes & ~running->axes))
         return "a scan's operands vary within its axes, where it begins not along it";
     for (AxisSet left = others; left; left &= left - 1)
-        if (ir_closure(f, left & (0 - left)) & along) return "no axis of a scan hangs on its own";
+        if (ir_closure(f, left & (0 - left)) & along) return "no axis of a scan depends on its own";
     return NULL;
 }
 
@@ -235,7 +235,7 @@ const char *ir_operation_problem(const Function *f, const Value *v) {
         if (!problem) ir_result_type(f, op, v->arg, &type);
         axes &= ~(AxisSet)v->payload;
         if (!problem && ir_closure(f, axes) != axes)
-            problem = "a reduction is not over what an axis that is left hangs on";
+            problem = "a reduction is not over what an axis that is left depends on";
         int list = ir_list_axis(f, (AxisSet)v->payload);
         if (!problem && list >= 0 && (v->payload >> list & 1))
             problem = "a list is reduced tensor by tensor first";

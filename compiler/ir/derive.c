@@ -10,7 +10,7 @@
  *
  * An adjoint may lack axes of its value: it is the same along them. Where an operand lacks axes of
  * the result its adjoint is the sum over them: over those along which it varies a SUM, and for the
- * others a multiplication by their size. Axes that hang on others are summed over first.
+ * others a multiplication by their size. Axes that depend on others are summed over first.
  *
  * A scan y[k] = body(y[k - 1]) has the adjoint l[k] = d[k] + g[k + 1] l[k + 1], itself a scan the
  * other way, where g is the derivative of the body by the running value; the body's operands get
@@ -135,7 +135,7 @@ static ValueId times_size(Function *f, ValueId c, uint32_t axis) {
     return ir_op(f, OP_MUL, c, ir_cast(f, (Type)f->values[c].type, ir_size(f, axis)), 0);
 }
 
-/* The sum over axes of which none hangs on another but k on its q. */
+/* The sum over axes of which none depends on another but k on its q. */
 static ValueId sum_over_level(Function *f, ValueId c, AxisSet missing) {
     AxisSet axes = f->values[c].axes, varying = missing & axes, same = missing & ~axes;
     for (uint32_t axis = 0; axis < f->axis_count; axis++) {

@@ -73,13 +73,13 @@ typedef struct Value {
 
 /* An axis whose length differs along another one, its parent, is ragged: what varies over it varies
  * over the parent too. `n as (q, k = 256)` makes three axes: n, the whole, which never stands in an
- * AxisSet; q, which counts blocks; and k, an axis that hangs on q and has the length
+ * AxisSet; q, which counts blocks; and k, an axis that depends on q and has the length
  * min(256, size n - 256 * q). A value over n has the axes q and k: the flat index 256 q + k is that
  * along n. */
 typedef struct Axis {
     const char *name;
     int64_t fixed;   /* -1: bound at run time */
-    int parent;      /* the axis it hangs on: `n of t`, k on q; -1: none */
+    int parent;      /* the axis it depends on: `n of t`, k on q; -1: none */
     int whole;       /* of q and k: n; -1: none */
     int block, rest; /* of n: q and k; -1: none */
     int64_t length;  /* of n, q and k: elements of a whole block; 0: none */

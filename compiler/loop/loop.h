@@ -21,13 +21,19 @@
  *     store ARRAY[{LIST}][I, ...] = V [limit I] [where NAME] [hint non_temporal]
  *     add ARRAY[{LIST}][I, ...] = V [limit I] [where NAME]      an integer added, in any order
  *     alloc register|worker|shared|global NAME: T[I, ...]
- *     tree NAME: OP T I [dims I, ...]      the canonical tree over I leaves, one for each of dims
+ *     tree NAME: OP T I [dims I, ...]      a reduction of I leaves in the fixed order (the
+ *                                          canonical tree, see reduce.c: tiles of 1024 = 128 lanes
+ *                                          of 8 rows, combined pairwise); with dims an array of
+ *                                          such trees
  *     fold NAME: OP T N [dims I, ...]      one balanced tree of N = 2^k leaves, neighbours first
  *     push NAME[I, ..., LEAF] = V [limit I] [where NAME]
  *     combine NAME = TREE[I, ...] [count I]      of a fold: its first leaves, the others never come
  *     combine NAME = OP ALLOC[I, ...] count I    the tree over memory, along its first dim
  *     barrier warp | block | grid
- *     arrive [NAME =] COUNTERS[I] of I [by VALUE]   arrive: the last block of the grid goes on
+ *     arrive [NAME =] COUNTERS[I] of I [by VALUE]   adds VALUE (default 1) to the counter; NAME:
+ *                                          whether that makes it I (it is 0 again then). Without
+ *                                          NAME, behind a grid loop: only the last block runs the
+ *                                          nodes that follow
  *     prefetch ARRAY[{LIST}][I] count I [hint l1|l2|once]    l2: not to the first cache
  *
  * An array may be an ALLOC wherever nodes load and store. */
@@ -130,8 +136,9 @@ typedef enum NestKind {
     NEST_TREE,     /* name, op, type; extent: its leaves; at: dims */
     NEST_FOLD,     /* the same */
     NEST_PUSH,     /* array: the tree; at: of dims, and last the leaf; value */
-    NEST_COMBINE,  /* name; array: the tree, at: of dims; or an ALLOC, at, and extent: how many,
-                      which of global memory are gone then if their order matters */
+    NEST_COMBINE,  /* name; array: the tree, at: of dims; or an ALLOC, at, and extent: how many; in
+                      global memory, if the op's order matters, the elements are undefined
+                      afterwards */
     NEST_BARRIER,  /* scope */
     NEST_ARRIVE,   /* name, 0: whoever is last goes on; array, at[0]: the counter; extent: of;
                       without a name the array may be 0: one that a pass is yet to choose */
@@ -502,7 +509,8 @@ typedef struct TileNumbers {
     bool once;      /* of WARP: there are as many tiles as warps at most, so no such loop */
     uint32_t rows;  /* single: 1, 2, 4 or 8 rows of 128, which hold all elements */
     bool alone;     /* a thread takes all of a tile, element by element; threads lie along others */
-    bool scattered; /* elements of arrays may lie anywhere, those that are written apart */
+    bool scattered; /* accesses need not be contiguous along the loop; the caller guarantees that
+                       iterations write distinct elements */
 } TileNumbers;
 const char *nest_tile(Nest *nest, SymbolId loop, const TileNumbers *numbers);
 
@@ -533,7 +541,8 @@ ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId extremum, V
                           Index count);
 
 /* peel.c: index-set splitting of a serial loop that compares its index with values that do not vary
- * in it: the loop as if the index were none of them, and behind it the one iteration that is. */
+ * in it: the loop with the comparisons taken as false, and after it, for each comparison, the one
+ * iteration for which it is true, if the loop has it (`!=`: the other way round). */
 const char *nest_peel(Nest *nest, SymbolId loop);
 
 /* hoist.c: what does not vary in a serial, unrolled or vector loop, once ahead of it. */
@@ -545,8 +554,8 @@ const char *nest_load_first(Nest *nest, SymbolId loop);
 /* pipeline.c: the loads of a serial loop's next iteration ahead of what this one computes. */
 const char *nest_pipeline(Nest *nest, SymbolId loop);
 
-/* keep.c: equal loads of loops next to each other once, the others from at most so many 32-bit
- * registers of a thread. */
+/* keep.c: scalar replacement: what several loops load alike is loaded once and kept in at most
+ * `registers` 32-bit registers per thread. */
 void nest_keep(Nest *nest, int64_t registers);
 
 /* merge_tests.c: neighbouring tests of one condition as one. */
@@ -574,12 +583,14 @@ const char *nest_skip_empty(Nest *nest, SymbolId loop);
  * pushes to have fewer leaves. */
 const char *nest_trim(Nest *nest, SymbolId loop);
 
-/* split_tail.c: the iterations of a serial or grid loop that no limit cuts without limits, then the
- * others. */
+/* split_tail.c: main and tail of a serial or grid loop. A limit is a bounds predicate, a mask: the
+ * element exists where it is above 0. Iterations in which every limit holds run a copy of the body
+ * without limits, the others the body as it was. */
 const char *nest_split_tail(Nest *nest, SymbolId loop);
 
-/* version.c: loop versioning: a test in a loop over strips for whole ones, in whose copy of the
- * body the number of iterations is a constant; gives it in *test unless that is NULL. */
+/* version.c: loop versioning: tests in a loop over strips whether the strip is full; in the copy of
+ * the body for full strips the trip count is a constant. Gives the test in *test unless that is
+ * NULL. */
 const char *nest_version(Nest *nest, SymbolId loop, NestNode **test);
 
 /* quotients.c: a serial loop that divides its index as one over the quotients around one over the

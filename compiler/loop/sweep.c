@@ -1,7 +1,8 @@
-/* sweep.c: drops values that nobody uses, and what only they need: dead code.
+/* sweep.c: dead code elimination.
  *
- * Needs nothing. Keeps all stores, pushes and barriers, and grid loops, which arrivals stand
- * behind. */
+ * Needs nothing. Drops values that nobody uses, and what only they need. Keeps stores to arrays,
+ * stores to memory that is read, adds, pushes and barriers; keeps even an empty grid loop, because
+ * an ARRIVE without a name must follow one. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"

@@ -98,8 +98,9 @@ static NestNode *tile_body(Nest *nest, const Loops *l, uint32_t rows, NestNode *
                        index_number(arena, nest->lanes > 1 ? nest->lanes : steps), body);
 }
 
-/* What limits are counted from: of a strip, as nest_strip binds how wide it is, all that is left,
- * which says the same of elements that are none behind the strip. */
+/* The length from which limits are computed. If the loop's length is a strip's width, bound by
+ * nest_strip as min(size, left), this is `left`: within the tile, which is no longer than the
+ * strip's size, both tests agree. */
 static Index bound_of(const Nest *nest, Index extent, int64_t max) {
     const SymbolId width =
         extent.count == 1 && extent.terms[0].count == 1 && extent.terms[0].factor == 1

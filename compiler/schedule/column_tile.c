@@ -2,13 +2,14 @@
  *
  * The leaves of a column come in the order of its tree: eight of them are a fold in registers, in a
  * loop over the columns around one over the eight rows (unroll and jam), and what these come to
- * goes to a fold of the tile, whose columns lie side by side. A lane of a whole tile has eight
- * rows; of a shorter one as many lanes as make eight go together. Where a tile ends some of the
- * eight may be missing: the last row stands in for them, and they count as the identity; where
- * what is stored is read, too, these eight go row after row. What belongs to a row is found once
- * for all columns (invariant code motion, with an element for each row where it is), where that is
- * much work for the whole tile first. Where an element is much work the loops are interchanged: a
- * row after the other, each by its columns.
+ * goes to a fold of the tile, whose columns lie side by side. In a tile of more than 512 rows each
+ * of the tree's 128 lanes has eight rows. In a shorter tile, whose lanes have 4, 2 or 1 rows, the
+ * rows of 2, 4 or 8 lanes form one group of eight. At the end of a tile rows of a group may be
+ * missing: the tile's last row stands in for them, and they count as the identity. If the body also
+ * loads from an array that it stores to, an incomplete group of eight is processed one row at a
+ * time. Values that depend only on the row are hoisted out of the loop over columns into an array
+ * with one element per row; if they are costly, for all rows of the tile first. Where an element is
+ * much work the loops are interchanged: a row after the other, each by its columns.
  *
  * Of an argmin, argmax or logsumexp there are two trees: the first one's value is found in a pass
  * of its own, without what is stored. */
@@ -93,8 +94,9 @@ void column_find_row_values(ColumnPass *p) {
         if (uses[node->name]) p->row_values[p->row_value_count++] = node->name;
 }
 
-/* The nodes of the first pass: values, and what is pushed to trees of it. Those of the last: what
- * the first has left stands ahead of them, and leaves of second trees are made of it. */
+/* The first pass keeps LETs, LOADs and the pushes to the first tree of argmin, argmax and
+ * logsumexp. The last pass keeps all nodes; ahead of them it loads the extremum found by the first,
+ * from which the second trees' leaves are computed. */
 ColumnPass column_pass(ColumnTile *b, bool last) {
     Nest *nest = b->nest;
     ColumnPass p = {.b = b, .last = last};
@@ -238,7 +240,8 @@ static void push_lane(ColumnPass *p, NestNode ***end, const SymbolId *folds, Ind
     column_loop(b, end, LOOP_SERIAL, c, b->width, body);
 }
 
-/* Each of the rows, by its columns: the row's number in the tile, as a leaf its own. */
+/* One row: its own values, then a loop over its columns. `in_tile`: the row's number in the tile;
+ * `leaf`: its leaf number in the folds. */
 NestNode *column_row(ColumnPass *p, const SymbolId *folds, Index in_tile, Index leaf) {
     ColumnTile *b = p->b;
     const SymbolId c = make_loop_name(b->nest, "c");
@@ -337,8 +340,9 @@ static void eights_of(ColumnPass *p, NestNode ***end, Index first, Index count, 
     column_loop(p->b, end, LOOP_SERIAL, e, count, body);
 }
 
-/* So many eights from the first on, some of whose rows are missing, a row after the other. In a
- * tile of eight rows a lane, or of one, those are the last. */
+/* Processes `count` incomplete groups of eight rows, from group `first` on, one row at a time. If
+ * lanes have eight rows or one, the missing rows are the last of the eight, so the loop just ends
+ * earlier; with two or four rows a lane they may lie in between and push the identity. */
 static void part_eights(ColumnPass *p, NestNode ***end, Index first, Index count, Index depth) {
     ColumnTile *b = p->b;
     Nest *nest = b->nest;
@@ -386,7 +390,7 @@ static void part_eights(ColumnPass *p, NestNode ***end, Index first, Index count
     column_loop(b, end, LOOP_SERIAL, e, count, body);
 }
 
-/* A number that hangs on how many rows of 128 the tile has. */
+/* A number that depends on how many rows of 128 the tile has. */
 static ValueId by_rows(ColumnTile *b, int64_t one, int64_t two, int64_t four, int64_t eight) {
     Function *f = b->nest->values;
     const int64_t numbers[] = {one, two, four, eight};
@@ -416,8 +420,8 @@ static void find_offsets(ColumnPass *p, NestNode ***end, Index depth) {
     column_loop(b, end, LOOP_UNROLLED, j, make_number(b->nest, EIGHT), body);
 }
 
-/* The eights of a tile in the tree's order, each lane of one, two, four or eight rows: first those
- * that are all there (index-set splitting); gives how many there are. */
+/* Processes a tile's groups of eight rows in the tree's order: first the complete ones, then the
+ * incomplete (index-set splitting). Returns the number of all groups. */
 static Index by_eights(ColumnPass *p, NestNode ***end) {
     ColumnTile *b = p->b;
     Nest *nest = b->nest;
@@ -430,7 +434,8 @@ static Index by_eights(ColumnPass *p, NestNode ***end) {
     const ValueId is_one = make_value(b->nest, OP_LE, b->count, make_number(b->nest, LANES));
     const Index eights =
         make_let_index(b->nest, end, "eights", ir_op(nest->values, OP_SELECT, is_one, few, many));
-    /* lanes that have a last row make whole eights */
+    /* a group of eight is complete if each of its lanes has row depth - 1; `ends` counts the lanes
+     * that have it */
     const Index reach =
         index_scale(b->arena, make_less(b->nest, depth, make_number(b->nest, 1)), LANES);
     const Index ends = make_let_index(
@@ -512,7 +517,7 @@ static void rows_ahead(ColumnPass *p, NestNode ***end) {
         make_load(b->nest, &inside, p->row_values[i], p->rooms[i], at, NULL);
 }
 
-/* Of no rows a sum of floats is 0, and not what adds nothing. */
+/* Without rows a sum of floats is 0, not the identity element (-0.0). */
 static void take_totals(ColumnPass *p, NestNode ***end, Index count) {
     ColumnTile *b = p->b;
     Function *f = b->nest->values;

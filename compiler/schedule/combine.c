@@ -75,7 +75,7 @@ static void find_rows(ItemBuilder *b, const Function *f, const Phase *phase) {
     const SymbolId end =
         phase->reduction_count ? 0 : first_along(*b->row, items_count_loops(f, phase->inner));
     if (schedule_join(b->nest, *b->row, end, true) != *b->row)
-        items_refuse(b, "its rows' lengths hang on each other");
+        items_refuse(b, "its rows' lengths depend on each other");
 }
 
 /* Coalesces the loops along a row into one, and places its trees along tiles. Where nothing is

@@ -356,7 +356,7 @@ ValueId plain_and_of(PlainBuilder *b, ValueId x, ValueId y) {
     return x && y ? op(b, OP_AND, x, y) : x ? x : y;
 }
 
-/* What hangs on a coordinate that is another one now has another length. */
+/* What depends on a coordinate that is another one now has another length. */
 static void forget_lengths(PlainBuilder *b, uint32_t axis) {
     for (uint32_t a = 0; a < b->f->axis_count; a++) {
         if (b->f->axes[a].parent != (int)axis || b->f->axes[a].fixed >= 0) continue;
@@ -368,7 +368,7 @@ static void forget_lengths(PlainBuilder *b, uint32_t axis) {
 }
 
 /* From now on the coordinates are those of the list; gives whether all are in range. The length of
- * what hangs on an index is read only where that index is in range: at 0 elsewhere. */
+ * what depends on an index is read only where that index is in range: at 0 elsewhere. */
 ValueId plain_go_elsewhere(PlainBuilder *b, ValueId list) {
     ValueId inside = 0, index_of[LS_AXES_MAX] = {0};
     for (; list; list = b->f->values[list].arg[1])

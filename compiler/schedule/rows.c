@@ -57,7 +57,7 @@ static void join_along(RowBuilder *b, NestNode *body) {
         if (schedule_join(b->nest, node, 0, true) != node)
             refuse(b, "what goes along a row is not one loop");
         else if (!nest_is_of_sizes(b->nest, node->extent))
-            refuse(b, "how long a row is hangs on the row");
+            refuse(b, "a row's length depends on the row");
         else if (index_is_number(node->extent, &length) && length > max(b->numbers))
             refuse(b, "a row has more elements");
         else if (b->along_count == ALONG_MAX)
@@ -94,7 +94,8 @@ static void tile_loops(RowBuilder *b, const LoopList *loops, uint32_t rows) {
         refuse(b, nest_tile(b->nest, loops->names[i], &numbers));
 }
 
-/* Where the tree may be in memory of the scope, else in registers: it is of one tile. */
+/* Places the tree with its tile's value in registers, which works if there is at most one tile;
+ * otherwise, unless the scope is that too, with the tiles' values in memory of the scope. */
 static const char *place_tree(RowBuilder *b, SymbolId tree, bool halve, NestScope scope) {
     const char *(*pass)(Nest *, SymbolId, NestScope) = halve ? nest_two_trees : nest_place_tree;
     const char *problem = pass(b->nest, tree, SCOPE_REGISTER);
@@ -162,7 +163,8 @@ static bool is_read_elsewhere(const Plan *plan, const Kernel *kernel, uint32_t a
     return false;
 }
 
-/* Of what is stored outside of loops along the row, which one thread does, others see nothing. */
+/* Whether a store outside the loops along the row is to an array that the nest loads: one thread
+ * makes that store, and the others would not see it. */
 static bool is_read_again(const Nest *nest, const NestNode *body) {
     for (const NestNode *node = body; node; node = node->next) {
         const bool inside = node->kind == NEST_WHEN || node->kind == NEST_IF;
@@ -207,7 +209,7 @@ static void build(RowBuilder *b, const Plan *plan, const Kernel *kernel) {
         return;
     }
     if (schedule_join(b->nest, rows, 0, true) != rows) {
-        refuse(b, "its rows' lengths hang on each other");
+        refuse(b, "its rows' lengths depend on each other");
         return;
     }
     const SymbolId row = rows->name;

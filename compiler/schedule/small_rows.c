@@ -1,9 +1,9 @@
 /* small_rows.c: rows of up to 1024 elements that are reduced, for one thread, several side by side.
- * Trees whose values are not made of pairs become two that are, which go over a row twice. Fission:
- * each loop along a row gets a loop over rows of its own, which pushes to a tree for each row, and
- * so does what follows. Where all that is done with an element vectors of the language can say,
- * up to 64 rows go together, each by vectors; else, up to 512 elements, as many as fill a tile of
- * memory. */
+ * Reductions that do not combine pairwise (argmin, argmax, logsumexp) become two that do, in two
+ * passes over the row. Fission: each loop along a row gets a loop over rows of its own, which
+ * pushes to a tree for each row, and so does what follows. Where the body can be written with C
+ * vector types, up to 64 rows form a batch, each vectorized; else, if rows have up to 512 elements,
+ * as many as fill a tile of memory. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -173,8 +173,8 @@ static NestNode *elements(SmallRows *s, const NestNode *loop, Index row) {
 
 /* ---- side by side ---- */
 
-/* How many rows go together: by vectors 64, of which several loops go over as many as the first
- * cache has room for; else as many as fill a tile, each padded to the next power of two. */
+/* How many rows form a batch. Vectorized: 64, or 16 if several loops go over them, so that they
+ * stay in L1; else as many as fill a tile of 1024, each row padded to the next power of two. */
 static Index rows_together(SmallRows *s) {
     Function *f = s->nest->values;
     ValueId value = ir_constant(f, TYPE_I64, TILE);
@@ -225,7 +225,7 @@ static NestNode *batch_of(SmallRows *s, Index begin, Index together, Index count
     return first;
 }
 
-/* The rows from `begin` up to `stop`, as many at a time as fill a tile. */
+/* The rows from `begin` up to `stop`, in batches of rows_together(). */
 static NestNode *any_rows(SmallRows *s, Index begin, Index stop) {
     Arena *arena = s->arena;
     NestNode *first = NULL, **end = &first;

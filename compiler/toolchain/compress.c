@@ -106,7 +106,8 @@ static void add_sequence(Compressor *c, size_t from, size_t to, const Copy *copy
     add_distance(c, copy->distance);
 }
 
-/* A copy waits where the next place has a longer one (lazy matching). */
+/* Lazy matching: if the match at the next byte is at least two bytes longer, this byte becomes a
+ * literal. */
 static void add_all(Compressor *c) {
     size_t literal = 0, at = 0;
     while (at < c->size) {

@@ -30,7 +30,7 @@ typedef enum Fill { FILL_NORMAL, FILL_SPECIAL, FILL_MINUS, FILL_ZEROS, FILL_COUN
 
 /* ---- directives.c: what a text's comments ask for ----
  *   # sizes: b=256 k=64; b=0 k=3      one run for each set; axes that a step lacks are ignored
- *   # sizes: t=300 n=5+0+1030          of an axis that hangs on t the lengths, repeated as needed
+ *   # sizes: t=300 n=5+0+1030          of an axis that depends on t the lengths, repeated as needed
  *   # shard: 3 1024                    the numbers of the first tensor and element of its draws
  *   # large: yes                       its large arrays are for quick runs too
  *   # launches: 3                     the step runs three times, the last time as a captured graph
@@ -47,8 +47,8 @@ typedef struct SizeSet {
     } axis[AXES];
 } SizeSet;
 
-/* The lengths of an image's axes: one of each, of an axis that hangs on another one per tensor. Of
- * axes in blocks the whole has them. */
+/* The lengths of an image's axes: one of each, of an axis that depends on another one per tensor.
+ * Of axes in blocks the whole has them. */
 typedef struct Sizes {
     const ls_image *image;
     int64_t *of[AXES];

@@ -29,7 +29,7 @@ typedef struct Generator {
     int64_t fixed[AXES_MAX];       /* -1: open */
     const char *formula[AXES_MAX]; /* "1 + ", before the name of the axis before it; or NULL */
     unsigned axis_count, all;
-    unsigned list, ragged; /* the axis that counts tensors; those that hang on it, or none */
+    unsigned list, ragged; /* the axis that counts tensors; those that depend on it, or none */
     const char *whole;     /* of axes in blocks, `whole as (block, block + 1 = length)`, or NULL */
     unsigned block;
     int64_t length;
@@ -64,7 +64,7 @@ unsigned below(Generator *g, unsigned limit);
 unsigned most_names(const Generator *g);
 bool chance(Generator *g, unsigned percent);
 unsigned blocks(const Generator *g);                 /* the two axes of blocks, or none */
-unsigned closure(const Generator *g, unsigned axes); /* with those that others hang on */
+unsigned closure(const Generator *g, unsigned axes); /* with those that others depend on */
 unsigned random_axes(Generator *g, unsigned among);
 const char *new_name(Generator *g); /* that nobody has; NULL at the end of the list */
 void write_axes(Generator *g, unsigned axes);

@@ -47,13 +47,13 @@ unsigned blocks(const Generator *g) {
     return g->whole ? 3u << g->block : 0;
 }
 
-/* With the axes that others hang on. */
+/* With the axes that others depend on. */
 unsigned closure(const Generator *g, unsigned axes) {
     if (g->whole && axes >> (g->block + 1) & 1) axes |= 1u << g->block;
     return axes & g->ragged ? axes | 1u << g->list : axes;
 }
 
-/* Without what hangs on one of `on`. */
+/* Without what depends on one of `on`. */
 static unsigned standing(const Generator *g, unsigned axes, unsigned on) {
     if (g->whole && on >> g->block & 1) axes &= ~(2u << g->block);
     return g->ragged && on >> g->list & 1 ? axes & ~g->ragged : axes;
@@ -365,7 +365,7 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
     fputs(name, g->out);
     if (!all) write_axes(g, over);
     fputs("(", g->out);
-    /* nothing is left that hangs on what is reduced */
+    /* nothing is left that depends on what is reduced */
     const unsigned within = standing(g, allowed & ~over, over) | over;
     Made made = write_value(g, inside, within, depth);
     for (unsigned i = 0; i < g->axis_count; i++) {

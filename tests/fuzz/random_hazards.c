@@ -100,7 +100,7 @@ static unsigned write_reduced(Generator *g, unsigned allowed) {
     unsigned over = of->axes & ~allowed;
     if (!over || chance(g, 30)) over |= of->axes & (unsigned)random_bits(&g->state);
     if (!over) over = of->axes;
-    /* nothing is left that hangs on what is reduced */
+    /* nothing is left that depends on what is reduced */
     if (g->ragged && over >> g->list & 1) over |= of->axes & g->ragged;
     if (g->whole && over >> g->block & 1) over |= of->axes & 2u << g->block;
     fputs(names[below(g, 5)], g->out);

@@ -75,7 +75,7 @@ static void write_layer(Generator *g) {
     if (!text) return;
     unsigned over = of->axes & (unsigned)random_bits(&g->state), axes;
     if (!over) over = of->axes;
-    /* nothing is left that hangs on what is reduced */
+    /* nothing is left that depends on what is reduced */
     if (g->ragged && over >> g->list & 1) over |= of->axes & g->ragged;
     if (g->whole && over >> g->block & 1) over |= of->axes & 2u << g->block;
     axes = of->axes & ~over;
@@ -435,7 +435,7 @@ static void write_sizes(Generator *g) {
         fprintf(g->out, "# fill: %s\n", chance(g, g->hazards ? 90 : 50) ? "normal" : "special");
 }
 
-/* One or two of the later axes hang on an earlier one. */
+/* One or two of the later axes depend on an earlier one. */
 static void make_ragged(Generator *g) {
     g->list = below(g, g->axis_count - 1);
     for (int count = 0; count < 2; count++) {

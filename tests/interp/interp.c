@@ -169,7 +169,7 @@ static bool go_to(Run *run, ValueId list, Place *place) {
         listed[entry->payload] = true;
         index[entry->payload] = element ? (int64_t)*element : -1;
     }
-    for (uint32_t a = 0; a < run->f->axis_count; a++) { /* what others hang on first */
+    for (uint32_t a = 0; a < run->f->axis_count; a++) { /* what others depend on first */
         const Axis *row = &run->f->axes[a];
         if (!listed[a]) continue;
         if (index[a] < 0 || index[a] >= size_at(&run->places, a, place)) return false;

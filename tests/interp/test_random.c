@@ -58,7 +58,7 @@ static Function *header(void) {
     return f;
 }
 
-/* Some axes, with those they hang on. */
+/* Some axes, with those they depend on. */
 static AxisSet any_axes(const Function *f) {
     return ir_closure(f, ir_expand(f, draw(2) ? draw(8) : draw(1 << AXES)));
 }

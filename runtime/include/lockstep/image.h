@@ -72,7 +72,7 @@ typedef struct ls_image_term {
 typedef struct ls_image_axis {
     const char *name;
     int64_t fixed;   /* the length written in the source, or -1: taken from the arrays bound */
-    uint32_t parent; /* 1 + the axis it hangs on (of k: q), or 0 */
+    uint32_t parent; /* 1 + the axis it depends on (of k: q), or 0 */
     uint32_t whole;  /* of q and k: 1 + n, or 0 */
     int64_t length;  /* of n, q and k: elements of a whole block; 0: none */
     const ls_image_term *terms; /* the length in terms of other axes, checked at bind; or NULL */
@@ -145,9 +145,10 @@ typedef struct ls_image_table {
  * contiguous runs. Any grid and any number of workers gives the same bits. A launch always happens,
  * also with 0 items.
  *
- * The groups of 32 threads of a block may share an item: then `tiles` says in how many parts. Where
- * that is more than 1, a block takes one item in turn and has as many groups as there are tiles,
- * and no more than make `threads` threads; blocks_per_multiprocessor grows as they shrink. */
+ * The groups of 32 threads of a block may share an item: then `tiles` says in how many parts. If
+ * tiles > 1 a block takes one item at a time, with min(tiles, threads / 32) groups of 32 threads;
+ * blocks_per_multiprocessor is multiplied by (threads / 32) / tiles (rounded down) where that is
+ * more than 1. */
 typedef struct ls_image_kernel {
     const char *name;
     ls_image_extent items;
@@ -176,8 +177,9 @@ typedef struct ls_image_condition {
  * scale, and nothing unless it is more than `above`. The flows of one array stand together. */
 typedef enum ls_image_again {
     LS_FLOW_ALWAYS,
-    LS_FLOW_LARGEST, /* while rows stay near, only the largest of those of the array counts */
-    LS_FLOW_FAR      /* counts only where rows do not */
+    LS_FLOW_LARGEST, /* while rows stay on chip (see ls_image_row), only the largest such flow of
+                        each array counts */
+    LS_FLOW_FAR      /* counted only if rows do not stay on chip */
 } ls_image_again;
 typedef struct ls_image_flow {
     uint32_t array, written; /* a number; 1: the kernel writes it, 0: reads */
@@ -188,7 +190,8 @@ typedef struct ls_image_flow {
 } ls_image_flow;
 /* Of a kernel that comes back to what it has of a row: of each such array its bytes, and the rows
  * that share them; `at_once` rows are walked together, or fewer where there are not as many. Rows
- * stay near where the sum over all such arrays of what is walked at once is no more than `near`. */
+ * stay on chip where the sum over all such arrays of what is walked at once is no more than
+ * `near`. */
 typedef struct ls_image_row {
     ls_image_extent bytes, rows;
     uint32_t at_once;
@@ -205,25 +208,27 @@ typedef enum ls_image_layout {
     LS_LAYOUT_STRIDED /* any strides, any alignment */
 } ls_image_layout;
 
-/* Code of several variants, one behind the other, packed (LZ77, like LZ4 but with a window without
- * an end, as variants of a step have much in common). `text` is in base 85, in pieces of any
+/* Code of several variants, one behind the other, packed (LZ77, like LZ4 but with an unlimited
+ * window, as variants of a step have much in common). `text` is in base 85, in pieces of any
  * length, NULL behind the last: five digits for four bytes, the first digit the highest; digit d is
- * the d-th of the characters '#' to 'y' without '?' and '\\'. The bytes are sequences: a byte whose
- * upper four bits count literals, the lower four what is copied beyond LS_PACKED_COPY_MIN, 15 in
- * either: that and a number more; the literals behind the number; then the number of the copy, and
- * a number for its distance: below LS_PACKED_RECENT it is that recent distance, the latest is 0,
- * else a distance that is LS_PACKED_RECENT - 1 less. A number is bytes of seven bits each, the
- * lowest first, with 128 added to all but the last. The last sequence may end within its literals.
- */
+ * the d-th of the characters '#' to 'y' without '?' and '\\'. The bytes are sequences. A sequence
+ * begins with a token, a byte whose upper half counts literals and whose lower half counts the
+ * bytes to copy beyond LS_PACKED_COPY_MIN; behind it come: if the upper half is 15, a number to add
+ * to the literal count; the literals; if the lower half is 15, a number to add to the copy length;
+ * then always a number n for the distance: n < LS_PACKED_RECENT is the n-th latest distance (0: the
+ * latest), else the distance is n - (LS_PACKED_RECENT - 1). Either becomes the latest. A number is
+ * bytes of seven bits each, the lowest first, with 128 added to all but the last. The last sequence
+ * may end within its literals. */
 #define LS_PACKED_COPY_MIN 4
 #define LS_PACKED_RECENT 16
 typedef struct ls_image_packed {
     const char *const *text;
 } ls_image_packed;
 
-/* One way to run the step: the kernels launched in order. The runtime takes the first variant whose
- * layout the bound arrays have, whose work does not exceed work_limit, whose conditions all hold
- * and which the device can run. The last of each layout asks for nothing. All give the same bits.
+/* One way to run the step: the kernels launched in order. Unless a tuning applies, the runtime
+ * takes the first variant whose layout the bound arrays have, whose work does not exceed
+ * work_limit, whose conditions all hold and which the device can run. The last of each layout asks
+ * for nothing. All give the same bits.
  *
  * The argument block is an array of 8-byte words, the same for every kernel of the variant:
  *
@@ -265,15 +270,17 @@ typedef struct ls_image_variant {
     uint32_t condition_count;
     const ls_image_condition *conditions;
     const ls_image_traffic *traffic; /* one per kernel, in their order; NULL: not known */
-    uint32_t
-        form; /* not 0: a variant before it made otherwise; only an ls_image_tuning chooses it */
+    /* 0: the target's usual form; f + 1: an earlier variant emitted again with the target's form f,
+     * chosen only by an ls_image_tuning */
+    uint32_t form;
     /* instead of `code`: where its code_size bytes are among those of several variants */
     const ls_image_packed *packed;
     size_t packed_at;
 } ls_image_variant;
 
-/* What `lockstep tune` found best for launches of about one size: where the work of variant
- * `variant` is in the range and it suits, it is taken, and launched so; 0: as its kernels say. */
+/* What `lockstep tune` found best for launches of about one size: if the work of variant `variant`
+ * is in the range and it suits, it is taken and launched with these numbers; a field that is 0
+ * leaves the kernels' own value. */
 typedef struct ls_image_tuning {
     uint32_t variant;
     uint64_t at_least, at_most;
@@ -324,8 +331,9 @@ int ls_image_unpack(const ls_image_variant *variant, void **code);
 /* What an extent comes to for the lengths in `of`: the sum over a list's tensors, or of its tensors
  * the largest; UINT64_MAX: more than can be counted. */
 typedef uint64_t (*ls_image_value)(const void *of, const ls_image_extent *extent, uint32_t largest);
-/* The work of a variant, and whether so much work and the lengths allow it: of those that its
- * layout and the device allow too the first is launched. */
+/* ls_image_work: a variant's work. ls_image_suits: whether that is within its work_limit and the
+ * lengths satisfy its conditions. Of the variants that suit and that the layout and the device
+ * allow, the first is launched, unless a tuning applies. */
 uint64_t ls_image_work(const ls_image_variant *variant, ls_image_value value, const void *of);
 int ls_image_suits(const ls_image_variant *variant, uint64_t work, ls_image_value value,
                    const void *of);

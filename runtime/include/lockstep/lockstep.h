@@ -185,7 +185,7 @@ const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters *
  * memory. A NULL tensor takes a binding back, a list's too. A launch captured in a graph keeps the
  * bindings it was captured with. Binding the same lengths again is cheap, the same array free. */
 ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *tensor);
-/* Binds the tensors of a list parameter, one whose axes hang on another: f32[t, n] of `n of t`.
+/* Binds the tensors of a list parameter, one whose axes depend on another: f32[t, n] of `n of t`.
  * `tensors` is an array of `count` (any count, 0 with NULL) and, with shapes and strides, read
  * during the call only; the memory the data pointers name stays the caller's and must stay where it
  * is while bound. The tensors' order is the list's. Each must be contiguous (strides NULL or as
