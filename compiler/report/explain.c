@@ -137,7 +137,7 @@ static void put_array(Report *r, uint32_t array, bool json) {
 static void list_arrays(Report *r, const KernelReport *kernel, bool writes, bool json) {
     const char *separator = "";
     if (kernel->plan.kind == KERNEL_FINISH && !writes && !json) {
-        text_puts(&r->out, "partials of the row panels");
+        text_puts(&r->out, "the partial results of the row panels");
         separator = ", ";
     }
     for (uint32_t a = 0; a < r->plan->array_count; a++) {
@@ -245,8 +245,8 @@ static void print_later(Report *r, const Kernel *kernel, size_t p) {
         print_phase(r, phase);
         text_printf(&r->out, "%s%s\n", phase->why ? "; " : "", phase->why ? phase->why : "");
     } else if (phase->why) {
-        text_printf(&r->out, "    phase %zu waits %s: %s\n", p + 1,
-                    r->together ? "for all blocks" : "at a barrier", phase->why);
+        text_printf(&r->out, "    phase %zu %s: %s\n", p + 1,
+                    r->together ? "waits for all blocks" : "follows those before it", phase->why);
     }
 }
 
@@ -290,12 +290,14 @@ static void print_text(Report *r) {
         list_arrays(r, kernel, false, false);
         text_puts(&r->out, "; writes ");
         list_arrays(r, kernel, true, false);
-        double bytes = kernel->read + kernel->written;
+        const double bytes = kernel->read + kernel->written;
         text_printf(&r->out, "\n    %s read, ", report_bytes_text(r, kernel->read));
-        text_printf(&r->out, "%s written, %.3g operations per byte\n",
-                    report_bytes_text(r, kernel->written),
-                    bytes > 0 ? kernel->operations / bytes : 0.0);
-        const bool whole = kernel->plan.kind != KERNEL_FINISH;
+        text_printf(&r->out, "%s written", report_bytes_text(r, kernel->written));
+        const bool whole = kernel->plan.kind != KERNEL_FINISH; /* whose operations are counted */
+        if (whole)
+            text_printf(&r->out, ", %.3g operations per byte",
+                        bytes > 0 ? kernel->operations / bytes : 0.0);
+        text_puts(&r->out, "\n");
         for (size_t p = kernel->plan.first - kernel->plan.pre_reductions; p < kernel->plan.first;
              p++) {
             text_puts(&r->out, "    pre-reduction in every block: ");

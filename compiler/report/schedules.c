@@ -23,7 +23,7 @@ static void print_phase(Report *r, uint32_t phase, const Target *target, Portion
                                   .portion = portion};
     const PlainNest *plain =
         schedule_phase(r->plan, phase, target, &numbers, &r->c->compiler.arena, &problem);
-    text_printf(&r->out, "# phase %u, by %s%s\n", phase,
+    text_printf(&r->out, "# phase %u, by %s%s\n", phase + 1,
                 report_partitions[r->plan->phases[phase].shape], portions[portion]);
     if (!plain) bug(&r->c->compiler, "phase %u has no schedule: %s", phase, problem);
     nest_print(plain->nest, &r->out);
@@ -49,8 +49,8 @@ static void print_rows(Report *r, const Kernel *kernel, const Target *target) {
     const uint32_t last = kernel->first + plan_mains(kernel) - 1;
     const char *phases =
         last == kernel->first
-            ? arena_printf(&r->c->compiler.arena, "phase %u", last)
-            : arena_printf(&r->c->compiler.arena, "phases %u to %u", kernel->first, last);
+            ? arena_printf(&r->c->compiler.arena, "phase %u", last + 1)
+            : arena_printf(&r->c->compiler.arena, "phases %u to %u", kernel->first + 1, last + 1);
     for (size_t i = 0; i < ROW_CLASSES && target->row_classes[i].warps; i++) {
         const RowClass *rows = &target->row_classes[i];
         const char *problem = "";
