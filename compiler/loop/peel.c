@@ -1,6 +1,6 @@
 /* peel.c: index-set splitting for one-hot tests: a serial loop that compares each index with a
  * value becomes a loop in which the comparison is false, and behind it the one iteration for which
- * it may be true, with the comparison.
+ * it is true, if the loop has it.
  *
  * Needs straight code, whose iterations store to what none of them loads, and comparisons of an
  * index that goes on by one with values that do not vary in the loop. Keeps what is in memory
@@ -75,11 +75,20 @@ static const char *find_questions(Peeling *p) {
     return p->count ? NULL : "nothing is compared with the loop's index";
 }
 
-/* The peeled iteration, where it is one of the loop's. */
-static NestNode *chosen(const Peeling *p, Index iteration) {
+static void put_answer(const Peeling *p, NestNode *question, bool equal) {
+    const Op op = p->nest->values->values[question->value].op;
+    question->value = ir_constant(p->nest->values, TYPE_BOOL, (op == OP_EQ) == equal);
+}
+
+/* The iteration that question `number` is about, where it is one of the loop's. */
+static NestNode *chosen(const Peeling *p, size_t number) {
     Nest *nest = p->nest;
     Arena *arena = nest->arena;
-    NestNode *body = nest_clone(nest, p->loop->body);
+    const Index iteration = p->iteration[number];
+    NestNode *body = nest_clone(nest, p->loop->body), *own = body;
+    for (const NestNode *node = p->loop->body; node != p->question[number]; node = node->next)
+        own = own->next;
+    put_answer(p, own, true);
     body = nest_put_index(nest, body, p->loop->name, iteration);
     body = nest_only_where(nest, index_add(arena, iteration, index_number(arena, 1)), body);
     return nest_only_where(nest, index_subtract(arena, p->loop->extent, iteration), body);
@@ -93,11 +102,8 @@ const char *nest_peel(Nest *nest, SymbolId loop) {
     const char *problem = find_questions(&p);
     if (problem) return problem;
     NestNode *after = (*place)->next, **end = &(*place)->next;
-    for (size_t i = 0; i < p.count; i++, end = &(*end)->next) *end = chosen(&p, p.iteration[i]);
+    for (size_t i = 0; i < p.count; i++, end = &(*end)->next) *end = chosen(&p, i);
     *end = after;
-    for (size_t i = 0; i < p.count; i++) {
-        const bool other = nest->values->values[p.question[i]->value].op == OP_NE;
-        p.question[i]->value = ir_constant(nest->values, TYPE_BOOL, other);
-    }
+    for (size_t i = 0; i < p.count; i++) put_answer(&p, p.question[i], false);
     return NULL;
 }
