@@ -436,6 +436,9 @@ const char *print_condition(NestPrinter *p, const NestNode *node);
  * or they may not be. */
 const char *print_whole_if(NestPrinter *p, const NestNode *loop);
 void print_alloc(NestPrinter *p, const NestNode *node);
+/* Whether a store behind the node is all that uses its value, and every thread does it unless the
+ * node is a LET: then its text may stand there. */
+bool print_is_only_stored(const NestPrinter *p, const NestNode *node);
 void print_load(NestPrinter *p, const NestNode *node);
 void print_store(NestPrinter *p, const NestNode *node);
 

@@ -539,6 +539,33 @@ static const char *alloc_text(NestPrinter *p, const NestNode *node) {
     return text.data;
 }
 
+/* The store behind the node that stores its value, if what stands between leaves what the node
+ * reads as it is: stores to parameters may be to the same memory. */
+static const NestNode *find_store(const NestPrinter *p, const NestNode *node) {
+    const Value *values = p->nest->values->values;
+    for (const NestNode *next = node->next; next; next = next->next) {
+        const bool stores = next->kind == NEST_STORE;
+        if (stores && values[next->value].op == VALUE_NAME &&
+            values[next->value].payload == node->name)
+            return next;
+        const bool apart =
+            node->kind == NEST_LET ||
+            (node->array != next->array && (p->allocs[node->array] || p->allocs[next->array]));
+        if ((stores && !apart) || (!stores && next->kind != NEST_LET && next->kind != NEST_LOAD &&
+                                   next->kind != NEST_COMBINE))
+            return NULL;
+    }
+    return NULL;
+}
+
+bool print_is_only_stored(const NestPrinter *p, const NestNode *node) {
+    const NestNode *store = p->uses[node->name] == 1 ? find_store(p, node) : NULL;
+    if (store && node->kind == NEST_LET) return true;
+    if (!store || store->has_limit || store->where) return false;
+    const NestNode *alloc = p->allocs[store->array];
+    return p->nest->lanes == 1 || (alloc && alloc->scope == SCOPE_REGISTER);
+}
+
 void print_load(NestPrinter *p, const NestNode *node) {
     const char *type = emit_type(p->nest->symbols[node->name].type), *table = table_text(p, node);
     const char *name = print_symbol(p, node->name), *condition = print_condition(p, node);
@@ -558,7 +585,10 @@ void print_load(NestPrinter *p, const NestNode *node) {
     if (*condition && !p->packet[node->name])
         text = arena_printf(p->arena, "%s ? %s : %s", condition, text,
                             node->pad ? print_value(p, node->pad) : "0");
-    text_printf(p->out, "const %s %s = %s;\n", type, name, text);
+    if (print_is_only_stored(p, node) && emit_is_short(text))
+        p->spelled[node->name] = text;
+    else
+        text_printf(p->out, "const %s %s = %s;\n", type, name, text);
 }
 
 void print_store(NestPrinter *p, const NestNode *node) {

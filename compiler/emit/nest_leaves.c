@@ -473,11 +473,13 @@ bool print_is_batch(const NestPrinter *p, const NestNode *rows) {
     return false;
 }
 
-/* Assignments, for ahead-of-time code is C++ as well: there, C++17 has no designated
- * initializers. */
-static void print_row(Leaves *l, Text *out, const char *row) {
+/* The members in their order: code built ahead of time is C++ as well, which has no designated
+ * initializers before C++20. */
+static const char *row_text(Leaves *l) {
+    Text text = text_open(l->p->arena);
     for (size_t i = 0; i < l->count; i++)
-        text_printf(out, "%s.%s = %s;\n", row, l->captured[i].name, l->captured[i].from);
+        text_printf(&text, "%s%s", i ? ", " : "", l->captured[i].from);
+    return text.data;
 }
 
 /* Where the trees' values go, and how many there are. */
@@ -552,8 +554,7 @@ void print_leaves(NestPrinter *p, const NestNode *loop) {
     const char *suffix = suffix_of(p, make_function(l, kind)), *values = names_made(e, "trees");
     const char *row = names_made(e, "row");
     Text call = text_open(p->arena);
-    text_printf(&call, "struct %s_row%s %s;\n", p->label, suffix, row);
-    print_row(l, &call, row);
+    text_printf(&call, "const struct %s_row%s %s = {%s};\n", p->label, suffix, row, row_text(l));
     text_printf(&call, "f32 *const %s[] = {%s};\n%s_trees%s(&%s, ", values, to, p->label, suffix,
                 row);
     if (p->batch) {

@@ -23,11 +23,11 @@ static bool has_loop(const NestNode *body) {
 
 /* ---- what stands at the top ---- */
 
-/* Where a warp takes items of vectors, the lane is new with each: compilers would keep its places
- * in all arrays in registers from item to item. Those of a list lie elsewhere for each item anyhow.
- */
+/* With vector loads the lane is declared anew for each item (ls_lane_of_item); otherwise compilers
+ * would keep the lane's address in every array in registers across items. For lists it is declared
+ * once, as the addresses change with the item anyhow. */
 static void declare_lane(NestPrinter *p, const char *item) {
-    p->lane = names_made(p->e, "own_lane");
+    p->lane = names_made(p->e, "lane");
     text_printf(p->out, "const i64 %s = ", p->lane);
     if (item)
         text_printf(p->out, "ls_lane_of_item(%s);\n", item);
@@ -46,7 +46,6 @@ static bool is_pre_reduction(const NestPrinter *p, uint32_t array) {
 static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
     Emitter *e = p->e;
     const SymbolId symbol = p->plain->arrays[array];
-    e->touched[(e->number - 1) * e->plan->array_count + array] = true;
     const bool writes = nest_stores_to(p->nest->body, symbol);
     const bool changes =
         p->kernel ? (writes && nest_reads(p->nest->body, symbol)) || is_pre_reduction(p, array)
@@ -91,16 +90,23 @@ static void declare_derived(NestPrinter *p) {
     }
 }
 
+/* Whether all that is done with the array is a load ahead of all loops. */
+static bool is_loaded_once(const NestPrinter *p, SymbolId array) {
+    for (const NestNode *node = p->nest->body; p->uses[array] == 1 && node; node = node->next)
+        if (node->kind == NEST_LOAD && node->array == array) return true;
+    return false;
+}
+
 static void declare_arrays(NestPrinter *p) {
     for (uint32_t i = 0; i < p->e->plan->array_count; i++) {
         const SymbolId symbol = p->plain->arrays[i];
         if (!symbol || !p->uses[symbol]) continue;
+        const char *field = arena_printf(p->arena, "a->%s", p->e->field_name[i]);
+        const bool once = is_loaded_once(p, symbol);
+        p->e->touched[(p->e->number - 1) * p->e->plan->array_count + i] = true;
         p->spelled[symbol] =
-            names_made(p->e, arena_printf(p->arena, "%s_data", p->e->field_name[i]));
-        if (!emit_is_list(p->e, i))
-            declare_array(p, i, arena_printf(p->arena, "a->%s", p->e->field_name[i]));
-        else
-            p->e->touched[(p->e->number - 1) * p->e->plan->array_count + i] = true;
+            once ? field : names_made(p->e, arena_printf(p->arena, "%s_data", p->e->field_name[i]));
+        if (!emit_is_list(p->e, i) && !once) declare_array(p, i, field);
     }
 }
 
@@ -207,7 +213,7 @@ static bool print_entries(NestPrinter *p, const NestNode *loop) {
     return true;
 }
 
-/* How many items a scan's kernel gives one thread, which need not be as many as its own. */
+/* The items that a scan's kernel is launched with, as C text; LS_ITEMS_OF rescales the range. */
 static const char *given_items(NestPrinter *p) {
     const ls_image_extent *extent = &p->e->items;
     Text text = text_open(p->arena);
@@ -258,8 +264,8 @@ static void print_vector(NestPrinter *p, const NestNode *loop) {
     print_close_vector(p, loop);
 }
 
-/* Whether the body stores to memory of the thread's own: with `scalars`, from one iteration to the
- * next. */
+/* Whether the body stores to an ALLOC; with `scalars`: to one in registers, which makes a
+ * loop-carried dependence. */
 static bool carries(const NestPrinter *p, const NestNode *body, bool scalars) {
     for (const NestNode *node = body; node; node = node->next) {
         const NestNode *alloc = node->kind == NEST_STORE ? p->allocs[node->array] : NULL;
@@ -312,7 +318,7 @@ static bool is_of_columns(const NestPrinter *p, const NestNode *loop) {
     return !has_serial(loop->body) && !takes_others(loop);
 }
 
-/* Rows side by side: of each what it has of its own, then the trees of all. */
+/* A batch of rows: a loop that computes each row's own values, then one call that reduces all. */
 static void print_batch(NestPrinter *p, const NestNode *rows, const char *head, const char *count) {
     Text body = text_open(p->arena), *out = p->out;
     const NestNode *outer = p->batch;
@@ -455,16 +461,25 @@ static void find_quick(const NestPrinter *p, const NestNode *body, bool *any, bo
     }
 }
 
-/* A whole tile of which one thread finds the greatest or least: quickly, and again as any tile
- * where there is a NaN or a zero. */
+/* Whether both conditions make one. */
+static bool holds_one_if(const NestNode *node) {
+    const NestNode *body = node->body;
+    return !node->other && body && body->kind == NEST_IF && !body->next && !body->other;
+}
+
+/* Min or max of a full tile in one thread: the first body uses quick functions that may be wrong
+ * where there is a NaN or a zero; then (`odd`) the ELSE body does the tile again. */
 static void print_if(NestPrinter *p, const NestNode *node) {
     bool any = false, all = p->nest->lanes == 1 && node->version;
+    const char *condition = print_amount(p, node->extent);
     find_quick(p, node->body, &any, &all);
     if (!any || !all) {
-        print_branch(p, node, print_amount(p, node->extent));
+        for (; holds_one_if(node); node = node->body)
+            condition =
+                arena_printf(p->arena, "%s && %s", condition, print_amount(p, node->body->extent));
+        print_branch(p, node, condition);
         return;
     }
-    const char *condition = print_amount(p, node->extent);
     const char *odd = names_made(p->e, "odd");
     text_printf(p->out, "int %s = !(%s);\nif (!%s) {\n", odd, condition, odd);
     p->odd = odd;
@@ -506,7 +521,7 @@ static void print_prefetch(NestPrinter *p, const NestNode *node) {
                 type_info[p->nest->symbols[node->array].type].c_name);
 }
 
-/* How many vectors a row has nobody asks: its length says it. */
+/* Omits a row's number of vectors if only this loop uses it: the call takes the row's length. */
 static void drop_count(NestPrinter *p, const NestNode *loop) {
     const Index *count = &loop->extent;
     if (loop->loop == LOOP_SERIAL && count->count == 1 && count->terms[0].count == 1 &&

@@ -357,7 +357,11 @@ void print_combine(NestPrinter *p, const NestNode *node) {
             arena_printf(p->arena, "%s[%s][%d]", tree, print_index(p, node->at[0]), level_of(fold));
     else
         text = vector_text(p, kind_text(p, fold, fold->type), tree);
-    text_printf(p->out, "const %s %s = %s;\n", emit_type(p->nest->symbols[node->name].type), name,
-                text);
-    if (fold && p->odd && print_is_quick(fold)) print_odd(p, fold, name);
+    const bool odd = fold && p->odd && print_is_quick(fold);
+    if (!odd && print_is_only_stored(p, node) && emit_is_short(text))
+        p->spelled[node->name] = text;
+    else
+        text_printf(p->out, "const %s %s = %s;\n", emit_type(p->nest->symbols[node->name].type),
+                    name, text);
+    if (odd) print_odd(p, fold, name);
 }

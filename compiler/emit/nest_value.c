@@ -207,12 +207,20 @@ void print_let(NestPrinter *p, const NestNode *let) {
     const NestSymbol *symbol = &p->nest->symbols[let->name];
     if (p->ahead[let->name]) return;
     const char *text = let_text(p, let);
+    if (p->nest->values->values[let->value].op == VALUE_NAME && !p->is_index[let->name]) {
+        p->inside[let->name] = let->value; /* a copy */
+        return;
+    }
     if (print_is_unnamed(symbol->name) && p->uses[let->name] == 1 && !p->is_index[let->name] &&
         emit_is_short(text) && p->user_body[let->name] == p->own_body[let->name]) {
         p->inside[let->name] = let->value;
         return;
     }
     emit_quote_line(p->e, p->out, let->range);
+    if (!p->is_index[let->name] && emit_is_short(text) && print_is_only_stored(p, let)) {
+        p->inside[let->name] = let->value;
+        return;
+    }
     text_printf(p->out, "const %s %s = %s;\n", emit_type(symbol->type), print_symbol(p, let->name),
                 emit_bare(p->e, text));
 }

@@ -4,7 +4,9 @@
  * or with a comment, keep their distance to its first. A line of more than LINE_MAX columns is
  * broken after a comma or before an operator, as few brackets deep as can be, and goes on below the
  * bracket it was broken in. What stands in a comment stays whole, and so does a line that offers no
- * such place. */
+ * such place. A branch or a loop of one statement is one line, where it fits, and
+ * variables of one type are declared together. */
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -140,9 +142,97 @@ static const char *indented(Emitter *e, const char *text) {
     return out.data;
 }
 
+/* Whether the line is a statement that may stand behind an `if (...)` or a `for (...)`: neither a
+ * declaration, which begins with two words, nor one of these two. */
+static bool is_plain_statement(const char *line, size_t size) {
+    size_t at = strspn(line, " ");
+    const bool branch = strncmp(line + at, "if ", 3) == 0 || strncmp(line + at, "for ", 4) == 0;
+    if (size <= at || line[size - 1] != ';' || branch) return false;
+    for (size_t i = at; i + 1 < size; i++)
+        if (strncmp(line + i, "/*", 2) == 0) return false;
+    while (at < size && (isalnum((unsigned char)line[at]) || line[at] == '_')) at++;
+    return line[at] != ' ' || !(isalpha((unsigned char)line[at + 1]) || strchr("_*", line[at + 1]));
+}
+
+/* How much of the text a branch or a loop of a single statement is, where the three lines of it fit
+ * into one; else 0. */
+static size_t short_branch(const char *text) {
+    const size_t indent = strspn(text, " "), size = strcspn(text, "\n");
+    const bool branch =
+        strncmp(text + indent, "if (", 4) == 0 || strncmp(text + indent, "for (", 5) == 0;
+    if (!branch || !text[size] || strncmp(text + size - 3, ") {", 3) != 0) return 0;
+    const char *body = text + size + 1;
+    const size_t body_size = strcspn(body, "\n"), body_indent = strspn(body, " ");
+    const char *end = body + body_size + (body[body_size] != 0);
+    if (size - 1 + body_size - body_indent > LINE_MAX || !is_plain_statement(body, body_size))
+        return 0;
+    const size_t end_size = strcspn(end, "\n");
+    if (strspn(end, " ") != indent || end_size != indent + 1 || end[indent] != '}') return 0;
+    return (size_t)(end + end_size + (end[end_size] != 0) - text);
+}
+
+/* Of the declaration of a variable without a value, or with zeros for it: how much of the line
+ * stands before its name; else 0. */
+static size_t declaration_head(const char *line) {
+    static const char *const types[] = {"f32 ", "f64 ", "i32 ",         "i64 ",        "u32 ",
+                                        "u64 ", "int ", "ls_vec4_f32 ", "ls_vec4_f64 "};
+    size_t at = strspn(line, " "), head = 0;
+    if (strncmp(line + at, "LS_ALIGN(64) ", 13) == 0) at += 13;
+    for (size_t i = 0; i < COUNT(types); i++)
+        if (strncmp(line + at, types[i], strlen(types[i])) == 0) head = at + strlen(types[i]);
+    if (!head) return 0;
+    at = head;
+    while (isalnum((unsigned char)line[at]) || (line[at] && strchr("_[]", line[at]))) at++;
+    if (strncmp(line + at, " = {}", 5) == 0) at += 5;
+    if (strncmp(line + at, " LS_ALIGN(64)", 13) == 0) at += 13;
+    return strncmp(line + at, ";\n", 2) == 0 ? head : 0;
+}
+
+/* Adds declarations of one type as one, as far as they fit into a line; gives how much of the text
+ * they are. */
+static size_t add_declarations(Text *out, const char *text) {
+    const size_t head = declaration_head(text);
+    size_t size = strcspn(text, "\n"), line = size;
+    if (!head) return 0;
+    text_add(out, text, size - 1);
+    while (declaration_head(text + size + 1) == head && strncmp(text + size + 1, text, head) == 0) {
+        const char *next = text + size + 1;
+        const size_t next_size = strcspn(next, "\n");
+        if (line + 2 + next_size - head > LINE_MAX) break;
+        text_puts(out, ", ");
+        text_add(out, next + head, next_size - 1 - head);
+        line += 2 + next_size - head;
+        size += 1 + next_size;
+    }
+    text_puts(out, ";\n");
+    return size + 1;
+}
+
+/* The text with such branches, loops and declarations in one line. */
+static const char *joined(Emitter *e, const char *text) {
+    Text out = text_open(e->arena);
+    while (*text) {
+        const size_t declarations = add_declarations(&out, text);
+        text += declarations;
+        if (declarations) continue;
+        const size_t branch = short_branch(text), size = strcspn(text, "\n");
+        if (branch) {
+            const char *body = text + size + 1;
+            const size_t indent = strspn(body, " ");
+            text_add(&out, text, size - 1);
+            text_add(&out, body + indent, strcspn(body, "\n") - indent);
+            text_puts(&out, "\n");
+        } else {
+            text_add(&out, text, size + (text[size] != 0));
+        }
+        text += branch ? branch : size + (text[size] != 0);
+    }
+    return out.data;
+}
+
 const char *emit_wrap(Emitter *e, const char *text) {
     Text out = text_open(e->arena);
-    text = indented(e, text);
+    text = joined(e, indented(e, text));
     while (*text) {
         const char *stop = strchr(text, '\n'), *line = text;
         size_t size = stop ? (size_t)(stop - text) : strlen(text);

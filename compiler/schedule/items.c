@@ -601,5 +601,7 @@ PlainNest *items_end(ItemBuilder *b, const char **problem) {
     if (b->divided) nest_hoist(b->nest);
     nest_sweep(b->nest);
     nest_tidy(b->nest);
+    nest_forward(b->nest); /* what loops of one iteration have left in arrays of one element */
+    nest_sweep(b->nest);
     return b->plain;
 }
