@@ -15,6 +15,7 @@
 
 #define WORDS_MAX 48
 #define PATH_SIZE RTC_PATH_SIZE
+#define CPUINFO_SIZE 16384
 
 static const char *const compilers[] = {"clang", "gcc", "cc"};
 
@@ -24,11 +25,6 @@ static const char *const options[] = {
     "c",
     "-std=c11",
     "-O3",
-#if defined(__aarch64__)
-    "-mcpu=native", /* clang's spelling of it there; gcc knows both */
-#else
-    "-march=native",
-#endif
     "-fPIC",
     "-fno-math-errno",
     "-fno-trapping-math",
@@ -88,37 +84,100 @@ static bool find_compiler(Command *command, char *reason, size_t size) {
     return false;
 }
 
+/* What code is made for: LOCKSTEP_CPU. */
 typedef struct Cpu {
-    bool wide, fma; /* 512-bit vectors; a fused multiply-add instruction */
+    const char *name, *option;
+    const char *needs; /* words in /proc/cpuinfo */
+    bool wide, fma;    /* 512-bit vectors; a fused multiply-add instruction */
 } Cpu;
 
-/* What -march=native looks at: the lines of the first processor that name its kind and its
- * features. They go into `hash`, unless it is NULL. */
-static Cpu cpu_read(Sha256 *hash) {
-    static const char *const lines[] = {"vendor_id", "cpu family", "model", "stepping",
-                                        "flags",     "Features",   "CPU ",  "isa"};
-    char text[16384];
+/* The first is what is taken unless one is chosen: this processor. */
+static const Cpu cpus[] = {
+#if defined(__aarch64__)
+    {"native", "-mcpu=native", "", false, true}, /* clang's spelling of it; gcc knows both */
+    {"baseline", "-march=armv8-a", "", false, true},
+#elif defined(__x86_64__)
+    {"native", "-march=native", "", false, false},
+    {"baseline", "-march=x86-64", "", false, false},
+    {"x86-64-v2", "-march=x86-64-v2", "cx16 popcnt ssse3 sse4_1 sse4_2", false, false},
+    {"x86-64-v3", "-march=x86-64-v3", "abm avx2 bmi1 bmi2 f16c fma movbe", false, true},
+    {"x86-64-v4", "-march=x86-64-v4", "avx512f avx512bw avx512cd avx512dq avx512vl avx2 fma", true,
+     true},
+#else
+    {"native", "-march=native", "", false, true},
+#endif
+};
+
+/* Whether the word stands in the text, between blanks. */
+static bool has_word(const char *text, const char *word, size_t size) {
+    for (const char *at = text; (at = strchr(at, *word)); at++)
+        if (strncmp(at, word, size) == 0 && strchr(" \n", at[size]) && at > text &&
+            strchr(" \t", at[-1]))
+            return true;
+    return false;
+}
+
+/* The first processor's part of /proc/cpuinfo, without the empty line behind it. */
+static void read_cpuinfo(char *text, size_t room) {
     int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-    ssize_t size = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    ssize_t size = file < 0 ? 0 : read(file, text, room - 1);
     if (file >= 0) close(file);
     text[size < 0 ? 0 : size] = 0;
     char *end = strstr(text, "\n\n");
     if (end) end[1] = 0;
-    for (char *line = text; hash && *line;) {
-        size_t length = strcspn(line, "\n");
+}
+
+/* Fills `cpu`, or `reason` with why code cannot be made for what LOCKSTEP_CPU names. */
+static bool find_cpu(const char *info, Cpu *cpu, char *reason, size_t size) {
+    const char *wish = environment_value(VARIABLE_LOCKSTEP_CPU);
+    size_t found = 0, used;
+    while (wish && *wish && found < COUNT(cpus) && strcmp(wish, cpus[found].name) != 0) found++;
+    if (found == COUNT(cpus)) {
+        used = (size_t)snprintf(reason, size, "LOCKSTEP_CPU is '%s'; here it may be", wish);
+        for (size_t i = 0; i < COUNT(cpus) && used < size; i++)
+            used +=
+                (size_t)snprintf(reason + used, size - used, "%s %s", i ? "," : "", cpus[i].name);
+        return false;
+    }
+    *cpu = cpus[found];
+    for (const char *word = cpu->needs; *word;) {
+        const size_t length = strcspn(word, " ");
+        if (!has_word(info, word, length)) {
+            snprintf(reason, size,
+                     "LOCKSTEP_CPU is %s, and this processor has no %.*s; leave it unset or take a "
+                     "lower one",
+                     cpu->name, (int)length, word);
+            return false;
+        }
+        word += length + (word[length] == ' ');
+    }
+    if (found == 0) {
+        cpu->wide = strstr(info, " avx512f ") != NULL;
+        cpu->fma = !strstr(info, " sse2 ") || strstr(info, " fma ");
+    }
+    return true;
+}
+
+/* What -march=native looks at: the lines that name the processor's kind and its features. */
+static void hash_cpu(const char *info, Sha256 *hash) {
+    static const char *const lines[] = {"vendor_id", "cpu family", "model", "stepping",
+                                        "flags",     "Features",   "CPU ",  "isa"};
+    while (*info) {
+        const size_t length = strcspn(info, "\n");
         for (size_t i = 0; i < COUNT(lines); i++)
-            if (strncmp(line, lines[i], strlen(lines[i])) == 0) sha256_add(hash, line, length);
-        line += length + (line[length] != 0);
+            if (strncmp(info, lines[i], strlen(lines[i])) == 0) sha256_add(hash, info, length);
+        info += length + (info[length] != 0);
     }
     unsigned long capabilities[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
-    if (hash) sha256_add(hash, capabilities, sizeof capabilities);
-    return (Cpu){.wide = strstr(text, " avx512f ") != NULL,
-                 .fma = !strstr(text, " sse2 ") || strstr(text, " fma ")};
+    sha256_add(hash, capabilities, sizeof capabilities);
 }
 
 static bool describe(char *text, size_t size) {
     Command command;
-    if (!find_compiler(&command, text, size)) return false;
+    Cpu cpu;
+    char info[CPUINFO_SIZE];
+    read_cpuinfo(info, sizeof info);
+    if (!find_compiler(&command, text, size) || !find_cpu(info, &cpu, text, size)) return false;
     Sha256 hash = sha256_open();
     for (size_t i = 0; i < command.count; i++) {
         char path[PATH_SIZE];
@@ -133,7 +192,8 @@ static bool describe(char *text, size_t size) {
     char path[PATH_SIZE];
     if (rtc_find_program(linker, path, sizeof path)) rtc_hash_file(&hash, path);
     sha256_add(&hash, wide_option, sizeof wide_option);
-    cpu_read(&hash);
+    sha256_add(&hash, cpu.option, strlen(cpu.option) + 1);
+    if (strcmp(cpu.name, cpus[0].name) == 0) hash_cpu(info, &hash);
     rtc_identity(text, size, rtc_host.name, hash, command.path);
     return true;
 }
@@ -179,15 +239,15 @@ static bool link_object(RtcWork *work) {
 }
 
 /* From the source to work->result; what the compiler says goes to *log. */
-static ls_status make_result(RtcWork *work, Command *command, RtcForm form, ls_math math,
-                             char **log, RtcOutput *output) {
+static ls_status make_result(RtcWork *work, Command *command, const Cpu *cpu, RtcForm form,
+                             ls_math math, char **log, RtcOutput *output) {
     const bool image = form == RTC_IMAGE;
-    const Cpu cpu = cpu_read(NULL);
     const char *const end[] = {math == LS_MATH_FAST ? fast_option : exact_option,
                                "-o",
                                image ? work->object : work->result,
                                work->source,
-                               cpu.wide ? wide_option : NULL,
+                               cpu->option,
+                               cpu->wide ? wide_option : NULL,
                                NULL};
     char *words[WORDS_MAX];
     RtcRun run;
@@ -199,8 +259,8 @@ static ls_status make_result(RtcWork *work, Command *command, RtcForm form, ls_m
     ls_status status = rtc_work_run(work, command->path, words, &run, output);
     if (status != LS_OK) return status;
     *log = run.log;
-    if (!image || (cpu.fma && link_object(work))) return LS_OK;
-    const char *const last[] = {"-o", work->result, work->object, cpu.fma ? NULL : fma_library,
+    if (!image || (cpu->fma && link_object(work))) return LS_OK;
+    const char *const last[] = {"-o", work->result, work->object, cpu->fma ? NULL : fma_library,
                                 NULL};
     count = rtc_add_words(words, command->count, link_options);
     words[rtc_add_words(words, count, last)] = NULL;
@@ -210,11 +270,11 @@ static ls_status make_result(RtcWork *work, Command *command, RtcForm form, ls_m
 }
 
 /* The compiler itself, the folder and its files being there. */
-static ls_status compile_in(RtcWork *work, Command *command, RtcForm form, ls_math math,
-                            RtcOutput *output) {
+static ls_status compile_in(RtcWork *work, Command *command, const Cpu *cpu, RtcForm form,
+                            ls_math math, RtcOutput *output) {
     char *log = NULL;
     double start = rtc_now();
-    ls_status status = make_result(work, command, form, math, &log, output);
+    ls_status status = make_result(work, command, cpu, form, math, &log, output);
     output->milliseconds = rtc_now() - start;
     if (status == LS_OK)
         status = rtc_work_take(work, command->path, form == RTC_IMAGE, log, output);
@@ -225,16 +285,19 @@ static ls_status compile_in(RtcWork *work, Command *command, RtcForm form, ls_ma
 static ls_status compile(const char *source, size_t size, const char *label, const char *target,
                          RtcForm form, ls_math math, RtcOutput *output) {
     Command command;
+    Cpu cpu;
     RtcWork *work;
-    char reason[PATH_SIZE + 256];
+    char reason[PATH_SIZE + 256], info[CPUINFO_SIZE];
     *output = (RtcOutput){0};
     if (strcmp(target, LS_TARGET_CPU) != 0)
         return rtc_fail(output, LS_ERROR_ARGUMENT, "the host compiler has no target '%s'", target);
-    if (!find_compiler(&command, reason, sizeof reason))
+    read_cpuinfo(info, sizeof info);
+    if (!find_compiler(&command, reason, sizeof reason) ||
+        !find_cpu(info, &cpu, reason, sizeof reason))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
     ls_status status = rtc_work_start(&work, "", source, size, label, output);
     if (status != LS_OK) return status;
-    status = compile_in(work, &command, form, math, output);
+    status = compile_in(work, &command, &cpu, form, math, output);
     rtc_work_end(work);
     return status;
 }
