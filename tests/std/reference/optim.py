@@ -122,6 +122,11 @@ def sgd():
                {"lr": 0.1, "momentum": 0.8, "dampening": 0.3, "weight_decay": 0.1})
     with_torch(family, "sgd_nesterov", torch.optim.SGD, buffer, {"decay": 0.1, "nesterov": True},
                {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, step="sgd_momentum")
+    # Steps of which the last average.
+    with_torch(family, "asgd", torch.optim.ASGD, {"average": "ax"},
+               {"lr": 0.1, "lambd": 0.1, "alpha": 0.6, "t0": 1.0, "decay": 0.1},
+               {"lr": 0.1, "lambd": 0.1, "alpha": 0.6, "t0": 1, "weight_decay": 0.1}, rates=None, count=5)
+    with_torch(family, "asgd-defaults", torch.optim.ASGD, {"average": "ax"}, step="asgd", **SMALL)
     mixed = {"kinds": {"g": "bf16", "w": "bf16"}, "copy": ("w", "bf16"), "step": "sgd_momentum_mixed"}
     with_torch(family, "sgd_momentum_mixed", torch.optim.SGD, buffer, {"decay": 0.1, "dampening": 0.3},
                {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}, **mixed)
@@ -163,6 +168,11 @@ def adam():
     with_torch(family, "radam", torch.optim.RAdam, MOMENTS, {**numbers, "beta2": 0.9},
                {**options, "betas": (0.8, 0.9)}, shapes=LIST)
     with_torch(family, "radam-defaults", torch.optim.RAdam, MOMENTS, step="radam", **SMALL)
+    with_torch(family, "nadam-decoupled", torch.optim.NAdam, MOMENTS, {**numbers, "decoupled": True},
+               {**options, "decoupled_weight_decay": True}, step="nadam",
+               extra=("mu_product", lambda state: state["mu_product"].item()))
+    with_torch(family, "radam-decoupled", torch.optim.RAdam, MOMENTS, {**numbers, "beta2": 0.9, "decoupled": True},
+               {**options, "betas": (0.8, 0.9), "decoupled_weight_decay": True}, step="radam")
     rectified(family)
     return family
 
@@ -240,6 +250,12 @@ def adaptive():
                {"rho": 0.8, "eps": 1e-2, "decay": 0.1}, {"rho": 0.8, "eps": 1e-2, "weight_decay": 0.1}, counter=False)
     with_torch(family, "adadelta-defaults", torch.optim.Adadelta, {"v": "square_avg", "moved": "acc_delta"},
                step="adadelta", counter=False, **SMALL)
+    # Sizes that reach both bounds, signs that change.
+    rprop = {"g_last": "prev", "size": "step_size"}
+    with_torch(family, "rprop", torch.optim.Rprop, rprop,
+               {"lr": 0.05, "shrink": 0.5, "grow": 1.5, "least": 0.02, "most": 0.1},
+               {"lr": 0.05, "etas": (0.5, 1.5), "step_sizes": (0.02, 0.1)}, rates=None, count=6)
+    with_torch(family, "rprop-defaults", torch.optim.Rprop, rprop, step="rprop", **SMALL)
     return family
 
 
