@@ -114,6 +114,7 @@ static void free_variants(ls_program *program, size_t index) {
         settled |= variants[i].loaded;
         if (variants[i].loaded)
             program->context->driver->unload(program->context->device, variants[i].module);
+        free(variants[i].unpacked);
         free(variants[i].kernels);
     }
     free(variants);

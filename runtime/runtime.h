@@ -315,6 +315,7 @@ typedef struct Variant { /* what is loaded of an image's variant; the program's 
     bool loaded, from_cache;
     double compile_ms;
     void *module;
+    void *unpacked; /* its code, where the image has it packed: drivers need not copy it */
     Kernel *kernels;
 } Variant;
 /* Makes the image of a program's step; when it fails *message says why. */

@@ -187,8 +187,11 @@ static ls_status load_variant(ls_step *step, const char *call) {
     double end = time_us() * 1e-3;
     ls_status status = step->context->driver->load(step->context->device, step->image, variant,
                                                    code, size, loaded->kernels, &loaded->module);
-    free(unpacked);
-    if (status != LS_OK) return status;
+    if (status != LS_OK) {
+        free(unpacked);
+        return status;
+    }
+    loaded->unpacked = unpacked;
     log_write(LOG_INFO, "step `%s` (%s) on %s: code %s in %.2f ms", step->image->step,
               variant->name, step->context->device->target,
               variant->packed || variant->code || variant->functions ? "of the image"

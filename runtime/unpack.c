@@ -88,6 +88,7 @@ int ls_image_unpack(const ls_image_variant *variant, void **code) {
     }
     memmove(all, all + begin, size);
     all[size] = 0;
-    *code = all;
+    void *const kept = realloc(all, size + 1);
+    *code = kept ? kept : all;
     return 1;
 }

@@ -221,7 +221,7 @@ static const Option build_options[] = {
      "of the files: NAME.h and NAME.c (default: the file's, or the step's)"},
     {0, "contiguous", NULL, OPTION_FLAG, offsetof(Options, contiguous),
      "no kernels for arrays with gaps between elements or off a boundary of\n"
-     "16 bytes, which are refused then: about half the code and its compile time"},
+     "16 bytes, which are refused then: 15 to 40 % less text to compile"},
     {0, "depfile", "FILE", OPTION_TEXT, offsetof(Options, depfile),
      "write which files they were made of, as a rule for make or ninja,\n"
      "and print nothing"},

@@ -323,6 +323,10 @@ typedef struct NestPrinter {
     ValueId *inside;       /* by symbol of a LET: its value, where that stands inside its user */
     uint32_t *uses;        /* by symbol */
     bool *is_scratch;      /* by symbol of an array: it is no array of the plan */
+    /* by symbol: the last STORE of just that; what is printed where it is stored, and the text of
+     * it unless it is a LET */
+    const NestNode **store, **moved;
+    const char **moved_text;
     const NestNode **own_body, **user_body,
         *body;      /* by symbol: the body that defines it, and the only one that uses it */
     bool *is_index; /* by symbol: it stands in an index */
@@ -437,8 +441,11 @@ const char *print_condition(NestPrinter *p, const NestNode *node);
 const char *print_whole_if(NestPrinter *p, const NestNode *loop);
 void print_alloc(NestPrinter *p, const NestNode *node);
 /* Whether a store behind the node is all that uses its value, and every thread does it unless the
- * node is a LET: then its text may stand there. */
+ * node is a LET: then its text may stand there. print_move: it does. */
 bool print_is_only_stored(const NestPrinter *p, const NestNode *node);
+void print_move(NestPrinter *p, const NestNode *node, const char *text);
+/* Whether all that is done with the array is a load ahead of all loops. */
+bool print_is_loaded_once(const NestPrinter *p, SymbolId array);
 void print_load(NestPrinter *p, const NestNode *node);
 void print_store(NestPrinter *p, const NestNode *node);
 

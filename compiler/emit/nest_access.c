@@ -539,31 +539,40 @@ static const char *alloc_text(NestPrinter *p, const NestNode *node) {
     return text.data;
 }
 
-/* The store behind the node that stores its value, if what stands between leaves what the node
- * reads as it is: stores to parameters may be to the same memory. */
-static const NestNode *find_store(const NestPrinter *p, const NestNode *node) {
-    const Value *values = p->nest->values->values;
-    for (const NestNode *next = node->next; next; next = next->next) {
+/* Whether what stands between the node and the store leaves what the node reads as it is. Of two
+ * arrays of the step, which may be one, no store is passed. */
+static bool reaches(const NestPrinter *p, const NestNode *node, const NestNode *store) {
+    for (const NestNode *next = node->next; next != store; next = next->next) {
         const bool stores = next->kind == NEST_STORE;
-        if (stores && values[next->value].op == VALUE_NAME &&
-            values[next->value].payload == node->name)
-            return next;
         const bool apart =
-            node->kind == NEST_LET ||
-            (node->array != next->array && (p->allocs[node->array] || p->allocs[next->array]));
+            node->array != next->array && (p->allocs[node->array] || p->allocs[next->array]);
         if ((stores && !apart) || (!stores && next->kind != NEST_LET && next->kind != NEST_LOAD &&
                                    next->kind != NEST_COMBINE))
-            return NULL;
+            return false;
     }
-    return NULL;
+    return true;
 }
 
 bool print_is_only_stored(const NestPrinter *p, const NestNode *node) {
-    const NestNode *store = p->uses[node->name] == 1 ? find_store(p, node) : NULL;
-    if (store && node->kind == NEST_LET) return true;
-    if (!store || store->has_limit || store->where) return false;
+    const NestNode *store = p->store[node->name];
+    if (!store || p->uses[node->name] != 1 || p->user_body[node->name] != p->own_body[node->name])
+        return false;
+    if (node->kind == NEST_LET) return true;
     const NestNode *alloc = p->allocs[store->array];
-    return p->nest->lanes == 1 || (alloc && alloc->scope == SCOPE_REGISTER);
+    return !store->has_limit && !store->where &&
+           (p->nest->lanes == 1 || (alloc && alloc->scope == SCOPE_REGISTER)) &&
+           reaches(p, node, store);
+}
+
+bool print_is_loaded_once(const NestPrinter *p, SymbolId array) {
+    for (const NestNode *node = p->nest->body; p->uses[array] == 1 && node; node = node->next)
+        if (node->kind == NEST_LOAD && node->array == array) return true;
+    return false;
+}
+
+void print_move(NestPrinter *p, const NestNode *node, const char *text) {
+    p->moved[node->name] = node;
+    p->moved_text[node->name] = text;
 }
 
 void print_load(NestPrinter *p, const NestNode *node) {
@@ -585,8 +594,8 @@ void print_load(NestPrinter *p, const NestNode *node) {
     if (*condition && !p->packet[node->name])
         text = arena_printf(p->arena, "%s ? %s : %s", condition, text,
                             node->pad ? print_value(p, node->pad) : "0");
-    if (print_is_only_stored(p, node) && emit_is_short(text))
-        p->spelled[node->name] = text;
+    if (print_is_only_stored(p, node))
+        print_move(p, node, text);
     else
         text_printf(p->out, "const %s %s = %s;\n", type, name, text);
 }
@@ -594,6 +603,9 @@ void print_load(NestPrinter *p, const NestNode *node) {
 void print_store(NestPrinter *p, const NestNode *node) {
     const char *condition = print_condition(p, node), *packet = print_packet_of(p, node);
     const char *value = emit_bare(p->e, print_value(p, node->value));
+    const Value *stored = &p->nest->values->values[node->value];
+    if (stored->op == VALUE_NAME && p->moved[stored->payload])
+        emit_quote_line(p->e, p->out, p->moved[stored->payload]->range);
     if (packet && node->hint != HINT_NON_TEMPORAL) {
         text_printf(p->out, "%s.at[%s] = %s;\n", packet, print_symbol(p, p->vector), value);
         return;

@@ -90,19 +90,12 @@ static void declare_derived(NestPrinter *p) {
     }
 }
 
-/* Whether all that is done with the array is a load ahead of all loops. */
-static bool is_loaded_once(const NestPrinter *p, SymbolId array) {
-    for (const NestNode *node = p->nest->body; p->uses[array] == 1 && node; node = node->next)
-        if (node->kind == NEST_LOAD && node->array == array) return true;
-    return false;
-}
-
 static void declare_arrays(NestPrinter *p) {
     for (uint32_t i = 0; i < p->e->plan->array_count; i++) {
         const SymbolId symbol = p->plain->arrays[i];
         if (!symbol || !p->uses[symbol]) continue;
         const char *field = arena_printf(p->arena, "a->%s", p->e->field_name[i]);
-        const bool once = is_loaded_once(p, symbol);
+        const bool once = !emit_is_list(p->e, i) && print_is_loaded_once(p, symbol);
         p->e->touched[(p->e->number - 1) * p->e->plan->array_count + i] = true;
         p->spelled[symbol] =
             once ? field : names_made(p->e, arena_printf(p->arena, "%s_data", p->e->field_name[i]));
@@ -646,6 +639,9 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     p.packet = arena_alloc(arena, count * sizeof *p.packet);
     p.allocs = arena_alloc(arena, count * sizeof *p.allocs);
     p.inside = arena_alloc(arena, count * sizeof *p.inside);
+    p.store = arena_alloc(arena, count * sizeof *p.store);
+    p.moved = arena_alloc(arena, count * sizeof *p.moved);
+    p.moved_text = arena_alloc(arena, count * sizeof *p.moved_text);
     p.own_body = arena_alloc(arena, count * sizeof *p.own_body);
     p.user_body = arena_alloc(arena, count * sizeof *p.user_body);
     p.uses = arena_alloc(arena, count * sizeof *p.uses);

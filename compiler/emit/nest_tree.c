@@ -358,8 +358,8 @@ void print_combine(NestPrinter *p, const NestNode *node) {
     else
         text = vector_text(p, kind_text(p, fold, fold->type), tree);
     const bool odd = fold && p->odd && print_is_quick(fold);
-    if (!odd && print_is_only_stored(p, node) && emit_is_short(text))
-        p->spelled[node->name] = text;
+    if (!odd && print_is_only_stored(p, node))
+        print_move(p, node, text);
     else
         text_printf(p->out, "const %s %s = %s;\n", emit_type(p->nest->symbols[node->name].type),
                     name, text);

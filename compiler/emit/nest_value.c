@@ -1,7 +1,8 @@
 /* nest_value.c: the symbols, indices and values of a nest in generated code.
  *
  * A LET that one value behind it in the same body uses, and that the source does not name, stands
- * inside that value; every other one is a `const` statement. */
+ * inside that value, one that is only stored in its store, and a copy is its original; every other
+ * one is a `const` statement. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,6 +58,8 @@ static void count_body(NestPrinter *p, const NestNode *body) {
         p->uses[node->where] += node->where ? 1 : 0;
         p->is_index[node->where] = true; /* by name */
         p->uses[node->array] += node->array ? 1 : 0;
+        const Value *value = &p->nest->values->values[node->value];
+        if (node->kind == NEST_STORE && value->op == VALUE_NAME) p->store[value->payload] = node;
         count_value(p, node->value);
         count_value(p, node->pad);
         count_body(p, node->body);
@@ -156,7 +159,9 @@ const char *print_value(NestPrinter *p, ValueId id) {
     const char *arg[3] = {NULL, NULL, NULL};
     if (v->op == VALUE_NAME) {
         const SymbolId symbol = (SymbolId)v->payload;
-        return p->inside[symbol] ? print_value(p, p->inside[symbol]) : print_symbol(p, symbol);
+        return p->inside[symbol]       ? print_value(p, p->inside[symbol])
+               : p->moved_text[symbol] ? p->moved_text[symbol]
+                                       : print_symbol(p, symbol);
     }
     if (v->op == VALUE_INDEX) return print_index(p, *nest_index_of(p->nest, v));
     if (v->op == OP_CALL) return call_text(p, v);
@@ -207,7 +212,8 @@ void print_let(NestPrinter *p, const NestNode *let) {
     const NestSymbol *symbol = &p->nest->symbols[let->name];
     if (p->ahead[let->name]) return;
     const char *text = let_text(p, let);
-    if (p->nest->values->values[let->value].op == VALUE_NAME && !p->is_index[let->name]) {
+    const Value *value = &p->nest->values->values[let->value];
+    if (value->op == VALUE_NAME && !p->is_index[let->name] && !p->inside[value->payload]) {
         p->inside[let->name] = let->value; /* a copy */
         return;
     }
@@ -216,11 +222,12 @@ void print_let(NestPrinter *p, const NestNode *let) {
         p->inside[let->name] = let->value;
         return;
     }
-    emit_quote_line(p->e, p->out, let->range);
-    if (!p->is_index[let->name] && emit_is_short(text) && print_is_only_stored(p, let)) {
+    if (!p->is_index[let->name] && print_is_only_stored(p, let)) {
         p->inside[let->name] = let->value;
+        p->moved[let->name] = let;
         return;
     }
+    emit_quote_line(p->e, p->out, let->range);
     text_printf(p->out, "const %s %s = %s;\n", emit_type(symbol->type), print_symbol(p, let->name),
                 emit_bare(p->e, text));
 }

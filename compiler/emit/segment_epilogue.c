@@ -77,8 +77,8 @@ static void part_function(Emitter *e, Text *out, const Kernel *kernel, const Pha
 void emit_segment_epilogue(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const char *name = stem(e, kernel);
     const char *counts =
-        emit_add_field(e, arena_printf(e->arena, "%s_counts", name), "u32",
-                       plan_extent(e->f, sizeof(uint32_t), segment(e, kernel)->outer), true);
+        emit_add_field(e, arena_printf(e->arena, "kernel_of_phase_%u_counts", kernel->first + 1),
+                       "u32", plan_extent(e->f, sizeof(uint32_t), segment(e, kernel)->outer), true);
     text_puts(out,
               "/* What comes after the rows and columns of a part: how many these are, the work "
               "itself, and that one is done. */\n");

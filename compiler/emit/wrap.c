@@ -188,20 +188,18 @@ static size_t declaration_head(const char *line) {
     return strncmp(line + at, ";\n", 2) == 0 ? head : 0;
 }
 
-/* Adds declarations of one type as one, as far as they fit into a line; gives how much of the text
- * they are. */
+/* Adds up to four declarations of one type as one; gives how much of the text they are. How many
+ * does not depend on their names' lengths, so that other names make no other text. */
 static size_t add_declarations(Text *out, const char *text) {
     const size_t head = declaration_head(text);
-    size_t size = strcspn(text, "\n"), line = size;
+    size_t size = strcspn(text, "\n");
     if (!head) return 0;
     text_add(out, text, size - 1);
     while (declaration_head(text + size + 1) == head && strncmp(text + size + 1, text, head) == 0) {
         const char *next = text + size + 1;
         const size_t next_size = strcspn(next, "\n");
-        if (line + 2 + next_size - head > LINE_MAX) break;
         text_puts(out, ", ");
         text_add(out, next + head, next_size - 1 - head);
-        line += 2 + next_size - head;
         size += 1 + next_size;
     }
     text_puts(out, ";\n");

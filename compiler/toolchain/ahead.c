@@ -3,8 +3,8 @@
  * The file holds each step's images as static tables: for GPU targets with the code that the
  * toolchains made of every variant, for "cpu" with the kernels themselves as C. Equal tables are
  * written once. The text depends on the source, the options and the toolchains alone. What image.h
- * and lockstep/ahead.h say is the layout; every initialiser is complete and positional, so that the
- * file is C11 and C++ without a warning. */
+ * and lockstep/ahead.h say is the layout; every initialiser is positional, so that the file is C11
+ * and C++ without a warning; zeros at the end of one are left out. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdio.h>

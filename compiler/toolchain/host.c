@@ -152,8 +152,8 @@ static bool find_cpu(const char *info, Cpu *cpu, char *reason, size_t size) {
         word += length + (word[length] == ' ');
     }
     if (found == 0) {
-        cpu->wide = strstr(info, " avx512f ") != NULL;
-        cpu->fma = !strstr(info, " sse2 ") || strstr(info, " fma ");
+        cpu->wide = has_word(info, "avx512f", 7);
+        cpu->fma = !has_word(info, "sse2", 4) || has_word(info, "fma", 3);
     }
     return true;
 }

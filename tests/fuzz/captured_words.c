@@ -103,6 +103,14 @@ static bool differ(const char *plain, const char *nasty) {
     return false;
 }
 
+/* Without braces: those of a branch or a loop of one statement are there where it is long. */
+static bool next_but_braces(const char **text, Token *token) {
+    bool more;
+    do more = token_next(text, token);
+    while (more && strchr("{}", *token->text));
+    return more;
+}
+
 bool same_but_for_names(const char *plain, const char *nasty) {
     static Pairs locals, members;
     Token a = {"", 0, false}, b;
@@ -111,8 +119,8 @@ bool same_but_for_names(const char *plain, const char *nasty) {
         const char *before = a.text;
         const bool member = *before == '.' || (*before == '>' && before[-1] == '-');
         const char *begin = plain;
-        const bool more = token_next(&plain, &a);
-        if (more != token_next(&nasty, &b)) return differ(begin, nasty);
+        const bool more = next_but_braces(&plain, &a);
+        if (more != next_but_braces(&nasty, &b)) return differ(begin, nasty);
         if (!more) return true;
         if (a.name && memchr(begin, '\n', (size_t)(a.text - begin)) && a.text[-1] == '\n')
             locals.count = members.count = 0; /* a declaration of the file begins */
