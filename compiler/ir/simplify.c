@@ -238,7 +238,7 @@ static ValueId narrow_list(Function *f, ValueId list) {
 static ValueId broadcast_last(Function *f, const Value *v) {
     ValueId args[3] = {0};
     bool found = false;
-    if ((op_info[v->op].flags & OP_REDUCTION) || v->op == OP_LIST || v->op == OP_SCATTER) return 0;
+    if ((op_info[v->op].flags & OP_REDUCTION) || v->op == OP_LIST || ir_is_scatter(v)) return 0;
     for (int i = 0; i < op_info[v->op].arity; i++) {
         Value a = f->values[v->arg[i]];
         bool source = v->op == OP_GATHER && i == 0;

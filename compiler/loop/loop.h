@@ -131,7 +131,7 @@ typedef enum NestKind {
     NEST_LET,      /* name = value */
     NEST_LOAD,     /* name = array{list}[at]; pad where there is no element */
     NEST_STORE,    /* array{list}[at] = value */
-    NEST_ADD,      /* the same, added: an integer, in any order */
+    NEST_ADD,      /* the same, added to what is there, as op, a scatter, does: in any order */
     NEST_ALLOC,    /* name, scope; at: its dims */
     NEST_TREE,     /* name, op, type; extent: its leaves; at: dims */
     NEST_FOLD,     /* the same */
@@ -184,7 +184,8 @@ struct NestNode {
     LoopKind loop;
     NestScope scope;
     NestHint hint;
-    Op op;         /* of TREE, FOLD, COMBINE over memory: a reduction; else OP_NONE */
+    Op op;         /* of TREE, FOLD, COMBINE over memory: a reduction; of ADD: a scatter; else
+                      OP_NONE */
     Type type;     /* of the leaves of TREE and FOLD */
     SymbolId name; /* what it defines */
     SymbolId array, list;

@@ -141,7 +141,7 @@ static void build_value(PlainBuilder *b, ValueId v) {
         b->value_of[v] = load(b, v, source - 1, 0);
         return;
     }
-    if (value->op == OP_LIST || value->op == OP_SCATTER || flags & OP_REDUCTION) return;
+    if (value->op == OP_LIST || ir_is_scatter(value) || flags & OP_REDUCTION) return;
     if (value->op == OP_RUNNING)
         made = running(b, v);
     else if (value->op == OP_SCAN)
@@ -183,10 +183,12 @@ static void build_store(PlainBuilder *b, const PhaseStore *store) {
     if (store->kind == STORE_ADD) {
         const Value *scatter = &b->f->values[store->value];
         node.kind = NEST_ADD;
+        node.op = (Op)scatter->op;
         node.value = b->value_of[scatter->arg[0]];
         where = plain_and_of(b, where, plain_go_elsewhere(b, scatter->arg[1]));
     } else if (store->kind == STORE_CLEAR) {
-        node.value = ir_constant(b->nest->values, compute, 0);
+        const bool least = b->f->values[array->value].op == OP_SCATTER_MIN;
+        node.value = ir_constant(b->nest->values, compute, least ? INT64_MAX : 0);
     } else {
         const ValueId stored = plan_stored(b->plan, b->phase, store);
         build_value(b, stored);
