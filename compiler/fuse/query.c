@@ -63,11 +63,17 @@ ValueId plan_selected(const Plan *plan, const Phase *phase, ValueId v) {
     return phase->known & plan_literal(plan->condition_of[c], !holds) ? value->arg[2] : 0;
 }
 
+/* Whether the condition is one of whole rows of the array, along its fastest axis. */
+static bool is_of_rows(const Array *array, AxisSet condition) {
+    return !condition || !(condition >> (31 - __builtin_clz(array->axes)));
+}
+
 bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard) {
     const Function *f = plan->function;
     const Value *select = &f->values[*value];
     const ValueId old = plan->arrays[array].value;
-    if (!old || select->op != OP_SELECT || f->values[select->arg[0]].axes) return false;
+    if (!old || select->op != OP_SELECT) return false;
+    if (!is_of_rows(&plan->arrays[array], f->values[select->arg[0]].axes)) return false;
     if (f->values[old].op != OP_PARAMETER) return false;
     if (select->arg[1] != old && select->arg[2] != old) return false;
     *guard = (Guard){select->arg[0], select->arg[2] == old};
@@ -85,6 +91,20 @@ ValueId plan_stored(const Plan *plan, const Phase *phase, const PhaseStore *stor
     if (value->op == OP_ROUND_TO && value->payload == (uint64_t)plan->arrays[store->array].type)
         return value->arg[0]; /* the store itself rounds to the same bits */
     return v;
+}
+
+bool plan_skips_rows(const Plan *plan, const Phase *phase) {
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        const Value *cleared = &plan->function->values[plan->arrays[store->array].value];
+        bool rows = store->kind == STORE_CLEAR && ir_scatter_within(cleared);
+        ValueId value = store->value;
+        for (Guard guard; store->kind == STORE_VALUE &&
+                          plan_keeps(plan, store->array, &value, &guard);)
+            rows |= plan->function->values[guard.condition].axes != 0;
+        if (!rows) return false;
+    }
+    return phase->store_count > 0;
 }
 
 bool plan_is_open(const Plan *plan, const Phase *phase, const PhaseStore *store, Guard guard) {

@@ -31,6 +31,7 @@ static const Rewrite rewrites[] = {
     {'F', "x / -1",                     "-x"},
     {'F', "x + -0.0",                   "x"}, /* but 0.0 would turn -0 into +0 */
     {'F', "x - 0.0",                    "x"},
+    {'F', "x + (if c then y else -0.0)", "if c then x + y else x"},
     {'I', "x + 0",                      "x"},
     {'I', "x - 0",                      "x"},
     {'I', "x - x",                      "0"},
@@ -183,6 +184,18 @@ static ValueId round_of_rounded(Function *f, const Value *v) {
     return holds(to, from) ? v->arg[0] : 0;
 }
 
+/* round_to S (if c then x else p) -> if c then round_to S x else p, where p is read from an S. */
+static ValueId round_of_kept(Function *f, const Value *v) {
+    const Value select = f->values[v->arg[0]];
+    if (v->op != OP_ROUND_TO || select.op != OP_SELECT) return 0;
+    const Value *old = &f->values[select.arg[2]];
+    if (old->op != OP_PARAMETER || f->parameters[old->payload].type != (Type)v->payload ||
+        (Type)v->payload == TYPE_E5M2)
+        return 0;
+    const ValueId x = ir_round_to(f, (Type)v->payload, select.arg[1]);
+    return ir_op(f, OP_SELECT, select.arg[0], x, select.arg[2]);
+}
+
 /* x / 2^k -> x * 2^-k, where both powers are normal numbers: the same real number is rounded. */
 static ValueId divide_by_power(Function *f, const Value *v) {
     const Value *b = &f->values[v->arg[1]];
@@ -272,9 +285,9 @@ static ValueId gather_broadcast(Function *f, const Value *v) {
 }
 
 typedef ValueId (*Rule)(Function *f, const Value *v);
-static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded, divide_by_power,
-                             reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast,
-                             index_in_range};
+static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded, round_of_kept,
+                             divide_by_power, reduce_nothing, reduce_broadcast, broadcast_last,
+                             gather_broadcast, index_in_range};
 
 /* ---- the pass ---- */
 
