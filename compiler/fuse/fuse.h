@@ -279,6 +279,11 @@ bool plan_one_tile(const Function *f, AxisSet inner);
 /* The number of elements over the axes times `scale`, in the form of an image; and the axes that
  * this counts: of blocks the axis n stands for both q and k. */
 ls_image_extent plan_extent(const Function *f, uint64_t scale, AxisSet axes);
+/* The bytes of an array. */
+ls_image_extent plan_array_extent(const Function *f, const Array *array);
+/* The number of elements over the axes times `scale` that a phase visits: where it stores to the
+ * rows that indices name alone (plan_skips_rows), no more rows than there are indices. */
+ls_image_extent plan_visited(const Plan *plan, const Phase *phase, uint64_t scale, AxisSet axes);
 AxisSet plan_extent_axes(const Function *f, AxisSet axes);
 /* A reduction as the language spells it. */
 const char *plan_reduction(const Value *value);

@@ -38,7 +38,7 @@ TYPES = ("f64", "f32", "i64", "i32", "u64", "u32", "bool", "f16", "bf16", "e4m3"
 BYTES = (8, 4, 8, 4, 8, 4, 1, 2, 2, 1, 1, 2, 1, 2, 1)
 BUFFER_FORMATS = {"d": 0, "f": 1, "q": 2, "l": 2, "i": 3, "Q": 4, "L": 4, "I": 5, "?": 6, "e": 7,
                   "h": 11, "b": 12, "H": 13, "B": 14}
-IMAGE_VERSION = 6
+IMAGE_VERSION = 7
 IN, INOUT, OUT = range(3)
 TERMS = ("NUMBER", "AXIS", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "REMAINDER")
 OK, ERROR_ARGUMENT, ERROR_PROGRAM = range(3)
