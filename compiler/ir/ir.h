@@ -284,13 +284,15 @@ ValueId formula_build(Function *f, const Formula *formula, const ValueId names[2
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
- * compact.c: scatters into no more rows than have elements; f itself where there is none.
+ * touched.c: which rows indices name; compact.c: scatters into no more rows than have elements;
+ * each f itself where there is nothing to do.
  * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
  * simplify keeps it so; f itself when it has no gather.
  * Each returns a function in the same arena; derive and gather NULL, after a diagnostic, when it
  * would be too large. */
 Function *derive(Function *f);
 Function *simplify(Function *f);
+Function *find_touched(Function *f);
 Function *compact(Function *f);
 Function *gather(Function *f);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */

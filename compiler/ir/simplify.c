@@ -228,6 +228,17 @@ static ValueId reduce_broadcast(Function *f, const Value *v) {
     return ir_reduce(f, (Op)v->op, x, (AxisSet)v->payload);
 }
 
+/* count[k](x) > 0 -> any[k](x); count[k](x) != 0 too */
+static ValueId any_of_count(Function *f, const Value *v) {
+    const Value *count = &f->values[v->arg[0]], *zero = &f->values[v->arg[1]];
+    if (v->op != OP_GT && v->op != OP_NE) return 0;
+    if (count->op != OP_SUM || count->type != TYPE_I64) return 0;
+    if (zero->op != OP_CONST || zero->payload) return 0;
+    const Value *one = &f->values[count->arg[0]];
+    if (one->op != OP_CAST || f->values[one->arg[0]].type != TYPE_BOOL) return 0;
+    return ir_reduce(f, OP_ANY, one->arg[0], (AxisSet)count->payload);
+}
+
 /* index(k) >= 0 -> true; index(k) < size(k) -> true */
 static ValueId index_in_range(Function *f, const Value *v) {
     const Value *a = &f->values[v->arg[0]], *b = &f->values[v->arg[1]];
@@ -285,9 +296,10 @@ static ValueId gather_broadcast(Function *f, const Value *v) {
 }
 
 typedef ValueId (*Rule)(Function *f, const Value *v);
-static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded, round_of_kept,
-                             divide_by_power, reduce_nothing, reduce_broadcast, broadcast_last,
-                             gather_broadcast, index_in_range};
+static const Rule rules[] = {
+    fold,           cast_of_cast,     round_of_rounded, round_of_kept,    divide_by_power,
+    reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast, any_of_count,
+    index_in_range};
 
 /* ---- the pass ---- */
 

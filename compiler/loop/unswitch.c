@@ -54,10 +54,13 @@ static SymbolId find_condition(const Nest *nest, const NestNode *body) {
 
 /* ---- sinking ---- */
 
-/* The nodes that have an effect, or lead to one, without the condition on it. */
-static void drop_condition(NestNode *body) {
-    for (NestNode *node = body; node; node = node->next)
-        if (node->kind == NEST_STORE || node->kind == NEST_ADD) node->where = 0;
+/* Nodes that run where the condition holds, without it. */
+static void drop_condition(const Nest *nest, NestNode *body, SymbolId condition) {
+    for (NestNode *node = body; node; node = node->next) {
+        const bool accesses =
+            node->kind == NEST_STORE || node->kind == NEST_ADD || node->kind == NEST_LOAD;
+        if (accesses && node->where && is_same(nest, node->where, condition)) node->where = 0;
+    }
 }
 
 /* Splits the body into what the condition is made of, which is kept, and the rest, which is given.
@@ -107,7 +110,7 @@ bool nest_sink(Nest *nest, NestNode *loop) {
     Arena *scratch = arena_child(nest->arena);
     NestNode *rest = split(nest, &loop->body, condition, scratch), **end = &loop->body;
     arena_close(scratch);
-    drop_condition(rest);
+    drop_condition(nest, rest, condition);
     while (*end) end = &(*end)->next;
     *end = test(nest, condition, rest);
     return true;
@@ -126,7 +129,7 @@ static void unswitch(Nest *nest, NestNode **at) {
         if (!condition || definition(loop->body, condition)) continue;
         NestNode *after = loop->next;
         loop->next = NULL;
-        drop_condition(loop->body);
+        drop_condition(nest, loop->body, condition);
         for (NestNode **inside = &loop->body; *inside;) {
             NestNode *node = *inside;
             if (node->kind != NEST_WHEN) {

@@ -242,7 +242,6 @@ static void add_alone(Nest *nest, NestNode *body) {
         node->op = OP_NONE;
         node->name = before;
         node->value = 0;
-        node->where = 0;
         node->next = store;
         node = store;
     }
