@@ -29,6 +29,9 @@ static const char *const options[] = {
     "-fno-math-errno",
     "-fno-trapping-math",
     "-fno-unroll-loops", /* vector loops are interleaved already; half of clang's compile time */
+#if defined(__aarch64__)
+    "-mno-outline-atomics", /* which are functions of a library that kernels have not */
+#endif
 };
 /* An object file that the linker makes the image of: told to do both at once, clang starts itself a
  * second time, which is a third of all. */
