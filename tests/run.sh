@@ -54,11 +54,24 @@ need libclang-rt-14-dev "${fuzzer%% *}"
 need libcmocka-dev /usr/include/cmocka.h
 need libopenblas0 "$library/libopenblas.so.0"
 need libamdhip64-dev "$library/libamdhip64.so"
+if [ "$(uname -m)" = x86_64 ]; then # and what runs, emulated, on the other processor
+    need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+    need libc6-dev-arm64-cross /usr/aarch64-linux-gnu/include/stdio.h
+    need qemu-user-static qemu-aarch64-static
+fi
 [ -n "$LOCKSTEP_NVRTC" ] && [ -n "$(find_nvdisasm)" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086
     install_packages $missing
     rm -f build/build.ninja build/Makefile # what came may be found now
+fi
+
+# A program for aarch64 starts others, so the kernel has to start such programs by qemu, which root
+# may tell it; elsewhere device/aarch64.test is skipped.
+formats=/proc/sys/fs/binfmt_misc
+if [ "$(uname -m)" = x86_64 ] && [ "$(id -u)" = 0 ] && [ ! -e $formats/qemu-aarch64 ]; then
+    [ -e $formats/register ] || mount -t binfmt_misc binfmt_misc $formats 2>/dev/null || true
+    [ ! -e $formats/register ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$formats/register || true
 fi
 
 if [ -z "$LOCKSTEP_NVRTC" ]; then

@@ -15,15 +15,30 @@ typedef struct Options {
 } Options;
 
 /* "sm_90,cpu" as two; every entry is the caller's to free. */
+/* C is the same for every processor. */
+static bool is_processor(const char *name, size_t size) {
+    static const char *const names[] = {"cpu", "cpu:aarch64", "cpu:x86-64"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0) return true;
+    return false;
+}
+
 static StringList split_targets(const StringList *given) {
     StringList targets = {0};
     for (size_t i = 0; i < given->count; i++)
         for (const char *at = given->items[i]; *at;) {
             const size_t size = strcspn(at, ",");
+            const char *name = at;
+            const bool processor = is_processor(at, size);
+            at += size + (at[size] == ',');
+            bool known = false;
+            for (size_t k = 0; processor && k < targets.count; k++)
+                known |= strcmp(targets.items[k], "cpu") == 0;
+            if (known) continue;
             targets.items = memory_grow((void *)(uintptr_t)targets.items, targets.count + 1,
                                         sizeof *targets.items);
-            targets.items[targets.count++] = copy_text(at, size);
-            at += size + (at[size] == ',');
+            targets.items[targets.count++] =
+                processor ? copy_text("cpu", strlen("cpu")) : copy_text(name, size);
         }
     return targets;
 }
@@ -213,8 +228,9 @@ static int run(const Invocation *invocation) {
 
 static const Option build_options[] = {
     {'t', "targets", "T,...", OPTION_LIST, offsetof(Options, targets),
-     "cpu, sm_NN (machine code), compute_NN (PTX, for that GPU and newer),\n"
-     "gfxNNN; the runtime takes the one that suits the device best"},
+     "cpu (C, the same for cpu:x86-64 and cpu:aarch64), sm_NN (machine code),\n"
+     "compute_NN (PTX, for that GPU and newer), gfxNNN; the runtime takes the one\n"
+     "that suits the device best"},
     {'o', "output", "DIR", OPTION_TEXT, offsetof(Options, folder),
      "the folder for both files, made when it is not there (default: .)"},
     {0, "name", "NAME", OPTION_TEXT, offsetof(Options, name),

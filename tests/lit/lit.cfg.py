@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 config.name = "text"
 config.suffixes = [".step", ".test", ".ir", ".plan", ".nest"]
@@ -98,3 +99,21 @@ if config.lockstep_sanitizers:
     config.available_features.add("sanitizers")
 if os.uname().machine == "x86_64":
     config.available_features.add("x86")
+
+
+def runs_aarch64():
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if not compiler:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "program")
+        made = subprocess.run([compiler, "-x", "c", "-", "-o", program], input=b"int main(void) { return 0; }")
+        try:
+            return made.returncode == 0 and subprocess.run(
+                [program], env={"QEMU_LD_PREFIX": "/usr/aarch64-linux-gnu"}, stderr=subprocess.DEVNULL).returncode == 0
+        except OSError:
+            return False
+
+
+if runs_aarch64():
+    config.available_features.add("aarch64")
