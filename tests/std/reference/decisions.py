@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from cases import LIST, Draw, Family
+from cases import LIST, Draw, Family, rounded
 
 
 AWKWARD = [math.nan, -math.inf, 1e4, math.inf, -1e4]
@@ -29,6 +29,52 @@ def with_gradient(family, file, name, loss, given, wanted, numbers=None, label="
     for key in wanted:
         out[(rename or {}).get(key, f"d{key}")] = leaves[key].grad
     family.case(name + label, f"std/{file}:{name}", [({**given, **(instead or {})}, out)], numbers=numbers, kinds=kinds, **limits)
+
+
+def padded_entropies(family, table, target, ignoring):
+    """Cross entropy with a loss for every row, of rows that are longer than there are classes."""
+    rest = awkward(torch.zeros(7, 5), torch.ones(7, 5, dtype=torch.bool))
+    rest[2:] = 3.0
+
+    def one(name, label, smoothing=0.0, z=0.0, ignore=-100, pad=True, given=target, kind="f32", scale=None, place=False):
+        logits = rounded(table, kind).requires_grad_()
+        each = F.cross_entropy(logits, given, label_smoothing=smoothing, ignore_index=ignore, reduction="none")
+        kept = given != ignore
+        each = each + torch.where(kept, z * torch.logsumexp(logits, 1) ** 2, 0.0)
+        loss = each.sum() / kept.sum()
+        (loss if scale is None else scale * each.sum()).backward()
+        plain = logits.detach()
+        inputs = {"logits": torch.cat([plain, rounded(rest, kind)], 1) if pad else plain, "target": given}
+        slopes = torch.cat([logits.grad, torch.zeros_like(rest)], 1) if pad else logits.grad
+        out = {"losses": each.detach()}
+        if not name.startswith("forward"):
+            out["logits" if place else "dlogits"] = slopes
+        if scale is None and not name.startswith("forward"):
+            out["loss"] = loss.item()
+        numbers = {"smoothing": smoothing, "z": z, "ignore": ignore, **({"classes": 12} if pad else {}),
+                   **({} if scale is None else {"scale": scale})}
+        start = {"logits": inputs.pop("logits")} if place else None
+        family.case(f"cross_entropy_{name}{label}", f"std/losses:cross_entropy_{name}", [(inputs, out)], start, numbers,
+                    {"logits": kind, "dlogits": kind},
+                    tolerance={"logits": [2 ** -8, 1e-7], "dlogits": [2 ** -8, 1e-7]} if kind == "bf16" else None)
+
+    one("forward", "")
+    one("forward", "-all", pad=False, z=0.01, smoothing=0.1, given=ignoring)
+    one("padded", "")
+    one("padded", "-smooth", 0.1, 0.01, given=ignoring)
+    one("padded", "-ignore", 0.1, 0.0, 3)
+    one("padded", "-all", 0.1, 0.01, 3, pad=False)
+    one("padded_bf16", "", 0.1, 0.01, 3, kind="bf16")
+    for label, pad in (("", True), ("-all", False)):
+        one("rows", label, 0.1, 0.01, given=ignoring, pad=pad, scale=0.125)
+        one("rows_bf16", label, 0.1, 0.01, given=ignoring, pad=pad, scale=0.125, kind="bf16")
+        one("rows_in_place", label, 0.1, 0.01, given=ignoring, pad=pad, scale=0.125, place=True)
+        one("rows_in_place_bf16", label, 0.1, 0.01, given=ignoring, pad=pad, scale=0.125, kind="bf16", place=True)
+    family.case("cross_entropy_scale", "std/losses:cross_entropy_scale", [({"target": ignoring}, {"scale": 1 / 5})])
+    values = Draw("cross_entropy_mean").numbers((7,), 0, 4)
+    values[ignoring == -100] = 0.0
+    family.case("cross_entropy_mean", "std/losses:cross_entropy_mean",
+                [({"losses": values, "target": ignoring}, {"loss": values.sum().item() / 5})])
 
 
 def losses():
@@ -93,6 +139,7 @@ def losses():
     narrow = {"logits": draw.numbers((7, 12), -4, 4, "bf16"), "target": ignoring}
     with_gradient(family, "losses", "cross_entropy_bf16", entropy(0.1), narrow, ["logits"], {"smoothing": 0.1},
                   kinds={"logits": "bf16", "dlogits": "bf16"}, tolerance={"dlogits": [2 ** -8, 1e-7]})
+    padded_entropies(family, table, target, ignoring)
     with_gradient(family, "losses", "z_loss", lambda logits: 0.01 * (torch.logsumexp(logits, 1) ** 2).mean(),
                   {"logits": table}, ["logits"], {"weight": 0.01})
     teacher = draw.numbers((7, 12), -4, 4)
