@@ -110,6 +110,41 @@ def rms_norm(x, gain, eps=1e-6):
     return F.rms_norm(x, x.shape[1:], gain, eps)
 
 
+def saved_norms(family, name, shape, kind, size):
+    """The steps that hand statistics on. They are given rounded to f32, and the gradients are those of
+    autograd, taken where the statistics are computed."""
+    layer = name == "layer_norm"
+    suffix = "_bf16" if kind == "bf16" else ""
+    label = f"{suffix}-{shape[0]}x{shape[1]}"
+    draw = Draw(f"saved {name}{label}")
+    x = draw.numbers(shape, -size, size, kind, 2 if size > 1 else 3)
+    gain, shift, dy = draw.numbers(shape[1:], 0.5, 1.5), draw.numbers(shape[1:]), draw.numbers(shape, -2, 2, kind, 2)
+    eps = 0.1 if kind == "bf16" else 1e-5 if layer else 1e-6
+    leaves = [value.clone().requires_grad_() for value in ([x, gain, shift] if layer else [x, gain])]
+    y = (layer_norm if layer else rms_norm)(*leaves, eps)
+    y.backward(dy)
+    mean = x.mean(1) if layer else torch.zeros(shape[0])
+    rstd = 1 / torch.sqrt(((x - mean[:, None]) ** 2).mean(1) + eps)
+    saved = {"mean": mean, "rstd": rstd} if layer else {"rstd": rstd}
+    names = ["dgain", "dshift"] if layer else ["dgain"]
+    slopes = dict(zip(names, [leaf.grad for leaf in leaves[1:]]))
+    kinds = dict.fromkeys(("x", "y", "dx", "dy"), kind)
+    limits = {"absolute": 1e-5, "relative": 4e-6, "kinds": kinds}
+    if suffix:
+        limits["tolerance"] = {key: [2 ** -8, 1e-5] for key in kinds}
+    given = {"x": x, "gain": gain}
+    family.case(f"{name}_forward_saved{label}", f"std/norms:{name}_forward_saved{suffix}",
+                [({**given, **({"shift": shift} if layer else {})}, {"y": y.detach(), **saved})],
+                numbers={"eps": eps}, **limits)
+    given = {**given, "dy": dy, **{key: rounded(value, "f32") for key, value in saved.items()}}
+    family.case(f"{name}_backward_saved{label}", f"std/norms:{name}_backward_saved{suffix}",
+                [(given, {"dx": leaves[0].grad, **slopes})], **limits)
+    start = {key: draw.numbers(shape[1:]) for key in names}
+    family.case(f"{name}_backward_accumulate{label}", f"std/norms:{name}_backward_accumulate{suffix}",
+                [(given, {"dx": leaves[0].grad, **{key: start[key] + count * slopes[key] for key in names}})
+                 for count in (1, 2)], start, **limits)
+
+
 def norms():
     family = Family("norms")
     for rows, columns in ((5, 33), (1, 1), (0, 4), (2, 1030)):
@@ -133,6 +168,11 @@ def norms():
         pair(family, "norms", "residual_rms_norm",
              lambda x, residual, gain: (x + residual, rms_norm(x + residual, gain)),
              {"x": x, "residual": residual, "gain": gain}, ["x", "residual", "gain"], out=["h", "y"], **limits)
+        for name in ("layer_norm", "rms_norm"):
+            saved_norms(family, name, (rows, columns), "f32", size)
+    for name in ("layer_norm", "rms_norm"):
+        saved_norms(family, name, (2, 140), "f32", 2)
+        saved_norms(family, name, (4, 20), "bf16", 2)
     draw = Draw("narrow norms")
     x, residual = [draw.numbers((4, 20), -2, 2, "bf16") for _ in range(2)]
     gain, shift = draw.numbers((20,), 0.5, 1.5), draw.numbers((20,))
