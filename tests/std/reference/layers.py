@@ -212,4 +212,44 @@ def norms():
     return family
 
 
-FAMILIES = [activations, norms]
+def embedding():
+    family = Family("embedding")
+    for kind, suffix in (("f32", ""), ("bf16", "_bf16")):
+        draw = Draw("embedding" + suffix)
+        table, start = draw.numbers((11, 6), kind=kind), draw.numbers((11, 6))
+        token, dy = draw.integers((4, 10), 0, 10).reshape(-1), draw.numbers((40, 6), kind=kind)
+        token[:3] = torch.tensor([7, 7, 0])
+        kinds = dict.fromkeys(("table", "y", "dy"), kind)
+        family.case("embedding_forward" + suffix, f"std/embedding:embedding_forward{suffix}",
+                    [({"table": table, "token": token}, {"y": F.embedding(token, table)})], kinds=kinds)
+        for label, padding in (("", -1), ("-padding", 7)):
+            leaf = table.clone().requires_grad_()
+            F.embedding(token, leaf, padding_idx=None if padding < 0 else padding).backward(dy)
+            numbers = {"padding": padding} if padding >= 0 else None
+            family.case(f"embedding_backward{suffix}{label}", f"std/embedding:embedding_backward{suffix}",
+                        [({"table": table, "token": token, "dy": dy}, {"dtable": leaf.grad})], None, numbers, kinds)
+            family.case(f"embedding_backward_accumulate{suffix}{label}",
+                        f"std/embedding:embedding_backward_accumulate{suffix}",
+                        [({"token": token, "dy": dy}, {"dtable": start + count * leaf.grad}) for count in (1, 2)],
+                        {"dtable": start}, numbers, kinds)
+    # A token beyond the table reads 0 and passes nothing on; no tokens at all leave zeros.
+    given = {"table": table, "token": torch.tensor([3, 11, -1])}
+    dy = Draw("beyond").numbers((3, 6))
+    slopes = torch.zeros(11, 6)
+    slopes[3] = dy[0]
+    family.case("embedding_forward-beyond", "std/embedding:embedding_forward",
+                [(given, {"y": torch.stack([table[3], torch.zeros(6), torch.zeros(6)])})])
+    family.case("embedding_backward-beyond", "std/embedding:embedding_backward",
+                [({**given, "dy": dy}, {"dtable": slopes})])
+    family.case("embedding_backward-none", "std/embedding:embedding_backward",
+                [({"table": table, "token": token[:0], "dy": dy[:0]}, {"dtable": torch.zeros(11, 6)})])
+    place = torch.tensor([2, 0, 4, 2, -1, 5])
+    hot = F.one_hot(place.clamp(0, 4), 5).double()
+    hot[4:] = 0
+    family.case("one_hot", "std/embedding:one_hot", [({"index": place}, {"y": hot})], sizes="c=5")
+    family.case("one_hot-smooth", "std/embedding:one_hot", [({"index": place}, {"y": 0.1 + 0.8 * hot})],
+                numbers={"on": 0.9, "off": 0.1}, sizes="c=5")
+    return family
+
+
+FAMILIES = [activations, norms, embedding]
