@@ -261,4 +261,24 @@ def ema():
     return family
 
 
-FAMILIES = [schedules, amp, clip, composed, ema]
+def accumulate():
+    family = Family("accumulate")
+    for kind, suffix in (("f32", ""), ("bf16", "_bf16"), ("f16", "_f16")):
+        draw = Draw("accumulate" + suffix)
+        total, launches = draw.list(LIST), []
+        begin = copies(total)
+        begin[0][1, 2] = math.nan  # the first launch does not add to what stood there
+        for number in range(4):
+            g = draw.list(LIST, kind=kind)
+            first = number in (0, 2)
+            total = [(0 if first else a) + 0.25 * b for a, b in zip(total, g)]
+            launches.append(({"g": g, "first": first}, {"total": copies(total)}))
+        family.case("accumulate" + suffix, "std/accumulate:accumulate" + suffix, launches, {"total": begin},
+                    {"weight": 0.25}, {"g": kind})
+    start, g = draw.list(LIST), draw.list(LIST)
+    family.case("accumulate-defaults", "std/accumulate:accumulate",
+                [({"g": g}, {"total": [a + b for a, b in zip(start, g)]})], {"total": start})
+    return family
+
+
+FAMILIES = [schedules, amp, clip, composed, ema, accumulate]
