@@ -402,6 +402,25 @@ def metrics():
     with_nan = torch.cat([x, torch.tensor([math.nan])])
     family.case("histogram", "std/metrics:histogram", [({"x": with_nan}, {"bins": counts})],
                 {"bins": torch.zeros(64, dtype=torch.int64)}, {"low": -1.0, "high": 1.0})
+    for name, columns, correction in (("running_variance", 3, 1), ("running_variance_of", 0, 0)):
+        # Far from zero, where a sum of squares would lose the variance.
+        launches, every = [], []
+        for samples in (6, 1, 0, 9):
+            shape = (samples, columns) if columns else (samples,)
+            x = rounded(1000 + draw.numbers(shape, -2, 2), "f32")
+            every.append(x)
+            so_far = torch.cat(every)
+            mean = so_far.mean(0)
+            launches.append(({"x": x}, {"seen": len(so_far), "mean": mean, "squares": ((so_far - mean) ** 2).sum(0),
+                                        "variance": so_far.var(0, correction=correction)}))
+        zeros = {key: torch.zeros(columns) if columns else None for key in ("mean", "squares")}
+        family.case(name, "std/metrics:" + name, launches, {"seen": None, **zeros},
+                    None if correction else {"correction": 0}, {"mean": "f64", "squares": "f64"})
+    family.case("running_variance-single", "std/metrics:running_variance",
+                [({"x": torch.tensor([[2.0]])}, {"seen": 1, "mean": torch.tensor([2.0]), "squares": torch.zeros(1),
+                                                 "variance": torch.tensor([math.nan])})],
+                {"seen": None, "mean": torch.zeros(1), "squares": torch.zeros(1)},
+                kinds={"mean": "f64", "squares": "f64"})
     return family
 
 
