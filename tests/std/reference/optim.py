@@ -286,10 +286,10 @@ def lion_update(p, g, s, count, lr, beta1, beta2, decay):
     return p
 
 
-def lars_update(p, g, s, count, lr, momentum, decay, trust):
+def lars_update(p, g, s, count, lr, momentum, decay, trust, scaled=True):
     weights, gradients = p.norm(), g.norm()
     ratio = 1.0
-    if weights > 0 and gradients > 0:
+    if scaled and weights > 0 and gradients > 0:
         ratio = trust * weights / (gradients + decay * weights)
     s["m"] = momentum * s["m"] + lr * ratio * (g + decay * p)
     return p - s["m"]
@@ -300,11 +300,11 @@ def averages(s, g, beta1, beta2):
     s["v"] = beta2 * s["v"] + (1 - beta2) * g * g
 
 
-def lamb_update(p, g, s, count, lr, beta1, beta2, eps, decay):
+def lamb_update(p, g, s, count, lr, beta1, beta2, eps, decay, scaled=True):
     averages(s, g, beta1, beta2)
     u = s["m"] / (1 - beta1 ** count) / ((s["v"] / (1 - beta2 ** count)).sqrt() + eps) + decay * p
     weights, updates = p.norm(), u.norm()
-    return p - lr * (weights / updates if weights > 0 and updates > 0 else 1.0) * u
+    return p - lr * (weights / updates if scaled and weights > 0 and updates > 0 else 1.0) * u
 
 
 def adan_update(p, g, s, count, lr, beta1, beta2, beta3, eps, decay):
@@ -331,16 +331,89 @@ def ademamix_update(p, g, s, count, lr, beta1, beta2, beta3, alpha, warmup, eps,
     return p - lr * ((m + weight * s["slow"]) / (v.sqrt() + eps) + decay * p)
 
 
-def free_update(p, g, s, count, lr, beta1, beta2, eps, decay, warmup):
-    """Algorithm 1 of arXiv:2405.15682 with its x kept; p is y."""
-    s["v"] = beta2 * s["v"] + (1 - beta2) * g * g
-    rate = lr * (count / warmup if count < warmup else 1.0)
-    rate *= math.sqrt(1 - beta2 ** count)
-    s["weights"] += rate ** 2
-    share = rate ** 2 / s["weights"]
-    s["z"] = s["z"] - rate * g / (s["v"].sqrt() + eps * math.sqrt(1 - beta2 ** count)) - rate * decay * p
-    s["x"] = (1 - share) * s["x"] + share * s["z"]
-    return (1 - beta1) * s["z"] + beta1 * s["x"]
+def layerwise(family, name, update, states, hyper):
+    """A step with a rate, a decay and a say in the scaling for every tensor: the update of the plain one,
+    for a tensor that is left out with its ratio replaced by 1."""
+    draw = Draw(name)
+    p = draw.list(LIST)
+    scales, decays = draw.numbers((4,), 0.5, 2), draw.numbers((4,), 0, 0.2)
+    adapt = torch.tensor([False, True, True, True])
+    state = [{key: torch.zeros_like(x) for key in states} for x in p]
+    counter = name == "lamb_grouped"
+    begin = {"p": copies(p), **{key: [s[key].clone() for s in state] for key in states},
+             **({"count": None} if counter else {})}
+    launches = []
+    for number, lr in enumerate((0.1, 0.05), 1):
+        g = draw.list(LIST, digits=2)
+        p = [update(a, b, s, number, lr * scale.item(), decay=decay.item(), scaled=bool(on), **hyper)
+             for a, b, s, scale, decay, on in zip(p, g, state, scales, decays, adapt)]
+        launches.append(({"g": g, "lr": lr, "lr_scale": scales, "decay": decays, "adapt": adapt},
+                         {"p": copies(p), **{key: [s[key].clone() for s in state] for key in states},
+                          **({"count": number} if counter else {})}))
+    family.case(name, STEP + name, launches, begin, hyper)
+
+
+def schedule_free(family, name, make, states, numbers, options, count=4, rates=(0.1, 0.05, 0.2, 0.1), size=1.0,
+                  absolute=1e-6):
+    """A case against a class of the package schedulefree, and its eval and train."""
+    draw = Draw(name)
+    start = draw.list(LIST, -size, size, digits=3 if size == 1 else 5)
+    params = [torch.nn.Parameter(value.clone()) for value in start]
+    optimizer = make(params, foreach=False, **options)
+    optimizer.train()
+    group = optimizer.param_groups[0]
+    launches = []
+    for number in range(count):
+        grads = draw.list(LIST, digits=2)
+        given = {"g": grads}
+        if rates:
+            group["lr"] = given["lr"] = rates[number]
+        for param, grad in zip(params, grads):
+            param.grad = grad.clone()
+        optimizer.step()
+        out = {"p": copies(params), "count": number + 1, "weights": group["weight_sum"], "lr_max": group["lr_max"]}
+        for ours, theirs in states.items():
+            out[ours] = [optimizer.state[param][theirs].clone() for param in params]
+        launches.append((given, out))
+    begin = {"p": start, **{ours: copies(start) if ours == "z" else [torch.zeros_like(x) for x in start]
+                            for ours in states}, "count": None, "weights": None, "lr_max": None}
+    step = "schedule_free_" + name.split("-")[0].removeprefix("schedule_free_")
+    family.case(name, STEP + step, launches, begin, numbers, absolute=absolute,
+                tolerance={"weights": [1e-6, 0], "lr_max": [1e-7, 0]})
+    return params, optimizer
+
+
+def free_of_schedules(family):
+    from schedulefree import AdamWScheduleFree, SGDScheduleFree  # needed only to record: pip install schedulefree
+
+    moments = {"z": "z", "v": "exp_avg_sq"}
+    schedule_free(family, "schedule_free_adamw", AdamWScheduleFree, moments,
+                  {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "decay": 0.1, "warmup": 3, "power": 0.5, "lr_power": 1.5},
+                  {"betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.1, "warmup_steps": 3, "r": 0.5,
+                   "weight_lr_power": 1.5})
+    schedule_free(family, "schedule_free_adamw-defaults", AdamWScheduleFree, moments, None, {}, rates=None, size=0.01,
+                  absolute=1e-8)
+    schedule_free(family, "schedule_free_adamw-still", AdamWScheduleFree, moments, {"warmup": 2, "decay": 0.1},
+                  {"warmup_steps": 2, "weight_decay": 0.1}, rates=(0.0, 0.0, 0.1, 0.2))
+    schedule_free(family, "schedule_free_sgd", SGDScheduleFree, {"z": "z"},
+                  {"beta1": 0.8, "decay": 0.1, "warmup": 3, "power": 0.5, "lr_power": 1.5},
+                  {"momentum": 0.8, "weight_decay": 0.1, "warmup_steps": 3, "r": 0.5, "weight_lr_power": 1.5})
+    params, optimizer = schedule_free(family, "schedule_free_sgd-defaults", SGDScheduleFree, {"z": "z"}, None, {},
+                                      rates=None)
+    p = [rounded(x.detach(), "f32") for x in params]
+    z = [rounded(optimizer.state[x]["z"], "f32") for x in params]
+    for param, value, iterate in zip(params, p, z):
+        param.data = value.clone()
+        optimizer.state[param]["z"] = iterate
+    optimizer.eval()
+    average = copies(params)
+    family.case("schedule_free_average", STEP + "schedule_free_average", [({"p": p, "z": z}, {"x": average})])
+    family.case("schedule_free_eval", STEP + "schedule_free_eval", [({"z": z}, {"p": average})], {"p": p})
+    x = [rounded(value, "f32") for value in average]
+    for param, value in zip(params, x):
+        param.data = value.clone()
+    optimizer.train()
+    family.case("schedule_free_train", STEP + "schedule_free_train", [({"z": z}, {"p": copies(params)})], {"p": x})
 
 
 def others():
@@ -353,6 +426,8 @@ def others():
     with_formula(family, "lars", lars_update, ["m"], lars, counter=False)
     with_formula(family, "lars-defaults", lars_update, ["m"], {"momentum": 0.9, "decay": 0.0, "trust": 1e-3},
                  step="lars", counter=False, defaults=True, rates=0.1, size=0.01, absolute=1e-9)
+    layerwise(family, "lars_grouped", lars_update, ["m"], {"momentum": 0.8, "trust": 0.02})
+    layerwise(family, "lamb_grouped", lamb_update, ["m", "v"], {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3})
     lamb = {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "decay": 0.1}
     with_formula(family, "lamb", lamb_update, ["m", "v"], lamb)
     with_formula(family, "lamb-defaults", lamb_update, ["m", "v"],
@@ -368,17 +443,7 @@ def others():
     with_formula(family, "ademamix-defaults", ademamix_update, ["m", "slow", "v"],
                  {"beta1": 0.9, "beta2": 0.999, "beta3": 0.9999, "alpha": 5.0, "warmup": 0, "eps": 1e-8, "decay": 0.0},
                  step="ademamix", defaults=True, rates=1e-3, size=0.01, absolute=4e-9)
-    free = {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "decay": 0.1, "warmup": 2}
-    same = {"start_state": lambda p: {"z": p.clone(), "x": p.clone()}, "rank0": {"weights": 0.0}}
-    with_formula(family, "schedule_free_adamw", free_update, ["z", "v"], free, absolute=1e-6, **same)
-    with_formula(family, "schedule_free_adamw-defaults", free_update, ["z", "v"],
-                 {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decay": 0.0, "warmup": 0}, step="schedule_free_adamw",
-                 defaults=True, rates=2.5e-3, size=0.01, absolute=1e-8, **same)
-    draw = Draw("schedule_free_average")
-    x, z = draw.list(LIST), draw.list(LIST)
-    p = [rounded(0.2 * b + 0.8 * a, "f32") for a, b in zip(x, z)]
-    family.case("schedule_free_average", STEP + "schedule_free_average",
-                [({"p": p, "z": z}, {"x": x})], numbers={"beta1": 0.8})
+    free_of_schedules(family)
     sophia(family)
     muon(family)
     return family

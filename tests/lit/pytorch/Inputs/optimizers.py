@@ -113,7 +113,7 @@ class Optimizers(unittest.TestCase):
     def test_every_step(self):
         """All of std/optim that is an optimizer by itself learns, and goes on from its state."""
         wide = ["adamw_8bit", "adamw_fp8", "lion", "lion_8bit", "lion_fp8", "lars", "lamb", "adan",
-                "ademamix", "schedule_free_adamw", "adafactor_vector"]
+                "ademamix", "schedule_free_adamw", "schedule_free_sgd", "adafactor_vector"]
         narrow = ["adamw_mixed", "sgd_momentum_mixed", "lion_mixed", "adamw_bf16", "adamw_bf16_states",
                   "adamw_split"]
         for name in wide + narrow:
