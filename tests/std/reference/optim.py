@@ -112,6 +112,11 @@ def with_formula(family, name, update, states, hyper, shapes=LIST, kinds=None, c
 SMALL = {"size": 0.01, "rates": None, "relative": 2e-6, "absolute": 4e-9}  # for defaults: lr is small
 
 
+def doubles(*states):
+    """A case in f64: nine digits are recorded, which f32 does not reach."""
+    return {"kinds": dict.fromkeys(("p", "g", *states), "f64"), "relative": 6e-9, "absolute": 1e-12}
+
+
 def sgd():
     family = Family("sgd")
     with_torch(family, "sgd", torch.optim.SGD, {}, {"decay": 0.1}, {"weight_decay": 0.1}, counter=False)
@@ -132,6 +137,14 @@ def sgd():
                {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}, **mixed)
     with_torch(family, "sgd_momentum_mixed-nesterov", torch.optim.SGD, buffer, {"nesterov": True},
                {"lr": 0.1, "momentum": 0.9, "nesterov": True}, **mixed)
+    half = {"kinds": {"g": "f16", "w": "f16"}, "copy": ("w", "f16"), "step": "sgd_momentum_mixed_f16"}
+    with_torch(family, "sgd_momentum_mixed_f16", torch.optim.SGD, buffer, {"decay": 0.1, "dampening": 0.3},
+               {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}, **half)
+    with_torch(family, "sgd_f64", torch.optim.SGD, {}, {"decay": 0.1}, {"weight_decay": 0.1}, counter=False,
+               **doubles())
+    with_torch(family, "sgd_momentum_f64", torch.optim.SGD, buffer,
+               {"momentum": 0.8, "dampening": 0.3, "decay": 0.1, "nesterov": False},
+               {"lr": 0.1, "momentum": 0.8, "dampening": 0.3, "weight_decay": 0.1}, **doubles("m"))
     return family
 
 
@@ -157,6 +170,10 @@ def adam():
                shapes=[(1,), (1031,), (0, 4)], count=2)
     with_torch(family, "adamw_mixed", torch.optim.AdamW, MOMENTS, numbers, options,
                kinds={"g": "bf16", "w": "bf16"}, copy=("w", "bf16"))
+    with_torch(family, "adamw_mixed_f16", torch.optim.AdamW, MOMENTS, numbers, options,
+               kinds={"g": "f16", "w": "f16"}, copy=("w", "f16"))
+    with_torch(family, "adam_f64", torch.optim.Adam, MOMENTS, numbers, options, **doubles("m", "v"))
+    with_torch(family, "adamw_f64", torch.optim.AdamW, MOMENTS, numbers, options, **doubles("m", "v"))
     with_torch(family, "adamw_amsgrad", torch.optim.AdamW, highest, numbers, {**options, "amsgrad": True})
     grouped(family)
     with_torch(family, "nadam", torch.optim.NAdam, MOMENTS, {**numbers, "momentum_decay": 0.05},
@@ -279,10 +296,10 @@ def adafactor():
     return family
 
 
-def lion_update(p, g, s, count, lr, beta1, beta2, decay):
+def lion_update(p, g, s, count, lr, beta1, beta2, decay, kind="f64"):
     c = beta1 * s["m"] + (1 - beta1) * g
     p = p - lr * (torch.sign(c) + decay * p)
-    s["m"] = beta2 * s["m"] + (1 - beta2) * g
+    s["m"] = rounded(beta2 * s["m"] + (1 - beta2) * g, kind)
     return p
 
 
@@ -422,6 +439,12 @@ def others():
     with_formula(family, "lion", lion_update, ["m"], lion, counter=False)
     with_formula(family, "lion-defaults", lion_update, ["m"], {"beta1": 0.9, "beta2": 0.99, "decay": 0.0}, step="lion",
                  counter=False, defaults=True, rates=1e-4, size=0.01, absolute=4e-9)
+    for kind, suffix, unit in (("bf16", "", 2 ** -8), ("f16", "_f16", 2 ** -11)):
+        with_formula(family, "lion_mixed" + suffix,
+                     lambda *values, kind=kind, **rest: lion_update(*values, kind=kind, **rest), ["m"], lion,
+                     kinds=dict.fromkeys(("m", "g", "w"), kind), copy=("w", kind), counter=False,
+                     tolerance={"m": [unit, 1e-6]})
+    with_formula(family, "lion_f64", lion_update, ["m"], lion, counter=False, **doubles("m"))
     lars = {"momentum": 0.8, "decay": 0.1, "trust": 0.02}
     with_formula(family, "lars", lars_update, ["m"], lars, counter=False)
     with_formula(family, "lars-defaults", lars_update, ["m"], {"momentum": 0.9, "decay": 0.0, "trust": 1e-3},
