@@ -400,9 +400,10 @@ def schedule_free(family, name, make, states, numbers, options, count=4, rates=(
     return params, optimizer
 
 
-def free_of_schedules(family):
-    from schedulefree import AdamWScheduleFree, SGDScheduleFree  # needed only to record: pip install schedulefree
+def free_of_schedules():
+    from schedulefree import AdamWScheduleFree, SGDScheduleFree
 
+    family = Family("schedule_free")
     moments = {"z": "z", "v": "exp_avg_sq"}
     schedule_free(family, "schedule_free_adamw", AdamWScheduleFree, moments,
                   {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "decay": 0.1, "warmup": 3, "power": 0.5, "lr_power": 1.5},
@@ -431,6 +432,7 @@ def free_of_schedules(family):
         param.data = value.clone()
     optimizer.train()
     family.case("schedule_free_train", STEP + "schedule_free_train", [({"z": z}, {"p": copies(params)})], {"p": x})
+    return family
 
 
 def others():
@@ -466,7 +468,6 @@ def others():
     with_formula(family, "ademamix-defaults", ademamix_update, ["m", "slow", "v"],
                  {"beta1": 0.9, "beta2": 0.999, "beta3": 0.9999, "alpha": 5.0, "warmup": 0, "eps": 1e-8, "decay": 0.0},
                  step="ademamix", defaults=True, rates=1e-3, size=0.01, absolute=4e-9)
-    free_of_schedules(family)
     sophia(family)
     muon(family)
     return family
@@ -530,4 +531,4 @@ def muon(family):
                     {"lr": 0.1, "match_adamw": match is not None}, {"x": "bf16"})
 
 
-FAMILIES = [sgd, adam, adaptive, adafactor, others]
+FAMILIES = [sgd, adam, adaptive, adafactor, others, free_of_schedules]
