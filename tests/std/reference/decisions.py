@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from cases import LIST, Draw, Family, rounded
+from philox import bits
 
 
 AWKWARD = [math.nan, -math.inf, 1e4, math.inf, -1e4]
@@ -424,4 +425,57 @@ def metrics():
     return family
 
 
-FAMILIES = [losses, rl, metrics]
+def below(words, limit):
+    words, limit = torch.broadcast_tensors(words, torch.as_tensor(limit))
+    values = [word * most >> 32 for word, most in zip(words.reshape(-1).tolist(), limit.reshape(-1).tolist())]
+    return torch.tensor(values, dtype=torch.int64).reshape(words.shape)
+
+
+def exponential(words):
+    return -torch.log1p(-(words.double() + 0.5) * 2.0 ** -32)
+
+
+def random():
+    """The draws themselves are those of philox.py; how often each comes is held by frequencies.py."""
+    family = Family("random")
+    keys = {"seed": 5000000000, "count": 3}
+    for label, low, high in (("", 0, 6), ("-negative", -7, 2), ("-wide", 10, 10 + 2 ** 32), ("-one", 4, 5)):
+        family.case("random_integers" + label, "std/random:random_integers",
+                    [({}, {"x": low + below(bits((37,), 5000000000, 3, 0), high - low)})],
+                    numbers={**keys, "high": high, **({"low": low} if low else {})}, sizes="n=37")
+    draw = Draw("sample")
+    logits = draw.numbers((9, 7), -2, 2)
+    logits[2, 1:] = -math.inf
+    logits[5, :4] = -math.inf
+    noise = -torch.log(exponential(bits((9, 7), 5000000000, 3, 0)))
+    for label, temperature in (("", 1.0), ("-cold", 0.25), ("-hot", 4.0)):
+        choice = (logits / temperature + noise).argmax(1)
+        chances = torch.log_softmax(logits / temperature, 1)
+        family.case("sample" + label, "std/random:sample",
+                    [({"logits": logits}, {"choice": choice, "log_prob": chances[torch.arange(9), choice]})],
+                    numbers={**keys, **({} if temperature == 1 else {"temperature": temperature})})
+    family.case("sample-greedy", "std/random:sample",
+                [({"logits": logits}, {"choice": logits.argmax(1), "log_prob": torch.zeros(9)})],
+                numbers={**keys, "temperature": 0.0})
+    weight = torch.where(draw.flags((9, 7)), 0.0, draw.numbers((9, 7), 0, 3))
+    weight[4] = 0.0
+    clocks = exponential(bits((9, 7), 5000000000, 3, 0))
+    clocks = torch.where(weight > 0, clocks / weight, math.inf)
+    family.case("sample_weighted", "std/random:sample_weighted", [({"weight": weight}, {"choice": clocks.argmin(1)})],
+                numbers=keys)
+    place, needed, extent = draw.integers((8, 2), 0, 4), draw.flags((8,), 0.5), torch.tensor([5, 12])
+    words = bits((8, 2), 5000000000, 3, 0)
+    family.case("spawn", "std/random:spawn",
+                [({"needed": needed, "extent": extent},
+                  {"place": torch.where(needed[:, None], below(words, extent), place)})], {"place": place}, keys)
+    place, free = draw.integers((8,), 0, 4), draw.flags((8, 6), 0.4)
+    free[3], needed[3] = False, True
+    words = torch.where(free, bits((8, 6), 5000000000, 3, 0), -1)
+    chosen = torch.where(free.any(1), words.argmax(1), -1)
+    family.case("spawn_free", "std/random:spawn_free",
+                [({"needed": needed, "free": free}, {"place": torch.where(needed, chosen, place)})], {"place": place},
+                keys)
+    return family
+
+
+FAMILIES = [losses, rl, metrics, random]
