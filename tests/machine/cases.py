@@ -15,6 +15,8 @@ SIZES = [
     ("t n", ["t=148,n=1M"], None),  # GPT-2's tensors
     ("t n bin", ["t=148,n=1M"], None),
     ("t n q k", ["t=148,n=1M"], None),
+    ("e t n q k", ["t=148,n=1M"], None),
+    ("f t n q k u", ["t=148,n=512K"], None),  # pairs
     ("b c", ["b=64K,c=256", "b=16K,c=1K", "b=8K,c=4K", "b=4K,c=50257"], "c"),
     ("r c", ["r=8K,c=768"], "c"),
     ("b h w", ["b=8K,h=4K"], None),
@@ -97,6 +99,8 @@ def every_case():
                 known = [entry for entry in SIZES if entry[0] == key]
                 row = known[0][2] if known else next((axis for axis in ("c", "k", "a", "v", "s") if axis in axes), None)
                 free = [name for name, fixed in axes.items() if not fixed]
+                if not free:
+                    continue  # a table
                 lists = known[0][1] if known else [SMALLER.get(key) or ",".join(f"{a}={OTHERS[a]}" for a in free)]
                 lists = [",".join(part for part in sizes.split(",") if part.split("=")[0] in free) for sizes in lists]
                 for sizes in lists:
