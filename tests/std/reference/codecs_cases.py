@@ -75,6 +75,10 @@ def by_table(family, qmaps):
             kinds = {"code": "u8"}
             family.case(f"store_{bit}bit-{name}", f"{CODECS}store_{bit}bit",
                         [({"x": x, "table": qmap}, {"code": codes, "scale": scales})], kinds=kinds, to_the_bit=True)
+            family.case(f"store_{bit}bit_{name}", f"{CODECS}store_{bit}bit_{name}",
+                        [({"x": x}, {"code": codes, "scale": scales})], kinds=kinds, to_the_bit=True)
+            family.case(f"load_{bit}bit_{name}", f"{CODECS}load_{bit}bit_{name}",
+                        [({"code": codes, "scale": scales}, {"x": values})], kinds=kinds, relative=3e-7, absolute=0)
             family.case(f"load_{bit}bit-{name}", f"{CODECS}load_{bit}bit",
                         [({"code": codes, "scale": scales, "table": qmap}, {"x": values})], kinds=kinds,
                         to_the_bit=True)
@@ -130,7 +134,7 @@ def at_random(family):
                 kinds={"code": "bf16"}, to_the_bit=True)
 
 
-def torchao_optimizer(family, name, state_of, shapes, kinds, codes_of, numbers, count=2):
+def torchao_optimizer(family, name, state_of, shapes, kinds, count=2):
     """AdamW of torchao, a tensor at a time, as its class calls it."""
     from torchao.optim.adam import single_param_adam
 
@@ -139,7 +143,7 @@ def torchao_optimizer(family, name, state_of, shapes, kinds, codes_of, numbers, 
     states = [(state_of(value, True), state_of(value, False)) for value in p]
 
     def seen(place):
-        return [codes_of(state[place].codes.float()).double() for state in states]
+        return [state[place].codes.double() for state in states]
 
     def scales(place):
         return [state[place].scale.double().clone() for state in states]
@@ -155,7 +159,7 @@ def torchao_optimizer(family, name, state_of, shapes, kinds, codes_of, numbers, 
             single_param_adam(value, grad.float(), torch.tensor(float(number)), m, v, None, torch.tensor(0.1), 0.8,
                               0.95, 0.1, 1e-3, True, False)
         launches.append(({"g": g}, {"p": [value.double() for value in p], **now(), "count": number}))
-    family.case(name, STEP + name, launches, begin, {"lr": 0.1, **ADAMW, **numbers}, kinds, absolute=1e-6)
+    family.case(name, STEP + name, launches, begin, {"lr": 0.1, **ADAMW}, kinds, absolute=1e-6)
 
 
 def nearest_codes(x, qmap, absmax, codes, length):
@@ -185,7 +189,6 @@ def bitsandbytes_optimizer(family, name, make, states, numbers, options, counter
         begin[ours + "_scale"] = [torch.zeros((value.numel() + 255) // 256) for value in start]
     if counter:
         begin["count"] = None
-    given = {}
     for number in (1, 2, 3):
         g = draw.list(shapes, digits=6)
         for param, grad in zip(params, g):
@@ -195,13 +198,12 @@ def bitsandbytes_optimizer(family, name, make, states, numbers, options, counter
         for at, ours in enumerate(states, 1):
             out[ours] = [optimizer.state[param][f"state{at}"].double() for param in params]
             out[ours + "_scale"] = [optimizer.state[param][f"absmax{at}"].double() for param in params]
-            given[ours + "_table"] = optimizer.state[params[0]][f"qmap{at}"].double()
-        launches.append(({"g": g, **given}, out))
+        launches.append(({"g": g}, out))
     family.case(name + "-bitsandbytes", STEP + name, launches, begin, {"lr": 0.1, **numbers},
                 dict.fromkeys(states, "u8"), absolute=1e-6)
 
 
-def optimizers(family, qmaps):
+def optimizers(family):
     import bitsandbytes
     import bitsandbytes.backends.cpu.ops as on_cpu
     from torchao.optim.subclass_4bit import OptimState4bit
@@ -209,14 +211,12 @@ def optimizers(family, qmaps):
     from torchao.optim.subclass_fp8 import OptimStateFp8
 
     codes = {"m": "u8", "v": "u8"}
-    given = {"m_table": qmaps["signed"], "v_table": qmaps["unsigned"]}
     torchao_optimizer(family, "adamw_codes_8bit", lambda p, signed: OptimState8bit.zeros(p.shape, signed),
-                      [(2, 256), (256,)], codes, lambda x: x, given)
-    given = {"m_table": qmaps["signed_4bit"], "v_table": qmaps["unsigned_4bit"]}
+                      [(2, 256), (256,)], codes)
     torchao_optimizer(family, "adamw_codes_4bit", lambda p, signed: OptimState4bit.zeros(p.shape, signed),
-                      [(128, 2), (64, 2)], codes, lambda x: x, given)
+                      [(128, 2), (64, 2)], codes)
     torchao_optimizer(family, "adamw_codes_fp8", lambda p, signed: OptimStateFp8.zeros(p.shape),
-                      [(2, 256), (256,)], {"m": "e4m3", "v": "e4m3"}, lambda x: x, {})
+                      [(2, 256), (256,)], {"m": "e4m3", "v": "e4m3"})
     on_cpu._quant_blockwise_fp32_direct = nearest_codes
     options = {"betas": (0.8, 0.95), "weight_decay": 0.1}
     bitsandbytes_optimizer(family, "adamw_codes_8bit", bitsandbytes.optim.AdamW8bit, ["m", "v"], ADAMW,
@@ -304,7 +304,7 @@ def gather(family):
     by_table(family, qmaps)
     fp8(family)
     at_random(family)
-    optimizers(family, qmaps)
+    optimizers(family)
     adamw_24bit(family)
     own_pair(family, qmaps["unsigned"])
 
