@@ -16,16 +16,18 @@ struct Traffic {
     HostTraffic *host;
 };
 
-/* How an element of each size is updated or written; @ is the array, $ its group's sum. */
+/* How an element of each size is updated or written; @ is the array, $ its group's sum. An update
+ * is by exclusive or: a compiler sees that a | (a & zero) is a, and moves nothing. */
 static const struct {
     size_t size;
     ls_type type;
     const char *update, *write;
 } elements[] = {
-    {1, LS_U8, "a@ = u8(bit_or(a@, i32(bit_and(s$, zero))))", "a@ = u8(i32(bit_and(s$, zero)))"},
-    {2, LS_U16, "a@ = u16(bit_or(a@, i32(bit_and(s$, zero))))", "a@ = u16(i32(bit_and(s$, zero)))"},
-    {4, LS_U32, "a@ = bit_or(a@, bit_and(s$, zero))", "a@ = bit_and(s$, zero)"},
-    {8, LS_U64, "a@ = bit_or(a@, u64(bit_and(s$, zero)))", "a@ = u64(bit_and(s$, zero))"},
+    {1, LS_U8, "a@ = u8(bit_xor(a@, i32(bit_and(s$, zero))))", "a@ = u8(i32(bit_and(s$, zero)))"},
+    {2, LS_U16, "a@ = u16(bit_xor(a@, i32(bit_and(s$, zero))))",
+     "a@ = u16(i32(bit_and(s$, zero)))"},
+    {4, LS_U32, "a@ = bit_xor(a@, bit_and(s$, zero))", "a@ = bit_and(s$, zero)"},
+    {8, LS_U64, "a@ = bit_xor(a@, u64(bit_and(s$, zero)))", "a@ = u64(bit_and(s$, zero))"},
 };
 
 static size_t element_row(const TrafficArray *array) {
