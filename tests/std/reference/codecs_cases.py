@@ -135,11 +135,13 @@ def at_random(family):
 
 
 def torchao_optimizer(family, name, state_of, shapes, kinds, count=2):
-    """AdamW of torchao, a tensor at a time, as its class calls it."""
+    """AdamW of torchao, a tensor at a time, as its class calls it. bf16 parameters are rounded at random as
+    the language does, where torchao has random numbers of its own."""
     from torchao.optim.adam import single_param_adam
 
     draw = Draw(name)
-    p = [value.float() for value in draw.list(shapes)]
+    kind = kinds.get("p", "f32")
+    p = [value.float() for value in draw.list(shapes, kind=kind)]
     states = [(state_of(value, True), state_of(value, False)) for value in p]
 
     def seen(place):
@@ -154,10 +156,13 @@ def torchao_optimizer(family, name, state_of, shapes, kinds, count=2):
     begin = {"p": [value.double() for value in p], **now(), "count": None}
     launches = []
     for number in range(1, count + 1):
-        g = draw.list(shapes, digits=6)
-        for value, grad, (m, v) in zip(p, g, states):
+        # bf16 values over a largest one of 1 are often half way between two codes, where either is right.
+        g = draw.list(shapes, -0.77, 0.77, kind=kind, digits=6)
+        for at, (value, grad, (m, v)) in enumerate(zip(p, g, states)):
             single_param_adam(value, grad.float(), torch.tensor(float(number)), m, v, None, torch.tensor(0.1), 0.8,
                               0.95, 0.1, 1e-3, True, False)
+            if kind == "bf16":
+                value.copy_(bf16_at_random(value.double(), 0, number, at))
         launches.append(({"g": g}, {"p": [value.double() for value in p], **now(), "count": number}))
     family.case(name, STEP + name, launches, begin, {"lr": 0.1, **ADAMW}, kinds, absolute=1e-6)
 
@@ -213,6 +218,8 @@ def optimizers(family):
     codes = {"m": "u8", "v": "u8"}
     torchao_optimizer(family, "adamw_codes_8bit", lambda p, signed: OptimState8bit.zeros(p.shape, signed),
                       [(2, 256), (256,)], codes)
+    torchao_optimizer(family, "adamw_codes_8bit_bf16", lambda p, signed: OptimState8bit.zeros(p.shape, signed),
+                      [(2, 256), (256,)], {**codes, "p": "bf16", "g": "bf16"}, 3)
     torchao_optimizer(family, "adamw_codes_4bit", lambda p, signed: OptimState4bit.zeros(p.shape, signed),
                       [(128, 2), (64, 2)], codes)
     torchao_optimizer(family, "adamw_codes_fp8", lambda p, signed: OptimStateFp8.zeros(p.shape),
