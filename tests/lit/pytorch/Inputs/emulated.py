@@ -9,7 +9,8 @@ import unittest
 sys.path.insert(0, sys.argv.pop(1))
 driver = C.CDLL(os.environ["LOCKSTEP_CUDA"])
 import torch  # noqa: E402
-import lockstep_torch as lt  # noqa: E402
+import lockstep.torch as lt  # noqa: E402
+from lockstep import _context  # noqa: E402
 
 
 class Stream:
@@ -24,10 +25,10 @@ class Stream:
         self.waited.append(other)
 
 
-class Emulated(lt.Context):
-    def __init__(self, device):
-        assert device is None
-        super().__init__(torch.device("cuda", 0))
+class Emulated(_context.Context):
+    def __init__(self, kind, index):
+        assert kind == "cpu"
+        super().__init__("cuda", 0)
 
 
 class State:
@@ -134,7 +135,7 @@ class Devices(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    lt.Context = Emulated
+    _context.Context = Emulated
     torch.cuda.current_stream = lambda index: State.stream
     torch.cuda.is_current_stream_capturing = lambda: State.capturing
     torch.cuda.is_initialized = lambda: True
