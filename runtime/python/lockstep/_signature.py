@@ -53,6 +53,7 @@ class Signature:
 
     def __init__(self, image: Any) -> None:
         self.step: str = image.step.decode()
+        self.math: str = image.math.decode()
         self.draws = bool(image.draws)
         self.axes = axes = [Axis(image.axes[i]) for i in range(image.axis_count)]
         for axis in axes:
@@ -65,6 +66,10 @@ class Signature:
             axis.rest = axis.whole >= 0 and parent is not None and parent.whole == axis.whole
         self.parameters = [Parameter(image.parameters[i], axes) for i in range(image.parameter_count)]
         self.by_name = {p.name: p for p in self.parameters}
+
+    def grade(self) -> str:
+        """Of its functions, as it stands ahead of a step's brace."""
+        return "" if self.math == "exact" else f" math {self.math}"
 
     def header(self) -> str:
         """The axes as a .step file declares them."""
@@ -129,7 +134,7 @@ class Source:
     def __init__(self, file_or_text: str | os.PathLike[str], name: str | None = None,
                  constants: Mapping[str, Any] | None = None, path: str = "step.text") -> None:
         file_or_text = os.fspath(file_or_text)
-        self.text = file_or_text if "{" in file_or_text else None
+        self.text = file_or_text if "{" in file_or_text or "\n" in file_or_text else None
         self.file = path if self.text is not None else file_or_text  # of a text: where imports begin
         if self.text is None and name is None and not os.path.exists(self.file):
             self.file, _, after = self.file.partition(":")

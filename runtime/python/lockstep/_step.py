@@ -24,7 +24,7 @@ class Step:
     text with `{`; keyword arguments override the file's constants.
 
         rms_norm = lockstep.Step("std/norms:rms_norm_forward")
-        y, inv_rms = rms_norm(x, w)         # x [b, c], w [c] -> y [b, c], inv_rms [b]
+        y = rms_norm(x, gain)               # x [b, c], gain [c] -> y [b, c]
 
     Parameters are given by name, or in order without those that are `out`; lists of arrays as
     sequences; rank-0 values also as numbers. An `out` is allocated unless it is given, and left out
@@ -245,8 +245,12 @@ class Step:
 
 
 def _made(kind: type[Step], file_or_text: str, name: str, defines: Sequence[str], path: str) -> Step:
-    constants = {key: _Literal(text) for key, text in (line.split("=", 1) for line in defines)}
-    return kind(file_or_text, name, path=path, **constants)
+    return kind(file_or_text, name, path=path, **literals(defines))
+
+
+def literals(defines: Sequence[str]) -> dict[str, Any]:
+    """Constants as Source.defines has them, for another step of the same file."""
+    return {key: _Literal(text) for key, text in (line.split("=", 1) for line in defines)}
 
 
 class _Literal(str):

@@ -13,22 +13,28 @@ in order with PyTorch's own on torch.cuda.current_stream(), and nothing waits fo
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from .._api import CompileError, LockstepError, version
 from .._graph import graph
 from .._step import Step as _Step
 from .._step import made_of
+from ._operator import Operator, operator
 from ._optimizer import Optimizer
 from ._tensors import TENSORS
 
-__all__ = ["CompileError", "LockstepError", "Optimizer", "Step", "graph", "step", "version"]
+__all__ = ["CompileError", "LockstepError", "Operator", "Optimizer", "Step", "graph", "step", "version"]
 
 
 class Step(_Step):
     """lockstep.Step, for tensors: what it allocates is a tensor also where only numbers are given."""
 
     arrays = TENSORS
+
+    def op(self, outs: Sequence[str] | None = None) -> Operator:
+        """The step as an operator of torch.library, with a shape function and, by `backward`, a gradient,
+        which torch.compile, vmap and FakeTensor look through. `outs` chooses results (all)."""
+        return operator(self, outs)
 
 
 def step(text: str | Callable[..., Any], name: str | None = None, **constants: Any) -> Step:

@@ -27,7 +27,8 @@ def around(source: Source, gradient: str, negated: bool, scaled: bool) -> str:
         rows += ["inverse_scale: f32", "found_inf: bool"]
         call = f"when not found_inf {{\n        {call}\n    }}"
     return source.around() + \
-        f"step wrapped_{source.name}[{signature.header()}](\n    {', '.join(rows)}\n) {{\n    {call}\n}}\n"
+        f"step wrapped_{source.name}[{signature.header()}](\n    {', '.join(rows)}\n)" \
+        f"{signature.grade()} {{\n    {call}\n}}\n"
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

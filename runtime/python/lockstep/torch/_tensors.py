@@ -72,6 +72,10 @@ class Tensors(Arrays):
             return value.item()
         return None
 
+    def differentiated(self, step: Any, given: dict[str, Any]) -> Any:
+        from ._derivative import differentiated
+        return differentiated(step, given)
+
     def written(self, values: Sequence[Any]) -> None:
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         if tensors:
