@@ -46,6 +46,11 @@ class Step:
         self.source = Source(file_or_text, name, constants, path)
         self.signature = self.source.signature
         self.__name__ = self.source.name
+        self.written = [p for p in self.signature.parameters if p.role != IN]
+        self._order = [p.name for p in self.signature.parameters if p.role != OUT]
+        self._required = [p for p in self.signature.parameters if p.role != OUT and p.default is None]
+        self._lists = [p for p in self.signature.parameters if p.tensors]
+        self._shapes: dict[Any, dict[str, Any]] = {}  # of outs, by those of what was given
         self._bound: dict[Context, Bound] = {}
         self._results: tuple[list[str], Any] | None = None
 
@@ -84,8 +89,10 @@ class Step:
             bound.launch()
             if context.recording is not None:
                 context.recording.append((given, results))  # which have to live as long
-        arrays.written([t for p in self.signature.parameters if p.role != IN
-                        for t in (given.get(p.name) if p.tensors else [given.get(p.name)]) or ()])
+        for parameter in self.written:
+            value = given.get(parameter.name)
+            if value is not None and value is not False:
+                arrays.written(value if parameter.tensors else (value,))
         return results
 
     def packed(self, results: dict[str, Any]) -> Any:
@@ -98,8 +105,7 @@ class Step:
         return self._results[1](*results.values())
 
     def _arguments(self, arguments: Sequence[Any], values: dict[str, Any]) -> dict[str, Any]:
-        parameters, given = self.signature.parameters, dict(values)
-        order = [p.name for p in parameters if p.role != OUT]
+        given, order = dict(values), self._order
         if len(arguments) > len(order):
             raise TypeError(f"step {self.source.name} takes {len(order)} arguments, not {len(arguments)}")
         for name, value in zip(order, arguments):
@@ -109,13 +115,13 @@ class Step:
         for name in given:
             if name not in self.signature.by_name:
                 raise TypeError(f"step {self.source.name} has no parameter `{name}`: it is {self!r}")
-        missing = [p.declaration() for p in parameters if p.role != OUT and p.default is None and
-                   given.get(p.name) is None]
+        missing = [p for p in self._required if given.get(p.name) is None]
         if missing:
-            raise TypeError(f"step {self.source.name} lacks {'; '.join(missing)}")
-        for parameter in parameters:
+            raise TypeError(f"step {self.source.name} lacks "
+                            f"{'; '.join(p.declaration() for p in missing)}")
+        for parameter in self._lists:
             value = given.get(parameter.name)
-            if not parameter.tensors or value is None or value is False:
+            if value is None or value is False:
                 continue
             if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__") or \
                     not isinstance(value, collections.abc.Iterable):
@@ -141,11 +147,14 @@ class Step:
         device, first = None, None
         for parameter in self.signature.parameters:
             value = given.get(parameter.name)
-            for array in value if parameter.tensors and value else (value,):
+            if value is None or value is False:
+                continue
+            for array in value if parameter.tensors else (value,):
                 if not arrays.owns(array):
                     continue
                 here = arrays.device(array)
-                if parameter.rank == 0 and parameter.role == IN and (here is None or str(here) == "cpu"):
+                if here == device or \
+                        parameter.rank == 0 and parameter.role == IN and (here is None or here.type == "cpu"):
                     continue
                 if device is not None and here != device:
                     raise LockstepError(f"step {self.source.name}: `{first}` is on {device}, "
@@ -195,8 +204,14 @@ class Step:
 
     def _allocate(self, outs: list[Parameter], given: dict[str, Any], rows: dict[str, Any],
                   results: dict[str, Any], device: Any, arrays: Arrays) -> None:
-        shapes = self.shapes(outs, {name: [row[2] for row in r] if isinstance(r, list) else r[2]
-                                    for name, r in rows.items()})
+        key = None if self._lists else (tuple(rows), tuple(row[2] for row in rows.values()),
+                                          tuple(p.name for p in outs))
+        shapes = self._shapes.get(key)
+        if shapes is None:
+            shapes = self.shapes(outs, {name: [row[2] for row in r] if isinstance(r, list) else r[2]
+                                        for name, r in rows.items()})
+            if key is not None and len(self._shapes) < 1000:
+                self._shapes[key] = shapes
         for parameter in outs:
             wanted = shapes[parameter.name]
             if parameter.tensors:

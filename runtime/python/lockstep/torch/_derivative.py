@@ -129,8 +129,6 @@ def shapes_of(step: Step, values: dict[str, Any]) -> dict[str, Any]:
 
 def differentiated(step: Step, given: dict[str, Any]) -> dict[str, Any] | None:
     """The results of a call that autograd has to record; None: nobody wants a gradient of it."""
-    if not torch.is_grad_enabled():
-        return None
     places: list[tuple[str, int | None]] = []
     tensors: list[torch.Tensor] = []
     asked = None

@@ -12,14 +12,15 @@ from ._tensors import TENSORS, describe
 
 SCALE_DEFAULTS = {"init_scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5,
                   "growth_interval": 2000}
-# All gradients are looked at once, ahead of the updates, which are left out where one overflowed.
+# All gradients are looked at once, ahead of the updates, which are left out where one overflowed. There is
+# a list for each type that they have.
 CHECK_STEP = """import "std/amp"
-step check[t, n of t](
-    g: {type}[t, n], inout scale: f32, inout good: i32, inout skipped: i64, out inverse: f32,
+step check[{axes}](
+    {lists}, inout scale: f32, inout good: i32, inout skipped: i64, out inverse: f32,
     out found_inf: bool, growth: f32, backoff: f32, interval: i32, unscaled: bool,
 ) {{
     let factor = if unscaled then 1.0 else 1 / f64(scale)
-    let overflow = any(not isfinite(factor * g))
+    let overflow = {overflow}
     inverse = factor
     found_inf = overflow
     skipped += i64(overflow)
@@ -37,7 +38,6 @@ class LossScale(torch.optim.Optimizer):
     _unscaled: bool
     _check: dict[Any, Bound]
     _looked_at: Any
-    _gradient: Any
     param_groups: list[dict[str, Any]]
 
     if TYPE_CHECKING:
@@ -81,33 +81,43 @@ class LossScale(torch.optim.Optimizer):
             return (self._settings["loss_scale"] or SCALE_DEFAULTS)["init_scale"], 0
         return self._scale["scale"].item(), self._scale["skipped"].item()
 
+    def _checker(self, context: Any, types: tuple[int, ...]) -> Bound:
+        if (context, types) not in self._check:
+            each = range(len(types))
+            text = CHECK_STEP.format(
+                axes=", ".join(f"t{i}, n{i} of t{i}" for i in each),
+                lists=", ".join(f"g{i}: {TYPES[type]}[t{i}, n{i}]" for i, type in enumerate(types)),
+                overflow=" or ".join(f"any(not isfinite(factor * g{i}))" for i in each))
+            bound = self._check[context, types] = Bound(Source(text, "check"), context)
+            options = self._settings["loss_scale"]
+            for name in ("growth", "backoff", "interval"):
+                key = "growth_interval" if name == "interval" else name + "_factor"
+                bound.set(bound.source.signature.by_name[name], options[key])
+        return self._check[context, types]
+
     def _check_overflow(self, work: list[Any]) -> None:
         if not work:
             return
         device = work[0][0].device
         values, context = self._scale_values(device), TENSORS.context(device)
+        types = tuple(sorted({lot.form.gradient.type for lot, *_ in work}))
         with context:
-            bound = self._check.get(context)
-            if bound is None:
-                source = Source(CHECK_STEP.format(type=TYPES[self._gradient.type]), "check")
-                bound = self._check[context] = Bound(source, context)
-                options = self._settings["loss_scale"]
-                for name in ("growth", "backoff", "interval"):
-                    key = "growth_interval" if name == "interval" else name + "_factor"
-                    bound.set(source.signature.by_name[name], options[key])
+            bound = self._checker(context, types)
             names = bound.source.signature.by_name
             for name, value in values.items():
                 bound.bind(names[name], describe(value))
-            looked_at = [(lot.key, addresses) for lot, _, addresses in work]
+            looked_at = [(lot.key, addresses) for lot, _, addresses, _ in work]
             if self._looked_at != looked_at:
                 self._outside_capture("gradients are not where they were")
-                bound.bind(names["g"], [(address, self._gradient.type, (g.numel(),), None)
-                                        for _, gradients, addresses in work
-                                        for g, address in zip(gradients, addresses)])
+                for i, type in enumerate(types):
+                    bound.bind(names[f"g{i}"], [
+                        (address, type, (g.numel(),), None) for lot, gradients, addresses, _ in work
+                        if lot.form.gradient.type == type
+                        for g, address in zip(gradients, addresses) if g is not None])
                 self._looked_at = looked_at
             bound.set(names["unscaled"], self._unscaled)
             bound.launch()
-            for lot, _, _ in work:
+            for lot, *_ in work:
                 if lot.device != device:
                     raise LockstepError("a loss scale serves one device, and there are gradients on "
                                         f"{device} and {lot.device}")

@@ -4,21 +4,27 @@ from __future__ import annotations
 import ctypes as C
 import os
 import struct
-from typing import Any
+import weakref
+from typing import Any, Sequence
 
 import torch
 from torch.optim.optimizer import required
 
-from .._api import IN, INOUT, OUT, LockstepError
+from .._api import LockstepError
 from .._arrays import Row
 from .._bound import Bound
 from .._context import capturing
-from .._signature import Parameter, Source
+from .._signature import Parameter
+from ._form import Form
 from ._loss_scale import SCALE_DEFAULTS, LossScale
-from ._lots import Lot
-from ._names import GROUP_NAMES, HINTS, around, is_dense
+from ._lots import Lot, local
+from ._names import HINTS, IGNORED, check_ranges, is_dense
 from ._saving import Saving
-from ._tensors import ADDRESS, DTYPE, DTYPES, GRADIENT, IS_CONTIGUOUS, IS_NEGATED, TENSORS, describe, is_tensor
+from ._tensors import (ADDRESS, DTYPE, DTYPES, GRADIENT, IS_CONTIGUOUS, IS_NEGATED, TENSORS, describe,
+                       is_tensor)
+
+# A lot, its gradients, their addresses, and which there are (None: all)
+Work = tuple[Lot, list[Any], list[int], "tuple[bool, ...] | None"]
 
 
 class Optimizer(LossScale, Saving, torch.optim.Optimizer):
@@ -30,9 +36,11 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
     optimizer's: adamw_mixed) and g. Its other lists and its rank-0 `inout`s are the state, which starts
     at zero, its rank-0 `in`s (and one per tensor, decay: f32[t]) the hyperparameters, by PyTorch's
     names where it has one: weight_decay for decay, betas. They are read from param_groups at every
-    step(), so schedulers work, and are device values: nothing compiles again. A group is one launch,
-    or a few when parameters were without a gradient in some steps: each has its own count, as in
-    PyTorch.
+    step(), so schedulers work, and are device values: nothing compiles again. A group is one launch for
+    each type; parameters without a gradient are left out and count their own steps, as in PyTorch.
+    Several steps, ["std/optim:adafactor", "std/optim:adafactor_vector"], give each parameter the first
+    that fits its type and axes. A DTensor (FSDP2) is updated shard by shard where a step works on every
+    element by itself.
 
     maximize=True turns the gradients' sign. loss_scale=True, or a dictionary with GradScaler's
     init_scale, growth_factor, backoff_factor, growth_interval, multiplies losses by a scale that lives
@@ -42,73 +50,48 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
     they are bound. Capture after a few steps as usual; a learning rate that changes later has to be
     a tensor of the device, or set with write_hyperparameters().
 
+    release=True updates each tensor as soon as its gradient is complete in the backward pass, and lets the
+    gradient go: there are never all of them at once. step() has nothing to do then.
+
     constants overrides the file's constants, parameter and gradient name what is not called p, w or g,
     copies the states that begin as a copy of the parameters.
     """
 
-    def __init__(self, params: Any, step: str, *, maximize: bool = False, loss_scale: Any = None,
-                 capturable: bool = False, constants: dict[str, Any] | None = None,
-                 parameter: str | None = None, gradient: str = "g", copies: tuple[str, ...] = ("p", "z"),
-                 **hyperparameters: Any) -> None:
+    def __init__(self, params: Any, step: str | Sequence[str], *, maximize: bool = False,
+                 loss_scale: Any = None, capturable: bool = False, release: bool = False,
+                 constants: dict[str, Any] | None = None, parameter: str | None = None, gradient: str = "g",
+                 copies: tuple[str, ...] = ("p", "z"), **hyperparameters: Any) -> None:
         self._settings = dict(step=step, maximize=maximize, capturable=capturable, constants=constants,
-                              parameter=parameter, gradient=gradient, copies=copies,
+                              parameter=parameter, gradient=gradient, copies=copies, release=release,
                               loss_scale={**SCALE_DEFAULTS, **(loss_scale if loss_scale is not True else
                                                                {})} if loss_scale else None)
         unknown = set(self._settings["loss_scale"] or ()) - set(SCALE_DEFAULTS)
         if unknown:
             raise TypeError(f"loss_scale has {', '.join(SCALE_DEFAULTS)}, and no {', '.join(unknown)}")
+        if release and (loss_scale or capturable):
+            raise TypeError("release=True updates each tensor within the backward pass: it goes together with "
+                            "neither loss_scale nor capturable")
         params = params if is_tensor(params) else list(params)
         self._open([] if is_tensor(params) else params)
-        super().__init__(params, {**self._defaults, **self._named(hyperparameters)})
+        super().__init__(params, {**self._defaults, **self._named(hyperparameters, False)})
 
     def _open(self, params: Any) -> None:
-        """What follows from the step alone."""
-        s = self._settings
-        source = Source(s["step"], constants=s["constants"])
-        signature = source.signature
-        original = signature.by_name  # with its defaults
-        lists = [p for p in signature.parameters if p.tensors]
-        names = {p.name for p in lists}
-        what = f"step {source.name} is no optimizer:"
-        if s["gradient"] not in names:
-            raise LockstepError(f"{what} it has no list `{s['gradient']}` of gradients: "
-                                f"{', '.join(p.declaration() for p in signature.parameters)}")
-        dtype = self._first_dtype(params)
-        written = [n for n in ([s["parameter"]] if s["parameter"] else ["w", "p"])
-                   if n in names and signature.by_name[n].role != IN]
-        fitting = [n for n in written if DTYPES[signature.by_name[n].type] == dtype] or written[:1]
-        if not fitting:
-            raise LockstepError(f"{what} it updates no list `{s['parameter'] or 'p'}`")
-        if s["maximize"] or s["loss_scale"]:
-            text = around(source, s["gradient"], s["maximize"], bool(s["loss_scale"]))
-            source = Source(text, "wrapped_" + source.name, s["constants"], source.file)
-            signature = source.signature
-        self._source, self._gradient = source, signature.by_name[s["gradient"]]
-        self._model = signature.by_name[fitting[0]]
-        rest = [p for p in signature.parameters if p.name not in ("inverse_scale", "found_inf")]
-        odd = [p.declaration() for p in rest if p not in (self._model, self._gradient) and
-               (p.role == IN if p.tensors else p.rank > 0 and not (p.fills and p.role == IN))]
-        if odd:
-            raise LockstepError(f"{what} {'; '.join(odd)} is neither parameter, gradient, state nor "
-                                "hyperparameter")
-        self._lists = [p for p in rest if p.tensors and (p.role != OUT or p is self._model)]
-        self._states = [p for p in self._lists if p not in (self._model, self._gradient)]
-        self._cells = [p for p in rest if p.rank == 0 and p.role == INOUT]
-        self._hypers = [p for p in rest if not p.tensors and p.role == IN]
-        self._starts = {p.name: original[p.name].default or 0 for p in self._cells}
-        self._keys: list[tuple[Parameter, str, int | None]] = []
+        """What follows from the steps alone."""
+        step = self._settings["step"]
+        self._steps: list[str] = [step] if isinstance(step, str) else list(step)
+        self._forms: dict[Any, Form] = {}
+        self._chosen: dict[Any, Form] = {}
         self._defaults: dict[str, Any] = {}
-        betas: list[Any] = []
-        for p in self._hypers:
-            default = original[p.name].default
-            if p.name in ("beta1", "beta2", "beta3"):
-                self._keys.append((p, "betas", len(betas)))
-                betas.append(default)
-                self._defaults["betas"] = tuple(betas)
-            else:
-                key = GROUP_NAMES.get(p.name, p.name)
-                self._keys.append((p, key, None))
-                self._defaults[key] = required if default is None else default
+        dtype = self._first_dtype(params)
+        for step in self._steps:
+            for key, value in self._form(step, dtype).defaults.items():
+                if key not in self._defaults or self._defaults[key] is required:
+                    self._defaults[key] = value
+        self._library = all(step.startswith("std/optim:") for step in self._steps)
+        self._ignored: dict[str, Any] = {}
+        for form in self._forms.values():
+            if self._library:
+                self._ignored.update(IGNORED.get(form.name, {}))
         self._lots: list[Lot] | None = None
         self._lots_before: list[Lot] = []
         self._idle: list[tuple[int, torch.Tensor]] = []
@@ -117,6 +100,41 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
         self._unscaled, self._looked_at = False, None
         self._check: dict[Any, Bound] = {}
         self._parted: dict[torch.Tensor, object] = {}  # by which launch, where there are no rank-0 values
+        self._counted: set[int] = set()  # groups in which each tensor counts for itself
+        self._alone: dict[torch.Tensor, Lot] = {}  # with release
+
+    def _form(self, step: str, dtype: torch.dtype | None) -> Form:
+        if (step, dtype) not in self._forms:
+            self._forms[step, dtype] = Form(self._settings, step, dtype)
+        return self._forms[step, dtype]
+
+    def _form_of(self, p: torch.Tensor) -> Form:
+        """That of the first step that fits a parameter."""
+        key = p.dtype, p.dim(), p.layout, getattr(p, "grad_dtype", None)
+        if key not in self._chosen:
+            reasons = []
+            for step in self._steps:
+                form = self._form(step, p.dtype)
+                reason = form.misfit(p)
+                if reason is None:
+                    self._chosen[key] = form
+                    break
+                reasons.append(reason)
+            else:
+                raise LockstepError(f"{self._called(p)} {'; and '.join(reasons)}")
+        return self._chosen[key]
+
+    def _counted_form(self, form: Form) -> Form | None:
+        """The form with rank-0 values of each tensor's own; one without any serves as it is."""
+        if not form.cells:
+            return form
+        key = form, "counted"
+        if key not in self._forms:
+            made = form.with_counts()
+            if made is None:
+                return None
+            self._forms[key] = made
+        return self._forms[key]
 
     @staticmethod
     def _first_dtype(params: Any) -> torch.dtype | None:
@@ -130,40 +148,47 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
                 return entry.dtype  # type: ignore[no-any-return]
         return None
 
-    def _named(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Hyperparameters under the names that param_groups has."""
-        made = {}
+    def _named(self, given: dict[str, Any], group: bool) -> dict[str, Any]:
+        """Hyperparameters under the names that param_groups has. Groups may have more, which is kept."""
+        made: dict[str, Any] = {}
+        keys = [key for form in self._forms.values() for key in form.keys]
         for name, value in given.items():
             if name in HINTS or name in ("params", "param_names", "initial_lr"):
                 if name not in HINTS:
                     made[name] = value
                 continue
-            own = [(key, index) for p, key, index in self._keys if p.name == name]
+            own = [(key, index) for p, key, index in keys if p.name == name]
             if own and own[0][1] is not None:
                 betas = list(made.get("betas", given.get("betas", self._defaults["betas"])))
                 betas[own[0][1]] = value
                 made["betas"] = tuple(betas)
             elif own or name in self._defaults:
                 made[own[0][0] if own else name] = value
+            elif group or name in self._ignored and self._ignored[name] in (None, value):
+                made[name] = value
             else:
                 more = "; there is std/optim:adamw_amsgrad" if name == "amsgrad" else ""
-                raise TypeError(f"step {self._settings['step']} has no hyperparameter `{name}`: it has "
+                raise TypeError(f"step {' and '.join(self._steps)} has no hyperparameter `{name}`: it has "
                                 f"{', '.join(self._defaults) or 'none'}{more}")
-        if "betas" in made and len(made["betas"]) != len(self._defaults["betas"]):
+        if "betas" in made and len(made["betas"]) != len(self._defaults.get("betas", made["betas"])):
             raise ValueError(f"betas are {len(self._defaults['betas'])} numbers, not {made['betas']}")
         return made
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        super().add_param_group(self._named(param_group) if isinstance(param_group, dict)
+        super().add_param_group(self._named(param_group, True) if isinstance(param_group, dict)
                                 else param_group)
         group = self.param_groups[-1]
         try:
             for p in group["params"]:
                 self._fit(p)
-        except LockstepError:
+            if self._library:
+                check_ranges(group)
+        except (LockstepError, ValueError):
             self.param_groups.pop()
             raise
         self._lots = None
+        if self._settings["release"]:
+            self._hook(group["params"])
 
     def _called(self, p: torch.Tensor) -> str:
         for number, group in enumerate(self.param_groups):
@@ -175,50 +200,46 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
         return "a parameter"
 
     def _fit(self, p: torch.Tensor) -> None:
-        """Refuses a parameter that the step cannot update."""
-        model, what = self._model, self._settings["step"]
-        if p.layout is not torch.strided:
-            raise LockstepError(f"{self._called(p)} is {p.layout}; {what} takes dense tensors")
-        if p.dtype != DTYPES[model.type]:
-            also = [n for n in ("p", "w") if n in self._source.signature.by_name]
-            types = " or ".join(str(DTYPES[self._source.signature.by_name[n].type]) for n in also)
-            raise LockstepError(f"{self._called(p)} is {p.dtype}, and {what} updates {types}: take a step "
-                                "for it, such as std/optim:adamw_bf16 or adamw_mixed for bfloat16, and "
-                                "an optimizer for each type")
-        wanted = DTYPES[self._gradient.type]
-        if (getattr(p, "grad_dtype", None) or p.dtype) != wanted:
-            raise LockstepError(f"{self._called(p)} has gradients of {p.dtype}, and {what} takes {wanted}")
-        if model.rank > 2 and p.dim() != model.rank - 1:
-            raise LockstepError(f"{self._called(p)} has {p.dim()} axes, and {what} works on tensors of "
-                                f"{model.rank - 1}: give the others to another optimizer")
-        if not (p.is_contiguous() or model.rank == 2 and is_dense(p)):
+        """Refuses a parameter that no step can update."""
+        form = self._form_of(p)
+        if hasattr(p, "to_local"):
+            if any(placement.is_partial() for placement in p.placements):  # type: ignore[attr-defined]
+                raise LockstepError(f"{self._called(p)} is a DTensor of partial sums")
+            if not form.elementwise():
+                raise LockstepError(f"{self._called(p)} is a DTensor, and {form.step} works on whole tensors: "
+                                    "shards are for optimizers that treat every element by itself")
+        elif not (p.is_contiguous() or is_dense(p)):
             raise LockstepError(f"{self._called(p)} is not contiguous: strides {p.stride()}; make it so "
                                 "with p.data = p.data.contiguous() before the optimizer is made")
 
+    @staticmethod
+    def _fits_as_it_lies(form: Form, p: torch.Tensor) -> bool:
+        """A matrix that lies transposed is worked on in a copy, where a step has rows and columns."""
+        return local(p).is_contiguous() or form.model.rank == 2
+
     # ---- state ----
 
-    def _row(self, parameter: Parameter, p: torch.Tensor) -> Row:
+    def _row(self, form: Form, parameter: Parameter, p: torch.Tensor) -> Row:
         """What a list holds for a parameter of the model."""
-        if parameter is self._gradient:
-            address, number, shape, strides = None, parameter.type, tuple(p.shape), None
+        here = local(p)
+        if parameter is form.gradient or parameter is form.model:
+            address, number, shape = None, parameter.type, tuple(here.shape)
         else:
-            tensor = p if parameter is self._model else self.state[p][parameter.name]
-            address, number, shape, strides = describe(tensor)
-        if parameter.rank == 2 and parameter.axes == self._model.axes:
-            shape = (p.numel(),)  # as it lies in memory
+            address, number, shape, _ = describe(local(self.state[p][parameter.name]))
+        if parameter.rank == 2 and parameter.axes == form.model.axes:
+            shape = (here.numel(),)  # as it lies in memory
         return address, number, shape, None
 
-    def _state_shape(self, parameter: Parameter, p: torch.Tensor) -> tuple[int, ...]:
-        known = dict(zip(self._model.inner, p.shape if self._model.rank > 2 else (p.numel(),)))
-        self._source.signature.solve(known)
-        return tuple(known[axis] for axis in parameter.inner)
-
-    def _new_state(self, parameter: Parameter, p: torch.Tensor) -> torch.Tensor:
+    def _new_state(self, form: Form, parameter: Parameter, p: torch.Tensor) -> torch.Tensor:
         dtype, copied = DTYPES[parameter.type], parameter.name in self._settings["copies"]
-        if parameter.axes == self._model.axes:
-            tensor = torch.empty_like(p, dtype=dtype, memory_format=torch.preserve_format)
+        if parameter.axes == form.model.axes:
+            kept = torch.preserve_format if self._fits_as_it_lies(form, p) else torch.contiguous_format
+            tensor = torch.empty_like(p, dtype=dtype, memory_format=kept)
             return (tensor.copy_(p.detach()) if copied else tensor.zero_()).detach()
-        return torch.zeros(self._state_shape(parameter, p), dtype=dtype, device=p.device)
+        known: dict[Any, Any] = dict(zip(form.model.inner, p.shape if form.model.rank > 2 else (p.numel(),)))
+        form.source.signature.solve(known)
+        shape = tuple(known[axis] for axis in parameter.inner)
+        return torch.zeros(shape, dtype=dtype, device=p.device)
 
     def _outside_capture(self, what: str) -> None:
         if capturing():
@@ -227,25 +248,27 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
                                 "(zero_grad(set_to_none=False))")
 
     def _begin(self, fresh: list[tuple[int, torch.Tensor]]) -> None:
-        """State for parameters that have a gradient for the first time; all of a group and device share
-        the rank-0 values."""
+        """State for parameters that have a gradient for the first time; all of a group, form and device
+        share the rank-0 values."""
         self._outside_capture("parameters have a gradient for the first time")
-        cells = {}
+        shared: dict[Any, dict[str, torch.Tensor]] = {}
         for index, p in fresh:
             self._fit(p)
-            if (index, p.device) not in cells:
-                cells[index, p.device] = {c.name: torch.full((), self._starts[c.name],
-                                                             dtype=DTYPES[c.type], device=p.device)
-                                          for c in self._cells}
+            form = self._form_of(p)
+            key = index, p.device, form
+            if key not in shared or self._settings["release"]:
+                shared[key] = {c.name: torch.full((), form.starts[c.name], dtype=DTYPES[c.type], device=p.device)
+                               for c in form.cells}
             state = self.state[p]
-            state.update({s.name: self._new_state(s, p) for s in self._states})
-            state.update(cells[index, p.device])
+            state.update({s.name: self._new_state(form, s, p) for s in form.states})
+            state.update(shared[key])
         self._lots = None
 
     def _split(self, lot: Lot, present: list[bool]) -> None:
-        """Some had no gradient: the others go on with rank-0 values of their own."""
+        """Some had no gradient, and the step cannot count for each: the others go on with rank-0 values
+        of their own."""
         self._outside_capture("some gradients are None")
-        cells, together = {c.name: cell.clone() for c, cell in zip(self._cells, lot.cells)}, object()
+        cells, together = {name: cell.clone() for name, cell in lot.cells.items()}, object()
         for p, here in zip(lot.members, present):
             if here:
                 self.state[p].update(cells)
@@ -253,35 +276,55 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
         self._lots = None
 
     def _rebuild(self) -> None:
-        """Lots are the parameters that share rank-0 values; kept where they are the same as before."""
+        """Lots are the parameters that share rank-0 values, or where these are different ones and the step
+        can count for each, all of a group; kept where they are the same as before."""
         self._outside_capture("no step was taken yet" if self._shape is None else
                               "the parameters or their state have changed")
         before = {lot.key: lot for lot in self._lots_before} if self._pid == os.getpid() else {}
         self._idle, self._pid = [], os.getpid()
-        sorted_in: dict[Any, list[torch.Tensor]] = {}
+        sorted_in: dict[Any, dict[Any, list[torch.Tensor]]] = {}
         for index, group in enumerate(self.param_groups):
             for p in group["params"]:
                 if p not in self.state:
                     self._idle.append((index, p))
                     continue
-                own: Any = tuple(id(self.state[p][c.name]) for c in self._cells) or (self._parted.get(p),)
-                sorted_in.setdefault((index, p.device, own), []).append(p)
-        self._lots = []
-        for (index, device, own), members in sorted_in.items():
-            for p in members:
                 self._fit(p)
-                self._check_device(p)
-            key = index, device, own, tuple((id(p), tuple(id(t) for t in self.state[p].values()))
-                                            for p in members)
-            lot = before.get(key)
-            if lot is None:
-                with TENSORS.context(device):
-                    lot = Lot(self, index, members)
-                    lot.key = key
-                    if self._source.signature.draws:
-                        lot.bound.api.ls_step_shard(lot.bound.pointer, self._position(members[0]), 0)
-            self._lots.append(lot)
+                form = self._form_of(p)
+                own: Any = tuple(id(self.state[p][c.name]) for c in form.cells) or (self._parted.get(p),)
+                sorted_in.setdefault((index, p.device, form), {}).setdefault(own, []).append(p)
+        self._lots = []
+        for (index, device, form), parts in sorted_in.items():
+            if len(parts) > 1 or index in self._counted:
+                counted = self._counted_form(form)
+                if counted is not None:
+                    self._counted.add(index)
+                    order = {p: at for at, p in enumerate(self.param_groups[index]["params"])}
+                    form, parts = counted, {None: sorted((p for part in parts.values() for p in part),
+                                                         key=order.__getitem__)}
+            for own, members in parts.items():
+                self._lots.append(self._lot(before, index, form, own, members))
         self._lots_before, self._shape = self._lots, self._current_shape()
+
+    def _lot(self, before: dict[Any, Lot], index: int, form: Form, own: Any, members: list[torch.Tensor]) -> Lot:
+        for p in members:
+            self._check_device(p)
+        lists = {s.name for s in form.states}
+        cells = () if form.counted else own
+        key = index, form, cells, tuple((id(p), tuple(id(t) for name, t in self.state[p].items() if name in lists))
+                                        for p in members)
+        lot = before.get(key)
+        if lot is not None and form.counted:  # whose values may have been taken from a state since
+            for name, cell in lot.cells.items():
+                if any(self.state[p][name].data_ptr() != own.data_ptr() for p, own in zip(members, cell)):
+                    lot = None
+                    break
+        if lot is None:
+            with TENSORS.context(local(members[0]).device):
+                lot = Lot(self, index, form, members)
+                lot.key = key
+                if form.source.signature.draws:
+                    lot.bound.api.ls_step_shard(lot.bound.pointer, self._position(members[0]), 0)
+        return lot
 
     def _check_device(self, p: torch.Tensor) -> None:
         for name, value in self.state[p].items():
@@ -298,49 +341,72 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
 
     # ---- a step ----
 
-    def _work(self) -> list[tuple[Lot, list[Any], list[int]]]:
+    def _work(self) -> list[Work]:
         """The lots that have gradients, with these and their addresses."""
         while True:
             if self._lots is None or self._shape != self._current_shape() or self._pid != os.getpid():
                 self._rebuild()
-            work, partial = [], None
+            work: list[Work] = []
+            again = False
             for lot in self._lots or ():
-                gradients = list(map(GRADIENT, lot.members))
+                gradients: list[Any] = list(map(GRADIENT, lot.members))
                 try:
-                    addresses = list(map(ADDRESS, gradients))
-                except (TypeError, RuntimeError):
-                    present = [g is not None for g in gradients]
-                    if all(present):
-                        addresses = self._gradients(lot, gradients)
-                    elif any(present):
-                        partial = lot, present
-                        break
-                    else:
+                    if lot.plain and all(map(IS_CONTIGUOUS, gradients)):
+                        work.append((lot, gradients, list(map(ADDRESS, gradients)), None))
                         continue
-                if not (lot.plain and all(map(IS_CONTIGUOUS, gradients))):
-                    addresses = self._gradients(lot, gradients)
-                work.append((lot, gradients, addresses))
+                except (TypeError, RuntimeError):
+                    pass  # one is None, or has no memory of its own
+                present = [g is not None for g in gradients]
+                if all(present):
+                    pass
+                elif not any(present):
+                    continue
+                elif not self._takes_some(lot):
+                    self._split(lot, present)
+                    again = True
+                    break
+                elif lot.form is not self._counted_form(lot.form) and not lot.form.counted:
+                    self._counted.add(lot.group)
+                    self._lots = None
+                    again = True
+                    break
+                work.append((lot, gradients, self._gradients(lot, gradients),
+                             None if all(present) else tuple(present)))
             fresh = [(index, p) for index, p in self._idle if p.grad is not None]
-            if not partial and not fresh:
+            if not again and not fresh:
                 return work
             if fresh:
                 self._begin(fresh)
-            if partial:
-                self._split(*partial)
+
+    def _takes_some(self, lot: Lot) -> bool:
+        """Whether a launch may leave parameters out: in a capture none may."""
+        self._outside_capture("some gradients are None")
+        return lot.form.counted or self._counted_form(lot.form) is not None
 
     def _gradients(self, lot: Lot, gradients: list[Any]) -> list[int]:
-        """The addresses of gradients that lie as their parameters do, or of copies that do."""
+        """The addresses of gradients that lie as their parameters do, or of copies that do; 0 of None."""
+        addresses = []
         for i, (p, g) in enumerate(zip(lot.members, gradients)):
+            if g is None:
+                addresses.append(0)
+                continue
             if g.layout is not torch.strided:
                 raise LockstepError(f"{self._called(p)} has a sparse gradient ({g.layout}), which "
-                                    f"{self._settings['step']} does not take: use dense ones "
+                                    f"{lot.form.step} does not take: use dense ones "
                                     "(nn.Embedding(..., sparse=False))")
-            if g.stride() != p.stride() and not (g.is_contiguous() and p.is_contiguous()):
-                gradients[i] = torch.empty_like(p, dtype=g.dtype).copy_(g)
-        return [g.data_ptr() for g in gradients]
+            here, own = local(g), local(p)
+            if i in lot.staged:
+                here = here.contiguous()
+            elif here.stride() != own.stride() and not (here.is_contiguous() and own.is_contiguous()):
+                here = torch.empty_like(own, dtype=here.dtype).copy_(here)
+            gradients[i] = here
+            addresses.append(here.data_ptr())
+        return addresses
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def step(self, closure: Any = None) -> Any:
-        """One update. Nothing is copied to the host, and nothing waits for the device."""
+        """One update. Nothing is copied to the host, and nothing waits for the device. With release=True
+        all updates were made in the backward pass, and it has nothing to do."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -349,44 +415,89 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
             work = self._work()
             if self._settings["loss_scale"]:
                 self._check_overflow(work)
-            for lot, gradients, addresses in work:
-                with lot.bound.context:
-                    self._bind(lot, gradients, addresses)
-                    lot.bound.launch()
-                torch.autograd.graph.increment_version(lot.members)
+            for item in work:
+                self._launch(item)
         self._unscaled = False
         return loss
 
-    def _bind(self, lot: Lot, gradients: list[Any], addresses: list[int]) -> None:
-        own = list(map(ADDRESS, lot.members))
-        if own != lot.addresses[self._model.name]:
+    def _launch(self, item: Work) -> None:
+        lot, gradients, addresses, present = item
+        with lot.bound.context:
+            self._bind(lot, gradients, addresses, present)
+            lot.launch()
+        torch.autograd.graph.increment_version(
+            lot.members if present is None else [p for p, here in zip(lot.members, present) if here])
+
+    def _bind(self, lot: Lot, gradients: list[Any], addresses: list[int],
+              present: tuple[bool, ...] | None) -> None:
+        lot.bind_present(present)
+        form, own = lot.form, lot.masked(lot.own_addresses())
+        if own != lot.addresses[form.model.name]:
             self._moved(lot, own)
-        if addresses != lot.addresses[self._gradient.name]:
+        if addresses != lot.addresses[form.gradient.name]:
             self._outside_capture("gradients are not where they were")
-            wanted = DTYPES[self._gradient.type]  # PyTorch sees to the device
-            if any(map(IS_NEGATED, gradients)):
+            wanted = DTYPES[form.gradient.type]  # PyTorch sees to the device
+            there = gradients if present is None else [g for g in gradients if g is not None]
+            if any(map(IS_NEGATED, there)):
                 raise LockstepError("a gradient is a view of negated numbers: resolve_neg() it")
-            if set(map(DTYPE, gradients)) != {wanted}:
-                p, g = next((p, g) for p, g in zip(lot.members, gradients) if g.dtype != wanted)
+            if set(map(DTYPE, there)) != {wanted}:
+                p, g = next((p, g) for p, g in zip(lot.members, gradients)
+                            if g is not None and g.dtype != wanted)
                 raise LockstepError(f"{self._called(p)} has a gradient of {g.dtype}, and "
-                                    f"{self._settings['step']} takes {wanted}")
-            lot.bind(self._gradient, addresses)
+                                    f"{form.step} takes {wanted}")
+            lot.bind(form.gradient, addresses)
         self._write(lot)
 
     def _moved(self, lot: Lot, addresses: list[int]) -> None:
         self._outside_capture("parameters are not where they were")
         for p in lot.members:
-            if p.device != lot.device:
+            if local(p).device != lot.device:
                 self._lots = None
                 self._check_device(p)
             self._fit(p)
-        lot.plain = all(p.is_contiguous() for p in lot.members)
-        lot.bind(self._model, addresses)
+        lot.plain = not lot.sharded and all(p.is_contiguous() for p in lot.members)
+        lot.copies = {i: local(lot.members[i]) for i in lot.copies}
+        lot.bind(lot.form.model, addresses)
+
+    # ---- release: updates within the backward pass ----
+
+    def _hook(self, params: list[torch.Tensor]) -> None:
+        """Each tensor is updated as soon as its gradient is complete, which then goes."""
+        own = weakref.ref(self)
+
+        def update(p: torch.Tensor) -> None:
+            optimizer = own()
+            if optimizer is not None:
+                optimizer._release(p)
+        for p in params:
+            p.register_post_accumulate_grad_hook(update)
+
+    def _release(self, p: torch.Tensor) -> None:
+        if p.grad is None:
+            return
+        index = next(i for i, group in enumerate(self.param_groups) for q in group["params"] if q is p)
+        with torch.no_grad():
+            if p not in self.state:
+                self._begin([(index, p)])
+            lot = self._alone.get(p)
+            form = self._form_of(p)
+            names = {s.name for s in (*form.states, *form.cells)}
+            key = index, os.getpid(), tuple(id(t) for name, t in self.state[p].items() if name in names)
+            if lot is None or lot.key != key:
+                with TENSORS.context(local(p).device):
+                    lot = self._alone[p] = Lot(self, index, form, [p])
+                    lot.key = key
+                    if form.source.signature.draws:
+                        lot.bound.api.ls_step_shard(lot.bound.pointer, self._position(p), 0)
+            gradients: list[Any] = [p.grad]
+            addresses = self._gradients(lot, gradients)
+            self._launch((lot, gradients, addresses, None))
+        p.grad = None
 
     def _write(self, lot: Lot) -> None:
         """Sets what of the group's hyperparameters is another than at the step before."""
         group, values, bound = self.param_groups[lot.group], lot.values, lot.bound
-        for parameter, key, index in self._keys:
+        for parameter, key, index in lot.form.keys:
             value = group[key] if index is None else group[key][index]
             if value is values.get(parameter, values):  # which is no value
                 continue
@@ -419,7 +530,7 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
 
     def write_hyperparameters(self) -> None:
         """Brings what changed in param_groups to the device, for graphs that were captured before."""
-        for lot in self._lots or ():
+        for lot in (*(self._lots or ()), *self._alone.values()):
             with lot.bound.context:
                 self._write(lot)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ._names import STATE_NAMES
+from ._form import Form
+from ._names import STATE_NAMES, STEPLESS, TORCH, torch_defaults
 from ._tensors import DTYPES
 from .._signature import Parameter
 
@@ -18,9 +19,9 @@ class Saving(torch.optim.Optimizer):
     _settings: dict[str, Any]
     _scale: dict[str, torch.Tensor] | None
     _defaults: dict[str, Any]
-    _states: list[Parameter]
-    _cells: list[Parameter]
-    _starts: dict[str, Any]
+    _forms: dict[Any, Form]
+    _library: bool
+    _alone: dict[torch.Tensor, Any]
     _lots: Any
     state: Any
     param_groups: list[dict[str, Any]]
@@ -28,7 +29,9 @@ class Saving(torch.optim.Optimizer):
     if TYPE_CHECKING:
         def _open(self, params: Any) -> None: ...
         def _called(self, p: torch.Tensor) -> str: ...
-        def _new_state(self, parameter: Parameter, p: torch.Tensor) -> torch.Tensor: ...
+        def _form_of(self, p: torch.Tensor) -> Form: ...
+        def _hook(self, params: list[torch.Tensor]) -> None: ...
+        def _new_state(self, form: Form, parameter: Parameter, p: torch.Tensor) -> torch.Tensor: ...
         def _scale_values(self, device: torch.device) -> dict[str, torch.Tensor]: ...
 
     def __getstate__(self) -> dict[str, Any]:
@@ -46,13 +49,60 @@ class Saving(torch.optim.Optimizer):
         if not hasattr(self, "_zero_grad_profile_name"):
             self._patch_step_function()
         self._lots = None
+        if settings is not None and settings["release"]:
+            for group in self.param_groups:
+                self._hook(group["params"])
+
+    def _torch_form(self) -> tuple[str, dict[str, Any]] | None:
+        """The optimizer of PyTorch that this one is, and what its groups have, at their defaults."""
+        if not self._library:
+            return None
+        names = {form.name for form in self._forms.values()}
+        found = [TORCH.get(name) for name in names]
+        if any(row is None for row in found) or len({row[0] for row in found if row}) != 1:
+            return None
+        name = next(row[0] for row in found if row)
+        return name, {**torch_defaults(name), **{k: v for row in found if row for k, v in row[2].items()}}
 
     def state_dict(self) -> dict[str, Any]:
+        """The state, by the names of the optimizer of PyTorch that the step is, if it is one: that one
+        loads it, and load_state_dict here either."""
         made: dict[str, Any] = super().state_dict()
-        for group in made["param_groups"]:
+        theirs = self._torch_form()
+        for at, group in enumerate(made["param_groups"]):
+            if theirs is not None:
+                group = {**theirs[1], **group}
+                if theirs[0] == "Adafactor":
+                    group["eps"], group["d"] = (group["eps1"], group["eps2"]), group["clip"]
+                made["param_groups"][at] = group
             group["maximize"] = self._settings["maximize"]
+        if theirs is not None:
+            counts: dict[int, torch.Tensor] = {}
+            every = [p for group in self.param_groups for p in group["params"]]
+            for index, p in enumerate(every):
+                if p in self.state:
+                    made["state"][index] = self._torch_state(theirs[0], p, counts)
         if self._scale is not None:
             made["loss_scale"] = {name: self._scale[name] for name in ("scale", "good", "skipped")}
+        return made
+
+    def _torch_state(self, theirs: str, p: torch.Tensor, counts: dict[int, torch.Tensor]) -> dict[str, Any]:
+        names, values = TORCH[self._form_of(p).name][1], self.state[p]
+        made: dict[str, Any] = {}
+        if theirs not in STEPLESS and "count" not in values:
+            made["step"] = torch.zeros(())  # PyTorch counts here, and does nothing by it
+        for name, value in values.items():
+            if name == "count" and theirs not in STEPLESS:
+                if id(value) not in counts:
+                    number = value.detach().cpu()
+                    exact = torch.float32 if number < 2**24 else torch.float64
+                    counts[id(value)] = number.to(exact)
+                value = counts[id(value)].clone()
+            elif name == "row":
+                value = value.unsqueeze(-1)
+            elif name == "col":
+                value = value.unsqueeze(-2)
+            made[names.get(name, name)] = value
         return made
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -79,11 +129,18 @@ class Saving(torch.optim.Optimizer):
 
     def _loaded_group(self, own: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
         group = {**{key: own[key] for key in self._defaults if key in own}, **group}
+        states = {p.name for form in self._forms.values() for p in form.states}
         for key, value in (("maximize", self._settings["maximize"]), ("amsgrad", False)):
-            if group.get(key, value) != value and not (key == "amsgrad" and any(
-                    p.name == "v_max" for p in self._states)):
+            if group.get(key, value) != value and not (key == "amsgrad" and "v_max" in states):
                 raise ValueError(f"the state was saved with {key}={group[key]}, this optimizer has {value}")
-        group.pop("maximize", None)
+        if "eps1" in self._defaults and isinstance(group.get("eps"), (tuple, list)):
+            first, group["eps2"] = group["eps"]
+            if first is not None:
+                group["eps1"] = first
+            group["clip"] = group.get("d", group["clip"])
+        theirs = self._torch_form()
+        for key in ("maximize", *(set(theirs[1]) - set(self._defaults) if theirs else ())):
+            group.pop(key, None)
         return group
 
     def _take_state(self) -> None:
@@ -93,34 +150,35 @@ class Saving(torch.optim.Optimizer):
         taken: dict[Any, dict[str, Any]] = collections.defaultdict(dict)
         for index, group in enumerate(self.param_groups):
             for p in group["params"]:
-                kept = self.state.get(p)
-                values = {STATE_NAMES.get(k, k) if k not in self._all_names() else k: v
-                          for k, v in (kept.values if isinstance(kept, Kept) else kept or {}).items()
+                kept, form = self.state.get(p), self._form_of(p)
+                every = form.all_names()
+                given = kept.values if isinstance(kept, Kept) else kept or {}
+                values = {STATE_NAMES.get(k, k) if k not in every else k: v for k, v in given.items()
                           if v is not None}
                 if not values:
                     continue
-                if "count" not in self._starts:
+                if "count" not in form.starts:
                     values.pop("count", None)
                 elif "m" in values:
                     values.setdefault("count", 1)  # torch.optim.SGD counts by having a buffer
-                if set(values) != self._all_names():
+                if set(values) != every:
                     raise ValueError(f"{self._called(p)}: the state loaded has {', '.join(values)}, and "
-                                     f"{self._settings['step']} keeps {', '.join(self._all_names())}")
-                taken[p] = {s.name: self._loaded(s, p, values[s.name]) for s in self._states}
+                                     f"{form.step} keeps {', '.join(every)}")
+                taken[p] = {s.name: self._loaded(form, s, p, values[s.name]) for s in form.states}
                 cells = {c.name: torch.as_tensor(values[c.name]).detach().cpu().to(DTYPES[c.type])
-                         for c in self._cells}
-                key = index, p.device, tuple(c.item() for c in cells.values())
-                if key not in shared:
+                         for c in form.cells}
+                key = index, form, p.device, tuple(c.item() for c in cells.values())
+                if key not in shared or self._settings["release"]:
                     shared[key] = {name: cell.reshape(()).to(p.device, copy=True)
                                    for name, cell in cells.items()}
                 taken[p].update(shared[key])
         self.state, self._lots = taken, None
+        self._alone.clear()
 
-    def _all_names(self) -> set[str]:
-        return {p.name for p in self._states} | set(self._starts)
-
-    def _loaded(self, parameter: Parameter, p: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        made = self._new_state(parameter, p)
+    def _loaded(self, form: Form, parameter: Parameter, p: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        made = self._new_state(form, parameter, p)
+        if value.dim() == made.dim() + 1 and parameter.name in ("row", "col"):  # torch.optim.Adafactor's
+            value = value.squeeze(-1 if parameter.name == "row" else -2)
         if tuple(value.shape) != tuple(made.shape):
             raise ValueError(f"{self._called(p)}: the state `{parameter.name}` loaded has shape "
                              f"{tuple(value.shape)}, not {tuple(made.shape)}")

@@ -73,8 +73,14 @@ class Tensors(Arrays):
         return None
 
     def differentiated(self, step: Any, given: dict[str, Any]) -> Any:
-        from ._derivative import differentiated
-        return differentiated(step, given)
+        if not torch.is_grad_enabled():
+            return None
+        for value in given.values():
+            if value.requires_grad if isinstance(value, torch.Tensor) else \
+                    isinstance(value, list) and any(getattr(v, "requires_grad", False) for v in value):
+                from ._derivative import differentiated
+                return differentiated(step, given)
+        return None
 
     def written(self, values: Sequence[Any]) -> None:
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
