@@ -9,7 +9,8 @@ import torch
 from .._api import FLOATS, IN, INOUT, OUT, TYPES, LockstepError, version
 from .._signature import Parameter
 from .._step import Step
-from ._derivative import derivable, derivative, gradients, shapes_of, targets_of
+from .._derivative import derivable, derivative, targets_of
+from ._autograd import gradients, shapes_of
 from ._tensors import DTYPES, TENSORS
 
 FORM = 1  # of the operators' schemas

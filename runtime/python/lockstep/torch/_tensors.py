@@ -78,7 +78,7 @@ class Tensors(Arrays):
         for value in given.values():
             if value.requires_grad if isinstance(value, torch.Tensor) else \
                     isinstance(value, list) and any(getattr(v, "requires_grad", False) for v in value):
-                from ._derivative import differentiated
+                from ._autograd import differentiated
                 return differentiated(step, given)
         return None
 

@@ -8,7 +8,7 @@ from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 import lockstep  # noqa: E402
 import lockstep.torch as lt  # noqa: E402
-from lockstep.torch._derivative import derivative  # noqa: E402
+from lockstep._derivative import derivative  # noqa: E402
 
 SQUARES = """step squares[b, n](
     x: f64[b, n], w: f64[n], s: f64, out y: f64[b], out z: f64[b], out k: i64[b], shift: f64 = 0.5,
