@@ -33,6 +33,8 @@ class Lot:
         self.staged = {i: torch.empty(p.shape, dtype=p.dtype, device=p.device) for i, p in self.copies.items()}
         self.key: Any = None
         self.rows: dict[str, list[Row]] = {}
+        self.own: list[int] | None = None  # where the parameters were
+        self.lengths: dict[str, list[tuple[int, int]]] = {}  # of all axes, with the member they are of
         self.lists: dict[str, Any] = {}
         self.addresses: dict[str, Any] = {}
         self.values: dict[Parameter, Any] = {}
@@ -41,6 +43,7 @@ class Lot:
         for parameter in form.lists:
             self.rows[parameter.name] = rows = [optimizer._row(form, parameter, p) for p in members]
             self.lists[parameter.name] = tensors_of(rows)
+            self.lengths[parameter.name] = [(i, length) for i, row in enumerate(rows) for length in row[2]]
             self.addresses[parameter.name] = None
             if parameter not in (form.model, form.gradient):
                 self.bind(parameter, [row[0] or 0 for row in rows])
@@ -83,10 +86,9 @@ class Lot:
         are bound anew afterwards."""
         if present == self.present:
             return
-        for name, rows in self.rows.items():
-            chosen = rows if present is None else \
-                [row if here else (0, row[1], (0,) * len(row[2]), None) for row, here in zip(rows, present)]
-            self.lists[name] = tensors_of(chosen)
+        for name, lengths in self.lengths.items():  # written where the tensors point to
+            self.lists[name].memory[:len(lengths)] = [
+                length if present is None or present[at] else 0 for at, length in lengths]
         self.present = present
         for parameter in self.form.lists:
             if parameter in (self.form.model, self.form.gradient):

@@ -385,6 +385,8 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
 
     def _gradients(self, lot: Lot, gradients: list[Any]) -> list[int]:
         """The addresses of gradients that lie as their parameters do, or of copies that do; 0 of None."""
+        if lot.plain and all(g is None or g.layout is torch.strided and g.is_contiguous() for g in gradients):
+            return [0 if g is None else g.data_ptr() for g in gradients]
         addresses = []
         for i, (p, g) in enumerate(zip(lot.members, gradients)):
             if g is None:
@@ -431,9 +433,13 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
     def _bind(self, lot: Lot, gradients: list[Any], addresses: list[int],
               present: tuple[bool, ...] | None) -> None:
         lot.bind_present(present)
-        form, own = lot.form, lot.masked(lot.own_addresses())
-        if own != lot.addresses[form.model.name]:
-            self._moved(lot, own)
+        form, own = lot.form, lot.own_addresses()
+        if own != lot.own:
+            self._moved(lot)
+            lot.own = own
+            lot.bind(form.model, lot.masked(own))
+        elif lot.addresses[form.model.name] is None:
+            lot.bind(form.model, lot.masked(own))
         if addresses != lot.addresses[form.gradient.name]:
             self._outside_capture("gradients are not where they were")
             wanted = DTYPES[form.gradient.type]  # PyTorch sees to the device
@@ -448,7 +454,7 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
             lot.bind(form.gradient, addresses)
         self._write(lot)
 
-    def _moved(self, lot: Lot, addresses: list[int]) -> None:
+    def _moved(self, lot: Lot) -> None:
         self._outside_capture("parameters are not where they were")
         for p in lot.members:
             if local(p).device != lot.device:
@@ -457,7 +463,6 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
             self._fit(p)
         lot.plain = not lot.sharded and all(p.is_contiguous() for p in lot.members)
         lot.copies = {i: local(lot.members[i]) for i in lot.copies}
-        lot.bind(lot.form.model, addresses)
 
     # ---- release: updates within the backward pass ----
 

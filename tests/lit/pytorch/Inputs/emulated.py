@@ -21,6 +21,9 @@ class Stream:
         assert driver.cuStreamCreate(C.byref(self.pointer), 0) == 0
         self.cuda_stream = self.pointer.value
 
+    def synchronize(self):
+        assert driver.cuStreamSynchronize(self.pointer) == 0
+
     def wait_stream(self, other):
         self.waited.append(other)
 
@@ -132,6 +135,41 @@ class Devices(unittest.TestCase):
         with self.assertRaisesRegex(lt.LockstepError, "step mse_loss in a graph capture.*give its outputs"):
             captured(lambda: step(x, y))
         torch.testing.assert_close(step(x, y, **out).loss, torch.nn.functional.mse_loss(x, y))
+
+    def test_graph(self):
+        """lockstep.graph on a device: recorded on a stream of its own, replayed on the current one."""
+        step = lt.Step("step add[n](inout x: f32[n], by: f32) { x += by }")
+        total = lt.Step("step total[n](x: f32[n], out s: f32) { s = sum(x) }")
+        x, by = torch.zeros(100), torch.tensor(1.0)
+        cell = {"by": by.expand(1)[0]}
+        with lt.graph() as graph:
+            step(x, **cell)
+            s = total(x)
+        self.assertEqual(x.sum(), 0)
+        graph.launch()
+        graph.repeat(9)
+        State.stream.synchronize()
+        self.assertEqual((x[0], s), (10, 1000))
+        self.assertEqual(graph.statistics()["launches"], 2)
+        before, State.stream = State.stream, Stream()
+        graph.launch()
+        self.assertIs(State.stream.waited[-1], before)
+        State.stream.synchronize()
+        self.assertEqual(s, 1100)
+        a = network()
+        b = copy.deepcopy(a)
+        ours, reference = (lt.Optimizer(m.parameters(), "std/optim:adamw", capturable=True) for m in (a, b))
+        for model, optimizer in ((a, ours), (b, reference)):
+            backward(model, 0)
+            optimizer.step()
+        with lt.graph() as graph:
+            ours.step()
+        graph.repeat(3)
+        for _ in range(3):
+            reference.step()
+        State.stream.synchronize()
+        for p, q in zip(a.parameters(), b.parameters()):
+            self.assertTrue(torch.equal(p, q))
 
 
 if __name__ == "__main__":
