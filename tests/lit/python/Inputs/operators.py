@@ -147,6 +147,19 @@ class Operators(unittest.TestCase):
         chosen = lockstep.Step("step best[n](x: f32[n], out k: i64) { k = argmax(x) }")(p[0])
         self.assertFalse(chosen.requires_grad)
 
+    def test_plain_compiled(self):
+        """A plain call under torch.compile stays outside of the graph, and is differentiated."""
+        step = lt.Step("std/activations:silu_forward")
+        compiled = torch.compile(lambda x: step(x * 2) + 1, backend="aot_eager")
+        found = []
+        x = torch.randn(8, requires_grad=True)
+        for f in (compiled, lambda x: F.silu(x * 2) + 1):
+            y = f(x)
+            y.sum().backward()
+            found += [y.detach(), x.grad]
+            x.grad = None
+        torch.testing.assert_close(found[:2], found[2:])
+
     def test_never_cut(self):
         w = torch.randn(3, requires_grad=True)
         sgd, silu = lt.Step("std/optim:sgd"), lt.Step("std/activations:silu_forward")

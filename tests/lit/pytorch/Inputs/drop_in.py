@@ -202,6 +202,27 @@ class DropIn(unittest.TestCase):
         train(reference, b, 3)
         self.near(a, b)
 
+    def test_fork(self):
+        """A child goes on as its parent does, and neither touches the other's."""
+        a = network()
+        ours = lt.Optimizer(a.parameters(), "std/optim:adamw", lr=1e-2)
+        train(ours, a, 2)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                train(ours, a, 2, first=2)
+                os.write(write, pickle.dumps([p.detach().numpy() for p in a.parameters()]))
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            theirs = pickle.loads(pipe.read())
+        os.waitpid(child, 0)
+        train(ours, a, 2, first=2)
+        for p, q in zip(a.parameters(), theirs):
+            self.assertEqual(p.detach().numpy().tobytes(), q.tobytes())
+
     def test_release(self):
         """Each tensor is updated in the backward pass, and its gradient goes."""
         a, b = network(), network()
