@@ -55,7 +55,7 @@ need libclang-rt-14-dev "${fuzzer%% *}"
 need libcmocka-dev /usr/include/cmocka.h
 need libopenblas0 "$library/libopenblas.so.0"
 need libamdhip64-dev "$library/libamdhip64.so"
-[ -n "$LOCKSTEP_NVRTC" ] && [ -n "$(find_nvdisasm)" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
+[ -n "$LOCKSTEP_NVRTC" ] && [ -n "$(find_nvdisasm)" ] && [ -x "$toolchains/python/bin/python" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086
     install_packages $missing

@@ -1,10 +1,13 @@
-"""The tables of runtime/python/README.md: what the Python package costs a call, beside PyTorch and JAX.
+"""The tables of runtime/python/README.md: what the Python package costs a call, beside PyTorch and
+JAX.
 
     LOCKSTEP_PYTHON/bin/python tests/bench/python_package.py [ROW ...]
 
-Needs PyTorch, JAX and NumPy, and a machine with nothing else to do: each figure is the least of many
-runs, ours and theirs in turns. Prints Markdown; the README has what it printed, with the machine.
+Needs PyTorch, JAX and NumPy, and a machine with nothing else to do: each figure is the least of
+many runs, ours and theirs in turns. Prints Markdown; the README has what it printed, with the
+machine.
 """
+
 import os
 import platform
 import sys
@@ -52,6 +55,7 @@ def gradients(function, tensors):
         for t in tensors:
             t.grad = None
         function().backward()
+
     return run
 
 
@@ -64,16 +68,20 @@ def calls():
     theirs, vector = jax.jit(jax.nn.silu), jnp.ones(16)
     with lockstep.graph() as graph:
         step(x, y=y)
-    return least({
-        "`lockstep.Step` on a NumPy array, output given": lambda: step(array, y=out),
-        "`lockstep.torch.Step`, output given": lambda: step(x, y=y),
-        "`lockstep.torch.Step`": lambda: step(x),
-        "`Step.op()`": lambda: op(x),
-        "`lockstep.graph`, a replay": graph.launch,
-        "`lockstep.graph`, one of `repeat(1000)`": lambda: graph.repeat(1000),
-        "`torch.nn.functional.silu`": lambda: F.silu(x),
-        "`lockstep.jax.call` in `jax.jit`": lambda: ours(vector).block_until_ready(),
-        "`jax.nn.silu` in `jax.jit`": lambda: theirs(vector).block_until_ready()}, 1.0)
+    return least(
+        {
+            "`lockstep.Step` on a NumPy array, output given": lambda: step(array, y=out),
+            "`lockstep.torch.Step`, output given": lambda: step(x, y=y),
+            "`lockstep.torch.Step`": lambda: step(x),
+            "`Step.op()`": lambda: op(x),
+            "`lockstep.graph`, a replay": graph.launch,
+            "`lockstep.graph`, one of `repeat(1000)`": lambda: graph.repeat(1000),
+            "`torch.nn.functional.silu`": lambda: F.silu(x),
+            "`lockstep.jax.call` in `jax.jit`": lambda: ours(vector).block_until_ready(),
+            "`jax.nn.silu` in `jax.jit`": lambda: theirs(vector).block_until_ready(),
+        },
+        1.0,
+    )
 
 
 def cross_entropy():
@@ -81,9 +89,11 @@ def cross_entropy():
     logits, target = torch.randn(1024, 50257, requires_grad=True), torch.randint(50257, (1024,))
     op = lt.Step("std/losses:cross_entropy").op(["loss"])
     compiled = torch.compile(F.cross_entropy)
-    return {"ours": gradients(lambda: op(logits, target), [logits]),
-            "eager": gradients(lambda: F.cross_entropy(logits, target), [logits]),
-            "compiled": gradients(lambda: compiled(logits, target), [logits])}
+    return {
+        "ours": gradients(lambda: op(logits, target), [logits]),
+        "eager": gradients(lambda: F.cross_entropy(logits, target), [logits]),
+        "compiled": gradients(lambda: compiled(logits, target), [logits]),
+    }
 
 
 def rms_norm():
@@ -95,9 +105,15 @@ def rms_norm():
         def one():
             x.grad = gain.grad = None
             function(x, gain).backward(upstream)
+
         return one
+
     theirs = torch.compile(lambda x, gain: F.rms_norm(x, (4096,), gain, 1e-6))
-    return {"ours": run(op), "eager": run(lambda x, gain: F.rms_norm(x, (4096,), gain, 1e-6)), "compiled": run(theirs)}
+    return {
+        "ours": run(op),
+        "eager": run(lambda x, gain: F.rms_norm(x, (4096,), gain, 1e-6)),
+        "compiled": run(theirs),
+    }
 
 
 def swiglu():
@@ -109,8 +125,14 @@ def swiglu():
         def one():
             gate.grad = up.grad = None
             function(gate, up).sum().backward()
+
         return one
-    return {"ours": run(op), "eager": run(lambda gate, up: F.silu(gate) * up), "compiled": run(compiled)}
+
+    return {
+        "ours": run(op),
+        "eager": run(lambda gate, up: F.silu(gate) * up),
+        "compiled": run(compiled),
+    }
 
 
 def optimizer(shapes, missing=False):
@@ -126,34 +148,66 @@ def optimizer(shapes, missing=False):
         gradients, generator = [t.grad for t in p], torch.Generator().manual_seed(0)
 
         def one():
-            for t, g, here in zip(p, gradients, (torch.rand(len(p), generator=generator) < 0.5).tolist()):
+            for t, g, here in zip(
+                p, gradients, (torch.rand(len(p), generator=generator) < 0.5).tolist()
+            ):
                 t.grad = g if here else None
             made.step()
+
         return one
+
     p, q, r = parameters(), parameters(), parameters()
-    return {"ours": run(p, lt.Optimizer(p, "std/optim:adamw")), "eager": run(q, torch.optim.AdamW(q)),
-            "compiled": run(r, torch.optim.AdamW(r, fused=True))}
+    return {
+        "ours": run(p, lt.Optimizer(p, "std/optim:adamw")),
+        "eager": run(q, torch.optim.AdamW(q)),
+        "compiled": run(r, torch.optim.AdamW(r, fused=True)),
+    }
 
 
-GPT2 = [(50257, 768), (1024, 768)] + 12 * [(768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,),
-                                           (768, 3072), (3072,), (3072, 768), (768,)] + [(768,), (768,)]
-ROWS = {"cross entropy and its gradient, f32 1024 × 50257": cross_entropy,
-        "RMSNorm and its gradients, f32 4096 × 4096": rms_norm,
-        "SwiGLU and its gradients, f32 2048 × 4096": swiglu,
-        "AdamW, the 148 tensors of GPT-2": lambda: optimizer(GPT2),
-        "AdamW, 148 tensors of 16": lambda: optimizer(148 * [(16,)]),
-        "AdamW, 64 tensors of 16, half without a gradient": lambda: optimizer(64 * [(16,)], True)}
+GPT2 = (
+    [(50257, 768), (1024, 768)]
+    + 12
+    * [
+        (768,),
+        (768,),
+        (768, 2304),
+        (2304,),
+        (768, 768),
+        (768,),
+        (768,),
+        (768,),
+        (768, 3072),
+        (3072,),
+        (3072, 768),
+        (768,),
+    ]
+    + [(768,), (768,)]
+)
+ROWS = {
+    "cross entropy and its gradient, f32 1024 × 50257": cross_entropy,
+    "RMSNorm and its gradients, f32 4096 × 4096": rms_norm,
+    "SwiGLU and its gradients, f32 2048 × 4096": swiglu,
+    "AdamW, the 148 tensors of GPT-2": lambda: optimizer(GPT2),
+    "AdamW, 148 tensors of 16": lambda: optimizer(148 * [(16,)]),
+    "AdamW, 64 tensors of 16, half without a gradient": lambda: optimizer(64 * [(16,)], True),
+}
 
 
 def processor():
     with open("/proc/cpuinfo") as file:
-        return next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+        return next(
+            (line.split(":")[1].strip() for line in file if line.startswith("model name")),
+            platform.machine(),
+        )
 
 
 def main():
     wanted = sys.argv[1:]
-    print(f"{processor()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; PyTorch {torch.__version__}, "
-          f"JAX {jax.__version__}, Lockstep {lockstep.version()}\n")
+    print(
+        f"{processor()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; "
+        f"PyTorch {torch.__version__}, "
+        f"JAX {jax.__version__}, Lockstep {lockstep.version()}\n"
+    )
     if not wanted or "calls" in wanted:
         print("| a call | |\n| --- | --- |")
         for name, seconds in calls().items():
@@ -163,7 +217,12 @@ def main():
     for name, made in ROWS.items():
         if not wanted or any(word in name for word in wanted):
             best = least(made(), 4.0)
-            print(f"| {name} | " + " | ".join(said(best[kind]) for kind in ("ours", "eager", "compiled")) + " |", flush=True)
+            print(
+                f"| {name} | "
+                + " | ".join(said(best[kind]) for kind in ("ours", "eager", "compiled"))
+                + " |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
     import lockstep
     cross_entropy = lockstep.Step("std/losses:cross_entropy")
-    loss, dlogits = cross_entropy(logits, target)      # logits [b, c], target [b] -> loss, dlogits [b, c]
+    loss, dlogits = cross_entropy(logits, target)      # logits [b, c], target [b] -> loss, dlogits
+    [b, c]
 
-This module takes NumPy's arrays, buffers and what has `__dlpack__` on the CPU, and PyTorch's tensors
-where they are. `lockstep.torch` has operators and optimizers for PyTorch, `lockstep.jax` calls for JAX; in
-a notebook `%load_ext lockstep` brings the cell magic `%%lockstep`. The package holds the compiler, the
-runtime and the command `lockstep`; steps run on NVIDIA's and AMD's GPUs through their drivers, and on a CPU
-with the C compiler that is there (any of clang, gcc, or PyPI's ziglang).
+This module takes NumPy's arrays, buffers and what has `__dlpack__` on the CPU, and PyTorch's
+tensors where they are. `lockstep.torch` has operators and optimizers for PyTorch, `lockstep.jax`
+calls for JAX; in a notebook `%load_ext lockstep` brings the cell magic `%%lockstep`. The package
+holds the compiler, the runtime and the command `lockstep`; steps run on NVIDIA's and AMD's GPUs
+through their drivers, and on a CPU with the C compiler that is there (any of clang, gcc, or PyPI's
+ziglang).
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -24,4 +27,5 @@ __all__ = ["CompileError", "LockstepError", "Step", "graph", "step", "version"]
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext lockstep`: the cell magic `%%lockstep`."""
     from ._notebook import load
+
     load(shell)

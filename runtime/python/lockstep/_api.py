@@ -3,6 +3,7 @@
 The declarations are those of lockstep.h, image.h and compiler.h; a test compares their layouts. The
 library is loaded when it is first needed: importing the package loads nothing.
 """
+
 from __future__ import annotations
 
 import ctypes as C
@@ -15,8 +16,23 @@ import sys
 import threading
 from typing import Any, NoReturn
 
-TYPES = ("f64", "f32", "i64", "i32", "u64", "u32", "bool", "f16", "bf16", "e4m3", "e5m2", "i16", "i8",
-         "u16", "u8")
+TYPES = (
+    "f64",
+    "f32",
+    "i64",
+    "i32",
+    "u64",
+    "u32",
+    "bool",
+    "f16",
+    "bf16",
+    "e4m3",
+    "e5m2",
+    "i16",
+    "i8",
+    "u16",
+    "u8",
+)
 BYTES = (8, 4, 8, 4, 8, 4, 1, 2, 2, 1, 1, 2, 1, 2, 1)
 FORMATS = dict(zip(TYPES, "dfqiQI?eHBBhbHB"))  # of struct and memoryview; bits where they have none
 FLOATS = frozenset(n for n, name in enumerate(TYPES) if name[0] in "fbe" and name != "bool")
@@ -28,8 +44,13 @@ OK, ERROR_ARGUMENT, ERROR_PROGRAM = range(3)
 
 
 class Tensor(C.Structure):
-    _fields_ = [("data", C.c_void_p), ("type", C.c_int), ("rank", C.c_uint32),
-                ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64))]
+    _fields_ = [
+        ("data", C.c_void_p),
+        ("type", C.c_int),
+        ("rank", C.c_uint32),
+        ("shape", C.POINTER(C.c_int64)),
+        ("strides", C.POINTER(C.c_int64)),
+    ]
 
 
 class ImageTerm(C.Structure):
@@ -37,43 +58,92 @@ class ImageTerm(C.Structure):
 
 
 class ImageAxis(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("fixed", C.c_int64), ("parent", C.c_uint32),
-                ("whole", C.c_uint32), ("length", C.c_int64), ("terms", C.POINTER(ImageTerm)),
-                ("term_count", C.c_uint32)]
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("fixed", C.c_int64),
+        ("parent", C.c_uint32),
+        ("whole", C.c_uint32),
+        ("length", C.c_int64),
+        ("terms", C.POINTER(ImageTerm)),
+        ("term_count", C.c_uint32),
+    ]
 
 
 class ImageParameter(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("role", C.c_int), ("type", C.c_int), ("rank", C.c_uint32),
-                ("axes", C.POINTER(C.c_uint8)), ("has_default", C.c_uint32), ("initial", C.c_uint64),
-                ("line", C.c_uint32), ("optional", C.c_uint32)]
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("role", C.c_int),
+        ("type", C.c_int),
+        ("rank", C.c_uint32),
+        ("axes", C.POINTER(C.c_uint8)),
+        ("has_default", C.c_uint32),
+        ("initial", C.c_uint64),
+        ("line", C.c_uint32),
+        ("optional", C.c_uint32),
+    ]
 
 
 class Image(C.Structure):
-    _fields_ = [("version", C.c_uint32), ("step", C.c_char_p), ("target", C.c_char_p),
-                ("source_file", C.c_char_p), ("numeric_version", C.c_uint64), ("math", C.c_char_p),
-                ("axis_count", C.c_uint32), ("axes", C.POINTER(ImageAxis)),
-                ("parameter_count", C.c_uint32), ("parameters", C.POINTER(ImageParameter)),
-                ("variant_count", C.c_uint32), ("variants", C.c_void_p), ("draws", C.c_uint32),
-                ("line", C.c_uint32), ("tuning_count", C.c_uint32), ("tunings", C.c_void_p)]
+    _fields_ = [
+        ("version", C.c_uint32),
+        ("step", C.c_char_p),
+        ("target", C.c_char_p),
+        ("source_file", C.c_char_p),
+        ("numeric_version", C.c_uint64),
+        ("math", C.c_char_p),
+        ("axis_count", C.c_uint32),
+        ("axes", C.POINTER(ImageAxis)),
+        ("parameter_count", C.c_uint32),
+        ("parameters", C.POINTER(ImageParameter)),
+        ("variant_count", C.c_uint32),
+        ("variants", C.c_void_p),
+        ("draws", C.c_uint32),
+        ("line", C.c_uint32),
+        ("tuning_count", C.c_uint32),
+        ("tunings", C.c_void_p),
+    ]
 
 
 class CompileOptions(C.Structure):
-    _fields_ = [("defines", C.POINTER(C.c_char_p)), ("define_count", C.c_size_t), ("math", C.c_int),
-                ("dump", C.c_char_p), ("no_cache", C.c_int), ("no_tuning", C.c_int),
-                ("all_forms", C.c_int), ("import_paths", C.POINTER(C.c_char_p)),
-                ("import_path_count", C.c_size_t), ("sources", C.c_void_p), ("source_count", C.c_size_t)]
+    _fields_ = [
+        ("defines", C.POINTER(C.c_char_p)),
+        ("define_count", C.c_size_t),
+        ("math", C.c_int),
+        ("dump", C.c_char_p),
+        ("no_cache", C.c_int),
+        ("no_tuning", C.c_int),
+        ("all_forms", C.c_int),
+        ("import_paths", C.POINTER(C.c_char_p)),
+        ("import_path_count", C.c_size_t),
+        ("sources", C.c_void_p),
+        ("source_count", C.c_size_t),
+    ]
 
 
 class ExplainOptions(C.Structure):
-    _fields_ = [("report", C.c_int), ("sizes", C.POINTER(C.c_char_p)), ("size_count", C.c_size_t),
-                ("targets", C.POINTER(C.c_char_p)), ("target_count", C.c_size_t),
-                ("peak_gb_s", C.c_double), ("plan_only", C.c_int), ("processors", C.c_uint32)]
+    _fields_ = [
+        ("report", C.c_int),
+        ("sizes", C.POINTER(C.c_char_p)),
+        ("size_count", C.c_size_t),
+        ("targets", C.POINTER(C.c_char_p)),
+        ("target_count", C.c_size_t),
+        ("peak_gb_s", C.c_double),
+        ("plan_only", C.c_int),
+        ("processors", C.c_uint32),
+    ]
 
 
 class GraphStatistics(C.Structure):
-    _fields_ = [("native", C.c_int), ("loops", C.c_int), ("launches", C.c_uint64), ("nodes", C.c_uint64),
-                ("replays", C.c_uint64), ("updates", C.c_uint64), ("updated", C.c_uint64),
-                ("reinstantiations", C.c_uint64)]
+    _fields_ = [
+        ("native", C.c_int),
+        ("loops", C.c_int),
+        ("launches", C.c_uint64),
+        ("nodes", C.c_uint64),
+        ("replays", C.c_uint64),
+        ("updates", C.c_uint64),
+        ("updated", C.c_uint64),
+        ("reinstantiations", C.c_uint64),
+    ]
 
 
 HANDLE, TEXT, SIZE, OUT_HANDLE = C.c_void_p, C.c_char_p, C.c_size_t, C.POINTER(C.c_void_p)
@@ -116,7 +186,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
 
 
 class LockstepError(RuntimeError):
-    """A call of Lockstep failed; the message says what was expected, what was found and what to do."""
+    """A call of Lockstep failed; the message says what was expected, what was found and what to
+    do."""
 
 
 class CompileError(LockstepError):
@@ -127,7 +198,7 @@ def fail(status: int, message: bytes | None) -> NoReturn:
     """Raises what a status of the C API and its message say."""
     text = (message or b"no reason given").decode(errors="replace")
     if "no C compiler" in text:
-        text += ("; or, for this Python alone: pip install ziglang, whose compiler is then found by itself")
+        text += "; or, for this Python alone: pip install ziglang, whose compiler is then found"
     raise (CompileError if status == ERROR_PROGRAM else LockstepError)(text)
 
 
@@ -136,11 +207,16 @@ def _candidates() -> list[str | None]:
     if given:
         return [given]
     here = os.path.dirname(os.path.abspath(__file__))
-    above = os.path.join(here, "..", "..", "..")  # a checkout, or the prefix of an installation's share/
-    return [*glob.glob(os.path.join(glob.escape(here), "lib", "liblockstep.so*")),
-            os.path.join(above, "build", "liblockstep.so"),
-            os.path.join(above, "..", "lib", "liblockstep.so"), "liblockstep.so",
-            ctypes.util.find_library("lockstep")]
+    above = os.path.join(
+        here, "..", "..", ".."
+    )  # a checkout, or the prefix of an installation's share/
+    return [
+        *glob.glob(os.path.join(glob.escape(here), "lib", "liblockstep.so*")),
+        os.path.join(above, "build", "liblockstep.so"),
+        os.path.join(above, "..", "lib", "liblockstep.so"),
+        "liblockstep.so",
+        ctypes.util.find_library("lockstep"),
+    ]
 
 
 def _open_library() -> C.CDLL:
@@ -154,8 +230,10 @@ def _open_library() -> C.CDLL:
         except OSError as error:
             reason = error
     else:
-        raise LockstepError(f"liblockstep.so could not be loaded ({reason}): install Lockstep, or set "
-                            "LOCKSTEP_LIBRARY to the library's path")
+        raise LockstepError(
+            f"liblockstep.so could not be loaded ({reason}): install Lockstep, or set "
+            "LOCKSTEP_LIBRARY to the library's path"
+        )
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(opened, name)
         function.restype, function.argtypes = result, arguments

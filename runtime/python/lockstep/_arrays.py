@@ -1,8 +1,9 @@
 """Arrays as steps meet them: NumPy's, whatever has the buffer protocol, and DLPack's of the CPU.
 
-Nothing is copied: a step is given each array's address, shape and strides. `Arrays` is what a framework
-has to say of its own; lockstep.torch has another of these.
+Nothing is copied: a step is given each array's address, shape and strides. `Arrays` is what a
+framework has to say of its own; lockstep.torch has another of these.
 """
+
 from __future__ import annotations
 
 import ctypes as C
@@ -20,25 +21,84 @@ except ImportError:  # results are memoryviews then
 # (address, type, shape, strides in elements or None for contiguous)
 Row = tuple[Union[int, None], int, tuple[int, ...], Union[tuple[int, ...], None]]
 
-BUFFER_FORMATS = {"d": 0, "f": 1, "q": 2, "l": 2, "i": 3, "Q": 4, "L": 4, "I": 5, "?": 6, "e": 7,
-                  "h": 11, "b": 12, "H": 13, "B": 14}
+BUFFER_FORMATS = {
+    "d": 0,
+    "f": 1,
+    "q": 2,
+    "l": 2,
+    "i": 3,
+    "Q": 4,
+    "L": 4,
+    "I": 5,
+    "?": 6,
+    "e": 7,
+    "h": 11,
+    "b": 12,
+    "H": 13,
+    "B": 14,
+}
 NAMES = {"bfloat16": 8, "float8_e4m3fn": 9, "float8_e5m2": 10}  # of ml_dtypes, in NumPy's arrays
 # DLPack's type codes and bits: int, uint, float, bfloat, bool, and the narrow floats of version 1.1
-DLPACK = {(2, 64): 0, (2, 32): 1, (0, 64): 2, (0, 32): 3, (1, 64): 4, (1, 32): 5, (6, 8): 6, (2, 16): 7,
-          (4, 16): 8, (10, 8): 9, (12, 8): 10, (0, 16): 11, (0, 8): 12, (1, 16): 13, (1, 8): 14}
-NUMPY_TYPES = ("f8", "f4", "i8", "i4", "u8", "u4", "?", "f2", "u2", "u1", "u1", "i2", "i1", "u2", "u1")
+DLPACK = {
+    (2, 64): 0,
+    (2, 32): 1,
+    (0, 64): 2,
+    (0, 32): 3,
+    (1, 64): 4,
+    (1, 32): 5,
+    (6, 8): 6,
+    (2, 16): 7,
+    (4, 16): 8,
+    (10, 8): 9,
+    (12, 8): 10,
+    (0, 16): 11,
+    (0, 8): 12,
+    (1, 16): 13,
+    (1, 8): 14,
+}
+NUMPY_TYPES = (
+    "f8",
+    "f4",
+    "i8",
+    "i4",
+    "u8",
+    "u4",
+    "?",
+    "f2",
+    "u2",
+    "u1",
+    "u1",
+    "i2",
+    "i1",
+    "u2",
+    "u1",
+)
 
 
 class _DLTensor(C.Structure):
-    _fields_ = [("data", C.c_void_p), ("device", C.c_int), ("device_id", C.c_int), ("ndim", C.c_int),
-                ("code", C.c_uint8), ("bits", C.c_uint8), ("lanes", C.c_uint16),
-                ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)),
-                ("byte_offset", C.c_uint64)]
+    _fields_ = [
+        ("data", C.c_void_p),
+        ("device", C.c_int),
+        ("device_id", C.c_int),
+        ("ndim", C.c_int),
+        ("code", C.c_uint8),
+        ("bits", C.c_uint8),
+        ("lanes", C.c_uint16),
+        ("shape", C.POINTER(C.c_int64)),
+        ("strides", C.POINTER(C.c_int64)),
+        ("byte_offset", C.c_uint64),
+    ]
 
 
 class _DLVersioned(C.Structure):  # of version 1
-    _fields_ = [("major", C.c_uint32), ("minor", C.c_uint32), ("context", C.c_void_p),
-                ("deleter", C.c_void_p), ("flags", C.c_uint64), ("tensor", _DLTensor)]
+    _fields_ = [
+        ("major", C.c_uint32),
+        ("minor", C.c_uint32),
+        ("context", C.c_void_p),
+        ("deleter", C.c_void_p),
+        ("flags", C.c_uint64),
+        ("tensor", _DLTensor),
+    ]
 
 
 _capsule_pointer = C.pythonapi.PyCapsule_GetPointer
@@ -61,12 +121,17 @@ class Arrays:
     def context(self, device: Any) -> Context:
         return context_of()
 
-    def describe(self, value: Any, name: str = "an array", wanted: int | None = None,
-                 written: bool = False) -> Row:
+    def describe(
+        self, value: Any, name: str = "an array", wanted: int | None = None, written: bool = False
+    ) -> Row:
         """Narrow floats may come as their bits, in integers, where the type wanted is one."""
         try:
             view = memoryview(value)
-        except (TypeError, ValueError, BufferError):  # none, or one of a type that it has no letter for
+        except (
+            TypeError,
+            ValueError,
+            BufferError,
+        ):  # none, or one of a type that it has no letter for
             return self._numpy(value, name, written) or self._dlpack(value, name, written)
         if view.readonly and not hasattr(value, "__array_interface__"):
             if hasattr(value, "__dlpack__"):
@@ -74,11 +139,16 @@ class Arrays:
             value = numpy.asarray(view) if numpy is not None else value
         number = BUFFER_FORMATS.get((view.format or "B").lstrip("@=<"))
         if number is None or view.itemsize != BYTES[number]:
-            raise LockstepError(f"{name} has elements of format {view.format!r}, which no type of Lockstep's is")
+            raise LockstepError(
+                f"{name} has elements of format {view.format!r}, which no type of Lockstep's is"
+            )
         if view.readonly and written:
             raise LockstepError(f"{name} is written, and the array is read-only")
-        if wanted is not None and TYPES[wanted] in ("bf16", "e4m3", "e5m2") and \
-                TYPES[number] == ("u16" if BYTES[wanted] == 2 else "u8"):
+        if (
+            wanted is not None
+            and TYPES[wanted] in ("bf16", "e4m3", "e5m2")
+            and TYPES[number] == ("u16" if BYTES[wanted] == 2 else "u8")
+        ):
             number = wanted
         interface = getattr(value, "__array_interface__", None)
         address: int | None
@@ -120,16 +190,23 @@ class Arrays:
         # The capsule goes at once: `value`, which the caller has, holds the memory.
         number = DLPACK.get((made.code, made.bits))
         if made.device != 1:
-            raise LockstepError(f"{name} is on device {made.device}:{made.device_id} of DLPack's: outside of "
-                                "PyTorch (lockstep.torch) and JAX (lockstep.jax) steps take arrays of the CPU")
+            raise LockstepError(
+                f"{name} is on device {made.device}:{made.device_id} of DLPack's: outside of "
+                "PyTorch (lockstep.torch) and JAX (lockstep.jax) steps take arrays of the CPU"
+            )
         if number is None or made.lanes != 1:
-            raise LockstepError(f"{name} has elements of DLPack's type {made.code} with {made.bits} bits, "
-                                "which no type of Lockstep's is")
+            raise LockstepError(
+                f"{name} has elements of DLPack's type {made.code} with {made.bits} bits, "
+                "which no type of Lockstep's is"
+            )
         if readonly and written:
             raise LockstepError(f"{name} is written, and the array is read-only")
         shape = tuple(made.shape[i] for i in range(made.ndim))
-        strides = tuple(made.strides[i] for i in range(made.ndim)) if made.strides else \
-            tuple(math.prod(shape[i + 1:]) for i in range(made.ndim))
+        strides = (
+            tuple(made.strides[i] for i in range(made.ndim))
+            if made.strides
+            else tuple(math.prod(shape[i + 1 :]) for i in range(made.ndim))
+        )
         return (made.data or 0) + made.byte_offset, number, shape, strides
 
     def empty(self, type: int, shape: tuple[int, ...], device: Any) -> Any:

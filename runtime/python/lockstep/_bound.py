@@ -1,4 +1,5 @@
 """An ls_step with what is bound to it, and its launches."""
+
 from __future__ import annotations
 
 import struct
@@ -11,7 +12,8 @@ from ._signature import Parameter, Source
 
 
 class Bound:
-    """An ls_step on a device. What is bound again as it was costs nothing. Used under the context."""
+    """An ls_step on a device. What is bound again as it was costs nothing. Used under the
+    context."""
 
     def __init__(self, source: Source, context: Context) -> None:
         self.context, self.source = context, source
@@ -29,9 +31,13 @@ class Bound:
         if row is None:
             status = self.api.ls_step_bind(self.pointer, parameter.key, None)
         elif isinstance(row, list):
-            status = self.api.ls_step_bind_list(self.pointer, parameter.key, tensors_of(row), len(row))
+            status = self.api.ls_step_bind_list(
+                self.pointer, parameter.key, tensors_of(row), len(row)
+            )
         else:
-            status = self.api.ls_step_bind(self.pointer, parameter.key, self._tensor(parameter, row))
+            status = self.api.ls_step_bind(
+                self.pointer, parameter.key, self._tensor(parameter, row)
+            )
         self.context.check(status)
         self.last[parameter.name] = row
         self.numbers.pop(parameter.name, None)
@@ -54,8 +60,11 @@ class Bound:
         if self.numbers.get(parameter.name) == value:
             return
         if TYPES[parameter.type] in ("i64", "u64"):  # more than a double holds
-            status = self.api.ls_step_set(self.pointer, parameter.key,
-                                          struct.pack("<" + FORMATS[TYPES[parameter.type]], value))
+            status = self.api.ls_step_set(
+                self.pointer,
+                parameter.key,
+                struct.pack("<" + FORMATS[TYPES[parameter.type]], value),
+            )
         else:
             status = self.api.ls_step_set_number(self.pointer, parameter.key, value)
         self.context.check(status)

@@ -1,4 +1,5 @@
 """Contexts, one for each device of this process, and the C objects that are made from them."""
+
 from __future__ import annotations
 
 import collections
@@ -11,11 +12,16 @@ from ._api import OK, fail, library
 
 
 class Handle:
-    """A C object that goes after those made from it, in whatever order Python lets go of them, and on
-    whatever thread: what dies is left to the context's next call."""
+    """A C object that goes after those made from it, in whatever order Python lets go of them, and
+    on whatever thread: what dies is left to the context's next call."""
 
-    def __init__(self, context: Context, pointer: C.c_void_p, destroy: Callable[[C.c_void_p], None],
-                 parent: Handle | None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        pointer: C.c_void_p,
+        destroy: Callable[[C.c_void_p], None],
+        parent: Handle | None,
+    ) -> None:
         self.context, self.pointer, self.destroy, self.parent = context, pointer, destroy, parent
         self.children, self.dead = 0, False
         if parent:
@@ -42,7 +48,8 @@ class Owner:
 
 
 class Streams:
-    """Which stream of a GPU is current and whether it is captured: of nobody, until a framework says so."""
+    """Which stream of a GPU is current and whether it is captured: of nobody, until a framework
+    says so."""
 
     def current(self, index: int) -> Any:
         return None
@@ -101,7 +108,9 @@ class Context:
             return
         if self.stream is not None and not capturing():
             stream.wait_stream(self.stream)  # on the device
-        self.check(self.api.ls_context_use_stream(self.pointer, stream.cuda_stream or self.default_stream))
+        self.check(
+            self.api.ls_context_use_stream(self.pointer, stream.cuda_stream or self.default_stream)
+        )
         self.stream = stream
 
     def step(self, source: Any) -> Owner:
@@ -110,12 +119,19 @@ class Context:
         made, options, pointer = programs.get(key), source.options(), C.c_void_p()
         if made is None:
             if source.text is None:
-                status = self.api.ls_program_load(self.pointer, source.file.encode(), C.byref(options),
-                                                  C.byref(pointer))
+                status = self.api.ls_program_load(
+                    self.pointer, source.file.encode(), C.byref(options), C.byref(pointer)
+                )
             else:
                 data = source.text.encode()
-                status = self.api.ls_program_load_text(self.pointer, source.file.encode(), data,
-                                                       len(data), C.byref(options), C.byref(pointer))
+                status = self.api.ls_program_load_text(
+                    self.pointer,
+                    source.file.encode(),
+                    data,
+                    len(data),
+                    C.byref(options),
+                    C.byref(pointer),
+                )
             self.check(status)
             made = programs[key] = Owner(Handle(self, pointer, self.api.ls_program_destroy, None))
             pointer = C.c_void_p()

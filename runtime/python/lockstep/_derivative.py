@@ -1,4 +1,5 @@
 """The step that `backward` derives of another, for what differentiates programs."""
+
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -20,8 +21,8 @@ def targets_of(step: Step) -> list[Parameter]:
 
 
 def derivative(step: Step, outs: Sequence[str], targets: Sequence[str]) -> Step:
-    """The step that takes what `step` takes and `d<out>` for each of `outs`, and gives `d<in>` for the
-    targets. What serves other outs alone is not in it, so nothing has to be zero for these."""
+    """The step that takes what `step` takes and `d<out>` for each of `outs`, and gives `d<in>` for
+    the targets. What serves other outs alone is not in it, so nothing has to be zero for these."""
     key = tuple(outs), tuple(targets)
     made: dict[Any, Step] = step.__dict__.setdefault("_derivatives", {})
     if key not in made:
@@ -35,13 +36,16 @@ def derivative(step: Step, outs: Sequence[str], targets: Sequence[str]) -> Step:
             given = ", ".join(f"{p.name} = {p.name}" for p in signature.parameters if p.role == IN)
             taken = ", ".join(f"lockstep_{name}" for name in every)
             lines = "\n".join(f"    {name} = lockstep_{name}" for name in every if name in outs)
-            text += (f"step {part}[{signature.header()}](\n    {', '.join(rows)}\n)"
-                     f"{signature.grade()} {{\n    let {taken} = {name}({given})\n{lines}\n}}\n")
+            text += (
+                f"step {part}[{signature.header()}](\n    {', '.join(rows)}\n)"
+                f"{signature.grade()} {{\n    let {taken} = {name}({given})\n{lines}\n}}\n"
+            )
             name = part
         text += f"step {back} = backward {name}({', '.join(targets)})\n"
         try:
             made[key] = type(step)(text, back, path=source.file, **literals(source.defines))
         except CompileError as error:
-            raise LockstepError(f"step {source.name} has no derivative by {', '.join(targets)}: "
-                                f"{error}") from error
+            raise LockstepError(
+                f"step {source.name} has no derivative by {', '.join(targets)}: {error}"
+            ) from error
     return made[key]

@@ -1,4 +1,5 @@
 """Launches that are recorded once and replayed with one call."""
+
 from __future__ import annotations
 
 import ctypes as C
@@ -17,10 +18,10 @@ class graph:
         for _ in range(1000):
             g.launch()                  # or all in one call: g.repeat(1000)
 
-    What was recorded keeps the arrays it was called with; replays read what they hold then. Numbers are
-    those of the recording: give what is to change as a rank-0 array. On the CPU a replay has finished
-    when it returns; on a GPU it is queued on the framework's current stream, and `device` is needed
-    there: "cuda:0", or a torch.device. An exception inside leaves no graph.
+    What was recorded keeps the arrays it was called with; replays read what they hold then. Numbers
+    are those of the recording: give what is to change as a rank-0 array. On the CPU a replay has
+    finished when it returns; on a GPU it is queued on the framework's current stream, and `device`
+    is needed there: "cuda:0", or a torch.device. An exception inside leaves no graph.
     """
 
     def __init__(self, device: Any = "cpu") -> None:
@@ -80,7 +81,8 @@ class graph:
             context.check(context.api.ls_graph_repeat(self._pointer(), times))
 
     def statistics(self) -> dict[str, int]:
-        """Launches in a replay, replays so far, and whether the driver has it as a graph (`native`)."""
+        """Launches in a replay, replays so far, and whether the driver has it as a graph
+        (`native`)."""
         made = GraphStatistics()
         with self._context as context:
             context.check(context.api.ls_graph_stats(self._pointer(), C.byref(made)))

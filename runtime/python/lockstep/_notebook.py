@@ -1,4 +1,5 @@
 """The cell magic %%lockstep: steps in a notebook's cell."""
+
 from __future__ import annotations
 
 import sys
@@ -37,9 +38,10 @@ class Drawing:
 
 
 def run_cell(shell: Any, line: str, cell: str) -> None:
-    """%%lockstep n=1M, c=64: compiles the cell, puts each of its steps into the notebook under its name,
-    and, where the lengths of its axes are given, shows its plan and what a launch of it takes. Without
-    lengths it shows what the steps take and give. Errors are those of `lockstep check`, with carets."""
+    """%%lockstep n=1M, c=64: compiles the cell, puts each of its steps into the notebook under its
+    name, and, where the lengths of its axes are given, shows its plan and what a launch of it
+    takes. Without lengths it shows what the steps take and give. Errors are those of `lockstep
+    check`, with carets."""
     path = f"In[{getattr(shell, 'execution_count', 0)}]"
     try:
         sizes = sizes_of(line)
@@ -52,7 +54,11 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
         for name, step in steps.items():
             print(step)
             if sizes:
-                own = {axis.name: sizes[axis.name] for axis in step.signature.axes if axis.name in sizes}
+                own = {
+                    axis.name: sizes[axis.name]
+                    for axis in step.signature.axes
+                    if axis.name in sizes
+                }
                 show(Drawing(drawing(step, own)))
                 median, rate = timing(step, own)
                 print(f"{name}: {median * 1e6:.4g} us a call, {rate / 1e9:.3g} GB/s")
@@ -66,15 +72,18 @@ def own_steps(text: str, path: str) -> list[str]:
     source.text, source.file, source.defines, source.made = text, path, (), {}
     api, compilation = library(), source.compiled()
     try:
-        return step_names(api, compilation)[:api.ls_compilation_own_step_count(compilation)]
+        return step_names(api, compilation)[: api.ls_compilation_own_step_count(compilation)]
     finally:
         api.ls_compilation_destroy(compilation)
 
 
 def show(picture: Drawing) -> None:
     from IPython.display import display
+
     display(picture)
 
 
 def load(shell: Any) -> None:
-    shell.register_magic_function(lambda line, cell: run_cell(shell, line, cell), "cell", "lockstep")
+    shell.register_magic_function(
+        lambda line, cell: run_cell(shell, line, cell), "cell", "lockstep"
+    )

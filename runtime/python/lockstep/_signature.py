@@ -1,4 +1,6 @@
-"""What a step takes and gives: its axes and parameters, as the compiler says them; touches no device."""
+"""What a step takes and gives: its axes and parameters, as the compiler says them; touches no
+device."""
+
 from __future__ import annotations
 
 import ctypes as C
@@ -7,8 +9,22 @@ import os
 import struct
 from typing import Any, Mapping
 
-from ._api import (BYTES, FORMATS, IMAGE_VERSION, OK, OUT, TYPES, CompileOptions, ExplainOptions, Image,
-                   LockstepError, REPORTS, fail, library, version)
+from ._api import (
+    BYTES,
+    FORMATS,
+    IMAGE_VERSION,
+    OK,
+    OUT,
+    TYPES,
+    CompileOptions,
+    ExplainOptions,
+    Image,
+    LockstepError,
+    REPORTS,
+    fail,
+    library,
+    version,
+)
 
 
 class Parameter:
@@ -21,7 +37,9 @@ class Parameter:
         self.type: int = row.type
         self.rank: int = row.rank
         self.axes = [axes[row.axes[i]] for i in range(row.rank)]
-        self.tensors: Axis | None = next((a.tensors for a in self.axes if a.tensors is not None), None)
+        self.tensors: Axis | None = next(
+            (a.tensors for a in self.axes if a.tensors is not None), None
+        )
         self.inner = [a for a in self.axes if a is not self.tensors]
         self.fills = row.rank == 1 and row.role != OUT and self.axes[0].counts
         self.number = self.rank == 0 or self.fills  # a number will do
@@ -43,7 +61,9 @@ class Axis:
         self.length: int = row.length
         self.parent: int = row.parent - 1
         self.whole: int = row.whole - 1
-        self.terms: list[tuple[int, int]] = [(row.terms[i].operation, row.terms[i].value) for i in range(row.term_count)]
+        self.terms: list[tuple[int, int]] = [
+            (row.terms[i].operation, row.terms[i].value) for i in range(row.term_count)
+        ]
         self.tensors: Axis | None = None
         self.counts, self.rest = False, False
 
@@ -64,7 +84,9 @@ class Signature:
                 axis.tensors, root.counts = root, True
             parent = axes[axis.parent] if axis.parent >= 0 else None
             axis.rest = axis.whole >= 0 and parent is not None and parent.whole == axis.whole
-        self.parameters = [Parameter(image.parameters[i], axes) for i in range(image.parameter_count)]
+        self.parameters = [
+            Parameter(image.parameters[i], axes) for i in range(image.parameter_count)
+        ]
         self.by_name = {p.name: p for p in self.parameters}
 
     def grade(self) -> str:
@@ -108,8 +130,11 @@ class Signature:
             elif axis.whole >= 0 and self.axes[axis.whole] in known:
                 known[axis] = -(-known[self.axes[axis.whole]] // axis.length)
             elif axis.terms and all(o != 1 or self.axes[v] in known for o, v in axis.terms):
-                known[axis] = eval(self._expression(axis), {"__builtins__": {}},  # names and integers
-                                   {a.name: n for a, n in known.items()})
+                known[axis] = eval(
+                    self._expression(axis),
+                    {"__builtins__": {}},  # names and integers
+                    {a.name: n for a, n in known.items()},
+                )
             elif axis.fixed >= 0:
                 known[axis] = axis.fixed
         return known
@@ -117,31 +142,43 @@ class Signature:
 
 def _number(bits: int, type: int) -> Any:
     """The default that an image holds as bits, as the shortest decimal that gives it."""
-    data = struct.pack("<Q", bits)[:BYTES[type]]
+    data = struct.pack("<Q", bits)[: BYTES[type]]
     value = struct.unpack("<" + FORMATS[TYPES[type]], data)[0]
     if TYPES[type] != "f32" or not math.isfinite(value):
         return value
-    return next(v for v in (float(f"{value:.{digits}g}") for digits in range(6, 18))
-                if struct.pack("<f", v) == data)
+    return next(
+        v
+        for v in (float(f"{value:.{digits}g}") for digits in range(6, 18))
+        if struct.pack("<f", v) == data
+    )
 
 
 class Source:
-    """A step of a file, or of a text, with what overrides its constants: compiled, but on no device."""
+    """A step of a file, or of a text, with what overrides its constants: compiled, but on no
+    device."""
 
     name: str
     signature: Signature
 
-    def __init__(self, file_or_text: str | os.PathLike[str], name: str | None = None,
-                 constants: Mapping[str, Any] | None = None, path: str = "step.text") -> None:
+    def __init__(
+        self,
+        file_or_text: str | os.PathLike[str],
+        name: str | None = None,
+        constants: Mapping[str, Any] | None = None,
+        path: str = "step.text",
+    ) -> None:
         file_or_text = os.fspath(file_or_text)
         self.text = file_or_text if "{" in file_or_text or "\n" in file_or_text else None
-        self.file = path if self.text is not None else file_or_text  # of a text: where imports begin
+        self.file = (
+            path if self.text is not None else file_or_text
+        )  # of a text: where imports begin
         if self.text is None and name is None and not os.path.exists(self.file):
             self.file, _, after = self.file.partition(":")
             name = after or None
 
         def literal(value: Any) -> str:
             return str(value).lower() if isinstance(value, bool) else repr(value)
+
         self.defines = tuple(f"{key}={literal(value)}" for key, value in (constants or {}).items())
         self.made: dict[Any, Any] = {}
         api, compilation = library(), self.compiled()
@@ -157,18 +194,22 @@ class Source:
         if self.text is None:
             status = api.ls_compile_file(self.file.encode(), C.byref(options), C.byref(compilation))
         else:
-            status = api.ls_compile_text(self.file.encode(), data, len(data), C.byref(options),
-                                         C.byref(compilation))
+            status = api.ls_compile_text(
+                self.file.encode(), data, len(data), C.byref(options), C.byref(compilation)
+            )
         if status != OK:
             try:
-                fail(status, api.ls_compilation_message(compilation) if compilation else b"out of memory")
+                fail(
+                    status,
+                    api.ls_compilation_message(compilation) if compilation else b"out of memory",
+                )
             finally:
                 api.ls_compilation_destroy(compilation)
         return compilation
 
     def _choose(self, api: C.CDLL, compilation: C.c_void_p, name: str | None) -> None:
         names = step_names(api, compilation)
-        own = names[:api.ls_compilation_own_step_count(compilation)] or names
+        own = names[: api.ls_compilation_own_step_count(compilation)] or names
         if name is None and len(own) == 1:
             name = own[0]
         if name not in names:
@@ -180,20 +221,28 @@ class Source:
         if status != OK:
             fail(status, api.ls_compilation_message(compilation))
         if image.contents.version != IMAGE_VERSION:
-            raise LockstepError(f"liblockstep.so {version()} has images of format {image.contents.version}, "
-                                f"this package reads {IMAGE_VERSION}: take the one that came with the library")
+            raise LockstepError(
+                f"liblockstep.so {version()} has images of format {image.contents.version}, "
+                f"this package reads {IMAGE_VERSION}: take the one that came with the library"
+            )
         self.signature = Signature(image.contents)
 
     def explain(self, sizes: Mapping[str, int | str], report: str = "TEXT") -> str:
-        """What `lockstep explain --plan` prints for the step with these lengths by axis; the report is
-        TEXT, JSON or DOT."""
+        """What `lockstep explain --plan` prints for the step with these lengths by axis; the report
+        is TEXT, JSON or DOT."""
         api, compilation, text = library(), self.compiled(), C.c_char_p()
         try:
             rows = [f"{name}={length}".encode() for name, length in sizes.items()]
-            options = ExplainOptions(report=REPORTS.index(report), sizes=(C.c_char_p * len(rows))(*rows),
-                                     size_count=len(rows), plan_only=1)
+            options = ExplainOptions(
+                report=REPORTS.index(report),
+                sizes=(C.c_char_p * len(rows))(*rows),
+                size_count=len(rows),
+                plan_only=1,
+            )
             number = step_names(api, compilation).index(self.name)
-            status = api.ls_compilation_explain(compilation, number, C.byref(options), C.byref(text))
+            status = api.ls_compilation_explain(
+                compilation, number, C.byref(options), C.byref(text)
+            )
             if status != OK:
                 fail(status, api.ls_compilation_message(compilation))
             return (text.value or b"").decode()
@@ -213,7 +262,8 @@ class Source:
         return CompileOptions(defines=lines, define_count=len(self.defines))
 
     def programs(self, context: Any) -> tuple[dict[Any, Any], Any]:
-        """Where the program made of it on a context is kept: files may change, the library does not."""
+        """Where the program made of it on a context is kept: files may change, the library does
+        not."""
         if self.text is None and self.file.startswith("std/"):
             return context.programs, (self.file, self.defines)
         return self.made, context

@@ -2,11 +2,13 @@
 
     import lockstep.jax
     loss = lockstep.jax.call("std/losses:cross_entropy", logits, target, outs=["loss"])
-    dlogits = jax.grad(lambda x: lockstep.jax.call("std/losses:cross_entropy", x, target, outs=["loss"]))(logits)
+    dlogits = jax.grad(
+        lambda x: lockstep.jax.call("std/losses:cross_entropy", x, target, outs=["loss"]))(logits)
 
-A call goes through XLA's FFI: no array is copied, and a launch is part of the compiled program. It runs on
-the CPU; on other devices JAX says that there is no such target.
+A call goes through XLA's FFI: no array is copied, and a launch is part of the compiled program. It
+runs on the CPU; on other devices JAX says that there is no such target.
 """
+
 from __future__ import annotations
 
 from .._api import CompileError, LockstepError, version
@@ -14,5 +16,13 @@ from .._step import Step, step
 from ._call import call
 from ._optimizer import GradientTransformation, optimizer
 
-__all__ = ["CompileError", "GradientTransformation", "LockstepError", "Step", "call", "optimizer", "step",
-           "version"]
+__all__ = [
+    "CompileError",
+    "GradientTransformation",
+    "LockstepError",
+    "Step",
+    "call",
+    "optimizer",
+    "step",
+    "version",
+]

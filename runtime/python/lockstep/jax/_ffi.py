@@ -1,8 +1,10 @@
 """XLA's foreign function interface: its C API, declared here, and the handler that launches steps.
 
-The declarations are those of xla/ffi/api/c_api.h, which jaxlib ships; a test compares their layouts.
-One handler serves all steps: an attribute of the call says which (`step`, a number of `register`).
+The declarations are those of xla/ffi/api/c_api.h, which jaxlib ships; a test compares their
+layouts. One handler serves all steps: an attribute of the call says which (`step`, a number of
+`register`).
 """
+
 from __future__ import annotations
 
 import ctypes as C
@@ -24,30 +26,53 @@ class Extension(C.Structure):
     pass
 
 
-Extension._fields_ = [("struct_size", C.c_size_t), ("type", C.c_int), ("next", C.POINTER(Extension))]
+Extension._fields_ = [
+    ("struct_size", C.c_size_t),
+    ("type", C.c_int),
+    ("next", C.POINTER(Extension)),
+]
 
 
 class ApiVersion(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)),
-                ("major_version", C.c_int), ("minor_version", C.c_int)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("major_version", C.c_int),
+        ("minor_version", C.c_int),
+    ]
 
 
 class ErrorCreateArgs(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)),
-                ("message", C.c_char_p), ("errc", C.c_int)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("message", C.c_char_p),
+        ("errc", C.c_int),
+    ]
 
 
 ErrorCreate = C.CFUNCTYPE(C.c_void_p, C.POINTER(ErrorCreateArgs))
 
 
 class Api(C.Structure):  # as far as it is used
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)),
-                ("api_version", ApiVersion), ("internal_api", C.c_void_p), ("XLA_FFI_Error_Create", ErrorCreate)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("api_version", ApiVersion),
+        ("internal_api", C.c_void_p),
+        ("XLA_FFI_Error_Create", ErrorCreate),
+    ]
 
 
 class Buffer(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)), ("dtype", C.c_int),
-                ("data", C.c_void_p), ("rank", C.c_int64), ("dims", C.POINTER(C.c_int64))]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("dtype", C.c_int),
+        ("data", C.c_void_p),
+        ("rank", C.c_int64),
+        ("dims", C.POINTER(C.c_int64)),
+    ]
 
 
 class ByteSpan(C.Structure):
@@ -59,30 +84,57 @@ class Scalar(C.Structure):
 
 
 class Args(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)), ("size", C.c_int64),
-                ("types", C.POINTER(C.c_int)), ("args", C.POINTER(C.POINTER(Buffer)))]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("size", C.c_int64),
+        ("types", C.POINTER(C.c_int)),
+        ("args", C.POINTER(C.POINTER(Buffer))),
+    ]
 
 
 class Rets(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)), ("size", C.c_int64),
-                ("types", C.POINTER(C.c_int)), ("rets", C.POINTER(C.POINTER(Buffer)))]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("size", C.c_int64),
+        ("types", C.POINTER(C.c_int)),
+        ("rets", C.POINTER(C.POINTER(Buffer))),
+    ]
 
 
 class Attrs(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)), ("size", C.c_int64),
-                ("types", C.POINTER(C.c_int)), ("names", C.POINTER(C.POINTER(ByteSpan))),
-                ("attrs", C.POINTER(C.POINTER(Scalar)))]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("size", C.c_int64),
+        ("types", C.POINTER(C.c_int)),
+        ("names", C.POINTER(C.POINTER(ByteSpan))),
+        ("attrs", C.POINTER(C.POINTER(Scalar))),
+    ]
 
 
 class CallFrame(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("extension_start", C.POINTER(Extension)), ("api", C.POINTER(Api)),
-                ("ctx", C.c_void_p), ("stage", C.c_int), ("args", Args), ("rets", Rets), ("attrs", Attrs),
-                ("future", C.c_void_p)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("api", C.POINTER(Api)),
+        ("ctx", C.c_void_p),
+        ("stage", C.c_int),
+        ("args", Args),
+        ("rets", Rets),
+        ("attrs", Attrs),
+        ("future", C.c_void_p),
+    ]
 
 
 class Metadata(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("api_version", ApiVersion), ("traits", C.c_uint32),
-                ("state_type_id", C.c_int64)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("api_version", ApiVersion),
+        ("traits", C.c_uint32),
+        ("state_type_id", C.c_int64),
+    ]
 
 
 class MetadataExtension(C.Structure):
@@ -92,6 +144,7 @@ class MetadataExtension(C.Structure):
 class Place(NamedTuple):
     """Where a parameter's arrays are in a call: how many (None: no list), results or arguments.
     `wide`: 64-bit integers that JAX, without x64, holds as pairs of 32 bits."""
+
     parameter: Parameter
     arrays: int | None
     result: bool
@@ -123,7 +176,7 @@ def number_of(call: Call) -> int:
 
 def _row(buffer: Any, place: Place) -> Row:
     made = buffer.contents
-    shape = tuple(made.dims[i] for i in range(made.rank))[:-1 if place.wide else None]
+    shape = tuple(made.dims[i] for i in range(made.rank))[: -1 if place.wide else None]
     strides, size = [], 1
     for length in reversed(shape):
         strides.append(size)
@@ -174,7 +227,9 @@ def _handle(pointer: Any) -> int | None:
         _execute(frame)
     except BaseException as error:  # back through XLA
         text = f"{type(error).__name__}: {error}".encode()
-        arguments = ErrorCreateArgs(struct_size=C.sizeof(ErrorCreateArgs), message=text, errc=INTERNAL)
+        arguments = ErrorCreateArgs(
+            struct_size=C.sizeof(ErrorCreateArgs), message=text, errc=INTERNAL
+        )
         made: int | None = frame.api.contents.XLA_FFI_Error_Create(C.byref(arguments))
         return made
     return None

@@ -1,4 +1,5 @@
 """Optimizer steps over a pytree of JAX's arrays, in the form that optax's have."""
+
 from __future__ import annotations
 
 import functools
@@ -15,9 +16,10 @@ GROUP_NAMES = {"weight_decay": "decay"}
 
 
 class GradientTransformation(NamedTuple):
-    """init(params) -> state; update(gradients, state, params) -> (updates, state) as optax's, where the new
-    parameters are params + updates; apply(gradients, state, params) -> (params, state), which is the launch
-    alone, and whose params and state may be donated."""
+    """init(params) -> state; update(gradients, state, params) -> (updates, state) as optax's, where
+    the new parameters are params + updates; apply(gradients, state, params) -> (params, state),
+    which is the launch alone, and whose params and state may be donated."""
+
     init: Callable[[Any], Any]
     update: Callable[..., Any]
     apply: Callable[..., Any]
@@ -26,25 +28,33 @@ class GradientTransformation(NamedTuple):
 def optimizer(step: str, **hyperparameters: Any) -> GradientTransformation:
     """An optimizer step, such as "std/optim:adamw", over all arrays of a pytree in one launch:
 
-        adamw = lockstep.jax.optimizer("std/optim:adamw", lr=3e-4, weight_decay=0.1, betas=(0.9, 0.95))
+        adamw = lockstep.jax.optimizer("std/optim:adamw", lr=3e-4, weight_decay=0.1)
         state = adamw.init(params)
         train = jax.jit(adamw.apply, donate_argnums=(1, 2))
         params, state = train(gradients, state, params)
 
-    The state is a dictionary: for each list that the step keeps a pytree as `params` is, which starts at
-    zero (a copy of the parameters where it is called z), and its rank-0 `inout`s. Hyperparameters are
-    numbers, or functions of the count of steps: lr=lambda count: 1e-3 / (1 + count).
+    The state is a dictionary: for each list that the step keeps a pytree as `params` is, which
+    starts at zero (a copy of the parameters where it is called z), and its rank-0 `inout`s.
+    Hyperparameters are numbers, or functions of the count of steps: lr=lambda count: 1e-3 / (1 +
+    count).
     """
     made = Step(step)
     signature = made.signature
     lists = [p for p in signature.parameters if p.tensors and p.role == INOUT]
-    if not any(p.name == "g" for p in signature.parameters) or not any(p.name == "p" for p in lists):
-        raise LockstepError(f"step {made.source.name} is no optimizer over lists `p` and `g`: {made!r}")
+    if not any(p.name == "g" for p in signature.parameters) or not any(
+        p.name == "p" for p in lists
+    ):
+        raise LockstepError(
+            f"step {made.source.name} is no optimizer over lists `p` and `g`: {made!r}"
+        )
     model = signature.by_name["p"]
     odd = [p for p in lists if p.rank != 2 or p.axes != model.axes]
     if odd:
-        raise LockstepError(f"step {made.source.name}: {odd[0].declaration()} is not of one number for each element, "
-                            "as it has to be over a pytree")
+        raise LockstepError(
+            f"step {made.source.name}: {odd[0].declaration()} is not of one number for each "
+            "element, "
+            "as it has to be over a pytree"
+        )
     states = [p for p in lists if p.name != "p"]
     cells = [p for p in signature.parameters if p.rank == 0 and p.role == INOUT]
     given: dict[str, Any] = {}
@@ -64,9 +74,13 @@ def optimizer(step: str, **hyperparameters: Any) -> GradientTransformation:
             if p.name == "z":
                 state[p.name] = jax.tree.map(jnp.array, params)
             else:
-                state[p.name] = jax.tree.map(functools.partial(jnp.zeros_like, dtype=NAMES[p.type]), params)
+                state[p.name] = jax.tree.map(
+                    functools.partial(jnp.zeros_like, dtype=NAMES[p.type]), params
+                )
         for p in cells:
-            dtype = NAMES[p.type] if jax.config.jax_enable_x64 else NAMES[p.type].replace("64", "32")
+            dtype = (
+                NAMES[p.type] if jax.config.jax_enable_x64 else NAMES[p.type].replace("64", "32")
+            )
             state[p.name] = jnp.asarray(p.default or 0, dtype)
         return state
 
@@ -74,13 +88,21 @@ def optimizer(step: str, **hyperparameters: Any) -> GradientTransformation:
         leaves, tree = jax.tree.flatten(params)
         count = state.get("count", 0)
         values = {name: value(count) if callable(value) else value for name, value in given.items()}
-        result = call(made, outs=[], p=leaves, g=tree.flatten_up_to(gradients),
-                      **{p.name: tree.flatten_up_to(state[p.name]) for p in states},
-                      **{p.name: state[p.name] for p in cells}, **values)
+        result = call(
+            made,
+            outs=[],
+            p=leaves,
+            g=tree.flatten_up_to(gradients),
+            **{p.name: tree.flatten_up_to(state[p.name]) for p in states},
+            **{p.name: state[p.name] for p in cells},
+            **values,
+        )
         names = [p.name for p in signature.parameters if p.role == INOUT]
         found = dict(zip(names, result if isinstance(result, tuple) else (result,)))
-        new = {name: value if name in {p.name for p in cells} else tree.unflatten(value)
-               for name, value in found.items()}
+        new = {
+            name: value if name in {p.name for p in cells} else tree.unflatten(value)
+            for name, value in found.items()
+        }
         return new.pop("p"), new
 
     def update(gradients: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
@@ -88,4 +110,5 @@ def optimizer(step: str, **hyperparameters: Any) -> GradientTransformation:
             raise ValueError("update(gradients, state, params): the step updates the parameters")
         new, state = apply(gradients, state, params)
         return jax.tree.map(jnp.subtract, new, params), state
+
     return GradientTransformation(init, update, apply)

@@ -1,4 +1,5 @@
 """A loss scale that lives on the device: what torch.amp.GradScaler is for other optimizers."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,14 @@ from .._bound import Bound
 from .._signature import Source
 from ._tensors import TENSORS, describe
 
-SCALE_DEFAULTS = {"init_scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5,
-                  "growth_interval": 2000}
-# All gradients are looked at once, ahead of the updates, which are left out where one overflowed. There is
-# a list for each type that they have.
+SCALE_DEFAULTS = {
+    "init_scale": 65536.0,
+    "growth_factor": 2.0,
+    "backoff_factor": 0.5,
+    "growth_interval": 2000,
+}
+# All gradients are looked at once, ahead of the updates, which are left out where one overflowed.
+# There is a list for each type that they have.
 CHECK_STEP = """import "std/amp"
 step check[{axes}](
     {lists}, inout scale: f32, inout good: i32, inout skipped: i64, out inverse: f32,
@@ -41,20 +46,29 @@ class LossScale(torch.optim.Optimizer):
     param_groups: list[dict[str, Any]]
 
     if TYPE_CHECKING:
+
         def _outside_capture(self, what: str) -> None: ...
 
     def _scale_values(self, device: torch.device) -> dict[str, torch.Tensor]:
         if self._scale is None:
             self._outside_capture("there is no loss scale yet")
             options = self._settings["loss_scale"]
-            values = {"scale": (torch.float32, options["init_scale"]), "good": (torch.int32, 0),
-                      "skipped": (torch.int64, 0), "inverse": (torch.float32, 1.0),
-                      "found_inf": (torch.bool, False)}
-            self._scale = {name: torch.full((), value, dtype=dtype, device=device)
-                           for name, (dtype, value) in values.items()}
+            values = {
+                "scale": (torch.float32, options["init_scale"]),
+                "good": (torch.int32, 0),
+                "skipped": (torch.int64, 0),
+                "inverse": (torch.float32, 1.0),
+                "found_inf": (torch.bool, False),
+            }
+            self._scale = {
+                name: torch.full((), value, dtype=dtype, device=device)
+                for name, (dtype, value) in values.items()
+            }
         if self._scale["scale"].device != device:
-            raise LockstepError(f"the loss scale is on {self._scale['scale'].device} and meets tensors on "
-                                f"{device}; it serves one device")
+            raise LockstepError(
+                f"the loss scale is on {self._scale['scale'].device} and meets tensors on "
+                f"{device}; it serves one device"
+            )
         return self._scale
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
@@ -66,9 +80,12 @@ class LossScale(torch.optim.Optimizer):
     def unscale_(self) -> None:
         """Divides the gradients by the scale now, to clip them; step() then does not."""
         if not self._settings["loss_scale"] or self._unscaled:
-            raise LockstepError("unscale_ is for optimizers with loss_scale, once before each step()")
-        gradients = [p.grad for group in self.param_groups for p in group["params"]
-                     if p.grad is not None]
+            raise LockstepError(
+                "unscale_ is for optimizers with loss_scale, once before each step()"
+            )
+        gradients = [
+            p.grad for group in self.param_groups for p in group["params"] if p.grad is not None
+        ]
         if gradients:
             scale = self._scale_values(gradients[0].device)["scale"]
             with torch.no_grad():
@@ -87,7 +104,8 @@ class LossScale(torch.optim.Optimizer):
             text = CHECK_STEP.format(
                 axes=", ".join(f"t{i}, n{i} of t{i}" for i in each),
                 lists=", ".join(f"g{i}: {TYPES[type]}[t{i}, n{i}]" for i, type in enumerate(types)),
-                overflow=" or ".join(f"any(not isfinite(factor * g{i}))" for i in each))
+                overflow=" or ".join(f"any(not isfinite(factor * g{i}))" for i in each),
+            )
             bound = self._check[context, types] = Bound(Source(text, "check"), context)
             options = self._settings["loss_scale"]
             for name in ("growth", "backoff", "interval"):
@@ -110,17 +128,25 @@ class LossScale(torch.optim.Optimizer):
             if self._looked_at != looked_at:
                 self._outside_capture("gradients are not where they were")
                 for i, type in enumerate(types):
-                    bound.bind(names[f"g{i}"], [
-                        (address, type, (g.numel(),), None) for lot, gradients, addresses, _ in work
-                        if lot.form.gradient.type == type
-                        for g, address in zip(gradients, addresses) if g is not None])
+                    bound.bind(
+                        names[f"g{i}"],
+                        [
+                            (address, type, (g.numel(),), None)
+                            for lot, gradients, addresses, _ in work
+                            if lot.form.gradient.type == type
+                            for g, address in zip(gradients, addresses)
+                            if g is not None
+                        ],
+                    )
                 self._looked_at = looked_at
             bound.set(names["unscaled"], self._unscaled)
             bound.launch()
             for lot, *_ in work:
                 if lot.device != device:
-                    raise LockstepError("a loss scale serves one device, and there are gradients on "
-                                        f"{device} and {lot.device}")
+                    raise LockstepError(
+                        "a loss scale serves one device, and there are gradients on "
+                        f"{device} and {lot.device}"
+                    )
                 own = lot.bound.source.signature.by_name
                 lot.bound.bind(own["inverse_scale"], describe(values["inverse"]))
                 lot.bound.bind(own["found_inf"], describe(values["found_inf"]))

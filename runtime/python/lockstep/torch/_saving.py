@@ -1,4 +1,5 @@
 """Saving and loading the state of optimizers, their own and that of torch.optim's."""
+
 from __future__ import annotations
 
 import collections
@@ -14,7 +15,8 @@ from .._signature import Parameter
 
 
 class Saving(torch.optim.Optimizer):
-    """The part of an Optimizer that state_dict, load_state_dict, pickle and copy.deepcopy go through."""
+    """The part of an Optimizer that state_dict, load_state_dict, pickle and copy.deepcopy go
+    through."""
 
     _settings: dict[str, Any]
     _scale: dict[str, torch.Tensor] | None
@@ -27,6 +29,7 @@ class Saving(torch.optim.Optimizer):
     param_groups: list[dict[str, Any]]
 
     if TYPE_CHECKING:
+
         def _open(self, params: Any) -> None: ...
         def _called(self, p: torch.Tensor) -> str: ...
         def _form_of(self, p: torch.Tensor) -> Form: ...
@@ -35,8 +38,11 @@ class Saving(torch.optim.Optimizer):
         def _scale_values(self, device: torch.device) -> dict[str, torch.Tensor]: ...
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "settings": self._settings,
-                "scale": None if self._scale is None else dict(self._scale)}
+        return {
+            **super().__getstate__(),
+            "settings": self._settings,
+            "scale": None if self._scale is None else dict(self._scale),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
@@ -54,7 +60,8 @@ class Saving(torch.optim.Optimizer):
                 self._hook(group["params"])
 
     def _torch_form(self) -> tuple[str, dict[str, Any]] | None:
-        """The optimizer of PyTorch that this one is, and what its groups have, at their defaults."""
+        """The optimizer of PyTorch that this one is, and what its groups have, at their
+        defaults."""
         if not self._library:
             return None
         names = {form.name for form in self._forms.values()}
@@ -62,11 +69,14 @@ class Saving(torch.optim.Optimizer):
         if any(row is None for row in found) or len({row[0] for row in found if row}) != 1:
             return None
         name = next(row[0] for row in found if row)
-        return name, {**torch_defaults(name), **{k: v for row in found if row for k, v in row[2].items()}}
+        return name, {
+            **torch_defaults(name),
+            **{k: v for row in found if row for k, v in row[2].items()},
+        }
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, by the names of the optimizer of PyTorch that the step is, if it is one: that one
-        loads it, and load_state_dict here either."""
+        """The state, by the names of the optimizer of PyTorch that the step is, if it is one: that
+        one loads it, and load_state_dict here either."""
         made: dict[str, Any] = super().state_dict()
         theirs = self._torch_form()
         for at, group in enumerate(made["param_groups"]):
@@ -86,7 +96,9 @@ class Saving(torch.optim.Optimizer):
             made["loss_scale"] = {name: self._scale[name] for name in ("scale", "good", "skipped")}
         return made
 
-    def _torch_state(self, theirs: str, p: torch.Tensor, counts: dict[int, torch.Tensor]) -> dict[str, Any]:
+    def _torch_state(
+        self, theirs: str, p: torch.Tensor, counts: dict[int, torch.Tensor]
+    ) -> dict[str, Any]:
         names, values = TORCH[self._form_of(p).name][1], self.state[p]
         made: dict[str, Any] = {}
         if theirs not in STEPLESS and "count" not in values:
@@ -106,15 +118,16 @@ class Saving(torch.optim.Optimizer):
         return made
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Of an optimizer of the same step, which then goes on bit for bit; or PyTorch's own of the same
-        kind, such as torch.optim.AdamW for std/optim:adamw."""
+        """Of an optimizer of the same step, which then goes on bit for bit; or PyTorch's own of the
+        same kind, such as torch.optim.AdamW for std/optim:adamw."""
         given = dict(state_dict)
         scale = given.pop("loss_scale", None)
         # PyTorch would bring every value to its parameter's type.
         given["state"] = {index: Kept(dict(values)) for index, values in given["state"].items()}
         own = itertools.chain(self.param_groups, itertools.repeat({}))
-        given["param_groups"] = [self._loaded_group(mine, group)
-                                 for mine, group in zip(own, given["param_groups"])]
+        given["param_groups"] = [
+            self._loaded_group(mine, group) for mine, group in zip(own, given["param_groups"])
+        ]
         before = self.state, self.param_groups
         try:
             super().load_state_dict(given)
@@ -132,7 +145,9 @@ class Saving(torch.optim.Optimizer):
         states = {p.name for form in self._forms.values() for p in form.states}
         for key, value in (("maximize", self._settings["maximize"]), ("amsgrad", False)):
             if group.get(key, value) != value and not (key == "amsgrad" and "v_max" in states):
-                raise ValueError(f"the state was saved with {key}={group[key]}, this optimizer has {value}")
+                raise ValueError(
+                    f"the state was saved with {key}={group[key]}, this optimizer has {value}"
+                )
         if "eps1" in self._defaults and isinstance(group.get("eps"), (tuple, list)):
             first, group["eps2"] = group["eps"]
             if first is not None:
@@ -144,8 +159,8 @@ class Saving(torch.optim.Optimizer):
         return group
 
     def _take_state(self) -> None:
-        """Copies what was loaded into state of the step's own types; parameters of a group with the same
-        rank-0 values share them."""
+        """Copies what was loaded into state of the step's own types; parameters of a group with the
+        same rank-0 values share them."""
         shared: dict[Any, Any] = {}
         taken: dict[Any, dict[str, Any]] = collections.defaultdict(dict)
         for index, group in enumerate(self.param_groups):
@@ -153,8 +168,11 @@ class Saving(torch.optim.Optimizer):
                 kept, form = self.state.get(p), self._form_of(p)
                 every = form.all_names()
                 given = kept.values if isinstance(kept, Kept) else kept or {}
-                values = {STATE_NAMES.get(k, k) if k not in every else k: v for k, v in given.items()
-                          if v is not None}
+                values = {
+                    STATE_NAMES.get(k, k) if k not in every else k: v
+                    for k, v in given.items()
+                    if v is not None
+                }
                 if not values:
                     continue
                 if "count" not in form.starts:
@@ -162,26 +180,39 @@ class Saving(torch.optim.Optimizer):
                 elif "m" in values:
                     values.setdefault("count", 1)  # torch.optim.SGD counts by having a buffer
                 if set(values) != every:
-                    raise ValueError(f"{self._called(p)}: the state loaded has {', '.join(values)}, and "
-                                     f"{form.step} keeps {', '.join(every)}")
+                    raise ValueError(
+                        f"{self._called(p)}: the state loaded has {', '.join(values)}, and "
+                        f"{form.step} keeps {', '.join(every)}"
+                    )
                 taken[p] = {s.name: self._loaded(form, s, p, values[s.name]) for s in form.states}
-                cells = {c.name: torch.as_tensor(values[c.name]).detach().cpu().to(DTYPES[c.type])
-                         for c in form.cells}
+                cells = {
+                    c.name: torch.as_tensor(values[c.name]).detach().cpu().to(DTYPES[c.type])
+                    for c in form.cells
+                }
                 key = index, form, p.device, tuple(c.item() for c in cells.values())
                 if key not in shared or self._settings["release"]:
-                    shared[key] = {name: cell.reshape(()).to(p.device, copy=True)
-                                   for name, cell in cells.items()}
+                    shared[key] = {
+                        name: cell.reshape(()).to(p.device, copy=True)
+                        for name, cell in cells.items()
+                    }
                 taken[p].update(shared[key])
         self.state, self._lots = taken, None
         self._alone.clear()
 
-    def _loaded(self, form: Form, parameter: Parameter, p: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    def _loaded(
+        self, form: Form, parameter: Parameter, p: torch.Tensor, value: torch.Tensor
+    ) -> torch.Tensor:
         made = self._new_state(form, parameter, p)
-        if value.dim() == made.dim() + 1 and parameter.name in ("row", "col"):  # torch.optim.Adafactor's
+        if value.dim() == made.dim() + 1 and parameter.name in (
+            "row",
+            "col",
+        ):  # torch.optim.Adafactor's
             value = value.squeeze(-1 if parameter.name == "row" else -2)
         if tuple(value.shape) != tuple(made.shape):
-            raise ValueError(f"{self._called(p)}: the state `{parameter.name}` loaded has shape "
-                             f"{tuple(value.shape)}, not {tuple(made.shape)}")
+            raise ValueError(
+                f"{self._called(p)}: the state `{parameter.name}` loaded has shape "
+                f"{tuple(value.shape)}, not {tuple(made.shape)}"
+            )
         return made.copy_(value)
 
 

@@ -1,4 +1,5 @@
 """PyTorch's tensors as steps meet them, and its streams."""
+
 from __future__ import annotations
 
 import operator
@@ -10,13 +11,31 @@ from .._api import TYPES, LockstepError
 from .._arrays import Arrays, Row
 from .._context import Context, Streams, context_of, streams
 
-DTYPES = (torch.float64, torch.float32, torch.int64, torch.int32, torch.uint64, torch.uint32,
-          torch.bool, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
-          torch.int16, torch.int8, torch.uint16, torch.uint8)
+DTYPES = (
+    torch.float64,
+    torch.float32,
+    torch.int64,
+    torch.int32,
+    torch.uint64,
+    torch.uint32,
+    torch.bool,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.int16,
+    torch.int8,
+    torch.uint16,
+    torch.uint8,
+)
 NUMBERS = {dtype: number for number, dtype in enumerate(DTYPES)}
 # With map() the least that Python does for each of many tensors.
 GRADIENT, DTYPE = operator.attrgetter("grad"), operator.attrgetter("dtype")
-ADDRESS, IS_CONTIGUOUS, IS_NEGATED = torch.Tensor.data_ptr, torch.Tensor.is_contiguous, torch.Tensor.is_neg
+ADDRESS, IS_CONTIGUOUS, IS_NEGATED = (
+    torch.Tensor.data_ptr,
+    torch.Tensor.is_contiguous,
+    torch.Tensor.is_neg,
+)
 
 
 def is_tensor(value: Any) -> bool:
@@ -35,7 +54,8 @@ streams[0] = TorchStreams()
 
 
 class Tensors(Arrays):
-    """Tensors of any device; what has the buffer protocol or DLPack may stand for one on the CPU."""
+    """Tensors of any device; what has the buffer protocol or DLPack may stand for one on the
+    CPU."""
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor)
@@ -47,18 +67,28 @@ class Tensors(Arrays):
         if device is None or device.type == "cpu":
             return context_of()
         if device.type != "cuda":
-            raise LockstepError(f"Lockstep runs on cpu, cuda and hip devices, and a tensor is on {device}")
+            raise LockstepError(
+                f"Lockstep runs on cpu, cuda and hip devices, and a tensor is on {device}"
+            )
         return context_of("hip" if torch.version.hip else "cuda", device.index)
 
-    def describe(self, value: Any, name: str = "an array", wanted: int | None = None,
-                 written: bool = False) -> Row:
+    def describe(
+        self, value: Any, name: str = "an array", wanted: int | None = None, written: bool = False
+    ) -> Row:
         if not isinstance(value, torch.Tensor):
             return super().describe(value, name, wanted, written)
         if value.layout is not torch.strided or value.dtype not in NUMBERS or value.is_neg():
-            kind = "negated numbers, a view" if value.dtype in NUMBERS and value.layout is torch.strided \
-                else value.dtype if value.layout is torch.strided else value.layout
-            raise LockstepError(f"{name} is a tensor of {kind}, which Lockstep has no type for: it takes "
-                                f"dense tensors of {', '.join(TYPES)}")
+            kind = (
+                "negated numbers, a view"
+                if value.dtype in NUMBERS and value.layout is torch.strided
+                else value.dtype
+                if value.layout is torch.strided
+                else value.layout
+            )
+            raise LockstepError(
+                f"{name} is a tensor of {kind}, which Lockstep has no type for: it takes "
+                f"dense tensors of {', '.join(TYPES)}"
+            )
         return value.data_ptr(), NUMBERS[value.dtype], tuple(value.shape), value.stride()
 
     def empty(self, type: int, shape: tuple[int, ...], device: Any) -> torch.Tensor:
@@ -76,9 +106,14 @@ class Tensors(Arrays):
         if not torch.is_grad_enabled():
             return None
         for value in given.values():
-            if value.requires_grad if isinstance(value, torch.Tensor) else \
-                    isinstance(value, list) and any(getattr(v, "requires_grad", False) for v in value):
+            if (
+                value.requires_grad
+                if isinstance(value, torch.Tensor)
+                else isinstance(value, list)
+                and any(getattr(v, "requires_grad", False) for v in value)
+            ):
                 from ._autograd import differentiated
+
                 return differentiated(step, given)
         return None
 

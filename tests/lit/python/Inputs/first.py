@@ -1,4 +1,5 @@
 """A first program on an installed package: a regression on NumPy's arrays, trained."""
+
 import os
 import subprocess
 import sys
@@ -20,6 +21,8 @@ x, truth = random.standard_normal((1000, 8), "f4"), numpy.arange(8, dtype="f4")
 w, y = numpy.zeros(8, "f4"), x @ truth
 losses = [float(train(x, y, w)) for _ in range(100)]
 assert losses[-1] < 1e-6 * losses[0] and abs(w - truth).max() < 1e-3, (losses[0], losses[-1], w)
-said = subprocess.run([os.path.join(sys.prefix, "bin", "lockstep"), "--version"], capture_output=True, text=True)
+said = subprocess.run(
+    [os.path.join(sys.prefix, "bin", "lockstep"), "--version"], capture_output=True, text=True
+)
 assert said.returncode == 0 and lockstep.version() in said.stdout, said
 print(f"trained: loss {losses[0]:.3g} to {losses[-1]:.3g}")

@@ -1,4 +1,5 @@
 """notebook.py FILE: executes it and prints what its cells show."""
+
 import sys
 
 import nbclient

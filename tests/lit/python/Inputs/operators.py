@@ -1,4 +1,5 @@
 """lockstep.torch: operators of torch.library, and gradients of plain calls."""
+
 import sys
 import unittest
 
@@ -29,8 +30,11 @@ LIST = """step double[t, n of t](p: f32[t, n], a: f32 = 2.0, out q: f32[t, n], o
 def squares_inputs():
     torch.manual_seed(0)
     x = torch.randn(4, 5, dtype=torch.float64)[:, ::2].requires_grad_()  # with gaps
-    return x, torch.randn(3, dtype=torch.float64, requires_grad=True), \
-        torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    return (
+        x,
+        torch.randn(3, dtype=torch.float64, requires_grad=True),
+        torch.tensor(1.5, dtype=torch.float64, requires_grad=True),
+    )
 
 
 class Model(torch.nn.Module):
@@ -54,15 +58,25 @@ class Operators(unittest.TestCase):
     def test_opcheck(self):
         x, w, s = squares_inputs()
         logits, target = torch.randn(4, 6, requires_grad=True), torch.randint(6, (4,))
-        inout = lt.Step("step add[n](inout x: f32[n], by: f32[n], out s: f32) { x += by\n s = sum(x) }").op()
+        inout = lt.Step(
+            "step add[n](inout x: f32[n], by: f32[n], out s: f32) { x += by\n s = sum(x) }"
+        ).op()
         lists = lt.Step(LIST).op()
-        for op, arguments in [(lt.Step("std/activations:silu_forward").op(), (torch.randn(8, requires_grad=True),)),
-                              (lt.Step("std/norms:rms_norm_forward").op(), (logits, torch.randn(6, requires_grad=True))),
-                              (lt.Step("std/losses:cross_entropy").op(["loss"]), (logits, target)),
-                              (lt.Step(SQUARES).op(), (x, w, s)), (inout, (torch.randn(3), torch.randn(3))),
-                              (lists, ([torch.randn(3), torch.randn(2, 2)],))]:
+        for op, arguments in [
+            (lt.Step("std/activations:silu_forward").op(), (torch.randn(8, requires_grad=True),)),
+            (
+                lt.Step("std/norms:rms_norm_forward").op(),
+                (logits, torch.randn(6, requires_grad=True)),
+            ),
+            (lt.Step("std/losses:cross_entropy").op(["loss"]), (logits, target)),
+            (lt.Step(SQUARES).op(), (x, w, s)),
+            (inout, (torch.randn(3), torch.randn(3))),
+            (lists, ([torch.randn(3), torch.randn(2, 2)],)),
+        ]:
             with self.subTest(op.name):
-                self.assertEqual(set(torch.library.opcheck(op.torch_op, arguments).values()), {"SUCCESS"})
+                self.assertEqual(
+                    set(torch.library.opcheck(op.torch_op, arguments).values()), {"SUCCESS"}
+                )
 
     def test_compile(self):
         """Without a break, at several lengths, against PyTorch's own functions."""
@@ -81,31 +95,51 @@ class Operators(unittest.TestCase):
                 self.assertTrue(all(map(torch.equal, found[0][:1], found[1][:1])))
 
     def test_shapes(self):
-        norm, silu = lt.Step("std/norms:rms_norm_forward").op(), lt.Step("std/activations:silu_forward").op()
+        norm, silu = (
+            lt.Step("std/norms:rms_norm_forward").op(),
+            lt.Step("std/activations:silu_forward").op(),
+        )
         with FakeTensorMode():
             self.assertEqual(norm(torch.empty(2, 6), torch.empty(6)).shape, (2, 6))
-        made = lt.Step(SQUARES).op()(torch.empty(2, 6, device="meta", dtype=torch.float64),
-                                     torch.empty(6, device="meta", dtype=torch.float64), 1.0)
-        self.assertEqual([(t.shape, t.dtype, t.device.type) for t in made],
-                         [((2,), torch.float64, "meta")] * 2 + [((2,), torch.int64, "meta")])
+        made = lt.Step(SQUARES).op()(
+            torch.empty(2, 6, device="meta", dtype=torch.float64),
+            torch.empty(6, device="meta", dtype=torch.float64),
+            1.0,
+        )
+        self.assertEqual(
+            [(t.shape, t.dtype, t.device.type) for t in made],
+            [((2,), torch.float64, "meta")] * 2 + [((2,), torch.int64, "meta")],
+        )
         x = torch.randn(2, 3, 4).transpose(0, 2)  # one axis: tensors of any shape
         torch.testing.assert_close(silu(x), F.silu(x))
         self.assertIs(lt.Step("std/activations:silu_forward").op(), silu)
-        for call, text in [(lambda: silu(), "lacks x: f32"), (lambda: silu(x, y=1), "takes x, and no y"),
-                           (lambda: silu(x, x), "takes x"),
-                           (lambda: lt.Step(SQUARES).op(["v"]), "has no out `v`: y, z, k")]:
+        for call, text in [
+            (lambda: silu(), "lacks x: f32"),
+            (lambda: silu(x, y=1), "takes x, and no y"),
+            (lambda: silu(x, x), "takes x"),
+            (lambda: lt.Step(SQUARES).op(["v"]), "has no out `v`: y, z, k"),
+        ]:
             with self.assertRaisesRegex(TypeError, text):
                 call()
 
     def test_vmap(self):
-        silu, norm = lt.Step("std/activations:silu_forward").op(), lt.Step("std/norms:rms_norm_forward").op()
+        silu, norm = (
+            lt.Step("std/activations:silu_forward").op(),
+            lt.Step("std/norms:rms_norm_forward").op(),
+        )
         x, gain = torch.randn(3, 4, 6), torch.randn(6)
-        torch.testing.assert_close(torch.vmap(norm, in_dims=(0, None))(x, gain), F.rms_norm(x, (6,), gain, 1e-6))
-        torch.testing.assert_close(torch.vmap(norm, in_dims=(1, None))(x, gain),
-                                   F.rms_norm(x.transpose(0, 1), (6,), gain, 1e-6))
+        torch.testing.assert_close(
+            torch.vmap(norm, in_dims=(0, None))(x, gain), F.rms_norm(x, (6,), gain, 1e-6)
+        )
+        torch.testing.assert_close(
+            torch.vmap(norm, in_dims=(1, None))(x, gain),
+            F.rms_norm(x.transpose(0, 1), (6,), gain, 1e-6),
+        )
         x64, gain64 = x.double(), gain.double()
-        many = torch.vmap(lt.Step(SQUARES).op(), in_dims=(0, None, None))(x64, gain64, torch.ones((), dtype=x64.dtype))
-        torch.testing.assert_close(many[0], (x64 ** 2 * gain64).sum(2) + 0.5)
+        many = torch.vmap(lt.Step(SQUARES).op(), in_dims=(0, None, None))(
+            x64, gain64, torch.ones((), dtype=x64.dtype)
+        )
+        torch.testing.assert_close(many[0], (x64**2 * gain64).sum(2) + 0.5)
         found = []  # (torch.func.grad does not take operators of torch.library's custom_op)
         for f in (silu, F.silu):
             y = x[:, 0].clone().requires_grad_()
@@ -116,8 +150,10 @@ class Operators(unittest.TestCase):
     def test_gradients(self):
         op, plain = lt.Step(SQUARES).op(), lt.Step(SQUARES)
         for call in (op, plain):
+
             def floats(x, w, s):
                 return tuple(call(x, w, s))[:2]
+
             self.assertTrue(torch.autograd.gradcheck(floats, squares_inputs()))
             self.assertTrue(torch.autograd.gradgradcheck(floats, squares_inputs()))
             y, _, k = call(*squares_inputs())
@@ -127,8 +163,10 @@ class Operators(unittest.TestCase):
         """What no gradient came for is not in the derivative; a scale is one of its values."""
         step = lt.Step("std/losses:cross_entropy")
         back = derivative(step, ["loss"], ["logits"])
-        self.assertEqual([p.declaration() for p in back.signature.parameters if "d" in p.name],
-                         ["dloss: f32", "out dlogits: f32[b, c]"])
+        self.assertEqual(
+            [p.declaration() for p in back.signature.parameters if "d" in p.name],
+            ["dloss: f32", "out dlogits: f32[b, c]"],
+        )
         self.assertIn("1 launch,", back.explain(b=512, c=1000))
 
     def test_plain(self):
@@ -163,14 +201,21 @@ class Operators(unittest.TestCase):
     def test_never_cut(self):
         w = torch.randn(3, requires_grad=True)
         sgd, silu = lt.Step("std/optim:sgd"), lt.Step("std/activations:silu_forward")
-        for call, text in [(lambda: sgd([w], [torch.ones(3)]), "step sgd: `p` requires a gradient, and .*`p` is inout"),
-                           (lambda: silu(w, y=torch.empty(3)), "step silu_forward: `x` requires .*`y` was given")]:
+        for call, text in [
+            (
+                lambda: sgd([w], [torch.ones(3)]),
+                "step sgd: `p` requires a gradient, and .*`p` is inout",
+            ),
+            (lambda: silu(w, y=torch.empty(3)), "step silu_forward: `x` requires .*`y` was given"),
+        ]:
             with self.assertRaisesRegex(lt.LockstepError, text + r"(.|\n)*torch.no_grad\(\)"):
                 call()
             with torch.no_grad():
                 call()
         sgd([w.detach()], [torch.ones(3)])
-        op = lt.Step("step add[n](inout x: f32[n], by: f32[n], out s: f32) { x += by\n s = sum(x * by) }").op()
+        op = lt.Step(
+            "step add[n](inout x: f32[n], by: f32[n], out s: f32) { x += by\n s = sum(x * by) }"
+        ).op()
         with self.assertRaisesRegex(RuntimeError, "no autograd formula was registered"):
             op(torch.zeros(3), w).backward()
 

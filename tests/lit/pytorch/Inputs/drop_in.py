@@ -1,5 +1,6 @@
-"""lockstep.torch.Optimizer where torch.optim's stood: state in both directions, several types, missing
-gradients, torch.compile, the backward pass that updates, ranks."""
+"""lockstep.torch.Optimizer where torch.optim's stood: state in both directions, several types,
+missing gradients, torch.compile, the backward pass that updates, ranks."""
+
 import copy
 import os
 import pickle
@@ -46,12 +47,21 @@ class DropIn(unittest.TestCase):
     def test_state_both_ways(self):
         """PyTorch's optimizer goes on from our state, and ours from the state that it then has."""
         for name, make, theirs in [
-                ("adam", T.Adam, {}), ("amsgrad", T.Adam, {"amsgrad": True}), ("adamw", T.AdamW, {}),
-                ("adamw_amsgrad", T.AdamW, {"amsgrad": True}), ("sgd", T.SGD, {}),
-                ("sgd_momentum", T.SGD, {"momentum": 0.9}), ("adamax", T.Adamax, {}), ("nadam", T.NAdam, {}),
-                ("radam", T.RAdam, {}), ("adadelta", T.Adadelta, {}), ("adagrad", T.Adagrad, {}),
-                ("rmsprop", T.RMSprop, {}), ("rmsprop_momentum", T.RMSprop, {"momentum": 0.9}),
-                ("rmsprop_centered", T.RMSprop, {"centered": True, "momentum": 0.9})]:
+            ("adam", T.Adam, {}),
+            ("amsgrad", T.Adam, {"amsgrad": True}),
+            ("adamw", T.AdamW, {}),
+            ("adamw_amsgrad", T.AdamW, {"amsgrad": True}),
+            ("sgd", T.SGD, {}),
+            ("sgd_momentum", T.SGD, {"momentum": 0.9}),
+            ("adamax", T.Adamax, {}),
+            ("nadam", T.NAdam, {}),
+            ("radam", T.RAdam, {}),
+            ("adadelta", T.Adadelta, {}),
+            ("adagrad", T.Adagrad, {}),
+            ("rmsprop", T.RMSprop, {}),
+            ("rmsprop_momentum", T.RMSprop, {"momentum": 0.9}),
+            ("rmsprop_centered", T.RMSprop, {"centered": True, "momentum": 0.9}),
+        ]:
             with self.subTest(name):
                 a, b = network(), network()
                 ours = lt.Optimizer(a.parameters(), f"std/optim:{name}", lr=1e-2, weight_decay=0.05)
@@ -59,8 +69,13 @@ class DropIn(unittest.TestCase):
                 if "momentum" in ours.param_groups[0]:
                     ours.param_groups[0]["momentum"] = 0.9
                 for group in (ours.param_groups[0], reference.param_groups[0]):
-                    group.update({key: value for key, value in ours.defaults.items()
-                                  if key in group and key not in ("lr", "weight_decay", "momentum")})
+                    group.update(
+                        {
+                            key: value
+                            for key, value in ours.defaults.items()
+                            if key in group and key not in ("lr", "weight_decay", "momentum")
+                        }
+                    )
                 train(ours, a)
                 train(reference, b)
                 c = copy.deepcopy(a)
@@ -82,18 +97,26 @@ class DropIn(unittest.TestCase):
 
     def test_adafactor(self):
         """Matrices, transposed ones and vectors, in one optimizer; its state both ways."""
+
         def parameters():
             torch.manual_seed(0)
-            return [torch.nn.Parameter(torch.randn(5, 7)), torch.nn.Parameter(torch.randn(6, 4).t()),
-                    torch.nn.Parameter(torch.randn(9)), torch.nn.Parameter(torch.randn(()))]
+            return [
+                torch.nn.Parameter(torch.randn(5, 7)),
+                torch.nn.Parameter(torch.randn(6, 4).t()),
+                torch.nn.Parameter(torch.randn(9)),
+                torch.nn.Parameter(torch.randn(())),
+            ]
 
         def steps(optimizer, p):
             for number in range(3):
                 optimizer.zero_grad()
                 sum((t * (number + 1)).sin().sum() for t in p).backward()
                 optimizer.step()
+
         a, b = parameters(), parameters()
-        ours = lt.Optimizer(a, ["std/optim:adafactor", "std/optim:adafactor_vector"], lr=0.05, weight_decay=0.1)
+        ours = lt.Optimizer(
+            a, ["std/optim:adafactor", "std/optim:adafactor_vector"], lr=0.05, weight_decay=0.1
+        )
         reference = T.Adafactor(b, lr=0.05, weight_decay=0.1)
         launches.clear()
         steps(ours, a)
@@ -121,8 +144,12 @@ class DropIn(unittest.TestCase):
         model[2].bfloat16()
         p = list(model.parameters())
         for scaled in (False, True):
-            ours = lt.Optimizer(p, ["std/optim:adamw", "std/optim:adamw_bf16"], lr=1e-2,
-                                loss_scale={"init_scale": 8.0} if scaled else None)
+            ours = lt.Optimizer(
+                p,
+                ["std/optim:adamw", "std/optim:adamw_bf16"],
+                lr=1e-2,
+                loss_scale={"init_scale": 8.0} if scaled else None,
+            )
             for number in range(3):
                 before = [t.detach().clone() for t in p]
                 for t in p:
@@ -134,14 +161,23 @@ class DropIn(unittest.TestCase):
                 self.assertEqual(len(launches), 3 if scaled else 2)
                 moved = [not torch.equal(t, old) for t, old in zip(p, before)]
                 self.assertEqual(moved, [not (scaled and number == 1)] * 4)
-        with self.assertRaisesRegex(lt.LockstepError, "float16, and std.*adamw .*and is torch.float16, and .*bf16"):
-            lt.Optimizer([torch.nn.Parameter(torch.ones(2).half())], ["std/optim:adamw", "std/optim:adamw_bf16"])
+        with self.assertRaisesRegex(
+            lt.LockstepError, "float16, and std.*adamw .*and is torch.float16, and .*bf16"
+        ):
+            lt.Optimizer(
+                [torch.nn.Parameter(torch.ones(2).half())],
+                ["std/optim:adamw", "std/optim:adamw_bf16"],
+            )
 
     def test_missing_gradients(self):
         """Whichever are missing, a step is one launch, and every tensor counts its own steps."""
-        for name, make, options in [("adamw", T.AdamW, {}), ("nadam", T.NAdam, {}), ("sgd", T.SGD, {}),
-                                    ("sgd_momentum", T.SGD, {"momentum": 0.9}),
-                                    ("adamw_amsgrad", T.AdamW, {"amsgrad": True})]:
+        for name, make, options in [
+            ("adamw", T.AdamW, {}),
+            ("nadam", T.NAdam, {}),
+            ("sgd", T.SGD, {}),
+            ("sgd_momentum", T.SGD, {"momentum": 0.9}),
+            ("adamw_amsgrad", T.AdamW, {"amsgrad": True}),
+        ]:
             with self.subTest(name):
                 torch.manual_seed(0)
                 a = [torch.nn.Parameter(torch.randn(n % 7, 3)) for n in range(64)]
@@ -165,8 +201,10 @@ class DropIn(unittest.TestCase):
                 for p, q in zip(a, b):
                     torch.testing.assert_close(p, q, atol=2e-6, rtol=1e-5)
                 if "count" in ours.state[a[8]] and name != "sgd_momentum":
-                    self.assertEqual([int(ours.state[p]["count"]) for p in a if p.numel()],
-                                     [int(reference.state[q]["step"]) for q in b if q.numel()])
+                    self.assertEqual(
+                        [int(ours.state[p]["count"]) for p in a if p.numel()],
+                        [int(reference.state[q]["step"]) for q in b if q.numel()],
+                    )
                 c = [torch.nn.Parameter(t.detach().clone()) for t in a]
                 other = lt.Optimizer(c, f"std/optim:{name}")
                 other.load_state_dict(ours.state_dict())
@@ -197,6 +235,7 @@ class DropIn(unittest.TestCase):
                 ours.zero_grad()
                 (a(x) ** 2).mean().backward()
                 ours.step()
+
             for number in range(3):
                 one(torch.randn(16, 10, generator=torch.Generator().manual_seed(number)))
         train(reference, b, 3)
@@ -255,13 +294,20 @@ class DropIn(unittest.TestCase):
 
     def test_ranges(self):
         p = [torch.nn.Parameter(torch.ones(2))]
-        for name, make, options in [("adamw", T.AdamW, {"lr": -1.0}), ("adamw", T.AdamW, {"lr": float("nan")}),
-                                    ("adamw", T.AdamW, {"betas": (1.5, 0.9)}), ("adamw", T.AdamW, {"betas": (0.9, -1.0)}),
-                                    ("adam", T.Adam, {"eps": -1e-8}), ("adam", T.Adam, {"weight_decay": -0.1}),
-                                    ("sgd_momentum", T.SGD, {"momentum": -0.5}),
-                                    ("sgd_momentum", T.SGD, {"momentum": 0.9, "nesterov": True, "dampening": 0.5}),
-                                    ("adadelta", T.Adadelta, {"rho": 1.5}), ("adagrad", T.Adagrad, {"lr_decay": -1.0}),
-                                    ("rmsprop", T.RMSprop, {"alpha": -1.0}), ("nadam", T.NAdam, {"momentum_decay": -1.0})]:
+        for name, make, options in [
+            ("adamw", T.AdamW, {"lr": -1.0}),
+            ("adamw", T.AdamW, {"lr": float("nan")}),
+            ("adamw", T.AdamW, {"betas": (1.5, 0.9)}),
+            ("adamw", T.AdamW, {"betas": (0.9, -1.0)}),
+            ("adam", T.Adam, {"eps": -1e-8}),
+            ("adam", T.Adam, {"weight_decay": -0.1}),
+            ("sgd_momentum", T.SGD, {"momentum": -0.5}),
+            ("sgd_momentum", T.SGD, {"momentum": 0.9, "nesterov": True, "dampening": 0.5}),
+            ("adadelta", T.Adadelta, {"rho": 1.5}),
+            ("adagrad", T.Adagrad, {"lr_decay": -1.0}),
+            ("rmsprop", T.RMSprop, {"alpha": -1.0}),
+            ("nadam", T.NAdam, {"momentum_decay": -1.0}),
+        ]:
             with self.subTest(name, **options):
                 with self.assertRaises(ValueError) as theirs:
                     make(p, **options)
@@ -279,8 +325,11 @@ class DropIn(unittest.TestCase):
         self.assertEqual(other.param_groups[0]["lr_scale"], 0.5)
 
     def test_sgd_without_momentum(self):
-        for name, options in (("sgd", {"dampening": 0.5}), ("sgd", {"momentum": 0, "nesterov": False}),
-                              ("sgd_momentum", {"momentum": 0.0, "dampening": 0.5})):
+        for name, options in (
+            ("sgd", {"dampening": 0.5}),
+            ("sgd", {"momentum": 0, "nesterov": False}),
+            ("sgd_momentum", {"momentum": 0.0, "dampening": 0.5}),
+        ):
             a, b = network(), network()
             train(lt.Optimizer(a.parameters(), f"std/optim:{name}", lr=0.1, **options), a)
             train(T.SGD(b.parameters(), lr=0.1, **options), b)
@@ -296,9 +345,13 @@ def ranks(rank, count, store):
     try:
         from torch.distributed.fsdp import fully_shard
         from torch.distributed.optim import ZeroRedundancyOptimizer
+
         a, b = network(), network()
         fully_shard(a, mesh=dist.init_device_mesh("cpu", (count,)))
-        ours, reference = lt.Optimizer(a.parameters(), "std/optim:adamw", lr=1e-2), T.AdamW(b.parameters(), lr=1e-2)
+        ours, reference = (
+            lt.Optimizer(a.parameters(), "std/optim:adamw", lr=1e-2),
+            T.AdamW(b.parameters(), lr=1e-2),
+        )
         train(ours, a)
         train(reference, b)
         for p, q in zip(a.parameters(), b.parameters()):
@@ -317,7 +370,9 @@ def ranks(rank, count, store):
         except lt.LockstepError as error:
             assert "works on whole tensors" in str(error), error
         c, d = network(), network()
-        zero = ZeroRedundancyOptimizer(c.parameters(), optimizer_class=lt.Optimizer, step="std/optim:adamw", lr=1e-2)
+        zero = ZeroRedundancyOptimizer(
+            c.parameters(), optimizer_class=lt.Optimizer, step="std/optim:adamw", lr=1e-2
+        )
         reference = T.AdamW(d.parameters(), lr=1e-2)
         train(zero, c)
         train(reference, d)
@@ -330,6 +385,7 @@ def ranks(rank, count, store):
 class Ranks(unittest.TestCase):
     def test_shards(self):
         import tempfile
+
         with tempfile.TemporaryDirectory() as folder:
             torch.multiprocessing.spawn(ranks, (2, os.path.join(folder, "store")), nprocs=2)
 
