@@ -207,7 +207,6 @@ def _made(
             "alone"
         )
     left_out = tuple(p for p in parameters if p.role == OUT and p.name not in outs)
-    number = _ffi.number_of(Call(step, places, left_out, numbers))
 
     def split(flat: Sequence[Any]) -> dict[str, Any]:
         at, by_name = 0, {}
@@ -250,6 +249,15 @@ def _made(
                     aliases[first_of[p.name] + at] = len(types)
                 dtype = jnp.dtype(WIDE[TYPES[p.type]]) if _is_wide(p) else _dtype(p)
                 types.append(jax.ShapeDtypeStruct(shape + (2,) if _is_wide(p) else shape, dtype))
+        each_shape: list[tuple[int, ...]] = []
+        for place in places:
+            p = place.parameter
+            if p.name in by_name:
+                value = by_name[p.name]
+                each_shape += [tuple(v.shape) for v in (value if p.tensors else [value])]
+            else:
+                each_shape += shapes[p.name] if p.tensors else [shapes[p.name]]
+        number = _ffi.number_of(Call(step, places, left_out, numbers, tuple(each_shape)))
         made = jax.ffi.ffi_call(
             _target(), tuple(types), vmap_method="sequential", input_output_aliases=aliases
         )(*arguments, step=numpy.int64(number))

@@ -11,9 +11,10 @@ import ctypes as C
 import threading
 from typing import Any, NamedTuple
 
-from .._arrays import Row
+from .._api import Tensor
+from .._arrays import Row, tensors_of
 from .._bound import Bound
-from .._context import context_of
+from .._context import Context, context_of
 from .._signature import Parameter
 from .._step import Step
 
@@ -89,7 +90,7 @@ class Args(C.Structure):
         ("extension_start", C.POINTER(Extension)),
         ("size", C.c_int64),
         ("types", C.POINTER(C.c_int)),
-        ("args", C.POINTER(C.POINTER(Buffer))),
+        ("args", C.c_void_p),
     ]
 
 
@@ -99,7 +100,7 @@ class Rets(C.Structure):
         ("extension_start", C.POINTER(Extension)),
         ("size", C.c_int64),
         ("types", C.POINTER(C.c_int)),
-        ("rets", C.POINTER(C.POINTER(Buffer))),
+        ("rets", C.c_void_p),
     ]
 
 
@@ -157,16 +158,57 @@ class Call(NamedTuple):
     places: tuple[Place, ...]
     left_out: tuple[Parameter, ...]
     numbers: tuple[tuple[str, float], ...]  # values that are part of the program
+    shapes: tuple[tuple[int, ...], ...]  # of all arrays, place by place
+
+
+class Launcher:
+    """A call's own ls_step, whose tensors get the addresses of every execution."""
+
+    def __init__(self, call: Call, context: Context) -> None:
+        self.call, self.bound = call, Bound(call.step.source, context)
+        arguments = results = 0
+        shapes = iter(call.shapes)
+        self.lists: list[tuple[Place, Any, slice, bool]] = []
+        for parameter in call.left_out:
+            self.bound.bind(parameter, None)
+        for name, value in call.numbers:
+            self.bound.set(call.step.signature.by_name[name], value)
+        for place in call.places:
+            count = 1 if place.arrays is None else place.arrays
+            rows: list[Row] = [(0, place.parameter.type, next(shapes), None) for _ in range(count)]
+            at = results if place.result else arguments  # of an inout both are the same memory
+            self.lists.append((place, tensors_of(rows), slice(at, at + count), place.result))
+            arguments += count if place.argument else 0
+            results += count if place.result else 0
+        self.last: list[list[int]] = [[-1]] * len(self.lists)
+
+    def launch(self, arguments: list[int], results: list[int]) -> None:
+        bound, words = self.bound, C.sizeof(Tensor) // 8  # the first of each is its address
+        for i, (place, tensors, part, is_result) in enumerate(self.lists):
+            addresses = (results if is_result else arguments)[part]
+            if addresses == self.last[i]:
+                continue
+            memory: Any = (C.c_uint64 * (words * len(tensors))).from_buffer(tensors)
+            memory[: words * len(addresses) : words] = addresses
+            key, api = place.parameter.key, bound.api
+            if place.arrays is None:
+                status = api.ls_step_bind(bound.pointer, key, tensors)
+            else:
+                status = api.ls_step_bind_list(bound.pointer, key, tensors, len(addresses))
+            bound.context.check(status)
+            self.last[i] = addresses
+        bound.launch()
 
 
 _calls: list[Call] = []
+_launchers: dict[Any, Launcher] = {}
 _numbers: dict[Any, int] = {}
 _lock = threading.Lock()
 
 
 def number_of(call: Call) -> int:
     """What says in a compiled program which step it calls, and how."""
-    key = id(call.step), call.places, call.left_out, call.numbers
+    key = id(call.step), *call[1:]
     with _lock:
         if key not in _numbers:
             _numbers[key] = len(_calls)
@@ -174,14 +216,16 @@ def number_of(call: Call) -> int:
         return _numbers[key]
 
 
-def _row(buffer: Any, place: Place) -> Row:
-    made = buffer.contents
-    shape = tuple(made.dims[i] for i in range(made.rank))[: -1 if place.wide else None]
-    strides, size = [], 1
-    for length in reversed(shape):
-        strides.append(size)
-        size *= length
-    return made.data, place.parameter.type, shape, tuple(reversed(strides))
+def _addresses(count: int, buffers: int) -> list[int]:
+    """Where the data of `count` buffers lie. XLA has the buffers at equal distances: one read."""
+    if count == 0:
+        return []
+    places = (C.c_uint64 * count).from_address(buffers)[:]
+    at, apart = Buffer.data.offset, places[1] - places[0] if count > 1 else 8
+    if apart > 0 and apart % 8 == 0 and places == [places[0] + i * apart for i in range(count)]:
+        words = (apart // 8) * (count - 1) + 1
+        return (C.c_uint64 * words).from_address(places[0] + at)[:: apart // 8]
+    return [C.c_uint64.from_address(place + at).value for place in places]
 
 
 def _execute(frame: Any) -> None:
@@ -190,26 +234,14 @@ def _execute(frame: Any) -> None:
         span = frame.attrs.names[i].contents
         if C.string_at(span.ptr, span.len) == b"step":
             number = C.c_int64.from_address(frame.attrs.attrs[i].contents.value).value
-    call = _calls[number]  # type: ignore[index]
-    arguments, results = iter(range(frame.args.size)), iter(range(frame.rets.size))
     with context_of() as context:
-        bound = call.step._bound.get(context)
-        if bound is None:
-            bound = call.step._bound[context] = Bound(call.step.source, context)
-        for parameter in call.left_out:
-            bound.bind(parameter, None)
-        for name, value in call.numbers:
-            bound.set(call.step.signature.by_name[name], value)
-        for place in call.places:
-            rows = []
-            for _ in range(1 if place.arrays is None else place.arrays):
-                if place.argument:
-                    buffer = frame.args.args[next(arguments)]
-                if place.result:  # of an inout the same memory
-                    buffer = frame.rets.rets[next(results)]
-                rows.append(_row(buffer, place))
-            bound.bind(place.parameter, rows[0] if place.arrays is None else rows)
-        bound.launch()
+        launcher = _launchers.get((number, context))
+        if launcher is None:
+            launcher = _launchers[number, context] = Launcher(_calls[number], context)  # type: ignore[index]
+        launcher.launch(
+            _addresses(frame.args.size, frame.args.args),
+            _addresses(frame.rets.size, frame.rets.rets),
+        )
 
 
 def _handle(pointer: Any) -> int | None:

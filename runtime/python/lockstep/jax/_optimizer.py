@@ -17,7 +17,7 @@ GROUP_NAMES = {"weight_decay": "decay"}
 
 class GradientTransformation(NamedTuple):
     """init(params) -> state; update(gradients, state, params) -> (updates, state) as optax's, where
-    the new parameters are params + updates; apply(gradients, state, params) -> (params, state),
+    the new parameters are params + updates; apply(gradients, params, state) -> (params, state),
     which is the launch alone, and whose params and state may be donated."""
 
     init: Callable[[Any], Any]
@@ -31,12 +31,12 @@ def optimizer(step: str, **hyperparameters: Any) -> GradientTransformation:
         adamw = lockstep.jax.optimizer("std/optim:adamw", lr=3e-4, weight_decay=0.1)
         state = adamw.init(params)
         train = jax.jit(adamw.apply, donate_argnums=(1, 2))
-        params, state = train(gradients, state, params)
+        params, state = train(gradients, params, state)
 
     The state is a dictionary: for each list that the step keeps a pytree as `params` is, which
     starts at zero (a copy of the parameters where it is called z), and its rank-0 `inout`s.
-    Hyperparameters are numbers, or functions of the count of steps: lr=lambda count: 1e-3 / (1 +
-    count).
+    Hyperparameters are numbers, or functions of the count of steps:
+    lr=lambda count: 1e-3 / (1 + count).
     """
     made = Step(step)
     signature = made.signature
@@ -84,7 +84,7 @@ def optimizer(step: str, **hyperparameters: Any) -> GradientTransformation:
             state[p.name] = jnp.asarray(p.default or 0, dtype)
         return state
 
-    def apply(gradients: Any, state: Any, params: Any) -> tuple[Any, Any]:
+    def apply(gradients: Any, params: Any, state: Any) -> tuple[Any, Any]:
         leaves, tree = jax.tree.flatten(params)
         count = state.get("count", 0)
         values = {name: value(count) if callable(value) else value for name, value in given.items()}
@@ -108,7 +108,7 @@ def optimizer(step: str, **hyperparameters: Any) -> GradientTransformation:
     def update(gradients: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         if params is None:
             raise ValueError("update(gradients, state, params): the step updates the parameters")
-        new, state = apply(gradients, state, params)
+        new, state = apply(gradients, params, state)
         return jax.tree.map(jnp.subtract, new, params), state
 
     return GradientTransformation(init, update, apply)

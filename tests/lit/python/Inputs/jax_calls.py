@@ -254,7 +254,7 @@ class Optimizers(unittest.TestCase):
                 for number in range(4):
                     g = jax.tree.map(lambda x: jnp.cos(x * (number + 1)), p)
                     launches.clear()
-                    p, s = jax.block_until_ready(apply(g, states[0], p))
+                    p, s = jax.block_until_ready(apply(g, p, states[0]))
                     self.assertEqual(len(launches), 1)
                     updates, t = theirs.update(g, states[1], q)
                     q = optax.apply_updates(q, updates)
@@ -265,9 +265,15 @@ class Optimizers(unittest.TestCase):
                         numpy.testing.assert_allclose(a, b, atol=2e-6)
                         numpy.testing.assert_allclose(a, c, atol=1e-6)
                     p = q = r  # from one place again
+        ours = lj.optimizer("std/optim:adamw", lr=1e-2)  # donated, nothing moves
+        p = jax.tree.map(jnp.array, params)
+        kept = p, ours.init(p)
+        places = [x.unsafe_buffer_pointer() for x in jax.tree.leaves(kept)]
+        kept = jax.jit(ours.apply, donate_argnums=(1, 2))(params, *kept)
+        self.assertEqual([x.unsafe_buffer_pointer() for x in jax.tree.leaves(kept)], places)
         schedule = lj.optimizer("std/optim:adamw", lr=lambda count: 0.1 / (1 + count))
         state = schedule.init(params)
-        _, state = schedule.apply(params, state, params)
+        _, state = schedule.apply(params, params, state)
         self.assertEqual(int(state["count"]), 1)
         with self.assertRaisesRegex(TypeError, "no hyperparameter `moment`"):
             lj.optimizer("std/optim:adamw", moment=1)
