@@ -57,8 +57,15 @@ TORCH: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "rmsprop": ("RMSprop", RMSPROP, {}),
     "rmsprop_momentum": ("RMSprop", RMSPROP, {}),
     "rmsprop_centered": ("RMSprop", RMSPROP, {"centered": True}),
+    "asgd": ("ASGD", {"count": "step", "average": "ax"}, {}),
+    "rprop": ("Rprop", {"count": "step", "g_last": "prev", "size": "step_size"}, {}),
     "adafactor": ("Adafactor", {"count": "step", "row": "row_var", "col": "col_var"}, {}),
     "adafactor_vector": ("Adafactor", {"count": "step", "v": "variance"}, {}),
+}
+# What PyTorch has as one tuple in its groups, and a step as several numbers.
+PACKED = {
+    "Adafactor": {"eps": ("eps1", "eps2")},
+    "Rprop": {"etas": ("shrink", "grow"), "step_sizes": ("least", "most")},
 }
 STEPLESS = (
     "SGD",

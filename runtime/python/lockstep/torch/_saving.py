@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ._form import Form
-from ._names import STATE_NAMES, STEPLESS, TORCH, torch_defaults
+from ._names import PACKED, STATE_NAMES, STEPLESS, TORCH, torch_defaults
 from ._tensors import DTYPES
 from .._signature import Parameter
 
@@ -82,8 +82,10 @@ class Saving(torch.optim.Optimizer):
         for at, group in enumerate(made["param_groups"]):
             if theirs is not None:
                 group = {**theirs[1], **group}
+                for key, own in PACKED.get(theirs[0], {}).items():
+                    group[key] = tuple(group[name] for name in own)
                 if theirs[0] == "Adafactor":
-                    group["eps"], group["d"] = (group["eps1"], group["eps2"]), group["clip"]
+                    group["d"] = group["clip"]
                 made["param_groups"][at] = group
             group["maximize"] = self._settings["maximize"]
         if theirs is not None:
@@ -115,6 +117,12 @@ class Saving(torch.optim.Optimizer):
             elif name == "col":
                 value = value.unsqueeze(-2)
             made[names.get(name, name)] = value
+        if theirs == "ASGD":  # what the step reckons anew, and PyTorch keeps for its next one
+            group = next(g for g in self.param_groups if any(q is p for q in g["params"]))
+            count = made["step"].double()
+            slowed = (1 + group["lambd"] * group["lr"] * count) ** group["alpha"]
+            made["eta"] = (group["lr"] / slowed).float()
+            made["mu"] = (1 / (count - group["t0"]).clamp(min=1)).float()
         return made
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -148,12 +156,13 @@ class Saving(torch.optim.Optimizer):
                 raise ValueError(
                     f"the state was saved with {key}={group[key]}, this optimizer has {value}"
                 )
-        if "eps1" in self._defaults and isinstance(group.get("eps"), (tuple, list)):
-            first, group["eps2"] = group["eps"]
-            if first is not None:
-                group["eps1"] = first
-            group["clip"] = group.get("d", group["clip"])
         theirs = self._torch_form()
+        for key, names in PACKED.get(theirs[0] if theirs else "", {}).items():
+            for name, value in zip(names, group.pop(key, ())):
+                if value is not None:
+                    group[name] = value
+        if "clip" in self._defaults and "d" in group:
+            group["clip"] = group["d"]
         for key in ("maximize", *(set(theirs[1]) - set(self._defaults) if theirs else ())):
             group.pop(key, None)
         return group
@@ -175,6 +184,8 @@ class Saving(torch.optim.Optimizer):
                 }
                 if not values:
                     continue
+                for name in ("eta", "mu"):  # of torch.optim.ASGD, which the step reckons anew
+                    values.pop(name, None)
                 if "count" not in form.starts:
                     values.pop("count", None)
                 elif "m" in values:

@@ -61,25 +61,28 @@ class DropIn(unittest.TestCase):
             ("rmsprop", T.RMSprop, {}),
             ("rmsprop_momentum", T.RMSprop, {"momentum": 0.9}),
             ("rmsprop_centered", T.RMSprop, {"centered": True, "momentum": 0.9}),
+            ("asgd", T.ASGD, {"t0": 3.0, "lambd": 0.1}),  # averages from step 5 on
+            ("rprop", T.Rprop, {"etas": (0.4, 1.3), "step_sizes": (1e-5, 0.1)}),
         ]:
             with self.subTest(name):
                 a, b = network(), network()
-                ours = lt.Optimizer(a.parameters(), f"std/optim:{name}", lr=1e-2, weight_decay=0.05)
-                reference = make(b.parameters(), lr=1e-2, weight_decay=0.05, **theirs)
+                options = {"lr": 1e-2} if name == "rprop" else {"lr": 1e-2, "weight_decay": 0.05}
+                ours = lt.Optimizer(a.parameters(), f"std/optim:{name}", **options)
+                reference = make(b.parameters(), **options, **theirs)
+                if name == "asgd":
+                    ours.param_groups[0].update(theirs)
+                if name == "rprop":
+                    ours.param_groups[0].update(shrink=0.4, grow=1.3, least=1e-5, most=0.1)
                 if "momentum" in ours.param_groups[0]:
                     ours.param_groups[0]["momentum"] = 0.9
-                for group in (ours.param_groups[0], reference.param_groups[0]):
-                    group.update(
-                        {
-                            key: value
-                            for key, value in ours.defaults.items()
-                            if key in group and key not in ("lr", "weight_decay", "momentum")
-                        }
-                    )
+                group, done = reference.param_groups[0], {"lr", "weight_decay", *theirs}
+                group.update(
+                    {k: v for k, v in ours.defaults.items() if k in group and k not in done}
+                )
                 train(ours, a)
                 train(reference, b)
                 c = copy.deepcopy(a)
-                other = make(c.parameters(), **theirs)
+                other = make(c.parameters())  # all else is in the state
                 other.load_state_dict(pickle.loads(pickle.dumps(ours.state_dict())))
                 train(other, c, first=4)
                 train(reference, b, first=4)
