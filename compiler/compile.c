@@ -66,6 +66,9 @@ void compile_step(ls_compilation *c, size_t number) {
     dump_ir(c, step->derived, "2-derived.ir", &lowered, &derived);
     Function *once = simplify(step->derived);
     ir_check(once, STAGE_SIMPLIFIED);
+    Function *compacted = compact(find_touched(once));
+    if (compacted != once) once = simplify(compacted);
+    ir_check(once, STAGE_SIMPLIFIED);
     Function *gathered = gather(once);
     if (!gathered) return;
     ir_check(gathered, STAGE_GATHERED);

@@ -373,12 +373,13 @@ ls_status step_find_sizes(ls_step *step, const char *call) {
 
 /* ---- counts ---- */
 
-static bool factor_value(const ls_step *step, const ls_image_factor *factor, uint32_t list,
-                         size_t tensor, uint64_t *value) {
-    uint64_t product = 1, divide = factor->divide ? factor->divide : 1;
+/* Of the lengths of the axes but the list's; false: it does not fit. */
+static bool product_of(const ls_step *step, uint32_t axes, uint32_t list, size_t tensor,
+                       uint64_t *value) {
+    uint64_t product = 1;
     bool fits = true;
     for (uint32_t a = 0; a < step->image->axis_count && product; a++) {
-        if (!(factor->axes >> a & 1) || a + 1 == list) continue;
+        if (!(axes >> a & 1) || a + 1 == list) continue;
         uint64_t length = (uint64_t)step_length(step, a, tensor), larger;
         if (length == 0)
             product = 0;
@@ -387,7 +388,19 @@ static bool factor_value(const ls_step *step, const ls_image_factor *factor, uin
         else
             fits = false;
     }
-    if (product && !fits) return false;
+    *value = product;
+    return fits || product == 0;
+}
+
+static bool factor_value(const ls_step *step, const ls_image_factor *factor, uint32_t list,
+                         size_t tensor, uint64_t *value) {
+    uint64_t product, most, divide = factor->divide ? factor->divide : 1;
+    bool fits = product_of(step, factor->axes, list, tensor, &product);
+    if (factor->within && product_of(step, factor->within, list, tensor, &most)) {
+        product = fits && product < most ? product : most;
+        fits = true;
+    }
+    if (!fits) return false;
     product = product / divide + (product % divide != 0);
     *value = product < factor->minimum ? factor->minimum : product;
     return true;

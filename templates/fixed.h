@@ -4,10 +4,14 @@
  * changes and no i64 overflows; the sum is rounded back once.
  *
  *   ls_fixed_shift_T(most, count)   the shift; 0 where there is nothing to scale
- *   ls_to_fixed_T(d, shift)         q; 0 for what is not finite
- *   ls_from_fixed_T(q, shift)       q * 2^-shift */
+ *   ls_to_fixed_T(d, shift)         q; LS_FIXED_LOST for what is not finite
+ *   ls_from_fixed_T(q, shift)       q * 2^-shift; NaN where something added was lost
+ *
+ * A sum is at most 2^62 in size. What is lost is -2^63: adding it, and then less than 2^62 in size,
+ * gives what is beyond that, in either direction. */
 #ifndef LS_FIXED
 #define LS_FIXED
+#define LS_FIXED_LOST ((i64)(1ull << 63))
 
 /* x * 2^shift; two factors, because 2^shift itself may be out of range. Where the first product is
  * not exact the result is far below anything that counts. */
@@ -29,21 +33,26 @@ LS_FN i64 ls_fixed_shift_f32(f32 most, i64 count) {
     return ls_fixed_shift_f64((f64)most, count);
 }
 LS_FN i64 ls_to_fixed_f64(f64 d, i64 shift) {
-    return ls_isfinite_f64(d) ? ls_i64_from_f64(ls_round_f64(ls_scale_f64(d, shift))) : 0;
+    return ls_isfinite_f64(d) ? ls_i64_from_f64(ls_round_f64(ls_scale_f64(d, shift)))
+                             : LS_FIXED_LOST;
 }
 LS_FN i64 ls_to_fixed_f32(f32 d, i64 shift) {
     return ls_to_fixed_f64((f64)d, shift);
 }
+LS_FN int ls_fixed_is_lost(i64 q) {
+    return (u64)q + ((u64)1 << 62) > (u64)1 << 63;
+}
 /* Only the conversion rounds: what is below the normal numbers has no more bits than fit. */
 LS_FN f64 ls_from_fixed_f64(i64 q, i64 shift) {
-    return ls_scale_f64((f64)q, shift < -2000 ? 2000 : -shift);
+    f64 sum = ls_scale_f64((f64)q, shift < -2000 ? 2000 : -shift);
+    return ls_fixed_is_lost(q) ? LS_NAN_F64 : sum;
 }
 /* What an f64 cannot hold leaves a one in its last place, so that only the last step rounds. */
 LS_FN f32 ls_from_fixed_f32(i64 q, i64 shift) {
     u64 size = q < 0 ? 0u - (u64)q : (u64)q, low = size & 2047u;
     u64 kept = size >> 53 && low ? (size - low) | 2048u : size;
     f64 y = ls_scale_f64((f64)kept, shift < -2000 ? 2000 : -shift);
-    return (f32)(q < 0 ? -y : y);
+    return ls_fixed_is_lost(q) ? LS_NAN_F32 : (f32)(q < 0 ? -y : y);
 }
 
 #endif

@@ -145,11 +145,27 @@ LS_FN void ls_prefetch_rows(const void *from, i64 bytes) {
     for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 2);
 }
 
-/* Adds to a sum that other workers add to as well; they wrap alike in any order. */
-#define LS_ADD(sums, at, value) ls_add_to((u64 *)&(sums)[at], (u64)(value), workers)
-LS_FN void ls_add_to(u64 *sum, u64 value, u32 workers) {
+/* Lowers a value that other workers lower as well. */
+#define LS_ADD_MIN(values, at, value) ls_lower(&(values)[at], value, workers)
+LS_FN void ls_lower(i64 *least, i64 value, u32 workers) {
+    if (workers == 1) {
+        *least = value < *least ? value : *least;
+        return;
+    }
+    i64 before = __atomic_load_n(least, __ATOMIC_RELAXED);
+    while (value < before && !__atomic_compare_exchange_n(least, &before, value, 1,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
+/* Adds to a sum that other workers add to as well; alike in any order. What is lost (fixed.h) is
+ * the least of all, and stays beyond all sums. */
+#define LS_ADD(sums, at, value) ls_add_to(&(sums)[at], value, workers)
+LS_FN void ls_add_to(i64 *sum, i64 value, u32 workers) {
     if (workers == 1)
-        *sum += value;
+        *sum = value == LS_FIXED_LOST ? value : (i64)((u64)*sum + (u64)value);
+    else if (value == LS_FIXED_LOST)
+        ls_lower(sum, value, workers);
     else
         __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
 }

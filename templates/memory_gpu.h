@@ -25,8 +25,16 @@ LS_FN i64 ls_lane_of_item(i64 item) {
     return lane;
 }
 
-/* Adds to a sum that other lanes add to as well; they wrap alike in any order. */
-#define LS_ADD(sums, at, value) ls_atomic_add_u64((u64 *)&(sums)[at], (u64)(value))
+/* Adds to a sum that other lanes add to as well, and lowers one that others lower: alike in any
+ * order. What is lost (fixed.h) is the least of all, and stays beyond all sums. */
+#define LS_ADD(sums, at, value) ls_add_to(&(sums)[at], value)
+#define LS_ADD_MIN(values, at, value) ls_atomic_min_i64(&(values)[at], value)
+LS_FN void ls_add_to(i64 *sum, i64 value) {
+    if (value == LS_FIXED_LOST)
+        ls_atomic_min_i64(sum, value);
+    else
+        ls_atomic_add_u64((u64 *)sum, (u64)value);
+}
 
 /* Before a loop over the rows of a tile, where a form of lockstep tune says how many. */
 #define LS_PRAGMA(...) _Pragma(#__VA_ARGS__)

@@ -173,6 +173,10 @@ LS_FN u64 ls_atomic_add_u64(u64 *counter, u64 value) {
     *counter = before + value;
     return before;
 }
+/* Lowers a value that blocks share; as relaxed. */
+LS_FN void ls_atomic_min_i64(i64 *least, i64 value) {
+    *least = value < *least ? value : *least;
+}
 
 /* What such a counter holds now, whoever wrote it; and a moment's rest between two looks. */
 LS_FN u32 ls_atomic_read_u32(const u32 *counter) {

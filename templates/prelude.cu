@@ -204,6 +204,10 @@ LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {
 LS_FN u64 ls_atomic_add_u64(u64 *counter, u64 value) {
     return atomicAdd(counter, value);
 }
+/* Lowers a value that blocks share; as relaxed. */
+LS_FN void ls_atomic_min_i64(i64 *least, i64 value) {
+    atomicMin(least, value);
+}
 
 /* What such a counter holds now, whoever wrote it; and a moment's rest between two looks. */
 LS_FN u32 ls_atomic_read_u32(const u32 *counter) {

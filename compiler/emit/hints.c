@@ -23,7 +23,7 @@ static unsigned element_cost(const Emitter *e) {
  * where nothing is read or added to at other coordinates. Without it compilers would compare all
  * arrays' addresses, or give up. */
 const char *emit_independent(const Emitter *e) {
-    static const uint8_t others[] = {OP_GATHER, OP_SCATTER, OP_CALL, OP_SCAN};
+    static const uint8_t others[] = {OP_GATHER, OP_SCATTER, OP_SCATTER_MIN, OP_CALL, OP_SCAN};
     for (size_t i = 0; i < e->phase->store_count; i++)
         if (e->phase->stores[i].kind == STORE_ADD) return "";
     for (size_t n = 0; n < e->phase->value_count; n++)

@@ -633,7 +633,8 @@ void print_store(NestPrinter *p, const NestNode *node) {
         text_printf(p->out, "%s[%s] = %s;\n", print_symbol(p, node->array),
                     print_index(p, node->at[0]), value);
     else if (node->kind == NEST_ADD)
-        text_printf(p->out, "LS_ADD(%s, %s, %s);\n", data_text(p, node),
+        text_printf(p->out, "%s(%s, %s, %s);\n",
+                    node->op == OP_SCATTER_MIN ? "LS_ADD_MIN" : "LS_ADD", data_text(p, node),
                     print_index(p, node->at[0]), value);
     else if (packet && row)
         text_printf(p->out, "ls_store_%s(%s_to, %s + %s, %s);\n", storage(p, node->array), packet,

@@ -217,7 +217,7 @@ static void check_store(Check *c, uint32_t index, const PhaseStore *store) {
     const Plan *plan = c->plan;
     const uint32_t array = store->array;
     const ValueId packed = plan->arrays[array].value;
-    const bool scatters = c->f->values[packed].op == OP_SCATTER;
+    const bool scatters = ir_is_scatter(&c->f->values[packed]);
     if (!is_temporary(plan, array)) {
         require_phase(c, index, store->kind == STORE_VALUE, "a scatter adds to a temporary");
         require_phase(c, index, plan->stage >= PLAN_STORED,
@@ -274,11 +274,11 @@ static void check_values(Check *c, uint32_t index) {
         const bool read = plan_is_read(c->plan, phase, v);
         if (value->op == OP_GATHER && !read) check_read(c, index, value->arg[0], true);
         for (size_t k = plan_operands(c->plan, phase, v, operands); k-- > 0;) {
-            if (c->f->values[operands[k]].op == OP_SCATTER && !read)
+            if (ir_is_scatter(&c->f->values[operands[k]]) && !read)
                 check_read(c, index, operands[k], true);
             late |= c->late[operands[k]];
         }
-        require_phase(c, index, !late || !own || value->op == OP_SCATTER,
+        require_phase(c, index, !late || !own || ir_is_scatter(value),
                       "what it makes is not made of what it reduces");
         c->late[v] = late || (own && is_reduction(value));
     }

@@ -85,8 +85,14 @@ static ls_image_extent extent_of(const Flows *f, uint64_t scale, AxisSet axes) {
 }
 
 static ls_image_extent whole(const Flows *f, uint32_t array) {
+    return plan_array_extent(f->plan->function, &f->plan->arrays[array]);
+}
+
+/* What the phase has to do with of the array, at its own coordinates. */
+static ls_image_extent visited(const Flows *f, const Phase *phase, uint32_t array) {
     const Array *row = &f->plan->arrays[array];
-    return extent_of(f, type_info[row->type].size, row->axes);
+    if (row->parameter == UINT32_MAX) return whole(f, array);
+    return plan_visited(f->plan, phase, type_info[row->type].size, row->axes);
 }
 
 static ls_image_flow *add(Flows *f, uint32_t array, bool written, ls_image_again again,
@@ -102,8 +108,8 @@ static void add_extent(ls_image_flow *flow, ls_image_extent extent) {
     ((ls_image_extent *)(uintptr_t)flow->bytes)[flow->count++] = extent;
 }
 
-static void add_write(Flows *f, uint32_t array, ls_image_again again) {
-    add_extent(add(f, array, true, again, 1), whole(f, array));
+static void add_write(Flows *f, const Phase *phase, uint32_t array, ls_image_again again) {
+    add_extent(add(f, array, true, again, 1), visited(f, phase, array));
 }
 
 /* The bytes counted per gathered element: the element's size if the gather does not index the
@@ -117,9 +123,10 @@ static uint64_t gathered_bytes(const Plan *plan, uint32_t array, ValueId gather)
     return along ? type_info[plan->arrays[array].type].size : SECTOR;
 }
 
-static ls_image_extent gathered(const Flows *f, uint32_t array, ValueId gather) {
+static ls_image_extent gathered(const Flows *f, const Phase *phase, uint32_t array,
+                                ValueId gather) {
     const AxisSet axes = f->plan->function->values[gather].axes;
-    return extent_of(f, gathered_bytes(f->plan, array, gather), axes);
+    return plan_visited(f->plan, phase, gathered_bytes(f->plan, array, gather), axes);
 }
 
 /* The whole array once; if the phase only gathers from it, the bytes of the gathers if that is
@@ -129,14 +136,14 @@ static void add_read(Flows *f, const Phase *phase, uint32_t array, ls_image_agai
     const Touch *touch = plan_touch(phase, array);
     if (!touch || !(touch->reads || touch->gathers)) return;
     if (touch->reads) {
-        add_extent(add(f, array, false, again, 1), whole(f, array));
+        add_extent(add(f, array, false, again, 1), visited(f, phase, array));
         return;
     }
     ls_image_flow *flow = add(f, array, false, again, phase->gather_count);
     flow->most = whole(f, array);
     for (size_t i = 0; i < phase->gather_count; i++)
         if (plan_is_gather_of(plan, phase, phase->gathers[i], array))
-            add_extent(flow, gathered(f, array, phase->gathers[i]));
+            add_extent(flow, gathered(f, phase, array, phase->gathers[i]));
 }
 
 /* The bytes of the partial results of a phase's reductions: for each outer coordinate one per
@@ -148,8 +155,9 @@ static ls_image_extent partials(const Flows *f, const Phase *phase, uint64_t div
         bytes += type_info[function->values[phase->reductions[i]].type].size;
     const int list = ir_list_axis(function, phase->outer | phase->inner);
     const AxisSet counts = list < 0 ? 0 : (AxisSet)1 << list;
-    const ls_image_factor outer = {plan_extent_axes(function, phase->outer & ~counts), 0, 1};
-    const ls_image_factor inner = {plan_extent_axes(function, phase->inner & ~counts), 0, divide};
+    const ls_image_factor outer = {plan_extent_axes(function, phase->outer & ~counts), 0, 1, 0};
+    const ls_image_factor inner = {plan_extent_axes(function, phase->inner & ~counts), 0, divide,
+                                   0};
     ls_image_extent extent = {
         .scale = bytes, .factor_count = divide ? 2 : 1, .list = (uint32_t)(list + 1)};
     extent.factor[0] = outer;
@@ -185,7 +193,8 @@ static void add_panels(Flows *f, const Kernel *kernel) {
         for (uint32_t i = kernel->first; i < end; i++)
             if (reads && plan_kernel_reads(plan, kernel, a))
                 add_read(f, &plan->phases[i], a, LS_FLOW_LARGEST);
-        if (plan_kernel_writes(plan, kernel, a)) add_write(f, a, LS_FLOW_ALWAYS);
+        if (plan_kernel_writes(plan, kernel, a))
+            add_extent(add(f, a, true, LS_FLOW_ALWAYS, 1), whole(f, a));
     }
     for (uint32_t i = kernel->first; i < end; i++) {
         const Phase *phase = &plan->phases[i];
@@ -202,7 +211,8 @@ static void add_phases(Flows *f, const Kernel *kernel, uint32_t array) {
     bool written = false;
     for (uint32_t i = kernel->first - kernel->pre_reductions; i < kernel->first; i++) {
         add_read(f, &plan->phases[i], array, LS_FLOW_ALWAYS);
-        if (plan_writes(&plan->phases[i], array)) add_write(f, array, LS_FLOW_ALWAYS);
+        if (plan_writes(&plan->phases[i], array))
+            add_write(f, &plan->phases[i], array, LS_FLOW_ALWAYS);
     }
     for (uint32_t i = kernel->first; i < end; i++) {
         const Phase *phase = &plan->phases[i];
@@ -210,7 +220,7 @@ static void add_phases(Flows *f, const Kernel *kernel, uint32_t array) {
         const ls_image_again later = written ? LS_FLOW_FAR : LS_FLOW_LARGEST;
         add_read(f, phase, array, fused ? later : LS_FLOW_ALWAYS);
         if (!plan_writes(phase, array)) continue;
-        add_write(f, array, fused && written ? LS_FLOW_FAR : LS_FLOW_ALWAYS);
+        add_write(f, phase, array, fused && written ? LS_FLOW_FAR : LS_FLOW_ALWAYS);
         written = true;
     }
 }
@@ -250,9 +260,11 @@ static void add_rows(Flows *f, const Kernel *kernel, ls_image_traffic *traffic) 
         const ValueId gather = largest_gather(plan, kernel, a);
         const AxisSet axes = gather ? plan->function->values[gather].axes : plan->arrays[a].axes;
         const AxisSet own = axes & kernel->outer;
-        const bool columns = own && plan->phases[kernel->first].shape == SHAPE_COLUMNS;
-        rows[traffic->row_count++] = (ls_image_row){gather ? gathered(f, a, gather) : whole(f, a),
-                                                    extent_of(f, 1, own), columns ? COLUMNS : 1};
+        const Phase *first = &plan->phases[kernel->first];
+        const bool columns = own && first->shape == SHAPE_COLUMNS;
+        rows[traffic->row_count++] =
+            (ls_image_row){gather ? gathered(f, first, a, gather) : whole(f, a),
+                           extent_of(f, 1, own), columns ? COLUMNS : 1};
     }
     traffic->rows = rows;
 }
@@ -324,16 +336,18 @@ double plan_minimum(const Plan *plan, const PlanSizes *sizes) {
     for (uint32_t a = 0; a < plan->function->parameter_count; a++) {
         const double all = plan_sizes_array_bytes(sizes, &plan->arrays[a]);
         const ValueId old = plan->arrays[a].value;
-        double read = 0;
-        bool written = false;
+        double read = 0, written = 0;
         for (size_t i = 0; i < plan->phase_count; i++) {
             const Phase *phase = &plan->phases[i];
+            const ls_image_extent visited = plan_visited(
+                plan, phase, type_info[plan->arrays[a].type].size, plan->arrays[a].axes);
+            const double own = plan_sizes_extent(sizes, &visited);
             const double bytes =
-                old && plan_needs(phase, old) ? all : gathers_of_old(plan, sizes, phase, a, all);
+                old && plan_needs(phase, old) ? own : gathers_of_old(plan, sizes, phase, a, all);
             if (bytes > read) read = bytes;
-            written |= plan_writes(phase, a);
+            if (plan_writes(phase, a) && own > written) written = own;
         }
-        minimum += read + (written ? all : 0);
+        minimum += read + written;
     }
     return minimum;
 }
@@ -343,7 +357,8 @@ double plan_minimum(const Plan *plan, const PlanSizes *sizes) {
 static Operations count_operations(const Plan *plan, const PlanSizes *sizes, const Phase *phase,
                                    bool *counted) {
     const Value *values = plan->function->values;
-    const double elements = plan_sizes_elements(sizes, phase->outer | phase->inner);
+    const ls_image_extent visited = plan_visited(plan, phase, 1, phase->outer | phase->inner);
+    const double elements = plan_sizes_extent(sizes, &visited);
     Operations sum = {0, 0};
     for (size_t i = 0; i < phase->value_count + phase->reduction_count; i++) {
         const bool reduces = i >= phase->value_count;

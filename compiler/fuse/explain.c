@@ -32,7 +32,7 @@ static void explain_split(Planner *p, uint32_t index) {
         ValueId read = value->op == OP_GATHER ? value->arg[0] : v;
         if (plan->defined_in[read] > plan->defined_in[latest] && plan_is_read(plan, phase, read))
             latest = read;
-        if (!latest && value->op == OP_SCATTER && plan->defined_in[v] == index + 1)
+        if (!latest && ir_is_scatter(value) && plan->defined_in[v] == index + 1)
             waits = "it adds to sums that an earlier phase clears";
     }
     if (latest)

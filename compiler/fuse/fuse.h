@@ -62,7 +62,7 @@ typedef struct PhaseStore {
     StoreKind kind;
 } PhaseStore;
 
-/* A rank-0 bool on which work depends, or its negation. */
+/* A bool on which work depends, or its negation: of rank 0, or of whole rows of what is stored. */
 typedef struct Guard {
     ValueId condition;
     bool holds;
@@ -252,10 +252,12 @@ uint32_t plan_source(const Plan *plan, const Phase *phase, ValueId v);
 /* Which operand of a SELECT the phase's guards choose, or 0. */
 ValueId plan_selected(const Plan *plan, const Phase *phase, ValueId v);
 Literals plan_literal(size_t condition, bool holds);
-/* Whether a value stored to the array is what it holds already unless a guard, a rank-0 bool, says
- * otherwise: then gives the guard, and the value with it. What is stored under all such guards is
+/* Whether a value stored to the array is what it holds already unless a guard says otherwise, a bool
+ * that does not vary along the array's fastest axis: then gives the guard, and the value with it. What is stored under all such guards is
  * all that a phase needs; where one does not hold, the array's bits stay as they are. */
 bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard);
+/* Whether the phase stores to some rows alone, those for which a condition holds. */
+bool plan_skips_rows(const Plan *plan, const Phase *phase);
 /* The value that a store is given: without the guards of plan_keeps and without a rounding that the
  * store does itself. */
 ValueId plan_stored(const Plan *plan, const Phase *phase, const PhaseStore *store);
@@ -277,6 +279,11 @@ bool plan_one_tile(const Function *f, AxisSet inner);
 /* The number of elements over the axes times `scale`, in the form of an image; and the axes that
  * this counts: of blocks the axis n stands for both q and k. */
 ls_image_extent plan_extent(const Function *f, uint64_t scale, AxisSet axes);
+/* The bytes of an array. */
+ls_image_extent plan_array_extent(const Function *f, const Array *array);
+/* The number of elements over the axes times `scale` that a phase visits: where it stores to the
+ * rows that indices name alone (plan_skips_rows), no more rows than there are indices. */
+ls_image_extent plan_visited(const Plan *plan, const Phase *phase, uint64_t scale, AxisSet axes);
 AxisSet plan_extent_axes(const Function *f, AxisSet axes);
 /* A reduction as the language spells it. */
 const char *plan_reduction(const Value *value);

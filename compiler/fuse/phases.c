@@ -125,7 +125,7 @@ void planner_find_ready(Planner *p) {
         uint32_t ready = 0, late = 0, defined_in = p->plan->defined_in[v];
         if (is_materialised(value)) {
             ready = value->op == OP_SCAN && defined_in ? defined_in - 1 : defined_in;
-            late = value->op == OP_SCATTER || !defined_in ? defined_in : defined_in - 1;
+            late = ir_is_scatter(value) || !defined_in ? defined_in : defined_in - 1;
         } else {
             for (int i = 0; i < op_info[value->op].arity; i++) {
                 ValueId arg = value->arg[i];
@@ -363,13 +363,13 @@ static void place_materialised(Planner *p) {
             const Value *value = &f->values[materialised[i]];
             if (is_reduction(value)) place_reduction(p, materialised[i], first);
             if (value->op == OP_SCAN) place_scan(p, materialised[i], first);
-            any_scatter |= value->op == OP_SCATTER;
+            any_scatter |= ir_is_scatter(value);
         }
         if (!any_scatter) continue;
         planner_find_ready(p);
         for (int adds = 0; adds < 2; adds++)
             for (size_t i = begin[depth]; i < begin[depth + 1]; i++) {
-                if (f->values[materialised[i]].op != OP_SCATTER) continue;
+                if (!ir_is_scatter(&f->values[materialised[i]])) continue;
                 if (adds)
                     place_scatter(p, materialised[i], cleared[materialised[i]]);
                 else

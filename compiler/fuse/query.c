@@ -63,11 +63,17 @@ ValueId plan_selected(const Plan *plan, const Phase *phase, ValueId v) {
     return phase->known & plan_literal(plan->condition_of[c], !holds) ? value->arg[2] : 0;
 }
 
+/* Whether the condition is one of whole rows of the array, along its fastest axis. */
+static bool is_of_rows(const Array *array, AxisSet condition) {
+    return !condition || !(condition >> (31 - __builtin_clz(array->axes)));
+}
+
 bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard) {
     const Function *f = plan->function;
     const Value *select = &f->values[*value];
     const ValueId old = plan->arrays[array].value;
-    if (!old || select->op != OP_SELECT || f->values[select->arg[0]].axes) return false;
+    if (!old || select->op != OP_SELECT) return false;
+    if (!is_of_rows(&plan->arrays[array], f->values[select->arg[0]].axes)) return false;
     if (f->values[old].op != OP_PARAMETER) return false;
     if (select->arg[1] != old && select->arg[2] != old) return false;
     *guard = (Guard){select->arg[0], select->arg[2] == old};
@@ -85,6 +91,60 @@ ValueId plan_stored(const Plan *plan, const Phase *phase, const PhaseStore *stor
     if (value->op == OP_ROUND_TO && value->payload == (uint64_t)plan->arrays[store->array].type)
         return value->arg[0]; /* the store itself rounds to the same bits */
     return v;
+}
+
+bool plan_skips_rows(const Plan *plan, const Phase *phase) {
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        const Value *cleared = &plan->function->values[plan->arrays[store->array].value];
+        bool rows = store->kind == STORE_CLEAR && ir_scatter_within(cleared);
+        ValueId value = store->value;
+        for (Guard guard;
+             store->kind == STORE_VALUE && plan_keeps(plan, store->array, &value, &guard);)
+            rows |= plan->function->values[guard.condition].axes != 0;
+        if (!rows) return false;
+    }
+    return phase->store_count > 0;
+}
+
+/* The axes of the rows that the condition chooses, and those over which indices name them, where it
+ * says that one does (reads() of derive.c). */
+static bool find_rows(const Function *f, ValueId condition, AxisSet *rows, AxisSet *within) {
+    const Value *v = &f->values[condition], *least = &f->values[v->arg[0]];
+    if (v->op == OP_AND)
+        return find_rows(f, v->arg[0], rows, within) || find_rows(f, v->arg[1], rows, within);
+    if (v->op != OP_NE || least->op != OP_SCATTER_MIN) return false;
+    if (f->values[v->arg[1]].op != OP_CONST || f->values[v->arg[1]].payload != INT64_MAX)
+        return false;
+    *rows = ir_listed(f, least->arg[1]);
+    *within = f->values[least->arg[1]].axes;
+    return ir_are_plain(f, *rows | *within);
+}
+
+ls_image_extent plan_visited(const Plan *plan, const Phase *phase, uint64_t scale, AxisSet axes) {
+    const Function *f = plan->function;
+    ls_image_extent extent = plan_extent(f, scale, axes);
+    AxisSet rows = 0, within = 0;
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const PhaseStore *store = &phase->stores[i];
+        const Value *cleared = &f->values[plan->arrays[store->array].value];
+        AxisSet own = 0, own_within = ir_scatter_within(cleared);
+        bool found = store->kind == STORE_CLEAR && own_within;
+        ValueId value = store->value;
+        if (found) own = ir_listed(f, cleared->arg[1]);
+        for (Guard guard; store->kind == STORE_VALUE && !found &&
+                          plan_keeps(plan, store->array, &value, &guard);)
+            found = guard.holds && find_rows(f, guard.condition, &own, &own_within);
+        if (!found || (i && (own != rows || own_within != within))) return extent;
+        rows = own;
+        within = own_within;
+    }
+    if (!rows || !within || (axes & rows) != rows || extent.list) return extent;
+    extent.factor[0] = (ls_image_factor){
+        .axes = plan_extent_axes(f, rows), .divide = 1, .within = plan_extent_axes(f, within)};
+    extent.factor[extent.factor_count++] =
+        (ls_image_factor){.axes = plan_extent_axes(f, axes & ~rows), .divide = 1};
+    return extent;
 }
 
 bool plan_is_open(const Plan *plan, const Phase *phase, const PhaseStore *store, Guard guard) {
@@ -285,5 +345,17 @@ ls_image_extent plan_extent(const Function *f, uint64_t scale, AxisSet axes) {
     ls_image_extent extent = {.scale = scale, .factor_count = 1, .list = (uint32_t)(list + 1)};
     if (list >= 0) axes &= ~((AxisSet)1 << list);
     extent.factor[0] = (ls_image_factor){.axes = plan_extent_axes(f, axes), .divide = 1};
+    return extent;
+}
+
+ls_image_extent plan_array_extent(const Function *f, const Array *array) {
+    const Value *v = &f->values[array->parameter == UINT32_MAX ? array->value : 0];
+    const uint64_t size = type_info[array->type].size;
+    if (!ir_scatter_within(v)) return plan_extent(f, size, array->axes);
+    const AxisSet rows = ir_listed(f, v->arg[1]);
+    ls_image_extent extent = plan_extent(f, size, rows);
+    extent.factor[0].within = plan_extent_axes(f, ir_scatter_within(v));
+    extent.factor[extent.factor_count++] =
+        (ls_image_factor){.axes = plan_extent_axes(f, array->axes & ~rows), .divide = 1};
     return extent;
 }

@@ -236,7 +236,8 @@ double plan_sizes_elements(const PlanSizes *s, AxisSet axes) {
 }
 
 double plan_sizes_array_bytes(const PlanSizes *s, const Array *array) {
-    return plan_sizes_elements(s, array->axes) * type_info[array->type].size;
+    const ls_image_extent bytes = plan_array_extent(s->function, array);
+    return plan_sizes_extent(s, &bytes);
 }
 
 /* Of an image's extent, whose bits are n and q, in one tensor. */
@@ -244,7 +245,12 @@ static double extent_part(const PlanSizes *s, const ls_image_extent *e, size_t t
     double count = (double)e->scale;
     for (uint32_t k = 0; k < e->factor_count; k++) {
         double divide = (double)(e->factor[k].divide ? e->factor[k].divide : 1);
-        double parts = product(s, e->factor[k].axes, (int)e->list - 1, tensor) / divide;
+        double parts = product(s, e->factor[k].axes, (int)e->list - 1, tensor), within;
+        if (e->factor[k].within) {
+            within = product(s, e->factor[k].within, (int)e->list - 1, tensor);
+            parts = parts < within ? parts : within;
+        }
+        parts /= divide;
         if (parts > (double)(uint64_t)parts) parts = (double)(uint64_t)parts + 1;
         count *= parts < e->factor[k].minimum ? e->factor[k].minimum : parts;
     }

@@ -455,14 +455,23 @@ ValueId ir_gather(Function *f, ValueId source, ValueId list) {
                              .arg = {source, list}});
 }
 
-ValueId ir_scatter(Function *f, ValueId q, ValueId list, AxisSet axes) {
-    require(f, OP_SCATTER, f->values[q].type != TYPE_I64 ? "an i64" : NULL);
-    require(f, OP_SCATTER, f->values[list].op != OP_LIST ? "a list" : NULL);
-    require(f, OP_SCATTER, axes & ~ir_all_axes(f) ? "axes that exist" : NULL);
-    return intern(
-        f,
-        (Value){
-            .op = OP_SCATTER, .type = TYPE_I64, .axes = axes, .arg = {q, list}, .payload = axes});
+ValueId ir_scatter(Function *f, Op op, ValueId q, ValueId list, AxisSet axes, AxisSet within) {
+    require(f, op, f->values[q].type != TYPE_I64 ? "an i64" : NULL);
+    require(f, op, f->values[list].op != OP_LIST ? "a list" : NULL);
+    require(f, op, (axes | within) & ~ir_all_axes(f) ? "axes that exist" : NULL);
+    return intern(f, (Value){.op = (uint8_t)op,
+                             .type = TYPE_I64,
+                             .axes = axes,
+                             .arg = {q, list},
+                             .payload = axes | (uint64_t)within << 32});
+}
+
+bool ir_is_scatter(const Value *v) {
+    return v->op == OP_SCATTER || v->op == OP_SCATTER_MIN;
+}
+
+AxisSet ir_scatter_within(const Value *v) {
+    return ir_is_scatter(v) ? (AxisSet)(v->payload >> 32) : 0;
 }
 
 ValueId ir_running(Function *f, Type type, AxisSet axes) {
@@ -535,7 +544,9 @@ ValueId ir_make(Function *f, const Value *like, const ValueId args[3]) {
     case OP_BROADCAST: return ir_broadcast(f, args[0], v.axes);
     case OP_LIST: return ir_list(f, args[0], args[1], v.payload);
     case OP_GATHER: return ir_gather(f, args[0], args[1]);
-    case OP_SCATTER: return ir_scatter(f, args[0], args[1], (AxisSet)v.payload);
+    case OP_SCATTER:
+    case OP_SCATTER_MIN:
+        return ir_scatter(f, op, args[0], args[1], (AxisSet)v.payload, ir_scatter_within(&v));
     case OP_SCAN: return ir_scan(f, args[0], args[1], args[2], axis, v.payload & SCAN_REVERSE);
     case OP_RANDOM_KEY: return ir_random_key(f, args[0], args[1], args[2], (uint32_t)v.payload);
     case OP_ROUND_STOCHASTIC: return ir_round_stochastic(f, (Type)v.payload, args[0], args[1]);
@@ -583,6 +594,12 @@ AxisSet ir_closure(const Function *f, AxisSet axes) {
     for (size_t a = f->axis_count; a-- > 0;) /* parents precede what depends on them */
         if ((axes >> a & 1) && f->axes[a].parent >= 0) axes |= (AxisSet)1 << f->axes[a].parent;
     return axes;
+}
+
+bool ir_are_plain(const Function *f, AxisSet axes) {
+    for (size_t a = 0; a < f->axis_count; a++)
+        if ((axes >> a & 1) && (f->axes[a].parent >= 0 || f->axes[a].whole >= 0)) return false;
+    return true;
 }
 
 AxisSet ir_expand(const Function *f, AxisSet axes) {

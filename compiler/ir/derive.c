@@ -221,7 +221,20 @@ static ValueId move(Function *f, ValueId a, ValueId list) {
     return list ? ir_gather(f, ir_broadcast(f, a, ir_closure(f, ir_listed(f, list))), list) : a;
 }
 
-/* In fixed point, and NaN where something not finite is added. */
+/* Whether an index of the list reads an element of `target`: by which of what the indices vary
+ * over, the first one that does (compact.c takes that for the number of a row). */
+static ValueId reads(Function *f, ValueId list, AxisSet target) {
+    const AxisSet along = f->values[list].axes, listed = ir_listed(f, list);
+    const AxisSet axes = ir_closure(f, listed | (along & target));
+    ValueId number = ir_constant(f, TYPE_I64, 0);
+    if (ir_are_plain(f, along)) number = ir_position(f, along);
+    number = ir_broadcast(f, number, axes & ~listed);
+    const ValueId first = ir_scatter(f, OP_SCATTER_MIN, number, list, axes, 0);
+    return ir_op(f, OP_NE, first, ir_constant(f, TYPE_I64, INT64_MAX), 0);
+}
+
+/* In fixed point, NaN where something not finite is added; -0.0, which changes nothing that it is
+ * added to, where nothing is. */
 static ValueId scatter_add(Derivation *g, ValueId d, ValueId list, AxisSet target) {
     Function *f = g->f;
     Type type = (Type)f->values[d].type;
@@ -230,12 +243,10 @@ static ValueId scatter_add(Derivation *g, ValueId d, ValueId list, AxisSet targe
         reduce_list(f, OP_REDUCE_MAX, build(g, "if isfinite(a) then abs(a) else 0.0", names));
     ValueId count = sum_over(f, ir_constant(f, TYPE_I64, 1), f->values[d].axes);
     ValueId shift = ir_op(f, OP_FIXED_SHIFT, max, count, 0);
-    ValueId sum = ir_scatter(f, ir_op(f, OP_TO_FIXED, d, shift, 0), list, target);
-    ValueId lost = ir_cast(f, TYPE_I64, build(g, "not isfinite(a)", names));
-    ValueId any =
-        ir_op(f, OP_NE, ir_scatter(f, lost, list, target), ir_constant(f, TYPE_I64, 0), 0);
-    ValueId nan = ir_constant_number(f, type, (double)NAN);
-    return ir_op(f, OP_SELECT, any, nan, ir_from_fixed(f, type, sum, shift));
+    ValueId fixed = ir_op(f, OP_TO_FIXED, d, shift, 0);
+    ValueId sum = ir_scatter(f, OP_SCATTER, fixed, list, target, 0);
+    ValueId read = reads(f, list, target), none = ir_constant_number(f, type, -0.0);
+    return ir_op(f, OP_SELECT, read, ir_from_fixed(f, type, sum, shift), none);
 }
 
 /* The list where what it says of a whole is said of its blocks, when x varies over those alone. */
@@ -276,7 +287,8 @@ static Adjoint derive_gather(Derivation *g, ValueId id, Adjoint whole) {
         if (counts) {
             ValueId one = ir_cast(f, TYPE_I64, ir_broadcast(f, counts, v.axes));
             ValueId zero = ir_constant(f, TYPE_I64, 0);
-            counts = ir_op(f, OP_NE, ir_scatter(f, one, v.arg[1], x), zero, 0);
+            one = ir_scatter(f, OP_SCATTER, one, v.arg[1], x, 0);
+            counts = ir_op(f, OP_NE, one, zero, 0);
         }
         return adjoint_rejoin(f, d, sum, counts);
     }

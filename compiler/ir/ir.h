@@ -63,8 +63,8 @@ typedef struct Value {
      * POSITION: the AxisSet; a reduction: the AxisSet reduced; ROUND_TO, ROUND_STOCHASTIC: the
      * storage Type; FROM_FIXED: the Type; MARK, RUNNING: a serial number that keeps it apart from
      * equal values; LIST: the axis, or the argument's number; SCAN: the axis and SCAN_REVERSE;
-     * SCATTER: the AxisSet of the result; RANDOM_KEY: the draw's ordinal; FIRST: 0 tensor, 1
-     * element; CALL: its number in f->functions */
+     * SCATTER, SCATTER_MIN: the AxisSet of the result, and in the upper half that of `within`;
+     * RANDOM_KEY: the draw's ordinal; FIRST: 0 tensor, 1 element; CALL: its number in f->functions */
     uint64_t payload;
     ValueId next;     /* hash chain */
     Range range;      /* where the source requests it first */
@@ -169,8 +169,12 @@ AxisSet ir_listed(const Function *f,
                   ValueId list); /* the axes that the list of a gather replaces */
 /* `source` at the coordinates the list gives; 0 where one is out of range */
 ValueId ir_gather(Function *f, ValueId source, ValueId list);
-/* sums of i64 at the listed coordinates of an array over `axes` */
-ValueId ir_scatter(Function *f, ValueId q, ValueId list, AxisSet axes);
+/* Of the i64 at the listed coordinates of an array over `axes`: SCATTER the sums, SCATTER_MIN the
+ * least. `within`: if not empty, the flat index over the listed axes, which are the slowest of
+ * `axes`, is below the number of elements over these: the array has no more rows. */
+ValueId ir_scatter(Function *f, Op op, ValueId q, ValueId list, AxisSet axes, AxisSet within);
+bool ir_is_scatter(const Value *v);
+AxisSet ir_scatter_within(const Value *v);
 /* a new value each time */
 ValueId ir_running(Function *f, Type type, AxisSet axes);
 ValueId ir_scan(Function *f, ValueId init, ValueId body, ValueId running, uint32_t axis,
@@ -196,6 +200,7 @@ AxisSet ir_all_axes(const Function *f);
 AxisSet ir_closure(const Function *f, AxisSet axes); /* with the parents, and theirs */
 /* The axes of a value over what `axes` lists as written: q and k for the whole of blocks. */
 AxisSet ir_expand(const Function *f, AxisSet axes);
+bool ir_are_plain(const Function *f, AxisSet axes); /* not ragged, not of blocks */
 /* The plain axis on which one of the set hangs (a list's), or -1. */
 int ir_list_axis(const Function *f, AxisSet axes);
 const bool *ir_needed(const Function *f); /* by value: whether a store needs it */
@@ -279,12 +284,16 @@ ValueId formula_build(Function *f, const Formula *formula, const ValueId names[2
 
 /* derive.c: replaces GRAD by its adjoint values; afterwards no GRAD, MARK or STOP_GRADIENT is left.
  * simplify.c: rewrite rules, none of which changes a bit; drops what no store needs.
+ * touched.c: which rows indices name; compact.c: scatters into no more rows than have elements;
+ * each f itself where there is nothing to do.
  * gather.c: afterwards the source of every GATHER is a PARAMETER, a reduction, a SCAN or a SCATTER;
  * simplify keeps it so; f itself when it has no gather.
  * Each returns a function in the same arena; derive and gather NULL, after a diagnostic, when it
  * would be too large. */
 Function *derive(Function *f);
 Function *simplify(Function *f);
+Function *find_touched(Function *f);
+Function *compact(Function *f);
 Function *gather(Function *f);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */
 ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);

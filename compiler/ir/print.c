@@ -159,6 +159,10 @@ static void print_payload(const Function *f, const Value *v, bool argument, Text
                     v->payload & SCAN_REVERSE ? ", reverse" : "");
     if (op == OP_LIST && argument) text_printf(out, " %" PRIu64, v->payload);
     if (op == OP_LIST && !argument) text_printf(out, " %s", f->axes[v->payload].name);
+    if (ir_scatter_within(v)) {
+        text_puts(out, " within ");
+        ir_print_axes(f, ir_scatter_within(v), out);
+    }
     if (op == OP_RUNNING || op == OP_RANDOM_KEY) text_printf(out, " %" PRIu64, v->payload);
     if (op == OP_FIRST) text_printf(out, " %s", ir_first_names[v->payload]);
     if (op == OP_CALL) text_printf(out, " %s", f->functions[v->payload].name);

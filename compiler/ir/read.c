@@ -175,6 +175,13 @@ static bool read_payload(IrReader *r, Value *v) {
         if (!reader_integer(&r->words, UINT32_MAX, "the ordinal of a draw", &number)) return false;
         v->payload = (uint64_t)number;
         return true;
+    case OP_SCATTER:
+    case OP_SCATTER_MIN: {
+        AxisSet within = 0;
+        if (reader_accept(&r->words, "within") && !ir_read_axes(r, &within)) return false;
+        v->payload = (uint64_t)within << 32;
+        return true;
+    }
     case OP_CALL: {
         TextWord word = reader_take(&r->words);
         while (v->payload < r->f->function_count &&
@@ -208,7 +215,7 @@ static bool read_other(IrReader *r, const char *line, Op op, ValueId *value, Typ
     v.type = (uint8_t)*type;
     v.axes = *axes;
     if (op == OP_FROM_FIXED) v.payload = *type;
-    if (op == OP_SCATTER) v.payload = *axes;
+    if (ir_is_scatter(&v)) v.payload |= *axes;
     const char *problem = ir_operation_problem(r->f, &v);
     if (problem) {
         Range range = reader_range(&r->words, line, (size_t)(r->words.at - line));

@@ -31,6 +31,7 @@ static const Rewrite rewrites[] = {
     {'F', "x / -1",                     "-x"},
     {'F', "x + -0.0",                   "x"}, /* but 0.0 would turn -0 into +0 */
     {'F', "x - 0.0",                    "x"},
+    {'F', "x + (if c then y else -0.0)", "if c then x + y else x"},
     {'I', "x + 0",                      "x"},
     {'I', "x - 0",                      "x"},
     {'I', "x - x",                      "0"},
@@ -183,6 +184,18 @@ static ValueId round_of_rounded(Function *f, const Value *v) {
     return holds(to, from) ? v->arg[0] : 0;
 }
 
+/* round_to S (if c then x else p) -> if c then round_to S x else p, where p is read from an S. */
+static ValueId round_of_kept(Function *f, const Value *v) {
+    const Value select = f->values[v->arg[0]];
+    if (v->op != OP_ROUND_TO || select.op != OP_SELECT) return 0;
+    const Value *old = &f->values[select.arg[2]];
+    if (old->op != OP_PARAMETER || f->parameters[old->payload].type != (Type)v->payload ||
+        (Type)v->payload == TYPE_E5M2)
+        return 0;
+    const ValueId x = ir_round_to(f, (Type)v->payload, select.arg[1]);
+    return ir_op(f, OP_SELECT, select.arg[0], x, select.arg[2]);
+}
+
 /* x / 2^k -> x * 2^-k, where both powers are normal numbers: the same real number is rounded. */
 static ValueId divide_by_power(Function *f, const Value *v) {
     const Value *b = &f->values[v->arg[1]];
@@ -215,6 +228,17 @@ static ValueId reduce_broadcast(Function *f, const Value *v) {
     return ir_reduce(f, (Op)v->op, x, (AxisSet)v->payload);
 }
 
+/* count[k](x) > 0 -> any[k](x); count[k](x) != 0 too */
+static ValueId any_of_count(Function *f, const Value *v) {
+    const Value *count = &f->values[v->arg[0]], *zero = &f->values[v->arg[1]];
+    if (v->op != OP_GT && v->op != OP_NE) return 0;
+    if (count->op != OP_SUM || count->type != TYPE_I64) return 0;
+    if (zero->op != OP_CONST || zero->payload) return 0;
+    const Value *one = &f->values[count->arg[0]];
+    if (one->op != OP_CAST || f->values[one->arg[0]].type != TYPE_BOOL) return 0;
+    return ir_reduce(f, OP_ANY, one->arg[0], (AxisSet)count->payload);
+}
+
 /* index(k) >= 0 -> true; index(k) < size(k) -> true */
 static ValueId index_in_range(Function *f, const Value *v) {
     const Value *a = &f->values[v->arg[0]], *b = &f->values[v->arg[1]];
@@ -238,7 +262,7 @@ static ValueId narrow_list(Function *f, ValueId list) {
 static ValueId broadcast_last(Function *f, const Value *v) {
     ValueId args[3] = {0};
     bool found = false;
-    if ((op_info[v->op].flags & OP_REDUCTION) || v->op == OP_LIST || v->op == OP_SCATTER) return 0;
+    if ((op_info[v->op].flags & OP_REDUCTION) || v->op == OP_LIST || ir_is_scatter(v)) return 0;
     for (int i = 0; i < op_info[v->op].arity; i++) {
         Value a = f->values[v->arg[i]];
         bool source = v->op == OP_GATHER && i == 0;
@@ -272,9 +296,10 @@ static ValueId gather_broadcast(Function *f, const Value *v) {
 }
 
 typedef ValueId (*Rule)(Function *f, const Value *v);
-static const Rule rules[] = {fold,           cast_of_cast,     round_of_rounded, divide_by_power,
-                             reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast,
-                             index_in_range};
+static const Rule rules[] = {
+    fold,           cast_of_cast,     round_of_rounded, round_of_kept,    divide_by_power,
+    reduce_nothing, reduce_broadcast, broadcast_last,   gather_broadcast, any_of_count,
+    index_in_range};
 
 /* ---- the pass ---- */
 

@@ -314,7 +314,8 @@ static void check_store(Checker *c, const NestNode *n) {
           "a store's hint is non_temporal");
     c->known[n->array].varies |= varies;
     if (n->kind == NEST_ADD)
-        needs(c, is_integer(type), "what is added to is an integer of a compute type");
+        needs(c, type == TYPE_I64 && (n->op == OP_SCATTER || n->op == OP_SCATTER_MIN),
+              "what is added to is an i64");
     else
         check_writer(c, set, array ? 0 : c->known[n->array].depth);
 }

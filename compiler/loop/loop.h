@@ -131,7 +131,7 @@ typedef enum NestKind {
     NEST_LET,      /* name = value */
     NEST_LOAD,     /* name = array{list}[at]; pad where there is no element */
     NEST_STORE,    /* array{list}[at] = value */
-    NEST_ADD,      /* the same, added: an integer, in any order */
+    NEST_ADD,      /* the same, added to what is there, as op, a scatter, does: in any order */
     NEST_ALLOC,    /* name, scope; at: its dims */
     NEST_TREE,     /* name, op, type; extent: its leaves; at: dims */
     NEST_FOLD,     /* the same */
@@ -184,7 +184,8 @@ struct NestNode {
     LoopKind loop;
     NestScope scope;
     NestHint hint;
-    Op op;         /* of TREE, FOLD, COMBINE over memory: a reduction; else OP_NONE */
+    Op op;         /* of TREE, FOLD, COMBINE over memory: a reduction; of ADD: a scatter; else
+                      OP_NONE */
     Type type;     /* of the leaves of TREE and FOLD */
     SymbolId name; /* what it defines */
     SymbolId array, list;
@@ -443,11 +444,12 @@ NestNode *nest_around(Nest *nest, LoopKind kind, SymbolId name, Index extent, Ne
 NestNode *nest_only_where(Nest *nest, Index amount, NestNode *body);
 
 /* uses.c: whether a body uses the symbol; whether a node with its bodies uses any of a set, which
- * has a place for each symbol there is; how often a body uses each symbol, added to the counts or,
- * of one node, taken off. For sets and counts the array that a STORE writes is not used. */
+ * has a place for each symbol there is; how often a body, or one node, uses each symbol, added to
+ * the counts or taken off. For sets and counts the array that a STORE writes is not used. */
 bool nest_body_uses(const Nest *nest, const NestNode *body, SymbolId symbol);
 bool nest_uses_any(const Nest *nest, const NestNode *node, const bool *any);
 void nest_count_uses(const Nest *nest, const NestNode *body, uint32_t *counts);
+void nest_add_uses(const Nest *nest, const NestNode *node, uint32_t *counts);
 void nest_drop_uses(const Nest *nest, const NestNode *node, uint32_t *counts);
 
 /* make.c: indices and nodes, for schedules and passes. A node goes behind the last one that was
@@ -545,6 +547,11 @@ ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId extremum, V
  * iteration for which it is true, if the loop has it (`!=`: the other way round). */
 const char *nest_peel(Nest *nest, SymbolId loop);
 
+/* unswitch.c: of loops that store where one condition holds alone: all that is under it, in one test
+ * in the innermost loops from `loop` on (whether there was any); such tests, and conditions of
+ * stores, as tests around loops in which they do not vary. */
+bool nest_sink(Nest *nest, NestNode *loop);
+void nest_unswitch(Nest *nest);
 /* hoist.c: what does not vary in a serial, unrolled or vector loop, once ahead of it. */
 void nest_hoist(Nest *nest);
 

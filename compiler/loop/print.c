@@ -274,8 +274,9 @@ static void print_element(Printer *p, const NestNode *n) {
     text_puts(p->out, "]");
 }
 
-/* WORD ARRAY[...] = V */
+/* WORD ARRAY[...] = V, with the word min before the array where it is added as a SCATTER_MIN */
 static void print_written(Printer *p, const NestNode *n) {
+    if (n->op == OP_SCATTER_MIN) text_puts(p->out, "min ");
     print_element(p, n);
     text_puts(p->out, " = ");
     print_value(p, n->value, 0);

@@ -304,6 +304,7 @@ static bool read_written(NestReader *r, NestNode *n) {
     enum { MEMORY = 1 << NAMED_ARRAY | 1 << NAMED_ALLOC };
     const bool push = n->kind == NEST_PUSH;
     NestName name;
+    if (n->kind == NEST_ADD) n->op = nest_accept(r, "min") ? OP_SCATTER_MIN : OP_SCATTER;
     return read_element(r, n, push ? 1 << NAMED_TREE : MEMORY,
                         push ? "the name of a tree or a fold" : "the name of an array or an alloc",
                         &name) &&

@@ -312,8 +312,12 @@ static bool run_store(Run *run, const NestNode *node, Points *points, Arena *are
             return false;
         if (node->kind == NEST_ADD) {
             if (!memory->cells[at].set) return run_stop(run, node, "nothing is there to add to");
+            const uint64_t before = run_element(run, node->array, memory, at);
+            /* the least of all: what cannot be added, and stays */
+            const bool keep = node->op == OP_SCATTER_MIN && (int64_t)before < (int64_t)value;
+            const bool replace = node->op == OP_SCATTER_MIN || value == (uint64_t)INT64_MIN;
             memory_store(run, node->array, memory, at,
-                         run_element(run, node->array, memory, at) + value);
+                         keep ? before : replace ? value : before + value);
             continue;
         }
         const int32_t thread = run_thread(run, points, i);

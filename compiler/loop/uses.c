@@ -59,6 +59,10 @@ void nest_count_uses(const Nest *nest, const NestNode *body, uint32_t *counts) {
     use_body(&(Uses){.nest = nest, .counts = counts, .change = 1}, body);
 }
 
+void nest_add_uses(const Nest *nest, const NestNode *node, uint32_t *counts) {
+    use_node(&(Uses){.nest = nest, .counts = counts, .change = 1}, node);
+}
+
 void nest_drop_uses(const Nest *nest, const NestNode *node, uint32_t *counts) {
     use_node(&(Uses){.nest = nest, .counts = counts, .change = UINT32_MAX}, node);
 }

@@ -53,7 +53,7 @@ static bool value_lets_join(const Collapse *w, ValueId v, AxisSet a, AxisSet b) 
     if (value->op == OP_SIZE) return !(value->axes & (a | b)); /* its length differs along them */
     if (value->op == OP_POSITION)
         return lets_join((AxisSet)value->payload, (AxisSet)value->payload, a, b);
-    if ((value->op != OP_GATHER && value->op != OP_SCATTER) || plan_is_read(w->plan, w->phase, v))
+    if ((value->op != OP_GATHER && !ir_is_scatter(value)) || plan_is_read(w->plan, w->phase, v))
         return true;
     AxisSet axes = value->op == OP_GATHER ? w->f->values[value->arg[0]].axes : value->axes;
     const int list = ir_list_axis(w->f, axes);

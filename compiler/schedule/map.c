@@ -20,7 +20,7 @@ typedef struct MapBuilder {
     Arena *arena;
     const MapNumbers *numbers;
     NestNode **place; /* where the outermost loop over elements stands */
-    bool list;
+    bool list, by_columns;
 } MapBuilder;
 
 /* ---- one loop over elements ---- */
@@ -192,10 +192,84 @@ static NestNode *rows_of_items(MapBuilder *b, const NestNode *rows, Index item, 
     return first;
 }
 
+/* ---- sums at other rows ----
+ * Where all that is stored is added to the same columns of rows that indices name, threads take
+ * columns, all rows of them: no two of them add to one element, and rows are added by vectors. */
+
+static bool adds_by_columns(const Plan *plan, const Phase *phase) {
+    const Function *f = plan->function;
+    const AxisSet along = phase->inner ? (AxisSet)1 << (31 - __builtin_clz(phase->inner)) : 0;
+    for (size_t i = 0; i < phase->store_count; i++) {
+        const Value *v = &f->values[phase->stores[i].value];
+        if (phase->stores[i].kind != STORE_ADD || v->op != OP_SCATTER) return false;
+        const AxisSet by = ir_listed(f, v->arg[1]) | f->values[v->arg[1]].axes;
+        if ((by & along) || v->axes < along || v->axes >= 2 * along) return false;
+    }
+    return phase->store_count && ir_are_plain(f, along);
+}
+
+/* The first column that is not of items before this one: of all items as large a part as of all
+ * columns, in steps of whole cache lines. */
+static Index column_of_item(MapBuilder *b, NestNode ***end, const char *name, Index item,
+                            Index items, Index length) {
+    enum { STEP = 16 };
+    Index at = make_let_index(
+        b->nest, end, name,
+        make_value(b->nest, OP_FLOORDIV, index_multiply(b->arena, item, length), items));
+    at = make_let_index(b->nest, end, name,
+                        make_value(b->nest, OP_FLOORDIV, at, make_number(b->nest, STEP)));
+    const ValueId is_end = make_value(b->nest, OP_GE, item, items);
+    const ValueId column = nest_index_value(b->nest, make_scale(b->nest, at, STEP));
+    return make_let_index(
+        b->nest, end, name,
+        ir_op(b->nest->values, OP_SELECT, is_end, nest_index_value(b->nest, length), column));
+}
+
+/* Additions as loads and stores: what is lost (fixed.h) stays lost. */
+static void add_alone(Nest *nest, NestNode *body) {
+    for (NestNode *node = body; node; node = node->next) {
+        if (node->kind != NEST_ADD) continue;
+        NestNode *store = arena_alloc(nest->arena, sizeof *store);
+        *store = *node;
+        store->kind = NEST_STORE;
+        store->op = OP_NONE;
+        const ValueId lost = make_constant(nest, INT64_MIN), q = node->value;
+        const SymbolId before = nest_symbol(nest, "before", NAMED_VALUE, TYPE_I64);
+        const ValueId sum = ir_op(nest->values, OP_ADD, nest_name(nest, before), q, 0);
+        const ValueId is_lost = ir_op(nest->values, OP_EQ, q, lost, 0);
+        store->value = ir_op(nest->values, OP_SELECT, is_lost, q, sum);
+        node->kind = NEST_LOAD;
+        node->op = OP_NONE;
+        node->name = before;
+        node->value = 0;
+        node->next = store;
+        node = store;
+    }
+}
+
+static NestNode *columns_of_items(MapBuilder *b, const NestNode *rows, Index item, Index last) {
+    Nest *nest = b->nest;
+    NestNode *first = NULL, **end = &first;
+    const SymbolId row = make_loop_name(b->nest, nest->symbols[rows->name].name);
+    NestNode *body = nest_clone(nest, rows->body), **inside = &body;
+    const Index length = only_loop(body)->extent;
+    const Index items =
+        nest_ceiling(nest, &end, index_multiply(b->arena, rows->extent, length), ITEM, "items");
+    const Index left = column_of_item(b, &end, "left", item, items, length);
+    const Index right = column_of_item(b, &end, "right", last, items, length);
+    while ((*inside)->kind != NEST_LOOP) inside = &(*inside)->next;
+    add_alone(nest, (*inside)->body);
+    *inside = run(b, *inside, left, right);
+    *end = nest_around(nest, LOOP_SERIAL, row, rows->extent,
+                       nest_put_index(nest, body, rows->name, make_symbol(b->nest, row)));
+    return first;
+}
+
 static NestNode *work_of_items(MapBuilder *b, Index item, Index last) {
     const NestNode *loop = *b->place;
-    return only_loop(loop->body) ? rows_of_items(b, loop, item, last)
-                                 : run_of_items(b, loop, item, last);
+    if (!only_loop(loop->body)) return run_of_items(b, loop, item, last);
+    return b->by_columns ? columns_of_items(b, loop, item, last)
+                         : rows_of_items(b, loop, item, last);
 }
 
 static NestNode *work_of_item(MapBuilder *b, Index item) {
@@ -348,11 +422,15 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
         while (*b.place && (*b.place)->kind != NEST_LOOP) b.place = &(*b.place)->next;
     }
     b.nest->lanes = numbers->lanes;
+    b.by_columns = numbers->lanes == 1 && adds_by_columns(plan, &plan->phases[phase]);
     if (numbers->lanes > 1)
         schedule_join(b.nest, *b.place, 0, true);
     else
         join_loops(&b, false);
     b.nest->width = numbers->lanes > 1 ? find_width(&b) : 1;
+    if (numbers->lanes > 1 && plan_skips_rows(plan, &plan->phases[phase]) &&
+        nest_sink(b.nest, *b.place))
+        b.nest->width = 1;
     if (numbers->lanes == 1 && !numbers->strided)
         streams = schedule_non_temporal(plan, plain, *b.place);
     plain->item_axes = plan->phases[phase].inner;
@@ -363,5 +441,6 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
                     b.nest->lanes > 1 || streams || body_draws(b.nest, (*b.place)->body));
     nest_sweep(b.nest);
     nest_hoist(b.nest);
+    if (numbers->lanes == 1) nest_unswitch(b.nest);
     return plain;
 }

@@ -141,7 +141,7 @@ static void build_value(PlainBuilder *b, ValueId v) {
         b->value_of[v] = load(b, v, source - 1, 0);
         return;
     }
-    if (value->op == OP_LIST || value->op == OP_SCATTER || flags & OP_REDUCTION) return;
+    if (value->op == OP_LIST || ir_is_scatter(value) || flags & OP_REDUCTION) return;
     if (value->op == OP_RUNNING)
         made = running(b, v);
     else if (value->op == OP_SCAN)
@@ -174,6 +174,18 @@ static ValueId condition(PlainBuilder *b, const PhaseStore *store) {
     return all;
 }
 
+/* Whether a scatter may add to the row at hand (ir_scatter); 0: to each. */
+static ValueId rows_needed(PlainBuilder *b, ValueId scatter) {
+    const Value *v = &b->f->values[scatter];
+    const AxisSet within = ir_scatter_within(v);
+    Index rows, count;
+    if (!within) return 0;
+    const Index row = plain_position(b, ir_listed(b->f, v->arg[1]), &rows);
+    plain_position(b, within, &count);
+    return ir_op(b->nest->values, OP_LT, nest_index_value(b->nest, row),
+                 nest_index_value(b->nest, count), 0);
+}
+
 static void build_store(PlainBuilder *b, const PhaseStore *store) {
     const Array *array = &b->plan->arrays[store->array];
     const Type compute = type_info[array->type].compute;
@@ -183,10 +195,13 @@ static void build_store(PlainBuilder *b, const PhaseStore *store) {
     if (store->kind == STORE_ADD) {
         const Value *scatter = &b->f->values[store->value];
         node.kind = NEST_ADD;
+        node.op = (Op)scatter->op;
         node.value = b->value_of[scatter->arg[0]];
         where = plain_and_of(b, where, plain_go_elsewhere(b, scatter->arg[1]));
     } else if (store->kind == STORE_CLEAR) {
-        node.value = ir_constant(b->nest->values, compute, 0);
+        where = plain_and_of(b, where, rows_needed(b, array->value));
+        const bool least = b->f->values[array->value].op == OP_SCATTER_MIN;
+        node.value = ir_constant(b->nest->values, compute, least ? INT64_MAX : 0);
     } else {
         const ValueId stored = plan_stored(b->plan, b->phase, store);
         build_value(b, stored);

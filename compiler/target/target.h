@@ -168,7 +168,7 @@ extern const size_t library_table_count;
  * and where they are exactly 0 (derive.c, adjoint.c), and what lower.c makes of mean, norm, lerp
  * and the like. Whoever changes one of those raises it. Hashed with the texts that decide bits it
  * is `numeric_texts`: see numeric.c; tests/interp/test_constants.c has the version that results. */
-enum { NUMERIC_SERIAL = 3 };
+enum { NUMERIC_SERIAL = 4 };
 extern const uint64_t numeric_texts;
 
 /* library.c: adds the paragraphs of the target's template files that `code` uses. */

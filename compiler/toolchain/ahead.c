@@ -101,9 +101,13 @@ static void add_extent(Text *out, const ls_image_extent *extent) {
                 (unsigned long long)extent->scale);
     if (extent->factor_count || extent->list) {
         text_printf(out, ", %u, {", extent->factor_count);
-        for (size_t i = 0; i < extent->factor_count; i++)
-            text_printf(out, "%s{%u, %u, %llu}", i ? ", " : "", extent->factor[i].axes,
-                        extent->factor[i].minimum, (unsigned long long)extent->factor[i].divide);
+        for (size_t i = 0; i < extent->factor_count; i++) {
+            const ls_image_factor *factor = &extent->factor[i];
+            text_printf(out, "%s{%u, %u, %llu", i ? ", " : "", factor->axes, factor->minimum,
+                        (unsigned long long)factor->divide);
+            if (factor->within) text_printf(out, ", %u", factor->within);
+            text_puts(out, "}");
+        }
         if (!extent->factor_count) text_puts(out, "{0}");
         text_puts(out, "}");
         if (extent->list) text_printf(out, ", %u", extent->list);

@@ -46,6 +46,12 @@ static uint64_t part_of(const ls_image *image, const ls_image_extent *extent, co
             const bool ragged = extent->list && image->axes[axis].parent == extent->list;
             product *= ragged ? ((const uint64_t *)(uintptr_t)words[axis])[tensor] : words[axis];
         }
+        if (factor->within) {
+            uint64_t most = 1;
+            for (uint32_t axis = 0; axis < image->axis_count; axis++)
+                if (factor->within >> axis & 1) most *= words[axis];
+            product = product < most ? product : most;
+        }
         product = product / factor->divide + (product % factor->divide != 0);
         value *= product > factor->minimum ? product : factor->minimum;
     }

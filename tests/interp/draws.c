@@ -95,13 +95,14 @@ static int capped(int64_t shift) {
 /* A long double has room for all of it. */
 uint64_t to_fixed(double d, int64_t shift) {
     long double q = rintl(ldexpl((long double)d, capped(shift)));
-    if (!isfinite(d)) return 0;
+    if (!isfinite(d)) return (uint64_t)INT64_MIN; /* which no sum that has it comes back from */
     if (q >= 0x1p63L) return INT64_MAX;
     return q < -0x1p63L ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)q;
 }
 
 uint64_t from_fixed(Type type, int64_t q, int64_t shift) {
-    long double value = ldexpl((long double)q, -capped(shift));
+    const bool lost = q > (int64_t)1 << 62 || q < -((int64_t)1 << 62);
+    long double value = lost ? (long double)NAN : ldexpl((long double)q, -capped(shift));
     return type == TYPE_F64 ? number_from_double(type, (double)value)
                             : number_from_double(type, (double)(float)value);
 }

@@ -199,14 +199,19 @@ static bool scatter(Run *run, ValueId id, uint64_t *out, int64_t count) {
     const Value *v = &run->f->values[id];
     AxisSet from = run->f->values[v->arg[0]].axes | run->f->values[v->arg[1]].axes;
     Place place = {{0}};
-    memset(out, 0, (size_t)count * sizeof *out);
+    const bool least = v->op == OP_SCATTER_MIN;
+    for (int64_t i = 0; i < count; i++) out[i] = least ? (uint64_t)INT64_MAX : 0;
     for (bool more = next_place(&run->places, from, &place, true); more;
          more = next_place(&run->places, from, &place, false)) {
         const uint64_t *q = element_at(run, v->arg[0], &place);
         Place to = place;
         if (!go_to(run, v->arg[1], &to)) continue;
         uint64_t *sum = element_at(run, id, &to);
-        if (q && sum) *sum += *q;
+        if (!q || !sum) continue;
+        if (least)
+            *sum = (int64_t)*q < (int64_t)*sum ? *q : *sum;
+        else
+            *sum = *q == (uint64_t)INT64_MIN ? *q : *sum + *q; /* something that is not finite */
     }
     return !run->places.failed;
 }
@@ -283,7 +288,7 @@ static bool compute(Run *run, ValueId id) {
         return false;
     if (v->op == OP_CALL && !run->calls && !(run->calls = calls_of(run->f))) return false;
     if (v->op == OP_SCAN) return scan(run, id);
-    if (v->op == OP_SCATTER) return scatter(run, id, out, layout->count);
+    if (ir_is_scatter(v)) return scatter(run, id, out, layout->count);
     return for_each(run, id,
                     v->op == OP_GATHER     ? gather_run
                     : v->op == OP_CALL     ? call

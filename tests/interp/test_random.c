@@ -119,8 +119,9 @@ static ValueId random_gather(Function *f, const ValueId *pool, uint32_t count) {
 static ValueId random_scatter(Function *f, const ValueId *pool, uint32_t count) {
     AxisSet target = any_axes(f);
     ValueId q = of_type(f, pool, count, TYPE_I64), list = any_list(f, pool, count, target);
+    const Op op = draw(2) ? OP_SCATTER : OP_SCATTER_MIN;
     if (list == 0 || (ir_listed(f, list) & ~target)) return 0;
-    return ir_scatter(f, ir_broadcast(f, q, target & ~ir_listed(f, list)), list, target);
+    return ir_scatter(f, op, ir_broadcast(f, q, target & ~ir_listed(f, list)), list, target, 0);
 }
 
 static ValueId random_scan(Function *f, const ValueId *pool, uint32_t count) {
@@ -173,7 +174,8 @@ static ValueId random_value(Function *f, const ValueId *pool, uint32_t count) {
     case OP_FIRST: return ir_leaf(f, OP_FIRST, TYPE_I64, 0, draw(2));
     case OP_GATHER: return random_gather(f, pool, count);
     case OP_SCAN: return random_scan(f, pool, count);
-    case OP_SCATTER: return random_scatter(f, pool, count);
+    case OP_SCATTER:
+    case OP_SCATTER_MIN: return random_scatter(f, pool, count);
     case OP_RANDOM_KEY: return random_draw(f, pool, count);
     case OP_ROUND_STOCHASTIC: return random_rounding(f, pool, count);
     case OP_FROM_FIXED: {

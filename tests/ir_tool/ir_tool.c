@@ -33,6 +33,8 @@ static const Pass passes[] = {{"lowered", NULL, STAGE_LOWERED},
                               {"gathered", NULL, STAGE_GATHERED},
                               {"derive", derive, STAGE_DERIVED},
                               {"simplify", simplify, STAGE_SIMPLIFIED},
+                              {"find_touched", find_touched, STAGE_SIMPLIFIED},
+                              {"compact", compact, STAGE_SIMPLIFIED},
                               {"gather", gather, STAGE_GATHERED},
                               {"split", split, STAGE_SIMPLIFIED},
                               {"split_floats", split_floats, STAGE_SIMPLIFIED}};

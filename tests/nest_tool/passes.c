@@ -164,7 +164,8 @@ static const char *apply(Nest *nest, const char *word) {
         {"two_trees", 12}, {"skip_empty", 13},  {"keep", 14},           {"guard_reuse", 15},
         {"forward", 16},   {"drop_stores", 17}, {"merge_tests", 18},    {"hoist", 19},
         {"pipeline", 20},  {"peel", 21},        {"trim", 22},           {"version", 23},
-        {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26}, {"vectorize", 27}};
+        {"tile_tree", 24}, {"quotients", 25},   {"order_accesses", 26}, {"vectorize", 27},
+        {"unswitch", 28},  {"sink", 29}};
     int number = -1;
     for (size_t i = 0; i < COUNT(known); i++)
         if (strlen(known[i].word) == length && strncmp(word, known[i].word, length) == 0)
@@ -203,6 +204,11 @@ static const char *apply(Nest *nest, const char *word) {
     case 26: return order_accesses(nest, name, rest);
     case 27: return nest_vectorize(nest, &nest->body, name, NULL);
     case 19: return nest_hoist(nest), NULL;
+    case 28: return nest_unswitch(nest), NULL;
+    case 29:
+        for (NestNode *node = nest->body; node; node = node->next)
+            if (node->kind == NEST_LOOP) nest_sink(nest, node);
+        return NULL;
     case 6: return nest_sweep(nest), NULL;
     case 7: return nest_tidy(nest), NULL;
     default: return "there is no such pass";

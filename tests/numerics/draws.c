@@ -183,7 +183,7 @@ static void test_shift(double most, int64_t count) {
 static void test_to_fixed(double d, int64_t shift) {
     long double exact = ldexpl((long double)d, (int)shift);
     if (isfinite(d) && fabsl(exact) > 0x1p62L) return;
-    int64_t expected = isfinite(d) ? (int64_t)rintl(exact) : 0;
+    int64_t expected = isfinite(d) ? (int64_t)rintl(exact) : LS_FIXED_LOST;
     check(ls_to_fixed_f64(d, shift) == expected, "fixed %a by %" PRId64, d, shift);
     if ((double)(float)d == d || !isfinite(d))
         check(ls_to_fixed_f32((float)d, shift) == expected, "fixed f32 %a by %" PRId64, d, shift);
@@ -191,7 +191,8 @@ static void test_to_fixed(double d, int64_t shift) {
 
 /* A long double holds q, so this rounds once. */
 static void test_from_fixed(int64_t q, int64_t shift) {
-    long double exact = ldexpl((long double)q, (int)-shift);
+    const bool lost = q > (int64_t)1 << 62 || q < -((int64_t)1 << 62);
+    long double exact = lost ? (long double)NAN : ldexpl((long double)q, (int)-shift);
     check(same_f32(ls_from_fixed_f32(q, shift), (float)exact), "f32 of %" PRId64 " by %" PRId64, q,
           shift);
     if (shift <= 1074 || (q >> 52 == 0 || q >> 52 == -1))
@@ -217,14 +218,19 @@ static void test_fixed(void) {
         int exponent = 0;
         if (isfinite(d)) frexp(d, &exponent);
         test_to_fixed(d, 61 - exponent - (int64_t)(random_bits(&state) % 70));
-        int64_t q = (int64_t)random_bits(&state) >> (2 + random_bits(&state) % 62);
+        int64_t q = (int64_t)random_bits(&state) >> random_bits(&state) % 64;
         test_from_fixed(q, (int64_t)(random_bits(&state) % 280) - 70);
         test_from_fixed(q & -(int64_t)(1 << 20), (int64_t)(random_bits(&state) % 2000) - 900);
     }
     test_to_fixed((double)NAN, 3);
     test_to_fixed(-(double)INFINITY, 3);
-    check(ls_from_fixed_f32(0x4000004000000001, 0) == 0x1.000002p62f,
+    check(ls_from_fixed_f32(0x2000002000000001, 0) == 0x1.000002p61f,
           "a tie that the last bit decides");
+    const int64_t most = (int64_t)1 << 62, ends[] = {0, most - 1, 1 - most};
+    check(ls_from_fixed_f64(most, 62) == 1 && ls_from_fixed_f64(-most, 62) == -1, "the largest sums");
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        check(isnan(ls_from_fixed_f32((int64_t)((uint64_t)LS_FIXED_LOST + (uint64_t)ends[i]), 7)),
+              "lost, and then %" PRId64 " added", ends[i]);
 }
 
 int main(int count, char **words) {

@@ -133,6 +133,12 @@ template <class T> SIMT_OURS static T simt_atomic_add(T *counter, T value, int o
     *counter = before + value;
     return before;
 }
+template <class T> SIMT_OURS static T simt_atomic_min(T *least, T value, int order, int scope) {
+    simt_machine.atomic(least, 1, order, scope);
+    T before = *least;
+    *least = value < before ? value : before;
+    return before;
+}
 template <class T> SIMT_OURS static T simt_atomic_load(const T *counter, int order, int scope) {
     simt_machine.atomic(counter, 0, order, scope);
     return *const_cast<const volatile T *>(counter);
@@ -194,6 +200,9 @@ static inline void __threadfence_block() {
 #define __nanosleep(time) simt_pause()
 template <class T> static T atomicAdd(T *counter, T value) {
     return simt_atomic_add(counter, value, __ATOMIC_RELAXED, SIMT_DEVICE);
+}
+template <class T> static T atomicMin(T *least, T value) {
+    return simt_atomic_min(least, value, __ATOMIC_RELAXED, SIMT_DEVICE);
 }
 template <class T> static T atomicAdd_block(T *counter, T value) {
     return simt_atomic_add(counter, value, __ATOMIC_RELAXED, SIMT_BLOCK);
@@ -258,6 +267,8 @@ static inline int __builtin_simt_ds_bpermute(int address, int value) {
 #define __hip_atomic_load(counter, order, scope) simt_atomic_load(counter, order, scope)
 #define __hip_atomic_fetch_add(counter, value, order, scope) \
     simt_atomic_add(counter, value, order, scope)
+#define __hip_atomic_fetch_min(least, value, order, scope) \
+    simt_atomic_min(least, value, order, scope)
 
 #endif
 

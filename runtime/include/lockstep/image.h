@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 6
+#define LS_IMAGE_VERSION 7
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -96,14 +96,15 @@ typedef struct ls_image_parameter {
 } ls_image_parameter;
 
 /* A count known when sizes are: scale * product over the factors of
- * max(minimum, ceil(product of the sizes of the axes in `axes` / divide)). An empty axis set
- * counts 1. With a `list` axis it is the sum of that over the list's tensors, each with its own
+ * max(minimum, ceil(product of the sizes of the axes in `axes` / divide)). Where `within` is not
+ * 0, the product is at most that of the sizes of the axes in it. An empty axis set counts 1. With a `list` axis it is the sum of that over the list's tensors, each with its own
  * lengths, the list axis itself counting 1; without, no axis of it has a parent (blocks: q and n
  * alone count, k not). */
 typedef struct ls_image_factor {
     uint32_t axes; /* bit a: axis a */
     uint32_t minimum;
     uint64_t divide;
+    uint32_t within;
 } ls_image_factor;
 
 typedef struct ls_image_extent {
