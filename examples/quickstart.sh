@@ -38,6 +38,7 @@ captured once as a graph; training replayed the graphs, and the host only looked
   build/lockstep explain examples/linreg/linreg.step --size b=256,k=64    the plan, and why it is one kernel
   build/lockstep emit examples/linreg/linreg.step --target cuda           the kernel, for people to read
   build/examples/charlm/charlm                                            a small GPT on a novel, in a few minutes
+  PYTHONPATH=runtime/python python3 -m lockstep --version                 the Python package, on this build
   sh examples/adamw/run.sh                                                AdamW on a .safetensors file
   build/lockstep bench examples/adamw/adamw.step --size n=16M             how near to the memory's limit
   sh tests/run.sh                                                         all tests

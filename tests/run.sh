@@ -5,8 +5,8 @@
 #   sh tests/run.sh             everything
 #   sh tests/run.sh FILTER      the tests whose name matches the regular expression FILTER
 #
-# LOCKSTEP_PYTHON names a Python with PyTorch (python3 may be one); without, some tests of
-# examples/pytorch are skipped.
+# LOCKSTEP_PYTHON names a Python with PyTorch and JAX (python3 may be one; tests/python.sh makes one);
+# without, tests of lockstep.torch, lockstep.jax and the notebook are skipped.
 set -e
 cd "$(dirname "$0")/.."
 
@@ -48,6 +48,7 @@ need cmake cmake
 need ninja-build ninja
 need python3 python3
 need pkg-config pkg-config
+python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 need llvm-14-tools "$lit"
 fuzzer=$(echo /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a)
 need libclang-rt-14-dev "${fuzzer%% *}"
@@ -59,7 +60,7 @@ if [ "$(uname -m)" = x86_64 ]; then # and what runs, emulated, on the other proc
     need libc6-dev-arm64-cross /usr/aarch64-linux-gnu/include/stdio.h
     need qemu-user-static qemu-aarch64-static
 fi
-[ -n "$LOCKSTEP_NVRTC" ] && [ -n "$(find_nvdisasm)" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
+[ -n "$LOCKSTEP_NVRTC" ] && [ -n "$(find_nvdisasm)" ] && [ -x "$toolchains/python/bin/python" ] || python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086
     install_packages $missing
@@ -109,6 +110,21 @@ if [ -n "$LOCKSTEP_NVRTC" ] && [ -z "$(find_nvdisasm)" ]; then
 fi
 LOCKSTEP_NVDISASM=$(find_nvdisasm)
 if [ -n "$LOCKSTEP_NVDISASM" ]; then export LOCKSTEP_NVDISASM; else unset LOCKSTEP_NVDISASM; fi
+
+# What the tests of the Python package need: NumPy, mypy and the package's build system.
+if [ ! -x "$toolchains/python/bin/python" ]; then
+    say "Fetching NumPy, mypy and scikit-build-core into build/toolchains"
+    rm -rf "$toolchains/wheels" "$toolchains/making"
+    if python3 -m pip download --quiet --retries 1 --only-binary :all: --dest "$toolchains/wheels" \
+        numpy mypy 'scikit-build-core>=0.11' && python3 -m venv "$toolchains/making" &&
+        "$toolchains/making/bin/python" -m pip install --quiet --no-index --find-links "$toolchains/wheels" \
+            numpy mypy scikit-build-core; then
+        mv "$toolchains/making" "$toolchains/python"
+    else
+        rm -rf "$toolchains/making"
+        echo "tests/run.sh: NumPy and mypy could not be fetched: tests of the Python package are skipped" >&2
+    fi
+fi
 
 say "Building (build/)"
 configure_build

@@ -15,7 +15,7 @@ foreach(path ${files})
   while(folder MATCHES "[Ll]ockstep")
     get_filename_component(name "${folder}" NAME)
     list(APPEND folders "${folder}")
-    if(name MATCHES "^[Ll]ockstep$")
+    if(name MATCHES "^[Ll]ockstep$" AND NOT folder MATCHES "/lockstep/python/lockstep$") # of Python, within ours
       break()
     endif()
     get_filename_component(folder "${folder}" DIRECTORY)

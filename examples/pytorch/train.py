@@ -8,16 +8,18 @@ second also has its cross entropy and its SwiGLU from Lockstep, as torch.autogra
 import argparse
 import math
 import os
+import sys
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-import lockstep_torch
-from lockstep_torch import Optimizer, Step
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "..", "runtime", "python"))  # of a checkout, where none is installed
+sys.path.append(os.path.join(HERE, "..", "..", "..", "..", "lockstep", "python"))  # or beside an installed one
+from lockstep.torch import Optimizer, Step  # noqa: E402
+
 TEXT = os.path.join(HERE, "..", "charlm", "pride-and-prejudice.txt")
 
 cross_entropy_step = Step("std/losses:cross_entropy")
@@ -130,7 +132,7 @@ def main():
     parser.add_argument("--only", choices=["torch", "lockstep"])
     arguments = parser.parse_args()
     if arguments.text == TEXT and not os.path.exists(TEXT):
-        arguments.text = lockstep_torch.__file__  # installed without the novel: some text
+        arguments.text = __file__  # installed without the novel: some text
     with open(arguments.text, encoding="utf-8") as file:
         text = file.read()
     letters = {letter: number for number, letter in enumerate(sorted(set(text)))}

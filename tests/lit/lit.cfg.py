@@ -41,11 +41,25 @@ def built_tool(name):
     return found[0] if found else os.path.join(config.lockstep_build, name)
 
 
-# A Python with PyTorch, for the tests of examples/pytorch; elsewhere these are skipped.
+# A Python with PyTorch, JAX and what executes notebooks, for the tests of these: LOCKSTEP_PYTHON. Those of the
+# package itself need NumPy, mypy and scikit-build-core, which tests/run.sh brings.
+def modules_of(python, *names):
+    if not shutil.which(python):
+        return set()
+    found = subprocess.run([python, "-c", "import importlib.util as u, sys\nprint(*(m for m in sys.argv[1:] "
+                            "if u.find_spec(m)))", *names], capture_output=True, text=True).stdout.split()
+    return set(found)
+
+
 python = os.environ.get("LOCKSTEP_PYTHON", "python3")
-if shutil.which(python) and subprocess.run(
-        [python, "-c", "import importlib.util as u; exit(not u.find_spec('torch'))"]).returncode == 0:
-    config.available_features.add("torch")
+config.available_features |= modules_of(python, "torch", "jax", "optax", "nbclient")
+tools = os.path.join(config.lockstep_build, "toolchains", "python", "bin", "python")
+tools = tools if os.path.exists(tools) else python
+tool_modules = modules_of(tools, "numpy", "mypy", "scikit_build_core")
+config.available_features |= tool_modules
+if "scikit_build_core" in tool_modules and glob.glob(os.path.join(config.lockstep_build, "toolchains", "wheels",
+                                                                 "numpy-*.whl")):
+    config.available_features.add("python-package")
 
 config.substitutions += [
     ("%lockstep", escaped(os.path.join(config.lockstep_build, "lockstep"))),
@@ -61,6 +75,7 @@ config.substitutions += [
     ("%exec_runner", escaped(built_tool("exec_runner"))),
     ("%differential", escaped(built_tool("differential"))),
     ("%python", escaped(python)),
+    ("%wheel_python", escaped(tools)),
     ("%library", escaped(built_tool("library"))),
     ("%write_sources", escaped(built_tool("sources"))),
     ("%build", escaped(config.lockstep_build)),

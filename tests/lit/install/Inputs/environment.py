@@ -29,9 +29,11 @@ for top in ("compiler", "runtime", "templates"):
                     elif literal == f'"{name}"':
                         faults.append(f"{path} names {name} by a string")
 
-module = "lockstep_torch.py"
-for name in re.findall(r'environ(?:\.get)?[\[(]"(LOCKSTEP_\w+)"', open(f"{root}/examples/pytorch/{module}").read()):
-    read.setdefault(name, set()).add(module)
+for folder, _, files in os.walk(f"{root}/runtime/python/lockstep"):
+    for file in files:
+        if file.endswith(".py"):
+            for name in re.findall(r'environ(?:\.get)?[\[(]"(LOCKSTEP_\w+)"', open(f"{folder}/{file}").read()):
+                read.setdefault(name, set()).add("Python")
 for name in sorted(rows.keys() | read.keys()):
     said, found = set(rows.get(name, "").split(", ")), read.get(name, set())
     if said != found:

@@ -9,7 +9,8 @@ import unittest
 sys.path.insert(0, sys.argv.pop(1))
 driver = C.CDLL(os.environ["LOCKSTEP_CUDA"])
 import torch  # noqa: E402
-import lockstep_torch as lt  # noqa: E402
+import lockstep.torch as lt  # noqa: E402
+from lockstep import _context  # noqa: E402
 
 
 class Stream:
@@ -20,14 +21,17 @@ class Stream:
         assert driver.cuStreamCreate(C.byref(self.pointer), 0) == 0
         self.cuda_stream = self.pointer.value
 
+    def synchronize(self):
+        assert driver.cuStreamSynchronize(self.pointer) == 0
+
     def wait_stream(self, other):
         self.waited.append(other)
 
 
-class Emulated(lt.Context):
-    def __init__(self, device):
-        assert device is None
-        super().__init__(torch.device("cuda", 0))
+class Emulated(_context.Context):
+    def __init__(self, kind, index):
+        assert kind == "cpu"
+        super().__init__("cuda", 0)
 
 
 class State:
@@ -132,9 +136,44 @@ class Devices(unittest.TestCase):
             captured(lambda: step(x, y))
         torch.testing.assert_close(step(x, y, **out).loss, torch.nn.functional.mse_loss(x, y))
 
+    def test_graph(self):
+        """lockstep.graph on a device: recorded on a stream of its own, replayed on the current one."""
+        step = lt.Step("step add[n](inout x: f32[n], by: f32) { x += by }")
+        total = lt.Step("step total[n](x: f32[n], out s: f32) { s = sum(x) }")
+        x, by = torch.zeros(100), torch.tensor(1.0)
+        cell = {"by": by.expand(1)[0]}
+        with lt.graph() as graph:
+            step(x, **cell)
+            s = total(x)
+        self.assertEqual(x.sum(), 0)
+        graph.launch()
+        graph.repeat(9)
+        State.stream.synchronize()
+        self.assertEqual((x[0], s), (10, 1000))
+        self.assertEqual(graph.statistics()["launches"], 2)
+        before, State.stream = State.stream, Stream()
+        graph.launch()
+        self.assertIs(State.stream.waited[-1], before)
+        State.stream.synchronize()
+        self.assertEqual(s, 1100)
+        a = network()
+        b = copy.deepcopy(a)
+        ours, reference = (lt.Optimizer(m.parameters(), "std/optim:adamw", capturable=True) for m in (a, b))
+        for model, optimizer in ((a, ours), (b, reference)):
+            backward(model, 0)
+            optimizer.step()
+        with lt.graph() as graph:
+            ours.step()
+        graph.repeat(3)
+        for _ in range(3):
+            reference.step()
+        State.stream.synchronize()
+        for p, q in zip(a.parameters(), b.parameters()):
+            self.assertTrue(torch.equal(p, q))
+
 
 if __name__ == "__main__":
-    lt.Context = Emulated
+    _context.Context = Emulated
     torch.cuda.current_stream = lambda index: State.stream
     torch.cuda.is_current_stream_capturing = lambda: State.capturing
     torch.cuda.is_initialized = lambda: True

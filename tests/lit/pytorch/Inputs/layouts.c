@@ -1,4 +1,4 @@
-/* layouts.c: where the C compiler puts what lockstep_torch.py declares, a line for each. */
+/* layouts.c: where the C compiler puts what the Python package declares, a line for each. */
 #include <lockstep/lockstep.h>
 
 #include <stddef.h>
@@ -59,12 +59,30 @@ int main(void) {
     FIELD(ls_compile_options, import_path_count);
     FIELD(ls_compile_options, sources);
     FIELD(ls_compile_options, source_count);
+    FIELD(ls_explain_options, report);
+    FIELD(ls_explain_options, sizes);
+    FIELD(ls_explain_options, size_count);
+    FIELD(ls_explain_options, targets);
+    FIELD(ls_explain_options, target_count);
+    FIELD(ls_explain_options, peak_gb_s);
+    FIELD(ls_explain_options, plan_only);
+    FIELD(ls_explain_options, processors);
+    FIELD(ls_graph_statistics, native);
+    FIELD(ls_graph_statistics, loops);
+    FIELD(ls_graph_statistics, launches);
+    FIELD(ls_graph_statistics, nodes);
+    FIELD(ls_graph_statistics, replays);
+    FIELD(ls_graph_statistics, updates);
+    FIELD(ls_graph_statistics, updated);
+    FIELD(ls_graph_statistics, reinstantiations);
     printf("ls_tensor %zu\n", sizeof(ls_tensor));
     printf("ls_image_term %zu\n", sizeof(ls_image_term));
     printf("ls_image_axis %zu\n", sizeof(ls_image_axis));
     printf("ls_image_parameter %zu\n", sizeof(ls_image_parameter));
     printf("ls_image %zu\n", sizeof(ls_image));
     printf("ls_compile_options %zu\n", sizeof(ls_compile_options));
+    printf("ls_explain_options %zu\n", sizeof(ls_explain_options));
+    printf("ls_graph_statistics %zu\n", sizeof(ls_graph_statistics));
     NUMBER(LS_IMAGE_VERSION);
     NUMBER(LS_OK);
     NUMBER(LS_ERROR_ARGUMENT);
@@ -79,6 +97,10 @@ int main(void) {
     NUMBER(LS_TERM_MULTIPLY);
     NUMBER(LS_TERM_DIVIDE);
     NUMBER(LS_TERM_REMAINDER);
+    NUMBER(LS_REPORT_TEXT);
+    NUMBER(LS_REPORT_JSON);
+    NUMBER(LS_REPORT_DOT);
+    NUMBER(LS_REPORT_SCHEDULES);
     NUMBER(LS_TYPE_COUNT);
     for (int type = 0; type < LS_TYPE_COUNT; type++)
         printf("type %d %s %zu\n", type, ls_type_name((ls_type)type), ls_type_size((ls_type)type));

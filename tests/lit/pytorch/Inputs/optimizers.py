@@ -1,4 +1,4 @@
-"""lockstep_torch.Optimizer against torch.optim, on CPU tensors."""
+"""lockstep.torch.Optimizer against torch.optim, on CPU tensors."""
 import copy
 import io
 import os
@@ -11,7 +11,7 @@ import warnings
 
 sys.path.insert(0, sys.argv.pop(1))
 import torch  # noqa: E402
-import lockstep_torch as lt  # noqa: E402
+import lockstep.torch as lt  # noqa: E402
 
 T = torch.optim
 MIXED = """
