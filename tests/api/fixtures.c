@@ -67,11 +67,11 @@ static const ls_image_parameter descend_parameters[] = {
     {"lr", LS_IN, LS_F32, 0, NULL, 0, 0, 5, 0},   {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6, 0},
 };
 static const ls_image_kernel descend_kernels[] = {
-    {"descend", {1, 1, {{3, 0, 1}}, 0}, 256, 128, 4, 0, 1, 0, 0, NULL, NO_TILES},
-    {"descend_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
+    {"descend", {1, 1, {{3, 0, 1, 0}}, 0}, 256, 128, 4, 0, 1, 0, 0, NULL, NO_TILES},
+    {"descend_finish", {1, 0, {{0, 0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
 };
 static const ls_image_temporary descend_temporaries[] = {
-    {"parts", {1024, 0, {{0, 0, 0}}, 0}, 1, 0, 0, 0}};
+    {"parts", {1024, 0, {{0, 0, 0, 0}}, 0}, 1, 0, 0, 0}};
 static const Function descend_dense_functions[] = {descend_dense, descend_finish};
 static const Function descend_strided_functions[] = {descend_strided, descend_finish};
 static const ls_image_variant descend_variants[] = {
@@ -122,9 +122,9 @@ static const ls_image_parameter fixed_parameters[] = {
     {"y", LS_OUT, LS_F64, 1, second, 0, 0, 2, 0},
     {"size", LS_OUT, LS_U64, 0, NULL, 0, 0, 3, 0},
 };
-static const ls_image_extent fixed_work[] = {{1, 1, {{2, 0, 1}}, 0}};
+static const ls_image_extent fixed_work[] = {{1, 1, {{2, 0, 1, 0}}, 0}};
 static const ls_image_kernel fixed_kernels[] = {
-    {"fixed", {1, 1, {{2, 0, 1}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL, NO_TILES}};
+    {"fixed", {1, 1, {{2, 0, 1, 0}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL, NO_TILES}};
 static const Function fixed_small_functions[] = {fixed_small},
                       fixed_large_functions[] = {fixed_large};
 static const ls_image_variant fixed_variants[] = {
@@ -202,10 +202,10 @@ static const ls_image_parameter lists_parameters[] = {
     { scale, 1, {{2, 0, LIST_TILE}}, 1 /* t */ }
 static const ls_image_kernel lists_kernels[] = {
     {"lists", TILES(1), 1, 128, 4, 0, LIST_TILE, 0, 0, NULL, NO_TILES},
-    {"lists_finish", {1, 0, {{0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
+    {"lists_finish", {1, 0, {{0, 0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
 };
 static const ls_image_temporary lists_temporaries[] = {
-    {"change", {4, 1, {{2, 0, 1}}, 1}, 0, 1, 0, 0},
+    {"change", {4, 1, {{2, 0, 1, 0}}, 1}, 0, 1, 0, 0},
     {"parts", TILES(8), 0, 0, 0, 0},
 };
 static const ls_image_table lists_tables[] = {{TILES(1)}};
@@ -268,7 +268,7 @@ static void shapes_run(const void *arguments, uint64_t first, uint64_t last, uin
 }
 static const Function shapes_functions[] = {shapes_run};
 static const ls_image_kernel shapes_kernel[] = {
-    {"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL, NO_TILES}};
+    {"run", {1, 0, {{0, 0, 0, 0}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL, NO_TILES}};
 static const ls_image_variant shapes_variants[] = {{.name = "only",
                                                     .layout = LS_LAYOUT_DENSE,
                                                     .work_limit = UINT64_MAX,
@@ -301,7 +301,7 @@ static const ls_image_parameter cells_parameters[] = {
     {"g", LS_IN, LS_BOOL, 0, NULL, 0, 0, 7, 0}, {"h", LS_INOUT, LS_I32, 0, NULL, 0, 0, 8, 0},
 };
 static const ls_image_kernel one_kernel[] = {
-    {"run", {1, 0, {{0, 0, 0}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL, NO_TILES}};
+    {"run", {1, 0, {{0, 0, 0, 0}}, 0}, 1, 1, 1, 1, 1, 0, 0, NULL, NO_TILES}};
 static const Function cells_functions[] = {cells_run};
 static const ls_image_variant cells_variants[] = {
     {.name = "one block",

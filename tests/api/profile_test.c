@@ -12,20 +12,20 @@
 enum { ROWS = 4, COLUMNS = 100, ELEMENTS = ROWS * COLUMNS };
 
 /* 4 bytes of each element are read; of 8 rows and fewer what is gathered, above that all of it. */
-static const ls_image_extent all[] = {{4, 1, {{3, 0, 1}}, 0}};
-static const ls_image_extent gathered[] = {{32, 1, {{1, 0, 1}}, 0}, {8, 0, {{0, 0, 1}}, 0}};
+static const ls_image_extent all[] = {{4, 1, {{3, 0, 1, 0}}, 0}};
+static const ls_image_extent gathered[] = {{32, 1, {{1, 0, 1, 0}}, 0}, {8, 0, {{0, 0, 1, 0}}, 0}};
 static const ls_image_flow flows[] = {
     {.array = 0,
      .again = LS_FLOW_LARGEST,
      .count = 2,
      .bytes = gathered,
-     .most = {4, 1, {{3, 0, 1}}, 0}},
+     .most = {4, 1, {{3, 0, 1, 0}}, 0}},
     {.array = 0, .again = LS_FLOW_LARGEST, .count = 1, .bytes = all},
     {.array = 0, .again = LS_FLOW_FAR, .count = 1, .bytes = all},
     {.array = 1, .written = 1, .count = 1, .bytes = all},
-    {.array = 2, .written = 1, .count = 1, .bytes = all, .above = {4, 1, {{3, 0, 1}}, 0}},
+    {.array = 2, .written = 1, .count = 1, .bytes = all, .above = {4, 1, {{3, 0, 1, 0}}, 0}},
 };
-static const ls_image_row rows_of[] = {{{4, 1, {{3, 0, 1}}, 0}, {1, 1, {{1, 0, 1}}, 0}, 2}};
+static const ls_image_row rows_of[] = {{{4, 1, {{3, 0, 1, 0}}, 0}, {1, 1, {{1, 0, 1, 0}}, 0}, 2}};
 static ls_image_traffic traffic[] = {{5, 1, flows, rows_of, 800}, {0, 0, NULL, NULL, 0}};
 
 static ls_image counted_image(ls_image_variant *variant) {

@@ -144,7 +144,7 @@ static const ls_image_axis axis[] = {{.name = "n", .fixed = -1}};
 static const ls_image_parameter parameters[] = {{"x", LS_IN, LS_I32, 1, axes, 0, 0, 1, 0},
                                                 {"y", LS_OUT, LS_I32, 1, axes, 0, 0, 2, 0}};
 static ls_image_kernel kernel[] = {
-    {"loaded_run", {1, 1, {{1, 0, 1}}, 0}, 1, 1, 1, 0, 1, 0, 0, NULL, NO_TILES}};
+    {"loaded_run", {1, 1, {{1, 0, 1, 0}}, 0}, 1, 1, 1, 0, 1, 0, 0, NULL, NO_TILES}};
 static const ls_image_variant variant[] = {
     {.name = "tiles",
      .layout = LS_LAYOUT_DENSE,

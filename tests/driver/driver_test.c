@@ -16,16 +16,17 @@ static const ls_image_parameter parameters[] = {{"p", LS_INOUT, LS_F32, 1, axes,
                                                 {"count", LS_INOUT, LS_I64, 0, NULL, 1, 5, 2, 0},
                                                 {"flag", LS_IN, LS_BOOL, 0, NULL, 0, 0, 3, 0}};
 static const ls_image_kernel kernels[] = {
-    {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1, 1, 0, NULL, NO_TILES},
-    {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
+    {"drive", {1, 1, {{1, 0, 1, 0}}, 0}, 1000, 128, 2, 0, 1, 1, 0, NULL, NO_TILES},
+    {"drive_end", {1, 1, {{1, 0, 1, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
 };
 static const ls_image_kernel lone_kernels[] = {
-    {"drive", {1, 1, {{1, 0, 1}}, 0}, 1000, 128, 2, 0, 1, 0, 0, NULL, NO_TILES},
-    {"drive_end", {1, 1, {{1, 0, 1}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
+    {"drive", {1, 1, {{1, 0, 1, 0}}, 0}, 1000, 128, 2, 0, 1, 0, 0, NULL, NO_TILES},
+    {"drive_end", {1, 1, {{1, 0, 1, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},
 };
-static const ls_image_temporary temporaries[] = {{"arrived", {4, 0, {{0, 0, 0}}, 0}, 1, 0, 1, 0}};
-static const ls_image_extent work[] = {{1, 1, {{1, 0, 1}}, 0}};
-static const ls_image_extent every_element[] = {{4, 1, {{1, 0, 1}}, 0}};
+static const ls_image_temporary temporaries[] = {
+    {"arrived", {4, 0, {{0, 0, 0, 0}}, 0}, 1, 0, 1, 0}};
+static const ls_image_extent work[] = {{1, 1, {{1, 0, 1, 0}}, 0}};
+static const ls_image_extent every_element[] = {{4, 1, {{1, 0, 1, 0}}, 0}};
 static const ls_image_flow flows[] = {
     {.array = 0, .written = 0, .count = 1, .bytes = every_element},
     {.array = 0, .written = 1, .count = 1, .bytes = every_element},
