@@ -431,19 +431,19 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
 
 /* ---- the image ---- */
 
-static ls_image_parameter parameter_row(Emitter *e, const Parameter *p) {
+static ls_image_parameter parameter_row(const Function *f, const Parameter *p) {
     ls_image_parameter row = {.name = p->name,
                               .role = p->role,
                               .type = (ls_type)p->type,
                               .has_default = p->has_default,
                               .initial = p->initial};
-    uint8_t *axes = arena_alloc(e->arena, LS_AXES_MAX);
-    for (uint8_t axis = 0; axis < e->f->axis_count; axis++)
+    uint8_t *axes = arena_alloc(f->arena, LS_AXES_MAX);
+    for (uint8_t axis = 0; axis < f->axis_count; axis++)
         if (p->declared >> axis & 1) axes[row.rank++] = axis;
     row.axes = axes;
-    if (p->range.file && p->range.file < e->compiler->source_count) {
+    if (p->range.file && p->range.file < f->compiler->source_count) {
         uint32_t column;
-        source_position(&e->compiler->sources[p->range.file], p->range.begin, &row.line, &column);
+        source_position(&f->compiler->sources[p->range.file], p->range.begin, &row.line, &column);
     }
     return row;
 }
@@ -455,19 +455,11 @@ static uint32_t step_line(const Function *f) {
     return line;
 }
 
-const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
-                          ls_image_layout last, Text *shared, const char **problem) {
-    const Function *f = plan->function;
-    Emitter e = {.plan = plan,
-                 .f = f,
-                 .compiler = f->compiler,
-                 .arena = f->arena,
-                 .target = target,
-                 .shared = shared};
-    ls_image *image = arena_alloc(e.arena, sizeof *image);
-    ls_image_axis *axes = arena_alloc(e.arena, (f->axis_count + 1) * sizeof *axes);
+ls_image *emit_head(const Function *f, const char *target_name) {
+    ls_image *image = arena_alloc(f->arena, sizeof *image);
+    ls_image_axis *axes = arena_alloc(f->arena, (f->axis_count + 1) * sizeof *axes);
     ls_image_parameter *parameters =
-        arena_alloc(e.arena, (f->parameter_count + 1) * sizeof *parameters);
+        arena_alloc(f->arena, (f->parameter_count + 1) * sizeof *parameters);
     for (size_t i = 0; i < f->axis_count; i++)
         axes[i] = (ls_image_axis){.name = f->axes[i].name,
                                   .fixed = f->axes[i].fixed,
@@ -477,7 +469,36 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
                                   .terms = f->axes[i].terms,
                                   .term_count = (uint32_t)f->axes[i].term_count};
     for (size_t i = 0; i < f->parameter_count; i++)
-        parameters[i] = parameter_row(&e, &f->parameters[i]);
+        parameters[i] = parameter_row(f, &f->parameters[i]);
+    *image = (ls_image){
+        .version = LS_IMAGE_VERSION,
+        .step = f->name,
+        .target = arena_copy(f->arena, target_name, strlen(target_name)),
+        .source_file = f->range.file && f->range.file < f->compiler->source_count
+                           ? f->compiler->sources[f->range.file].path
+                           : "",
+        .numeric_version = numeric_version(),
+        .math = ir_math_names[f->math],
+        .axis_count = (uint32_t)f->axis_count,
+        .axes = axes,
+        .parameter_count = (uint32_t)f->parameter_count,
+        .parameters = parameters,
+        .line = step_line(f),
+    };
+    return image;
+}
+
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last, Text *shared, const char **problem) {
+    const Function *f = plan->function;
+    Emitter e = {.plan = plan,
+                 .f = f,
+                 .compiler = f->compiler,
+                 .arena = f->arena,
+                 .target = target,
+                 .shared = shared};
+    ls_image *image = emit_head(f, target_name);
+    ls_image_parameter *parameters = (ls_image_parameter *)(uintptr_t)image->parameters;
     for (uint32_t i = 0; i < f->parameter_count; i++)
         parameters[i].optional = plan_is_optional(plan, i);
 
@@ -499,23 +520,8 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
                 if (variants[count].name) count++;
             }
         }
-    *image = (ls_image){
-        .version = LS_IMAGE_VERSION,
-        .step = f->name,
-        .target = arena_copy(e.arena, target_name, strlen(target_name)),
-        .source_file = f->range.file && f->range.file < f->compiler->source_count
-                           ? f->compiler->sources[f->range.file].path
-                           : "",
-        .numeric_version = numeric_version(),
-        .math = ir_math_names[f->math],
-        .axis_count = (uint32_t)f->axis_count,
-        .axes = axes,
-        .parameter_count = (uint32_t)f->parameter_count,
-        .parameters = parameters,
-        .variant_count = count,
-        .variants = variants,
-        .draws = draws_numbers(f),
-        .line = step_line(f),
-    };
+    image->variant_count = count;
+    image->variants = variants;
+    image->draws = draws_numbers(f);
     return image;
 }

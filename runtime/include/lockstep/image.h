@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 6
+#define LS_IMAGE_VERSION 7
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -296,6 +296,27 @@ typedef struct ls_image_tuning {
 #define LS_TARGET_OPENCL "opencl" /* C++ for OpenCL: its text, no code */
 #define LS_TARGET_GFX "gfx"       /* AMD's name: "gfx90a" */
 
+/* A step with `for` has its kernels in parts, images of their own, which run in their order; parts
+ * of one loop stand together and run once for each coordinate of its axis. A part has the step's
+ * axes, and behind them one for each axis that a loop goes over, whose length is the current
+ * coordinate: it counts nothing. Its parameters are views of arrays: of a parameter of the step, or
+ * of temporary i of its variants (parameter_count + i); `fixed` axes stand at the current
+ * coordinate, so that the view begins there and lacks them. Lists have no fixed axes. The step's
+ * own variants have no kernels: they say which layout the arrays have. */
+typedef struct ls_image_view {
+    uint32_t array, fixed; /* fixed: bit a: axis a */
+} ls_image_view;
+typedef struct ls_image_loop {
+    uint32_t axis, place; /* place: the axis of the parts whose length is the coordinate */
+    uint32_t reverse;
+    uint32_t outer; /* 1 + the loop around it, or 0 */
+} ls_image_loop;
+typedef struct ls_image_part {
+    const struct ls_image *image;
+    const ls_image_view *views; /* by parameter */
+    uint32_t loop;              /* 1 + the innermost loop around it, or 0 */
+} ls_image_part;
+
 typedef struct ls_image {
     uint32_t version; /* LS_IMAGE_VERSION */
     const char *step;
@@ -313,6 +334,9 @@ typedef struct ls_image {
     uint32_t line;  /* of source_file: where the step stands; 0: not known */
     uint32_t tuning_count;
     const ls_image_tuning *tunings; /* for the device; the first that applies counts */
+    uint32_t part_count, loop_count; /* 0: it has no `for` */
+    const ls_image_part *parts;
+    const ls_image_loop *loops;
 } ls_image;
 
 /* The length that an axis's expression gives for those of the axes; 0: it overflows. */
