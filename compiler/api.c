@@ -362,6 +362,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
     Made *made = find_made(c, image);
     if (!made || variant >= image->variant_count)
         return keep_message(c, LS_ERROR_ARGUMENT, "the image is not one of this compilation");
+    if (image->variants[variant].kernel_count == 0) return LS_OK; /* its parts have code */
     ls_status status = code_get(made, variant, c->options.no_cache, c->message, sizeof c->message);
     if (status != LS_OK) return status;
     *code = made->code[variant].data;
@@ -375,7 +376,8 @@ ls_status ls_compilation_codes(ls_compilation *c, const ls_code_request *request
     size_t known = 0;
     for (size_t i = 0; wanted && i < count; i++) { /* without: they are made one by one */
         Made *made = find_made(c, requests[i].image);
-        if (made && requests[i].variant < made->image->variant_count)
+        if (made && requests[i].variant < made->image->variant_count &&
+            made->image->variants[requests[i].variant].kernel_count)
             wanted[known++] = (CodeRequest){made, (uint32_t)requests[i].variant};
     }
     code_make_all(wanted, known, c->options.no_cache, NULL, NULL);

@@ -529,6 +529,8 @@ bool step_is_ready(const ls_step *step);
 /* step_parts.c: the parts of a step with `for`, and their launches in all iterations. */
 ls_status parts_create(ls_step *step, const char *call, Variant *variants);
 void parts_release(ls_step *step);
+/* Of a part whose variant in use iterates: the argument words about that, which come last. */
+size_t parts_iteration_words(const ls_step *part);
 /* From the step's bindings, sizes and temporaries to its launches; `planned`: only pointers differ
  * from before. */
 ls_status parts_prepare(ls_step *step, const char *call, bool planned);

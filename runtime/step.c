@@ -50,7 +50,7 @@ bool step_allocate_host(ls_step *step) {
     size_t kernels = max(image, offsetof(ls_image_variant, kernel_count));
     size_t tables = max(image, offsetof(ls_image_variant, table_count));
     size_t words = image->axis_count + image->parameter_count + temporaries + 2 * tables + numbers +
-                   COUNT(step->shard);
+                   COUNT(step->shard) + (step->owner ? 1 + image->parameter_count : 0);
     step->bindings = calloc(image->parameter_count + 1u, sizeof *step->bindings);
     step->sizes = calloc(2 * (image->axis_count + 1u), sizeof *step->sizes);
     step->lengths = calloc(image->axis_count + 1u, sizeof *step->lengths);
@@ -114,7 +114,8 @@ static ls_status check_image(ls_context *context, const ls_image *image) {
         const ls_image_variant *variant = &image->variants[i];
         size_t words = image->axis_count + (size_t)image->parameter_count +
                        variant->temporary_count + 2 * (size_t)variant->table_count +
-                       (image->draws ? 2 : 0);
+                       (image->draws ? 2 : 0) +
+                       (variant->iterates ? 1 + (size_t)image->parameter_count : 0);
         if (variant->layout == LS_LAYOUT_STRIDED)
             for (uint32_t p = 0; p < image->parameter_count; p++)
                 words += image->parameters[p].rank;

@@ -164,6 +164,27 @@ static ls_status bind_part(ls_step *step, const char *call, ls_step *part, const
 
 /* ---- the iterations ---- */
 
+/* How the step has the part. */
+static const ls_image_part *row_of(const ls_step *part) {
+    const ls_step *step = part->owner;
+    uint32_t number = 0;
+    while (step->parts[number] != part) number++;
+    return &step->image->parts[number];
+}
+
+static bool iterates(const ls_step *part) {
+    return part->image->variants[part->chosen].iterates;
+}
+
+size_t parts_iteration_words(const ls_step *part) {
+    const ls_image_part *row = row_of(part);
+    const uint32_t axis = part->owner->image->loops[row->loop - 1].axis;
+    size_t count = 1;
+    for (uint32_t p = 0; p < part->image->parameter_count; p++)
+        count += row->views[p].fixed >> axis & 1;
+    return count;
+}
+
 /* What is filled: with `launches` NULL it is only counted. */
 typedef struct Unroll {
     ls_step *step;
@@ -173,6 +194,19 @@ typedef struct Unroll {
     size_t launch_count, word_count;
     int64_t at[LS_AXES_MAX]; /* the coordinates, by axis */
 } Unroll;
+
+/* The words before `end`: the iterations, and the bytes between slices. */
+static void add_iterations(const ls_step *step, const ls_step *part, const ls_image_part *row,
+                           uint64_t *end) {
+    const uint32_t axis = step->image->loops[row->loop - 1].axis;
+    uint64_t *word = end - parts_iteration_words(part);
+    *word++ = (uint64_t)step->sizes[axis];
+    for (uint32_t p = 0; p < part->image->parameter_count; p++) {
+        if (!(row->views[p].fixed >> axis & 1)) continue;
+        const Source source = source_of(step, part, p, &row->views[p]);
+        *word++ = (uint64_t)(source.strides[axis] * source.element);
+    }
+}
 
 static void add_part(Unroll *u, uint32_t number) {
     const ls_image_part *row = &u->step->image->parts[number];
@@ -198,6 +232,7 @@ static void add_part(Unroll *u, uint32_t number) {
                 if (row->views[p].fixed >> a & 1)
                     data[p] += (uint64_t)(u->at[a] * source.strides[a] * source.element);
         }
+        if (iterates(part)) add_iterations(u->step, part, row, own + words);
     }
     u->launch_count += part->launch_count;
     u->word_count += words;
@@ -225,6 +260,12 @@ static void add_parts(Unroll *u, uint32_t first, uint32_t end, uint32_t around) 
         while (next < end && loop_in(image, next, around) == loop) next++;
         const ls_image_loop *row = &image->loops[loop - 1];
         const int64_t length = u->step->sizes[row->axis];
+        if (next == i + 1 && image->parts[i].loop == loop && iterates(u->step->parts[i]) &&
+            length) {
+            u->at[row->axis] = 0; /* one launch for all */
+            add_part(u, i);
+            continue;
+        }
         for (int64_t k = 0; k < length; k++) {
             u->at[row->axis] = row->reverse ? length - 1 - k : k;
             add_parts(u, i, next, loop);

@@ -237,6 +237,7 @@ static size_t write_arguments(ls_step *step) {
             *word++ = step_is_list(step, i) ? 0 : (uint64_t)step->bindings[i].strides[k];
     for (size_t i = 0; image->draws && i < COUNT(step->shard); i++)
         *word++ = (uint64_t)step->shard[i];
+    if (variant->iterates) word += parts_iteration_words(step); /* step_parts.c fills them in */
     return (size_t)(word - step->arguments);
 }
 

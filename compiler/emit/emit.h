@@ -97,6 +97,10 @@ typedef struct Emitter {
     const char **field_name;  /* by array: in the argument structure */
     const char **stride_name; /* by array and axis: by array and axis: its stride in the argument
                                  structure, where the layout has strides */
+    bool iterates;            /* the kernel runs all iterations of a `for` (Function.iteration) */
+    const char *iterations_name; /* in the argument structure: how many, */
+    const char *waiting_name;    /* the counter that blocks wait by in between */
+    const char **step_name;      /* and by parameter the bytes from one slice to the next */
     Field *fields; /* the plan's temporaries, then the partial results and counters of the phases */
     size_t field_count, field_capacity;
     bool *touched; /* by phase and array: whether the phase's text uses the pointer */

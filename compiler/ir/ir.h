@@ -121,6 +121,14 @@ typedef struct CFunction {
     size_t call_count;
 } CFunction;
 
+/* Of a part that is all of a loop's body: what one launch needs to run all iterations. */
+typedef struct Iteration {
+    uint32_t axis, place; /* the loop's axis; the one whose length is the coordinate */
+    bool reverse;
+    const bool *moves;   /* by parameter: a slice along the axis */
+    const bool *changes; /* by parameter: the part stores to its array, perhaps by another view */
+} Iteration;
+
 typedef struct Function { /* one step in IR form */
     Compiler *compiler;
     Arena *arena;
@@ -137,7 +145,8 @@ typedef struct Function { /* one step in IR form */
     size_t store_count, store_capacity;
     const CFunction *functions;
     size_t function_count;
-    uint64_t serial; /* the last number given to a RUNNING */
+    const Iteration *iteration; /* or NULL */
+    uint64_t serial;            /* the last number given to a RUNNING */
     ValueId *buckets;
     size_t bucket_count;
 } Function;

@@ -367,6 +367,36 @@ Sequence *sequence_open(Lowering *l, Function *step) {
     return s;
 }
 
+/* Whether the part is all that its loop does in an iteration. */
+static bool is_body(const Sequence *s, size_t number) {
+    const uint32_t loop = s->parts[number].loop;
+    for (size_t i = 0; i < s->part_count; i++) {
+        uint32_t around = i == number ? 0 : s->parts[i].loop;
+        while (around && around != loop) around = s->loops[around - 1].outer;
+        if (around && around == loop) return false;
+    }
+    return loop != 0;
+}
+
+static void find_iteration(Lowering *l, size_t number) {
+    const Sequence *s = l->sequence;
+    const Part *part = &s->parts[number];
+    Function *f = part->function;
+    if (!is_body(s, number)) return;
+    const Loop *loop = &s->loops[part->loop - 1];
+    Iteration *iteration = arena_alloc(l->arena, sizeof *iteration);
+    bool *moves = arena_alloc(l->arena, f->parameter_count * sizeof *moves);
+    bool *changes = arena_alloc(l->arena, f->parameter_count * sizeof *changes);
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        moves[i] = part->views[i].fixed >> loop->axis & 1;
+        for (size_t k = 0; k < f->parameter_count; k++)
+            changes[i] |=
+                part->views[k].array == part->views[i].array && f->parameters[k].role != LS_IN;
+    }
+    *iteration = (Iteration){loop->axis, s->place[loop->axis], loop->reverse, moves, changes};
+    f->iteration = iteration;
+}
+
 void sequence_close(Lowering *l) {
     Sequence *s = l->sequence;
     size_t count = 0;
@@ -374,6 +404,7 @@ void sequence_close(Lowering *l) {
     for (size_t i = 0; i < s->part_count; i++)
         if (s->parts[i].function->store_count) s->parts[count++] = s->parts[i];
     s->part_count = count;
+    for (size_t i = 0; i < count; i++) find_iteration(l, i);
 }
 
 /* ---- gradients ---- */

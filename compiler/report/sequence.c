@@ -19,7 +19,8 @@ typedef struct SequenceReport {
     const ls_explain_options *options;
     PlanSizes sizes; /* of the step's axes */
     Report *parts;
-    double *times; /* by part: its iterations */
+    double *times; /* by part: how often it is launched */
+    double *turns; /* and how many iterations it has */
     double launches, moved, minimum, temporary;
     Text out;
 } SequenceReport;
@@ -47,14 +48,21 @@ static void count(SequenceReport *r) {
     size_t size_count = 0;
     const char **sizes = s->part_count ? part_sizes(r, &size_count) : NULL;
     r->parts = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->parts);
+    r->turns = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->turns);
     r->times = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->times);
     for (size_t i = 0; i < s->part_count; i++) {
         r->parts[i] = report_open(r->c, r->step->first_part + i, r->options, sizes, size_count);
-        r->times[i] = 1;
-        for (uint32_t loop = s->parts[i].loop; loop; loop = s->loops[loop - 1].outer)
-            r->times[i] *= (double)plan_sizes_length(&r->sizes, s->loops[loop - 1].axis, 0);
+        const Report *part = &r->parts[i];
+        const bool iterates = part->image->variants[part->variant].iterates;
+        r->times[i] = r->turns[i] = 1;
+        for (uint32_t loop = s->parts[i].loop; loop; loop = s->loops[loop - 1].outer) {
+            const double length = (double)plan_sizes_length(&r->sizes, s->loops[loop - 1].axis, 0);
+            const bool inside = iterates && loop == s->parts[i].loop && length > 0;
+            r->turns[i] *= length;
+            r->times[i] *= inside ? 1 : length;
+        }
         r->launches += r->times[i] * (double)r->parts[i].kernel_count;
-        r->moved += r->times[i] * r->parts[i].moved;
+        r->moved += r->turns[i] * r->parts[i].moved;
         r->temporary += r->parts[i].temporary;
     }
     for (size_t i = 0; i < s->carried_count; i++) r->temporary += array_bytes(r, &s->carried[i]);
@@ -77,12 +85,20 @@ static void put_part(SequenceReport *r, size_t number) {
     const uint32_t loop = r->sequence->parts[number].loop;
     text_puts(&r->out, "  ");
     put_loops(r, loop);
-    if (loop)
-        text_printf(&r->out, ": %.0f times %zu launch%s", r->times[number], part->kernel_count,
-                    part->kernel_count == 1 ? "" : "es");
+    const bool iterates = part->image->variants[part->variant].iterates;
+    const char *es = part->kernel_count == 1 ? "" : "es";
+    if (!loop)
+        text_printf(&r->out, "%zu launch%s once", part->kernel_count, es);
+    else if (iterates)
+        text_printf(&r->out, ": all %.0f iterations in %.0f launch%s", r->turns[number],
+                    r->times[number], r->times[number] == 1 ? "" : "es");
     else
-        text_printf(&r->out, "%zu launch%s once", part->kernel_count,
-                    part->kernel_count == 1 ? "" : "es");
+        text_printf(&r->out, ": %.0f times %zu launch%s, as %s", r->times[number],
+                    part->kernel_count, es,
+                    !part->plan->function->iteration ? "the loop has more than one part"
+                    : target_for(part->image->target)->together_limit
+                        ? "an iteration is too much work for blocks that wait for each other"
+                        : "an iteration is too much work for one thread");
     text_puts(&r->out, "\n");
     report_text_kernels(part);
     report_temporaries(part);
@@ -100,9 +116,6 @@ static void print_text(SequenceReport *r) {
     if (r->options->peak_gb_s > 0)
         text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
                     r->moved / r->options->peak_gb_s * 1e-3);
-    if (r->sequence->loop_count)
-        text_puts(&r->out, "  an iteration of a `for` is launched by itself, and a graph has the "
-                           "launches of all\n");
     for (size_t i = 0; i < r->sequence->carried_count; i++)
         text_printf(&r->out, "%s%s",
                     i ? ", " : "  in memory between parts: ", r->sequence->carried[i].name);

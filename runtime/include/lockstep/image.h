@@ -240,7 +240,10 @@ typedef struct ls_image_packed {
  * - 2 * table_count: a device array of ls_image_entry, and how many there are (i64);
  * - if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64); 0
  *   for lists, whose tensors are always contiguous: there this layout only drops the alignment;
- * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard).
+ * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard);
+ * - if the variant iterates: how many iterations there are, and for each parameter whose view has
+ *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64). Data
+ *   pointers of these are to the slice at 0 then.
  *
  * A GPU kernel takes it by value; a CPU kernel is
  *
@@ -276,6 +279,7 @@ typedef struct ls_image_variant {
     /* instead of `code`: where its code_size bytes are among those of several variants */
     const ls_image_packed *packed;
     size_t packed_at;
+    uint32_t iterates; /* of a part that is all of a loop's body: one launch runs all iterations */
 } ls_image_variant;
 
 /* What `lockstep tune` found best for launches of about one size: if the work of variant `variant`
