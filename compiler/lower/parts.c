@@ -244,7 +244,7 @@ static ValueId change_list(Lowering *l, ValueId list, AxisSet without, uint32_t 
 }
 
 /* The slice at the place is read from what this part knows of it, and never from memory, where a
- * statement of this part may store it. */
+ * statement of this part may store it; so a gradient by it counts what brackets read of it, too. */
 ValueId part_gather(Lowering *l, const Typed *source, ValueId list, bool elsewhere) {
     Function *f = l->f;
     if (source->kind == TYPED_LET) {
@@ -258,7 +258,7 @@ ValueId part_gather(Lowering *l, const Typed *source, ValueId list, bool elsewhe
         return ir_gather(f, ir_broadcast(f, l->current[number], source->axes), list);
     uint32_t array = array_of(l, number);
     ValueId all = ir_parameter(f, view_of(l, l->part, array, 0));
-    if (elsewhere || array_row(l, array)->role == LS_IN) return ir_gather(f, all, list);
+    if (elsewhere) return ir_gather(f, all, list);
     AxisSet placed = source->axes & l->places;
     ValueId same = 0;
     for (uint32_t a = 0; a < LS_AXES_MAX; a++) {
