@@ -21,7 +21,8 @@ typedef struct SequenceReport {
     Report *parts;
     double *times; /* by part: how often it is launched */
     double *turns; /* and how many iterations it has */
-    double launches, moved, minimum, temporary;
+    double launches, moved, minimum, temporary, apart;
+    size_t temporary_count;
     Text out;
 } SequenceReport;
 
@@ -63,9 +64,14 @@ static void count(SequenceReport *r) {
         }
         r->launches += r->times[i] * (double)r->parts[i].kernel_count;
         r->moved += r->turns[i] * r->parts[i].moved;
-        r->temporary += r->parts[i].temporary;
+        r->temporary += part->temporary;
+        r->apart += part->temporary_apart;
+        r->temporary_count += part->temporary_count;
     }
-    for (size_t i = 0; i < s->carried_count; i++) r->temporary += array_bytes(r, &s->carried[i]);
+    for (size_t i = 0; i < s->carried_count; i++, r->temporary_count++) {
+        r->temporary += array_bytes(r, &s->carried[i]);
+        r->apart += array_bytes(r, &s->carried[i]);
+    }
     for (size_t i = 0; i < f->parameter_count; i++)
         r->minimum +=
             array_bytes(r, &f->parameters[i]) * (f->parameters[i].role == LS_INOUT ? 2 : 1);
@@ -127,8 +133,9 @@ static void print_json(SequenceReport *r) {
     report_json_head(&r->sizes, &r->out);
     text_printf(&r->out,
                 "}, \"launches\": %.0f,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
-                "\"temporary_bytes\": %.0f, \"math\": \"%s\",\n     \"kernels\": [",
-                r->launches, r->moved, r->minimum, r->temporary,
+                "\"temporary_bytes\": %.0f, \"temporary_bytes_apart\": %.0f, \"temporaries\": %zu, "
+                "\"math\": \"%s\",\n     \"optional\": [],\n     \"kernels\": [",
+                r->launches, r->moved, r->minimum, r->temporary, r->apart, r->temporary_count,
                 ir_math_names[r->sequence->step->math]);
     for (size_t i = 0, before = 0; i < r->sequence->part_count; i++) {
         Report *part = &r->parts[i];
@@ -144,7 +151,8 @@ static void print_json(SequenceReport *r) {
         text_puts(&r->out, part->out.data);
         before += part->kernel_count;
     }
-    text_puts(&r->out, "]}\n]}\n");
+    text_puts(&r->out, "],\n     \"alternatives\": [],\n     \"search_stopped\": false,\n"
+                       "     \"tuned\": []}\n]}\n");
 }
 
 const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options) {
