@@ -101,7 +101,8 @@ static ls_status read_source(ls_compilation *c, void *job) {
     if (c->module && c->compiler.error_count == 0) {
         size_t count = module_step_count(c->module);
         c->steps = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *c->steps);
-        c->step_count = count;
+        c->state_capacity = count + 1;
+        c->step_count = c->state_count = count;
         for (size_t i = 0; i < count; i++) compile_step(c, i);
     }
     return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
@@ -202,7 +203,7 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
 
 void ls_compilation_destroy(ls_compilation *c) {
     if (!c) return;
-    for (size_t i = 0; i < c->step_count; i++)
+    for (size_t i = 0; i < c->state_count; i++)
         for (Made *made = c->steps[i].made; made; made = made->next) {
             for (uint32_t v = 0; v < made->image->variant_count; v++) free(made->code[v].data);
             free(made->tunings);
@@ -268,14 +269,28 @@ static ls_status find_step(ls_compilation *c, size_t step) {
 }
 
 /* For tests (tests/interp/interp.h): the IR of a step at a stage; NULL when the source has errors.
- */
+ * Of a step with `for` it has no values: compilation_sequence says what its parts are (NULL: it has
+ * no `for`), and compilation_part gives the IR of one. */
 const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
-const Function *compilation_function(ls_compilation *c, size_t step, Stage stage) {
-    if (find_step(c, step) != LS_OK) return NULL;
-    const StepState *s = &c->steps[step];
+const Sequence *compilation_sequence(ls_compilation *c, size_t step);
+const Function *compilation_part(ls_compilation *c, size_t step, size_t part, Stage stage);
+static const Function *stage_of(const StepState *s, Stage stage) {
     return stage == STAGE_LOWERED   ? s->lowered
            : stage == STAGE_DERIVED ? s->derived
                                     : s->simplified;
+}
+
+const Sequence *compilation_sequence(ls_compilation *c, size_t step) {
+    return find_step(c, step) == LS_OK ? c->steps[step].sequence : NULL;
+}
+
+const Function *compilation_part(ls_compilation *c, size_t step, size_t part, Stage stage) {
+    return stage_of(&c->steps[c->steps[step].first_part + part], stage);
+}
+
+const Function *compilation_function(ls_compilation *c, size_t step, Stage stage) {
+    if (find_step(c, step) != LS_OK) return NULL;
+    return stage_of(&c->steps[step], stage);
 }
 
 static ls_status check_steps(ls_compilation *c, void *job) {
@@ -333,7 +348,7 @@ ls_status ls_compilation_image(ls_compilation *c, size_t step, const char *targe
 
 /* The image of this compilation that `image` is, or NULL. */
 static Made *find_made(ls_compilation *c, const ls_image *image) {
-    for (size_t i = 0; i < c->step_count; i++)
+    for (size_t i = 0; i < c->state_count; i++)
         for (Made *made = c->steps[i].made; made; made = made->next)
             if (made->image == image) return made;
     return NULL;
@@ -347,6 +362,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
     Made *made = find_made(c, image);
     if (!made || variant >= image->variant_count)
         return keep_message(c, LS_ERROR_ARGUMENT, "the image is not one of this compilation");
+    if (image->variants[variant].kernel_count == 0) return LS_OK; /* its parts have code */
     ls_status status = code_get(made, variant, c->options.no_cache, c->message, sizeof c->message);
     if (status != LS_OK) return status;
     *code = made->code[variant].data;
@@ -360,7 +376,8 @@ ls_status ls_compilation_codes(ls_compilation *c, const ls_code_request *request
     size_t known = 0;
     for (size_t i = 0; wanted && i < count; i++) { /* without: they are made one by one */
         Made *made = find_made(c, requests[i].image);
-        if (made && requests[i].variant < made->image->variant_count)
+        if (made && requests[i].variant < made->image->variant_count &&
+            made->image->variants[requests[i].variant].kernel_count)
             wanted[known++] = (CodeRequest){made, (uint32_t)requests[i].variant};
     }
     code_make_all(wanted, known, c->options.no_cache, NULL, NULL);
@@ -454,13 +471,24 @@ static ls_status build_ahead(ls_compilation *c, void *job) {
     Text shared[2] = {text_open(arena), text_open(arena)};
     const ls_image_layout last = options->contiguous ? LS_LAYOUT_DENSE : LS_LAYOUT_STRIDED;
     check_targets(c, options);
-    AheadImage *images =
-        arena_alloc(arena, (options->step_count * options->target_count + 1) * sizeof *images);
-    AheadImage *image = images;
+    const size_t targets = options->target_count, own = options->step_count * targets;
+    size_t count = own;
     for (size_t i = 0; i < options->step_count; i++)
-        for (size_t t = 0; t < options->target_count; t++, image++)
-            *image = compile_ahead(c, options->steps[i], options->targets[t], last, shared);
-    const AheadInput input = {&c->compiler, options, images, shared, c->options.no_cache};
+        if (c->steps[options->steps[i]].sequence)
+            count += targets * c->steps[options->steps[i]].sequence->part_count;
+    AheadImage *images = arena_alloc(arena, (count + 1) * sizeof *images);
+    AheadImage *image = images, *part = images + own;
+    for (size_t i = 0; i < options->step_count; i++)
+        for (size_t t = 0; t < targets; t++, image++) {
+            const size_t step = options->steps[i];
+            *image = compile_ahead(c, step, options->targets[t], last, shared);
+            image->parts = part;
+            image->part_count = c->steps[step].sequence ? c->steps[step].sequence->part_count : 0;
+            for (size_t k = 0; k < image->part_count; k++)
+                *part++ = compile_ahead(c, c->steps[step].first_part + k, options->targets[t], last,
+                                        shared);
+        }
+    const AheadInput input = {&c->compiler, options, images, count, shared, c->options.no_cache};
     j->source = ahead_text(&input, &j->header);
     return LS_OK;
 }

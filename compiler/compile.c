@@ -15,6 +15,7 @@
 #include "target/target.h"
 #include "ir/ir.h"
 #include "front/front.h"
+#include "lower/lower.h"
 #include "fuse/fuse.h"
 #include "emit/emit.h"
 #include "toolchain/toolchain.h"
@@ -53,11 +54,10 @@ static void dump_plan(ls_compilation *c, const Plan *plan) {
 
 /* ---- the pipeline ---- */
 
-void compile_step(ls_compilation *c, size_t number) {
+static void compile_function(ls_compilation *c, size_t number, Function *function) {
     StepState *step = &c->steps[number];
     Text lowered, derived, simplified;
-    step->lowered = lower_step(&c->compiler, c->module, number);
-    if (!step->lowered) return;
+    step->lowered = function;
     ir_check(step->lowered, STAGE_LOWERED);
     dump_ir(c, step->lowered, "1-lowered.ir", NULL, &lowered);
     step->derived = derive(step->lowered);
@@ -75,6 +75,37 @@ void compile_step(ls_compilation *c, size_t number) {
     step->simplified = gathered == once ? once : simplify(gathered);
     ir_check(step->simplified, STAGE_GATHERED);
     dump_ir(c, step->simplified, "3-simplified.ir", &derived, &simplified);
+}
+
+/* The parts, each by the passes of a step. */
+static void compile_parts(ls_compilation *c, size_t number, Function *function,
+                          Sequence *sequence) {
+    bool good = true;
+    const size_t first = c->state_count;
+    for (size_t i = 0; i < sequence->part_count; i++) {
+        Function *part = sequence->parts[i].function;
+        part->name = arena_printf(&c->compiler.arena, "%s__%zu", function->name, i + 1);
+        c->steps = arena_grow(&c->compiler.arena, c->steps, c->state_count, &c->state_capacity,
+                              sizeof *c->steps);
+        c->steps[c->state_count] = (StepState){.lowered = NULL};
+        compile_function(c, c->state_count++, part);
+        sequence->parts[i].function = c->steps[first + i].simplified;
+        good = good && sequence->parts[i].function;
+    }
+    c->steps[number] = (StepState){.lowered = function,
+                                   .derived = function,
+                                   .simplified = good ? function : NULL,
+                                   .sequence = sequence,
+                                   .first_part = first};
+}
+
+void compile_step(ls_compilation *c, size_t number) {
+    Sequence *sequence;
+    Function *function = lower_step(&c->compiler, c->module, number, &sequence);
+    if (function && sequence)
+        compile_parts(c, number, function, sequence);
+    else if (function)
+        compile_function(c, number, function);
 }
 
 const Plan *compile_plan(ls_compilation *c, size_t number) {
@@ -95,6 +126,15 @@ _Noreturn static void refuse_target(ls_compilation *c, const char *name) {
                   targets.data);
 }
 
+static const ls_image *sequence_image(ls_compilation *c, size_t number, const char *target_name) {
+    const StepState *step = &c->steps[number];
+    const size_t count = step->sequence->part_count;
+    const ls_image **images = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *images);
+    for (size_t i = 0; i < count; i++)
+        images[i] = compile_image(c, step->first_part + i, target_name)->image;
+    return emit_sequence(step->sequence, images, target_name, LS_LAYOUT_STRIDED);
+}
+
 Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     StepState *step = &c->steps[number];
     const char *problem;
@@ -102,8 +142,9 @@ Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
         if (strcmp(made->image->target, target_name) == 0) return made;
     const Target *target = target_for(target_name);
     if (!target_is_well_formed(target_name)) refuse_target(c, target_name);
-    const ls_image *image =
-        emit_step(compile_plan(c, number), target, target_name, LS_LAYOUT_STRIDED, NULL, &problem);
+    const ls_image *image = step->sequence ? sequence_image(c, number, target_name)
+                                           : emit_step(compile_plan(c, number), target, target_name,
+                                                       LS_LAYOUT_STRIDED, NULL, &problem);
     if (!image) compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "%s", problem);
     Made *made = arena_alloc(&c->compiler.arena, sizeof *made);
     made->image = (ls_image *)(uintptr_t)image;
@@ -111,7 +152,7 @@ Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     made->code = arena_alloc(&c->compiler.arena, image->variant_count * sizeof *made->code);
     made->next = step->made;
     step->made = made;
-    for (uint32_t v = 0; v < image->variant_count; v++)
+    for (uint32_t v = 0; v < image->variant_count && !step->sequence; v++)
         dump(c, step->simplified->name,
              arena_printf(&c->compiler.arena, "5-%s-%u.%s", target_name, v, target->name),
              image->variants[v].source);
@@ -119,6 +160,10 @@ Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
 }
 
 void compile_check(ls_compilation *c, size_t number) {
+    const Sequence *sequence = c->steps[number].sequence;
+    for (size_t i = 0; sequence && i < sequence->part_count; i++)
+        compile_check(c, c->steps[number].first_part + i);
+    if (sequence) return;
     const Plan *plan = compile_plan(c, number);
     const char *said = NULL, *problem;
     const ls_target *chip;
@@ -146,7 +191,7 @@ AheadImage compile_ahead(ls_compilation *c, size_t step, const char *target_name
     while (image.variant_count < made->variant_count &&
            made->variants[image.variant_count].layout <= last)
         image.variant_count++;
-    if (!target_kind(target_name)->ahead_as_text) return image;
+    if (c->steps[step].sequence || !target_kind(target_name)->ahead_as_text) return image;
     image.image = emit_step(compile_plan(c, step), target, target_name, last, shared, &problem);
     if (!image.image) compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED, "%s", problem);
     return image;

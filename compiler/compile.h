@@ -2,9 +2,12 @@
 #ifndef LOCKSTEP_COMPILE_H
 #define LOCKSTEP_COMPILE_H
 
-/* A step's forms, as far as somebody requested them. */
+/* A step's forms, as far as somebody requested them. Of one with `for`, the functions are of its
+ * axes and parameters alone, and each part is a step of its own behind those of the file. */
 typedef struct StepState {
     Function *lowered, *derived, *simplified;
+    Sequence *sequence; /* of one with `for` */
+    size_t first_part;  /* the number of its first part */
     Plan *plan;
     Made *made; /* by target */
 } StepState;
@@ -18,8 +21,8 @@ struct ls_compilation {
     Compiler compiler;
     ls_compile_options options;
     Module *module;
-    StepState *steps;
-    size_t step_count;
+    StepState *steps; /* behind those of the file, the parts of those with `for` */
+    size_t step_count, state_count, state_capacity;
     locale_t locale;    /* C */
     Output *outputs;    /* what emit gave, freed at the end */
     char message[4096]; /* the last failure that is not a diagnostic */

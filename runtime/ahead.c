@@ -109,9 +109,27 @@ static bool device_scalars_are_given(const ls_step *step, const ls_ahead_fields 
     return true;
 }
 
+/* Of the axes that no parameter has. */
+static ls_status set_lengths(ls_step *step, const Source *source) {
+    const ls_image *image = step->image;
+    ls_status status = LS_OK;
+    uint32_t arrays = 0;
+    for (uint32_t p = 0; p < image->parameter_count; p++)
+        for (uint32_t k = 0; k < image->parameters[p].rank; k++)
+            arrays |= 1u << image->parameters[p].axes[k];
+    for (uint32_t a = 0; status == LS_OK && a < image->axis_count; a++) {
+        const ls_image_axis *axis = &image->axes[a];
+        if ((arrays >> a & 1) || axis->parent || axis->whole || axis->terms ||
+            source->fields->axes[a] == LS_NO_FIELD)
+            continue;
+        status = ls_step_set_length(step, axis->name, length_of(source, a, 0));
+    }
+    return status;
+}
+
 static ls_status bind_all(ls_step *step, const ls_ahead_fields *fields, const void *arguments) {
     const Source source = {step->image, fields, arguments};
-    ls_status status = LS_OK;
+    ls_status status = set_lengths(step, &source);
     for (size_t i = 0; status == LS_OK && i < step->image->parameter_count; i++) {
         void *pointer;
         read_field(&source, fields->parameters[i], &pointer, sizeof pointer);

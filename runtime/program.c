@@ -105,11 +105,28 @@ ls_status ls_program_from_images(ls_context *context, const ls_image *const *ima
     return LS_OK;
 }
 
+/* The variants of an image, and behind them those of its parts. */
+static size_t count_variants(const ls_image *image) {
+    size_t count = image->variant_count;
+    for (uint32_t p = 0; p < image->part_count; p++) count += image->parts[p].image->variant_count;
+    return count;
+}
+
+static uint32_t kernels_of(const ls_image *image, size_t variant) {
+    if (variant < image->variant_count) return image->variants[variant].kernel_count;
+    variant -= image->variant_count;
+    uint32_t part = 0;
+    for (; variant >= image->parts[part].image->variant_count; part++)
+        variant -= image->parts[part].image->variant_count;
+    return image->parts[part].image->variants[variant].kernel_count;
+}
+
 static void free_variants(ls_program *program, size_t index) {
     Variant *variants = program->variants[index];
     const ls_image *image = program->images[index];
+    const size_t count = variants ? count_variants(image) : 0;
     bool settled = false;
-    for (uint32_t i = 0; variants && i < image->variant_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (variants[i].loaded && !settled) context_settle(program->context);
         settled |= variants[i].loaded;
         if (variants[i].loaded)
@@ -123,10 +140,11 @@ static void free_variants(ls_program *program, size_t index) {
 Variant *program_variants(ls_program *program, size_t index) {
     if (program->variants[index]) return program->variants[index];
     const ls_image *image = program->images[index];
-    program->variants[index] = calloc(image->variant_count + 1u, sizeof(Variant));
-    for (uint32_t i = 0; program->variants[index] && i < image->variant_count; i++) {
+    const size_t count = count_variants(image);
+    program->variants[index] = calloc(count + 1, sizeof(Variant));
+    for (size_t i = 0; program->variants[index] && i < count; i++) {
         Variant *variant = &program->variants[index][i];
-        variant->kernels = calloc(image->variants[i].kernel_count + 1u, sizeof(Kernel));
+        variant->kernels = calloc(kernels_of(image, i) + 1u, sizeof(Kernel));
         if (variant->kernels) continue;
         free_variants(program, index);
         program->variants[index] = NULL;

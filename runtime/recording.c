@@ -14,18 +14,28 @@ static bool reserve(Recording *recording, size_t launches) {
                       sizeof *recording->entries);
 }
 
+/* Kernels of one variant have one argument block. */
+static bool shares_arguments(const Launch *launches, size_t number) {
+    return number && launches[number].arguments == launches[number - 1].arguments;
+}
+
 bool recording_add(Recording *recording, ls_step *step, const Launch *launches, size_t count) {
     if (!reserve(recording, count)) return false;
-    size_t bytes = count ? launches->argument_count * sizeof *launches->arguments : 0;
-    uint64_t *arguments = malloc(bytes + 1);
+    size_t words = 0, at = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!shares_arguments(launches, i)) words += launches[i].argument_count;
+    uint64_t *arguments = malloc(words * sizeof *arguments + 1);
     if (!arguments) return false;
-    if (bytes) memcpy(arguments, launches->arguments, bytes);
     recording->entries[recording->entry_count++] =
         (Recorded){step, recording->launch_count, count, arguments};
     for (size_t i = 0; i < count; i++) {
         recording->nodes[recording->launch_count] = NULL;
         recording->launches[recording->launch_count] = launches[i];
-        recording->launches[recording->launch_count++].arguments = arguments;
+        if (i && !shares_arguments(launches, i)) at += launches[i - 1].argument_count;
+        if (launches[i].argument_count && !shares_arguments(launches, i))
+            memcpy(arguments + at, launches[i].arguments,
+                   launches[i].argument_count * sizeof *arguments);
+        recording->launches[recording->launch_count++].arguments = arguments + at;
     }
     return true;
 }

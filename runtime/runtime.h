@@ -406,6 +406,8 @@ typedef struct Retired {
     uint32_t users;
 } Retired;
 struct ls_step {
+    ls_step *owner;  /* of a part of a step with `for`: that step */
+    ls_step **parts; /* of one with `for` */
     ls_program *program;
     ls_context *context;
     const ls_image *image;
@@ -424,7 +426,10 @@ struct ls_step {
     bool one_block;                /* its cooperative kernels run in one block each */
     bool together;                 /* it has launches whose blocks wait for each other */
     uint32_t launch_count;
-    Launch *launches;
+    Launch *launches; /* of a step with `for`: those of all iterations, */
+    size_t launch_capacity, word_capacity, moved_capacity;
+    uint32_t *part_of; /* and for each the part that it is of */
+    size_t part_capacity;
     Binding *bindings;
     Variant *variants; /* the program's */
     uint64_t *arguments;
@@ -433,6 +438,7 @@ struct ls_step {
     bool counted;     /* `moved` is of the sizes and the variant in use */
     int64_t shard[2]; /* the first tensor and the first element of its draws */
     int64_t *sizes;   /* of the axes; of a ragged one see lengths */
+    int64_t *given;   /* of the axes: by ls_step_set_length, or -1 */
     Lengths *lengths; /* of the axes */
     int64_t *numbers; /* where the bindings' shapes and strides lie */
     char *scalars;    /* device memory of the rank-0 parameters, SCALAR_BYTES each */
@@ -447,7 +453,8 @@ struct ls_step {
 enum { SCALAR_BYTES = 16 };
 
 /* step.c: life, values and launch. */
-void step_release(ls_step *step); /* drops one reference */
+void step_release(ls_step *step);       /* drops one reference */
+bool step_allocate_host(ls_step *step); /* what the image says the counts of; false: no memory */
 bool step_is_device_scalar(const ls_step *step, size_t parameter);
 bool step_is_list(const ls_step *step, size_t parameter);
 /* An array that nobody bound or asked for, and that kernels can do without. */
@@ -514,8 +521,19 @@ uint64_t step_work(const ls_step *step, const ls_image_variant *variant); /* for
 uint64_t step_value(const void *step, const ls_image_extent *extent,
                     uint32_t largest); /* likewise */
 ls_status step_prepare(ls_step *step, const char *call);
+/* The same for a part, whose arrays and sizes are there. */
+ls_status step_prepare_part(ls_step *part, const char *call);
 /* Whether nothing is to be prepared. A device may turn out to lack what was counted on. */
 bool step_is_ready(const ls_step *step);
+
+/* step_parts.c: the parts of a step with `for`, and their launches in all iterations. */
+ls_status parts_create(ls_step *step, const char *call, Variant *variants);
+void parts_release(ls_step *step);
+/* Of a part whose variant in use iterates: the argument words about that, which come last. */
+size_t parts_iteration_words(const ls_step *part);
+/* From the step's bindings, sizes and temporaries to its launches; `planned`: only pointers differ
+ * from before. */
+ls_status parts_prepare(ls_step *step, const char *call, bool planned);
 
 /* layout.c: what strides mean. */
 typedef struct Layout { /* an array in memory, strides in elements */

@@ -42,7 +42,7 @@ static int list_axis(const ls_image *image, const ls_image_parameter *parameter)
     return -1;
 }
 
-static bool allocate_host(ls_step *step) {
+bool step_allocate_host(ls_step *step) {
     const ls_image *image = step->image;
     size_t numbers = 0;
     for (uint32_t i = 0; i < image->parameter_count; i++) numbers += image->parameters[i].rank;
@@ -50,9 +50,9 @@ static bool allocate_host(ls_step *step) {
     size_t kernels = max(image, offsetof(ls_image_variant, kernel_count));
     size_t tables = max(image, offsetof(ls_image_variant, table_count));
     size_t words = image->axis_count + image->parameter_count + temporaries + 2 * tables + numbers +
-                   COUNT(step->shard);
+                   COUNT(step->shard) + (step->owner ? 1 + image->parameter_count : 0);
     step->bindings = calloc(image->parameter_count + 1u, sizeof *step->bindings);
-    step->sizes = calloc(image->axis_count + 1u, sizeof *step->sizes);
+    step->sizes = calloc(2 * (image->axis_count + 1u), sizeof *step->sizes);
     step->lengths = calloc(image->axis_count + 1u, sizeof *step->lengths);
     step->tables = calloc(tables + 1, sizeof *step->tables);
     step->numbers = calloc(2 * numbers + 1, sizeof *step->numbers);
@@ -63,6 +63,10 @@ static bool allocate_host(ls_step *step) {
     if (!step->bindings || !step->sizes || !step->lengths || !step->tables || !step->numbers ||
         !step->temporaries.sizes || !step->launches || !step->moved || !step->arguments)
         return false;
+    step->launch_capacity = step->moved_capacity = kernels + 1;
+    step->word_capacity = words + 1;
+    step->given = step->sizes + image->axis_count + 1;
+    for (uint32_t i = 0; i < image->axis_count; i++) step->given[i] = -1;
     step->temporaries.offsets = step->temporaries.sizes + temporaries;
     int64_t *next = step->numbers;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
@@ -102,11 +106,16 @@ static ls_status create_device_scalars(ls_step *step) {
 }
 
 static ls_status check_image(ls_context *context, const ls_image *image) {
+    for (uint32_t i = 0; i < image->part_count; i++) {
+        ls_status status = check_image(context, image->parts[i].image);
+        if (status != LS_OK) return status;
+    }
     for (uint32_t i = 0; i < image->variant_count; i++) {
         const ls_image_variant *variant = &image->variants[i];
         size_t words = image->axis_count + (size_t)image->parameter_count +
                        variant->temporary_count + 2 * (size_t)variant->table_count +
-                       (image->draws ? 2 : 0);
+                       (image->draws ? 2 : 0) +
+                       (variant->iterates ? 1 + (size_t)image->parameter_count : 0);
         if (variant->layout == LS_LAYOUT_STRIDED)
             for (uint32_t p = 0; p < image->parameter_count; p++)
                 words += image->parameters[p].rank;
@@ -187,8 +196,10 @@ ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) 
     made->range = ranges_name(made->image);
     program->references++;
     made->variants = program_variants(program, index);
-    status = made->variants && allocate_host(made) ? create_device_scalars(made)
-                                                   : error_memory(&context->error, call);
+    status = made->variants && step_allocate_host(made) ? create_device_scalars(made)
+                                                        : error_memory(&context->error, call);
+    if (status == LS_OK && made->image->part_count)
+        status = parts_create(made, call, made->variants + made->image->variant_count);
     if (status != LS_OK) {
         step_release(made);
         return status;
@@ -201,6 +212,7 @@ void step_release(ls_step *step) {
     if (--step->references > 0) return;
     ls_context *context = step->context;
     const ls_image *image = step->image;
+    parts_release(step);
     for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
         memory_free(context, step->bindings[i].owned);
     for (uint32_t i = 0; step->bindings && i < image->parameter_count; i++)
@@ -354,6 +366,10 @@ ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_eleme
                          "%s: the first %s is %lld; shards count from 0", call,
                          first_tensor < 0 ? "tensor" : "element",
                          (long long)(first_tensor < 0 ? first_tensor : first_element));
+    for (uint32_t i = 0; i < step->image->part_count; i++) {
+        step->parts[i]->shard[0] = first_tensor;
+        step->parts[i]->shard[1] = first_element;
+    }
     if (step->shard[0] != first_tensor || step->shard[1] != first_element) step->ready = false;
     step->shard[0] = first_tensor;
     step->shard[1] = first_element;
@@ -414,14 +430,21 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics) {
         .launches = step->launch_count,
         .compile_ms = step->variants[step->chosen].compile_ms,
         .from_cache = step->variants[step->chosen].from_cache,
-        .threads = threads ? threads : (variant->kernel_count ? step->launches[0].threads : 0),
+        .threads = threads ? threads : (step->launch_count ? step->launches[0].threads : 0),
         .tuned = step->tuning != NULL,
         .work = step_work(step, variant),
     };
     for (uint32_t i = 0; i < step->launch_count; i++)
         if (step->launches[i].parts > statistics->parts)
             statistics->parts = step->launches[i].parts;
+    for (uint32_t i = 0; i < step->image->part_count; i++) {
+        const ls_step *part = step->parts[i];
+        statistics->compile_ms += part->variants[part->chosen].compile_ms;
+        statistics->from_cache =
+            (i == 0 || statistics->from_cache) && part->variants[part->chosen].from_cache;
+        statistics->temporary_bytes += part->temporaries.bytes;
+    }
     statistics->table_bytes = step->entries.device_bytes + step->pointers.device_bytes;
-    statistics->temporary_bytes = step->temporaries.bytes;
+    statistics->temporary_bytes += step->temporaries.bytes;
     return LS_OK;
 }

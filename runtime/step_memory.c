@@ -23,6 +23,7 @@ void step_drop_retired(ls_step *step, uint64_t since) {
 
 ls_status step_retire(ls_step *step, void *pointer) {
     if (!pointer) return LS_OK;
+    if (step->owner) return step_retire(step->owner, pointer); /* graphs know the whole step */
     if (step->graphs == 0 && !step->pinned) {
         memory_free(step->context, pointer);
         return LS_OK;
@@ -36,6 +37,7 @@ ls_status step_retire(ls_step *step, void *pointer) {
 
 void step_set_captured(ls_step *step) {
     step->entries.captured = step->pointers.captured = step->temporaries.captured = true;
+    for (uint32_t i = 0; i < step->image->part_count; i++) step_set_captured(step->parts[i]);
 }
 
 ls_status step_ensure(ls_step *step, const char *call, Owned owned, uint64_t bytes) {

@@ -163,7 +163,7 @@ static ls_status make_code(ls_step *step, const char *call, const void **code, s
 static ls_status load_variant(ls_step *step, const char *call) {
     Variant *loaded = &step->variants[step->chosen];
     const ls_image_variant *variant = &step->image->variants[step->chosen];
-    if (loaded->loaded) return LS_OK;
+    if (loaded->loaded || variant->kernel_count == 0) return LS_OK;
     const void *code = variant->code;
     void *unpacked = NULL;
     size_t size = variant->code_size;
@@ -237,6 +237,7 @@ static size_t write_arguments(ls_step *step) {
             *word++ = step_is_list(step, i) ? 0 : (uint64_t)step->bindings[i].strides[k];
     for (size_t i = 0; image->draws && i < COUNT(step->shard); i++)
         *word++ = (uint64_t)step->shard[i];
+    if (variant->iterates) word += parts_iteration_words(step); /* step_parts.c fills them in */
     return (size_t)(word - step->arguments);
 }
 
@@ -357,10 +358,8 @@ bool step_is_ready(const ls_step *step) {
     return step->ready && !(step->together && step->context->device->lacks[CAN_COOPERATE][0]);
 }
 
-ls_status step_prepare(ls_step *step, const char *call) {
-    if (step_is_ready(step)) return LS_OK;
-    step->counted = false;
-    ls_status status = choose(step, call);
+/* All that follows. */
+static ls_status complete(ls_step *step, const char *call, ls_status status) {
     if (status == LS_OK) status = load_variant(step, call);
     if (step->planned_variant != step->chosen) step->planned = false;
     if (status == LS_OK && !step->planned) status = plan_launches(step, call);
@@ -370,6 +369,23 @@ ls_status step_prepare(ls_step *step, const char *call) {
     step->ready = step->planned = status == LS_OK;
     step->planned_variant = step->chosen;
     if (step->ready) log_launches(step);
+    return status;
+}
+
+ls_status step_prepare_part(ls_step *part, const char *call) {
+    part->counted = false;
+    return complete(part, call, choose_variant(part, call));
+}
+
+ls_status step_prepare(ls_step *step, const char *call) {
+    if (step_is_ready(step)) return LS_OK;
+    step->counted = false;
+    ls_status status = choose(step, call);
+    const bool planned = step->planned;
+    status = complete(step, call, status);
+    if (status != LS_OK || step->image->part_count == 0) return status;
+    status = parts_prepare(step, call, planned);
+    step->ready = step->planned = status == LS_OK;
     return status;
 }
 

@@ -352,6 +352,15 @@ static ls_status settle_axis(Search *s, size_t axis) {
         if (settle_backwards(s, axis, sized)) return LS_OK;
     for (size_t sized = axis + 1; sized < image->axis_count; sized++)
         if (says(s, axis, sized)) return no_solution(s, axis, sized);
+    bool arrays = false;
+    for (uint32_t p = 0; p < image->parameter_count; p++)
+        for (uint32_t k = 0; k < image->parameters[p].rank; k++)
+            arrays |= image->parameters[p].axes[k] == axis;
+    if (!arrays && !axis_is_ragged(image, axis))
+        return error_set(&s->step->context->error, LS_ERROR_BIND,
+                         "%s: the length of axis `%s` of step `%s`, which no parameter has, is not "
+                         "given; call ls_step_set_length",
+                         s->call, row->name, image->step);
     return error_set(&s->step->context->error, LS_ERROR_BIND,
                      "%s: nothing bound to step `%s` gives the length%s of axis `%s`; bind one of "
                      "the arrays that have it",
@@ -367,8 +376,38 @@ ls_status step_find_sizes(ls_step *step, const char *call) {
     for (uint32_t i = 0; i < image->parameter_count && status == LS_OK; i++)
         if (step->bindings[i].bound) status = take_parameter(&search, i);
     for (uint32_t i = 0; i < image->axis_count && status == LS_OK; i++)
+        if (step->given[i] >= 0) status = take(&search, i, step->given[i], "ls_step_set_length");
+    for (uint32_t i = 0; i < image->axis_count && status == LS_OK; i++)
         status = settle_axis(&search, i);
     return status;
+}
+
+ls_status ls_step_set_length(ls_step *step, const char *axis, int64_t length) {
+    static const char call[] = "ls_step_set_length";
+    if (!step || !axis)
+        return error_set(step ? &step->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
+                         call, step ? "axis" : "step");
+    const ls_image *image = step->image;
+    ls_status status = context_not_capturing(step->context, call);
+    uint32_t number = 0;
+    if (status != LS_OK) return status;
+    while (number < image->axis_count && strcmp(image->axes[number].name, axis) != 0) number++;
+    const ls_image_axis *row = number < image->axis_count ? &image->axes[number] : NULL;
+    if (!row)
+        return error_set(&step->context->error, LS_ERROR_ARGUMENT,
+                         "%s: step `%s` has no axis `%.64s`", call, image->step, axis);
+    if (row->parent || row->whole)
+        return error_set(&step->context->error, LS_ERROR_ARGUMENT,
+                         "%s: axis `%s` of step `%s` has no one length of its own; bind the arrays "
+                         "that have it",
+                         call, axis, image->step);
+    if (length < 0 || (row->fixed >= 0 && row->fixed != length))
+        return error_set(&step->context->error, LS_ERROR_BIND,
+                         "%s: axis `%s` of step `%s` cannot have %lld elements", call, axis,
+                         image->step, (long long)length);
+    if (step->given[number] != length) step->ready = step->sized = false;
+    step->given[number] = length;
+    return LS_OK;
 }
 
 /* ---- counts ---- */

@@ -9,6 +9,12 @@ static int is_left_out(const void *of, uint32_t array) {
 const Moved *step_moved(ls_step *step) {
     const ls_image_variant *variant = &step->image->variants[step->chosen];
     if (step->counted) return step->moved;
+    for (uint32_t i = 0, kernel = 0; step->parts && i < step->launch_count; i++) {
+        ls_step *part = step->parts[step->part_of[i]];
+        kernel =
+            i && step->launches[i].arguments == step->launches[i - 1].arguments ? kernel + 1 : 0;
+        step->moved[i] = step_moved(part)[kernel];
+    }
     for (uint32_t i = 0; i < variant->kernel_count; i++) {
         step->moved[i] = (Moved){0, 0};
         if (variant->traffic)

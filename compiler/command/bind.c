@@ -226,6 +226,29 @@ static bool load_array(Bindings *bindings, size_t index, Failure *failure) {
     return good;
 }
 
+/* Of the axes that no parameter has. */
+static bool set_lengths(Bindings *bindings, Failure *failure) {
+    const ls_image *image = bindings->session->image;
+    for (uint32_t a = 0; a < image->axis_count; a++) {
+        const ls_image_axis *axis = &image->axes[a];
+        bool has_array = axis->parent || axis->whole || axis->terms || axis->fixed >= 0;
+        for (uint32_t p = 0; p < image->parameter_count; p++)
+            for (uint32_t k = 0; k < image->parameters[p].rank; k++)
+                has_array |= image->parameters[p].axes[k] == a;
+        if (has_array) continue;
+        if (!sizes_known(&bindings->sizes, a)) {
+            fail(failure, STATUS_USAGE, "no parameter of step '%s' has axis '%s'", image->step,
+                 axis->name);
+            fail_help(failure, "give its length: --size %s=40", axis->name);
+            return false;
+        }
+        ls_status status = ls_step_set_length(bindings->session->step, axis->name,
+                                              sizes_at(&bindings->sizes, a, 0));
+        if (status != LS_OK) return fail_status(failure, bindings->session->context, status);
+    }
+    return true;
+}
+
 bool bindings_load(Bindings *bindings, Failure *failure) {
     const ls_image *image = bindings->session->image;
     for (int shapeless = 0; shapeless < 2; shapeless++)
@@ -238,7 +261,7 @@ bool bindings_load(Bindings *bindings, Failure *failure) {
                                                     : load_array(bindings, i, failure);
             if (!good) return false;
         }
-    return true;
+    return set_lengths(bindings, failure);
 }
 
 bool bindings_allocate(Bindings *bindings, size_t index, Failure *failure) {

@@ -360,6 +360,10 @@ static void print_json(const Tune *tune, const ls_tuning_record *record) {
 }
 
 static bool tune_step(Tune *tune, const Invocation *invocation, Failure *failure) {
+    if (tune->session.image->part_count)
+        return fail(failure, STATUS_INPUT,
+                    "step '%s' has a `for`: its parts are launched as usual, and not tuned",
+                    tune->session.image->step);
     ls_tuning_record record;
     uint64_t bytes;
     bindings_open(&tune->session, &tune->bindings);

@@ -111,6 +111,9 @@ const char *emit_product(Emitter *e, const Group *groups, size_t count) {
  * and a phase may be inlined in one that writes what it reads. */
 bool emit_changes(const Emitter *e, uint32_t array) {
     const bool matters = e->target->gpu || e->followed[e->number - 1];
+    const Array *row = &e->plan->arrays[array];
+    if (e->iterates && row->parameter != UINT32_MAX) /* in an earlier iteration */
+        return e->f->iteration->changes[row->parameter];
     for (size_t p = 0; matters && p < e->plan->phase_count; p++) {
         const Phase *phase = &e->plan->phases[p];
         for (size_t i = 0; phase != e->phase && i < phase->store_count; i++)

@@ -15,6 +15,9 @@
  * with what is wrong with it in *problem. */
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
                           ls_image_layout last, Text *shared, const char **problem);
+/* sequence.c: the image of a step with `for`, of the images of its parts for the target. */
+const ls_image *emit_sequence(const Sequence *sequence, const ls_image *const *parts,
+                              const char *target_name, ls_image_layout last);
 /* A bound of the words that the arguments of a kernel of the plan take; where it is above
  * LS_ARGUMENTS_MAX the step cannot be built. */
 size_t emit_words_bound(const Plan *plan);
@@ -33,6 +36,9 @@ const char *names_c_step(Arena *arena, const char *step);
 const char *names_c_member(Arena *arena, const char *name);
 
 /* ---- what the emitter's files share ---- */
+
+/* image.c: an image of the function's axes and parameters, without variants. */
+ls_image *emit_head(const Function *f, const char *target_name);
 
 /* Axes of a phase that one loop covers (loop coalescing): they are adjacent in every array that the
  * phase touches. */
@@ -91,6 +97,10 @@ typedef struct Emitter {
     const char **field_name;  /* by array: in the argument structure */
     const char **stride_name; /* by array and axis: by array and axis: its stride in the argument
                                  structure, where the layout has strides */
+    bool iterates;            /* the kernel runs all iterations of a `for` (Function.iteration) */
+    const char *iterations_name; /* in the argument structure: how many, */
+    const char *waiting_name;    /* the counter that blocks wait by in between */
+    const char **step_name;      /* and by parameter the bytes from one slice to the next */
     Field *fields; /* the plan's temporaries, then the partial results and counters of the phases */
     size_t field_count, field_capacity;
     bool *touched; /* by phase and array: whether the phase's text uses the pointer */

@@ -39,6 +39,10 @@ static void name_arguments(Emitter *e) {
         e->size_name[i] = names_made(e, arena_printf(e->arena, "size_%s", f->axes[i].name));
     for (size_t i = 0; i < e->plan->array_count; i++)
         e->field_name[i] = names_array(e, (uint32_t)i);
+    e->step_name = arena_alloc(e->arena, (f->parameter_count + 1) * sizeof *e->step_name);
+    if (e->iterates) e->iterations_name = names_made(e, "iterations");
+    for (size_t i = 0; e->iterates && i < f->parameter_count; i++)
+        e->step_name[i] = names_made(e, arena_printf(e->arena, "%s_step", e->field_name[i]));
     for (size_t i = 0; i < e->plan->array_count; i++)
         for (size_t axis = 0; axis < f->axis_count; axis++)
             e->stride_name[i * LS_AXES_MAX + axis] = names_made(
@@ -115,6 +119,11 @@ static const char *structure_text(Emitter *e) {
                 if (f->parameters[i].declared >> axis & 1)
                     text_printf(&text, "    i64 %s;\n", e->stride_name[i * LS_AXES_MAX + axis]);
     if (draws_numbers(f)) text_puts(&text, "    i64 first_tensor, first_element; /* of draws */\n");
+    if (e->iterates) text_printf(&text, "    i64 %s;\n", e->iterations_name);
+    for (size_t i = 0; e->iterates && i < f->parameter_count; i++)
+        if (f->iteration->moves[i])
+            text_printf(&text, "    i64 %s; /* bytes from one slice to the next */\n",
+                        e->step_name[i]);
     if (e->target->by_address) text_puts(&text, "    u8 *block_memory; /* not given */\n");
     text_puts(&text, "};\n");
     return text.data;
@@ -199,6 +208,7 @@ size_t emit_words_bound(const Plan *plan) {
     for (size_t i = 0; i < plan->phase_count; i++) words += 5 + 6 * plan->phases[i].reduction_count;
     for (size_t i = 0; i < f->parameter_count; i++)
         words += (size_t)__builtin_popcount(f->parameters[i].declared);
+    if (f->iteration) words += 1 + f->parameter_count;
     size_t kernels = 0;
     for (size_t i = 0; i < plan->grouping_count; i++)
         if (plan->groupings[i].count > kernels) kernels = plan->groupings[i].count;
@@ -211,6 +221,9 @@ static const char *words_problem(const Emitter *e) {
     for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
         words += (size_t)__builtin_popcount(e->f->parameters[i].declared);
     words += draws_numbers(e->f) ? 2 : 0;
+    for (size_t i = 0; e->iterates && i < e->f->parameter_count; i++)
+        words += e->f->iteration->moves[i];
+    words += e->iterates;
     if (words > emit_words_bound(e->plan))
         bug(e->compiler, "step %s has %zu argument words, and at most %zu were expected",
             e->f->name, words, emit_words_bound(e->plan));
@@ -329,7 +342,8 @@ static void add_phases(Emitter *e, const Grouping *grouping, const PlainNest *co
 }
 
 uint64_t emit_work_limit(const Plan *plan, const Target *target, const Grouping *grouping) {
-    const bool waits = target->together_limit && plan->kernel_count > 1;
+    const bool waits =
+        target->together_limit && (plan->kernel_count > 1 || plan->function->iteration);
     if (grouping->kernels[0].kind != KERNEL_ALL) return UINT64_MAX;
     /* one launch without waiting is better than one with */
     return waits ? target->together_limit : target->one_block_limit;
@@ -370,6 +384,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     e->prefix = e->shared ? arena_printf(e->arena, "%s_", e->label) : "";
     e->tables = NULL;
     e->table_count = e->table_capacity = 0;
+    e->iterates = all && e->f->iteration;
     name_arguments(e);
     add_plan_fields(e);
     emit_find_packed(e, &grouping);
@@ -406,7 +421,8 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
                            : arena_printf(e->arena, "%zu kernels", grouping.count);
     const char *length =
         !rows ? "" : arena_printf(e->arena, ", rows up to %u", (unsigned)target_row_max(rows));
-    const char *how = arena_printf(e->arena, "%s%s, %s", name, length, layout_name);
+    const char *often = e->iterates ? ", all iterations" : "";
+    const char *how = arena_printf(e->arena, "%s%s%s, %s", name, length, often, layout_name);
     *variant = (ls_image_variant){
         .name = how,
         .layout = layout,
@@ -422,6 +438,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
         .kernels = table,
         .traffic = traffic,
         .source = module_text(e, phases.data, kernels.data, how),
+        .iterates = e->iterates,
     };
     add_conditions(e, variant, &grouping, made, rows, nests);
     *problem = words_problem(e);
@@ -431,19 +448,19 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
 
 /* ---- the image ---- */
 
-static ls_image_parameter parameter_row(Emitter *e, const Parameter *p) {
+static ls_image_parameter parameter_row(const Function *f, const Parameter *p) {
     ls_image_parameter row = {.name = p->name,
                               .role = p->role,
                               .type = (ls_type)p->type,
                               .has_default = p->has_default,
                               .initial = p->initial};
-    uint8_t *axes = arena_alloc(e->arena, LS_AXES_MAX);
-    for (uint8_t axis = 0; axis < e->f->axis_count; axis++)
+    uint8_t *axes = arena_alloc(f->arena, LS_AXES_MAX);
+    for (uint8_t axis = 0; axis < f->axis_count; axis++)
         if (p->declared >> axis & 1) axes[row.rank++] = axis;
     row.axes = axes;
-    if (p->range.file && p->range.file < e->compiler->source_count) {
+    if (p->range.file && p->range.file < f->compiler->source_count) {
         uint32_t column;
-        source_position(&e->compiler->sources[p->range.file], p->range.begin, &row.line, &column);
+        source_position(&f->compiler->sources[p->range.file], p->range.begin, &row.line, &column);
     }
     return row;
 }
@@ -455,19 +472,11 @@ static uint32_t step_line(const Function *f) {
     return line;
 }
 
-const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
-                          ls_image_layout last, Text *shared, const char **problem) {
-    const Function *f = plan->function;
-    Emitter e = {.plan = plan,
-                 .f = f,
-                 .compiler = f->compiler,
-                 .arena = f->arena,
-                 .target = target,
-                 .shared = shared};
-    ls_image *image = arena_alloc(e.arena, sizeof *image);
-    ls_image_axis *axes = arena_alloc(e.arena, (f->axis_count + 1) * sizeof *axes);
+ls_image *emit_head(const Function *f, const char *target_name) {
+    ls_image *image = arena_alloc(f->arena, sizeof *image);
+    ls_image_axis *axes = arena_alloc(f->arena, (f->axis_count + 1) * sizeof *axes);
     ls_image_parameter *parameters =
-        arena_alloc(e.arena, (f->parameter_count + 1) * sizeof *parameters);
+        arena_alloc(f->arena, (f->parameter_count + 1) * sizeof *parameters);
     for (size_t i = 0; i < f->axis_count; i++)
         axes[i] = (ls_image_axis){.name = f->axes[i].name,
                                   .fixed = f->axes[i].fixed,
@@ -477,7 +486,36 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
                                   .terms = f->axes[i].terms,
                                   .term_count = (uint32_t)f->axes[i].term_count};
     for (size_t i = 0; i < f->parameter_count; i++)
-        parameters[i] = parameter_row(&e, &f->parameters[i]);
+        parameters[i] = parameter_row(f, &f->parameters[i]);
+    *image = (ls_image){
+        .version = LS_IMAGE_VERSION,
+        .step = f->name,
+        .target = arena_copy(f->arena, target_name, strlen(target_name)),
+        .source_file = f->range.file && f->range.file < f->compiler->source_count
+                           ? f->compiler->sources[f->range.file].path
+                           : "",
+        .numeric_version = numeric_version(),
+        .math = ir_math_names[f->math],
+        .axis_count = (uint32_t)f->axis_count,
+        .axes = axes,
+        .parameter_count = (uint32_t)f->parameter_count,
+        .parameters = parameters,
+        .line = step_line(f),
+    };
+    return image;
+}
+
+const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
+                          ls_image_layout last, Text *shared, const char **problem) {
+    const Function *f = plan->function;
+    Emitter e = {.plan = plan,
+                 .f = f,
+                 .compiler = f->compiler,
+                 .arena = f->arena,
+                 .target = target,
+                 .shared = shared};
+    ls_image *image = emit_head(f, target_name);
+    ls_image_parameter *parameters = (ls_image_parameter *)(uintptr_t)image->parameters;
     for (uint32_t i = 0; i < f->parameter_count; i++)
         parameters[i].optional = plan_is_optional(plan, i);
 
@@ -499,23 +537,8 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
                 if (variants[count].name) count++;
             }
         }
-    *image = (ls_image){
-        .version = LS_IMAGE_VERSION,
-        .step = f->name,
-        .target = arena_copy(e.arena, target_name, strlen(target_name)),
-        .source_file = f->range.file && f->range.file < f->compiler->source_count
-                           ? f->compiler->sources[f->range.file].path
-                           : "",
-        .numeric_version = numeric_version(),
-        .math = ir_math_names[f->math],
-        .axis_count = (uint32_t)f->axis_count,
-        .axes = axes,
-        .parameter_count = (uint32_t)f->parameter_count,
-        .parameters = parameters,
-        .variant_count = count,
-        .variants = variants,
-        .draws = draws_numbers(f),
-        .line = step_line(f),
-    };
+    image->variant_count = count;
+    image->variants = variants;
+    image->draws = draws_numbers(f);
     return image;
 }

@@ -34,10 +34,42 @@ static const char *counter(Emitter *e, const char *name) {
 
 static void call_all(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
     const char *state = e->target->together_limit ? counter(e, "blocks_waiting") : NULL;
+    e->waiting_name = state;
     for (size_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         if (i > kernel->first && state) text_printf(out, "ls_wait_for_blocks(a->%s);\n", state);
         text_printf(out, "LS_RUN_ALL(%s, %s)\n", phases[i].name, phases[i].item_count);
     }
+}
+
+/* All iterations of a `for`, each with arguments of its own; blocks wait for each other in between.
+ * Of what others may have stored since no copy is in a cache: such arrays are not `restrict`. */
+static const char *iterate(Emitter *e, const char *sizes, const char *calls) {
+    const Iteration *iteration = e->f->iteration;
+    const char *count = arena_printf(e->arena, "given->%s", e->iterations_name);
+    Text text = text_open(e->arena);
+    text_printf(&text,
+                "const struct %s *const given = a;\nstruct %s turn = *given;\na = &turn;\n"
+                "for (i64 iteration = 0; iteration < %s; iteration++) {\n",
+                e->arguments, e->arguments, count);
+    if (iteration->reverse)
+        text_printf(&text, "const i64 place = %s - 1 - iteration;\n", count);
+    else
+        text_puts(&text, "const i64 place = iteration;\n");
+    text_printf(&text, "turn.%s = place;\n", e->size_name[iteration->place]);
+    for (size_t i = 0; i < e->f->parameter_count; i++) {
+        const Parameter *p = &e->f->parameters[i];
+        const char *constant = p->role == LS_IN ? "const " : "";
+        if (iteration->moves[i])
+            text_printf(&text, "turn.%s = (%s%s *)((%su8 *)given->%s + place * given->%s);\n",
+                        e->field_name[i], constant, type_info[p->type].c_name, constant,
+                        e->field_name[i], e->step_name[i]);
+    }
+    text_printf(&text, "%s%s", sizes, calls);
+    if (e->target->together_limit)
+        text_printf(&text, "if (iteration + 1 < %s) ls_wait_for_blocks(a->%s);\n", count,
+                    e->waiting_name);
+    text_puts(&text, "}\n");
+    return text.data;
 }
 
 void emit_call_last_block(Emitter *e, Text *out, const Kernel *kernel, const PhaseText *phases) {
@@ -167,8 +199,9 @@ ls_image_kernel emit_kernel(Emitter *e, Text *out, const Kernel *kernel, const c
     } else {
         const bool sizes =
             !e->target->gpu && (all || horizontal || kernel->last_block || kernel->pre_reductions);
-        emit_entry(e, out, name, threads, false, sizes ? sizes_text(e) : "");
-        text_printf(out, "%s}\n", calls.data);
+        const char *lengths = sizes ? sizes_text(e) : "";
+        emit_entry(e, out, name, threads, false, e->iterates ? "" : lengths);
+        text_printf(out, "%s}\n", e->iterates ? iterate(e, lengths, calls.data) : calls.data);
     }
     ls_image_extent *items = arena_alloc(e->arena, (kernel->count + 1) * sizeof *items);
     const uint32_t several = waits ? kernel->count : horizontal ? plan_mains(kernel) : 0;

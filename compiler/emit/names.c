@@ -56,11 +56,12 @@ static const char prelude_words[] =
 static const char nest_words[] =
     "a adjacent all alone arguments arrivals at batch begin bits block_memory blocks_waiting c "
     "chunk chunks columns complete count e end entry extrema first first_column first_element "
-    "first_item first_tensor index inner item item_step item_stop items lane lanes last "
-    "last_item leaf left length level live mark member members next non_temporal of outer outers "
-    "own own_at own_column own_row owner panel parent parents part partials parts pass piece pitch place "
-    "r row rows run scratch siblings some span start step stop strip strip_item strips sums "
-    "tensor tile tiles together values whole wide width worker workers ";
+    "first_item first_tensor given index inner item item_step item_stop items iteration lane "
+    "lanes last last_item leaf left length level live mark member members next non_temporal of "
+    "outer outers own own_at own_column own_row owner panel parent parents part partials parts "
+    "pass piece pitch place r row rows run scratch siblings some span start step stop strip "
+    "strip_item strips sums tensor tile tiles together turn values whole wide width worker "
+    "workers ";
 
 /* Of the functions that are printed from nests, and of the macros in them. */
 static const char frame_words[] =
@@ -70,7 +71,7 @@ static const char frame_words[] =
 static const char suffixes[] =
     "above adjacent arguments arrived at base block copy count counts data done draws eight "
     "extremum finish first items lane leaf leaves level lines odd of once open packed panel part room "
-    "row running scratch stores stride strip sum tile tiles to total trees values vec4 vec8 vector whole "
+    "row running scratch step stores stride strip sum tile tiles to total trees values vec4 vec8 vector whole "
     "padded ";
 /* clang-format on */
 

@@ -360,6 +360,9 @@ static void check_statement(Checker *c, const Statement *s) {
         assume_all(c);
         break;
     case STATEMENT_WHEN: check_when(c, s); break;
+    case STATEMENT_FOR:
+        if (!check_for(c, s)) assume_one(c, s);
+        break;
     default: /* more may have been skipped with it */ assume_one(c, s); assume_all(c);
     }
 }
@@ -371,6 +374,31 @@ void assign(Checker *c, Symbol *parameter, Typed *value, Range range) {
 
 void check_statements(Checker *c, const Statement *statements) {
     for (const Statement *s = statements; s; s = s->next) check_statement(c, s);
+}
+
+Assigned *copy_assigned(Checker *c) {
+    size_t size = c->step->parameter_count * sizeof(Assigned);
+    Assigned *copy = arena_alloc(c->arena, size);
+    if (size) memcpy(copy, c->step->assigned, size);
+    return copy;
+}
+
+void check_inner(Checker *c, const Statement *statements, Block *block) {
+    Scope scope, *outer_scope = c->scope;
+    Block *outer_block = c->block;
+    scope_open(&scope, c->arena, c->scope);
+    scope.is_block = true;
+    const bool in_loop = c->loop && c->loop->when == c->when; /* of a loop, else of a `when` */
+    c->scope = &scope;
+    c->block = block;
+    c->level++; /* blocks nest through the steps they call, too */
+    check_statements(c, statements);
+    c->level--;
+    for (const Symbol *symbol = scope.first; symbol; symbol = symbol->next)
+        if (symbol->kind == SYMBOL_LET && !scope_find_here(&c->closed, symbol->name))
+            scope_add(&c->closed, symbol->name, symbol->range, SYMBOL_LET)->state = in_loop;
+    c->block = outer_block;
+    c->scope = outer_scope;
 }
 
 void check_body(Checker *c, const Item *item) {
@@ -398,14 +426,17 @@ void check_step(Checker *c, Item *item) {
     c->draws = &step->body.draw_count;
     c->drawn = NULL;
     c->when = NULL;
+    c->loop = NULL;
+    c->places = 0;
+    c->readings = NULL;
     scope_open(&c->closed, c->arena, NULL);
     c->call = NULL;
     bool fine = (item->kind == ITEM_STEP || prepare_backward(c, item)) && check_axes(c, item);
     check_parameters(c, step, item);
     bool complete = step->parameter_count == item->parameter_count;
-    if (fine && complete && !item->damaged) check_axes_used(c);
     if (fine && !item->damaged) { /* else the body would only repeat it */
         check_body(c, item);
+        if (complete) check_axes_used(c);
         for (size_t p = 0; p < step->parameter_count; p++) {
             const Parameter *parameter = &step->parameters[p];
             const Assigned *assigned = &step->assigned[p];
@@ -425,6 +456,9 @@ void check_step(Checker *c, Item *item) {
     c->draws = outer.draws;
     c->drawn = outer.drawn;
     c->when = outer.when;
+    c->loop = outer.loop;
+    c->places = outer.places;
+    c->readings = outer.readings;
     c->closed = outer.closed;
     c->call = outer.call;
 }

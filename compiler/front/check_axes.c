@@ -369,6 +369,7 @@ void check_axes_used(Checker *c) {
     const Step *step = c->step;
     AxisSet used = 0;
     for (size_t p = 0; p < step->parameter_count; p++) used |= step->parameters[p].declared;
+    used |= step->looped; /* whose length is given by itself */
     for (size_t a = step->axis_count; a-- > 0;) {
         const Axis *axis = &step->axes[a];
         for (size_t i = 0; (used >> a & 1) && i < axis->term_count; i++)
@@ -493,7 +494,7 @@ Typed *size_of_axis(Checker *c, uint32_t axis, Range range) {
 }
 
 Typed *index_of_axis(Checker *c, uint32_t axis, Range range) {
-    AxisSet axes = with_parents(c, with_blocks(c, bit(axis)));
+    AxisSet axes = with_parents(c, with_blocks(c, bit(axis))) & ~c->places;
     Typed *value = typed_new(c, TYPED_OP, TYPE_I64, axes, range);
     value->op = OP_INDEX;
     value->payload = axis;

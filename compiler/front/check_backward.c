@@ -142,6 +142,14 @@ static bool refuse_inout(Checker *c, const Item *item) {
     return false;
 }
 
+static bool refuse_loop(Checker *c, const Item *item) {
+    const Step *forward = item->forward->checked;
+    if (forward->loop.file == 0) return false;
+    if (complain(c, ERROR_BACKWARD_FOR, item->step->range, item->forward->name->text))
+        diagnose_note(c->compiler, forward->loop, "it stands here");
+    return true;
+}
+
 /* What is wrong is reported; what calls it is silent. */
 static bool no_head(Item *item) {
     item->damaged = true;
@@ -152,7 +160,8 @@ static bool no_head(Item *item) {
 
 bool prepare_backward(Checker *c, Item *item) {
     Item *forward = item->forward = find_forward(c, item);
-    if (!forward || item->damaged || refuse_inout(c, item)) return no_head(item);
+    if (!forward || item->damaged || refuse_inout(c, item) || refuse_loop(c, item))
+        return no_head(item);
     const char *name = forward->name->text;
     size_t outs = 0, targets = 0;
     bool fine = true;

@@ -212,7 +212,8 @@ static Instance *find_instance(Checker *c, const Item *fn, const Step *step, Typ
     for (; i; i = i->chain) {
         if (i->hash != hash || i->fn != fn || i->step != step) continue;
         bool same =
-            i->body.draw_count == 0 || (i->drawn_in == c->step && i->drawn_over == draw_axes(c));
+            i->body.draw_count == 0 ||
+            (i->drawn_in == c->step && i->drawn_over == draw_axes(c) && i->places == c->places);
         for (size_t a = 0; a < fn->parameter_count && same; a++)
             same = same_argument(i->arguments[a], arguments[a]);
         if (same) return i;
@@ -307,6 +308,7 @@ static Instance *new_instance(Checker *c, const Item *fn, const Step *step, Type
                            .step = step,
                            .drawn_in = c->step,
                            .drawn_over = draw_axes(c),
+                           .places = c->places,
                            .arguments = arguments,
                            .call = call,
                            .caller = c->instance,

@@ -53,7 +53,7 @@ static Typed *read_parameter(Checker *c, const Symbol *symbol, Range range) {
         return &c->error;
     }
     Typed *value = typed_new(c, TYPED_PARAMETER, (int)type_info[parameter->type].compute,
-                             parameter->axes, range);
+                             parameter->axes & ~c->places, range);
     value->payload = symbol->number;
     bool narrow = type_info[parameter->type].compute != parameter->type;
     if (narrow && type_info[parameter->type].class != 'F')
@@ -65,7 +65,7 @@ static Typed *read_parameter(Checker *c, const Symbol *symbol, Range range) {
 static Typed *reread(Checker *c, TypedKind kind, const Typed *original, Range range) {
     if (is_error(original)) return &c->error;
     if (is_constant(original)) return typed_constant(c, original->type, original->payload, range);
-    Typed *value = typed_new(c, kind, original->type, original->axes, range);
+    Typed *value = typed_new(c, kind, original->type, original->axes & ~c->places, range);
     value->storage = original->storage;
     value->running = original->running;
     return value;
@@ -108,7 +108,9 @@ Typed *unknown_name(Checker *c, const Name *name, Range range) {
         if (!meant) meant = other_spelling(name);
         if (closed)
             diagnose_note(c->compiler, closed->range,
-                          "`%s` is bound here, only for the branch of a `when`", name->text);
+                          closed->state ? "`%s` is bound here, only for the body of a `for`"
+                                        : "`%s` is bound here, only for the branch of a `when`",
+                          name->text);
         else if (function && function->kind != SYMBOL_STEP)
             diagnose_help(c->compiler, "`%s` is a function: call it, `%s(...)`", name->text,
                           name->text);

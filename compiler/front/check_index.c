@@ -43,7 +43,7 @@ static Typed *indexed_value(Checker *c, const Node *node, Symbol *symbol) {
                           node->name->text);
         return &c->error;
     }
-    Typed *source = symbol->kind == SYMBOL_AXIS ? NULL : read_symbol(c, symbol, node->at);
+    Typed *source = symbol->kind == SYMBOL_AXIS ? NULL : read_unplaced(c, symbol, node->at);
     if (source && (is_error(source) || source->axes)) return source;
     if (complain(c, ERROR_NOT_INDEXED, node->at, node->name->text,
                  source && symbol->kind != SYMBOL_CONST ? "a single value"
@@ -88,8 +88,7 @@ static Typed *list_entry(Checker *c, uint32_t axis, Typed *value, Typed *next) {
     return list;
 }
 
-/* `source` over `axes` at these coordinates, by axis; NULL for its own. */
-static Typed *gather_at(Checker *c, Typed *source, AxisSet axes, Typed **at, Range range) {
+Typed *gather_at(Checker *c, Typed *source, AxisSet axes, Typed **at, Range range) {
     AxisSet listed = 0;
     Typed *list = NULL;
     for (uint32_t a = 0; a < c->step->axis_count; a++) { /* parents first */
@@ -144,5 +143,7 @@ Typed *check_indexing(Checker *c, const Node *node) {
         fine &= !at[a] || !is_error(at[a]);
         entry = entry->next;
     }
+    if (fine && (source->axes & c->places))
+        return gather_in_loop(c, symbol, source, axes, at, node->range);
     return fine ? gather_at(c, source, axes, at, node->range) : &c->error;
 }

@@ -144,7 +144,7 @@ static Typed *draw(Checker *c, const Node *node, const Builtin *builtin, Typed *
         keys[1] ? check_key(c, keys[1], builtin) : typed_constant(c, TYPE_I64, 0, node->range);
     if (!named_axes(c, node, builtin, &axes) || is_error(seed) || is_error(step)) return &c->error;
     note_draw(c, node, builtin, seed, step, ordinal);
-    Typed *value = typed_new(c, TYPED_OP, type, with_parents(c, axes), node->range);
+    Typed *value = typed_new(c, TYPED_OP, type, with_parents(c, axes) & ~c->places, node->range);
     value->op = (uint8_t)builtin->op;
     value->args[0] = seed;
     value->args[1] = step;

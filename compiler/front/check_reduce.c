@@ -39,6 +39,10 @@ static bool reduced_axes(Checker *c, const Node *node, const Builtin *builtin, c
         Symbol *axis = find_axis(c, name, builtin->name);
         fine &= axis && add_listed(c, axis->number, name->range, &listed);
         if (!axis || !fine) continue;
+        if (refuse_place(c, axis, name->range, builtin->name)) {
+            fine = false;
+            continue;
+        }
         if (with_blocks(c, (AxisSet)1 << axis->number) & ~a->axes) {
             complain(c, ERROR_AXIS_LACKING, name->range, axis->name->text, describe(c, a));
             fine = false;

@@ -68,7 +68,7 @@ static bool read_brackets(Checker *c, const Node *node, Scan *scan, bool may_rev
         return false;
     }
     scan->axis = find_axis(c, axis, scan->name);
-    if (!scan->axis) return false;
+    if (!scan->axis || refuse_place(c, scan->axis, axis->range, scan->name)) return false;
     scan->over = with_blocks(c, (AxisSet)1 << scan->axis->number);
     if (!then) return true;
     scan->reverse = is_reverse(then);

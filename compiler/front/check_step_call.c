@@ -301,7 +301,8 @@ static bool bind_by_name(Checker *c, Call *call) {
         if (call->axis[a] >= 0 || axis->parent >= 0 || axis->whole >= 0 || axis->block >= 0)
             continue;
         const Symbol *symbol = axis_named(c, axis->name);
-        if (symbol && !bind_axis(c, call, call->node->range, a, symbol->number)) return false;
+        if (!symbol || (c->places >> symbol->number & 1)) continue; /* it has one place here */
+        if (!bind_axis(c, call, call->node->range, a, symbol->number)) return false;
     }
     return true;
 }
@@ -347,7 +348,7 @@ static bool bind_axes(Checker *c, Call *call) {
     for (size_t a = 0; a < callee->axis_count; a++) call->axis[a] = -1;
     for (size_t p = 0; p < callee->parameter_count; p++) { /* what is written has all its axes */
         if (!call->written[p]) continue;
-        AxisSet own = c->step->parameters[call->written[p]->number].axes;
+        AxisSet own = c->step->parameters[call->written[p]->number].axes & ~c->places;
         Range at = call->given[p]->first->range;
         if (!pair_axes(c, call, callee->parameters[p].axes, own, at, false))
             return axes_differ(c, call, p, own, at);

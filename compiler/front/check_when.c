@@ -9,29 +9,10 @@
 
 #include <string.h>
 
-static Assigned *copy_assigned(Checker *c) {
-    size_t size = c->step->parameter_count * sizeof(Assigned);
-    Assigned *copy = arena_alloc(c->arena, size);
-    if (size) memcpy(copy, c->step->assigned, size);
-    return copy;
-}
-
-/* A branch: its statements go to *block. */
-static void check_branch(Checker *c, const Statement *statements, Block *block) {
-    Scope scope, *outer_scope = c->scope;
-    Block *outer_block = c->block;
-    scope_open(&scope, c->arena, c->scope);
-    scope.is_block = true;
-    c->scope = &scope;
-    c->block = block;
-    c->level++; /* blocks nest through the steps they call, too */
-    check_statements(c, statements);
-    c->level--;
-    for (const Symbol *symbol = scope.first; symbol; symbol = symbol->next)
-        if (symbol->kind == SYMBOL_LET && !scope_find_here(&c->closed, symbol->name))
-            scope_add(&c->closed, symbol->name, symbol->range, SYMBOL_LET);
-    c->block = outer_block;
-    c->scope = outer_scope;
+static bool has_loop(const Block *block) {
+    for (size_t i = 0; i < block->count; i++)
+        if (block->statements[i].body || block->statements[i].loops) return true;
+    return false;
 }
 
 void check_when(Checker *c, const Statement *s) {
@@ -46,12 +27,13 @@ void check_when(Checker *c, const Statement *s) {
                  .outer = c->when};
     c->when = &when;
     Assigned *before = copy_assigned(c);
-    check_branch(c, s->body, &checked.branches[0]);
+    check_inner(c, s->body, &checked.branches[0]);
     Assigned *after = copy_assigned(c);
     if (step->parameter_count)
         memcpy(step->assigned, before, step->parameter_count * sizeof *before);
-    check_branch(c, s->otherwise, &checked.branches[1]);
+    check_inner(c, s->otherwise, &checked.branches[1]);
     c->when = when.outer;
+    checked.loops = has_loop(&checked.branches[0]) || has_loop(&checked.branches[1]);
     for (size_t p = 0; p < step->parameter_count; p++) {
         Assigned *assigned = &step->assigned[p];
         assigned->surely &= after[p].surely;
@@ -83,6 +65,12 @@ bool check_conditions(Checker *c, uint32_t number, Range target) {
 
 void note_condition(Checker *c, const Assigned *assigned) {
     if (assigned->range.file == 0) return;
+    if (assigned->in_loop) {
+        diagnose_note(c->compiler, assigned->range,
+                      "it is assigned here, in a `for` that may have no iteration");
+        diagnose_help(c->compiler, "assign it before the `for`");
+        return;
+    }
     diagnose_note(c->compiler, assigned->range, "it is assigned here, under a condition");
     diagnose_help(c->compiler, "assign it before the `when`, or in both branches");
 }

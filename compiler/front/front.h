@@ -2,7 +2,7 @@
  *
  * First what the other rooms call; then what the front end's files share: tokens and the tree as
  * written (the whole language, names unresolved), the parser's state, and the checked program,
- * whose typed values lower.c turns into the IR one for one. Everything lies in the compiler's
+ * whose typed values lower/ turns into the IR one for one. Everything lies in the compiler's
  * arena. */
 #ifndef LOCKSTEP_FRONT_H
 #define LOCKSTEP_FRONT_H
@@ -12,13 +12,12 @@
 /* import_c.c: lets go of libclang where a compilation ended while a header was read. */
 void import_c_close(Compiler *compiler);
 
-/* lower.c: a checked step to IR. */
-typedef struct Module Module; /* a checked file: front.h */
+/* check.c: a checked file; NULL after diagnostics. */
+typedef struct Module Module;
 Module *module_read(Compiler *compiler, const char *path, const char *text, size_t size);
 size_t module_step_count(const Module *module);
 size_t module_own_count(const Module *module); /* the first: those of the file itself */
 const char *module_step_name(const Module *module, size_t step);
-Function *lower_step(Compiler *compiler, const Module *module, size_t step);
 
 /* format.c: the one layout. NULL after diagnostics. */
 char *format_source(Compiler *compiler, const char *path, const char *text, size_t size);
@@ -134,6 +133,7 @@ typedef enum StatementKind {
     STATEMENT_LET,
     STATEMENT_ASSIGN,
     STATEMENT_WHEN,
+    STATEMENT_FOR,
     STATEMENT_CALL,
     STATEMENT_RETURN,
     STATEMENT_ERROR
@@ -142,8 +142,10 @@ typedef struct Statement Statement;
 struct Statement {
     uint8_t kind;
     uint8_t token;   /* the assignment operator */
+    bool reverse;    /* of FOR */
     Range range, at; /* at: the operator, or the keyword */
-    Entry *targets;  /* of LET: the names; else the parameter that is assigned, if one is seen */
+    Entry *targets;  /* of LET: the names; of FOR: the axis; else the parameter that is assigned, if
+                        one is seen */
     Node *value;     /* the right side; the condition; the call */
     Statement *body, *otherwise, *next;
 };
@@ -239,7 +241,7 @@ struct Instance {
     const Item *fn;
     const void *step;     /* the axes are of this step; NULL where no argument has any */
     const void *drawn_in; /* where it draws: the step, and the axes of draws that name none */
-    AxisSet drawn_over;
+    AxisSet drawn_over, places;
     Typed **arguments;
     Typed *result;
     Body body;
@@ -250,13 +252,17 @@ struct Instance {
 
 typedef struct Block Block;
 
-/* One statement of a checked step: a let, an assignment of a value already converted, or a `when`,
- * whose condition is the value. */
+/* One statement of a checked step: a let, an assignment of a value already converted, a `when`,
+ * whose condition is the value, or a `for`. */
 typedef struct Checked {
     Let *let;
     uint32_t parameter;
     Typed *value;
     Block *branches; /* of a when: where the condition holds, and where it does not */
+    Block *body;     /* of a for, over `axis` */
+    uint32_t axis;
+    bool reverse;
+    bool loops; /* of a when: there is a for in it */
     Range range;
 } Checked;
 
@@ -269,6 +275,7 @@ struct Block {
 typedef struct Assigned {
     Range range; /* file 0: not yet */
     bool surely;
+    bool in_loop;  /* a `for` assigns it, which may have no iteration */
     uint32_t last; /* how many typed values there were at the last assignment */
 } Assigned;
 
@@ -280,7 +287,9 @@ typedef struct Step {
     size_t axis_count;
     Parameter *parameters; /* behind those of the step, locals: `out`s of steps it calls */
     size_t parameter_count, local_count, parameter_capacity;
-    bool faulty; /* it calls one in which errors were found */
+    bool faulty;    /* it calls one in which errors were found */
+    AxisSet looped; /* the axes that a `for` goes over */
+    Range loop;     /* the first `for`; file 0: none */
     Block block;
     Body body;
     Assigned *assigned; /* by parameter */
@@ -331,9 +340,10 @@ Node *parse_error_node(Parser *p);
  *
  * check.c has items and statements, check_axes.c axes, their sizes and indices, check_expression.c
  * names and operators, check_call.c functions, check_reduce.c reductions, check_index.c x[b, i],
- * check_scan.c scan and cumsum, check_grad.c derivatives, check_backward.c those of whole steps,
- * check_step_call.c steps in steps, check_when.c `when`, check_random.c draws, module.c imports,
- * import_c*.c and check_c_call.c C functions, convert.c types and constants, scope.c names. */
+ * check_for.c `for` and what reads at its place, check_scan.c scan and cumsum, check_grad.c
+ * derivatives, check_backward.c those of whole steps, check_step_call.c steps in steps,
+ * check_when.c `when`, check_random.c draws, module.c imports, import_c*.c and check_c_call.c C
+ * functions, convert.c types and constants, scope.c names. */
 
 enum {
     NESTING_MAX = 1200,     /* of expressions, through the functions they call: bounds recursion */
@@ -456,6 +466,14 @@ struct When {
     const When *outer;
 };
 
+/* A `for` whose body this is. */
+typedef struct For {
+    uint32_t axis;
+    bool reverse;
+    const When *when; /* around it */
+    const struct For *outer;
+} For;
+
 /* A step whose body is checked as part of another one. */
 typedef struct StepCall {
     const Item *item;
@@ -478,18 +496,21 @@ struct Checker {
     Scope *scope; /* of values, here */
     Step *step;   /* NULL outside of steps */
     Body *body;
-    Block *block;         /* of statements, here */
-    uint32_t *draws;      /* how many there are so far, in the step or fn that writes them */
-    struct Drawn *drawn;  /* those of the step, the latest first: check_random.c */
-    const When *when;     /* around this */
-    Scope closed;         /* names of branches that are closed */
-    Body outside;         /* of what stands in no step and no fn */
-    Instance *instance;   /* NULL outside of fns */
-    const StepCall *call; /* NULL outside of inlined steps */
-    uint32_t level;       /* of the recursion */
-    uint32_t indexing;    /* above 0 inside x[...]: an axis name is its own coordinate */
-    Typed *running;       /* of the scan whose expression this is, or NULL */
-    uint32_t scanning;    /* how many scans are around this */
+    Block *block;        /* of statements, here */
+    uint32_t *draws;     /* how many there are so far, in the step or fn that writes them */
+    struct Drawn *drawn; /* those of the step, the latest first: check_random.c */
+    const When *when;    /* around this */
+    const For *loop;     /* likewise */
+    AxisSet places;      /* the axes of the loops around this, of which values have one place */
+    struct Reading *readings; /* check_for.c */
+    Scope closed;             /* names of branches that are closed */
+    Body outside;             /* of what stands in no step and no fn */
+    Instance *instance;       /* NULL outside of fns */
+    const StepCall *call;     /* NULL outside of inlined steps */
+    uint32_t level;           /* of the recursion */
+    uint32_t indexing;        /* above 0 inside x[...]: an axis name is its own coordinate */
+    Typed *running;           /* of the scan whose expression this is, or NULL */
+    uint32_t scanning;        /* how many scans are around this */
     Instance **buckets;
     size_t instance_count, bucket_count;
     bool exhausted; /* there are too many instances: that is reported once */
@@ -583,6 +604,20 @@ CheckCall check_reduce, check_extremum, check_mean, check_norm, check_count;
 
 /* check_index.c */
 Typed *check_indexing(Checker *c, const Node *node); /* x[b, target] */
+/* `source` over `axes` at these coordinates, by axis; NULL for its own. */
+Typed *gather_at(Checker *c, Typed *source, AxisSet axes, Typed **at, Range range);
+
+/* check_for.c */
+bool check_for(Checker *c, const Statement *s); /* false after an error in its head */
+/* Whether a coordinate is index(axis) and a constant, *offset, in a loop over the axis. */
+bool place_offset(const Typed *a, uint32_t axis, int64_t *offset);
+/* What brackets in a `for` read: all of a parameter or a `let`, with the axes that have a place. */
+Typed *read_unplaced(Checker *c, Symbol *symbol, Range range);
+/* x[t - 1, k] in a `for` over t: as gather_at, of what read_unplaced gave. */
+Typed *gather_in_loop(Checker *c, Symbol *symbol, Typed *source, AxisSet axes, Typed **at,
+                      Range range);
+/* True after an error: `what` goes over an axis that has one place here. */
+bool refuse_place(Checker *c, const Symbol *axis, Range range, const char *what);
 
 /* check_scan.c */
 CheckCall check_scan, check_cumsum;
@@ -634,6 +669,9 @@ void add_statement(Checker *c, Checked statement);
 void check_step(Checker *c, Item *item); /* once; nothing where it is being checked */
 void check_body(Checker *c, const Item *item);
 void check_statements(Checker *c, const Statement *statements);
+/* The same in a scope of their own, that of a branch or a loop, to *block. */
+void check_inner(Checker *c, const Statement *statements, Block *block);
+Assigned *copy_assigned(Checker *c);
 /* Stores to a parameter what is converted already. */
 void assign(Checker *c, Symbol *parameter, Typed *value, Range range);
 /* Binds a name from here on; `range` is that of the statement. */

@@ -375,6 +375,25 @@ static Statement *when(Parser *p) {
     return s;
 }
 
+/* for t { ... }   for t reverse { ... } */
+static Statement *loop(Parser *p) {
+    Statement *s = new_statement(p, STATEMENT_FOR);
+    Range end;
+    parser_next(p);
+    s->targets = name_entry(p, "the axis that `for` goes over");
+    s->reverse = !p->panic && parser_is_word(p, p->at, "reverse");
+    if (s->reverse) parser_next(p);
+    s->body = block(p, &end);
+    return s;
+}
+
+/* `for` at the start of a statement, unless it is a parameter or a step of that name. */
+static bool begins_loop(const Parser *p) {
+    if (!parser_is_word(p, p->at, "for")) return false;
+    TokenKind next = (TokenKind)p->tokens.list[p->at + 1].kind;
+    return next == TOKEN_OPEN_BRACE || token_info[next].class == 'V';
+}
+
 static bool is_assignment(TokenKind kind) {
     return kind == TOKEN_ASSIGN || (kind >= TOKEN_ADD_TO && kind <= TOKEN_AND_WITH);
 }
@@ -425,6 +444,8 @@ static Statement *statement(Parser *p) {
         s = let(p);
     } else if (kind == TOKEN_WHEN) {
         s = when(p);
+    } else if (begins_loop(p)) {
+        s = loop(p);
     } else if (kind == TOKEN_RETURN) {
         s = new_statement(p, STATEMENT_RETURN);
         parser_next(p);

@@ -156,10 +156,11 @@ bool planner_group_kernels(Planner *p) {
     for (size_t k = 0; k < plan->kernel_count; k++)
         plan_find_arrays(plan, &plan->kernels[k], p->arena);
     plan->grouping_count = 0;
-    if (plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_ROW_FUSION) {
+    const bool iterates = plan->function->iteration != NULL; /* in one launch of all phases */
+    if (iterates || plan->kernel_count > 1 || plan->kernels[0].kind != KERNEL_ROW_FUSION) {
         Kernel *all = arena_alloc(p->arena, sizeof *all);
         *all = (Kernel){.kind = KERNEL_ALL, .count = (uint32_t)plan->phase_count};
-        if (plan->phase_count > 1) add_grouping(p, all, 1, false, false);
+        if (iterates || plan->phase_count > 1) add_grouping(p, all, 1, false, false);
     }
     if (has_long_rows(plan)) {
         Kernel *singles = group(p, one_each(p), plan->phase_count, true, &single_count);

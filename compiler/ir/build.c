@@ -211,6 +211,7 @@ Function *ir_function_like(const Function *f) {
     copy->parameter_capacity = f->parameter_count; /* full: growing the copy leaves f's alone */
     copy->functions = f->functions;
     copy->function_count = f->function_count;
+    copy->iteration = f->iteration;
     copy->serial = f->serial;
     return copy;
 }

@@ -121,6 +121,14 @@ typedef struct CFunction {
     size_t call_count;
 } CFunction;
 
+/* Of a part that is all of a loop's body: what one launch needs to run all iterations. */
+typedef struct Iteration {
+    uint32_t axis, place; /* the loop's axis; the one whose length is the coordinate */
+    bool reverse;
+    const bool *moves;   /* by parameter: a slice along the axis */
+    const bool *changes; /* by parameter: the part stores to its array, perhaps by another view */
+} Iteration;
+
 typedef struct Function { /* one step in IR form */
     Compiler *compiler;
     Arena *arena;
@@ -137,10 +145,44 @@ typedef struct Function { /* one step in IR form */
     size_t store_count, store_capacity;
     const CFunction *functions;
     size_t function_count;
-    uint64_t serial; /* the last number given to a RUNNING */
+    const Iteration *iteration; /* or NULL */
+    uint64_t serial;            /* the last number given to a RUNNING */
     ValueId *buckets;
     size_t bucket_count;
 } Function;
+
+/* A step with `for`: its statements in parts, in their order. A part is a function of its own,
+ * whose parameters are views of the arrays: those of the step, and behind them those that one part
+ * stores and another reads. A part with a loop runs once for each coordinate of the loop's axis;
+ * parts of one loop stand together. All parts have the step's axes, and behind them one for each
+ * axis that a loop goes over, whose length is the current coordinate. */
+typedef struct View {
+    uint32_t array; /* a parameter of the step, or parameter_count + a carried array */
+    AxisSet fixed;  /* the axes of which it has the slice at the current coordinate */
+} View;
+typedef struct Loop {
+    uint32_t axis;
+    uint32_t outer; /* 1 + the loop around it; 0: none */
+    bool reverse;
+    Range range;
+} Loop;
+typedef struct Part {
+    Function *function;
+    View *views; /* by parameter */
+    size_t view_capacity;
+    uint32_t loop; /* 1 + the innermost loop around it; 0: none */
+} Part;
+typedef struct Sequence {
+    Function *step;    /* axes and parameters; no value */
+    size_t axis_count; /* of the parts: those of the step come first */
+    Parameter *carried;
+    size_t carried_count, carried_capacity;
+    uint32_t place[LS_AXES_MAX]; /* by axis of the step: the one whose length is the coordinate */
+    Loop *loops;
+    size_t loop_count, loop_capacity;
+    Part *parts;
+    size_t part_count, part_capacity;
+} Sequence;
 
 /* a plain axis; fixed -1: bound at run time */
 Axis ir_axis(const char *name, int64_t fixed, Range range);

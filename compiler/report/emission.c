@@ -128,8 +128,24 @@ static void print_nests(ls_compilation *c, const Plan *plan, Text *out) {
     }
 }
 
+/* Of a step with `for` the texts of its parts, one behind the other. */
+static ls_status emit_parts(ls_compilation *c, size_t step, const char *form, const char **data,
+                            size_t *size) {
+    const StepState *state = &c->steps[step];
+    Text text = text_open(&c->compiler.arena);
+    for (size_t i = 0; i < state->sequence->part_count; i++) {
+        ls_status status = report_emit(c, state->first_part + i, form, data, size);
+        if (status != LS_OK) return status;
+        text_add(&text, *data, *size);
+    }
+    *data = text.data;
+    *size = text.size;
+    return LS_OK;
+}
+
 ls_status report_emit(ls_compilation *c, size_t step, const char *form_word, const char **data,
                       size_t *size) {
+    if (c->steps[step].sequence) return emit_parts(c, step, form_word, data, size);
     /* FORM[:TARGET][#VARIANT] */
     char *word = arena_copy(&c->compiler.arena, form_word, strlen(form_word));
     char *chosen = strchr(word, '#'), *target;

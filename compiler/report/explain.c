@@ -262,27 +262,20 @@ static void list_optional(Report *r, bool json) {
     if (!json && before[0] == ',') text_puts(&r->out, " only where it is bound or asked for\n");
 }
 
-static void print_text(Report *r) {
-    const Function *f = r->plan->function;
-    text_printf(&r->out, "step %s", f->name);
+void report_text_head(const PlanSizes *sizes, Text *out) {
+    const Function *f = sizes->function;
+    text_printf(out, "step %s", f->name);
     for (size_t i = 0; i < f->axis_count; i++) {
-        text_printf(&r->out, "%s %s=", i ? "," : " with", f->axes[i].name);
-        plan_sizes_print_length(&r->sizes, i, false, &r->out);
+        text_printf(out, "%s %s=", i ? "," : " with", f->axes[i].name);
+        plan_sizes_print_length(sizes, i, false, out);
     }
-    text_puts(&r->out, r->sizes.assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
-    if (f->math == LS_MATH_LITE) text_puts(&r->out, "  math lite: functions good to bf16\n");
+    text_puts(out, sizes->assumed && f->axis_count ? " (assumed: give --size)\n" : "\n");
+    if (f->math == LS_MATH_LITE) text_puts(out, "  math lite: functions good to bf16\n");
     if (f->math == LS_MATH_FAST)
-        text_puts(&r->out,
-                  "  math fast: approximations and contraction; no promise of equal bits\n");
-    text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
-                report_bytes_text(r, r->moved));
-    text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
-                r->minimum > 0 ? r->moved / r->minimum : 1.0, report_bytes_text(r, r->minimum),
-                report_bytes_text(r, r->temporary));
-    list_optional(r, false);
-    if (r->options->peak_gb_s > 0)
-        text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
-                    r->moved / r->options->peak_gb_s * 1e-3);
+        text_puts(out, "  math fast: approximations and contraction; no promise of equal bits\n");
+}
+
+void report_text_kernels(Report *r) {
     for (size_t i = 0; i < r->kernel_count; i++) {
         const KernelReport *kernel = &r->kernels[i];
         text_printf(&r->out, "  kernel %s, partition: %s\n", kernel->name, kernel->share);
@@ -312,6 +305,20 @@ static void print_text(Report *r) {
                         split_reason(r, kernel));
         text_targets(r, i);
     }
+}
+
+static void print_text(Report *r) {
+    report_text_head(&r->sizes, &r->out);
+    text_printf(&r->out, "  %zu launch%s, %s", r->kernel_count, r->kernel_count == 1 ? "" : "es",
+                report_bytes_text(r, r->moved));
+    text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
+                r->minimum > 0 ? r->moved / r->minimum : 1.0, report_bytes_text(r, r->minimum),
+                report_bytes_text(r, r->temporary));
+    list_optional(r, false);
+    if (r->options->peak_gb_s > 0)
+        text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
+                    r->moved / r->options->peak_gb_s * 1e-3);
+    report_text_kernels(r);
     report_temporaries(r);
     report_others(r);
     report_tuned(r);
@@ -345,30 +352,25 @@ static void json_targets(Report *r, size_t kernel) {
     text_puts(&r->out, "}");
 }
 
-static void print_json(Report *r) {
-    const Function *f = r->plan->function;
-    text_puts(&r->out, "{\"steps\": [\n    {\"name\": ");
-    text_json(&r->out, f->name);
-    text_puts(&r->out, ", \"sizes\": {");
+void report_json_head(const PlanSizes *sizes, Text *out) {
+    const Function *f = sizes->function;
+    text_puts(out, "{\"steps\": [\n    {\"name\": ");
+    text_json(out, f->name);
+    text_puts(out, ", \"sizes\": {");
     for (size_t i = 0; i < f->axis_count; i++) {
-        text_puts(&r->out, i ? ", " : "");
-        text_json(&r->out, f->axes[i].name);
-        text_puts(&r->out, ": ");
-        plan_sizes_print_length(&r->sizes, i, true, &r->out);
+        text_puts(out, i ? ", " : "");
+        text_json(out, f->axes[i].name);
+        text_puts(out, ": ");
+        plan_sizes_print_length(sizes, i, true, out);
     }
-    text_printf(&r->out,
-                "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
-                "\"temporary_bytes\": %.0f, \"temporary_bytes_apart\": %.0f, \"temporaries\": %zu, "
-                "\"math\": \"%s\",\n     \"optional\": [",
-                r->kernel_count, r->moved, r->minimum, r->temporary, r->temporary_apart,
-                r->temporary_count, ir_math_names[f->math]);
-    list_optional(r, true);
-    text_puts(&r->out, "],\n     \"kernels\": [");
-    for (size_t i = 0; i < r->kernel_count; i++) {
+}
+
+void report_json_kernels(Report *r, const char *before, const char *more) {
+    for (size_t i = 0; i < r->kernel_count; i++, before = ",") {
         const KernelReport *kernel = &r->kernels[i];
-        text_puts(&r->out, i ? ",\n       {\"name\": " : "\n       {\"name\": ");
+        text_printf(&r->out, "%s\n       {\"name\": ", before);
         text_json(&r->out, kernel->name);
-        text_printf(&r->out, ", \"share\": \"%s\", \"reads\": [", kernel->share);
+        text_printf(&r->out, ", %s\"share\": \"%s\", \"reads\": [", more, kernel->share);
         list_arrays(r, kernel, false, true);
         text_puts(&r->out, "], \"writes\": [");
         list_arrays(r, kernel, true, true);
@@ -385,6 +387,20 @@ static void print_json(Report *r) {
         json_targets(r, i);
         text_puts(&r->out, "}");
     }
+}
+
+static void print_json(Report *r) {
+    const Function *f = r->plan->function;
+    report_json_head(&r->sizes, &r->out);
+    text_printf(&r->out,
+                "}, \"launches\": %zu,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
+                "\"temporary_bytes\": %.0f, \"temporary_bytes_apart\": %.0f, \"temporaries\": %zu, "
+                "\"math\": \"%s\",\n     \"optional\": [",
+                r->kernel_count, r->moved, r->minimum, r->temporary, r->temporary_apart,
+                r->temporary_count, ir_math_names[f->math]);
+    list_optional(r, true);
+    text_puts(&r->out, "],\n     \"kernels\": [");
+    report_json_kernels(r, "", "");
     text_puts(&r->out, "],\n     ");
     report_others_json(r);
     text_puts(&r->out, ",\n     ");
@@ -392,19 +408,27 @@ static void print_json(Report *r) {
     text_puts(&r->out, "}\n]}\n");
 }
 
-const char *report_explain(ls_compilation *c, size_t number, const ls_explain_options *options) {
+Report report_open(ls_compilation *c, size_t number, const ls_explain_options *options,
+                   const char *const *sizes, size_t size_count) {
     Report r = {.c = c, .number = number, .plan = compile_plan(c, number), .options = options};
     r.out = text_open(&c->compiler.arena);
-    r.sizes = plan_sizes_read(r.plan->function, options->sizes, options->size_count);
+    r.sizes = plan_sizes_read(r.plan->function, sizes, size_count);
     r.image = compile_image(c, number, options->target_count ? options->targets[0] : LS_TARGET_CPU)
                   ->image;
     r.sizes.on_chip = target_for(r.image->target)->on_chip_bytes;
     count_all(&r);
+    if (options->report != LS_REPORT_SCHEDULES && options->report != LS_REPORT_DOT) make_codes(&r);
+    return r;
+}
+
+const char *report_explain(ls_compilation *c, size_t number, const ls_explain_options *options) {
+    if (c->steps[number].sequence) return report_sequence(c, number, options);
+    Report r = report_open(c, number, options, options->sizes, options->size_count);
     switch (options->report) {
     case LS_REPORT_SCHEDULES: report_schedules(&r); break;
     case LS_REPORT_DOT: report_graph(&r); break;
-    case LS_REPORT_JSON: make_codes(&r), print_json(&r); break;
-    default: make_codes(&r), print_text(&r);
+    case LS_REPORT_JSON: print_json(&r); break;
+    default: print_text(&r);
     }
     return r.out.data;
 }

@@ -52,11 +52,22 @@ typedef struct Report {
 /* explain.c */
 extern const char *const report_partitions[SHAPE_COUNT]; /* how a phase is shared out */
 const char *report_bytes_text(Report *r, double bytes);
+/* Of a step or a part of one, with its code made where the report tells of it. */
+Report report_open(ls_compilation *c, size_t number, const ls_explain_options *options,
+                   const char *const *sizes, size_t size_count);
+void report_text_head(const PlanSizes *sizes, Text *out);
+void report_text_kernels(Report *r);
+void report_json_head(const PlanSizes *sizes, Text *out);
+/* `before` stands before the first, `more` among the keys of each. */
+void report_json_kernels(Report *r, const char *before, const char *more);
 /* The number of the variant that the sizes select, the grouping of the plan that it belongs to, and
  * whether it is cooperative. */
 uint32_t report_choose(const PlanSizes *sizes, const Plan *plan, const ls_image *image,
                        uint32_t *grouping, bool *together);
 bool report_kernel_writes(const Report *r, const KernelReport *kernel, uint32_t array);
+
+/* sequence.c: the reports of a step with `for`, part by part. */
+const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options);
 
 /* temporaries.c */
 void report_count_temporaries(Report *r);

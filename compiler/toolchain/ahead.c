@@ -257,13 +257,14 @@ static void report(void *user, size_t done) {
 
 /* The code of all variants for GPUs, side by side; that for CPUs is text. */
 static void make_codes(Ahead *a) {
-    const size_t count = a->options->step_count * a->options->target_count;
+    const size_t count = a->input->image_count;
     CodeRequest *requests = NULL;
     size_t capacity = 0;
     for (size_t i = 0; i < count; i++) {
         Made *made = a->input->images[i].made;
         const uint32_t variant_count = a->input->images[i].variant_count;
         for (uint32_t v = 0; v < variant_count && !a->input->images[i].image; v++) {
+            if (made->image->variants[v].kernel_count == 0) continue;
             requests = arena_grow(a->arena, requests, a->total, &capacity, sizeof *requests);
             requests[a->total++] = (CodeRequest){made, v};
         }
@@ -307,18 +308,21 @@ static void pack_waiting(Ahead *a, Text *waiting, EmbeddedCode **codes, size_t c
  */
 static void pack_codes(Ahead *a) {
     enum { TABLE_MAX = 4 << 20, ALIGNMENT = 16 };
-    const size_t targets = a->options->target_count, count = a->options->step_count * targets;
+    const size_t targets = a->options->target_count, count = a->input->image_count;
     EmbeddedCode **waiting = arena_alloc(a->arena, (a->total + 1) * sizeof *waiting);
     size_t waiting_count = 0;
     Text text = text_open(a->arena);
     a->codes = arena_alloc(a->arena, (count + 1) * sizeof *a->codes);
     for (size_t t = 0; t < targets; t++)
-        for (size_t i = t; i < count; i += targets) {
+        for (size_t i = 0; i < count; i++) {
             Made *made = a->input->images[i].made;
+            if (strcmp(made->image->target, a->options->targets[t]) != 0) continue;
             const uint32_t variant_count = a->input->images[i].variant_count;
             if (a->input->images[i].image) continue;
             a->codes[i] = arena_alloc(a->arena, variant_count * sizeof *a->codes[i]);
             for (uint32_t v = 0; v < variant_count; v++) {
+                a->codes[i][v] = (EmbeddedCode){.functions = "NULL", .packed = "NULL"};
+                if (made->image->variants[v].kernel_count == 0) continue;
                 const Code *code = gpu_code(a, made, v);
                 if (text.size && text.size + code->size > TABLE_MAX) {
                     pack_waiting(a, &text, waiting, waiting_count);
@@ -359,19 +363,45 @@ static const char *variants(Ahead *a, const AheadImage *of) {
         text_printf(
             &text,
             ", %s, %u, %s, %lluu, %lluu, %u, %s, %u, %s,\n     NULL, NULL, %zuu, %s, %u, %s, "
-            "%u, %s, %s, 0, %s, %zuu},\n",
+            "%u, %s, %s, 0, %s, %zuu%s},\n",
             layout_names[variant->layout], variant->work_count, work,
             (unsigned long long)variant->work_limit, (unsigned long long)variant->one_block_limit,
             variant->temporary_count, temporary, variant->kernel_count, kernel, code.size,
             code.functions, variant->table_count, items, variant->condition_count, condition,
-            traffic, code.packed, code.at);
+            traffic, code.packed, code.at, variant->iterates ? ", 1" : "");
     }
     return table(a, "ls_image_variant", "variants", text.data);
+}
+
+static const char *loops(Ahead *a, const ls_image *image) {
+    Text text = text_open(a->arena);
+    for (uint32_t i = 0; i < image->loop_count; i++)
+        text_printf(&text, "    {%u, %u, %u, %u},\n", image->loops[i].axis, image->loops[i].place,
+                    image->loops[i].reverse, image->loops[i].outer);
+    return table(a, "ls_image_loop", "loops", text.data);
+}
+
+static const char *image_of(Ahead *a, const AheadImage *of);
+
+/* The images of the parts, and how the step has them. */
+static const char *parts(Ahead *a, const AheadImage *of) {
+    const ls_image *image = of->made->image;
+    Text text = text_open(a->arena);
+    for (uint32_t i = 0; i < image->part_count; i++) {
+        const ls_image_part *part = &image->parts[i];
+        Text views = text_open(a->arena);
+        for (uint32_t p = 0; p < part->image->parameter_count; p++)
+            text_printf(&views, "    {%u, %u},\n", part->views[p].array, part->views[p].fixed);
+        const char *view = table(a, "ls_image_view", "views", views.data);
+        text_printf(&text, "    {&%s, %s, %u},\n", image_of(a, &of->parts[i]), view, part->loop);
+    }
+    return table(a, "ls_image_part", "parts", text.data);
 }
 
 /* The file's part of one target; gives the name of its image. */
 static const char *image_of(Ahead *a, const AheadImage *of) {
     const ls_image *image = of->image ? of->image : of->made->image;
+    const char *part = parts(a, of), *loop = loops(a, image);
     const char *axis = axes(a, image), *parameter = parameters(a, image);
     const char *variant = variants(a, of);
     const char *name =
@@ -384,9 +414,13 @@ static const char *image_of(Ahead *a, const AheadImage *of) {
     quote(&a->tables, image->source_file);
     text_printf(&a->tables, ",\n    0x%llxu, ", (unsigned long long)image->numeric_version);
     quote(&a->tables, image->math);
-    text_printf(&a->tables, ", %u, %s, %u, %s, %u, %s, %u, %u, 0, NULL};\n", image->axis_count,
-                axis, image->parameter_count, parameter, of->variant_count, variant, image->draws,
+    text_printf(&a->tables, ", %u, %s, %u, %s, %u, %s, %u, %u, 0, NULL", image->axis_count, axis,
+                image->parameter_count, parameter, of->variant_count, variant, image->draws,
                 image->line);
+    if (image->part_count)
+        text_printf(&a->tables, ", %u, %u, %s, %s", image->part_count, image->loop_count, part,
+                    loop);
+    text_puts(&a->tables, "};\n");
     return name;
 }
 
@@ -610,12 +644,13 @@ const char *ahead_text(const AheadInput *input, const char **header) {
     open_header(&a, guard);
     make_codes(&a);
     pack_codes(&a);
+    for (size_t i = 0; i < input->image_count; i++)
+        if (input->images[i].image) text = input->images[i].target;
     for (size_t i = 0; i < options->step_count; i++) {
         const char **names = arena_alloc(arena, targets * sizeof *names);
         for (size_t t = 0; t < targets; t++) {
             const AheadImage *of = &input->images[i * targets + t];
             names[t] = image_of(&a, of);
-            if (of->image) text = of->target;
         }
         const ls_image *image = input->images[i * targets].made->image;
         structure(&a, image);

@@ -79,11 +79,14 @@ typedef struct AheadImage {
     uint32_t variant_count; /* the first so many are wanted */
     const ls_image *image;  /* where the kernels go into the file as C: with the shared texts */
     const Target *target;
+    const struct AheadImage *parts; /* of a step with `for` */
+    size_t part_count;
 } AheadImage;
 typedef struct AheadInput {
     Compiler *compiler;
     const ls_ahead_options *options;
     const AheadImage *images;
+    size_t image_count; /* with the parts, which stand behind the steps */
     const Text *shared; /* what emit_step has put there */
     bool no_cache;
 } AheadInput;

@@ -10,6 +10,7 @@
 #include "fixtures.h"
 #include "layer_norm_backward.h"
 #include "linreg.h"
+#include "loops.h"
 #include "quantise.h"
 
 typedef struct Run {
@@ -315,6 +316,42 @@ static void test_cells_last_where_they_are_given(void **state) {
     ls_context_destroy(run.context);
 }
 
+/* Slices that begin on a 16-byte boundary and such that do not; no iteration at all. */
+static void test_loops(void **state) {
+    static const int64_t lengths[][3] = {{6, 3, 40}, {5, 0, 7}, {0, 10, 3}, {1, 1, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const int64_t t = lengths[i][0], k = lengths[i][1], n = lengths[i][2], shape[] = {t, n};
+        Run run = open_run();
+        load(&run, LOOPS, "loops");
+        void *x = numbers(&run, (size_t)(t * n), 1), *s[2], *y[2], *ticks[2];
+        float counted = 0, expected = 0;
+        for (uint32_t side = 0; side < 2; side++) {
+            s[side] = numbers(&run, (size_t)n, 2);
+            y[side] = numbers(&run, (size_t)(t * n), 3 + side);
+            ticks[side] = numbers(&run, 1, 5 + side);
+        }
+        const struct loops_args args = {
+            .t = t, .k = k, .n = n, .x = x, .s = s[0], .y = y[0], .ticks = ticks[0]};
+        EXPECT_OK(run.context, loops_bind(run.context, &args, &run.ahead));
+        bind(&run, "x", x, 2, shape);
+        bind(&run, "s", s[1], 1, shape + 1);
+        bind(&run, "y", y[1], 2, shape);
+        bind(&run, "ticks", ticks[1], 0, NULL);
+        EXPECT_OK(run.context, ls_step_set_length(run.now, "k", k));
+        for (int launch = 0; launch < 2; launch++) {
+            EXPECT_OK(run.context, ls_step_launch(run.ahead));
+            EXPECT_OK(run.context, ls_step_launch(run.now));
+        }
+        expect_same(&run, s[0], s[1], (size_t)n * sizeof(float));
+        expect_same(&run, y[0], y[1], (size_t)(t * n) * sizeof(float));
+        for (int64_t at = k; at-- > 0;) expected = expected * 2 + (float)at;
+        EXPECT_OK(run.context, ls_copy_out(run.context, &counted, ticks[0], sizeof counted));
+        assert_true(counted == expected);
+        close_run(&run);
+    }
+}
+
 static void test_mistakes(void **state) {
     Run run = open_run();
     (void)state;
@@ -335,6 +372,7 @@ int main(void) {
                                        cmocka_unit_test(test_lists_of_blocks),
                                        cmocka_unit_test(test_random_numbers_and_own_outputs),
                                        cmocka_unit_test(test_cells_last_where_they_are_given),
+                                       cmocka_unit_test(test_loops),
                                        cmocka_unit_test(test_mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,9 +60,20 @@ static void add_array(const Binding *binding, const ls_image_parameter *paramete
     add(first, (size_t)(last - first + element), parameter->name);
 }
 
+/* What a step owns, and its parts if it has a `for`. */
+static void add_owned(const ls_step *step) {
+    const ls_image_variant *variant = &step->image->variants[step->chosen];
+    for (uint32_t i = 0; i < variant->temporary_count; i++)
+        add(step_temporary(step, i), (size_t)step->temporaries.sizes[i],
+            variant->temporaries[i].name);
+    const Words *words[] = {&step->entries, &step->pointers};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i]->device) add(words[i]->device, words[i]->count * sizeof(uint64_t), "a table");
+    for (uint32_t i = 0; i < step->image->part_count; i++) add_owned(step->parts[i]);
+}
+
 void bounds_add(const ls_step *step) {
     const ls_image *image = step->image;
-    const ls_image_variant *variant = &image->variants[step->chosen];
     if (!add) return;
     for (uint32_t i = 0; i < image->parameter_count; i++) {
         if (step_is_list(step, i))
@@ -70,12 +81,7 @@ void bounds_add(const ls_step *step) {
         else if (step->bindings[i].data)
             add_array(&step->bindings[i], &image->parameters[i]);
     }
-    for (uint32_t i = 0; i < variant->temporary_count; i++)
-        add(step_temporary(step, i), (size_t)step->temporaries.sizes[i],
-            variant->temporaries[i].name);
-    const Words *words[] = {&step->entries, &step->pointers};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (words[i]->device) add(words[i]->device, words[i]->count * sizeof(uint64_t), "a table");
+    add_owned(step);
 }
 
 void bounds_clear(void) {
@@ -94,5 +100,7 @@ bool bounds_poison(ls_context *context, const ls_step *step) {
         ok = ls_copy_in(context, step_temporary(step, i), rubbish, bytes) == LS_OK;
         free(rubbish);
     }
+    for (uint32_t i = 0; ok && i < step->image->part_count; i++)
+        ok = bounds_poison(context, step->parts[i]);
     return ok;
 }

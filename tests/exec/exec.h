@@ -124,7 +124,14 @@ void array_close(Array *array);
 
 /* ---- runner ---- */
 extern const ls_compile_options exec_options; /* targets.c: where programs import from */
+enum { PARTS = 64 };
+typedef struct Oracle { /* what the interpreter runs of a step with `for`; sequence NULL: it has
+                           none */
+    const struct Sequence *sequence;
+    const struct Function *parts[PARTS];
+} Oracle;
 typedef struct Runner {
+    Oracle oracle;
     const char *device;
     uint64_t seed;
     bool verbose, quick; /* quick: no array of more than 100,000 elements */

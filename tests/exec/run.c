@@ -18,6 +18,12 @@ enum { NESTS_LARGE = 2500 };
 /* A step of each layout, and a dense one whose optional outs nobody binds. */
 enum { SPARING = LAYOUT_COUNT, STEPS };
 
+/* What an image, or one of a part of it, says of its variants. */
+typedef struct Limits {
+    const ls_image *image;
+    uint64_t work[VARIANTS], block[VARIANTS];
+} Limits;
+
 typedef struct Run { /* one step at one size with one fill */
     Runner *runner;
     const Program *program;
@@ -28,8 +34,8 @@ typedef struct Run { /* one step at one size with one fill */
     Array arrays[PARAMETERS];
     bool unset[PARAMETERS]; /* left to its default */
     bool sparing;           /* optional outs are left unbound */
-    uint64_t work_limits[VARIANTS], block_limits[VARIANTS];
-    uint32_t *turns; /* by layout: which of its variants is the next */
+    const Limits *limits;   /* of the image, and those of its parts */
+    uint32_t *turns;        /* by layout: which of its variants is the next */
 } Run;
 
 /* Random data, the values the directives ask for, defaults where the normal fill leaves a cell
@@ -85,7 +91,12 @@ static bool interpret_all(Run *run, const Function *function) {
         data[i] = run->arrays[i].expected;
         if (run->arrays[i].list) data[i] = tensor_pointers(&run->arrays[i], data[i]);
     }
-    for (int launch = 0; ok && launch < run->directives->launches; launch++)
+    const Oracle *oracle = &run->runner->oracle;
+    for (int launch = 0; ok && oracle->sequence && launch < run->directives->launches; launch++)
+        ok = interpret_sequence(oracle->sequence, oracle->parts,
+                                (const int64_t *const *)run->sizes->of, data,
+                                run->directives->shard);
+    for (int launch = 0; ok && !oracle->sequence && launch < run->directives->launches; launch++)
         ok = interpret(function, (const int64_t *const *)run->sizes->of, data,
                        run->directives->shard);
     if (!ok) printf("  the interpreter refused %s\n", run->image->step);
@@ -207,9 +218,26 @@ static bool is_spared(const Run *run, uint32_t parameter) {
            has_lengths(rows, run->image->parameter_count, parameter);
 }
 
+/* Of the axes that no parameter has. */
+static bool set_lengths(Run *run, ls_context *context, ls_step *step) {
+    uint32_t arrays = 0;
+    bool ok = true;
+    for (uint32_t p = 0; p < run->image->parameter_count; p++)
+        for (uint32_t i = 0; i < run->image->parameters[p].rank; i++)
+            arrays |= 1u << run->image->parameters[p].axes[i];
+    for (uint32_t a = 0; a < run->image->axis_count && ok; a++) {
+        const ls_image_axis *axis = &run->image->axes[a];
+        if ((arrays >> a & 1) || axis->parent || axis->whole || axis->terms) continue;
+        ok = runner_check(run->runner, context,
+                          ls_step_set_length(step, axis->name, run->sizes->of[a][0]), axis->name);
+    }
+    return ok;
+}
+
 /* Puts the inputs on the device and binds them. Cells go through the step's own in the dense layout
  * and through memory of ours in the strided one. */
 static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout) {
+    if (!set_lengths(run, context, step)) return false;
     for (uint32_t i = 0; i < run->image->parameter_count; i++) {
         Array *array = &run->arrays[i];
         const ls_image_parameter *parameter = array->parameter;
@@ -334,15 +362,15 @@ static uint32_t variants_of(const ls_image *image, Layout layout) {
  * unless it would be wrong elsewhere.
  * Every other time blocks that wait for each other do so however little there is to do. The image's
  * tables are memory of the loaded program. */
-static void choose_variant(const Run *run, ls_step *step, Layout layout, bool waits) {
-    const ls_image *image = ls_step_image(step);
+static void choose_variant(const Limits *limits, Layout layout, uint32_t turn, bool waits) {
+    const ls_image *image = limits->image;
     ls_image_variant *variants = (ls_image_variant *)(uintptr_t)image->variants;
-    uint32_t turn = run->turns[layout]++ % (variants_of(image, layout) + !image->variant_count);
+    turn %= variants_of(image, layout) + !variants_of(image, layout);
     for (uint32_t v = 0; v < image->variant_count && v < VARIANTS; v++) {
         const bool before = suits(&variants[v], layout) && turn > 0;
         turn -= before;
-        variants[v].work_limit = before ? 0 : run->work_limits[v];
-        variants[v].one_block_limit = waits ? 0 : run->block_limits[v];
+        variants[v].work_limit = before ? 0 : limits->work[v];
+        variants[v].one_block_limit = waits ? 0 : limits->block[v];
         for (uint32_t i = 0; i < variants[v].condition_count; i++) {
             ls_image_condition *c = (ls_image_condition *)(uintptr_t)&variants[v].conditions[i];
             if (c->required) continue;
@@ -352,9 +380,23 @@ static void choose_variant(const Run *run, ls_step *step, Layout layout, bool wa
     }
 }
 
+/* The image that the step has, and those of its parts. */
+static const ls_image *image_of(const ls_image *image, uint32_t number) {
+    return number ? image->parts[number - 1].image : image;
+}
+
+static void choose_variants(const Run *run, ls_step *step, Layout layout, bool waits) {
+    const uint32_t turn = run->turns[layout]++;
+    for (uint32_t i = 0; i <= run->image->part_count; i++) {
+        Limits limits = run->limits[i];
+        limits.image = image_of(ls_step_image(step), i);
+        choose_variant(&limits, layout, turn + i, waits);
+    }
+}
+
 static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout, uint64_t *state) {
     ls_context *context = run->runner->contexts[context_index];
-    choose_variant(run, step, layout, random_bits(state) % 2 != 0);
+    choose_variants(run, step, layout, random_bits(state) % 2 != 0);
     for (uint32_t i = 0; i < run->image->parameter_count; i++)
         array_place(&run->arrays[i], layout, state);
     bool ok = bind_all(run, context, step, layout) && set_shard(run, context, step) &&
@@ -427,7 +469,8 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const bool dense = variants_of(run->image, LAYOUT_DENSE) > 0;
         const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
         ok = interpret_all(run, function);
-        if (ok && run->runner->nests) ok = run_nests(run);
+        /* of a step with `for` its parts would have to, iteration by iteration */
+        if (ok && run->runner->nests && !run->runner->oracle.sequence) ok = run_nests(run);
         if (run->runner->nests) rounds = 0;
         for (uint32_t round = 0; ok && round < rounds; round++) {
             const size_t turn = random_bits(state) % count;
@@ -461,10 +504,14 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
         ok = false;
     }
     Run *run = must_allocate(sizeof *run);
-    uint64_t limits[VARIANTS] = {0}, block_limits[VARIANTS] = {0};
-    for (uint32_t v = 0; ok && v < image->variant_count && v < VARIANTS; v++) {
-        limits[v] = image->variants[v].work_limit;
-        block_limits[v] = image->variants[v].one_block_limit;
+    const uint32_t images = ok ? image->part_count + 1 : 0;
+    Limits *limits = must_allocate((images + 1) * sizeof *limits);
+    for (uint32_t i = 0; i < images; i++) {
+        limits[i].image = image_of(image, i);
+        for (uint32_t v = 0; v < limits[i].image->variant_count && v < VARIANTS; v++) {
+            limits[i].work[v] = limits[i].image->variants[v].work_limit;
+            limits[i].block[v] = limits[i].image->variants[v].one_block_limit;
+        }
     }
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64};
@@ -472,8 +519,10 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
     for (size_t fill = 0; fill < FILL_COUNT; fill++)
         runs += (uint32_t)(directives->fill[fill] * directives->set_count);
     uint32_t most = 1;
-    for (int layout = 0; ok && layout < LAYOUT_COUNT; layout++)
-        if (variants_of(image, (Layout)layout) > most) most = variants_of(image, (Layout)layout);
+    for (int layout = 0; layout < LAYOUT_COUNT; layout++)
+        for (uint32_t i = 0; i < images; i++)
+            if (variants_of(limits[i].image, (Layout)layout) > most)
+                most = variants_of(limits[i].image, (Layout)layout);
     for (size_t set = 0; ok && set < directives->set_count; set++) {
         Sizes sizes;
         if (!sizes_open(&sizes, &directives->sets[set], image)) {
@@ -488,14 +537,14 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
                          .image = image,
                          .sizes = &sizes,
                          .fill = (Fill)fill,
+                         .limits = limits,
                          .turns = turns};
-            memcpy(run->work_limits, limits, sizeof limits);
-            memcpy(run->block_limits, block_limits, sizeof block_limits);
             ok = run_at(run, function, steps, (most + runs - 1) / runs, state);
         }
         sizes_close(&sizes);
     }
     free(run);
+    free(limits);
     for (size_t c = 0; c < runner->context_count; c++)
         for (size_t layout = 0; layout < STEPS; layout++)
             if (steps[c][layout]) ls_step_destroy(steps[c][layout]);
@@ -521,6 +570,9 @@ bool run_loaded(Runner *runner, const Program *program, const Directives *direct
             printf("  %s\n", ls_compilation_message(compilation));
             return false;
         }
+        runner->oracle = (Oracle){compilation_sequence(compilation, s), {NULL}};
+        for (size_t i = 0; runner->oracle.sequence && i < runner->oracle.sequence->part_count; i++)
+            runner->oracle.parts[i] = compilation_part(compilation, s, i, STAGE_DERIVED);
         runner->planned = compilation_function(compilation, s, STAGE_GATHERED);
         runner->nests_made = NULL;
         ok = run_step(runner, program, directives, function, loaded,

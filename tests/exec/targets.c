@@ -50,23 +50,39 @@ static bool lint_variant(ls_compilation *compilation, size_t step, size_t varian
     return good;
 }
 
+/* Of a step with `for` the images of its parts; what the toolchain reads back has no part's name.
+ */
+static bool compile_image(ls_compilation *compilation, const ls_image *image, size_t step,
+                          Extent extent, bool read, size_t *kernels, char *reason,
+                          size_t reason_size) {
+    for (uint32_t p = 0; p < image->part_count; p++)
+        if (!compile_image(compilation, image->parts[p].image, step,
+                           (Extent){extent.all, extent.turn + p}, false, kernels, reason,
+                           reason_size))
+            return false;
+    for (size_t v = 0; v < image->variant_count && !image->part_count; v++) {
+        const void *code = NULL;
+        size_t size = 0;
+        if (!extent.all && v != extent.turn % image->variant_count) continue;
+        if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK) {
+            snprintf(reason, reason_size, "%s", ls_compilation_message(compilation));
+            return false;
+        }
+        if (!lint_image(image->target, code, size, reason, reason_size)) return false;
+        *kernels += image->variants[v].kernel_count;
+        if (read &&
+            !lint_variant(compilation, step, v, image->target, code, size, reason, reason_size))
+            return false;
+    }
+    return true;
+}
+
 static bool compile_step(ls_compilation *compilation, size_t step, const char *target,
                          Extent extent, bool read, size_t *kernels, char *reason,
                          size_t reason_size) {
     const ls_image *image = NULL;
-    if (ls_compilation_image(compilation, step, target, &image) != LS_OK) goto failed;
-    for (size_t v = 0; v < image->variant_count; v++) {
-        const void *code = NULL;
-        size_t size = 0;
-        if (!extent.all && v != extent.turn % image->variant_count) continue;
-        if (ls_compilation_code(compilation, image, v, &code, &size, NULL) != LS_OK) goto failed;
-        if (!lint_image(target, code, size, reason, reason_size)) return false;
-        *kernels += image->variants[v].kernel_count;
-        if (read && !lint_variant(compilation, step, v, target, code, size, reason, reason_size))
-            return false;
-    }
-    return true;
-failed:
+    if (ls_compilation_image(compilation, step, target, &image) == LS_OK)
+        return compile_image(compilation, image, step, extent, read, kernels, reason, reason_size);
     snprintf(reason, reason_size, "%s", ls_compilation_message(compilation));
     return false;
 }

@@ -172,11 +172,19 @@ const ls_image *batch_add(Batch *batch, const ls_image *image, uint32_t wanted, 
     copy->image.variant_count = 0;
     copy->next = batch->copies;
     batch->copies = copy;
+    /* of a step with `for`, which takes the form of each slice */
+    ls_image_part *parts = arena_alloc(arena, image->part_count * sizeof *parts);
+    for (uint32_t p = 0; p < image->part_count; p++) {
+        parts[p] = image->parts[p];
+        parts[p].image = batch_add(batch, parts[p].image, UINT32_MAX, spread, broken);
+    }
+    copy->image.parts = parts;
     for (uint32_t v = 0; v < image->variant_count; v++) {
-        if (!(wanted >> v & 1)) continue;
+        if (!(wanted >> v & 1) && image->variants[v].kernel_count) continue;
         ls_image_variant *variant = &copy->variants[copy->image.variant_count++];
         *variant = image->variants[v];
         variant->work_limit = UINT64_MAX;
+        if (variant->kernel_count == 0) continue;
         if (spread && batch->target->gpu) variant->one_block_limit = 0;
         const unsigned number = add_text(batch, variant->source, broken);
         ls_image_kernel *kernels = arena_alloc(arena, variant->kernel_count * sizeof *kernels);

@@ -61,21 +61,30 @@ static ls_compilation *compile(const char *path, const char *text) {
     return NULL;
 }
 
+/* Of a step with `for` its parts. */
+static bool compare_images(const ls_image *a, const ls_image *b, const char *target) {
+    bool good = a->variant_count == b->variant_count && a->part_count == b->part_count;
+    if (!good) printf("  another image of %s\n", a->step);
+    for (uint32_t p = 0; good && p < a->part_count; p++)
+        good = compare_images(a->parts[p].image, b->parts[p].image, target);
+    for (uint32_t v = 0; good && !a->part_count && v < a->variant_count; v++) {
+        good = same_but_for_names(a->variants[v].source, b->variants[v].source);
+        if (!good) printf("  in %s for %s\n", b->variants[v].name, target);
+    }
+    return good;
+}
+
 static bool compare_steps(ls_compilation *plain, ls_compilation *nasty) {
     bool good = true;
     for (size_t s = 0; good && s < ls_compilation_own_step_count(plain); s++)
         for (size_t t = 0; good && t < TARGETS; t++) {
             const ls_image *a, *b;
             if (ls_compilation_image(plain, s, captured_targets[t], &a) != LS_OK) continue;
-            if (ls_compilation_image(nasty, s, captured_targets[t], &b) != LS_OK ||
-                a->variant_count != b->variant_count) {
-                printf("  another image of %s: %s\n", a->step, ls_compilation_message(nasty));
+            if (ls_compilation_image(nasty, s, captured_targets[t], &b) != LS_OK) {
+                printf("  no image of %s: %s\n", a->step, ls_compilation_message(nasty));
                 return false;
             }
-            for (uint32_t v = 0; good && v < a->variant_count; v++) {
-                good = same_but_for_names(a->variants[v].source, b->variants[v].source);
-                if (!good) printf("  in %s for %s\n", b->variants[v].name, captured_targets[t]);
-            }
+            good = compare_images(a, b, captured_targets[t]);
         }
     return good;
 }
@@ -83,23 +92,28 @@ static bool compare_steps(ls_compilation *plain, ls_compilation *nasty) {
 typedef enum Outcome { SAME, OTHER, SKIPPED } Outcome;
 
 /* Behind the prelude and the device functions, which have words of their own. */
+static void find_in(const ls_image *image, Own *own) {
+    for (uint32_t p = 0; p < image->part_count; p++) find_in(image->parts[p].image, own);
+    for (uint32_t v = 0; !image->part_count && v < image->variant_count; v++) {
+        const char *text = strstr(image->variants[v].source, "_arguments {");
+        for (Token token; text && token_next(&text, &token);) {
+            char word[80];
+            if (!token.name || token.size >= sizeof word) continue;
+            snprintf(word, sizeof word, "%.*s", (int)token.size, token.text);
+            if (strlen(word) < 3 || in_words(&own->words, word, token.size)) continue;
+            if (names_has_prefix(word) || begins(word, "lockstep_")) continue;
+            if (is_fixed(word) && is_legal(word)) add_word(&own->words, word, token.size);
+        }
+    }
+}
+
 static void find_own(const File *file, Own *own) {
     ls_compilation *c = compile(file->path, file->text);
     for (size_t s = 0; c && s < ls_compilation_own_step_count(c); s++)
         for (size_t t = 0; t < TARGETS; t++) {
             const ls_image *image;
-            if (ls_compilation_image(c, s, captured_targets[t], &image) != LS_OK) continue;
-            for (uint32_t v = 0; v < image->variant_count; v++) {
-                const char *text = strstr(image->variants[v].source, "_arguments {");
-                for (Token token; text && token_next(&text, &token);) {
-                    char word[80];
-                    if (!token.name || token.size >= sizeof word) continue;
-                    snprintf(word, sizeof word, "%.*s", (int)token.size, token.text);
-                    if (strlen(word) < 3 || in_words(&own->words, word, token.size)) continue;
-                    if (names_has_prefix(word) || begins(word, "lockstep_")) continue;
-                    if (is_fixed(word) && is_legal(word)) add_word(&own->words, word, token.size);
-                }
-            }
+            if (ls_compilation_image(c, s, captured_targets[t], &image) == LS_OK)
+                find_in(image, own);
         }
     ls_compilation_destroy(c);
 }

@@ -79,6 +79,12 @@ static void collect(Words *words, const char *text) {
             add_word(words, token.text, token.size);
 }
 
+static void collect_image(Words *words, const ls_image *image) {
+    for (uint32_t p = 0; p < image->part_count; p++) collect_image(words, image->parts[p].image);
+    for (uint32_t v = 0; !image->part_count && v < image->variant_count; v++)
+        collect(words, image->variants[v].source);
+}
+
 static void collect_file(Words *words, const char *path) {
     static const ls_compile_options options = {.import_path_count = 0};
     ls_compilation *c = NULL;
@@ -86,9 +92,8 @@ static void collect_file(Words *words, const char *path) {
         for (size_t s = 0; s < ls_compilation_own_step_count(c); s++)
             for (size_t t = 0; t < TARGETS; t++) {
                 const ls_image *image;
-                if (ls_compilation_image(c, s, captured_targets[t], &image) != LS_OK) continue;
-                for (uint32_t v = 0; v < image->variant_count; v++)
-                    collect(words, image->variants[v].source);
+                if (ls_compilation_image(c, s, captured_targets[t], &image) == LS_OK)
+                    collect_image(words, image);
             }
     ls_compilation_destroy(c);
 }

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "ir/ir.h"
 #include "front/front.h"
+#include "lower/lower.h"
 
 static char problem[700];
 
@@ -40,9 +41,14 @@ static const char *check_module(Compiler *compiler, const char *text, size_t siz
     if ((module == NULL) != (*errors != 0)) return "neither a module nor errors, or both";
     const char *wrong = check_diagnostics(compiler);
     for (size_t s = 0; module && s < module_step_count(module); s++) {
-        Function *f = lower_step(compiler, module, s);
-        if (!f) continue;
+        Sequence *sequence = NULL;
+        Function *f = lower_step(compiler, module, s, &sequence);
         Text printed = text_open(&compiler->arena);
+        for (size_t i = 0; f && sequence && i < sequence->part_count; i++) {
+            ir_check(sequence->parts[i].function, STAGE_LOWERED);
+            ir_print(sequence->parts[i].function, &printed);
+        }
+        if (!f || sequence) continue;
         ir_check(f, STAGE_LOWERED);
         ir_print(f, &printed);
     }

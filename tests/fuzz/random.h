@@ -18,6 +18,7 @@ typedef struct Name {
     const char *text;
     Kind kind;
     unsigned axes, type; /* type: of a parameter, in `storage` */
+    unsigned placed;     /* axes of the loops around this, which `axes` lacks */
     unsigned role;
     bool readable, assigned;
 } Name;
@@ -47,6 +48,10 @@ typedef struct Generator {
     bool dead_branch;           /* out must_hold: the gradient of a branch never taken is none */
     bool layered;               /* like a layer: reductions of arrays, and what is made of them */
     bool hazards;               /* most statements read what others store */
+    bool loops, looped;         /* there are `for`s; there has been one */
+    unsigned reverse;           /* the axes that a loop goes over from their ends */
+    unsigned depth;             /* of loops around this */
+    unsigned short_axes;        /* plain axes, of few elements, that loops go over */
     Name callee[NAMES_MAX];     /* parameters of the file's first step, if another calls it */
     char callee_name[16];
     unsigned callee_count;

@@ -342,6 +342,7 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
     static const char *const floats[] = {"sum", "mean", "prod", "min", "max", "norm", "logsumexp"};
     unsigned over = some_axes(g, g->all);
     if (!over) over = 1u << below(g, g->axis_count);
+    if (over & ~g->all) return write_leaf(g, kind, allowed); /* one place in a loop */
     over |= closure(g, over) & ~allowed; /* of a list the tensors too, unless the result has them */
     Kind inside = kind;
     const char *name = "max";
@@ -378,12 +379,25 @@ static Made write_reduction(Generator *g, Kind kind, unsigned allowed, unsigned 
     return (Made){.axes = made.axes & ~over};
 }
 
+/* Along the axis of a loop: its own place, or, but for an `out`, any. */
+static unsigned write_place(Generator *g, const Name *name, unsigned axis, unsigned allowed,
+                            unsigned depth) {
+    if (name->role != OUT && chance(g, 30))
+        return write_value(g, (Kind)(I32 + below(g, 4)), allowed, depth).axes;
+    fputs(g->axis[axis], g->out);
+    const bool past = name->role == OUT;
+    if (chance(g, 60))
+        fprintf(g->out, " %c %u", past ? (g->reverse >> axis & 1 ? '+' : '-') : "+-"[below(g, 2)],
+                1 + below(g, 3));
+    return 0;
+}
+
 /* x[k - 1, table]: a name of the kind at other coordinates, often near its own. */
 static Made write_gather(Generator *g, Kind kind, unsigned allowed, unsigned depth) {
     unsigned candidates[NAMES_MAX], count = 0;
     for (unsigned i = 0; i < g->name_count; i++)
-        if (g->names[i].readable && g->names[i].axes && g->names[i].kind == kind &&
-            !(g->names[i].axes & blocks(g)))
+        if (g->names[i].readable && (g->names[i].axes | g->names[i].placed) &&
+            g->names[i].kind == kind && !(g->names[i].axes & blocks(g)))
             candidates[count++] = i;
     if (count == 0) return write_leaf(g, kind, allowed);
     const Name *name = &g->names[candidates[below(g, count)]];
@@ -391,11 +405,13 @@ static Made write_gather(Generator *g, Kind kind, unsigned allowed, unsigned dep
     const char *before = "[";
     fputs(name->text, g->out);
     for (unsigned i = 0; i < g->axis_count; i++) {
-        if (!(name->axes >> i & 1)) continue;
+        if (!((name->axes | name->placed) >> i & 1)) continue;
         const bool own = allowed >> i & 1;
         fputs(before, g->out);
         before = ", ";
-        if (own && chance(g, 70)) {
+        if (name->placed >> i & 1)
+            made.axes |= write_place(g, name, i, allowed, depth);
+        else if (own && chance(g, 70)) {
             made.axes |= closure(g, 1u << i);
             fputs(g->axis[i], g->out);
             if (chance(g, 50)) fprintf(g->out, " %c %u", "+-"[below(g, 2)], 1 + below(g, 3));

@@ -95,6 +95,7 @@ static void write_grad(Generator *g) {
     Name *target = &g->names[below(g, g->name_count)];
     const char *text = new_name(g);
     if (g->calls && g->late) return; /* what is assigned when it is called has no gradient */
+    if (g->looped) return;           /* it might go through a loop */
     if (!text || target->kind != F32 || !target->readable || target->assigned) return;
     g->operations = 6;
     if (chance(g, 30)) {
@@ -228,6 +229,49 @@ static void write_when(Generator *g) {
     fputs("    }\n", g->out);
 }
 
+static bool write_statement(Generator *g);
+
+/* Whether each iteration of the loops around this has a slice of its own. */
+static bool is_sliced(const Generator *g, const Name *name) {
+    unsigned places = 0, placed = name->placed;
+    for (unsigned i = 0; i < g->axis_count; i++) places += !(g->all >> i & 1);
+    while (placed) places--, placed &= placed - 1;
+    return places == 0;
+}
+
+/* for t { ... }: in it t is a place, and names over t are slices. An `out` without it has a value
+ * before. */
+static void write_for(Generator *g) {
+    const unsigned axis = below(g, g->axis_count), bit = 1u << axis, names = g->name_count;
+    if (!(g->short_axes & g->all & bit)) return;
+    const bool reverse = chance(g, 40);
+    fprintf(g->out, "    for %s%s {\n", g->axis[axis], reverse ? " reverse" : "");
+    g->reverse = reverse ? g->reverse | bit : g->reverse & ~bit;
+    g->all &= ~bit;
+    g->looped = true;
+    g->depth++;
+    for (unsigned i = 0; i < names; i++) {
+        g->names[i].placed |= g->names[i].axes & bit;
+        g->names[i].axes &= ~bit;
+    }
+    for (unsigned i = 1 + below(g, 4); i > 0; i--)
+        if (!write_statement(g)) i++;
+    for (int tries = 0, left = 2; tries < 9 && left; tries++) {
+        Name *name = &g->names[below(g, names)];
+        if (name->role != INOUT && (name->role != OUT || !is_sliced(g, name))) continue;
+        write_assignment(g, name);
+        left--;
+    }
+    g->depth--;
+    g->all |= bit;
+    g->name_count = names; /* without what the body has bound */
+    for (unsigned i = 0; i < names; i++) {
+        g->names[i].axes |= g->names[i].placed & bit;
+        g->names[i].placed &= ~bit;
+    }
+    fputs("    }\n", g->out);
+}
+
 /* let y = first(a = x, b = z): the file's first step, whose parameters this one's begin with. */
 static void write_call(Generator *g) {
     const char *before = "";
@@ -333,6 +377,32 @@ static void write_parameters(Generator *g) {
     if (g->dead_branch) fputs("    out must_hold: bool,\n", g->out);
 }
 
+/* False where nothing was written. */
+static bool write_statement(Generator *g) {
+    const long begin = ftell(g->out);
+    Name *name = &g->names[below(g, g->name_count)];
+    const unsigned which = below(g, 100);
+    const bool in_loop = g->depth > 0;
+    if (g->loops && chance(g, 25))
+        write_for(g);
+    else if (g->hazards && !in_loop && chance(g, 75))
+        write_hazard(g);
+    else if (g->layered && chance(g, 50))
+        write_layer(g);
+    else if (which < 25)
+        write_let(g);
+    else if (which < 35)
+        write_grad(g);
+    else if (which < 42)
+        write_swap(g);
+    else if (which < 56)
+        write_when(g);
+    else if (name->role == INOUT ||
+             (name->role == OUT && (!in_loop || name->readable || is_sliced(g, name))))
+        write_assignment(g, name);
+    return ftell(g->out) != begin;
+}
+
 static void write_step(Generator *g, unsigned number) {
     static const char *const grades[] = {"", "", "", " math lite"};
     g->name_count = 0;
@@ -363,22 +433,7 @@ static void write_step(Generator *g, unsigned number) {
     for (unsigned i = 0; i < statements; i++) {
         const long begin = ftell(g->out);
         if (i == call) write_call(g);
-        Name *name = &g->names[below(g, g->name_count)];
-        const unsigned which = below(g, 100);
-        if (g->hazards && chance(g, 75))
-            write_hazard(g);
-        else if (g->layered && chance(g, 50))
-            write_layer(g);
-        else if (which < 25)
-            write_let(g);
-        else if (which < 35)
-            write_grad(g);
-        else if (which < 42)
-            write_swap(g);
-        else if (which < 56)
-            write_when(g);
-        else if (name->role == OUT || name->role == INOUT)
-            write_assignment(g, name);
+        write_statement(g);
         if (g->statements && ftell(g->out) == begin) i--; /* nothing was written */
     }
     for (unsigned i = 0; i < g->name_count; i++)
@@ -411,7 +466,10 @@ static void write_sizes(Generator *g) {
         if (longest < 99) most = g->small ? 5000 : 1100000;
         for (unsigned i = 0; i < g->axis_count; i++) {
             int64_t length = fixed[i] >= 0 ? fixed[i] : random_length(g);
-            if (i == longest && fixed[i] < 0) length = long_lengths[below(g, g->small ? 2 : 4)];
+            if (g->short_axes >> i & 1 && fixed[i] < 0)
+                length = below(g, 6);
+            else if (i == longest && fixed[i] < 0)
+                length = long_lengths[below(g, g->small ? 2 : 4)];
             while (length > 1 && elements * length > most) length /= 2;
             if (fixed[i] >= 0) length = fixed[i];
             if (g->formula[i]) {
@@ -465,6 +523,16 @@ static void make_formulas(Generator *g) {
         }
 }
 
+/* One or two plain axes on which nothing depends. */
+static void make_loops(Generator *g) {
+    const unsigned special = g->ragged | blocks(g) | (g->ragged ? 1u << g->list : 0);
+    if (g->axis_count == 0 || (g->state >> 17) % 4 != 1) return;
+    for (int tries = 0; tries < 2; tries++) {
+        const unsigned axis = below(g, g->axis_count);
+        if (!(special >> axis & 1) && !g->formula[axis]) g->short_axes |= 1u << axis;
+    }
+}
+
 /* One step, or two that know nothing of each other, or one that calls the first, or a step and its
  * derivative. */
 static void write_steps(Generator *g) {
@@ -472,12 +540,14 @@ static void write_steps(Generator *g) {
     const bool two = way < (g->small ? 4 : 12);
     const bool calls = !two && way < (g->hazards ? 40 : 20);
     const bool derived = !two && !calls && way < 25 && g->axis_count > 0 && !g->hazards;
+    g->loops = g->short_axes && !calls && !derived;
     g->calls = calls;
     g->late = chance(g, 50);
     g->floats = derived;
     g->dead_branch = !calls && !derived && g->state % 5 == 0;
     write_step(g, 0);
     g->calls = g->floats = g->dead_branch = false;
+    g->looped = false;
     if (derived) fprintf(g->out, "step derived = backward %s\n", g->callee_name);
     if (!two && !calls) return;
     write_step(g, 1);
@@ -506,6 +576,7 @@ char *random_program(uint64_t number, uint64_t seed, bool small, unsigned statem
     if (g->axis_count >= 2 && chance(g, 40)) make_ragged(g);
     if (g->axis_count >= 2 && chance(g, 30)) make_blocks(g);
     make_formulas(g);
+    make_loops(g);
     write_sizes(g);
     g->own = chance(g, 25);
     if (g->own)

@@ -14,6 +14,10 @@
 /* compiler/api.c: the IR of a step at a stage; NULL when the source has errors. */
 const Function *compilation_function(ls_compilation *c, size_t step, Stage stage);
 
+/* Of a step with `for`: its parts; and the IR of one of them. NULL: the step has no `for`. */
+const Sequence *compilation_sequence(ls_compilation *c, size_t step);
+const Function *compilation_part(ls_compilation *c, size_t step, size_t part, Stage stage);
+
 /* Runs a derived function (simplified, gathered or not). sizes[a] are the lengths of axis a: one,
  * or of a ragged axis one for each coordinate of its parent; the axes of blocks have theirs from
  * their whole. data[i] is parameter i's array, dense, in its storage type, of a list an array of
@@ -23,6 +27,10 @@ const Function *compilation_function(ls_compilation *c, size_t step, Stage stage
  * derive should have removed; nothing is then written. */
 bool interpret(const Function *f, const int64_t *const *sizes, void *const *data,
                const int64_t first[2]);
+/* sequence.c: a step with `for`, part by part and iteration by iteration: each part on copies of its
+ * views of the arrays, which are copied back when it has run. `parts` are its functions. */
+bool interpret_sequence(const Sequence *sequence, const Function *const *parts,
+                        const int64_t *const *sizes, void *const *data, const int64_t first[2]);
 /* The same where all axes are plain: their lengths. */
 bool interpret_plain(const Function *f, const int64_t *sizes, void *const *data);
 

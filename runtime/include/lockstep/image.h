@@ -241,7 +241,10 @@ typedef struct ls_image_packed {
  * - 2 * table_count: a device array of ls_image_entry, and how many there are (i64);
  * - if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64); 0
  *   for lists, whose tensors are always contiguous: there this layout only drops the alignment;
- * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard).
+ * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard);
+ * - if the variant iterates: how many iterations there are, and for each parameter whose view has
+ *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64). Data
+ *   pointers of these are to the slice at 0 then.
  *
  * A GPU kernel takes it by value; a CPU kernel is
  *
@@ -277,6 +280,7 @@ typedef struct ls_image_variant {
     /* instead of `code`: where its code_size bytes are among those of several variants */
     const ls_image_packed *packed;
     size_t packed_at;
+    uint32_t iterates; /* of a part that is all of a loop's body: one launch runs all iterations */
 } ls_image_variant;
 
 /* What `lockstep tune` found best for launches of about one size: if the work of variant `variant`
@@ -297,6 +301,27 @@ typedef struct ls_image_tuning {
 #define LS_TARGET_OPENCL "opencl" /* C++ for OpenCL: its text, no code */
 #define LS_TARGET_GFX "gfx"       /* AMD's name: "gfx90a" */
 
+/* A step with `for` has its kernels in parts, images of their own, which run in their order; parts
+ * of one loop stand together and run once for each coordinate of its axis. A part has the step's
+ * axes, and behind them one for each axis that a loop goes over, whose length is the current
+ * coordinate: it counts nothing. Its parameters are views of arrays: of a parameter of the step, or
+ * of temporary i of its variants (parameter_count + i); `fixed` axes stand at the current
+ * coordinate, so that the view begins there and lacks them. Lists have no fixed axes. The step's
+ * own variants have no kernels: they say which layout the arrays have. */
+typedef struct ls_image_view {
+    uint32_t array, fixed; /* fixed: bit a: axis a */
+} ls_image_view;
+typedef struct ls_image_loop {
+    uint32_t axis, place; /* place: the axis of the parts whose length is the coordinate */
+    uint32_t reverse;
+    uint32_t outer; /* 1 + the loop around it, or 0 */
+} ls_image_loop;
+typedef struct ls_image_part {
+    const struct ls_image *image;
+    const ls_image_view *views; /* by parameter */
+    uint32_t loop;              /* 1 + the innermost loop around it, or 0 */
+} ls_image_part;
+
 typedef struct ls_image {
     uint32_t version; /* LS_IMAGE_VERSION */
     const char *step;
@@ -314,6 +339,9 @@ typedef struct ls_image {
     uint32_t line;  /* of source_file: where the step stands; 0: not known */
     uint32_t tuning_count;
     const ls_image_tuning *tunings; /* for the device; the first that applies counts */
+    uint32_t part_count, loop_count; /* 0: it has no `for` */
+    const ls_image_part *parts;
+    const ls_image_loop *loops;
 } ls_image;
 
 /* The length that an axis's expression gives for those of the axes; 0: it overflows. */

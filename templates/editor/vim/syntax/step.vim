@@ -6,6 +6,7 @@ endif
 
 syn keyword stepItem import const fn step backward
 syn keyword stepStatement let return when
+syn match stepStatement "^\s*\zsfor\ze\s\+\h\w*\s*\%(reverse\s*\)\?{"
 syn keyword stepConditional if then else
 syn keyword stepOperatorWord and or not
 syn keyword stepRole out inout

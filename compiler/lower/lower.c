@@ -3,48 +3,18 @@
  * Needs a checked Module, in which every value is typed and every conversion written; gives a
  * Function in which the order of the statements has become values: `current` holds what each
  * parameter is worth at this point. Calls are inlined; the same function on the same values is
- * lowered once. Constant integer powers become multiplications, targets of grad get a MARK. */
+ * lowered once. Constant integer powers become multiplications, targets of grad get a MARK.
+ *
+ * A `for` ends a part of the step and begins another one (Sequence); parts.c has what a part
+ * knows of the others. In it `current` is the slice at the place. */
 #include <string.h>
 
 #include "base/base.h"
 #include "ir/ir.h"
 #include "front/front.h"
+#include "lower/lower.h"
 
 enum { VALUES_MAX = 1 << 16 };
-
-/* The values of one body: a step's, or a fn's for certain arguments. */
-typedef struct Frame {
-    ValueId *values, *lets; /* by id and number; 0: not lowered yet */
-    const ValueId *arguments;
-    uint32_t draws; /* in the step, before this */
-} Frame;
-
-typedef struct Inlined {
-    const Instance *instance;
-    const ValueId *arguments;
-    uint32_t draws;
-    ValueId result;
-    struct Inlined *chain;
-} Inlined;
-
-typedef struct Last { /* assignment: its number, from 1 on */
-    Range range;
-    size_t order;
-} Last;
-
-typedef struct Lowering {
-    Compiler *compiler;
-    Arena *arena;
-    Function *f;
-    ValueId *current;       /* by parameter; 0: not touched yet */
-    size_t parameter_count; /* locals included */
-    ValueId mask;           /* the conditions around this that vary by element; 0: none */
-    Last *last;             /* by parameter */
-    size_t assignments;
-    bool too_large;
-    Inlined **buckets;
-    size_t inlined_count, bucket_count;
-} Lowering;
 
 static ValueId lower(Lowering *l, Frame *frame, const Typed *a);
 
@@ -138,13 +108,17 @@ static ValueId lower_call(Lowering *l, Frame *frame, const Typed *call) {
 
 static ValueId lower_let(Lowering *l, Frame *frame, const Let *let) {
     ValueId *slot = &frame->lets[let->number];
+    Home *home = l->sequence && frame == l->frame ? &l->homes[let->number] : NULL;
     if (*slot) return *slot;
-    ValueId value = lower(l, frame, let->value);
+    const bool carried = home && home->part; /* an earlier part has it */
+    ValueId value = carried ? part_carry(l, *home, let->name->text, let->range, false)
+                            : lower(l, frame, let->value);
     if (let->is_target) { /* with all the axes it has as a value: its gradient has them */
-        value = ir_broadcast(l->f, value, let->value->axes);
+        value = ir_broadcast(l->f, value, let->value->axes & ~l->places);
         value = ir_op(l->f, OP_MARK, value, 0, 0);
     }
     ir_set_source(l->f, value, let->range, let->name->text);
+    if (home && !carried) *home = (Home){l->part + 1, value};
     return *slot = value;
 }
 
@@ -169,7 +143,8 @@ static ValueId product_of_sizes(Function *f, AxisSet axes, ValueId product) {
  * are those of the whole: of a list every tensor has its own number, and its elements theirs; a
  * step without lists is a tensor by itself. What a step with a list draws per tensor, or once for
  * all of it, is tensor 0. */
-static ValueId draw_place(Function *f, AxisSet over, ValueId *tensor) {
+static ValueId draw_place(Lowering *l, AxisSet over, ValueId *tensor) {
+    Function *f = l->f;
     int ragged = ir_list_axis(f, over), list = ir_list_axis(f, ir_all_axes(f));
     ValueId first = ir_leaf(f, OP_FIRST, TYPE_I64, 0, 0), element;
     *tensor = list < 0 ? first : ir_constant(f, TYPE_I64, 0);
@@ -177,7 +152,7 @@ static ValueId draw_place(Function *f, AxisSet over, ValueId *tensor) {
         over &= ~((AxisSet)1 << ragged);
         *tensor = ir_op(f, OP_ADD, first, ir_index(f, (uint32_t)ragged), 0);
     }
-    element = ir_position(f, over);
+    element = part_position(l, over);
     if (over == 0) return element;
     if (ragged >= 0 || list < 0)
         return ir_op(f, OP_ADD, ir_leaf(f, OP_FIRST, TYPE_I64, 0, 1), element, 0);
@@ -186,10 +161,21 @@ static ValueId draw_place(Function *f, AxisSet over, ValueId *tensor) {
 }
 
 static ValueId draw(Lowering *l, const Frame *frame, const Typed *a, const ValueId keys[2]) {
-    ValueId tensor, element = draw_place(l->f, (AxisSet)a->payload, &tensor);
+    ValueId tensor, element = draw_place(l, (AxisSet)a->payload, &tensor);
     uint32_t ordinal = frame->draws + (uint32_t)(a->payload >> 32);
     ValueId key = ir_random_key(l->f, keys[0], keys[1], tensor, ordinal);
     return ir_op(l->f, (Op)a->op, key, element, 0);
+}
+
+/* x[t - 1] in a loop over t, whose list has a place along it. */
+static ValueId gather_from_whole(Lowering *l, Frame *frame, const Typed *a) {
+    bool elsewhere = false;
+    for (const Typed *entry = a->args[1]; entry; entry = entry->args[1]) {
+        int64_t offset = 0;
+        if (l->places >> entry->payload & 1)
+            elsewhere |= place_offset(entry->args[0], (uint32_t)entry->payload, &offset) && offset;
+    }
+    return part_gather(l, a->args[0], lower(l, frame, a->args[1]), elsewhere);
 }
 
 static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
@@ -197,7 +183,9 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     Op op = (Op)a->op;
     ValueId args[3] = {0};
     if (op == OP_SIZE) return ir_size(f, (uint32_t)a->payload);
+    if (op == OP_INDEX && (l->places >> a->payload & 1)) return part_place(l, (uint32_t)a->payload);
     if (op == OP_INDEX) return ir_index(f, (uint32_t)a->payload);
+    if (op == OP_GATHER && (a->args[0]->axes & l->places)) return gather_from_whole(l, frame, a);
     for (int i = 0; i < 3; i++)
         if (a->args[i]) args[i] = lower(l, frame, a->args[i]);
     if (l->too_large) return stand_in(l, a);
@@ -205,6 +193,7 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
     if (op == OP_CALL) return ir_call(f, (uint32_t)a->payload, args[0]);
     if (op == OP_LIST) return ir_list(f, args[0], args[1], a->payload);
     if (op == OP_GATHER) return ir_gather(f, with_axes(l, args[0], a->args[0]), args[1]);
+    if (op == OP_GRAD) part_check_gradient(l, args[0], args[1], a->args[0]->range);
     if (op == OP_GRAD) args[0] = with_axes(l, args[0], a->args[0]);
     if (op == OP_SCAN)
         return ir_scan(f, args[0], args[1], args[2], (uint32_t)a->payload & (SCAN_REVERSE - 1),
@@ -227,12 +216,12 @@ static ValueId lower_operation(Lowering *l, Frame *frame, const Typed *a) {
 
 /* What the last assignment gave it, or what the step received. */
 static ValueId read_parameter(Lowering *l, uint32_t number) {
-    const Parameter *parameter = &l->f->parameters[number];
+    const Parameter *parameter = &l->step->parameters[number];
     if (l->current[number] == 0) {
-        l->current[number] = ir_parameter(l->f, number);
+        l->current[number] = part_state(l, number);
         ir_set_source(l->f, l->current[number], parameter->range, parameter->name);
     }
-    return l->current[number];
+    return part_slice(l, number, l->current[number]);
 }
 
 static ValueId lower_new(Lowering *l, Frame *frame, const Typed *a) {
@@ -265,8 +254,7 @@ static ValueId lower(Lowering *l, Frame *frame, const Typed *a) {
 /* What a parameter holds, from a state at which it may not have been touched; 0 for an `out` that
  * was not assigned. */
 static ValueId held(Lowering *l, const ValueId *state, uint32_t number) {
-    bool is_bound = number < l->f->parameter_count && l->f->parameters[number].role != LS_OUT;
-    return state[number] || !is_bound ? state[number] : ir_parameter(l->f, number);
+    return state[number] || !part_has_state(l, number) ? state[number] : part_state(l, number);
 }
 
 /* if condition then value else old; old does not repeat the condition. Where there is no old value
@@ -287,6 +275,7 @@ static ValueId unmasked(const Function *f, ValueId condition, ValueId value) {
 static void assign_parameter(Lowering *l, Frame *frame, const Checked *s) {
     ValueId value = lower(l, frame, s->value), old = held(l, l->current, s->parameter);
     ir_set_source(l->f, value, s->range, NULL);
+    value = part_with_slice(l, s->parameter, old, value);
     l->current[s->parameter] = masked(l->f, l->mask, value, old);
     l->last[s->parameter] = (Last){s->range, ++l->assignments};
 }
@@ -306,6 +295,34 @@ static ValueId *lower_branch(Lowering *l, Frame *frame, const Block *block, cons
     l->current = current;
     l->mask = outer;
     return after;
+}
+
+/* A `when` with a `for` in it: what is assigned in a branch is masked, part by part. */
+static void lower_when_parts(Lowering *l, Frame *frame, const Checked *s) {
+    Branch branch = {.home = {l->part + 1, lower(l, frame, s->value)},
+                     .range = s->value->range,
+                     .outer = l->branch};
+    for (int i = 0; i < 2; i++) {
+        branch.negated = i == 1;
+        l->branch = &branch;
+        l->mask = part_mask(l);
+        lower_block(l, frame, &s->branches[i]);
+        l->branch = branch.outer;
+    }
+    l->mask = part_mask(l);
+}
+
+static void lower_loop(Lowering *l, Frame *frame, const Checked *s) {
+    Sequence *q = l->sequence;
+    const uint32_t outer = l->loop;
+    q->loops = arena_grow(l->arena, q->loops, q->loop_count, &q->loop_capacity, sizeof *q->loops);
+    q->loops[q->loop_count++] =
+        (Loop){.axis = s->axis, .outer = outer, .reverse = s->reverse, .range = s->range};
+    l->loop = (uint32_t)q->loop_count;
+    part_open(l);
+    lower_block(l, frame, s->body);
+    l->loop = outer;
+    part_open(l);
 }
 
 /* In a branch whose condition has rank 0 an assignment is what it is: nothing in it is seen where
@@ -347,6 +364,10 @@ static void lower_block(Lowering *l, Frame *frame, const Block *block) {
         const Checked *s = &block->statements[i];
         if (s->let)
             lower_let(l, frame, s->let);
+        else if (s->body)
+            lower_loop(l, frame, s);
+        else if (s->loops)
+            lower_when_parts(l, frame, s);
         else if (s->branches)
             lower_when(l, frame, s);
         else
@@ -369,7 +390,7 @@ static void store_all(Lowering *l) {
     }
 }
 
-Function *lower_step(Compiler *compiler, const Module *module, size_t index) {
+Function *lower_step(Compiler *compiler, const Module *module, size_t index, Sequence **sequence) {
     const Step *step = module->steps[index];
     Arena *arena = &compiler->arena;
     Function *f = ir_function(compiler, arena, step->name);
@@ -381,13 +402,25 @@ Function *lower_step(Compiler *compiler, const Module *module, size_t index) {
     f->axis_count = step->axis_count;
     f->parameters = step->parameters;
     f->parameter_count = f->parameter_capacity = step->parameter_count;
-    Lowering l = {.compiler = compiler, .arena = arena, .f = f};
+    Lowering l = {.compiler = compiler, .arena = arena, .f = f, .step = step};
     l.parameter_count = step->parameter_count + step->local_count;
     l.current = arena_alloc(arena, l.parameter_count * sizeof *l.current);
     l.last = arena_alloc(arena, l.parameter_count * sizeof *l.last);
     Frame frame = open_frame(&l, &step->body, NULL);
+    *sequence = NULL;
+    l.frame = &frame;
+    if (step->looped) {
+        l.sequence = *sequence = sequence_open(&l, f);
+        if (!l.sequence) return NULL;
+        part_open(&l);
+    }
+    size_t errors = compiler->error_count;
     lower_block(&l, &frame, &step->block);
-    store_all(&l);
+    if (l.sequence)
+        sequence_close(&l);
+    else
+        store_all(&l);
+    if (compiler->error_count != errors) return NULL;
     if (!l.too_large) return f;
     diagnose(compiler, ERROR_TOO_LARGE, step->range, step->name, VALUES_MAX);
     return NULL;

@@ -1,0 +1,174 @@
+/* sequence.c: the reports of a step with `for`: of all of it, and of each part with the loops
+ * around it. Launches and bytes are counted in all iterations. */
+#include <string.h>
+
+#include "base/base.h"
+#include "target/target.h"
+#include "ir/ir.h"
+#include "front/front.h"
+#include "fuse/fuse.h"
+#include "emit/emit.h"
+#include "toolchain/toolchain.h"
+#include "compile.h"
+#include "report/report.h"
+
+typedef struct SequenceReport {
+    ls_compilation *c;
+    const StepState *step;
+    const Sequence *sequence;
+    const ls_explain_options *options;
+    PlanSizes sizes; /* of the step's axes */
+    Report *parts;
+    double *times; /* by part: how often it is launched */
+    double *turns; /* and how many iterations it has */
+    double launches, moved, minimum, temporary, apart;
+    size_t temporary_count;
+    Text out;
+} SequenceReport;
+
+/* The sizes of a part's axes: those given, and a coordinate, which counts nothing. */
+static const char **part_sizes(const SequenceReport *r, size_t *count) {
+    Arena *arena = &r->c->compiler.arena;
+    const Function *part = r->sequence->parts[0].function;
+    const char **words =
+        arena_alloc(arena, (r->options->size_count + r->sequence->axis_count + 1) * sizeof *words);
+    *count = r->options->size_count;
+    for (size_t i = 0; i < *count; i++) words[i] = r->options->sizes[i];
+    for (size_t a = r->step->simplified->axis_count; *count && a < r->sequence->axis_count; a++)
+        words[(*count)++] = arena_printf(arena, "%s=0", part->axes[a].name);
+    return words;
+}
+
+static double array_bytes(const SequenceReport *r, const Parameter *row) {
+    return plan_sizes_elements(&r->sizes, row->axes) * type_info[row->type].size;
+}
+
+static void count(SequenceReport *r) {
+    const Sequence *s = r->sequence;
+    const Function *f = s->step;
+    size_t size_count = 0;
+    const char **sizes = s->part_count ? part_sizes(r, &size_count) : NULL;
+    r->parts = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->parts);
+    r->turns = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->turns);
+    r->times = arena_alloc(&r->c->compiler.arena, (s->part_count + 1) * sizeof *r->times);
+    for (size_t i = 0; i < s->part_count; i++) {
+        r->parts[i] = report_open(r->c, r->step->first_part + i, r->options, sizes, size_count);
+        const Report *part = &r->parts[i];
+        const bool iterates = part->image->variants[part->variant].iterates;
+        r->times[i] = r->turns[i] = 1;
+        for (uint32_t loop = s->parts[i].loop; loop; loop = s->loops[loop - 1].outer) {
+            const double length = (double)plan_sizes_length(&r->sizes, s->loops[loop - 1].axis, 0);
+            const bool inside = iterates && loop == s->parts[i].loop && length > 0;
+            r->turns[i] *= length;
+            r->times[i] *= inside ? 1 : length;
+        }
+        r->launches += r->times[i] * (double)r->parts[i].kernel_count;
+        r->moved += r->turns[i] * r->parts[i].moved;
+        r->temporary += part->temporary;
+        r->apart += part->temporary_apart;
+        r->temporary_count += part->temporary_count;
+    }
+    for (size_t i = 0; i < s->carried_count; i++, r->temporary_count++) {
+        r->temporary += array_bytes(r, &s->carried[i]);
+        r->apart += array_bytes(r, &s->carried[i]);
+    }
+    for (size_t i = 0; i < f->parameter_count; i++)
+        r->minimum +=
+            array_bytes(r, &f->parameters[i]) * (f->parameters[i].role == LS_INOUT ? 2 : 1);
+}
+
+/* "for t, for u reverse" from the outermost on. */
+static void put_loops(SequenceReport *r, uint32_t loop) {
+    if (loop == 0) return;
+    const Loop *row = &r->sequence->loops[loop - 1];
+    put_loops(r, row->outer);
+    text_printf(&r->out, "%sfor %s%s", row->outer ? ", " : "",
+                r->sequence->step->axes[row->axis].name, row->reverse ? " reverse" : "");
+}
+
+static void put_part(SequenceReport *r, size_t number) {
+    Report *part = &r->parts[number];
+    const uint32_t loop = r->sequence->parts[number].loop;
+    text_puts(&r->out, "  ");
+    put_loops(r, loop);
+    const bool iterates = part->image->variants[part->variant].iterates;
+    const char *es = part->kernel_count == 1 ? "" : "es";
+    if (!loop)
+        text_printf(&r->out, "%zu launch%s once", part->kernel_count, es);
+    else if (iterates)
+        text_printf(&r->out, ": all %.0f iterations in %.0f launch%s", r->turns[number],
+                    r->times[number], r->times[number] == 1 ? "" : "es");
+    else
+        text_printf(&r->out, ": %.0f times %zu launch%s, as %s", r->times[number],
+                    part->kernel_count, es,
+                    !part->plan->function->iteration ? "the loop has more than one part"
+                    : target_for(part->image->target)->together_limit
+                        ? "an iteration is too much work for blocks that wait for each other"
+                        : "an iteration is too much work for one thread");
+    text_puts(&r->out, "\n");
+    report_text_kernels(part);
+    report_temporaries(part);
+    text_puts(&r->out, part->out.data);
+}
+
+static void print_text(SequenceReport *r) {
+    Report any = {.c = r->c};
+    report_text_head(&r->sizes, &r->out);
+    text_printf(&r->out, "  %.0f launch%s, %s", r->launches, r->launches == 1 ? "" : "es",
+                report_bytes_text(&any, r->moved));
+    text_printf(&r->out, " moved (%.2f of the minimum, %s), %s of temporaries\n",
+                r->minimum > 0 ? r->moved / r->minimum : 1.0, report_bytes_text(&any, r->minimum),
+                report_bytes_text(&any, r->temporary));
+    if (r->options->peak_gb_s > 0)
+        text_printf(&r->out, "  at %.4g GB/s at least %.4g us\n", r->options->peak_gb_s,
+                    r->moved / r->options->peak_gb_s * 1e-3);
+    for (size_t i = 0; i < r->sequence->carried_count; i++)
+        text_printf(&r->out, "%s%s",
+                    i ? ", " : "  in memory between parts: ", r->sequence->carried[i].name);
+    text_puts(&r->out, r->sequence->carried_count ? "\n" : "");
+    for (size_t i = 0; i < r->sequence->part_count; i++) put_part(r, i);
+}
+
+static void print_json(SequenceReport *r) {
+    report_json_head(&r->sizes, &r->out);
+    text_printf(&r->out,
+                "}, \"launches\": %.0f,\n     \"bytes_moved\": %.0f, \"bytes_minimum\": %.0f, "
+                "\"temporary_bytes\": %.0f, \"temporary_bytes_apart\": %.0f, \"temporaries\": %zu, "
+                "\"math\": \"%s\",\n     \"optional\": [],\n     \"kernels\": [",
+                r->launches, r->moved, r->minimum, r->temporary, r->apart, r->temporary_count,
+                ir_math_names[r->sequence->step->math]);
+    for (size_t i = 0, before = 0; i < r->sequence->part_count; i++) {
+        Report *part = &r->parts[i];
+        Text more = text_open(&r->c->compiler.arena), out = r->out;
+        r->out = more;
+        put_loops(r, r->sequence->parts[i].loop);
+        more = r->out;
+        r->out = out;
+        report_json_kernels(part, before ? "," : "",
+                            arena_printf(&r->c->compiler.arena,
+                                         "\"loops\": \"%s\", \"launches\": %.0f, ", more.data,
+                                         r->times[i]));
+        text_puts(&r->out, part->out.data);
+        before += part->kernel_count;
+    }
+    text_puts(&r->out, "],\n     \"alternatives\": [],\n     \"search_stopped\": false,\n"
+                       "     \"tuned\": []}\n]}\n");
+}
+
+const char *report_sequence(ls_compilation *c, size_t number, const ls_explain_options *options) {
+    const StepState *step = &c->steps[number];
+    SequenceReport r = {.c = c, .step = step, .sequence = step->sequence, .options = options};
+    r.out = text_open(&c->compiler.arena);
+    r.sizes = plan_sizes_read(step->simplified, options->sizes, options->size_count);
+    count(&r);
+    for (size_t i = 0; i < r.sequence->part_count; i++) {
+        Report *part = &r.parts[i];
+        if (options->report == LS_REPORT_SCHEDULES) report_schedules(part);
+        if (options->report == LS_REPORT_DOT) report_graph(part);
+        if (options->report == LS_REPORT_SCHEDULES || options->report == LS_REPORT_DOT)
+            text_puts(&r.out, part->out.data);
+    }
+    if (options->report == LS_REPORT_JSON) print_json(&r);
+    if (options->report == LS_REPORT_TEXT) print_text(&r);
+    return r.out.data;
+}

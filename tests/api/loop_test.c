@@ -1,0 +1,192 @@
+/* loop_test.c: steps with `for` through the API: lengths that no array gives, launches, graphs and
+ * profiles of all iterations, and other bindings and lengths afterwards. */
+#include "fixtures.h"
+
+#include <string.h>
+
+static const char source[] =
+    "step sums[t, k, u = 1, b](x: f32[t, b], inout s: f32[b], out y: f32[t, b],\n"
+    "                   inout ticks: i64 = 0) {\n"
+    "    for t {\n"
+    "        s = s * 2 + x\n"
+    "        y = s + sum[b](s)\n"
+    "    }\n"
+    "    for k {\n"
+    "        for u {\n"
+    "            ticks += index(k)\n"
+    "        }\n"
+    "    }\n"
+    "}\n";
+
+typedef struct Loops {
+    ls_context *context;
+    ls_program *program;
+    ls_step *step;
+} Loops;
+
+static Loops open_loops(void) {
+    Loops l = {0};
+    if (ls_context_create("cpu", NULL, &l.context) != LS_OK) fail_msg("%s", ls_error_message(NULL));
+    EXPECT_OK(l.context, ls_program_load_text(l.context, "sums.step", source, sizeof source - 1,
+                                              NULL, &l.program));
+    EXPECT_OK(l.context, ls_step_create(l.program, "sums", &l.step));
+    return l;
+}
+
+static void close_loops(Loops *l) {
+    ls_step_destroy(l->step);
+    ls_program_destroy(l->program);
+    ls_context_destroy(l->context);
+}
+
+static void bind(Loops *l, const char *name, float *data, uint32_t rank, const int64_t *shape) {
+    ls_tensor tensor = tensor_of(data, LS_F32, rank, shape);
+    EXPECT_OK(l->context, ls_step_bind(l->step, name, &tensor));
+}
+
+static int64_t ticks_of(Loops *l) {
+    int64_t ticks;
+    EXPECT_OK(l->context, ls_step_get(l->step, "ticks", &ticks));
+    return ticks;
+}
+
+/* What the step does, in plain C; the sums of integers are exact. */
+static void compute(const float *x, float *s, float *y, int64_t t, int64_t b) {
+    for (int64_t i = 0; i < t; i++) {
+        float sum = 0;
+        for (int64_t j = 0; j < b; j++) sum += s[j] = s[j] * 2 + x[i * b + j];
+        for (int64_t j = 0; j < b; j++) y[i * b + j] = s[j] + sum;
+    }
+}
+
+enum { T = 6, B = 5 };
+static const int64_t shape[2] = {T, B};
+
+static void lengths(void **state) {
+    (void)state;
+    float x[T * B] = {1}, s[B] = {0}, y[T * B];
+    Loops l = open_loops();
+    bind(&l, "x", x, 2, shape);
+    bind(&l, "s", s, 1, shape + 1);
+    bind(&l, "y", y, 2, shape);
+    EXPECT_FAILURE(l.context, LS_ERROR_BIND, ls_step_launch(l.step),
+                   "length of axis `k` of step `sums`", "ls_step_set_length");
+    EXPECT_FAILURE(l.context, LS_ERROR_ARGUMENT, ls_step_set_length(l.step, "z", 1),
+                   "step `sums` has no axis `z`");
+    EXPECT_FAILURE(l.context, LS_ERROR_BIND, ls_step_set_length(l.step, "k", -1),
+                   "axis `k` of step `sums` cannot have -1 elements");
+    EXPECT_FAILURE(l.context, LS_ERROR_ARGUMENT, ls_step_set_length(l.step, NULL, 1),
+                   "axis is NULL");
+    EXPECT_FAILURE(NULL, LS_ERROR_ARGUMENT, ls_step_set_length(NULL, "k", 1), "step is NULL");
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 4));
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "t", T + 1));
+    EXPECT_FAILURE(l.context, LS_ERROR_BIND, ls_step_launch(l.step), "axis `t` of step `sums` is 6",
+                   "7 in `ls_step_set_length`");
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "t", T));
+    EXPECT_OK(l.context, ls_step_launch(l.step));
+    assert_int_equal(ticks_of(&l), 6);
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 1000)); /* more launches than before */
+    EXPECT_OK(l.context, ls_step_launch(l.step));
+    assert_int_equal(ticks_of(&l), 6 + 499500);
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 0));
+    EXPECT_OK(l.context, ls_step_launch(l.step));
+    assert_int_equal(ticks_of(&l), 6 + 499500);
+    close_loops(&l);
+}
+
+/* A graph keeps the launches of its time; an update gives it those of now. */
+static void graphs(void **state) {
+    (void)state;
+    static _Alignas(16) float x[T * B], s[2][B], y[2][T * B], expected[B], seen[T * B];
+    Loops l = open_loops();
+    ls_graph *graph;
+    ls_step_statistics statistics;
+    for (int i = 0; i < T * B; i++) x[i] = (float)(i % 7 - 3);
+    bind(&l, "x", x, 2, shape);
+    bind(&l, "s", s[0], 1, shape + 1);
+    bind(&l, "y", y[0], 2, shape);
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 3));
+    EXPECT_OK(l.context, ls_step_stats(l.step, &statistics));
+    assert_int_equal(statistics.launches, 1 + 3); /* one for all of t, one for each of k */
+    EXPECT_OK(l.context, ls_graph_begin(l.context));
+    EXPECT_OK(l.context, ls_step_launch(l.step));
+    EXPECT_OK(l.context, ls_graph_end(l.context, &graph));
+    bind(&l, "s", s[1], 1, shape + 1); /* the graph goes on with the first */
+    bind(&l, "y", y[1], 2, shape);
+    EXPECT_OK(l.context, ls_graph_repeat(graph, 2));
+    EXPECT_OK(l.context, ls_synchronize(l.context));
+    for (int i = 0; i < 2; i++) compute(x, expected, seen, T, B);
+    assert_memory_equal(s[0], expected, sizeof expected);
+    assert_memory_equal(y[0], seen, sizeof seen);
+    assert_int_equal(ticks_of(&l), 6);
+    EXPECT_OK(l.context, ls_graph_update(graph));
+    EXPECT_OK(l.context, ls_graph_launch(graph));
+    EXPECT_OK(l.context, ls_synchronize(l.context));
+    memset(expected, 0, sizeof expected);
+    compute(x, expected, seen, T, B);
+    assert_memory_equal(s[1], expected, sizeof expected);
+    assert_memory_equal(y[1], seen, sizeof seen);
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 5)); /* another number of launches */
+    EXPECT_OK(l.context, ls_graph_update(graph));
+    EXPECT_OK(l.context, ls_graph_launch(graph));
+    EXPECT_OK(l.context, ls_synchronize(l.context));
+    assert_int_equal(ticks_of(&l), 6 + 3 + 10);
+    ls_graph_destroy(graph);
+    close_loops(&l);
+}
+
+/* Arrays of other lengths and strides; time stands last in memory. */
+static void other_arrays(void **state) {
+    (void)state;
+    static _Alignas(16) float x[64], turned[64], s[16], y[64], expected[16], seen[64];
+    const int64_t forms[][2] = {{4, 3}, {2, 16}, {8, 8}, {1, 1}, {0, 3}};
+    Loops l = open_loops();
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 2));
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const int64_t t = forms[i][0], b = forms[i][1], strides[2] = {1, t};
+        for (int64_t k = 0; k < t * b; k++) x[k] = (float)(k % 5 - 2);
+        for (int64_t k = 0; k < t; k++)
+            for (int64_t j = 0; j < b; j++) turned[j * t + k] = x[k * b + j];
+        memset(s, 0, sizeof s);
+        memset(expected, 0, sizeof expected);
+        ls_tensor tx = tensor_of(turned, LS_F32, 2, forms[i]);
+        tx.strides = strides;
+        EXPECT_OK(l.context, ls_step_bind(l.step, "x", &tx));
+        bind(&l, "s", s, 1, &forms[i][1]);
+        bind(&l, "y", y, 2, forms[i]);
+        EXPECT_OK(l.context, ls_step_launch(l.step));
+        compute(x, expected, seen, t, b);
+        assert_memory_equal(s, expected, (size_t)b * sizeof *s);
+        assert_memory_equal(y, seen, (size_t)(t * b) * sizeof *y);
+    }
+    close_loops(&l);
+}
+
+/* Every iteration counts in a profile, under the step's name. */
+static void profiles(void **state) {
+    (void)state;
+    float x[T * B] = {1}, s[B] = {0}, y[T * B];
+    Loops l = open_loops();
+    bind(&l, "x", x, 2, shape);
+    bind(&l, "s", s, 1, shape + 1);
+    bind(&l, "y", y, 2, shape);
+    EXPECT_OK(l.context, ls_step_set_length(l.step, "k", 7));
+    EXPECT_OK(l.context, ls_step_prepare(l.step));
+    EXPECT_OK(l.context, ls_profile_begin(l.context));
+    EXPECT_OK(l.context, ls_step_launch(l.step));
+    EXPECT_OK(l.context, ls_profile_end(l.context));
+    ls_profile_row entries[16];
+    size_t count = ls_profile_rows(l.context, entries, 16), ticks = 0;
+    for (size_t i = 0; i < count && i < 16; i++) {
+        assert_string_equal(entries[i].step, "sums");
+        if (entries[i].kernel && strstr(entries[i].kernel, "sums__2")) ticks += entries[i].count;
+    }
+    assert_int_equal(ticks, 7);
+    close_loops(&l);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lengths), cmocka_unit_test(graphs),
+                                       cmocka_unit_test(other_arrays), cmocka_unit_test(profiles)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
