@@ -199,7 +199,7 @@ static const ls_image_parameter lists_parameters[] = {
     {"total", LS_OUT, LS_F64, 0, NULL, 0, 0, 6, 0},
 };
 #define TILES(scale) \
-    { scale, 1, {{2, 0, LIST_TILE}}, 1 /* t */ }
+    { scale, 1, {{2, 0, LIST_TILE, 0}}, 1 /* t */ }
 static const ls_image_kernel lists_kernels[] = {
     {"lists", TILES(1), 1, 128, 4, 0, LIST_TILE, 0, 0, NULL, NO_TILES},
     {"lists_finish", {1, 0, {{0, 0, 0, 0}}, 0}, 1, 32, 1, 1, 1, 0, 0, NULL, NO_TILES},

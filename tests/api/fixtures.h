@@ -55,7 +55,7 @@ extern const ls_image image_shapes;
     if (!ON_CPU) skip()
 
 #define NO_TILES \
-    { 0, 0, {{0, 0, 0}}, 0 } /* of a kernel whose items nobody shares */
+    { 0, 0, {{0, 0, 0, 0}}, 0 } /* of a kernel whose items nobody shares */
 #define ROWS_OF(table) ((uint32_t)(sizeof(table) / sizeof(table)[0]))
 /* An image of one step, called as its file is, from tables; what is not named is 0. */
 #define IMAGE(step_, target_, axes_, axis_count_, parameters_, variants_, variant_count_)  \
