@@ -206,10 +206,6 @@ typedef struct PhaseText {
 } PhaseText;
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 
-/* hints.c: the pragma before a loop over columns, and before one over elements */
-const char *emit_independent(const Emitter *e);
-const char *emit_interleaved(const Emitter *e);
-
 /* pack.c: packing of the rows that several phases of a row panel read */
 void emit_find_packed(Emitter *e, const Grouping *grouping); /* to be called for each variant, after
                                                                 the plan's fields are added */
@@ -281,6 +277,10 @@ typedef struct Nest Nest;
 typedef struct NestNode NestNode;
 typedef struct Index Index;
 typedef uint32_t SymbolId;
+
+/* hints.c: the pragma before a loop over columns, and before one over elements */
+const char *emit_independent(const Emitter *e);
+const char *emit_interleaved(const Emitter *e, const NestNode *body);
 
 /* nest_print.c: a nest as a function of that name, `comment` before it, of one phase or, where
  * `kernel` is not NULL, of all phases of a kernel but its pre-reductions and its last-block

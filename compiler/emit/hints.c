@@ -4,6 +4,7 @@
 #include "target/target.h"
 #include "ir/ir.h"
 #include "fuse/fuse.h"
+#include "loop/loop.h"
 #include "emit/emit.h"
 
 static unsigned element_cost(const Emitter *e) {
@@ -32,16 +33,29 @@ const char *emit_independent(const Emitter *e) {
     return "LS_INDEPENDENT";
 }
 
-/* The pragma before a map's loop that says how many vectors to interleave. */
-const char *emit_interleaved(const Emitter *e) {
+/* Whether a store may be left out. */
+static bool stores_sometimes(const NestNode *body) {
+    for (const NestNode *node = body; node; node = node->next) {
+        const bool stores = node->kind == NEST_STORE || node->kind == NEST_ADD;
+        if ((stores && node->where) || node->kind == NEST_WHEN || stores_sometimes(node->body))
+            return true;
+    }
+    return false;
+}
+
+/* The line before a map's loop that says how many vectors to interleave; none where a store may be
+ * left out: there clang 14, told to interleave what it does not vectorize, moves loads to that
+ * store, past others to the same array. */
+const char *emit_interleaved(const Emitter *e, const NestNode *body) {
     enum { COST_MAX = 80 };
+    if (stores_sometimes(body)) return "";
     if (e->target->vectors_at_once)
-        return arena_printf(e->arena, "LS_VECTORS_AT_ONCE(%u)", e->target->vectors_at_once);
+        return arena_printf(e->arena, "LS_VECTORS_AT_ONCE(%u)\n", e->target->vectors_at_once);
     bool narrow = element_cost(e) <= COST_MAX;
     for (size_t i = 0; i < e->phase->store_count; i++)
         narrow &= type_info[e->plan->arrays[e->phase->stores[i].array].type].size < 4;
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (e->plan->arrays[i].axes && plan_value_reads(e->plan, e->phase, i))
             narrow &= type_info[e->plan->arrays[i].type].size < 4;
-    return narrow ? "LS_INTERLEAVED_NARROW" : "LS_INTERLEAVED";
+    return narrow ? "LS_INTERLEAVED_NARROW\n" : "LS_INTERLEAVED\n";
 }

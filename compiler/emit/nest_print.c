@@ -272,8 +272,9 @@ static bool carries(const NestPrinter *p, const NestNode *body, bool scalars) {
 static void print_main_and_rest(NestPrinter *p, const NestNode *loop, const char *count) {
     const char *name = print_symbol(p, loop->name);
     const char *whole = names_stem(p->e, NULL, "whole", (const char *const[]){NULL});
-    text_printf(p->out, "const i64 %s = LS_WHOLE(%s);\n%s\nfor (i64 %s = 0; %s < %s; %s++) {\n",
-                whole, emit_bare(p->e, count), emit_interleaved(p->e), name, name, whole, name);
+    text_printf(p->out, "const i64 %s = LS_WHOLE(%s);\n%sfor (i64 %s = 0; %s < %s; %s++) {\n",
+                whole, emit_bare(p->e, count), emit_interleaved(p->e, loop->body), name, name,
+                whole, name);
     print_body(p, loop->body);
     text_printf(p->out, "}\nLS_REST\nfor (i64 %s = %s; %s < %s; %s++) {\n", name, whole, name,
                 count, name);
@@ -352,7 +353,7 @@ static void print_rounds(NestPrinter *p, const NestNode *loop) {
     if (p->nest->lanes == 1 && is_of_columns(p, loop)) {
         text_printf(p->out, "%s\n", emit_independent(p->e));
     } else if (run) {
-        if (!carries(p, loop->body, false)) text_printf(p->out, "%s\n", emit_interleaved(p->e));
+        if (!carries(p, loop->body, false)) text_puts(p->out, emit_interleaved(p->e, loop->body));
     } else if (constant && loop->loop == LOOP_SERIAL && p->nest->lanes > 1) {
         if (p->e->target->rows_at_once)
             text_printf(p->out, "LS_UNROLL_BY(%u)\n", p->e->target->rows_at_once);
