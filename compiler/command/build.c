@@ -33,12 +33,12 @@ static StringList split_targets(const StringList *given) {
             at += size + (at[size] == ',');
             bool known = false;
             for (size_t k = 0; processor && k < targets.count; k++)
-                known |= strcmp(targets.items[k], "cpu") == 0;
+                known |= is_processor(targets.items[k], strlen(targets.items[k]));
             if (known) continue;
             targets.items = memory_grow((void *)(uintptr_t)targets.items, targets.count + 1,
                                         sizeof *targets.items);
             targets.items[targets.count++] =
-                processor ? copy_text("cpu", strlen("cpu")) : copy_text(name, size);
+                copy_text(name, processor ? strcspn(name, ":,") : size);
         }
     return targets;
 }

@@ -101,6 +101,10 @@ class Image(C.Structure):
         ("line", C.c_uint32),
         ("tuning_count", C.c_uint32),
         ("tunings", C.c_void_p),
+        ("part_count", C.c_uint32),
+        ("loop_count", C.c_uint32),
+        ("parts", C.c_void_p),
+        ("loops", C.c_void_p),
     ]
 
 
@@ -175,6 +179,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "ls_step_set_number": (C.c_int, [HANDLE, TEXT, C.c_double]),
     "ls_step_shard": (C.c_int, [HANDLE, C.c_int64, C.c_int64]),
     "ls_step_prepare": (C.c_int, [HANDLE]),
+    "ls_step_set_length": (C.c_int, [HANDLE, TEXT, C.c_int64]),
     "ls_step_launch": (C.c_int, [HANDLE]),
     "ls_graph_begin": (C.c_int, [HANDLE]),
     "ls_graph_end": (C.c_int, [HANDLE, OUT_HANDLE]),

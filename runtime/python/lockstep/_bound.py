@@ -71,6 +71,10 @@ class Bound:
         if parameter.role == IN:
             self.numbers[parameter.name] = value
 
+    def set_length(self, axis: str, length: int) -> None:
+        """Of an axis that no array has."""
+        self.context.check(self.api.ls_step_set_length(self.pointer, axis.encode(), length))
+
     def launch(self) -> None:
         """Queues it, or lets lockstep.graph record it."""
         if self.context.recording is not None:

@@ -61,6 +61,7 @@ class Step:
         self._lists = [p for p in self.signature.parameters if p.tensors]
         self._shapes: dict[Any, dict[str, Any]] = {}  # of outs, by those of what was given
         self._bound: dict[Context, Bound] = {}
+        self._lengths: dict[str, int] = {}
         self._results: tuple[list[str], Any] | None = None
 
     def __repr__(self) -> str:
@@ -76,6 +77,15 @@ class Step:
             source.defines,
             source.file,
         )
+
+    def set_length(self, **lengths: int) -> None:
+        """Gives axes that no array has, as one that only a `for` goes over, their lengths, for the
+        calls from now on: rollout.set_length(t=40)."""
+        for axis, length in lengths.items():
+            self._lengths[axis] = length
+            for context, bound in self._bound.items():
+                with context:
+                    bound.set_length(axis, length)
 
     def explain(self, report: str = "TEXT", **sizes: int | str) -> str:
         """The plan at these lengths by axis: launches, bytes, kernels. `report` is TEXT, JSON or
@@ -101,6 +111,8 @@ class Step:
                 bound is None or context.recording is not None
             ):  # a graph keeps what it was recorded with
                 bound = Bound(self.source, context)
+                for axis, length in self._lengths.items():
+                    bound.set_length(axis, length)
                 if context.recording is None:
                     self._bound[context] = bound
             results = self._bind(bound, given, device, arrays)

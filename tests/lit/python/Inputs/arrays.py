@@ -220,6 +220,24 @@ class Arrays(unittest.TestCase):
         self.assertIn("`n=many` is no length of an axis", error.getvalue())
         self.assertIn("no step of the cell has an axis `m`", error.getvalue())
 
+    def test_lengths_of_loops(self):
+        step = lockstep.step(
+            """step powers[t, b](x: f32[b], inout s: f32[b]) {
+                for t { s = s * x }
+            }"""
+        )
+        x, s = numpy.array([1, 2, 3], "f4"), numpy.ones(3, "f4")
+        with self.assertRaisesRegex(lockstep.LockstepError, "`t`"):
+            step(x=x, s=s)
+        step.set_length(t=3)
+        step(x=x, s=s)
+        numpy.testing.assert_array_equal(s, [1, 8, 27])
+        step.set_length(t=1)
+        step(x=x, s=s)
+        numpy.testing.assert_array_equal(s, [1, 16, 81])
+        with self.assertRaisesRegex(lockstep.LockstepError, "u"):
+            step.set_length(u=1)
+
     def test_timed_arrays(self):
         step = lockstep.Step("std/losses:cross_entropy")
         made = _plan.made_arrays(step, {"b": 3, "c": 5})
