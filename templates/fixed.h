@@ -34,7 +34,7 @@ LS_FN i64 ls_fixed_shift_f32(f32 most, i64 count) {
 }
 LS_FN i64 ls_to_fixed_f64(f64 d, i64 shift) {
     return ls_isfinite_f64(d) ? ls_i64_from_f64(ls_round_f64(ls_scale_f64(d, shift)))
-                             : LS_FIXED_LOST;
+                              : LS_FIXED_LOST;
 }
 LS_FN i64 ls_to_fixed_f32(f32 d, i64 shift) {
     return ls_to_fixed_f64((f64)d, shift);

@@ -53,9 +53,8 @@ static void add_plan_fields(Emitter *e) {
     for (size_t i = e->f->parameter_count; i < e->plan->array_count; i++) {
         const Array *array = &e->plan->arrays[i];
         emit_add_field(e, e->field_name[i], type_info[array->type].c_name,
-                       array->in_scratch
-                           ? emit_scratch_bytes(e, (uint32_t)i)
-                           : plan_array_extent(e->f, array),
+                       array->in_scratch ? emit_scratch_bytes(e, (uint32_t)i)
+                                         : plan_array_extent(e->f, array),
                        false);
         e->fields[e->field_count - 1].temporary.per_block = array->in_scratch;
         if (emit_is_list(e, (uint32_t)i)) e->fields[e->field_count - 1].temporary.pointers = 1;

@@ -252,9 +252,10 @@ uint32_t plan_source(const Plan *plan, const Phase *phase, ValueId v);
 /* Which operand of a SELECT the phase's guards choose, or 0. */
 ValueId plan_selected(const Plan *plan, const Phase *phase, ValueId v);
 Literals plan_literal(size_t condition, bool holds);
-/* Whether a value stored to the array is what it holds already unless a guard says otherwise, a bool
- * that does not vary along the array's fastest axis: then gives the guard, and the value with it. What is stored under all such guards is
- * all that a phase needs; where one does not hold, the array's bits stay as they are. */
+/* Whether a value stored to the array is what it holds already unless a guard says otherwise, a
+ * bool that does not vary along the array's fastest axis: then gives the guard, and the value with
+ * it. What is stored under all such guards is all that a phase needs; where one does not hold, the
+ * array's bits stay as they are. */
 bool plan_keeps(const Plan *plan, uint32_t array, ValueId *value, Guard *guard);
 /* Whether the phase stores to some rows alone, those for which a condition holds. */
 bool plan_skips_rows(const Plan *plan, const Phase *phase);

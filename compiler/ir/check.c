@@ -151,7 +151,8 @@ static const char *scatter_problem(const Function *f, const Value *v) {
     if (q->type != TYPE_I64 || v->type != TYPE_I64) return "a scatter is of i64";
     if ((listed & ~v->axes) || (AxisSet)v->payload != v->axes)
         return "a scatter lists axes of its result";
-    if (ir_scatter_within(v) && (v->axes & ~listed& (((AxisSet)1 << (31 - __builtin_clz(listed))) - 1)))
+    if (ir_scatter_within(v) &&
+        (v->axes & ~listed & (((AxisSet)1 << (31 - __builtin_clz(listed))) - 1)))
         return "the axes that a scatter within others lists are its slowest";
     return v->axes & ~listed & ~(q->axes | f->values[v->arg[1]].axes)
                ? "what a scatter does not list its operands have"
@@ -266,9 +267,8 @@ const char *ir_operation_problem(const Function *f, const Value *v) {
 
 /* Whether operand i of the operation is a list. */
 static bool takes_list(Op op, int i) {
-    return (op == OP_CALL && i == 0) ||
-           (i == 1 && (op == OP_LIST || op == OP_GATHER || op == OP_SCATTER ||
-                       op == OP_SCATTER_MIN));
+    return (op == OP_CALL && i == 0) || (i == 1 && (op == OP_LIST || op == OP_GATHER ||
+                                                    op == OP_SCATTER || op == OP_SCATTER_MIN));
 }
 
 static const char *value_problem(const Function *f, ValueId id, Stage stage) {

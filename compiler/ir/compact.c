@@ -18,7 +18,7 @@ static bool fits(const Function *f, const Value *v) {
     const AxisSet columns = v->axes & ~listed;
     if (v->op != OP_SCATTER || ir_scatter_within(v) || !along || !columns) return false;
     if (!ir_are_plain(f, listed | along | columns) || (along & columns)) return false;
-    if (!(listed & ~along)) return false; /* no more rows than indices */
+    if (!(listed & ~along)) return false;      /* no more rows than indices */
     return listed < (columns & (0 - columns)); /* the highest bit is the fastest axis */
 }
 

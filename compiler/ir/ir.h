@@ -64,7 +64,8 @@ typedef struct Value {
      * storage Type; FROM_FIXED: the Type; MARK, RUNNING: a serial number that keeps it apart from
      * equal values; LIST: the axis, or the argument's number; SCAN: the axis and SCAN_REVERSE;
      * SCATTER, SCATTER_MIN: the AxisSet of the result, and in the upper half that of `within`;
-     * RANDOM_KEY: the draw's ordinal; FIRST: 0 tensor, 1 element; CALL: its number in f->functions */
+     * RANDOM_KEY: the draw's ordinal; FIRST: 0 tensor, 1 element; CALL: its number in f->functions
+     */
     uint64_t payload;
     ValueId next;     /* hash chain */
     Range range;      /* where the source requests it first */

@@ -547,8 +547,8 @@ ValueId nest_value_of_two(Nest *nest, Op which, Type leaves, ValueId extremum, V
  * iteration for which it is true, if the loop has it (`!=`: the other way round). */
 const char *nest_peel(Nest *nest, SymbolId loop);
 
-/* unswitch.c: of loops that store where one condition holds alone: all that is under it, in one test
- * in the innermost loops from `loop` on (whether there was any); such tests, and conditions of
+/* unswitch.c: of loops that store where one condition holds alone: all that is under it, in one
+ * test in the innermost loops from `loop` on (whether there was any); such tests, and conditions of
  * stores, as tests around loops in which they do not vary. */
 bool nest_sink(Nest *nest, NestNode *loop);
 void nest_unswitch(Nest *nest);

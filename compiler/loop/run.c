@@ -317,7 +317,9 @@ static bool run_store(Run *run, const NestNode *node, Points *points, Arena *are
             const bool keep = node->op == OP_SCATTER_MIN && (int64_t)before < (int64_t)value;
             const bool replace = node->op == OP_SCATTER_MIN || value == (uint64_t)INT64_MIN;
             memory_store(run, node->array, memory, at,
-                         keep ? before : replace ? value : before + value);
+                         keep      ? before
+                         : replace ? value
+                                   : before + value);
             continue;
         }
         const int32_t thread = run_thread(run, points, i);

@@ -27,8 +27,8 @@ const Function *compilation_part(ls_compilation *c, size_t step, size_t part, St
  * derive should have removed; nothing is then written. */
 bool interpret(const Function *f, const int64_t *const *sizes, void *const *data,
                const int64_t first[2]);
-/* sequence.c: a step with `for`, part by part and iteration by iteration: each part on copies of its
- * views of the arrays, which are copied back when it has run. `parts` are its functions. */
+/* sequence.c: a step with `for`, part by part and iteration by iteration: each part on copies of
+ * its views of the arrays, which are copied back when it has run. `parts` are its functions. */
 bool interpret_sequence(const Sequence *sequence, const Function *const *parts,
                         const int64_t *const *sizes, void *const *data, const int64_t first[2]);
 /* The same where all axes are plain: their lengths. */

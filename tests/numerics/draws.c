@@ -227,7 +227,8 @@ static void test_fixed(void) {
     check(ls_from_fixed_f32(0x2000002000000001, 0) == 0x1.000002p61f,
           "a tie that the last bit decides");
     const int64_t most = (int64_t)1 << 62, ends[] = {0, most - 1, 1 - most};
-    check(ls_from_fixed_f64(most, 62) == 1 && ls_from_fixed_f64(-most, 62) == -1, "the largest sums");
+    check(ls_from_fixed_f64(most, 62) == 1 && ls_from_fixed_f64(-most, 62) == -1,
+          "the largest sums");
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         check(isnan(ls_from_fixed_f32((int64_t)((uint64_t)LS_FIXED_LOST + (uint64_t)ends[i]), 7)),
               "lost, and then %" PRId64 " added", ends[i]);

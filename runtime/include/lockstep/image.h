@@ -97,9 +97,10 @@ typedef struct ls_image_parameter {
 
 /* A count known when sizes are: scale * product over the factors of
  * max(minimum, ceil(product of the sizes of the axes in `axes` / divide)). Where `within` is not
- * 0, the product is at most that of the sizes of the axes in it. An empty axis set counts 1. With a `list` axis it is the sum of that over the list's tensors, each with its own
- * lengths, the list axis itself counting 1; without, no axis of it has a parent (blocks: q and n
- * alone count, k not). */
+ * 0, the product is at most that of the sizes of the axes in it. An empty axis set counts 1. With a
+ * `list` axis it is the sum of that over the list's tensors, each with its own lengths, the list
+ * axis itself counting 1; without, no axis of it has a parent (blocks: q and n alone count, k not).
+ */
 typedef struct ls_image_factor {
     uint32_t axes; /* bit a: axis a */
     uint32_t minimum;
@@ -243,8 +244,8 @@ typedef struct ls_image_packed {
  *   for lists, whose tensors are always contiguous: there this layout only drops the alignment;
  * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard);
  * - if the variant iterates: how many iterations there are, and for each parameter whose view has
- *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64). Data
- *   pointers of these are to the slice at 0 then.
+ *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64).
+ * Data pointers of these are to the slice at 0 then.
  *
  * A GPU kernel takes it by value; a CPU kernel is
  *
@@ -338,7 +339,7 @@ typedef struct ls_image {
     uint32_t draws; /* 1: has random numbers */
     uint32_t line;  /* of source_file: where the step stands; 0: not known */
     uint32_t tuning_count;
-    const ls_image_tuning *tunings; /* for the device; the first that applies counts */
+    const ls_image_tuning *tunings;  /* for the device; the first that applies counts */
     uint32_t part_count, loop_count; /* 0: it has no `for` */
     const ls_image_part *parts;
     const ls_image_loop *loops;

@@ -213,10 +213,10 @@ ls_status ls_step_output_list(ls_step *step, const char *parameter, ls_tensor *t
  * share, and begin at this tensor of the list and at this element of each tensor (both 0 at first,
  * never negative), so that the draws are those of the whole. Takes effect at the next launch. */
 ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_element);
-/* Gives an axis its length where no array that is bound does, as of one that only a `for` goes over;
- * where one does they must agree, which is checked at the launch. Errors: LS_ERROR_ARGUMENT for an
- * axis that the step lacks, or that has no one length (a ragged one, blocks); LS_ERROR_BIND for a
- * length below 0 or other than the source's. */
+/* Gives an axis its length where no array that is bound does, as of one that only a `for` goes
+ * over; where one does they must agree, which is checked at the launch. Errors: LS_ERROR_ARGUMENT
+ * for an axis that the step lacks, or that has no one length (a ragged one, blocks); LS_ERROR_BIND
+ * for a length below 0 or other than the source's. */
 ls_status ls_step_set_length(ls_step *step, const char *axis, int64_t length);
 /* The value of a rank-0 parameter's device scalar, given and taken in the parameter's own type
  * (`value` points to one element). set is queued on the stream, after what was launched before; get
