@@ -244,8 +244,8 @@ typedef struct ls_image_packed {
  *   for lists, whose tensors are always contiguous: there this layout only drops the alignment;
  * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard);
  * - if the variant iterates: how many iterations there are, and for each parameter whose view has
- *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64).
- * Data pointers of these are to the slice at 0 then.
+ *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64);
+ *   data pointers of these are to the slice at 0 then.
  *
  * A GPU kernel takes it by value; a CPU kernel is
  *
