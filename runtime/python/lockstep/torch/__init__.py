@@ -22,13 +22,16 @@ from .._step import Step as _Step
 from .._step import made_of
 from ._operator import Operator, operator
 from ._optimizer import Optimizer
+from ._staged import Muon, Sophia
 from ._tensors import TENSORS
 
 __all__ = [
     "CompileError",
     "LockstepError",
+    "Muon",
     "Operator",
     "Optimizer",
+    "Sophia",
     "Step",
     "graph",
     "step",

@@ -67,6 +67,7 @@ class Form:
             p.declaration()
             for p in rest
             if p not in (self.model, self.gradient, *self.cells)
+            and p.name not in s.get("estimates", ())
             and (p.role == IN if p.tensors else p.rank > 0 and not (p.fills and p.role == IN))
         ]
         if odd:

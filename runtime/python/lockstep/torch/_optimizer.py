@@ -64,7 +64,8 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
     lets the gradient go: there are never all of them at once. step() has nothing to do then.
 
     constants overrides the file's constants, parameter and gradient name what is not called p, w or
-    g, copies the states that begin as a copy of the parameters.
+    g, copies the states that begin as a copy of the parameters, estimates those that the step only
+    reads.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
         parameter: str | None = None,
         gradient: str = "g",
         copies: tuple[str, ...] = ("p", "z"),
+        estimates: tuple[str, ...] = (),
         **hyperparameters: Any,
     ) -> None:
         self._settings = dict(
@@ -90,6 +92,7 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
             parameter=parameter,
             gradient=gradient,
             copies=copies,
+            estimates=estimates,
             release=release,
             loss_scale={**SCALE_DEFAULTS, **(loss_scale if loss_scale is not True else {})}
             if loss_scale

@@ -1,0 +1,212 @@
+"""Optimizers of more than one step: Muon, whose matrix products are PyTorch's, and Sophia."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._step import Step
+from ._lots import local
+from ._optimizer import Optimizer
+from ._tensors import TENSORS
+
+RATES = {None: False, "original": False, "match_rms_adamw": True}  # match_adamw of the step
+
+
+class _Step(Step):
+    arrays = TENSORS
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon of std/optim: as torch.optim.Muon, and each loads the other's state_dict().
+
+        Muon(matrices, lr=0.02, weight_decay=0.1)
+
+    For matrices; what else a model has is for another optimizer. What stands between the matrix
+    products is one launch for all matrices of a group. The momentum is divided by its norm before
+    it is rounded to bf16, where PyTorch rounds first.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        names = "lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps"
+        values = lr, weight_decay, momentum, nesterov, tuple(ns_coefficients), eps, ns_steps
+        super().__init__(params, {**dict(zip(names, values)), "adjust_lr_fn": adjust_lr_fn})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        try:
+            for p in group["params"]:
+                if p.dim() != 2 or p.dtype != torch.float32 or hasattr(p, "to_local"):
+                    raise ValueError(
+                        "Muon is for whole matrices of torch.float32; a parameter is "
+                        f"{p.dtype} of shape {tuple(p.shape)}"
+                    )
+            for key in ("lr", "weight_decay", "momentum"):
+                if not group[key] >= 0:
+                    raise ValueError(f"{key} is {group[key]}, and has to be at least 0")
+            if group["adjust_lr_fn"] not in RATES:
+                raise ValueError(
+                    f"adjust_lr_fn is {group['adjust_lr_fn']!r}: there are "
+                    f"{', '.join(map(repr, RATES))}"
+                )
+        except ValueError:
+            self.param_groups.pop()
+            raise
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def step(self, closure: Any = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with torch.no_grad():
+            for group in self.param_groups:
+                devices: dict[torch.device, list[torch.Tensor]] = {}
+                for p in group["params"]:
+                    if p.grad is not None:
+                        devices.setdefault(p.device, []).append(p)
+                for params in devices.values():
+                    self._update(group, params)
+        return loss
+
+    def _update(self, group: dict[str, Any], params: list[torch.Tensor]) -> None:
+        for p in params:
+            before = self.state[p].get("momentum_buffer")
+            kept = torch.zeros(p.shape, device=p.device) if before is None else before.contiguous()
+            self.state[p]["momentum_buffer"] = kept
+        x = [torch.empty(p.shape, dtype=torch.bfloat16, device=p.device) for p in params]
+        MUON["momentum"](
+            m=[self.state[p]["momentum_buffer"] for p in params],
+            g=[p.grad.contiguous() for p in params if p.grad is not None],
+            x=x,
+            momentum=group["momentum"],
+            nesterov=group["nesterov"],
+            eps=group["eps"],
+        )
+        a, b, c = group["ns_coefficients"]
+        for _ in range(group["ns_steps"]):  # the smaller of the two squares
+            gram = [t.t() @ t if t.shape[0] > t.shape[1] else t @ t.t() for t in x]
+            factors = [torch.empty_like(t) for t in gram]
+            MUON["gram"](gram=gram, gram_squared=[t @ t for t in gram], o=factors, b=b, c_=c)
+            pairs = zip(x, factors)
+            product = [t @ f if t.shape[0] > t.shape[1] else f @ t for t, f in pairs]
+            MUON["polynomial"](x=x, product=product, a=a)
+        own = [p.detach() for p in params]
+        lain = [p.contiguous() for p in own]  # itself, where it is
+        MUON["update"](
+            p=lain,
+            x=x,
+            lr=group["lr"],
+            decay=group["weight_decay"],
+            match_adamw=RATES[group["adjust_lr_fn"]],
+        )
+        for p, worked_on in zip(own, lain):
+            if p.data_ptr() != worked_on.data_ptr():
+                p.copy_(worked_on)
+        torch.autograd.graph.increment_version(params)
+
+
+MUON = {
+    name: _Step(f"std/optim:muon_{name}") for name in ("momentum", "gram", "polynomial", "update")
+}
+
+
+class Sophia(Optimizer):
+    """Sophia of std/optim, an Optimizer whose estimate of the Hessian's diagonal is renewed every
+    ten steps or so, either way:
+
+        optimizer.hessian(loss)              # Hutchinson's: differentiates the loss twice
+
+        drawn = torch.distributions.Categorical(logits=logits).sample()
+        cross_entropy(logits, drawn).backward()
+        optimizer.gauss_newton(len(drawn))   # from gradients of the mean loss of drawn labels
+        optimizer.zero_grad()
+
+    betas are what is kept of the momentum and of the estimate. Its state is `m` and `h`.
+    """
+
+    def __init__(self, params: Any, **options: Any) -> None:
+        if options.get("release"):
+            raise TypeError("release=True would update within the estimate's backward pass, too")
+        super().__init__(params, "std/optim:sophia", estimates=("h",), **options)
+
+    def _open(self, params: Any) -> None:
+        super()._open(params)
+        self._defaults["betas"] = (*self._defaults["betas"][:1], 0.99)
+
+    def gauss_newton(self, batch: int) -> None:
+        """By Gauss, Newton and Bartlett: of the gradients as they are, of a mean over `batch`
+        labels drawn from the model."""
+        with torch.no_grad():
+            for beta2, there in self._there():
+                g = [self._as(self.state[p]["h"], p.grad) for p in there]
+                SOPHIA["gauss_newton"](h=self._estimates(there), g=g, batch=batch, beta2=beta2)
+
+    def hessian(self, loss: torch.Tensor, generator: torch.Generator | None = None) -> None:
+        """By Hutchinson's method: of the product of the loss's Hessian with normal noise."""
+        every = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+        first = torch.autograd.grad(loss, every, create_graph=True, allow_unused=True)
+        used = [(p, g) for p, g in zip(every, first) if g is not None]
+        noise = {p: torch.empty_like(p).normal_(generator=generator).detach() for p, _ in used}
+        curved = [(g, noise[p]) for p, g in used if g.requires_grad]  # of the others it is 0
+        second: Any = [None] * len(noise)
+        if curved:
+            gradients, directions = zip(*curved)
+            second = torch.autograd.grad(
+                gradients, list(noise), grad_outputs=directions, allow_unused=True
+            )
+        products = dict(zip(noise, second))
+        with torch.no_grad():
+            for beta2, there in self._there(noise):
+                h = [self.state[p]["h"] for p in there]
+                u = [self._as(own, noise[p]) for own, p in zip(h, there)]
+                hu = [self._as(own, products[p]) for own, p in zip(h, there)]
+                SOPHIA["hessian"](h=self._estimates(there), u=u, hu=hu, beta2=beta2)
+
+    def _there(self, chosen: Any = None) -> list[tuple[float, list[torch.Tensor]]]:
+        """The parameters of each group and device that are chosen, or have a gradient, which have
+        a state then, with the group's beta2."""
+        found: dict[Any, list[torch.Tensor]] = {}
+        fresh = []
+        for index, group in enumerate(self.param_groups):
+            for p in group["params"]:
+                if p.grad is not None if chosen is None else p in chosen:
+                    found.setdefault((index, p.device), []).append(p)
+                    fresh += [(index, p)] if p not in self.state else []
+        if fresh:
+            self._begin(fresh)
+        return [(self.param_groups[key[0]]["betas"][1], there) for key, there in found.items()]
+
+    def _estimates(self, there: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [self._flat(self.state[p]["h"]) for p in there]
+
+    @staticmethod
+    def _flat(tensor: torch.Tensor) -> torch.Tensor:
+        """The elements in the order of memory."""
+        here = local(tensor)
+        return here.as_strided((here.numel(),), (1,), here.storage_offset())
+
+    def _as(self, own: torch.Tensor, other: torch.Tensor | None) -> torch.Tensor:
+        """The elements of another tensor in the order in which the state lies; none are zeros."""
+        if other is None:
+            return self._flat(torch.zeros_like(own))
+        here, mine = local(other), local(own)
+        if here.stride() != mine.stride() or here.dtype != mine.dtype:
+            here = torch.empty_like(mine).copy_(here)
+        return self._flat(here)
+
+
+SOPHIA = {name: _Step(f"std/optim:sophia_{name}") for name in ("gauss_newton", "hessian")}
