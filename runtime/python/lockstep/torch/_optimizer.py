@@ -20,6 +20,7 @@ from ._form import Form
 from ._loss_scale import SCALE_DEFAULTS, LossScale
 from ._lots import Lot, local
 from ._names import HINTS, IGNORED, check_ranges, is_dense
+from ._packages import LEAST_CODED
 from ._saving import Saving
 from ._tensors import (
     ADDRESS,
@@ -49,7 +50,8 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
     at every step(), so schedulers work, and are device values: nothing compiles again. A group is
     one launch for each type; parameters without a gradient are left out and count their own steps,
     as in PyTorch. Several steps, ["std/optim:adafactor", "std/optim:adafactor_vector"], give each
-    parameter the first that fits its type and axes. A DTensor (FSDP2) is updated shard by shard
+    parameter the first that fits its type and axes; one in codes (adamw_codes_8bit) is passed over
+    by tensors below 4096 elements where another fits. A DTensor (FSDP2) is updated shard by shard
     where a step works on every element by itself.
 
     maximize=True turns the gradients' sign. loss_scale=True, or a dictionary with GradScaler's
@@ -149,18 +151,24 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
 
     def _form_of(self, p: torch.Tensor) -> Form:
         """That of the first step that fits a parameter."""
-        key = p.dtype, p.dim(), p.layout, getattr(p, "grad_dtype", None)
+        small = p.numel() < LEAST_CODED
+        key = p.dtype, p.dim(), p.layout, getattr(p, "grad_dtype", None), small
         if key not in self._chosen:
-            reasons = []
+            reasons, coded = [], []
             for step in self._steps:
                 form = self._form(step, p.dtype)
                 reason = form.misfit(p)
-                if reason is None:
+                if reason is not None:
+                    reasons.append(reason)
+                elif small and "_codes_" in form.name:
+                    coded.append(form)
+                else:
                     self._chosen[key] = form
                     break
-                reasons.append(reason)
             else:
-                raise LockstepError(f"{self._called(p)} {'; and '.join(reasons)}")
+                if not coded:
+                    raise LockstepError(f"{self._called(p)} {'; and '.join(reasons)}")
+                self._chosen[key] = coded[0]
         return self._chosen[key]
 
     def _counted_form(self, form: Form) -> Form | None:

@@ -10,6 +10,7 @@ import torch
 
 from ._form import Form
 from ._names import PACKED, STATE_NAMES, STEPLESS, TORCH, torch_defaults
+from ._packages import unpacked
 from ._tensors import DTYPES
 from .._signature import Parameter
 
@@ -127,7 +128,8 @@ class Saving(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Of an optimizer of the same step, which then goes on bit for bit; or PyTorch's own of the
-        same kind, such as torch.optim.AdamW for std/optim:adamw."""
+        same kind, such as torch.optim.AdamW for std/optim:adamw; or for adamw_codes_8bit and the
+        like torchao's and bitsandbytes'."""
         given = dict(state_dict)
         scale = given.pop("loss_scale", None)
         # PyTorch would bring every value to its parameter's type.
@@ -149,7 +151,7 @@ class Saving(torch.optim.Optimizer):
                 self._scale_values(device)[name].copy_(value)
 
     def _loaded_group(self, own: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-        group = {**{key: own[key] for key in self._defaults if key in own}, **group}
+        saved, group = group, {**{key: own[key] for key in self._defaults if key in own}, **group}
         states = {p.name for form in self._forms.values() for p in form.states}
         for key, value in (("maximize", self._settings["maximize"]), ("amsgrad", False)):
             if group.get(key, value) != value and not (key == "amsgrad" and "v_max" in states):
@@ -161,6 +163,8 @@ class Saving(torch.optim.Optimizer):
             for name, value in zip(names, group.pop(key, ())):
                 if value is not None:
                     group[name] = value
+        if "momentum" in self._defaults and "momentum" not in saved and "betas" in saved:
+            group["momentum"] = group.pop("betas")[0]  # of bitsandbytes' SGD
         if "clip" in self._defaults and "d" in group:
             group["clip"] = group["d"]
         for key in ("maximize", *(set(theirs[1]) - set(self._defaults) if theirs else ())):
@@ -179,7 +183,7 @@ class Saving(torch.optim.Optimizer):
                 given = kept.values if isinstance(kept, Kept) else kept or {}
                 values = {
                     STATE_NAMES.get(k, k) if k not in every else k: v
-                    for k, v in given.items()
+                    for k, v in unpacked(given, p).items()
                     if v is not None
                 }
                 if not values:
