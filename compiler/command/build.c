@@ -25,6 +25,7 @@ static bool is_processor(const char *name, size_t size) {
 
 static StringList split_targets(const StringList *given) {
     StringList targets = {0};
+    bool by_processor = false; /* one is named with its processor, so `cpu` again is no mistake */
     for (size_t i = 0; i < given->count; i++)
         for (const char *at = given->items[i]; *at;) {
             const size_t size = strcspn(at, ",");
@@ -32,7 +33,8 @@ static StringList split_targets(const StringList *given) {
             const bool processor = is_processor(at, size);
             at += size + (at[size] == ',');
             bool known = false;
-            for (size_t k = 0; processor && k < targets.count; k++)
+            by_processor |= processor && memchr(name, ':', size);
+            for (size_t k = 0; processor && by_processor && k < targets.count; k++)
                 known |= is_processor(targets.items[k], strlen(targets.items[k]));
             if (known) continue;
             targets.items = memory_grow((void *)(uintptr_t)targets.items, targets.count + 1,
