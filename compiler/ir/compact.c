@@ -14,9 +14,10 @@
 #include "ir/ir.h"
 
 static bool fits(const Function *f, const Value *v) {
+    if (v->op != OP_SCATTER || ir_scatter_within(v)) return false;
     const AxisSet listed = ir_listed(f, v->arg[1]), along = f->values[v->arg[1]].axes;
     const AxisSet columns = v->axes & ~listed;
-    if (v->op != OP_SCATTER || ir_scatter_within(v) || !along || !columns) return false;
+    if (!along || !columns) return false;
     if (!ir_are_plain(f, listed | along | columns) || (along & columns)) return false;
     if (!(listed & ~along)) return false;      /* no more rows than indices */
     return listed < (columns & (0 - columns)); /* the highest bit is the fastest axis */
