@@ -33,13 +33,18 @@ static bool write_text(const Output *output, const char *step, size_t number, co
     return fclose(file) == 0 && written;
 }
 
-static bool write_step(const Output *output, const ls_image *image) {
-    for (size_t v = 0; v < image->variant_count; v++) {
+/* `first`: of the numbers of its texts, as the parts of a step with `for` have its name. */
+static bool write_step(const Output *output, const ls_image *image, size_t first) {
+    enum { VARIANTS = 100 };
+    for (size_t v = 0; v < image->variant_count && !image->part_count; v++) {
         bool known = false;
         for (size_t before = 0; before < v; before++)
             known |= strcmp(image->variants[before].source, image->variants[v].source) == 0;
-        if (!known && !write_text(output, image->step, v, image->variants[v].source)) return false;
+        if (!known && !write_text(output, image->step, first + v, image->variants[v].source))
+            return false;
     }
+    for (size_t p = 0; p < image->part_count; p++)
+        if (!write_step(output, image->parts[p].image, first + (p + 1) * VARIANTS)) return false;
     return true;
 }
 
@@ -51,7 +56,7 @@ static bool write_file(Output *output, const char *path) {
     for (size_t s = 0; made && written && s < steps; s++) {
         const ls_image *image = NULL;
         made = ls_compilation_image(compilation, s, output->target, &image) == LS_OK;
-        if (made) written = write_step(output, image);
+        if (made) written = write_step(output, image, 0);
     }
     if (!made)
         fprintf(stderr, "%s: %s\n", path,

@@ -48,6 +48,10 @@ int main(void) {
     FIELD(ls_image, line);
     FIELD(ls_image, tuning_count);
     FIELD(ls_image, tunings);
+    FIELD(ls_image, part_count);
+    FIELD(ls_image, loop_count);
+    FIELD(ls_image, parts);
+    FIELD(ls_image, loops);
     FIELD(ls_compile_options, defines);
     FIELD(ls_compile_options, define_count);
     FIELD(ls_compile_options, math);
