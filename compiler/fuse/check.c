@@ -21,8 +21,7 @@
  *                     stays in one kernel
  *
  * It takes time linear in what phases read and compute. That a plan wastes nothing is not asked
- * here: a temporary that nobody reads is left by a search that ends early, and where a kernel's
- * operations hide the bytes. */
+ * here: the search drops temporaries that nobody reads only at its end. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"

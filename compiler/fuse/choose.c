@@ -324,8 +324,9 @@ static bool try_without(Search *s) {
 }
 
 /* Drops temporaries that no later phase reads, as others have taken their place: a search that
- * ended early has not tried to. */
-static void drop_unread(Search *s) {
+ * ended early has not tried to, and it gains nothing where operations hide their bytes. Whether
+ * there were any. */
+static bool drop_unread(Search *s) {
     const Plan *plan = s->best.plan;
     bool *read = arena_alloc(s->best.arena, plan->array_count * sizeof *read), any = false;
     for (uint32_t i = 0; i < plan->phase_count; i++)
@@ -340,7 +341,10 @@ static void drop_unread(Search *s) {
         *materialised_ = *materialised_ && read[a];
     }
     if (any) trial.plan = planner_build(s->f, &trial.choices, trial.arena, &s->work, 0);
-    choose(s, &s->best, &trial, trial.plan);
+    any = trial.plan;
+    if (any) trial.cost = cost_of(s, trial.plan);
+    choose(s, &s->best, &trial, any);
+    return any;
 }
 
 /* ---- the first plan ---- */
@@ -449,7 +453,7 @@ static Search search(const Function *function, bool wholes_first) {
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
-    if (s.stopped) drop_unread(&s);
+    while (drop_unread(&s)) continue;
     return s;
 }
 

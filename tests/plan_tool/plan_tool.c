@@ -170,8 +170,7 @@ static bool reads_back(Compiler *compiler, const char *path, const Plan *plan) {
     return true;
 }
 
-/* A search that goes to its end leaves no temporary that nobody reads, but where a kernel takes so
- * many operations that its bytes do not count. */
+/* A search that goes to its end leaves no temporary that nobody reads. */
 static bool wastes_nothing(const char *path, const Plan *plan) {
     for (uint32_t a = (uint32_t)plan->function->parameter_count; a < plan->array_count; a++) {
         bool read = plan->stopped;
