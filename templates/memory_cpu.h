@@ -18,8 +18,8 @@
     for (i64 item = ls_part_of((i64)first_item, count, given),     \
              item_stop = ls_part_of((i64)last_item, count, given); \
          item < item_stop; item++)
-/* A part of a row panel, and the block or thread that takes it. */
-#define LS_PANEL_PART i64 panel, i64 first_row, i64 part, i64 span, i64 owner
+/* A part of a row panel, and the thread that takes it. */
+#define LS_PANEL_PART i64 panel, i64 owner, struct ls_part part
 #define LS_RUN(phase) phase(a, first_item, last_item, workers, workers);
 #define LS_RUN_ALL(phase, items)     \
     phase(a, 0, (u64)(items), 1, 1); \
@@ -99,11 +99,70 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
 #define LS_REST
 #endif
 
-/* Each of the `span` rows first, first + 128, ... below `rows`. */
-#define LS_ROWS_OF_PART for (i64 row = first; row < first + 128 * span && row < rows; row += 128)
+/* A part of a row panel: a subtree of `span` leaves, a power of two, of a tile's tree. The row of a
+ * leaf is that of the first and a step for each bit of the leaf's number in the part. Leaves whose
+ * row does not exist are the last ones; where that would not be so, parts are smaller. The rows are
+ * taken in runs of neighbours, a run of `lanes` rows for each of `runs` rows of a lane. */
+struct ls_part {
+    i64 first, rows, span; /* the first row, and how many there are */
+    i64 step[3], lanes, runs;
+    i64 copy;                   /* the number of the first leaf, modulo 8 */
+    i64 level, carry, at, left; /* the subtree's level, and how many levels it completes; leaves
+                                   of the panel before the part, and behind it */
+};
+
+/* How many rows a lane of the tree of a column has, where all rows are so many: 1, 2, 4 or 8. */
+LS_FN i64 ls_lane_rows(i64 rows) {
+    return rows <= 128 ? 1 : rows <= 256 ? 2 : rows <= 512 ? 4 : 8;
+}
+
+/* Row panels of so many rows, each of 8 neighbouring lanes. */
+LS_FN i64 ls_panels(i64 rows) {
+    return rows <= 128 ? (rows + 7) / 8 : (rows + 1023) / 1024 * 16;
+}
+
+LS_FN i64 ls_leaf_row(i64 leaf, i64 lane_rows) {
+    return leaf / 1024 * 1024 + leaf % 1024 / lane_rows + 128 * (leaf % lane_rows);
+}
+
+/* The part that begins `at` leaves behind the panel's first, of at most `span` leaves. */
+LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 rows) {
+    const i64 own = ls_lane_rows(rows);
+    struct ls_part part = {
+        .first = ls_leaf_row(8 * own * panel + at, own), .at = at, .copy = at % 8};
+    i64 last = part.first;
+    for (i64 bit = 0; bit < 3; bit++) {
+        part.step[bit] = 1 << bit < own ? 128 << bit : (1 << bit) / own;
+        if (1 << bit < span) last += part.step[bit];
+    }
+    if (own > 1 && own < span && last >= rows) span = own;
+    while (at & (span - 1)) span /= 2;
+    if (part.first >= rows)
+        part.rows = 0;
+    else if (own == 1 || own >= span)
+        part.rows = ls_min(span, (rows - part.first + part.step[0] - 1) / part.step[0]);
+    else
+        part.rows = span;
+    part.span = span;
+    part.runs = own == 1 ? part.rows > 0 : own >= span ? part.rows : own;
+    part.lanes = own == 1 ? part.rows : own >= span ? 1 : span / own;
+    part.level = __builtin_ctzll((u64)span);
+    part.carry = __builtin_ctzll((u64)(at + span)) - part.level;
+    part.left = 8 * own - at - span;
+    return part;
+}
+
+/* The rows of a panel part by part, and those of a part run by run: from `row` up to `stop`. */
+#define LS_PARTS_OF_PANEL                                                      \
+    for (struct ls_part part = ls_part_at(panel, 0, span, rows); part.span;    \
+         part = part.left ? ls_part_at(panel, part.at + part.span, span, rows) \
+                          : (struct ls_part){0})
+#define LS_RUNS_OF_PART                                                           \
+    for (i64 run = 0, row = part.first, stop = row + part.lanes; run < part.runs; \
+         run++, row += 128, stop += 128)
 
 /* Packing: copies of scattered rows, widened; made in order, which is what processors prefetch. Of
- * the rows that several phases of a row panel read there are 8, those of a lane, so far apart that
+ * the rows that several phases of a row panel read there are 8, those of a part, so far apart that
  * they map to different sets of the first cache. */
 #define LS_PACK_ROW(storage, type)                                                      \
     LS_FN const type *ls_pack_row_##storage(type *to, const storage *from, i64 count) { \
@@ -116,14 +175,13 @@ LS_FN int ls_arrive_by(u32 *counter, u32 expected, u32 by) {
         for (; at < count; at++) to[at] = ls_load_##storage(from, at);                  \
         return to;                                                                      \
     }
-LS_FN i64 ls_row_of_lane(i64 row) {
-    return row >> 7 & 7;
-}
 #define LS_PACKED_GAP(columns) (1056 * ls_tiles(columns))
 
-/* The rows of all panels in the order in which they are taken: 8 of each lane, 8 lanes. */
-LS_FN i64 ls_panel_row(i64 at) {
-    return at / 1024 * 1024 + at / 64 % 16 * 8 + at % 64 / 8 + at % 8 * 128;
+/* The row that follows those of the part, or the first behind all. */
+LS_FN i64 ls_next_row(i64 panel, struct ls_part part, i64 rows) {
+    const i64 own = ls_lane_rows(rows), leaf = 8 * own * panel + part.at + part.span;
+    const i64 row = ls_leaf_row(leaf, own);
+    return row < rows ? row : rows;
 }
 
 /* Prefetches memory into the nearest cache. */

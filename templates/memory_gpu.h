@@ -111,9 +111,9 @@ LS_FN int ls_last_block(u32 *counter) {
         if (first + 128 * row < rows) phase(a, item, item + 1, 1, 0);                              \
     }
 /* Its columns, always the same for a warp. */
-#define LS_PANEL_PART i64 panel, i64 first_row, i64 part, i64 span, i64 owner
+#define LS_PANEL_PART i64 panel, i64 owner, i64 first_row, i64 span, i64 part
 #define LS_RUN_PANEL(phase) \
-    phase(a, panel, first, part, span, ls_block(), ls_warp(), LS_MAX_I64, ls_warps(), 0);
+    phase(a, panel, ls_block(), first, span, part, ls_warp(), LS_MAX_I64, ls_warps(), 0);
 
 /* An element's access that stays alone, or LLVM joins it with a part of the whole four's and splits
  * that. On AMD relaxed among the accesses of one thread, which costs nothing: what is volatile goes

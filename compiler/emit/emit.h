@@ -220,7 +220,7 @@ void emit_note_packed(
     Emitter *e, Type type); /* notes that the variant makes packed copies of that storage type */
 void emit_packed_library(Emitter *e, Text *out);
 void emit_open_packed(Emitter *e, Text *out, const char *columns);
-void emit_pack_row(Emitter *e, Text *out, const char *columns);
+void emit_pack_rows(Emitter *e, Text *out, const char *columns);
 void emit_prefetch_packed(Emitter *e, Text *out, uint32_t first, uint32_t end, const char *columns);
 
 /* row_panels.c */

@@ -363,13 +363,42 @@ void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
 
 /* ---- past the caches ---- */
 
+/* What an unrolled loop over rows loads of each from registers and the index needs, or NULL; of
+ * those from `node` on. */
+static const NestNode *kept_of_row(NestPrinter *p, const NestNode *node, Index index) {
+    for (; node; node = node->next) {
+        const NestNode *room = node->kind == NEST_LOAD ? p->allocs[node->array] : NULL;
+        if (room && room->scope == SCOPE_REGISTER && index_uses(index, node->name)) return node;
+    }
+    return NULL;
+}
+
+static bool varies_in_row(NestPrinter *p, const NestNode *rows, Index index) {
+    const NestNode *kept = rows->body;
+    while ((kept = kept_of_row(p, kept, index)) != NULL) {
+        index = index_replace(p->arena, index, kept->name, (Index){NULL, 0});
+        kept = kept->next;
+    }
+    return varies(rows, index);
+}
+
+static void print_kept_of_row(NestPrinter *p, const NestNode *rows, Index index) {
+    const NestNode *kept = rows->body;
+    while ((kept = kept_of_row(p, kept, index)) != NULL) {
+        text_printf(p->out, "const i64 %s = %s[%s];\n", print_symbol(p, kept->name),
+                    print_symbol(p, kept->array), print_index(p, kept->at[0]));
+        kept = kept->next;
+    }
+}
+
 /* Of a loop's stores those that do, whose places follow each other. */
 static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *body,
                         const NestNode *node) {
     int64_t step;
     return node->kind == NEST_STORE && node->hint == HINT_NON_TEMPORAL && !p->non_temporal_off &&
            index_is_number(index_coefficient(p->arena, node->at[0], loop->name), &step) &&
-           step == 1 && !varies(body, node->at[0]) &&
+           step == 1 &&
+           !(body == loop ? varies(body, node->at[0]) : varies_in_row(p, body, node->at[0])) &&
            !(node->list && print_defines(body->body, node->list));
 }
 
@@ -417,12 +446,11 @@ void print_open_row_non_temporal(NestPrinter *p, const NestNode *loop) {
                 "? %s_block : %s;\ni64 %s_row[%lld];\n",
                 type, name, (long long)count, columns, type, name, name, data_text(p, node), name,
                 (long long)count);
-            text_printf(
-                p->out,
-                "LS_UNROLLED\nfor (i64 %s = 0; %s < %lld; %s++) {\n%s_row[%s] = non_temporal ? %u "
-                "* %s : %s;\n}\n",
-                j, j, (long long)count, j, name, j, columns, j,
-                print_index(p, first_of(p, loop, node->at[0])));
+            text_printf(p->out, "LS_UNROLLED\nfor (i64 %s = 0; %s < %lld; %s++) {\n", j, j,
+                        (long long)count, j);
+            print_kept_of_row(p, rows, node->at[0]);
+            text_printf(p->out, "%s_row[%s] = non_temporal ? %u * %s : %s;\n}\n", name, j, columns,
+                        j, print_index(p, first_of(p, loop, node->at[0])));
             print_add_packet(p, node, name);
             p->stored[p->stored_count - 1].row = arena_printf(p->arena, "%s_row[%s]", name, j);
             p->non_temporal = true;
@@ -438,12 +466,13 @@ void print_close_row_non_temporal(NestPrinter *p, const NestNode *loop, const ch
             const StoredPacket *packet = find_packet(p, node);
             if (!packet || !packet->row) continue;
             const char *j = print_symbol(p, rows->name);
-            text_printf(p->out,
-                        "for (i64 %s = 0; non_temporal && %s < %s; %s++) {\n"
-                        "ls_non_temporal(&%s[%s], %s_block + %u * %s, %s * (i64)sizeof(%s));\n}\n",
-                        j, j, print_index(p, rows->extent), j, data_text(p, node),
-                        print_index(p, first_of(p, loop, node->at[0])), packet->name, columns, j,
-                        print_bracketed(p, count), storage(p, node->array));
+            text_printf(p->out, "for (i64 %s = 0; non_temporal && %s < %s; %s++) {\n", j, j,
+                        print_index(p, rows->extent), j);
+            print_kept_of_row(p, rows, node->at[0]);
+            text_printf(
+                p->out, "ls_non_temporal(&%s[%s], %s_block + %u * %s, %s * (i64)sizeof(%s));\n}\n",
+                data_text(p, node), print_index(p, first_of(p, loop, node->at[0])), packet->name,
+                columns, j, print_bracketed(p, count), storage(p, node->array));
         }
     }
 }

@@ -61,37 +61,36 @@ static const PhaseText *columns_of(const Emitter *e, const Kernel *kernel,
     return &phases[i];
 }
 
-/* One thread takes a row through all phases along rows that follow each other. */
+/* One thread takes a run of rows through all phases along rows that follow each other. */
 static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText *phases,
                               const char *columns) {
     Text calls = text_open(e->arena), hold = text_open(e->arena);
     bool row = false;
     uint32_t rows = 0; /* phases along rows before any other */
     while (rows < kernel->count && !phases[kernel->first + rows].finish) rows++;
-    emit_pack_row(e, &hold, columns);
+    emit_pack_rows(e, &hold, columns);
     if (hold.size && rows)
-        text_puts(&hold, "    const i64 next = row + 128 < first + 128 * span ? row + 128 : "
-                         "ls_panel_row(64 * panel + (part + 1) * span);\n");
+        text_puts(&hold, "    const i64 next = run + 1 < part.runs ? row + 128 : "
+                         "ls_next_row(panel, part, rows);\n"
+                         "    const i64 next_stop = ls_min(next + part.lanes, rows);\n");
     if (hold.size && phases[kernel->first].finish)
-        text_printf(&calls, "LS_ROWS_OF_PART {\n%s}\n", hold.data);
+        text_printf(&calls, "LS_RUNS_OF_PART {\n%s}\n", hold.data);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
         const PhaseText *phase = &phases[i];
         if (row && phase->finish) text_puts(&calls, "}\n");
         if (!row && !phase->finish)
-            text_printf(&calls, "LS_ROWS_OF_PART {\n%s", i == kernel->first ? hold.data : "");
+            text_printf(&calls, "LS_RUNS_OF_PART {\n%s", i == kernel->first ? hold.data : "");
         row = !phase->finish;
         const uint32_t number = i - kernel->first;
         if (number < rows)
             emit_prefetch_packed(e, &calls, number, number + 1 < rows ? number + 1 : UINT32_MAX,
                                  columns);
         if (row)
-            text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)((row + 1) * %s), workers, 0);\n",
+            text_printf(&calls, "    %s(a, (u64)(row * %s), (u64)(stop * %s), workers, 0);\n",
                         phase->name, phase->row_items, phase->row_items);
         else
-            text_printf(
-                &calls,
-                "%s(a, panel, first, part, span, worker, 0, (u64)LS_MAX_I64, workers, 0);\n",
-                phase->name);
+            text_printf(&calls, "%s(a, panel, worker, part, 0, (u64)LS_MAX_I64, workers, 0);\n",
+                        phase->name);
     }
     if (row) text_puts(&calls, "}\n");
     return calls.data;
@@ -131,6 +130,24 @@ static const char *span_text(Emitter *e) {
                         (unsigned long long)(e->target->panel_bytes / packed_bytes(e->plan, 8)));
 }
 
+static const char blocks_panels[] =
+    "const i64 strips = 16 * ls_tiles(rows);\n"
+    "for (i64 panel = ls_block(); panel < strips; panel += ls_blocks()) {\n"
+    "/* 8 neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
+    " * as many rows as stay on chip, goes through all phases before the next. */\n"
+    "const i64 begin = 1024 * (panel / 16) + 8 * (panel % 16);\n"
+    "for (i64 part = 0; part < 64 / span && begin < rows; part++) {\n"
+    "const i64 first = begin + part * span / 8 + 128 * (part * span % 8);\n";
+
+static const char threads_panels[] =
+    "/* 8 neighbouring lanes of the tree down columns with all their rows: as many as stay on "
+    "chip\n"
+    " * go through all phases before the next. */\n"
+    "const i64 items = ls_max((rows + 7) / 8, 1), panels = ls_panels(rows);\n"
+    "const i64 last_panel = ls_part_of((i64)last_item, panels, items);\n"
+    "for (i64 panel = ls_part_of((i64)first_item, panels, items); panel < last_panel; panel++) {\n"
+    "LS_PARTS_OF_PANEL {\n";
+
 void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *sizes,
                        const PhaseText *phases, ls_image_kernel *row) {
     const bool panels = kernel->kind == KERNEL_ROW_PANELS;
@@ -138,10 +155,10 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     row->items = columns->items;
     row->item_cost = columns->item_cost / 64;
     if (panels) {
-        row->items = plan_extent(e->f, 16, kernel->outer);
+        row->items = plan_extent(e->f, e->target->gpu ? 16 : 1, kernel->outer);
         row->items.factor[0].minimum = 1;
-        row->items.factor[0].divide = 1024;
-        row->item_cost = 64 * 1024;
+        row->items.factor[0].divide = e->target->gpu ? 1024 : 8;
+        row->item_cost = (e->target->gpu ? 64 : 8) * 1024;
         row->items_per_block = 1;
         row->threads = e->target->panel_threads;
         row->blocks_per_multiprocessor = e->target->panels_per_multiprocessor;
@@ -161,16 +178,6 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     }
     text_printf(out, "const i64 rows = %s;\nconst i64 span = %s;\n%s", columns->inner, span_text(e),
                 packed.data);
-    text_puts(out, e->target->gpu
-                       ? "const i64 strips = 16 * ls_tiles(rows);\n"
-                         "for (i64 panel = ls_block(); panel < strips; panel += ls_blocks()) {\n"
-                       : "for (i64 panel = (i64)first_item; panel < (i64)last_item; panel++) {\n");
-    text_printf(
-        out,
-        "/* 8 neighbouring lanes of the tree down columns, of 8 rows each: a part of a lane,\n"
-        " * as many rows as stay on chip, goes through all phases before the next. */\n"
-        "const i64 begin = 1024 * (panel / 16) + 8 * (panel %% 16);\n"
-        "for (i64 part = 0; part < 64 / span && begin < rows; part++) {\n"
-        "const i64 first = begin + part * span / 8 + 128 * (part * span %% 8);\n%s}\n}\n%s}\n",
-        calls, non_temporal ? "ls_non_temporal_end();\n" : "");
+    text_puts(out, e->target->gpu ? blocks_panels : threads_panels);
+    text_printf(out, "%s}\n}\n%s}\n", calls, non_temporal ? "ls_non_temporal_end();\n" : "");
 }

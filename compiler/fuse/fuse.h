@@ -117,8 +117,8 @@ typedef enum KernelKind {
                       over the grid */
     KERNEL_ROW_FUSION, /* a block, or a warp, owns a row and runs all phases on it */
     KERNEL_ALL,        /* all phases, with a barrier of the whole grid between any two */
-    KERNEL_ROW_PANELS, /* panels of 64 rows: phases along rows, and the partial values of phases
-                      down columns */
+    KERNEL_ROW_PANELS, /* panels of up to 64 rows: phases along rows, and the partial values of
+                      phases down columns */
     KERNEL_FINISH,     /* combines the partial values of a kernel of row panels */
     KERNEL_KIND_COUNT
 } KernelKind;

@@ -1,12 +1,14 @@
 /* panel_columns.c: the schedule of a phase down columns by row panels, so that phases along the
  * same rows read them while they are in cache.
  *
- * A row panel is 64 rows of a tile of 1024: 8 neighbouring lanes of the tree with 8 rows each, a
- * subtree. It is processed in parts of all 8 rows of a lane, or 4 of them. Each column of a part is
- * folded in registers, and the parts are combined through a binary counter in memory of the thread
- * or block; the last part stores the panel's partial value to global memory. One more fold over the
- * partial values of a tile gives the tile's value. Values of rows alone are computed ahead of all
- * columns, with an element for each row (scalar expansion). */
+ * A row panel is 8 neighbouring lanes of the tree of a tile of 1024 rows with all their rows, a
+ * subtree: in blocks 8 rows each, in threads as many as a lane of so many rows has
+ * (schedule_lane_rows). It is processed in parts, subtrees of 8 leaves, or of 4 where rows are
+ * long. Each column of a part is folded in registers, and the parts are combined through a binary
+ * counter in memory of the thread or block; the last part stores the panel's partial value to
+ * global memory. One more fold over the partial values of a tile gives the tile's value. Values of
+ * rows alone are computed ahead of all columns, with an element for each row (scalar expansion),
+ * and so is where a thread's rows lie. */
 #include "base/base.h"
 #include "target/target.h"
 #include "ir/ir.h"
@@ -21,7 +23,8 @@ enum {
     LANES = 128,
     EIGHT = 8,
     FOUR = 4,
-    LEVELS = 4
+    LEVELS = 4,       /* of parts of 4 or 8 leaves */
+    THREAD_LEVELS = 6 /* of parts of any power of two */
 };
 
 typedef struct PanelBuilder {
@@ -33,9 +36,10 @@ typedef struct PanelBuilder {
     ColumnPass all;           /* whose kept values the rooms hold */
     Index given[PANEL_GIVEN]; /* sizes */
     Index rows;               /* of the part */
-    Index parts, carry;       /* of the panel; how many levels the part completes */
+    Index level, carry, left; /* the level of a part; how many it completes; 0: it is the last */
     Index at;                 /* the chunk's first column, in all */
-    Index first_copy;         /* of the part's rows among the copies of a lane's */
+    SymbolId row_of, copy_of; /* of a thread, by row of the part: its number, and how far from the
+                                 first element its copy, or it where there is none, begins */
 } PanelBuilder;
 
 /* ---- memory ---- */
@@ -105,6 +109,39 @@ static void join_total(ColumnTile *b, NestNode ***end, const ColumnTree *tree, I
 
 /* ---- the rows of a part ---- */
 
+static Pack pack_of(const PanelBuilder *s) {
+    const ItemBuilder *items = s->tile.items;
+    return (Pack){.plan = items->plan,
+                  .plain = items->plain,
+                  .packed = items->numbers->packed,
+                  .row = s->tile.traversal->name,
+                  .length = s->values.columns};
+}
+
+/* The number of the part's row `r`. Of a thread each bit of r has its own step. */
+static Index number_of(PanelBuilder *s, NestNode ***end, Index r) {
+    Nest *nest = s->nest;
+    const Index first = s->tile.first;
+    if (nest->lanes > 1) return make_add(nest, first, make_scale(nest, r, LANES));
+    static const char *const names[2][2] = {{"pair", "in_pair"}, {"four", "in_four"}};
+    Index row = first;
+    for (int bit = 2; bit > 0; bit--) {
+        const Index high =
+            make_let_divided(nest, end, names[bit - 1], r, make_number(nest, 1 << bit), &r);
+        row = make_add(nest, row, make_times(nest, s->given[PANEL_STEP_0 + bit], high));
+    }
+    row = make_add(nest, row, make_times(nest, s->given[PANEL_STEP_0], r));
+    return make_let_index(nest, end, "row", nest_index_value(nest, row));
+}
+
+static SymbolId room(PanelBuilder *s, NestNode ***end, const char *name, NestNode ***inside,
+                     Index r, Index value) {
+    const SymbolId own =
+        make_alloc(s->nest, end, SCOPE_REGISTER, name, TYPE_I64, make_number(s->nest, EIGHT));
+    make_store(s->nest, inside, own, r, NULL, nest_index_value(s->nest, value));
+    return own;
+}
+
 /* Memory for what a row has, and the loop that fills it. */
 static NestNode *keep_rows(PanelBuilder *s) {
     ColumnTile *b = &s->tile;
@@ -113,6 +150,16 @@ static NestNode *keep_rows(PanelBuilder *s) {
     const SymbolId r = make_loop_name(nest, "r");
     const Index row = make_symbol(nest, r);
     NestNode *first = NULL, **end = &first, *body = NULL, **inside = &body;
+    const Index number = number_of(s, &inside, row);
+    if (!side_by_side) {
+        s->row_of = room(s, &end, "row_of", &inside, row, number);
+        Pack pack = pack_of(s);
+        if (schedule_packs(&pack, s->all.column_nodes)) {
+            const Index copy = make_add(nest, s->given[PANEL_COPY], row);
+            const Index at = schedule_copy(&pack, b->rows, number, copy, &inside);
+            s->copy_of = room(s, &end, "copy_of", &inside, row, at);
+        }
+    }
     make_append(&inside, nest_copy(b->arena, b->row_nodes));
     for (NestNode *node = body; node && side_by_side; node = node->next) {
         node->limit = make_less(nest, s->rows, row);
@@ -126,9 +173,8 @@ static NestNode *keep_rows(PanelBuilder *s) {
         make_store(nest, &inside, s->all.rooms[i], row, NULL,
                    nest_name(nest, s->all.row_values[i]));
     }
-    if (!s->all.row_value_count) return NULL;
-    body = nest_put_index(nest, nest_clone(nest, body), b->traversal->name,
-                          make_add(nest, b->first, make_scale(nest, row, LANES)));
+    if (!body) return NULL;
+    body = nest_clone(nest, nest_put_index(nest, body, b->traversal->name, number));
     if (side_by_side)
         column_loop(b, &end, LOOP_UNROLLED, r, make_number(nest, EIGHT), body);
     else
@@ -136,24 +182,33 @@ static NestNode *keep_rows(PanelBuilder *s) {
     return first;
 }
 
-static void load_kept(PanelBuilder *s, NestNode ***end, const NestNode *used, Index row) {
-    for (size_t i = 0; i < s->all.row_value_count; i++)
-        if (nest_body_uses(s->nest, used, s->all.row_values[i]))
-            make_load(s->nest, end, s->all.row_values[i], s->all.rooms[i], row, NULL);
+static Index kept_number(PanelBuilder *s, NestNode ***end, const char *name, SymbolId room,
+                         Index row) {
+    const SymbolId own = nest_symbol(s->nest, name, NAMED_VALUE, TYPE_I64);
+    make_load(s->nest, end, own, room, row, NULL);
+    return make_symbol(s->nest, own);
 }
 
-/* The pass's nodes with the loads of rows that are copied from there, `row` being the part's. */
-static NestNode *packed(PanelBuilder *s, const ColumnPass *p, Index row, NestNode ***end) {
+/* The nodes for a column of the part's row `row`, which read copies of rows where there are such;
+ * *kept: what they have of the row. */
+static NestNode *nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, NestNode **kept) {
     Nest *nest = s->nest;
     ColumnTile *b = &s->tile;
-    NestNode *nodes = nest_copy(s->arena, p->column_nodes);
-    Pack pack = {.plan = b->items->plan,
-                 .plain = b->items->plain,
-                 .packed = b->items->numbers->packed,
-                 .row = b->traversal->name,
-                 .length = s->values.columns};
-    schedule_pack_at(&pack, nodes, make_add(nest, s->first_copy, row), end);
-    return nodes;
+    NestNode **end = kept, *nodes = nest_copy(s->arena, p->column_nodes);
+    Index number = b->first;
+    *kept = NULL;
+    for (size_t i = 0; i < s->all.row_value_count; i++)
+        if (nest_body_uses(nest, nodes, s->all.row_values[i]))
+            make_load(nest, &end, s->all.row_values[i], s->all.rooms[i], row, NULL);
+    if (s->copy_of) {
+        Pack pack = pack_of(s);
+        schedule_pack_at(&pack, nodes, kept_number(s, &end, "copy", s->copy_of, row));
+    }
+    if (nest->lanes > 1)
+        number = number_of(s, NULL, row);
+    else if (nest_body_uses(nest, nodes, b->traversal->name))
+        number = kept_number(s, &end, "row", s->row_of, row);
+    return nest_put_index(nest, nodes, b->traversal->name, number);
 }
 
 /* So many rows from `from` on, those that there are, of each column: they, behind what the totals
@@ -166,20 +221,18 @@ static void rows_at_once(PanelBuilder *s, ColumnPass *p, NestNode ***end, Index 
     const Index column = make_symbol(nest, c), own = make_symbol(nest, j);
     const Index row = make_add(nest, from, own);
     SymbolId *folds = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *folds);
-    NestNode *body = NULL, **inside = &body, *list = NULL, **list_end = &list;
+    NestNode *body = NULL, **inside = &body;
     for (size_t i = 0; i < b->tree_count; i++)
         if (column_is_of_pass(p, i))
             folds[i] = column_fold(b, &inside, &b->trees[i], "rows", count, false);
-    load_kept(s, &list_end, p->column_nodes, row);
-    NestNode *nodes = packed(s, p, row, &inside);
+    NestNode *list, *nodes = nodes_of_row(s, p, row, &list), **list_end = &list;
     column_retarget(p, nodes, folds, NULL, own);
     for (NestNode *node = nodes; node && !whole; node = node->next) {
         node->limit = make_less(nest, s->rows, row);
         node->has_limit = node->kind != NEST_LET;
     }
+    while (*list_end) list_end = &(*list_end)->next;
     make_append(&list_end, nodes);
-    list = nest_put_index(nest, list, b->traversal->name,
-                          make_add(nest, b->first, make_scale(nest, row, LANES)));
     column_loop(b, &inside, LOOP_UNROLLED, j, make_number(nest, count), list);
     for (size_t i = 0; i < b->tree_count; i++) {
         const ColumnTree *tree = &b->trees[i];
@@ -203,16 +256,13 @@ static void rows_alone(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
     const SymbolId r = make_loop_name(nest, "r"), c = make_loop_name(nest, "c");
     const Index row = make_symbol(nest, r), column = make_symbol(nest, c);
     SymbolId *folds = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *folds);
-    NestNode *own = b->row_nodes, **own_end = &b->row_nodes, *body = NULL, **inside = &body;
+    NestNode *own = b->row_nodes, *body = NULL, **inside = &body;
     for (size_t i = 0; i < b->tree_count; i++)
         if (column_is_of_pass(p, i))
             folds[i] = column_fold(b, end, &b->trees[i], "rows", EIGHT, true);
     ColumnPass own_pass = *p;
-    own_pass.column_nodes = packed(s, p, row, end);
-    b->row_nodes = NULL;
-    load_kept(s, &own_end, own_pass.column_nodes, row);
-    column_loop(b, end, LOOP_SERIAL, r, s->rows,
-                column_row(&own_pass, folds, make_scale(nest, row, LANES), row));
+    own_pass.column_nodes = nodes_of_row(s, p, row, &b->row_nodes);
+    column_loop(b, end, LOOP_SERIAL, r, s->rows, column_row(&own_pass, folds, row, row));
     b->row_nodes = own;
     for (size_t i = 0; i < b->tree_count; i++) {
         const ColumnTree *tree = &b->trees[i];
@@ -264,9 +314,14 @@ static void rows_by_lanes(PanelBuilder *s, ColumnPass *p, NestNode ***end) {
 
 /* ---- parts of a panel ---- */
 
+static int64_t levels_of(const Nest *nest) {
+    return nest->lanes > 1 ? LEVELS : THREAD_LEVELS;
+}
+
 static Index of_level(PanelBuilder *s, Index level, Index column) {
     Nest *nest = s->nest;
-    const Index line = make_add(nest, make_scale(nest, s->given[PANEL_OWNER], LEVELS), level);
+    const Index own = make_scale(nest, s->given[PANEL_OWNER], levels_of(nest));
+    const Index line = make_add(nest, make_add(nest, own, s->level), level);
     return make_add(nest, make_add(nest, make_times(nest, line, s->values.columns), s->at), column);
 }
 
@@ -316,8 +371,7 @@ static void leave(PanelBuilder *s, NestNode ***end) {
         }
         column_across(b, &list_end, c, body);
     }
-    const Index behind = make_less(nest, s->parts, s->given[PANEL_PART]);
-    NestNode *test = nest_only_where(nest, make_less(nest, behind, make_number(nest, 1)), lists[0]);
+    NestNode *test = nest_only_where(nest, s->left, lists[0]);
     test->other = lists[1];
     make_append(end, test);
 }
@@ -362,31 +416,42 @@ static ValueId carry_of(PanelBuilder *s) {
     return carry;
 }
 
-static void find_sizes(PanelBuilder *s, PlainNest *plain) {
-    static const char *const names[PANEL_GIVEN] = {"panel", "first", "part", "span", "owner"};
+/* Of a block, whose parts are of a lane's rows. */
+static void find_sizes(PanelBuilder *s) {
     ColumnTile *b = &s->tile;
     Nest *nest = s->nest;
     Function *f = nest->values;
-    for (int i = 0; i < PANEL_GIVEN; i++) {
-        plain->panel[i] = nest_size(nest, names[i]);
-        s->given[i] = make_symbol(nest, plain->panel[i]);
-    }
-    b->first = s->given[PANEL_FIRST];
     const Index up = make_add(nest, b->rows, make_number(nest, LANES - 1));
     const ValueId there =
         make_value(nest, OP_MAX, make_less(nest, up, b->first), make_number(nest, 0));
     const ValueId lanes = ir_op(f, OP_FLOORDIV, there, make_constant(nest, LANES), 0);
     s->rows = derived(s, "part_rows",
                       ir_op(f, OP_MIN, nest_index_value(nest, s->given[PANEL_SPAN]), lanes, 0));
-    s->parts = derived(s, "parts",
-                       ir_op(f, OP_FLOORDIV, make_constant(nest, STRIP),
-                             nest_index_value(nest, s->given[PANEL_SPAN]), 0));
+    const Index parts = derived(s, "parts",
+                                ir_op(f, OP_FLOORDIV, make_constant(nest, STRIP),
+                                      nest_index_value(nest, s->given[PANEL_SPAN]), 0));
+    s->level = make_number(nest, 0);
     s->carry = derived(s, "carry", carry_of(s));
-    if (!b->items->numbers->packed) return;
-    const ValueId lane = make_value(nest, OP_FLOORDIV, b->first, make_number(nest, LANES));
-    const ValueId tile = make_value(nest, OP_FLOORDIV, b->first, make_number(nest, TILE));
-    const ValueId in_tile = ir_op(f, OP_MUL, tile, make_constant(nest, EIGHT), 0);
-    s->first_copy = derived(s, "first_copy", ir_op(f, OP_SUB, lane, in_tile, 0));
+    s->left = make_less(nest, make_less(nest, parts, s->given[PANEL_PART]), make_number(nest, 1));
+}
+
+static void take_given(PanelBuilder *s, PlainNest *plain) {
+    static const char *const names[PANEL_GIVEN] = {
+        "panel",  "owner",  "first", "span",  "part",  "part_rows", "step_0",
+        "step_1", "step_2", "copy",  "level", "carry", "left"};
+    Nest *nest = s->nest;
+    for (int i = 0; i < PANEL_GIVEN; i++) {
+        const bool of_thread = i >= PANEL_ROWS, of_block = i == PANEL_PART || i == PANEL_SPAN;
+        if (nest->lanes > 1 ? of_thread : of_block) continue;
+        plain->panel[i] = nest_size(nest, names[i]);
+        s->given[i] = make_symbol(nest, plain->panel[i]);
+    }
+    s->tile.first = s->given[PANEL_FIRST];
+    s->rows = s->given[PANEL_ROWS];
+    s->level = s->given[PANEL_LEVEL];
+    s->carry = s->given[PANEL_CARRY];
+    s->left = s->given[PANEL_LEFT];
+    if (nest->lanes > 1) find_sizes(s);
 }
 
 /* Loads of what rows at once have go ahead of their uses. */
@@ -424,14 +489,14 @@ static void build(PanelBuilder *s, PlainNest *plain) {
     Nest *nest = s->nest;
     NestNode *outermost = b->outers ? b->outers : b->columns, *body = NULL, **inside = &body;
     NestNode *made = NULL, **end = &made;
-    find_sizes(s, plain);
+    take_given(s, plain);
     s->values = panel_values(b, plain);
     s->levels = arena_alloc(b->arena, (b->tree_count + 1) * sizeof *s->levels);
     const Index owners = make_add(nest, s->given[PANEL_OWNER], make_number(nest, 1));
     for (size_t i = 0; i < b->tree_count; i++)
-        s->levels[i] =
-            scratch(b, plain, "levels", i,
-                    make_times(nest, make_scale(nest, owners, LEVELS), s->values.columns), true);
+        s->levels[i] = scratch(
+            b, plain, "levels", i,
+            make_times(nest, make_scale(nest, owners, levels_of(nest)), s->values.columns), true);
     s->all = (ColumnPass){.b = b, .column_nodes = b->column_nodes};
     column_find_row_values(&s->all);
     const Index chunks = nest_ceiling(nest, &end, b->columns->extent, b->chunk, "chunks");

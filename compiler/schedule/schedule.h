@@ -6,15 +6,26 @@
  * nothing tiled. Arrays have the plan's names: the parameters, then the temporaries. Other bindings
  * are the lengths of axes (a size for each plain axis; for an axis whose length differs by tensor a
  * table with an element for each tensor) and, for random numbers, the first tensor and element. */
-/* The sizes that the caller of a row panel's function gives: the panel's number, the first row of
- * the part at hand, the part's number, how many of its rows belong to a lane, and the number of the
- * block or thread. */
+/* The sizes that the caller of a row panel's function gives: the panel's number, the number of the
+ * block or thread, the first row of the part at hand and for how many leaves of the tree the part
+ * stands. A block gets the part's number as well, a thread what ls_part of memory_cpu.h has: how
+ * many of the rows exist, how far the row of a leaf is from the first one for each bit of the
+ * leaf's number in the part, the number modulo 8 of its first leaf, the level of the tree that the
+ * part makes, how many levels it completes, and how many leaves of the panel are left behind it. */
 typedef enum PanelGiven {
     PANEL_NUMBER,
-    PANEL_FIRST,
-    PANEL_PART,
-    PANEL_SPAN,
     PANEL_OWNER,
+    PANEL_FIRST,
+    PANEL_SPAN,
+    PANEL_PART,
+    PANEL_ROWS,
+    PANEL_STEP_0,
+    PANEL_STEP_1,
+    PANEL_STEP_2,
+    PANEL_COPY,
+    PANEL_LEVEL,
+    PANEL_CARRY,
+    PANEL_LEFT,
     PANEL_GIVEN
 } PanelGiven;
 typedef struct PlainNest {
@@ -91,19 +102,27 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
                            const RowClass *rows, Arena *arena, const char **problem);
 
-/* pack.c: redirects loads of packed arrays to the copies of a lane's 8 rows, where the index of the
- * load advances by a row's length. schedule_pack finds which of the 8 the row is; schedule_pack_at
- * is given that and adds the nodes that it needs at *end. */
+/* pack.c: redirects loads of packed arrays to the copies of a part's rows, where the index of the
+ * load advances by a row's length. Rows of an array that nothing converts are copied only where
+ * they are far from each other (schedule_lane_rows); else the copies are the array.
+ * schedule_packs: whether the body has such loads. schedule_copy: how far from the first element
+ * the row's copy begins, the one of that number; adds the nodes that it needs at *end.
+ * schedule_pack_at redirects the loads there; schedule_pack, of a row phase, does it all for so
+ * many rows. */
 typedef struct Pack {
     const Plan *plan;
     PlainNest *plain;
     const bool *packed; /* by array of the plan: whether it is packed; NULL: none is */
     SymbolId row;
-    Index length,
-        gap; /* distances: from one row to the next, and from one packed copy to the next */
+    Index length; /* from one row to the next */
 } Pack;
-void schedule_pack(Pack *pack, NestNode **body);
-void schedule_pack_at(Pack *pack, NestNode *body, Index lane_row, NestNode ***end);
+bool schedule_packs(const Pack *pack, const NestNode *body);
+Index schedule_copy(const Pack *pack, Index rows, Index row, Index copy, NestNode ***end);
+void schedule_pack_at(const Pack *pack, NestNode *body, Index at);
+void schedule_pack(const Pack *pack, Index rows, NestNode **body);
+/* How many rows a lane of the tree of a column has in a thread's row panels: 1, 2 and 4 where so
+ * few are enough for a single tile, else 8. */
+ValueId schedule_lane_rows(Nest *nest, Index rows);
 
 /* join.c: the first loop of a body, also within conditions; the only loop in a loop, besides
  * values, or NULL; and a perfect nest of loops coalesced as far as possible, up to the loop `end`

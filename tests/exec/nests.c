@@ -520,10 +520,48 @@ static bool rows_fit(NestsJob *job, const PlainNest *plain) {
     return true;
 }
 
+/* The part of a panel of 8 lanes that begins `at` leaves behind its first one, for a block: rows of
+ * one lane. */
+static int64_t block_part(int64_t *given, int64_t panel, int64_t at, int64_t span) {
+    const int64_t first = 1024 * (panel / 16) + 8 * (panel % 16) + at / 8 + 128 * (at % 8);
+    given[PANEL_FIRST] = first;
+    given[PANEL_SPAN] = span;
+    given[PANEL_PART] = at / span;
+    return span;
+}
+
+/* For a thread: the largest subtree of at most `most` leaves whose rows exist up to the last one
+ * that does. */
+static int64_t thread_part(int64_t *given, int64_t panel, int64_t at, int64_t most, int64_t rows) {
+    const int64_t own = rows <= 128 ? 1 : rows <= 256 ? 2 : rows <= 512 ? 4 : 8;
+    int64_t row[8], there = 0, span = most, log = 0;
+    for (bool fits = false; !fits; span = fits ? span : span / 2) {
+        int64_t last = -1;
+        there = 0;
+        for (int64_t j = 0; j < span; j++) {
+            const int64_t leaf = 8 * own * panel + at + j, in_tile = leaf % 1024;
+            row[j] = leaf / 1024 * 1024 + in_tile / own + 128 * (in_tile % own);
+            if (row[j] < rows) last = j, there++;
+        }
+        fits = at % span == 0 && last + 1 == there;
+    }
+    while (1 << log < span) log++;
+    given[PANEL_FIRST] = row[0];
+    given[PANEL_ROWS] = there;
+    for (int bit = 0; bit < 3; bit++)
+        given[PANEL_STEP_0 + bit] = 1 << bit < span ? row[1 << bit] - row[0] : 0;
+    given[PANEL_COPY] = at % 8;
+    given[PANEL_LEVEL] = log;
+    given[PANEL_CARRY] = 0;
+    for (int64_t next = (at + span) / span; next % 2 == 0; next /= 2) given[PANEL_CARRY]++;
+    given[PANEL_LEFT] = 8 * own - at - span;
+    return span;
+}
+
 /* All row panels, part after part, then what becomes of what they leave. */
 static const char *run_strips(NestsJob *job, const NestsMade *made, size_t set, uint32_t phase,
                               const Memories *m) {
-    enum { OWNERS = 2 };
+    enum { OWNERS = 2, LEVELS = 6 };
     const Plan *plan = made->plan;
     Arena *arena = job->function->arena;
     const PlainNest *unit = made->units[set][phase];
@@ -534,15 +572,22 @@ static const char *run_strips(NestsJob *job, const NestsMade *made, size_t set, 
         .scratch = arena_alloc(arena, (unit->scratch_count + 1) * sizeof *strips.scratch),
         .counts = arena_alloc(arena, (unit->scratch_count + 1) * sizeof *strips.counts)};
     for (size_t i = 0; i < unit->scratch_count; i++) {
-        strips.counts[i] = columns * (unit->per_thread[i] ? 4 * OWNERS : count);
+        strips.counts[i] = columns * (unit->per_thread[i] ? LEVELS * OWNERS : count);
         strips.scratch[i] = arena_alloc(arena, ((size_t)strips.counts[i] + 1) * sizeof(uint64_t));
     }
     for (int64_t panel = 0; panel < count; panel++) {
-        const int64_t begin = 1024 * (panel / 16) + 8 * (panel % 16);
-        for (int64_t part = 0; part < 64 / span && begin < rows; part++) {
-            const int64_t first = begin + part * span / 8 + 128 * (part * span % 8);
-            const int64_t given[] = {panel, first, part, span, panel % OWNERS};
-            memcpy(strips.given, given, sizeof given);
+        const bool thread = unit->panel[PANEL_ROWS];
+        const int64_t lanes = 1024 * (panel / 16) + 8 * (panel % 16);
+        const int64_t leaves = thread && rows <= 512 ? 8 * (rows <= 128   ? 1
+                                                            : rows <= 256 ? 2
+                                                                          : 4)
+                                                     : 64;
+        int64_t own;
+        strips.given[PANEL_NUMBER] = panel;
+        strips.given[PANEL_OWNER] = panel % OWNERS;
+        for (int64_t at = 0; at < leaves && lanes < rows; at += own) {
+            own = thread ? thread_part(strips.given, panel, at, span, rows)
+                         : block_part(strips.given, panel, at, span);
             const char *problem = run_kernel(job, plan, unit, m, made->calls, &strips);
             if (problem) return problem;
             strips.written = true;
