@@ -56,14 +56,37 @@ static bool is_cooperative(const ls_image_variant *variant) {
     return false;
 }
 
-/* Why a variant is not taken. */
-typedef enum Misfit { FITS, NOT_DENSE, TOO_LARGE, NO_GRID_BARRIER } Misfit;
+/* The first layout that the array fits. */
+static ls_image_layout layout_of(const ls_step *step, uint32_t number) {
+    const Binding *binding = &step->bindings[number];
+    const uint32_t rank = step->image->parameters[number].rank, last = rank - 1;
+    if (binding->dense) return LS_LAYOUT_DENSE;
+    if (rank == 0 || step_is_list(step, number)) return LS_LAYOUT_PITCHED;
+    return binding->strides[last] == 1 || binding->shape[last] <= 1 ? LS_LAYOUT_PITCHED
+                                                                    : LS_LAYOUT_STRIDED;
+}
 
-static Misfit misfit(const ls_step *step, const ls_image_variant *variant, bool strided,
+/* The first layout that all arrays fit. *worst: the one that fits no earlier one, or NULL. */
+static ls_image_layout layout_of_all(const ls_step *step, const char **worst) {
+    ls_image_layout layout = LS_LAYOUT_DENSE;
+    *worst = NULL;
+    for (uint32_t i = 0; i < step->image->parameter_count; i++) {
+        const ls_image_layout own = layout_of(step, i);
+        if (own <= layout) continue;
+        layout = own;
+        *worst = step->image->parameters[i].name;
+    }
+    return layout;
+}
+
+/* Why a variant is not taken. */
+typedef enum Misfit { FITS, OTHER_LAYOUT, TOO_LARGE, NO_GRID_BARRIER } Misfit;
+
+static Misfit misfit(const ls_step *step, const ls_image_variant *variant, ls_image_layout layout,
                      bool *one_block) {
     const uint64_t work = step_work(step, variant);
     *one_block = work <= variant->one_block_limit;
-    if (variant->layout == LS_LAYOUT_DENSE && strided) return NOT_DENSE;
+    if (variant->layout < layout) return OTHER_LAYOUT;
     if (!ls_image_suits(variant, work, step_value, step)) return TOO_LARGE;
     if (is_cooperative(variant) && !*one_block && step->context->device->lacks[CAN_COOPERATE][0])
         return NO_GRID_BARRIER;
@@ -79,7 +102,7 @@ static void take_variant(ls_step *step, uint32_t variant, bool one_block,
 }
 
 /* The first tuning for this size whose variant suits. */
-static bool take_tuned(ls_step *step, bool strided) {
+static bool take_tuned(ls_step *step, ls_image_layout layout) {
     const ls_image *image = step->image;
     const uint32_t count = step->tried ? 1 : image->tuning_count;
     for (uint32_t i = 0; i < count; i++) {
@@ -89,7 +112,7 @@ static bool take_tuned(ls_step *step, bool strided) {
         const uint64_t work = step_work(step, variant);
         bool one_block;
         if (!step->tried && (work < tuning->at_least || work > tuning->at_most)) continue;
-        if (misfit(step, variant, strided, &one_block) != FITS) continue;
+        if (misfit(step, variant, layout, &one_block) != FITS) continue;
         if (!step->tried && step->tuning != tuning)
             log_write(LOG_INFO, "step `%s`: launched as lockstep tune found best (%s)", image->step,
                       variant->name);
@@ -101,10 +124,9 @@ static bool take_tuned(ls_step *step, bool strided) {
 
 static ls_status choose_variant(ls_step *step, const char *call) {
     const ls_image *image = step->image;
-    const char *strided = NULL, *alone = NULL;
-    for (uint32_t i = 0; i < image->parameter_count && !strided; i++)
-        if (!step->bindings[i].dense) strided = image->parameters[i].name;
-    if (take_tuned(step, strided != NULL)) return LS_OK;
+    const char *strided, *alone = NULL;
+    const ls_image_layout layout = layout_of_all(step, &strided);
+    if (take_tuned(step, layout)) return LS_OK;
     if (step->tried)
         return error_set(&step->context->error, LS_ERROR_UNSUPPORTED,
                          "%s: variant %u of step `%s`, which ls_step_tune asked for, does not suit "
@@ -113,14 +135,15 @@ static ls_status choose_variant(ls_step *step, const char *call) {
     for (uint32_t i = 0; i < image->variant_count; i++) {
         const ls_image_variant *variant = &image->variants[i];
         bool one_block;
-        const Misfit why = misfit(step, variant, strided != NULL, &one_block);
+        const Misfit why = misfit(step, variant, layout, &one_block);
         if (why == NO_GRID_BARRIER) alone = variant->name;
         if (why != FITS) continue;
         if (strided && i != step->chosen)
             log_write(LOG_INFO,
                       "step `%s`: `%s` is not contiguous on a 16-byte boundary, so the kernels for "
-                      "contiguous arrays are not used",
-                      image->step, strided);
+                      "%s are used",
+                      image->step, strided,
+                      variant->layout == LS_LAYOUT_PITCHED ? "contiguous rows" : "any strides");
         if (alone && i != step->chosen)
             log_write(LOG_INFO,
                       "step `%s`: %s has no kernels whose blocks wait for each other (%s), so `%s` "
@@ -232,7 +255,7 @@ static size_t write_arguments(ls_step *step) {
         *word++ = words_address(&step->entries, step->tables[i].at);
         *word++ = step->tables[i].count;
     }
-    for (uint32_t i = 0; variant->layout == LS_LAYOUT_STRIDED && i < image->parameter_count; i++)
+    for (uint32_t i = 0; variant->layout != LS_LAYOUT_DENSE && i < image->parameter_count; i++)
         for (uint32_t k = 0; k < image->parameters[i].rank; k++)
             *word++ = step_is_list(step, i) ? 0 : (uint64_t)step->bindings[i].strides[k];
     for (size_t i = 0; image->draws && i < COUNT(step->shard); i++)

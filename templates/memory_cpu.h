@@ -111,7 +111,7 @@ struct ls_part {
                                    of the panel before the part, and behind it */
 };
 
-/* How many rows a lane of the tree of a column has, where all rows are so many: 1, 2, 4 or 8. */
+/* How many rows a lane of the tree of a column needs, where all rows are so many: 1, 2, 4 or 8. */
 LS_FN i64 ls_lane_rows(i64 rows) {
     return rows <= 128 ? 1 : rows <= 256 ? 2 : rows <= 512 ? 4 : 8;
 }
@@ -125,9 +125,9 @@ LS_FN i64 ls_leaf_row(i64 leaf, i64 lane_rows) {
     return leaf / 1024 * 1024 + leaf % 1024 / lane_rows + 128 * (leaf % lane_rows);
 }
 
-/* The part that begins `at` leaves behind the panel's first, of at most `span` leaves. */
-LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 rows) {
-    const i64 own = ls_lane_rows(rows);
+/* The part that begins `at` leaves behind the panel's first, of at most `span` leaves; `own`: the
+ * rows of a lane. */
+LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 own, i64 rows) {
     struct ls_part part = {
         .first = ls_leaf_row(8 * own * panel + at, own), .at = at, .copy = at % 8};
     i64 last = part.first;
@@ -153,9 +153,9 @@ LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 rows) {
 }
 
 /* The rows of a panel part by part, and those of a part run by run: from `row` up to `stop`. */
-#define LS_PARTS_OF_PANEL                                                      \
-    for (struct ls_part part = ls_part_at(panel, 0, span, rows); part.span;    \
-         part = part.left ? ls_part_at(panel, part.at + part.span, span, rows) \
+#define LS_PARTS_OF_PANEL                                                                 \
+    for (struct ls_part part = ls_part_at(panel, 0, span, lane_rows, rows); part.span;    \
+         part = part.left ? ls_part_at(panel, part.at + part.span, span, lane_rows, rows) \
                           : (struct ls_part){0})
 #define LS_RUNS_OF_PART                                                           \
     for (i64 run = 0, row = part.first, stop = row + part.lanes; run < part.runs; \
@@ -178,9 +178,8 @@ LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 rows) {
 #define LS_PACKED_GAP(columns) (1056 * ls_tiles(columns))
 
 /* The row that follows those of the part, or the first behind all. */
-LS_FN i64 ls_next_row(i64 panel, struct ls_part part, i64 rows) {
-    const i64 own = ls_lane_rows(rows), leaf = 8 * own * panel + part.at + part.span;
-    const i64 row = ls_leaf_row(leaf, own);
+LS_FN i64 ls_next_row(i64 panel, struct ls_part part, i64 own, i64 rows) {
+    const i64 row = ls_leaf_row(8 * own * panel + part.at + part.span, own);
     return row < rows ? row : rows;
 }
 

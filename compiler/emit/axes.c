@@ -81,8 +81,7 @@ static void name_group(Emitter *e, Group *group) {
 
 static size_t find_groups(Emitter *e, AxisSet axes, Group *groups) {
     AxisSet units[LS_AXES_MAX];
-    const size_t count = schedule_units(e->plan, e->number - 1, axes,
-                                        e->layout == LS_LAYOUT_STRIDED, e->fused, units);
+    const size_t count = schedule_units(e->plan, e->number - 1, axes, e->layout, e->fused, units);
     for (size_t i = 0; i < count; i++) groups[i] = (Group){.axes = units[i]};
     for (size_t i = 0; i < count; i++) name_group(e, &groups[i]);
     return count;

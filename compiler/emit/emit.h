@@ -82,6 +82,7 @@ typedef struct Emitter {
     Arena *arena;
     const Target *target;
     ls_image_layout layout;
+    bool packing;              /* row panels read copies of rows */
     bool calls;                /* the phase at hand calls costly functions: emit_find_calls */
     Text called;               /* of the variant: a line for each that is called */
     int64_t block_bytes;       /* of memory of its block that the next entry point has */
@@ -207,6 +208,7 @@ typedef struct PhaseText {
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 
 /* pack.c: packing of the rows that several phases of a row panel read */
+bool emit_packs_any(const Emitter *e);                       /* whether any rows are packed */
 void emit_find_packed(Emitter *e, const Grouping *grouping); /* to be called for each variant, after
                                                                 the plan's fields are added */
 const char *
@@ -220,13 +222,13 @@ void emit_note_packed(
     Emitter *e, Type type); /* notes that the variant makes packed copies of that storage type */
 void emit_packed_library(Emitter *e, Text *out);
 void emit_open_packed(Emitter *e, Text *out, const char *columns);
-void emit_pack_rows(Emitter *e, Text *out, const char *columns);
+void emit_pack_row(Emitter *e, Text *out, const char *columns);
 void emit_prefetch_packed(Emitter *e, Text *out, uint32_t first, uint32_t end, const char *columns);
 
 /* row_panels.c */
 const Kernel *emit_panels_of(const Grouping *grouping); /* the grouping's kernel of row panels */
 PhaseText emit_portions(Emitter *e, const Grouping *grouping, uint32_t number, Text *out);
-enum { PANEL_CONDITIONS = 3 };
+enum { PANEL_CONDITIONS = 3, PACKED_ROWS = 513 };
 uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
                                ls_image_condition *conditions);
 /* Prints the kernel and completes its row of the image, which has its name and shape already. */

@@ -112,7 +112,7 @@ static const char *structure_text(Emitter *e) {
     for (size_t i = 0; i < e->table_count; i++)
         text_printf(&text, "    const ls_entry *%s;\n    i64 %s_count;\n", e->tables[i].name,
                     e->tables[i].name);
-    if (e->layout == LS_LAYOUT_STRIDED)
+    if (e->layout != LS_LAYOUT_DENSE)
         for (size_t i = 0; i < f->parameter_count; i++)
             for (size_t axis = 0; axis < f->axis_count; axis++)
                 if (f->parameters[i].declared >> axis & 1)
@@ -217,7 +217,7 @@ size_t emit_words_bound(const Plan *plan) {
 /* Of the argument structure: what is wrong with their number, or NULL. */
 static const char *words_problem(const Emitter *e) {
     size_t words = e->f->axis_count + e->f->parameter_count + e->field_count + 2 * e->table_count;
-    for (size_t i = 0; e->layout == LS_LAYOUT_STRIDED && i < e->f->parameter_count; i++)
+    for (size_t i = 0; e->layout != LS_LAYOUT_DENSE && i < e->f->parameter_count; i++)
         words += (size_t)__builtin_popcount(e->f->parameters[i].declared);
     words += draws_numbers(e->f) ? 2 : 0;
     for (size_t i = 0; e->iterates && i < e->f->parameter_count; i++)
@@ -387,6 +387,10 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     name_arguments(e);
     add_plan_fields(e);
     emit_find_packed(e, &grouping);
+    if (e->packing && !emit_packs_any(e)) {
+        e->plan = plan;
+        return true;
+    }
 
     Text phases = text_open(e->arena), kernels = text_open(e->arena);
     PhaseText *made = arena_alloc(e->arena, phase_count * sizeof *made);
@@ -411,17 +415,20 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
     ls_image_table *tables = arena_alloc(e->arena, (e->table_count + 1) * sizeof *tables);
     for (size_t i = 0; i < e->table_count; i++) tables[i] = e->tables[i].table;
 
-    const char *layout_name = layout == LS_LAYOUT_DENSE ? "contiguous arrays" : "any strides";
+    static const char *const layout_names[] = {[LS_LAYOUT_DENSE] = "contiguous arrays",
+                                               [LS_LAYOUT_PITCHED] = "contiguous rows",
+                                               [LS_LAYOUT_STRIDED] = "any strides"};
     const char *name = waits             ? "one launch"
                        : all             ? "one block"
-                       : grouping.panels ? "row panels"
+                       : grouping.panels ? e->packing ? "row panels of copies" : "row panels"
                        : grouping.count == 1
                            ? "one kernel"
                            : arena_printf(e->arena, "%zu kernels", grouping.count);
     const char *length =
         !rows ? "" : arena_printf(e->arena, ", rows up to %u", (unsigned)target_row_max(rows));
     const char *often = e->iterates ? ", all iterations" : "";
-    const char *how = arena_printf(e->arena, "%s%s%s, %s", name, length, often, layout_name);
+    const char *how =
+        arena_printf(e->arena, "%s%s%s, %s", name, length, often, layout_names[layout]);
     *variant = (ls_image_variant){
         .name = how,
         .layout = layout,
@@ -504,6 +511,16 @@ ls_image *emit_head(const Function *f, const char *target_name) {
     return image;
 }
 
+/* Whether there is a variant for the layout and the plan's grouping of that number. Rows of arrays
+ * that are not contiguous are for CPUs, which then need one variant alone for any strides; on GPUs
+ * what has strides is rarely as large as what row panels are for. */
+static bool has_variant(const Plan *plan, const Target *target, ls_image_layout layout,
+                        size_t grouping) {
+    if (layout == LS_LAYOUT_DENSE) return true;
+    if (target->gpu) return layout == LS_LAYOUT_STRIDED && !plan->groupings[grouping].panels;
+    return layout == LS_LAYOUT_PITCHED || grouping + 1 == plan->grouping_count;
+}
+
 const ls_image *emit_step(const Plan *plan, const Target *target, const char *target_name,
                           ls_image_layout last, Text *shared, const char **problem) {
     const Function *f = plan->function;
@@ -519,13 +536,19 @@ const ls_image *emit_step(const Plan *plan, const Target *target, const char *ta
         parameters[i].optional = plan_is_optional(plan, i);
 
     ls_image_variant *variants =
-        arena_alloc(e.arena, (2 + ROW_CLASSES) * GROUPINGS_MAX * sizeof *variants);
+        arena_alloc(e.arena, ((3 + ROW_CLASSES) * GROUPINGS_MAX + 1) * sizeof *variants);
     uint32_t count = 0;
     for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++)
         for (size_t i = 0; i < plan->grouping_count; i++) {
             const Grouping *grouping = &plan->groupings[i];
             const bool dense = layout == LS_LAYOUT_DENSE;
-            if (!dense && grouping->panels) continue; /* what has strides is rarely as large */
+            if (!has_variant(plan, target, layout, i)) continue;
+            e.packing = dense && grouping->panels && !target->gpu;
+            if (e.packing &&
+                !add_variant(&e, variants, &variants[count], layout, *grouping, NULL, problem))
+                return NULL;
+            if (e.packing && variants[count].name) count++;
+            e.packing = false;
             for (size_t r = 0; r <= ROW_CLASSES; r++) {
                 const RowClass *rows = r < ROW_CLASSES ? &target->row_classes[r] : NULL;
                 const bool has =

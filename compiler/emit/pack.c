@@ -4,8 +4,8 @@
  * the same few sets of every cache, each phase would fetch them anew, and the processor's
  * prefetcher would see no stream. So a thread copies rows in order before their first phase, into
  * memory of its own in which 8 rows map to different sets, and widens narrow elements once for all
- * phases. Up to 512 rows, where most rows of a part are neighbours, only narrow ones are copied.
- * Needs contiguous arrays; other layouts read where the rows lie. */
+ * phases. Needs contiguous arrays, and more than 512 rows: of fewer most rows of a part are
+ * neighbours, which are read where they lie, and so are those of other layouts. */
 #include <string.h>
 
 #include "base/base.h"
@@ -57,7 +57,7 @@ void emit_find_packed(Emitter *e, const Grouping *grouping) {
     e->panels = NULL;
     memset(e->packs, 0, sizeof e->packs);
     e->packed_name = arena_alloc(e->arena, (e->plan->array_count + 1) * sizeof *e->packed_name);
-    if (e->target->gpu || !grouping->panels || e->layout != LS_LAYOUT_DENSE) return;
+    if (!e->packing || !grouping->panels) return;
     e->panels = emit_panels_of(grouping);
     const AxisSet rows = e->panels->outer, columns = e->plan->panel_columns;
     if (__builtin_ctz(columns) < 32 - __builtin_clz(rows))
@@ -75,6 +75,12 @@ void emit_find_packed(Emitter *e, const Grouping *grouping) {
                                            type_info[type].c_name, bytes, false);
         e->fields[e->field_count - 1].temporary.per_block = 1;
     }
+}
+
+bool emit_packs_any(const Emitter *e) {
+    bool any = false;
+    for (size_t i = 0; i < e->plan->array_count; i++) any |= e->packed_name[i] != NULL;
+    return any;
 }
 
 /* The field of the packed rows where the phase at hand reads them there, or NULL. */
@@ -98,31 +104,15 @@ void emit_packed_library(Emitter *e, Text *out) {
                         type_info[type_info[type].compute].c_name);
 }
 
-static bool converts(const Emitter *e) {
-    for (uint32_t i = 0; i < e->plan->array_count; i++)
-        if (e->packed_name[i] && packed_type(e, i) != e->plan->arrays[i].type) return true;
-    return false;
-}
-
-/* The thread's own memory for packed rows, ahead of all row panels; where nothing is copied, what
- * would be. */
+/* The thread's own memory for packed rows, ahead of all row panels. */
 void emit_open_packed(Emitter *e, Text *out, const char *columns) {
-    const bool always = converts(e);
     for (uint32_t i = 0; i < e->plan->array_count; i++) {
         const char *name = e->packed_name[i];
-        const char *type = type_info[packed_type(e, i)].c_name;
         if (!name) continue;
-        if (!out->size)
-            text_printf(out,
-                        "const i64 lane_rows = ls_lane_rows(rows);\nconst int packs = %s;\n"
-                        "struct %s own = *a;\na = &own;\n",
-                        always ? "1" : "lane_rows == 8", e->arguments);
-        text_printf(out, "own.%s = (%s *)", name, type);
-        if (!always) text_puts(out, "(packs ? (void *)");
-        text_printf(out, "LS_OWN(own.%s, %u * ls_tiles(%s))", name,
+        if (!out->size) text_printf(out, "struct %s own = *a;\na = &own;\n", e->arguments);
+        text_printf(out, "own.%s = (%s *)LS_OWN(own.%s, %u * ls_tiles(%s));\n", name,
+                    type_info[packed_type(e, i)].c_name, name,
                     ROWS * GAP * type_info[packed_type(e, i)].size, columns);
-        if (!always) text_printf(out, " : (void *)own.%s)", e->field_name[i]);
-        text_puts(out, ";\n");
     }
 }
 
@@ -130,27 +120,20 @@ static const char *in_parentheses(const Emitter *e, const char *columns) {
     return strchr(columns, '*') ? arena_printf(e->arena, "(%s)", columns) : columns;
 }
 
-/* Packs the rows from `row` up to `stop`, ahead of their phases. */
-void emit_pack_rows(Emitter *e, Text *out, const char *columns) {
-    const char *length = in_parentheses(e, columns);
-    Text copies = text_open(e->arena);
+/* Packs `row`, the only one of its run, ahead of its phases. */
+void emit_pack_row(Emitter *e, Text *out, const char *columns) {
     for (uint32_t i = 0; i < e->plan->array_count; i++)
         if (e->packed_name[i])
-            text_printf(&copies,
-                        "    ls_pack_row_%s(a->%s + copy * LS_PACKED_GAP(%s), a->%s + one * %s, "
-                        "%s);\n",
+            text_printf(out,
+                        "    ls_pack_row_%s(a->%s + (part.copy + run) * LS_PACKED_GAP(%s), a->%s + "
+                        "row * %s, %s);\n",
                         type_info[e->plan->arrays[i].type].c_name, e->packed_name[i], columns,
-                        e->field_name[i], length, columns);
-    if (copies.size)
-        text_printf(out,
-                    "    for (i64 one = row; packs && one < stop; one++) {\n"
-                    "    const i64 copy = part.copy + (one - row) * lane_rows + run;\n%s}\n",
-                    copies.data);
+                        e->field_name[i], in_parentheses(e, columns), columns);
 }
 
-/* Prefetches the first half of each of the next rows of the packed arrays from number `first` to
- * before `end`; the processor's prefetcher fetches the other half. More at once would delay the
- * rows at hand. */
+/* Prefetches the first half of the next row of the packed arrays from number `first` to before
+ * `end`; the processor's prefetcher fetches the other half. More at once would delay the row at
+ * hand. */
 void emit_prefetch_packed(Emitter *e, Text *out, uint32_t first, uint32_t end,
                           const char *columns) {
     const char *length = in_parentheses(e, columns);
@@ -159,8 +142,8 @@ void emit_prefetch_packed(Emitter *e, Text *out, uint32_t first, uint32_t end,
         if (!e->packed_name[i]) continue;
         if (packed >= first && packed < end)
             text_printf(out,
-                        "    for (i64 one = next; one < next_stop; one++)\n"
-                        "    ls_prefetch_rows(&a->%s[one * %s], %s * (i64)sizeof(%s) / 2);\n",
+                        "    if (next < rows) ls_prefetch_rows(&a->%s[next * %s], %s * "
+                        "(i64)sizeof(%s) / 2);\n",
                         e->field_name[i], length, columns,
                         type_info[e->plan->arrays[i].type].c_name);
         packed++;

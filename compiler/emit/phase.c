@@ -60,7 +60,7 @@ static void open_phase(Emitter *e, uint32_t number, Portion portion) {
 /* The nest that the phase is printed from. */
 static PlainNest *find_nest(Emitter *e, Arena *arena) {
     const char *problem;
-    const PhaseNumbers numbers = {.strided = e->layout == LS_LAYOUT_STRIDED,
+    const PhaseNumbers numbers = {.layout = e->layout,
                                   .finished = emit_is_followed(e) && e->portion != PORTION_PANEL,
                                   .row_fusion = e->fused,
                                   .portion = e->portion,

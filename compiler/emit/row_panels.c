@@ -42,9 +42,9 @@ uint32_t emit_panel_conditions(Emitter *e, const Grouping *grouping,
     const Target *target = e->target;
     const AxisSet rows = emit_panels_of(grouping)->outer, columns = e->plan->panel_columns;
     const uint64_t bytes = packed_bytes(e->plan, 4);
-    conditions[0] = (ls_image_condition){.extent = plan_extent(e->f, 1, rows),
-                                         .at_least = target->panel_rows,
-                                         .at_most = UINT64_MAX};
+    const uint64_t least = e->packing ? PACKED_ROWS : target->panel_rows;
+    conditions[0] = (ls_image_condition){
+        .extent = plan_extent(e->f, 1, rows), .at_least = least, .at_most = UINT64_MAX};
     conditions[1] = (ls_image_condition){.extent = plan_extent(e->f, 1, columns),
                                          .at_least = target->panel_columns,
                                          .at_most = UINT64_MAX};
@@ -68,11 +68,10 @@ static const char *loop_calls(Emitter *e, const Kernel *kernel, const PhaseText 
     bool row = false;
     uint32_t rows = 0; /* phases along rows before any other */
     while (rows < kernel->count && !phases[kernel->first + rows].finish) rows++;
-    emit_pack_rows(e, &hold, columns);
+    emit_pack_row(e, &hold, columns);
     if (hold.size && rows)
         text_puts(&hold, "    const i64 next = run + 1 < part.runs ? row + 128 : "
-                         "ls_next_row(panel, part, rows);\n"
-                         "    const i64 next_stop = ls_min(next + part.lanes, rows);\n");
+                         "ls_next_row(panel, part, lane_rows, rows);\n");
     if (hold.size && phases[kernel->first].finish)
         text_printf(&calls, "LS_RUNS_OF_PART {\n%s}\n", hold.data);
     for (uint32_t i = kernel->first; i < kernel->first + kernel->count; i++) {
@@ -178,6 +177,8 @@ void emit_panel_kernel(Emitter *e, Text *out, const Kernel *kernel, const char *
     }
     text_printf(out, "const i64 rows = %s;\nconst i64 span = %s;\n%s", columns->inner, span_text(e),
                 packed.data);
+    if (!e->target->gpu)
+        text_printf(out, "const i64 lane_rows = %s;\n", e->packing ? "8" : "ls_lane_rows(rows)");
     text_puts(out, e->target->gpu ? blocks_panels : threads_panels);
     text_printf(out, "%s}\n}\n%s}\n", calls, non_temporal ? "ls_non_temporal_end();\n" : "");
 }

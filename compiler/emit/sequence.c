@@ -36,19 +36,22 @@ static const ls_image_part *part_rows(const Sequence *s, const ls_image *const *
 
 const ls_image *emit_sequence(const Sequence *s, const ls_image *const *parts,
                               const char *target_name, ls_image_layout last) {
-    static const char *const names[] = {"parts, contiguous arrays", "parts, any strides"};
+    static const char *const names[] = {"parts, contiguous arrays", "parts, contiguous rows",
+                                        "parts, any strides"};
     Arena *arena = s->step->arena;
     ls_image *image = emit_head(s->step, target_name);
-    const uint32_t count = (uint32_t)last + 1;
-    ls_image_variant *variants = arena_alloc(arena, count * sizeof *variants);
+    const bool gpu = target_for(target_name)->gpu;
+    uint32_t count = 0;
+    ls_image_variant *variants = arena_alloc(arena, ((size_t)last + 1) * sizeof *variants);
     ls_image_loop *loops = arena_alloc(arena, (s->loop_count + 1) * sizeof *loops);
     const ls_image_temporary *carried = carried_rows(s);
-    for (uint32_t i = 0; i < count; i++)
-        variants[i] = (ls_image_variant){.name = names[i],
-                                         .layout = (ls_image_layout)i,
-                                         .work_limit = UINT64_MAX,
-                                         .temporary_count = (uint32_t)s->carried_count,
-                                         .temporaries = carried};
+    for (ls_image_layout layout = LS_LAYOUT_DENSE; layout <= last; layout++)
+        if (!gpu || layout != LS_LAYOUT_PITCHED)
+            variants[count++] = (ls_image_variant){.name = names[layout],
+                                                   .layout = layout,
+                                                   .work_limit = UINT64_MAX,
+                                                   .temporary_count = (uint32_t)s->carried_count,
+                                                   .temporaries = carried};
     for (size_t i = 0; i < s->loop_count; i++)
         loops[i] = (ls_image_loop){.axis = s->loops[i].axis,
                                    .place = s->place[s->loops[i].axis],

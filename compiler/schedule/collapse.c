@@ -11,7 +11,8 @@ typedef struct Collapse {
     const Plan *plan;
     const Function *f;
     const Phase *phase;
-    bool strided, fused;
+    ls_image_layout layout;
+    bool fused;
 } Collapse;
 
 /* Whether the axis counts elements within blocks that the phase visits one by one. */
@@ -72,7 +73,7 @@ static bool array_lets_join(const Collapse *w, uint32_t array, AxisSet a, AxisSe
 /* Whether unit b, the next of its set after a, can be covered by one loop with it: every array has
  * both or neither, with nothing between, and no value requests the coordinate of either. */
 static bool joins(const Collapse *w, AxisSet a, AxisSet b) {
-    if (w->strided) return false;
+    if (w->layout != LS_LAYOUT_DENSE) return false;
     /* the phases of a row fusion have the same chunks of columns */
     const AxisSet outer = w->phase->outer;
     if (w->fused && w->phase->shape == SHAPE_COLUMNS && outer & b && b > (outer & ~b)) return false;
@@ -85,9 +86,9 @@ static bool joins(const Collapse *w, AxisSet a, AxisSet b) {
     return true;
 }
 
-size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, bool strided, bool fused,
-                      AxisSet *units) {
-    const Collapse w = {plan, plan->function, &plan->phases[phase], strided, fused};
+size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, ls_image_layout layout,
+                      bool fused, AxisSet *units) {
+    const Collapse w = {plan, plan->function, &plan->phases[phase], layout, fused};
     size_t count = 0;
     AxisSet before = 0;
     for (uint32_t axis = 0; axis < w.f->axis_count; axis++) {

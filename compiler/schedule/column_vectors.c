@@ -16,8 +16,8 @@ enum { TILE = 1024, WIDTH = 16, TREES_MAX = 8 };
 /* Whether a list may be taken for elements of one tensor's arrays, each once. */
 static bool is_plain(const ColumnTile *b) {
     const ItemNumbers *numbers = b->items->numbers;
-    return b->nest->lanes == 1 && !numbers->strided && !b->items->tensors && b->chunk >= WIDTH &&
-           numbers->portion == PORTION_WHOLE;
+    return b->nest->lanes == 1 && numbers->layout != LS_LAYOUT_STRIDED && !b->items->tensors &&
+           b->chunk >= WIDTH && numbers->portion == PORTION_WHOLE;
 }
 
 /* Whether all trees are sums, or all products, of f32, found in one pass. */

@@ -132,8 +132,8 @@ static void pack_rows(ItemBuilder *b) {
     NestNode *row = *b->row, *loop = row->body;
     while (loop && loop->kind != NEST_LOOP) loop = loop->next;
     if (!loop || schedule_join(nest, loop, 0, false) != loop) return;
-    const Pack pack = {b->plan, b->plain, b->numbers->packed, row->name, loop->extent};
-    schedule_pack(&pack, row->extent, &row->body);
+    Pack pack = {b->plan, b->plain, b->numbers->packed, row->name, loop->extent, {NULL, 0}};
+    schedule_pack(&pack, &row->body);
 }
 
 PlainNest *schedule_combine(const Plan *plan, uint32_t phase, const ItemNumbers *numbers,

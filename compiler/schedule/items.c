@@ -579,7 +579,7 @@ bool items_begin(ItemBuilder *b, const Plan *plan, uint32_t phase, const ItemNum
     const int list = ir_list_axis(plan->function, own->outer | own->inner);
     *b = (ItemBuilder){
         .plan = plan, .phase = own, .numbers = numbers, .arena = arena, .pairs = true, .length = 1};
-    b->plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
+    b->plain = schedule_plain(plan, &alone, numbers->layout, arena, problem);
     if (!b->plain) return false;
     b->nest = b->plain->nest;
     b->nest->warps = numbers->warps;

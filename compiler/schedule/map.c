@@ -394,7 +394,7 @@ static bool body_draws(const Nest *nest, const NestNode *body) {
 static uint32_t find_width(const MapBuilder *b) {
     const NestNode *loop = *b->place;
     size_t widest = 0;
-    if (b->numbers->strided) return 1;
+    if (b->numbers->layout == LS_LAYOUT_STRIDED) return 1;
     find_widest(b, loop->body, loop->name, &widest);
     if (!widest) return 1;
     if (body_draws(b->nest, loop->body)) return 4;
@@ -404,7 +404,7 @@ static uint32_t find_width(const MapBuilder *b) {
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem) {
     const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
-    PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
+    PlainNest *plain = schedule_plain(plan, &alone, numbers->layout, arena, problem);
     size_t streams = 0;
     if (!plain) return NULL;
     MapBuilder b = {.nest = plain->nest, .arena = arena, .numbers = numbers};
@@ -431,7 +431,7 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
     if (numbers->lanes > 1 && plan_skips_rows(plan, &plan->phases[phase]) &&
         nest_sink(b.nest, *b.place))
         b.nest->width = 1;
-    if (numbers->lanes == 1 && !numbers->strided)
+    if (numbers->lanes == 1 && numbers->layout != LS_LAYOUT_STRIDED)
         streams = schedule_non_temporal(plan, plain, *b.place);
     plain->item_axes = plan->phases[phase].inner;
     if (tensors)

@@ -38,8 +38,7 @@ typedef struct PanelBuilder {
     Index rows;               /* of the part */
     Index level, carry, left; /* the level of a part; how many it completes; 0: it is the last */
     Index at;                 /* the chunk's first column, in all */
-    SymbolId row_of, copy_of; /* of a thread, by row of the part: its number, and how far from the
-                                 first element its copy, or it where there is none, begins */
+    SymbolId row_of;          /* of a thread: the number of each row of the part */
 } PanelBuilder;
 
 /* ---- memory ---- */
@@ -109,15 +108,6 @@ static void join_total(ColumnTile *b, NestNode ***end, const ColumnTree *tree, I
 
 /* ---- the rows of a part ---- */
 
-static Pack pack_of(const PanelBuilder *s) {
-    const ItemBuilder *items = s->tile.items;
-    return (Pack){.plan = items->plan,
-                  .plain = items->plain,
-                  .packed = items->numbers->packed,
-                  .row = s->tile.traversal->name,
-                  .length = s->values.columns};
-}
-
 /* The number of the part's row `r`. Of a thread each bit of r has its own step. */
 static Index number_of(PanelBuilder *s, NestNode ***end, Index r) {
     Nest *nest = s->nest;
@@ -134,14 +124,6 @@ static Index number_of(PanelBuilder *s, NestNode ***end, Index r) {
     return make_let_index(nest, end, "row", nest_index_value(nest, row));
 }
 
-static SymbolId room(PanelBuilder *s, NestNode ***end, const char *name, NestNode ***inside,
-                     Index r, Index value) {
-    const SymbolId own =
-        make_alloc(s->nest, end, SCOPE_REGISTER, name, TYPE_I64, make_number(s->nest, EIGHT));
-    make_store(s->nest, inside, own, r, NULL, nest_index_value(s->nest, value));
-    return own;
-}
-
 /* Memory for what a row has, and the loop that fills it. */
 static NestNode *keep_rows(PanelBuilder *s) {
     ColumnTile *b = &s->tile;
@@ -152,13 +134,9 @@ static NestNode *keep_rows(PanelBuilder *s) {
     NestNode *first = NULL, **end = &first, *body = NULL, **inside = &body;
     const Index number = number_of(s, &inside, row);
     if (!side_by_side) {
-        s->row_of = room(s, &end, "row_of", &inside, row, number);
-        Pack pack = pack_of(s);
-        if (schedule_packs(&pack, s->all.column_nodes)) {
-            const Index copy = make_add(nest, s->given[PANEL_COPY], row);
-            const Index at = schedule_copy(&pack, b->rows, number, copy, &inside);
-            s->copy_of = room(s, &end, "copy_of", &inside, row, at);
-        }
+        s->row_of =
+            make_alloc(nest, &end, SCOPE_REGISTER, "row_of", TYPE_I64, make_number(nest, EIGHT));
+        make_store(nest, &inside, s->row_of, row, NULL, nest_index_value(nest, number));
     }
     make_append(&inside, nest_copy(b->arena, b->row_nodes));
     for (NestNode *node = body; node && side_by_side; node = node->next) {
@@ -189,8 +167,8 @@ static Index kept_number(PanelBuilder *s, NestNode ***end, const char *name, Sym
     return make_symbol(s->nest, own);
 }
 
-/* The nodes for a column of the part's row `row`, which read copies of rows where there are such;
- * *kept: what they have of the row. */
+/* The nodes for a column of the part's row `row`, which read its copy where it has one; *kept: what
+ * they have of the row. */
 static NestNode *nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, NestNode **kept) {
     Nest *nest = s->nest;
     ColumnTile *b = &s->tile;
@@ -200,9 +178,13 @@ static NestNode *nodes_of_row(PanelBuilder *s, const ColumnPass *p, Index row, N
     for (size_t i = 0; i < s->all.row_value_count; i++)
         if (nest_body_uses(nest, nodes, s->all.row_values[i]))
             make_load(nest, &end, s->all.row_values[i], s->all.rooms[i], row, NULL);
-    if (s->copy_of) {
-        Pack pack = pack_of(s);
-        schedule_pack_at(&pack, nodes, kept_number(s, &end, "copy", s->copy_of, row));
+    if (nest->lanes == 1) {
+        Pack pack = {.plan = b->items->plan,
+                     .plain = b->items->plain,
+                     .packed = b->items->numbers->packed,
+                     .row = b->traversal->name,
+                     .length = s->values.columns};
+        schedule_pack_at(&pack, nodes, make_add(nest, s->given[PANEL_COPY], row), &end);
     }
     if (nest->lanes > 1)
         number = number_of(s, NULL, row);
@@ -541,7 +523,7 @@ PlainNest *schedule_panel(const Plan *plan, uint32_t phase, const ItemNumbers *n
     tile.nest = items.nest;
     *s = (PanelBuilder){.tile = tile, .nest = items.nest, .arena = arena};
     if (column_take(&s->tile)) {
-        if (numbers->lanes == 1 && !numbers->strided)
+        if (numbers->lanes == 1 && numbers->layout != LS_LAYOUT_STRIDED)
             schedule_non_temporal(plan, items.plain, s->tile.column_nodes);
         build(s, items.plain);
         load_first(s, numbers->load_bytes);

@@ -25,19 +25,19 @@ static AxisSet find_columns(const Plan *plan, uint32_t phase, const PhaseNumbers
     const AxisSet outer = list < 0 ? own->outer : own->outer & ~((AxisSet)1 << list);
     AxisSet units[LS_AXES_MAX];
     const size_t count =
-        schedule_units(plan, phase, outer, numbers->strided, numbers->row_fusion, units);
+        schedule_units(plan, phase, outer, numbers->layout, numbers->row_fusion, units);
     return own->shape == SHAPE_COLUMNS && count ? units[count - 1] : 0;
 }
 
 PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target,
                           const PhaseNumbers *numbers, Arena *arena, const char **problem) {
     const uint32_t lanes = target->gpu ? 32 : 1;
-    const MapNumbers map = {.lanes = lanes, .strided = numbers->strided};
+    const MapNumbers map = {.lanes = lanes, .layout = numbers->layout};
     const ScanNumbers scan = {.warps = 1,
                               .lanes = lanes,
                               .width = 1,
                               .columns = target->columns,
-                              .strided = numbers->strided,
+                              .layout = numbers->layout,
                               .table = true};
     const bool columns = plan->phases[phase].shape == SHAPE_COLUMNS;
     const ItemNumbers items = {
@@ -45,19 +45,19 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
         .lanes = lanes,
         .width = columns || !target->gpu ? 1 : 4,
         /* loads of elements of different rows would wait for their addresses */
-        .load_bytes = columns            ? target->column_loads
-                      : numbers->strided ? 0
-                                         : target->row_loads,
+        .load_bytes = columns                              ? target->column_loads
+                      : numbers->layout != LS_LAYOUT_DENSE ? 0
+                                                           : target->row_loads,
         .columns = find_columns(plan, phase, numbers),
         .chunk = target->columns,
-        .strided = numbers->strided,
+        .layout = numbers->layout,
         .finished = numbers->finished,
         .scratch_row = INT64_C(1024) * target->scratch_tiles,
         .row_fusion = numbers->row_fusion,
         .portion = numbers->portion,
         .packed = numbers->packed};
     switch (plan->phases[phase].shape) {
-    case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->strided, arena, problem);
+    case SHAPE_SCALAR: return schedule_scalar(plan, phase, lanes, numbers->layout, arena, problem);
     case SHAPE_MAP: return schedule_map(plan, phase, &map, arena, problem);
     case SHAPE_ROWS: return schedule_combine(plan, phase, &items, arena, problem);
     case SHAPE_COLUMNS:

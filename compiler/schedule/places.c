@@ -293,6 +293,8 @@ static SymbolId array_symbol(PlainBuilder *b, uint32_t array) {
 static Index stride_of(PlainBuilder *b, uint32_t parameter, uint32_t axis) {
     SymbolId *own = &b->strides[parameter * LS_AXES_MAX + axis];
     const char *name = b->f->parameters[parameter].name;
+    const bool last = b->f->parameters[parameter].declared >> axis == 1;
+    if (last && b->layout == LS_LAYOUT_PITCHED) return plain_number(b, 1);
     if (!*own)
         *own =
             nest_size(b->nest, arena_printf(b->arena, "%s_stride_%s", name, b->f->axes[axis].name));

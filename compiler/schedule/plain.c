@@ -526,18 +526,19 @@ static void build_kernel(PlainBuilder *b, const Kernel *kernel) {
     }
 }
 
-PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, bool strided, Arena *arena,
-                          const char **problem) {
+PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, ls_image_layout layout,
+                          Arena *arena, const char **problem) {
     const Function *f = plan->function;
     PlainNest *plain = arena_alloc(arena, sizeof *plain);
     PlainBuilder b = {.plan = plan,
                       .f = f,
                       .nest = nest_open(f->compiler, arena, f->name, f),
                       .arena = arena,
-                      .plain = plain};
+                      .plain = plain,
+                      .layout = layout};
     b.arrays = arena_alloc(arena, (plan->array_count + 1) * sizeof *b.arrays);
     b.lengths = arena_alloc(arena, (f->axis_count + 1) * sizeof *b.lengths);
-    if (strided)
+    if (layout != LS_LAYOUT_DENSE)
         b.strides = arena_alloc(arena, (plan->array_count + 1) * LS_AXES_MAX * sizeof *b.strides);
     b.values = arena_alloc(arena, (plan->phase_count + 1) * sizeof *b.values);
     b.tree_of = arena_alloc(arena, f->value_count * sizeof *b.tree_of);

@@ -237,7 +237,7 @@ PlainNest *schedule_rows(const Plan *plan, const Kernel *kernel, const RowNumber
     check_phases(&b, plan, kernel, outer);
     *problem = b.problem;
     if (b.problem) return NULL;
-    b.plain = schedule_plain(plan, kernel, numbers->strided, arena, problem);
+    b.plain = schedule_plain(plan, kernel, numbers->layout, arena, problem);
     if (!b.plain) return NULL;
     b.nest = b.plain->nest;
     b.nest->warps = numbers->warps;

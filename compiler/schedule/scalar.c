@@ -7,10 +7,10 @@
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
-PlainNest *schedule_scalar(const Plan *plan, uint32_t phase, uint32_t lanes, bool strided,
+PlainNest *schedule_scalar(const Plan *plan, uint32_t phase, uint32_t lanes, ls_image_layout layout,
                            Arena *arena, const char **problem) {
     const Kernel alone = {.kind = KERNEL_SINGLE, .first = phase, .count = 1};
-    PlainNest *plain = schedule_plain(plan, &alone, strided, arena, problem);
+    PlainNest *plain = schedule_plain(plan, &alone, layout, arena, problem);
     if (!plain) return NULL;
     Nest *nest = plain->nest;
     nest->lanes = lanes;

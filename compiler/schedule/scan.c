@@ -33,7 +33,7 @@ PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *nu
     const Phase *own = &plan->phases[phase];
     const bool list = ir_list_axis(plan->function, own->outer | own->inner) >= 0;
     const bool adjacent = own->outer > own->inner;
-    PlainNest *plain = schedule_plain(plan, &alone, numbers->strided, arena, problem);
+    PlainNest *plain = schedule_plain(plan, &alone, numbers->layout, arena, problem);
     if (!plain) return NULL;
     Nest *nest = plain->nest;
     NestNode *tensors = schedule_first_loop(nest->body), *outermost = tensors;

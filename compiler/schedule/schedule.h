@@ -64,15 +64,15 @@ typedef struct PlainNest {
         along_count; /* how many there are; none is more than along_max where the kernel is used */
     uint32_t along_max;
 } PlainNest;
-/* NULL, with the reason in *problem, where the kernel has no such form. With `strided` the
- * parameters have strides, which are bound too. */
-PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, bool strided, Arena *arena,
-                          const char **problem);
+/* NULL, with the reason in *problem, where the kernel has no such form. Where arrays are not
+ * contiguous the parameters have strides, which are bound too. */
+PlainNest *schedule_plain(const Plan *plan, const Kernel *kernel, ls_image_layout layout,
+                          Arena *arena, const char **problem);
 
 /* map.c: the schedule of a phase that is a map: its grid loop goes over items of 1024 elements. */
 typedef struct MapNumbers {
     uint32_t lanes; /* the lanes that work on an item: 1, or 32 with vectors */
-    bool strided;
+    ls_image_layout layout;
 } MapNumbers;
 PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numbers, Arena *arena,
                         const char **problem);
@@ -80,13 +80,14 @@ PlainNest *schedule_map(const Plan *plan, uint32_t phase, const MapNumbers *numb
 /* collapse.c: the axes of a phase that one loop can cover (loop coalescing), in sets, in their
  * order; gives how many sets there are, at most LS_AXES_MAX. `fused`: the phase is part of a row
  * fusion. */
-size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, bool strided, bool fused,
-                      AxisSet *units);
+size_t schedule_units(const Plan *plan, uint32_t phase, AxisSet axes, ls_image_layout layout,
+                      bool fused, AxisSet *units);
 
 /* phase.c: the nest of a phase for a target. With `finished` it reports each row that is done, for
  * a segment epilogue. */
 typedef struct PhaseNumbers {
-    bool strided, finished;
+    ls_image_layout layout;
+    bool finished;
     const Kernel *row_fusion; /* the row fusion that the phase is in; NULL: none */
     Portion portion;
     const bool *packed; /* by array of the plan: its rows are packed; NULL: none is */
@@ -102,27 +103,19 @@ PlainNest *schedule_phase(const Plan *plan, uint32_t phase, const Target *target
 PlainNest *schedule_kernel(const Plan *plan, const Kernel *kernel, const Target *target,
                            const RowClass *rows, Arena *arena, const char **problem);
 
-/* pack.c: redirects loads of packed arrays to the copies of a part's rows, where the index of the
- * load advances by a row's length. Rows of an array that nothing converts are copied only where
- * they are far from each other (schedule_lane_rows); else the copies are the array.
- * schedule_packs: whether the body has such loads. schedule_copy: how far from the first element
- * the row's copy begins, the one of that number; adds the nodes that it needs at *end.
- * schedule_pack_at redirects the loads there; schedule_pack, of a row phase, does it all for so
- * many rows. */
+/* pack.c: redirects loads of packed arrays to the copies of a lane's 8 rows, where the index of the
+ * load advances by a row's length. schedule_pack finds which of the 8 the row is; schedule_pack_at
+ * is given that and adds the nodes that it needs at *end. */
 typedef struct Pack {
     const Plan *plan;
     PlainNest *plain;
     const bool *packed; /* by array of the plan: whether it is packed; NULL: none is */
     SymbolId row;
-    Index length; /* from one row to the next */
+    Index length,
+        gap; /* distances: from one row to the next, and from one packed copy to the next */
 } Pack;
-bool schedule_packs(const Pack *pack, const NestNode *body);
-Index schedule_copy(const Pack *pack, Index rows, Index row, Index copy, NestNode ***end);
-void schedule_pack_at(const Pack *pack, NestNode *body, Index at);
-void schedule_pack(const Pack *pack, Index rows, NestNode **body);
-/* How many rows a lane of the tree of a column has in a thread's row panels: 1, 2 and 4 where so
- * few are enough for a single tile, else 8. */
-ValueId schedule_lane_rows(Nest *nest, Index rows);
+void schedule_pack(Pack *pack, NestNode **body);
+void schedule_pack_at(Pack *pack, NestNode *body, Index lane_row, NestNode ***end);
 
 /* join.c: the first loop of a body, also within conditions; the only loop in a loop, besides
  * values, or NULL; and a perfect nest of loops coalesced as far as possible, up to the loop `end`
@@ -154,14 +147,15 @@ void schedule_table(PlainNest *plain, NestNode *tensors, NestNode *items);
 /* scan.c: the schedule of a phase of scans. */
 typedef struct ScanNumbers {
     uint32_t warps, lanes, width;
-    uint32_t columns;    /* of one thread: how many neighbouring columns it takes at once */
-    bool strided, table; /* table: the items of a list come from the runtime's table */
+    uint32_t columns; /* of one thread: how many neighbouring columns it takes at once */
+    ls_image_layout layout;
+    bool table; /* the items of a list come from the runtime's table */
 } ScanNumbers;
 PlainNest *schedule_scan(const Plan *plan, uint32_t phase, const ScanNumbers *numbers, Arena *arena,
                          const char **problem);
 
 /* scalar.c: the schedule of a phase of values on their own. */
-PlainNest *schedule_scalar(const Plan *plan, uint32_t phase, uint32_t lanes, bool strided,
+PlainNest *schedule_scalar(const Plan *plan, uint32_t phase, uint32_t lanes, ls_image_layout layout,
                            Arena *arena, const char **problem);
 
 /* combine.c: the schedule of a phase over rows of many tiles of 1024 elements. columns.c: that of a
@@ -172,7 +166,7 @@ typedef struct ItemNumbers {
                            at once */
     AxisSet columns;    /* the outer axes that lanes are along; 0: the last one */
     uint32_t chunk;     /* how many neighbouring columns a thread takes at once */
-    bool strided;
+    ls_image_layout layout;
     bool finished; /* it reports each row, or chunk of columns, that is done, for a segment epilogue
                     */
     int64_t scratch_row; /* the largest number of elements of a row that stays in the first caches
@@ -216,7 +210,7 @@ typedef struct RowNumbers {
                           the warps, they take several in turn */
     int64_t registers; /* 32-bit registers of a thread for elements that several phases load */
     bool first;        /* all loads of a tile stand ahead of their uses */
-    bool strided;
+    ls_image_layout layout;
 } RowNumbers;
 PlainNest *schedule_rows(const Plan *plan, const Kernel *kernel, const RowNumbers *numbers,
                          Arena *arena, const char **problem);
@@ -230,6 +224,7 @@ typedef struct PlainBuilder {
     Arena *arena;
     PlainNest *plain;
     SymbolId *arrays, *lengths, *strides;
+    ls_image_layout layout;
     NestNode **end; /* where the next node goes */
     const char *problem;
 

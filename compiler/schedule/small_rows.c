@@ -249,7 +249,7 @@ static NestNode *any_rows(SmallRows *s, Index begin, Index stop) {
 
 /* Whether all that is done with an element can be done with sixteen at once. */
 static bool has_vectors(const SmallRows *s) {
-    if (s->items->numbers->strided) return false;
+    if (s->items->numbers->layout == LS_LAYOUT_STRIDED) return false;
     for (size_t i = 0; i < s->tree_count; i++)
         if (!schedule_is_vector_tree(s->trees[i]) || s->trees[i]->op != s->trees[0]->op)
             return false;

@@ -18,7 +18,9 @@ enum { TILE = 1024, ROWS = 8, PART = 256, WIDTH = 16 };
 bool items_prefetch(ItemBuilder *b, RowPrefetch *ahead) {
     Nest *nest = b->nest;
     NestNode *derived = NULL, **end = &derived;
-    if (!b->numbers->row_fusion || b->tensors || b->numbers->strided || b->length > 1) return false;
+    if (!b->numbers->row_fusion || b->tensors || b->numbers->layout == LS_LAYOUT_STRIDED ||
+        b->length > 1)
+        return false;
     const Index tiles = nest_ceiling(nest, &end, b->max, TILE, "strips");
     *ahead = (RowPrefetch){.plan = b->plan,
                            .phase = (uint32_t)(b->phase - b->plan->phases),
@@ -77,7 +79,7 @@ static const char *traversal(ItemBuilder *b, SymbolId own, Index begin) {
     const NestNode *loop = *nest_find(&(*b->row)->body, own);
     nest_peel(b->nest, own);
     b->plain->elements = index_multiply(b->arena, (*b->row)->extent, b->max);
-    if (!b->tensors && !b->numbers->strided && is_light(b->nest, loop))
+    if (!b->tensors && b->numbers->layout != LS_LAYOUT_STRIDED && is_light(b->nest, loop))
         schedule_non_temporal(b->plan, b->plain, loop->body);
     return NULL;
 }
@@ -171,7 +173,7 @@ void items_vectorize(ItemBuilder *b, NestNode **body, SymbolId loop, Index row, 
 static bool is_vectorizable(ItemBuilder *b, SymbolId own) {
     Nest *nest = b->nest;
     NestNode **place = nest_find(&(*b->row)->body, own);
-    if (!place || b->numbers->strided || b->tensors) return false;
+    if (!place || b->numbers->layout == LS_LAYOUT_STRIDED || b->tensors) return false;
     if (!schedule_is_vectorizable(nest, *place, false)) return false;
     Op op = OP_NONE;
     for (const NestNode *node = (*place)->body; node; node = node->next) {

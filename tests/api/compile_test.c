@@ -94,6 +94,42 @@ static void same_bits_however_run(void **state) {
     for (int i = 0; i < ELEMENTS; i++) assert_true(wide[2 * i] == first[i]);
 }
 
+/* Which variant two arrays of these strides get: they are ROWS by COLUMNS and one behind the other,
+ * `off` elements from a 16-byte boundary. */
+static void expect_layout(const char *wanted, int64_t row, int64_t column, int off) {
+    static _Alignas(16) float memory[2][(2 * ELEMENTS + 16) / 4 * 4];
+    const int64_t shape[2] = {ROWS, COLUMNS}, strides[2] = {row, column};
+    ls_context *context = open_context("1");
+    ls_program *program;
+    ls_step *step;
+    ls_step_statistics statistics;
+    EXPECT_OK(context, ls_program_load_text(context, "descend.step", source, sizeof source - 1,
+                                            NULL, &program));
+    EXPECT_OK(context, ls_step_create(program, "descend", &step));
+    for (int i = 0; i < 2; i++) {
+        const ls_tensor tensor = {memory[i] + off, LS_F32, 2, shape, strides};
+        EXPECT_OK(context, ls_step_bind(step, i ? "g" : "p", &tensor));
+    }
+    EXPECT_OK(context, ls_step_set_number(step, "count", 1));
+    EXPECT_OK(context, ls_step_prepare(step));
+    EXPECT_OK(context, ls_step_stats(step, &statistics));
+    if (!strstr(statistics.variant, wanted)) assert_string_equal(statistics.variant, wanted);
+    ls_step_destroy(step);
+    ls_program_destroy(program);
+    ls_context_destroy(context);
+}
+
+/* Rows of neighbours are enough for code that goes along rows, wherever they begin. */
+static void layouts(void **state) {
+    (void)state;
+    expect_layout("contiguous arrays", COLUMNS, 1, 0);
+    expect_layout("contiguous rows", COLUMNS, 1, 1);
+    expect_layout("contiguous rows", COLUMNS + 3, 1, 0);
+    expect_layout("contiguous rows", 2 * COLUMNS, 1, 3);
+    expect_layout("any strides", 2 * COLUMNS, 2, 0);
+    expect_layout("any strides", 1, ROWS, 0);
+}
+
 /* Many replays with one call, on a GPU a loop of its own, whose bindings then change. */
 static void repeated(void **state) {
     (void)state;
@@ -409,6 +445,7 @@ static void ends_are_watched(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_however_run),
+        cmocka_unit_test(layouts),
         cmocka_unit_test(repeated),
         cmocka_unit_test(refusals),
         cmocka_unit_test(a_compiler_that_fails),

@@ -19,6 +19,7 @@ FAR_CACHE = 32 << 20      # from this many bytes on, outputs are streamed past t
 TRAFFIC_MOST = 1 << 30    # memory of the traffic-only kernels; a row with more bytes goes over it several times
 FAST = ["-mprefer-vector-width=512", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros",
         "-fassociative-math", "-ffinite-math-only"]
+OTHERS = {"memory.c": [], "plain.c": ["-Ofast"]}  # the first looks for NaNs
 
 
 class Piece(C.Structure):
@@ -27,8 +28,8 @@ class Piece(C.Structure):
 
 class Work(C.Structure):
     _fields_ = [("at", C.c_void_p * 8), ("pieces", C.POINTER(Piece)), ("piece_count", C.c_size_t),
-                ("n", C.c_size_t), ("rows", C.c_size_t), ("columns", C.c_size_t), ("threads", C.c_int64),
-                ("stream", C.c_int64), ("count", C.c_int64), ("scale", C.c_double), ("result", C.c_double),
+                ("n", C.c_size_t), ("rows", C.c_size_t), ("columns", C.c_size_t), ("pitch", C.c_size_t),
+                ("threads", C.c_int64), ("stream", C.c_int64), ("count", C.c_int64), ("scale", C.c_double), ("result", C.c_double),
                 ("state", C.c_double * 4)]
 
 
@@ -44,7 +45,7 @@ def native(build):
         objects = []
         for source in sources:
             objects.append(os.path.join(folder, os.path.basename(source)[:-1] + f"{os.getpid()}.o"))
-            fast = [] if source.endswith("memory.c") else FAST  # it looks for NaNs
+            fast = OTHERS.get(os.path.basename(source), FAST)
             subprocess.run([*common, *fast, "-c", source, "-o", objects[-1]], check=True)
         fresh = f"{path}.{os.getpid()}"
         subprocess.run([*common, "-shared", *objects, "-o", fresh, "-lm"], check=True)
@@ -70,16 +71,22 @@ def native(build):
 
 @dataclasses.dataclass
 class Memory:
-    """One array: what it is and where."""
+    """One array: what it is and where. `pitch`: elements from a row to the next, where there is a gap."""
     address: int
     dtype: str
     shape: tuple
-    count: int
+    count: int  # of elements that it spans
     seed: int = 0
+    pitch: int = 0
 
     def buffer(self):
         """Its bytes, as Python's buffers go."""
         return (C.c_char * (self.count * BYTES[self.dtype])).from_address(self.address)
+
+    def rows(self):
+        """Each row as an array of its own, without the gaps."""
+        step = self.pitch * BYTES[self.dtype]
+        return [Memory(self.address + r * step, self.dtype, self.shape[1:], self.shape[1]) for r in range(self.shape[0])]
 
 
 class Arena:
@@ -106,7 +113,10 @@ class Arena:
             self.used += 4096 + 1088 * index  # no two arrays begin at the same place of the caches' sets
             for shape, count in zip(array.shapes, array.counts):
                 seed += 1
-                found.append(Memory(self.take(count * BYTES[array.dtype], 64), array.dtype, shape, count, seed))
+                if array.gap:
+                    count = shape[0] * (shape[1] + array.gap)
+                found.append(Memory(self.take(count * BYTES[array.dtype], 64), array.dtype, shape, count, seed,
+                                    shape[1] + array.gap if array.gap else 0))
             self.used = (self.used + 4095) // 4096 * 4096
             made[name] = found if array.listed else found[0]
         return made
@@ -130,7 +140,7 @@ def sample(library, value):
     """Doubles of a result: a number, a Memory, or a list of Memory."""
     if isinstance(value, (bool, int, float)):
         return (C.c_double * 1)(value)
-    parts = listed(value)
+    parts = value.rows() if getattr(value, "pitch", 0) else listed(value)
     wants = [min(part.count, max(32, SAMPLES // len(parts))) for part in parts]
     out, at = (C.c_double * sum(wants))(), 0
     for part, want in zip(parts, wants):

@@ -21,6 +21,7 @@ class Array:
     listed: bool = False
     changed: bool = False
     twice: bool = False
+    gap: int = 0  # elements between its rows
 
     @property
     def counts(self):
@@ -166,6 +167,35 @@ def gpu_row_cases(shift=0):
 def gpu_step_cases(shift=0):
     """The rows of gpu.py that are whole optimizer steps."""
     return optimizers(shift, True)
+
+
+GRID_ROWS, GRID_COLUMNS = (64, 256, 2048, 8192), (64, 80, 384, 768, 1600, 4096, 50257)
+GRID_MOST = 1 << 28  # elements of an array
+
+
+def row_sums(kind, b, c):
+    suffix = "" if kind == "f32" else "_" + kind
+    return Case(f"row sums {kind} {b} × {c}", "row_sum", f"{bench('shapes.step')}:row_sum{suffix}", f"b={b},c={c}",
+                {"x": Array(kind, [(b, c)]), "s": Array("f32", [(b,)], "out")}, ("s",))
+
+
+def pitched(case):
+    """The same with a gap of 32 elements behind each row of each matrix."""
+    arrays = {name: dataclasses.replace(array, gap=32 if len(array.shapes[0]) == 2 else 0)
+              for name, array in case.arrays.items()}
+    return dataclasses.replace(case, name=case.name + ", pitched", arrays=arrays)
+
+
+def grid_cases():
+    """The steps on rows at the sizes at which people train: every number of rows with every width."""
+    found = []
+    for kind in ("f32", "bf16"):
+        for b in GRID_ROWS:
+            for c in GRID_COLUMNS:
+                if b * c <= GRID_MOST:
+                    cells = [*rows(kind, b, c, b, c, True), row_sums(kind, b, c)]
+                    found += cells + [pitched(case) for case in cells]
+    return found
 
 
 def cpu_cases(shift=0):

@@ -4,6 +4,7 @@ this python can import them, in one process, on the same arrays, in turns.
 
     cmake --build build --target bench_parts
     python3 tests/bench/cpu.py [--only REGEX] [--rounds N] [--json FILE] [--peers c,torch,numba,jax]
+    python3 tests/bench/cpu.py --grid SEED [--cells N] ...
     python3 tests/bench/cpu.py --against BUILD [--quick] [--only REGEX] [--threads N] ...
 
 Every candidate runs between two runs of a kernel that moves the same bytes and does nothing else, the limit of the
@@ -12,6 +13,9 @@ fraction of that limit. Before, each peer's results are compared with Lockstep's
 the build folder and in PyTorch's own cache, so a second run is the quicker one. tests/bench/report.py makes the
 tables and the chart of tests/bench/README.md from the JSON.
 
+With --grid the rows are N cells (48) that SEED draws of a grid: eight steps on rows, 64 to 8192 rows of 64 to 50257
+elements, f32 and bf16, without and with a gap between rows; --only chooses among them before they are drawn.
+
 With --against an older build of Lockstep stands beside this one and nobody else (against.py); the exit status is 1
 where this one is slower."""
 import argparse
@@ -19,13 +23,14 @@ import faulthandler
 import json
 import os
 import platform
+import random
 import re
 import subprocess
 import sys
 import time
 
 import arrays
-from cases import cpu_cases
+from cases import cpu_cases, grid_cases
 from lockstep import ROOT, Context
 
 TUNABLES = ("glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=68719476736:glibc.malloc.hugetlb=1"
@@ -60,6 +65,8 @@ def arguments():
     parser.add_argument("--sample", type=float,
                         help="seconds that a sample takes at least (0.02; 0.01 with --against)")
     parser.add_argument("--shift", type=int, default=0, help="sizes divided by 2^N, to see that it works")
+    parser.add_argument("--grid", type=int, metavar="SEED", help="cells of the grid of row steps that SEED draws")
+    parser.add_argument("--cells", type=int, metavar="N", help="with --grid: how many (48)")
     parser.add_argument("--list", action="store_true", help="the names of the rows")
     parser.add_argument("--strict", action="store_true", help="end at a row's first failure, with its traceback")
     parser.add_argument("--against", metavar="BUILD", help="another build folder, to compare this build with")
@@ -70,6 +77,10 @@ def arguments():
     options = parser.parse_args()
     if not options.against and (options.quick or options.threads):
         parser.error("--quick and --threads go with --against")
+    if options.cells is not None and options.grid is None:
+        parser.error("--cells goes with --grid")
+    if options.grid is not None and (options.against or options.shift):
+        parser.error("--grid goes with neither --against nor --shift")
     options.rounds = options.rounds or (15 if options.against else 7)
     return options
 
@@ -77,6 +88,12 @@ def arguments():
 def bounds(text):
     row, _, total = text.partition(",")
     return float(row), float(total or 1.0)
+
+
+def drawn(cases, seed, count):
+    """`count` of the cases, in their order."""
+    chosen = set(random.Random(seed).sample(range(len(cases)), min(count, len(cases))))
+    return [case for i, case in enumerate(cases) if i in chosen]
 
 
 class Progress:
@@ -139,8 +156,12 @@ def main():
     options.sample = options.sample or 0.02
     from loops import LOOPS
     from rows import Bench, open_peers, word
-    cases = [case for case in cpu_cases(options.shift) if re.search(options.only, case.name)]
-    loops = {name: of for name, of in LOOPS.items() if re.search(options.only, name)}
+    gridded = options.grid is not None
+    every = grid_cases() if gridded else cpu_cases(options.shift)
+    cases = [case for case in every if re.search(options.only, case.name)]
+    loops = {} if gridded else {name: of for name, of in LOOPS.items() if re.search(options.only, name)}
+    if gridded:
+        cases = drawn(cases, options.grid, 48 if options.cells is None else options.cells)
     if options.list:
         print("\n".join([case.name for case in cases] + list(loops)))
         return 0
@@ -157,6 +178,9 @@ def main():
             old = json.load(file)
         results["versions"] = {**old.get("versions", {}), **results["versions"]}
         results = {**old, **{key: value for key, value in results.items() if key != "rows"}}
+    if gridded:
+        results["grid"] = {"seed": options.grid, "cells": len(cases)}
+        print(f"{len(cases)} of {len(every)} cells, drawn by the seed {options.grid}")
     print(f"{results['device']}; beside", ", ".join(f"{k} {v}" for k, v in results["versions"].items()) or "nobody")
     for name, why in missing.items():
         print(f"without {name}: {why}")

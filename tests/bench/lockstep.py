@@ -42,8 +42,10 @@ def load(build):
     return library
 
 
-def tensor_of(address, dtype, shape):
-    return Tensor(address, TYPES[dtype], len(shape), (C.c_int64 * len(shape))(*shape), None)
+def tensor_of(address, dtype, shape, pitch=0):
+    """`pitch`: elements from a row to the next, where there is a gap."""
+    strides = (C.c_int64 * 2)(pitch, 1) if pitch else None
+    return Tensor(address, TYPES[dtype], len(shape), (C.c_int64 * len(shape))(*shape), strides)
 
 
 class Context:
@@ -65,7 +67,7 @@ class Context:
         self.check(self.library.ls_context_use_stream(self.handle, stream))
 
     def step(self, path, name, arrays, wanted=(), prepare=True, **cells):
-        """arrays: name -> (address, type, shape), or a list of them for a list of tensors; not `prepare`: its code
+        """arrays: name -> (address, type, shape, pitch or 0), or a list of them for a list of tensors; not `prepare`: its code
         is made at the first launch, or by `prepare` together with others'"""
         program, step = C.c_void_p(), C.c_void_p()
         self.check(self.library.ls_program_load(self.handle, path.encode(), None, C.byref(program)))

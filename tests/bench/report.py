@@ -17,6 +17,7 @@ import sys
 COLUMNS = (
     ("Lockstep", ("lockstep",), "#c0392b"),
     ("C", ("C",), "#e67e22"),
+    ("C plain", ("C plain", "C plain, OpenMP"), "#f1c40f"),
     ("torch eager", ("torch eager", "torch foreach"), "#b0b7bf"),
     ("torch fused", ("torch fused", "torch, folded by hand", "torch, fused AdamW"), "#6c7a89"),
     ("torch compiled", ("torch compiled",), "#2c3e50"),

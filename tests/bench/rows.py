@@ -88,7 +88,7 @@ class Candidate:
 def lockstep(context, library, case, memory):
     """A row's step bound to its arrays, and compiled."""
     def one(m):
-        return m.address, m.dtype, m.shape
+        return m.address, m.dtype, m.shape, m.pitch
     bound = {name: [one(m) for m in value] if isinstance(value, list) else one(value)
              for name, value in memory.items()}
     step = context.step(*case.step.rsplit(":", 1), bound, case.wanted, **case.cells)
@@ -126,6 +126,9 @@ class Bench:
                 raws = [module.raw(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
                 keep.append(raws)
                 value = [Memory(at, kind, (), count) for at, kind, count, _ in raws]
+                if getattr(memory.get(name), "pitch", 0):
+                    at, kind, (rows, columns) = value[0].address, value[0].dtype, memory[name].shape
+                    value = Memory(at, kind, (rows, columns), rows * columns, pitch=columns)
             worst = max(worst, distance(self.library, sample(self.library, value), want))
         return worst
 

@@ -1,8 +1,8 @@
-/* arrays.c: where the elements of an array lie. Dense: contiguous on a 16-byte boundary. Strided:
- * padded rows, gaps between elements, axes in any order, some walked backwards, off any boundary.
- * The tensors of a list are contiguous, one behind the other with gaps; strided, in any order and
- * off any boundary. Every placement has room around it and in its gaps; a kernel that writes there
- * is caught. */
+/* arrays.c: where the elements of an array lie. Dense: contiguous on a 16-byte boundary. Pitched:
+ * padded rows, whose elements are neighbours, off any boundary. Strided: padded rows, gaps between
+ * elements, axes in any order, some walked backwards, off any boundary. The tensors of a list are
+ * contiguous, one behind the other with gaps; strided, in any order and off any boundary. Every
+ * placement has room around it and in its gaps; a kernel that writes there is caught. */
 #include "exec.h"
 #include "interp.h"
 
@@ -92,9 +92,9 @@ void array_place(Array *array, Layout layout, uint64_t *state) {
             array->strides[axis] = -next;
         }
         next *= length;
-        if (layout == LAYOUT_STRIDED) next += (int64_t)(random_bits(state) % 4);
+        if (layout != LAYOUT_DENSE) next += (int64_t)(random_bits(state) % 4);
     }
-    const size_t shift = layout == LAYOUT_STRIDED ? random_bits(state) % 16 : 0;
+    const size_t shift = layout != LAYOUT_DENSE ? random_bits(state) % 16 : 0;
     array->first = ROOM + (shift + (size_t)first) * array->element;
     array->bytes = 2 * ROOM + (shift + (size_t)last + 1) * array->element;
     if (array->list) array->bytes = place_tensors(array, layout, state);

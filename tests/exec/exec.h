@@ -115,7 +115,7 @@ typedef struct Array {
     uint8_t *image, *result;            /* the placement's bytes as expected and as found */
     void *device;
 } Array;
-typedef enum Layout { LAYOUT_DENSE, LAYOUT_STRIDED, LAYOUT_COUNT } Layout;
+typedef enum Layout { LAYOUT_DENSE, LAYOUT_PITCHED, LAYOUT_STRIDED, LAYOUT_COUNT } Layout;
 void array_open(Array *array, const Sizes *sizes, uint32_t parameter);
 void array_place(Array *array, Layout layout, uint64_t *state);
 void array_scatter(const Array *array, const uint8_t *dense, uint8_t *placed);

@@ -235,7 +235,7 @@ static bool set_lengths(Run *run, ls_context *context, ls_step *step) {
 }
 
 /* Puts the inputs on the device and binds them. Cells go through the step's own in the dense layout
- * and through memory of ours in the strided one. */
+ * and through memory of ours in the others. */
 static bool bind_all(Run *run, ls_context *context, ls_step *step, Layout layout) {
     if (!set_lengths(run, context, step)) return false;
     for (uint32_t i = 0; i < run->image->parameter_count; i++) {
@@ -346,9 +346,14 @@ static bool read_back(Run *run, ls_context *context, ls_step *step, Layout layou
     return true;
 }
 
+static const char *const layout_names[] = {"dense", "pitched", "strided"};
+
 /* Whether arrays of the layout may run the variant, and it is one of that layout's own. */
 static bool suits(const ls_image_variant *variant, Layout layout) {
-    return (variant->layout == LS_LAYOUT_STRIDED) == (layout == LAYOUT_STRIDED);
+    static const ls_image_layout own[] = {[LAYOUT_DENSE] = LS_LAYOUT_DENSE,
+                                          [LAYOUT_PITCHED] = LS_LAYOUT_PITCHED,
+                                          [LAYOUT_STRIDED] = LS_LAYOUT_STRIDED};
+    return variant->layout == own[layout];
 }
 
 static uint32_t variants_of(const ls_image *image, Layout layout) {
@@ -414,9 +419,9 @@ static bool run_on(Run *run, size_t context_index, ls_step *step, Layout layout,
     snprintf(situation, sizeof situation,
              "%s:%s%s, %s inputs, %s arrays%s, %s threads, plan '%s', seed %" PRIu64,
              run->program->name, run->image->step, sizes, fill_names[run->fill],
-             layout == LAYOUT_DENSE ? "dense" : "strided",
-             run->sparing ? ", optional outs unbound" : "", run->runner->threads[context_index],
-             statistics.variant ? statistics.variant : "?", run->runner->seed);
+             layout_names[layout], run->sparing ? ", optional outs unbound" : "",
+             run->runner->threads[context_index], statistics.variant ? statistics.variant : "?",
+             run->runner->seed);
     size_t bad = 0;
     for (uint32_t i = 0; ok && i < run->image->parameter_count && bad < 8; i++)
         if (!is_spared(run, i))
@@ -468,6 +473,7 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
         const size_t count = run->runner->context_count;
         const bool dense = variants_of(run->image, LAYOUT_DENSE) > 0;
         const bool strided = variants_of(run->image, LAYOUT_STRIDED) > 0;
+        const bool pitched = variants_of(run->image, LAYOUT_PITCHED) > 0;
         ok = interpret_all(run, function);
         /* of a step with `for` its parts would have to, iteration by iteration */
         if (ok && run->runner->nests && !run->runner->oracle.sequence) ok = run_nests(run);
@@ -477,8 +483,10 @@ static bool run_at(Run *run, const Function *function, ls_step *steps[CONTEXTS][
             for (size_t c = 0; ok && dense && c < count; c++)
                 if (c == turn || (largest > 4000 && !(run->program->single && largest > LARGE)))
                     ok = run_on(run, c, steps[c][LAYOUT_DENSE], LAYOUT_DENSE, state) && ok;
-            if (ok && strided)
-                ok = run_on(run, turn, steps[turn][LAYOUT_STRIDED], LAYOUT_STRIDED, state);
+            const Layout other =
+                pitched && random_bits(state) % 3 ? LAYOUT_PITCHED : LAYOUT_STRIDED;
+            if (ok && (other == LAYOUT_PITCHED || strided))
+                ok = run_on(run, turn, steps[turn][other], other, state);
             run->sparing = true;
             if (ok && dense && has_optional(run))
                 ok = run_on(run, turn, steps[turn][SPARING], LAYOUT_DENSE, state);
@@ -514,6 +522,7 @@ static bool run_step(Runner *runner, const Program *program, const Directives *d
         }
     }
     uint32_t turns[LAYOUT_COUNT] = {(uint32_t)random_bits(state) % 64,
+                                    (uint32_t)random_bits(state) % 64,
                                     (uint32_t)random_bits(state) % 64};
     uint32_t runs = 0;
     for (size_t fill = 0; fill < FILL_COUNT; fill++)

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define LS_IMAGE_VERSION 8
+#define LS_IMAGE_VERSION 9
 #define LS_AXES_MAX 32 /* axes of a step */
 #define LS_RANK_MAX 32 /* axes of an array */
 #define LS_ARGUMENTS_MAX \
@@ -206,8 +206,9 @@ typedef struct ls_image_traffic {
 } ls_image_traffic;
 
 typedef enum ls_image_layout {
-    LS_LAYOUT_DENSE,  /* every array contiguous in its declared order, data on 16-byte boundaries */
-    LS_LAYOUT_STRIDED /* any strides, any alignment */
+    LS_LAYOUT_DENSE, /* every array contiguous in its declared order, data on 16-byte boundaries */
+    LS_LAYOUT_PITCHED, /* neighbours along every array's last axis are neighbours; for CPUs alone */
+    LS_LAYOUT_STRIDED  /* any strides, any alignment */
 } ls_image_layout;
 
 /* Code of several variants, one behind the other, packed (LZ77, like LZ4 but with an unlimited
@@ -240,8 +241,8 @@ typedef struct ls_image_packed {
  * pointer per tensor; NULL for an optional out that is neither bound nor asked for;
  * - temporary_count: pointers;
  * - 2 * table_count: a device array of ls_image_entry, and how many there are (i64);
- * - if layout is LS_LAYOUT_STRIDED: for each parameter in order, rank strides in elements (i64); 0
- *   for lists, whose tensors are always contiguous: there this layout only drops the alignment;
+ * - if layout is not LS_LAYOUT_DENSE: for each parameter in order, rank strides in elements (i64);
+ * 0 for lists, whose tensors are always contiguous: there this layout only drops the alignment;
  * - if the image draws: the first tensor and the first element of its draws (i64; ls_step_shard);
  * - if the variant iterates: how many iterations there are, and for each parameter whose view has
  *   the loop's axis among its fixed ones, in order, the bytes from one slice to the next (i64);

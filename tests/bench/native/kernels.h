@@ -105,7 +105,7 @@ ROWS(native_softmax) {
     const size_t n = work->columns;
     (void)other;
     for (size_t r = share.from; r < share.to; r++) {
-        const T *x = (const T *)work->at[0] + r * n;
+        const T *x = (const T *)work->at[0] + r * work->pitch;
         float sum, top, total = 0;
         NAME(take)(x, row, n, &sum, &top);
         for (size_t i = 0; i < n; i += BLOCK) {
@@ -118,7 +118,7 @@ ROWS(native_softmax) {
         }
         const float scale = 1 / total;
         for (size_t i = 0; i < n; i++) row[i] *= scale;
-        NAME(rest)((T *)work->at[1] + r * n, row, n, work->stream);
+        NAME(rest)((T *)work->at[1] + r * work->pitch, row, n, work->stream);
     }
 }
 
@@ -127,7 +127,7 @@ ROWS(native_layer_norm) {
     const float *restrict gain = work->at[1], *restrict shift = work->at[2];
     (void)other;
     for (size_t r = share.from; r < share.to; r++) {
-        const T *x = (const T *)work->at[0] + r * n;
+        const T *x = (const T *)work->at[0] + r * work->pitch;
         float sum, top, square = 0;
         NAME(take)(x, row, n, &sum, &top);
         const float mean = sum / (float)n;
@@ -138,7 +138,7 @@ ROWS(native_layer_norm) {
             ahead(x + n + i, BLOCK * sizeof *x);
             for (size_t j = i; j < to; j++) row[j] = (row[j] - mean) * scale * gain[j] + shift[j];
         }
-        NAME(rest)((T *)work->at[3] + r * n, row, n, work->stream);
+        NAME(rest)((T *)work->at[3] + r * work->pitch, row, n, work->stream);
     }
 }
 
@@ -147,7 +147,7 @@ ROWS(native_rms_norm) {
     const float *restrict gain = work->at[1];
     (void)other;
     for (size_t r = share.from; r < share.to; r++) {
-        const T *x = (const T *)work->at[0] + r * n;
+        const T *x = (const T *)work->at[0] + r * work->pitch;
         float square = 0;
         for (size_t i = 0; i < n; i++) row[i] = GET(x[i]), square += row[i] * row[i];
         const float scale = 1 / sqrtf(square / (float)n + 1e-6f);
@@ -156,7 +156,7 @@ ROWS(native_rms_norm) {
             ahead(x + n + i, BLOCK * sizeof *x);
             for (size_t j = i; j < to; j++) row[j] *= scale * gain[j];
         }
-        NAME(rest)((T *)work->at[2] + r * n, row, n, work->stream);
+        NAME(rest)((T *)work->at[2] + r * work->pitch, row, n, work->stream);
     }
 }
 
@@ -177,9 +177,9 @@ static void NAME(norm_backward)(Work *work, int centred) {
         float *restrict sum_gain = memory + 2 * gap, *restrict sum_shift = memory + 3 * gap;
         memset(sum_gain, 0, 2 * gap * sizeof *memory);
         for (size_t r = share.from; r < share.to; r++) {
-            const T *restrict x = (const T *)work->at[0] + r * n, *restrict dy =
+            const T *restrict x = (const T *)work->at[0] + r * work->pitch, *restrict dy =
                                                                       (const T *)work->at[2] +
-                                                                      r * n;
+                                                                      r * work->pitch;
             float mean = 0, square = 0, along = 0, total = 0;
             if (centred) {
                 for (size_t i = 0; i < n; i++) mean += GET(x[i]);
@@ -212,7 +212,7 @@ static void NAME(norm_backward)(Work *work, int centred) {
                 for (size_t j = i; j < to; j++)
                     slope[j] = scale * (slope[j] - total - unit[j] * along);
             }
-            NAME(rest)((T *)work->at[3] + r * n, slope, n, work->stream);
+            NAME(rest)((T *)work->at[3] + r * work->pitch, slope, n, work->stream);
         }
 #pragma omp critical
         {
@@ -265,13 +265,13 @@ static void NAME(cross_entropy)(Work *work, int slope) {
         const Share share = NAME(rows_of)(work);
         float y[BLOCK] __attribute__((aligned(LINE)));
         for (size_t r = share.from; r < share.to; r++) {
-            const T *restrict x = (const T *)work->at[0] + r * n;
+            const T *restrict x = (const T *)work->at[0] + r * work->pitch;
             float top, power;
             NAME(row_power)(x, n, &top, &power);
             loss += (double)(logf(power) + top - GET(x[target[r]]));
             if (!slope) continue;
             const float part = 1 / (float)work->rows, scale = part / power;
-            T *const out = (T *)work->at[2] + r * n;
+            T *const out = (T *)work->at[2] + r * work->pitch;
             for (size_t i = 0; i < n; i += BLOCK) {
                 const size_t count = n - i < BLOCK ? n - i : BLOCK;
                 __builtin_prefetch(x + n + i, 0, 2);

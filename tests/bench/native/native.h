@@ -26,7 +26,7 @@ typedef struct Work {
     void *at[8]; /* arrays, inputs first */
     const Piece *pieces;
     size_t piece_count;
-    size_t n, rows, columns; /* n: all elements */
+    size_t n, rows, columns, pitch; /* n: all elements; pitch: from a row to the next */
     int64_t threads, stream; /* stream: outputs are larger than the caches and not read back */
     int64_t count;           /* optimizer steps taken */
     double scale, result, state[4];

@@ -1,5 +1,6 @@
 """The same work by hand in C (native/*.c), compiled by gcc for this machine: one fork and join a step, rows
-kept in the near cache, the next one asked for ahead, results streamed past the caches."""
+kept in the near cache, the next one prefetched, results streamed past the caches; and for rows also the plain
+loops of a trainer in C, compiled with -Ofast, on one thread and with OpenMP."""
 import ctypes as C
 import os
 
@@ -15,7 +16,7 @@ ORDERS = {  # work -> the arrays in the order in which the kernel takes them
     "layer_norm_backward": ("x", "gain", "dy", "dx", "dgain", "dshift"),
     "rms_norm_backward": ("x", "gain", "dy", "dx", "dgain"),
     "cross_entropy": ("logits", "target", "dlogits"), "cross_entropy_forward": ("logits", "target"),
-    "sum": ("x",), "any_nan": ("x",), "norm": ("x",),
+    "sum": ("x",), "any_nan": ("x",), "norm": ("x",), "row_sum": ("x", "s"),
 }
 LISTS = {"adamw": ("p", "m", "v", "g"), "amp_phase": ("p", "m", "v", "g", "average", "w")}
 
@@ -64,7 +65,8 @@ class Peer:
             for i, name in enumerate(ORDERS[case.work]):
                 work.at[i] = tensors[name].address
             work.n, work.columns = first.count, first.shape[-1]
-            work.rows = first.count // work.columns if work.columns else 0
+            work.pitch = first.pitch or work.columns
+            work.rows = first.count // work.pitch if work.pitch else 0
         else:
             return {}
         total = sum(t.count * (2 if t.dtype == "bf16" else 4) for value in tensors.values() for t in listed(value))
@@ -72,7 +74,17 @@ class Peer:
         if work.n < LEAST:
             work.threads = 1
         suffix = "" if case.work in LISTS else "_" + case.dtype
-        return {"C": Kernel(self.library, f"native_{case.work}{suffix}", work)}
+        names = {"C": "native", "C plain": "plain", "C plain, OpenMP": "plain"}
+        found = {}
+        for label, prefix in names.items():
+            name = f"{prefix}_{case.work}{suffix}"
+            if not hasattr(self.library, name) or (label == "C plain, OpenMP" and self.threads < 2):
+                continue
+            own = Work.from_buffer_copy(work)
+            if prefix == "plain":
+                own.threads = 1 if label == "C plain" else self.threads
+            found[label] = Kernel(self.library, name, own)
+        return found
 
     def linreg(self, x, y, batches):
         """label -> (function of a number of epochs, function that gives weights and bias)."""

@@ -168,6 +168,8 @@ def view(memory):
     """NumPy's view of memory that stays."""
     import numpy
     kind = {"f32": "float32", "bf16": jnp.bfloat16, "i64": "int64"}[memory.dtype]
+    if memory.pitch:
+        raise ValueError("its arrays have no gaps between rows")
     return numpy.frombuffer(memory.buffer(), dtype=kind).reshape(memory.shape)
 
 

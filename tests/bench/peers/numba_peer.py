@@ -301,7 +301,8 @@ class Peer:
 
 def view(memory):
     kind = {"f32": numpy.float32, "bf16": numpy.uint16, "i64": numpy.int64}[memory.dtype]
-    return numpy.frombuffer(memory.buffer(), dtype=kind).reshape(memory.shape)
+    flat = numpy.frombuffer(memory.buffer(), dtype=kind)
+    return flat.reshape(-1, memory.pitch)[:, :memory.shape[1]] if memory.pitch else flat.reshape(memory.shape)
 
 
 def results(case, value):

@@ -228,7 +228,8 @@ class Peer:
 def view(memory):
     """A tensor over memory that stays."""
     kind = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64}[memory.dtype]
-    return torch.frombuffer(memory.buffer(), dtype=kind).view(memory.shape)
+    flat = torch.frombuffer(memory.buffer(), dtype=kind)
+    return flat.as_strided(memory.shape, (memory.pitch, 1)) if memory.pitch else flat.view(memory.shape)
 
 
 def results(case, value):
