@@ -226,7 +226,7 @@ bool rtc_find_program(const char *name, char *path, size_t size); /* as a shell 
 /* Appends the words up to a NULL, and gives the new count. */
 size_t rtc_add_words(char **words, size_t count, const char *const *more);
 /* Makes the folder and work->source: `before`, and under a first line that makes messages speak of
- * `label` the source. */
+ * `label` the source; where `label` is NULL, what is given is an image and stands there alone. */
 ls_status rtc_work_start(RtcWork **work, const char *before, const char *source, size_t size,
                          const char *label, RtcOutput *output);
 /* Runs a compiler, whose words end the output's log where it fails; else they are in run->log. */
