@@ -209,6 +209,8 @@ ls_status rtc_clang_compile(const RtcJob *job, RtcOutput *output) {
     if (status != LS_OK) return status;
     for (size_t i = 0; i < count; i++) {
         status = compile_with(&found[i], work, job, output);
+        if (status == LS_OK && asprintf(&output->choice, "clang (%s)", found[i].path) < 0)
+            output->choice = NULL;
         if (status == LS_OK || !unfit(&found[i], job->target, reason, sizeof reason)) break;
         const size_t used = strlen(reasons);
         snprintf(reasons + used, sizeof reasons - used, "%s%s", used ? "; " : "", reason);

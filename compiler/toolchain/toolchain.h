@@ -4,6 +4,8 @@
 #ifndef LOCKSTEP_TOOLCHAIN_H
 #define LOCKSTEP_TOOLCHAIN_H
 
+#include <stdatomic.h>
+
 typedef enum RtcForm {
     RTC_IMAGE,   /* what the driver loads: cubin for sm_NN, PTX for compute_NN, code object for
                     gfxNNN, a shared object for cpu */
@@ -16,6 +18,7 @@ typedef struct RtcOutput {
     char *log; /* malloc'ed, never NULL after a call; the toolchain's words, or why it could not run
                 */
     const char *maker;   /* the toolchain at work, where it is another than the row's; else NULL */
+    char *choice;        /* malloc'ed; where one of several made it, which one and why; else NULL */
     double milliseconds; /* spent in the toolchain */
 } RtcOutput;
 
@@ -51,17 +54,18 @@ typedef struct Made {
     ls_image *image;
     ls_image_tuning *tunings; /* its own, malloc'ed; NULL: none */
     ls_math math;
-    Code *code; /* by variant */
+    Code *code;        /* by variant */
+    atomic_flag *told; /* set where the log has which toolchain makes code for the target */
     struct Made *next;
 } Made;
 typedef struct CodeRequest {
     Made *made;
     uint32_t variant;
 } CodeRequest;
-/* Runs the toolchain for a step, or says in `message` why it could not. Threads may do so at once.
- */
-ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
-                    RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size);
+/* Runs the toolchain for a text of an image, or says in `message` why it could not. Threads may do
+ * so at once. */
+ls_status code_make(const Made *made, const char *source, RtcForm form, RtcOutput *output,
+                    char *message, size_t size);
 /* Has made->code[variant] filled, from the cache or by the toolchain. */
 ls_status code_get(Made *made, size_t variant, bool no_cache, char *message, size_t size);
 /* Makes several at once, each once, as many side by side as there are processors; `done`, which may
