@@ -68,6 +68,7 @@ typedef struct Comgr {
 #define X(name, arguments) int(*name) arguments;
     COMGR(X)
 #undef X
+    size_t major, minor;
 } Comgr;
 static const RtcSymbol comgr_symbols[] = {
 #define X(name, arguments) {#name, offsetof(Comgr, name)},
@@ -79,14 +80,18 @@ static const char *const comgr_files[] = {"libamd_comgr.so.3", "libamd_comgr.so.
 
 /* The number of amd_comgr_action_kind_t's DISASSEMBLE_EXECUTABLE_TO_SOURCE, by comgr's version: the
  * third, of ROCm 7, left out two of those before it. */
-static int disassemble_action(size_t major) {
-    return major >= 3 ? 10 : 12;
+static int disassemble_action(const Comgr *comgr) {
+    return comgr->major >= 3 ? 10 : 12;
+}
+
+/* hipRTC says that it is version 9.0, whichever it is. */
+static bool is_of_rocm_6(const Comgr *comgr) {
+    return comgr->major > 2 || (comgr->major == 2 && comgr->minor >= 6);
 }
 
 /* hipRTC has loaded it already, so the name is enough: that one, where several are installed. */
-static bool load_comgr(Comgr *comgr, size_t *major) {
+static bool load_comgr(Comgr *comgr) {
     void *library = NULL;
-    size_t minor = 0;
     void (*version)(size_t *, size_t *);
     for (size_t i = 0; i < COUNT(comgr_files) && !library; i++)
         library = dlopen(comgr_files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -95,7 +100,7 @@ static bool load_comgr(Comgr *comgr, size_t *major) {
     void *found = library ? dlsym(library, "amd_comgr_get_version") : NULL;
     if (!found) return false;
     memcpy(&version, &found, sizeof version);
-    version(major, &minor);
+    version(&comgr->major, &comgr->minor);
     for (size_t i = 0; library && i < COUNT(comgr_symbols); i++) {
         void *address = dlsym(library, comgr_symbols[i].name);
         if (!address) return false;
@@ -108,12 +113,11 @@ static bool load_comgr(Comgr *comgr, size_t *major) {
 static ls_status disassemble(const char *target, const char *image, size_t size,
                              RtcOutput *output) {
     Comgr comgr;
-    size_t major = 0;
     Handle in = {0}, out = {0}, data = {0}, text = {0}, info = {0};
     char isa[96];
     size_t length = 0;
     char *bytes = NULL;
-    if (!load_comgr(&comgr, &major))
+    if (!load_comgr(&comgr))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN,
                         "the AMD disassembler is missing: libamd_comgr.so cannot be loaded");
     snprintf(isa, sizeof isa, "amdgcn-amd-amdhsa--%s", target);
@@ -125,7 +129,7 @@ static ls_status disassemble(const char *target, const char *image, size_t size,
     failed = failed || comgr.amd_comgr_data_set_add(in, data);
     failed = failed || comgr.amd_comgr_create_action_info(&info);
     failed = failed || comgr.amd_comgr_action_info_set_isa_name(info, isa);
-    failed = failed || comgr.amd_comgr_do_action(disassemble_action(major), info, in, out);
+    failed = failed || comgr.amd_comgr_do_action(disassemble_action(&comgr), info, in, out);
     failed = failed || comgr.amd_comgr_action_data_get_data(out, DATA_SOURCE, 0, &text);
     failed = failed || comgr.amd_comgr_get_data(text, &length, NULL);
     bytes = failed ? NULL : calloc(length + 1, 1);
@@ -150,8 +154,8 @@ static ls_status disassemble(const char *target, const char *image, size_t size,
  * not know. Without its list it is tried. */
 static bool knows(const char *target) {
     Comgr comgr;
-    size_t major = 0, count = 0;
-    if (!load_comgr(&comgr, &major) || comgr.amd_comgr_get_isa_count(&count)) return true;
+    size_t count = 0;
+    if (!load_comgr(&comgr) || comgr.amd_comgr_get_isa_count(&count)) return true;
     const size_t length = strcspn(target, ":");
     for (size_t i = 0; i < count; i++) {
         const char *isa = NULL, *chip;
@@ -193,6 +197,7 @@ static int take_code(const Hiprtc *hiprtc, Program program, RtcOutput *output) {
 
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     const Hiprtc *hiprtc = table;
+    Comgr comgr;
     char architecture[64];
     Program program = NULL;
     if (job->verb == RTC_VERSION) return version(hiprtc, output);
@@ -211,8 +216,9 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     }
     snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target);
     const char *options[RTC_OPTIONS_MAX] = {architecture};
-    const size_t count =
-        rtc_add_options(name, job->math == LS_MATH_FAST ? RTC_USE_FAST : RTC_USE_EXACT, options, 1);
+    unsigned uses = job->math == LS_MATH_FAST ? RTC_USE_FAST : RTC_USE_EXACT;
+    if (load_comgr(&comgr) && is_of_rocm_6(&comgr)) uses |= RTC_USE_ROCM_6;
+    const size_t count = rtc_add_options(name, uses, options, 1);
     char *log = NULL, *source = NULL;
     /* hipRTC calls the source by a temporary name of its own unless the source says better. */
     if (asprintf(&source, "#line 1 \"%s\"\n%s", job->label, job->source) < 0)
