@@ -243,9 +243,15 @@ LS_FN void ls_barrier_release(void) {
     ls_barrier();
 }
 
-/* Orders this thread's earlier and later accesses as every block of the device sees them. */
-LS_FN void ls_fence(void) {
-    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+/* Of a counter that blocks share, as every block of the device sees it: what this thread accessed
+ * before ls_release comes before what it adds to the counter then; what it accesses after
+ * ls_acquire, after what it read of the counter before. Halves, as each of them costs: on gfx94x and
+ * gfx950 a release writes the second cache back, an acquire empties the first. */
+LS_FN void ls_release(void) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+}
+LS_FN void ls_acquire(void) {
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
 }
 
 /* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
@@ -275,11 +281,11 @@ LS_FN void ls_pause(void) {
 LS_FN void ls_wait_for_blocks(u32 *state) {
     ls_barrier_release();
     if (ls_thread() == 0 && ls_blocks() > 1) {
-        ls_fence();
+        ls_release();
         const u32 before =
             ls_atomic_add_u32(state, ls_block() == 0 ? 0x80000000u - (ls_blocks() - 1) : 1);
         while (!((ls_atomic_read_u32(state) ^ before) & 0x80000000u)) ls_pause();
-        ls_fence();
+        ls_acquire();
     }
     ls_barrier();
 }

@@ -81,9 +81,9 @@ LS_FN int ls_arrive(u32 *counter, u32 expected) {
     ls_warp_sync();
     if (expected == 1) return 1;
     if (ls_lane() == 0) {
-        ls_fence();
+        ls_release();
         before = ls_atomic_add_u32(counter, 1);
-        ls_fence();
+        ls_acquire();
         if (before + 1 == expected) *counter = 0;
     }
     LS_UNROLL
