@@ -45,7 +45,6 @@ static const char name[] = "hiprtc";
 typedef struct Handle { /* comgr passes its handles by value, in a struct */
     uint64_t number;
 } Handle;
-enum { DATA_SOURCE = 1, DATA_EXECUTABLE = 8 };
 
 #define COMGR(X)                                                                      \
     X(amd_comgr_get_isa_count, (size_t *))                                            \
@@ -78,10 +77,8 @@ static const RtcSymbol comgr_symbols[] = {
 static const char *const comgr_files[] = {"libamd_comgr.so.3", "libamd_comgr.so.2",
                                           "libamd_comgr.so"};
 
-/* The number of amd_comgr_action_kind_t's DISASSEMBLE_EXECUTABLE_TO_SOURCE, by comgr's version: the
- * third, of ROCm 7, left out two of those before it. */
 static int disassemble_action(const Comgr *comgr) {
-    return comgr->major >= 3 ? 10 : 12;
+    return comgr->major >= 3 ? COMGR_DISASSEMBLE : COMGR_DISASSEMBLE_2;
 }
 
 /* hipRTC says that it is version 9.0, whichever it is. */
@@ -123,14 +120,14 @@ static ls_status disassemble(const char *target, const char *image, size_t size,
     snprintf(isa, sizeof isa, "amdgcn-amd-amdhsa--%s", target);
     int failed = comgr.amd_comgr_create_data_set(&in);
     failed = failed || comgr.amd_comgr_create_data_set(&out);
-    failed = failed || comgr.amd_comgr_create_data(DATA_EXECUTABLE, &data);
+    failed = failed || comgr.amd_comgr_create_data(COMGR_DATA_EXECUTABLE, &data);
     failed = failed || comgr.amd_comgr_set_data(data, size, image);
     failed = failed || comgr.amd_comgr_set_data_name(data, "kernel.so");
     failed = failed || comgr.amd_comgr_data_set_add(in, data);
     failed = failed || comgr.amd_comgr_create_action_info(&info);
     failed = failed || comgr.amd_comgr_action_info_set_isa_name(info, isa);
     failed = failed || comgr.amd_comgr_do_action(disassemble_action(&comgr), info, in, out);
-    failed = failed || comgr.amd_comgr_action_data_get_data(out, DATA_SOURCE, 0, &text);
+    failed = failed || comgr.amd_comgr_action_data_get_data(out, COMGR_DATA_SOURCE, 0, &text);
     failed = failed || comgr.amd_comgr_get_data(text, &length, NULL);
     bytes = failed ? NULL : calloc(length + 1, 1);
     failed = failed || !bytes || comgr.amd_comgr_get_data(text, &length, bytes);

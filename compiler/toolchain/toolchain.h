@@ -274,6 +274,16 @@ extern const size_t rtc_option_count;
  * of the uses; the new count. */
 size_t rtc_add_options(const char *toolchain, unsigned uses, const char **list, size_t count);
 
+/* hiprtc.c: numbers of comgr, the library that hipRTC is built on, held against its header by
+ * tests/rtc/declarations_comgr.c. Its third version, of ROCm 6.4 and 7, left out two of the actions
+ * before the one that disassembles. */
+enum {
+    COMGR_DATA_SOURCE = 1,
+    COMGR_DATA_EXECUTABLE = 8,
+    COMGR_DISASSEMBLE = 10,
+    COMGR_DISASSEMBLE_2 = 12
+};
+
 /* nvrtc.c, hiprtc.c: one row per GPU toolchain. The library looks for the file; only the
  * helper loads it and calls `run`. */
 typedef struct RtcSymbol {
