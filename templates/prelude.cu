@@ -199,6 +199,12 @@ LS_FN void ls_acquire(void) {
     ls_release();
 }
 
+/* A release of what was stored by LS_PUBLISH alone, and of all loads: a release costs no more. */
+#define LS_PUBLISH(at, value) (*(at) = (value))
+LS_FN void ls_release_published(void) {
+    ls_release();
+}
+
 /* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
  */
 LS_FN u32 ls_atomic_add_u32(u32 *counter, u32 value) {

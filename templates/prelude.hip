@@ -225,6 +225,13 @@ LS_FN void ls_warp_sync(void) {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
+/* Whether a release for the device writes the second cache back, as there are several of them. */
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#define LS_WRITES_BACK 1
+#else
+#define LS_WRITES_BACK 0
+#endif
+
 /* A barrier of the block after which thread 0's fence speaks for all its threads: what any of them
  * stored before the barrier, other blocks see after that fence. A fence waits for the stores of its
  * own wave, and where the waves of a block share a first cache (CU mode) neither s_barrier nor a
@@ -234,7 +241,7 @@ LS_FN void ls_warp_sync(void) {
  * thread 0's fence lets in for all waves in CU mode; elsewhere ls_barrier empties each wave's own
  * first cache. */
 LS_FN void ls_barrier_release(void) {
-#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#if LS_WRITES_BACK
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_waitcnt(0x0f70); /* vmcnt(0) */
 #else
@@ -253,6 +260,23 @@ LS_FN void ls_release(void) {
 LS_FN void ls_acquire(void) {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
 }
+
+/* A release of what was stored by LS_PUBLISH alone, and of all loads. Such a store goes through the
+ * caches to where all blocks see it, and is there when it is done: nothing is left to write back. */
+#if LS_WRITES_BACK
+#define LS_PUBLISH(at, value) \
+    __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
+LS_FN void ls_release_published(void) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_waitcnt(0x0f70); /* vmcnt(0) */
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+}
+#else
+#define LS_PUBLISH(at, value) (*(at) = (value))
+LS_FN void ls_release_published(void) {
+    ls_release();
+}
+#endif
 
 /* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
  */

@@ -24,6 +24,7 @@ from targets import clang_options, tried_with
 
 # From gfx10 on a block has the caches of one compute unit or of two; hipRTC has it in one.
 CHIPS = ["gfx90a", "gfx1030", *tried_with("clang"), "gfx1030:cumode", "gfx1151:cumode"]
+SEVERAL_SECOND_CACHES = ("gfx942", "gfx950")
 OPTIONS = clang_options("EXACT", "ASSEMBLY")
 # The two ways in which a thread speaks for its block.
 WAYS = [re.compile(r"ls_wait_for_blocks\(a->"), re.compile(r"LS_LAST\(a->")]
@@ -199,6 +200,19 @@ def releases(listing):
                                "under way"
 
 
+def writes_back(listing):
+    """Where an AMD device has several second caches, one thread of a block writes its own back between
+    the barrier behind which it speaks for all waves and the counter."""
+    if listing.chip not in SEVERAL_SECOND_CACHES:
+        return
+    for barrier in relied_on(listing):
+        behind = listing.reached([barrier], lambda line: line.name == "buffer_wbl2" or is_barrier(line))
+        for at in behind:
+            if is_counter(listing.lines[at]):
+                yield listing.lines[at].number, "the counter changes while the second cache may have " \
+                    f"what was stored before the barrier of line {listing.lines[barrier].number}"
+
+
 def acquires(listing):
     """After the counter was read, its value has arrived and the caches that blocks do not share
     are emptied, in this order, before anything else is loaded."""
@@ -271,7 +285,7 @@ def accesses(listing):
             yield line.number, f"{line.name} goes past all caches"
 
 
-RULES = [releases, acquires, wakes, numbers, accesses]
+RULES = [releases, writes_back, acquires, wakes, numbers, accesses]
 
 
 # What is read.
