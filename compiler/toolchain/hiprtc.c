@@ -6,6 +6,7 @@
 #include "toolchain/toolchain.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,11 +193,36 @@ static int take_code(const Hiprtc *hiprtc, Program program, RtcOutput *output) {
     return result;
 }
 
+static int compile(const Hiprtc *hiprtc, const RtcJob *job, const char *source, unsigned uses,
+                   RtcOutput *output, char **log) {
+    Program program = NULL;
+    char architecture[64];
+    snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target);
+    const char *options[RTC_OPTIONS_MAX] = {architecture};
+    const size_t count = rtc_add_options(name, uses, options, 1);
+    int result = hiprtc->hiprtcCreateProgram(&program, source, job->label, 0, NULL, NULL);
+    *log = NULL;
+    if (result) return result;
+    result = hiprtc->hiprtcCompileProgram(program, (int)count, options);
+    int log_result = take_log(hiprtc, program, log);
+    if (!result) result = log_result;
+    if (!result) result = take_code(hiprtc, program, output);
+    hiprtc->hiprtcDestroyProgram(&program);
+    return result;
+}
+
+/* Whether a code object has version 5 or later, by the ABI's version in its header. Where hipRTC
+ * makes bitcode first, as ROCm 5.7 does, the option is forgotten on the way: the text would look
+ * for the number of blocks where it is not. */
+static bool is_object_5(const RtcOutput *output) {
+    enum { OBJECT_5 = 3 };
+    const unsigned char *image = output->data;
+    return output->size > EI_ABIVERSION && image[EI_ABIVERSION] >= OBJECT_5;
+}
+
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     const Hiprtc *hiprtc = table;
     Comgr comgr;
-    char architecture[64];
-    Program program = NULL;
     if (job->verb == RTC_VERSION) return version(hiprtc, output);
     if (!knows(job->target)) {
         RtcOutput version_output = {0};
@@ -211,22 +237,18 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
         if (status == LS_OK && !output->log) output->log = calloc(1, 1);
         return status;
     }
-    snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target);
-    const char *options[RTC_OPTIONS_MAX] = {architecture};
     unsigned uses = job->math == LS_MATH_FAST ? RTC_USE_FAST : RTC_USE_EXACT;
-    if (load_comgr(&comgr) && is_of_rocm_6(&comgr)) uses |= RTC_USE_ROCM_6;
-    const size_t count = rtc_add_options(name, uses, options, 1);
+    if (load_comgr(&comgr) && is_of_rocm_6(&comgr)) uses |= RTC_USE_ROCM_6 | RTC_USE_OBJECT_5;
     char *log = NULL, *source = NULL;
     /* hipRTC calls the source by a temporary name of its own unless the source says better. */
     if (asprintf(&source, "#line 1 \"%s\"\n%s", job->label, job->source) < 0)
         return LS_ERROR_MEMORY;
-    int result = hiprtc->hiprtcCreateProgram(&program, source, job->label, 0, NULL, NULL);
-    if (!result) {
-        result = hiprtc->hiprtcCompileProgram(program, (int)count, options);
-        int log_result = take_log(hiprtc, program, &log);
-        if (!result) result = log_result;
-        if (!result) result = take_code(hiprtc, program, output);
-        hiprtc->hiprtcDestroyProgram(&program);
+    int result = compile(hiprtc, job, source, uses, output, &log);
+    if (!result && (uses & RTC_USE_OBJECT_5) && output->data && !is_object_5(output)) {
+        free(log);
+        free(output->data);
+        output->data = NULL;
+        result = compile(hiprtc, job, source, uses & ~(unsigned)RTC_USE_OBJECT_5, output, &log);
     }
     free(source);
     if (result) {

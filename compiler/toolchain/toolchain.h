@@ -260,7 +260,8 @@ typedef enum RtcUse {
     RTC_USE_MINIMAL = 8,   /* a toolchain that knows --minimal */
     RTC_USE_SPILLED = 16,  /* the second attempt of a kernel that has spilled */
     RTC_USE_ASSEMBLY = 32, /* assembly, not machine code */
-    RTC_USE_ROCM_6 = 64    /* a toolchain of ROCm 6 or later */
+    RTC_USE_ROCM_6 = 64,   /* a toolchain of ROCm 6 or later */
+    RTC_USE_OBJECT_5 = 128 /* one that then makes code objects of version 5 */
 } RtcUse;
 enum { RTC_OPTIONS_MAX = 48 };
 typedef struct RtcOption {

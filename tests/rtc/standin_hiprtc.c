@@ -1,7 +1,7 @@
 /* standin_hiprtc.c: takes the place of hipRTC and of the library that it is built on, comgr, of a
- * version that is not here: COMGR_MAJOR and COMGR_MINOR. Its code is the list of the options that
- * it was given, one a line, and its disassembly the number of the action that was asked for. It is
- * loaded under comgr's name too, the SONAME. */
+ * version that is not here: COMGR_MAJOR and COMGR_MINOR. Its code says the ABI's version,
+ * OBJECT_ABI, and the options that it was given, one a line; its disassembly is the number of the
+ * action that was asked for. It is loaded under comgr's name too, the SONAME. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 /* ---- hipRTC ---- */
 
-static char code[4096] = "\177ELF\n";
+static const char head[] = {'\177', 'E', 'L', 'F', '2', '1', '1', '-', OBJECT_ABI, '\n', 0};
+static char code[4096];
 
 int hiprtcVersion(int *major, int *minor);
 int hiprtcVersion(int *major, int *minor) {
@@ -30,6 +31,7 @@ int hiprtcCreateProgram(void **program, const char *source, const char *name, in
 int hiprtcCreateProgram(void **program, const char *source, const char *name, int count,
                         const char **headers, const char **names) {
     (void)source, (void)name, (void)count, (void)headers, (void)names;
+    strcpy(code, head);
     *program = code;
     return 0;
 }

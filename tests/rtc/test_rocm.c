@@ -2,20 +2,20 @@
  * options that only the newer ones get, and what comgr calls disassembling. */
 #include "rtc_test.h"
 
-/* A ROCm by its comgr, the action of its that disassembles an executable, and whether its hipRTC
- * gets the options of ROCm 6. */
+/* A ROCm by its comgr, the action of its that disassembles an executable, whether its hipRTC gets
+ * the options of ROCm 6, and whether it makes code objects of version 5 when told to. */
 static const struct {
     const char *path, *action;
-    bool newer;
+    bool newer, object_5;
 } versions[] = {
-    {STANDIN_ROCM_5, "action 12", false},
-    {STANDIN_ROCM_6, "action 12", true},
-    {STANDIN_ROCM_7, "action 10", true},
+    {STANDIN_ROCM_5, "action 12", false, false},
+    {STANDIN_ROCM_6, "action 12", true, false},
+    {STANDIN_ROCM_7, "action 10", true, true},
 };
 
-static const char *const newer_options[] = {"\n-std=c++17\n", "\n-fno-unroll-loops\n",
-                                            "\n-mcode-object-version=5\n",
-                                            "\n-DLS_CODE_OBJECT=5\n"};
+static const char *const newer_options[] = {"\n-std=c++17\n", "\n-fno-unroll-loops\n"};
+static const char *const object_options[] = {"\n-mcode-object-version=5\n",
+                                             "\n-DLS_CODE_OBJECT=5\n"};
 static const char *const options_of_all[] = {"\n--offload-arch=gfx1151\n",
                                              "\n-fno-gpu-flush-denormals-to-zero\n"};
 
@@ -60,6 +60,8 @@ static void options_are_the_versions(void **state) {
                         math == LS_MATH_FAST ? "\n-ffp-contract=fast\n" : "\n-ffp-contract=off\n");
             for (size_t i = 0; i < COUNT(newer_options); i++)
                 assert_int_equal(strstr(text, newer_options[i]) != NULL, versions[v].newer);
+            for (size_t i = 0; i < COUNT(object_options); i++)
+                assert_int_equal(strstr(text, object_options[i]) != NULL, versions[v].object_5);
         }
 }
 
