@@ -103,7 +103,7 @@ bool rtc_untried_target(const char *target, char *tried, size_t size);
  * code object) or, for its accesses to device memory, from its instructions. -1 where unknown. */
 enum { RTC_WIDTHS = 5 };
 typedef struct RtcKernelStats {
-    int registers, spill_bytes, widest_access;
+    int registers, spill_bytes, shared_bytes, widest_access;
     int accesses[RTC_WIDTHS]; /* loads and stores of 1, 2, 4, 8 and 16 bytes (12 count as 8) */
 } RtcKernelStats;
 bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,

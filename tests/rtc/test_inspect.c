@@ -108,6 +108,35 @@ static void large_image(void **state) {
     rtc_output_free(&output);
 }
 
+/* Registers by their granule, whole blocks, shared memory, the number of blocks: each binds once.
+ */
+static void occupancy(void **state) {
+    (void)state;
+    static const struct {
+        const char *target;
+        uint32_t registers, shared, threads, warps, max;
+    } cases[] = {
+        {"sm_90", 64, 0, 256, 32, 64},          {"sm_90", 65, 0, 256, 24, 64},
+        {"sm_90a", 32, 0, 32, 32, 64},          {"sm_90", 32, 100 << 10, 512, 32, 64},
+        {"sm_86", 40, 0, 256, 48, 48},          {"sm_86", 255, 0, 1024, 0, 48},
+        {"gfx942", 144, 0, 512, 8, 32},         {"gfx942", 64, 40 << 10, 256, 4, 32},
+        {"gfx90a:xnack-", 128, 0, 256, 16, 32}, {"gfx1151", 97, 0, 256, 24, 32},
+        {"gfx1151", 96, 0, 256, 32, 32},        {"gfx1030", 129, 0, 64, 14, 32},
+    };
+    TargetOccupancy found;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_true(target_occupancy(cases[i].target, cases[i].registers, cases[i].shared,
+                                     cases[i].threads, &found));
+        assert_int_equal(found.warps, cases[i].warps);
+        assert_int_equal(found.max, cases[i].max);
+    }
+    const ls_target *chip;
+    for (size_t i = 0; (chip = ls_target_at(i)) != NULL; i++) /* each GPU has a row */
+        assert_int_equal(target_occupancy(chip->name, 32, 0, 256, &found), i > 0);
+    assert_false(target_occupancy("sm_901", 32, 0, 256, &found));
+    assert_false(target_occupancy("gfx90ab", 32, 0, 256, &found));
+}
+
 static void ptx(void **state) {
     RtcKernelStats stats;
     (void)state;
@@ -167,6 +196,7 @@ int main(void) {
         cmocka_unit_test(every_hip_target),
         cmocka_unit_test(every_clang_target),
         cmocka_unit_test(large_image),
+        cmocka_unit_test(occupancy),
         cmocka_unit_test(ptx),
         cmocka_unit_test(rubbish_is_not_believed),
     };
