@@ -135,6 +135,16 @@ static const ls_image *sequence_image(ls_compilation *c, size_t number, const ch
     return emit_sequence(step->sequence, images, target_name, LS_LAYOUT_STRIDED);
 }
 
+/* One for all images for the target: which toolchain makes their code is logged once. */
+static atomic_flag *told_of(ls_compilation *c, const char *target) {
+    for (size_t i = 0; i < c->state_count; i++)
+        for (const Made *made = c->steps[i].made; made; made = made->next)
+            if (strcmp(made->image->target, target) == 0) return made->told;
+    atomic_flag *told = arena_alloc(&c->compiler.arena, sizeof *told);
+    atomic_flag_clear(told);
+    return told;
+}
+
 Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     StepState *step = &c->steps[number];
     const char *problem;
@@ -149,6 +159,7 @@ Made *compile_image(ls_compilation *c, size_t number, const char *target_name) {
     Made *made = arena_alloc(&c->compiler.arena, sizeof *made);
     made->image = (ls_image *)(uintptr_t)image;
     made->math = step->simplified->math;
+    made->told = told_of(c, target_name);
     made->code = arena_alloc(&c->compiler.arena, image->variant_count * sizeof *made->code);
     made->next = step->made;
     step->made = made;

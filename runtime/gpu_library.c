@@ -22,7 +22,7 @@ static const struct {
     GpuVerb verb;
     Capability capability; /* CAPABILITY_COUNT: nothing that matters */
 } needs[] = {
-    {VERB_launch_together, CAN_COOPERATE}, /* HIP: from ROCm 6 on */
+    {VERB_launch_together, CAN_COOPERATE}, /* HIP: from ROCm 5.5 on */
     {VERB_blocks_together, CAN_COOPERATE},
     {VERB_capture_info, CAN_UPDATE},
     {VERB_graph_nodes, CAN_UPDATE},

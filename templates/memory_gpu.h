@@ -95,10 +95,10 @@ LS_FN int ls_last_block(u32 *counter) {
     LS_SET_BY_FIRST(u32, last);
     ls_barrier_release();
     if (ls_thread() == 0) {
-        ls_fence();
+        ls_release();
         last = ls_atomic_add_u32(counter, 1) + 1 == ls_blocks();
         if (last) *counter = 0;
-        ls_fence();
+        ls_acquire();
     }
     ls_barrier();
     return (int)LS_FROM_FIRST(last);

@@ -158,8 +158,15 @@ LS_FN void ls_warp_sync(void) {}
  * stored before the barrier, other blocks see after that fence. */
 LS_FN void ls_barrier_release(void) {}
 
-/* Orders this thread's earlier and later accesses as every block of the device sees them. */
-LS_FN void ls_fence(void) {}
+/* Of a counter that blocks share, as every block of the device sees it: what this thread accessed
+ * before ls_release comes before what it adds to the counter then; what it accesses after
+ * ls_acquire, after what it read of the counter before. */
+LS_FN void ls_release(void) {}
+LS_FN void ls_acquire(void) {}
+
+/* A release of what was stored by LS_PUBLISH alone, and of all loads. */
+#define LS_PUBLISH(at, value) (*(at) = (value))
+LS_FN void ls_release_published(void) {}
 
 /* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
  */

@@ -184,16 +184,25 @@ LS_FN void ls_barrier_release(void) {
     __syncthreads();
 }
 
-/* Orders this thread's earlier and later accesses as every block of the device sees them: what it
- * stored before comes before what it adds to a counter then, and what it loads then after what it
- * read of the counter before. __threadfence() would be one order of all threads' fences too, which
- * costs more and nothing here rests on. */
-LS_FN void ls_fence(void) {
+/* Of a counter that blocks share, as every block of the device sees it: what this thread accessed
+ * before ls_release comes before what it adds to the counter then; what it accesses after
+ * ls_acquire, after what it read of the counter before. PTX has one fence for both. __threadfence()
+ * would be one order of all threads' fences too, which costs more and nothing here rests on. */
+LS_FN void ls_release(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 #else
     __threadfence();
 #endif
+}
+LS_FN void ls_acquire(void) {
+    ls_release();
+}
+
+/* A release of what was stored by LS_PUBLISH alone, and of all loads: a release costs no more. */
+#define LS_PUBLISH(at, value) (*(at) = (value))
+LS_FN void ls_release_published(void) {
+    ls_release();
 }
 
 /* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
@@ -225,11 +234,11 @@ LS_FN void ls_pause(void) {
 LS_FN void ls_wait_for_blocks(u32 *state) {
     ls_barrier_release();
     if (ls_thread() == 0 && ls_blocks() > 1) {
-        ls_fence();
+        ls_release();
         const u32 before =
             ls_atomic_add_u32(state, ls_block() == 0 ? 0x80000000u - (ls_blocks() - 1) : 1);
         while (!((ls_atomic_read_u32(state) ^ before) & 0x80000000u)) ls_pause();
-        ls_fence();
+        ls_acquire();
     }
     ls_barrier();
 }

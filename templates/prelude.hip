@@ -225,6 +225,13 @@ LS_FN void ls_warp_sync(void) {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
+/* Whether a release for the device writes the second cache back, as there are several of them. */
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#define LS_WRITES_BACK 1
+#else
+#define LS_WRITES_BACK 0
+#endif
+
 /* A barrier of the block after which thread 0's fence speaks for all its threads: what any of them
  * stored before the barrier, other blocks see after that fence. A fence waits for the stores of its
  * own wave, and where the waves of a block share a first cache (CU mode) neither s_barrier nor a
@@ -234,7 +241,7 @@ LS_FN void ls_warp_sync(void) {
  * thread 0's fence lets in for all waves in CU mode; elsewhere ls_barrier empties each wave's own
  * first cache. */
 LS_FN void ls_barrier_release(void) {
-#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#if LS_WRITES_BACK
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_waitcnt(0x0f70); /* vmcnt(0) */
 #else
@@ -243,10 +250,33 @@ LS_FN void ls_barrier_release(void) {
     ls_barrier();
 }
 
-/* Orders this thread's earlier and later accesses as every block of the device sees them. */
-LS_FN void ls_fence(void) {
-    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+/* Of a counter that blocks share, as every block of the device sees it: what this thread accessed
+ * before ls_release comes before what it adds to the counter then; what it accesses after
+ * ls_acquire, after what it read of the counter before. Halves, as each of them costs: on gfx94x and
+ * gfx950 a release writes the second cache back, an acquire empties the first. */
+LS_FN void ls_release(void) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
 }
+LS_FN void ls_acquire(void) {
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+}
+
+/* A release of what was stored by LS_PUBLISH alone, and of all loads. Such a store goes through the
+ * caches to where all blocks see it, and is there when it is done: nothing is left to write back. */
+#if LS_WRITES_BACK
+#define LS_PUBLISH(at, value) \
+    __hip_atomic_store(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
+LS_FN void ls_release_published(void) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_waitcnt(0x0f70); /* vmcnt(0) */
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+}
+#else
+#define LS_PUBLISH(at, value) (*(at) = (value))
+LS_FN void ls_release_published(void) {
+    ls_release();
+}
+#endif
 
 /* Adds to a counter that blocks share and returns what it held. Relaxed: fences are the caller's.
  */
@@ -275,11 +305,11 @@ LS_FN void ls_pause(void) {
 LS_FN void ls_wait_for_blocks(u32 *state) {
     ls_barrier_release();
     if (ls_thread() == 0 && ls_blocks() > 1) {
-        ls_fence();
+        ls_release();
         const u32 before =
             ls_atomic_add_u32(state, ls_block() == 0 ? 0x80000000u - (ls_blocks() - 1) : 1);
         while (!((ls_atomic_read_u32(state) ^ before) & 0x80000000u)) ls_pause();
-        ls_fence();
+        ls_acquire();
     }
     ls_barrier();
 }

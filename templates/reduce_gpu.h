@@ -72,22 +72,31 @@
     }
 
 /* Of `expected` warps that arrive, says 1 to the last, who then sees everything the others
- * wrote before, and whose writes they do not see. The counter is 0 again for the next launch. Lane
- * 0 speaks for its group: what other lanes wrote comes before its first fence by the first wait for
- * the group, and what they read comes after its second one by the last wait; a shuffle orders
- * nothing. */
-LS_FN int ls_arrive(u32 *counter, u32 expected) {
+ * wrote before, and whose writes they do not see; with `published`, everything that they published.
+ * The counter is 0 again for the next launch. Lane 0 speaks for its group: what other lanes wrote
+ * comes before its release by the first wait for the group, and what they read comes after its
+ * acquire by the last wait; a shuffle orders nothing. */
+LS_FN int ls_arrive_with(u32 *counter, u32 expected, int published) {
     u32 before = 0;
     ls_warp_sync();
     if (expected == 1) return 1;
     if (ls_lane() == 0) {
-        ls_fence();
+        if (published)
+            ls_release_published();
+        else
+            ls_release();
         before = ls_atomic_add_u32(counter, 1);
-        ls_fence();
+        ls_acquire();
         if (before + 1 == expected) *counter = 0;
     }
     LS_UNROLL
     for (u32 mask = 1; mask < 32; mask *= 2) before |= ls_shuffle_xor(before, mask);
     ls_warp_sync();
     return before + 1 == expected;
+}
+LS_FN int ls_arrive(u32 *counter, u32 expected) {
+    return ls_arrive_with(counter, expected, 0);
+}
+LS_FN int ls_arrive_published(u32 *counter, u32 expected) {
+    return ls_arrive_with(counter, expected, 1);
 }

@@ -233,14 +233,14 @@ static const Option explain_options[] = {
     {0, "size", "AXIS=LENGTH,...", OPTION_LIST, OFFSET(sizes),
      "axis lengths, for bytes in numbers: n=64M (K M G: powers of 1024)"},
     {'t', "target", "TARGET", OPTION_LIST, OFFSET(targets),
-     "cpu, sm_90, gfx90a: registers and access widths there; may be given\n"
-     "several times; by default that of --device"},
+     "cpu, sm_90, gfx90a: registers, resident warps (AMD: waves) and access\n"
+     "widths there; may be given several times; by default that of --device"},
     {0, "peak", "GB/s", OPTION_NUMBER, OFFSET(peak), "memory speed, to predict the time from"},
     {0, "processors", "N", OPTION_COUNT, OFFSET(processors),
      "the device's multiprocessors or CPU threads, for temporaries that\neach block has; by "
      "default those of a usual one"},
     {0, "plan", NULL, OPTION_FLAG, OFFSET(plan),
-     "the plan alone: nothing is compiled, so registers and access widths\nare left out"},
+     "the plan alone: nothing is compiled, so what needs the code is left\nout"},
     {0, "json", NULL, OPTION_FLAG, OFFSET(json), "as JSON"},
     {0, "dot", NULL, OPTION_FLAG, OFFSET(dot), "the graph of kernels and arrays, for Graphviz"},
     {0, "svg", NULL, OPTION_FLAG, OFFSET(svg), "the same drawn, with Graphviz's dot"},

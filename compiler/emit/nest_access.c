@@ -656,7 +656,9 @@ void print_store(NestPrinter *p, const NestNode *node) {
     else if (*condition)
         text_printf(p->out, "if (%s) ", condition);
     const char *row = packet ? find_packet(p, node)->row : NULL;
-    if (p->allocs[node->array])
+    if (alloc && alloc->scope == SCOPE_GLOBAL && p->nest->lanes > 1)
+        text_printf(p->out, "LS_PUBLISH(&%s, %s);\n", alloc_text(p, node), value);
+    else if (alloc)
         text_printf(p->out, "%s = %s;\n", alloc_text(p, node), value);
     else if (p->is_scratch[node->array])
         text_printf(p->out, "%s[%s] = %s;\n", print_symbol(p, node->array),

@@ -66,13 +66,38 @@ void print_global(NestPrinter *p, const NestNode *alloc) {
     p->spelled[alloc->name] = arena_printf(e->arena, "a->%s", name);
 }
 
+static bool stores_to(const NestNode *node, SymbolId array) {
+    for (; node; node = node->next)
+        if (((node->kind == NEST_STORE || node->kind == NEST_ADD) && node->array == array) ||
+            stores_to(node->body, array) || stores_to(node->other, array))
+            return true;
+    return false;
+}
+
+/* Whether all that is loaded there of what other items may have stored is in memory of all blocks,
+ * whose stores are published. */
+static bool loads_published(const NestPrinter *p, const NestNode *node) {
+    for (; node; node = node->next) {
+        if (node->kind == NEST_LOAD && !p->allocs[node->array] &&
+            stores_to(p->nest->body, node->array))
+            return false;
+        if (!loads_published(p, node->body) || !loads_published(p, node->other)) return false;
+    }
+    return true;
+}
+
 void print_last(NestPrinter *p, const NestNode *arrive) {
     if (p->nest->warps > 1) bug(p->e->compiler, "an arrival of several warps has no text yet");
     const char *by = arrive->value ? print_value(p, arrive->value) : NULL;
+    const bool published = p->nest->lanes > 1 && loads_published(p, arrive->next);
     text_printf(p->out, "const int %s = ls_arrive%s(&%s[%s], (u32)%s%s%s);\n",
-                print_symbol(p, arrive->name), by ? "_by" : "", print_symbol(p, arrive->array),
-                print_index(p, arrive->at[0]), print_bracketed(p, print_index(p, arrive->extent)),
-                by ? ", (u32)" : "", by ? print_bracketed(p, by) : "");
+                print_symbol(p, arrive->name),
+                by          ? "_by"
+                : published ? "_published"
+                            : "",
+                print_symbol(p, arrive->array), print_index(p, arrive->at[0]),
+                print_bracketed(p, print_index(p, arrive->extent)), by ? ", (u32)" : "",
+                by ? print_bracketed(p, by) : "");
 }
 
 bool print_is_tile(const NestPrinter *p, Index count) {

@@ -105,12 +105,11 @@ static const char *choose_target(ls_compilation *c, const ls_form *form, const c
 
 static ls_status emit_made(ls_compilation *c, const ls_form *form, const Made *made,
                            const char *source, const char **data, size_t *size) {
-    const ls_image *image = made->image;
     RtcOutput output = {0};
     expect_output(c);
-    ls_status status = code_make(rtc_for_target(image->target), source, image->step, image->target,
-                                 form->content == LS_CONTENT_CODE ? RTC_IMAGE : RTC_ASSEMBLY,
-                                 made->math, &output, c->message, sizeof c->message);
+    ls_status status =
+        code_make(made, source, form->content == LS_CONTENT_CODE ? RTC_IMAGE : RTC_ASSEMBLY,
+                  &output, c->message, sizeof c->message);
     return status == LS_OK ? keep_output(c, &output, data, size) : status;
 }
 

@@ -163,9 +163,16 @@ static void make_codes(Report *r) {
     if (found > 1) code_make_all(requests, found, r->c->options.no_cache, NULL, NULL);
 }
 
-/* Code and figures of a kernel on a target; false with the reason in the compilation's message. */
-static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats *stats) {
-    *stats = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
+/* A kernel's figures on a target. */
+typedef struct Figures {
+    RtcKernelStats stats;
+    TargetOccupancy occupancy; /* of its largest blocks; max 0: not known */
+} Figures;
+
+/* From its code; false with the reason in the compilation's message. */
+static bool inspect(Report *r, const char *target, size_t kernel, Figures *figures) {
+    RtcKernelStats *stats = &figures->stats;
+    *figures = (Figures){.stats = {.registers = -1, .spill_bytes = -1, .widest_access = -1}};
     if (r->options->plan_only || !rtc_inspects(target)) return true;
     Made *made = compile_image(r->c, r->number, target);
     const uint32_t variant = choose_alike(r, made->image);
@@ -173,8 +180,11 @@ static bool inspect(Report *r, const char *target, size_t kernel, RtcKernelStats
         LS_OK)
         return false;
     const Code *code = &made->code[variant];
-    rtc_inspect(target, code->data, code->size, made->image->variants[variant].kernels[kernel].name,
-                stats);
+    const ls_image_kernel *made_kernel = &made->image->variants[variant].kernels[kernel];
+    rtc_inspect(target, code->data, code->size, made_kernel->name, stats);
+    if (stats->registers >= 0 && stats->shared_bytes >= 0)
+        target_occupancy(target, (uint32_t)stats->registers, (uint32_t)stats->shared_bytes,
+                         made_kernel->threads, &figures->occupancy);
     return true;
 }
 
@@ -197,16 +207,21 @@ const char *report_bytes_text(Report *r, double bytes) {
 static void text_targets(Report *r, size_t kernel) {
     for (size_t t = 0; t < r->options->target_count; t++) {
         const char *target = r->options->targets[t];
-        RtcKernelStats stats;
-        if (!inspect(r, target, kernel, &stats)) {
+        Figures figures;
+        if (!inspect(r, target, kernel, &figures)) {
             text_printf(&r->out, "    on %-8s %.*s\n", target, (int)strcspn(r->c->message, "\n"),
                         r->c->message);
             continue;
         }
+        const RtcKernelStats stats = figures.stats;
+        const TargetOccupancy occupancy = figures.occupancy;
         if (stats.registers < 0 && stats.widest_access < 0) continue;
         text_printf(&r->out, "    on %-8s", target);
         if (stats.registers >= 0) text_printf(&r->out, " %d registers,", stats.registers);
         if (stats.spill_bytes >= 0) text_printf(&r->out, " %d bytes spilled,", stats.spill_bytes);
+        if (occupancy.max)
+            text_printf(&r->out, " occupancy %u of %u %s,", occupancy.warps, occupancy.max,
+                        target_kind(target)->code == TARGET_CODE_OBJECT ? "waves" : "warps");
         if (stats.widest_access >= 0)
             text_printf(&r->out, " widest access %d bytes,", stats.widest_access);
         r->out.data[--r->out.size] = 0; /* the last comma */
@@ -329,21 +344,24 @@ static void print_text(Report *r) {
 static void json_targets(Report *r, size_t kernel) {
     text_puts(&r->out, "\"targets\": {");
     for (size_t t = 0; t < r->options->target_count; t++) {
-        RtcKernelStats stats;
+        Figures found;
         text_puts(&r->out, t ? ", " : "");
         text_json(&r->out, r->options->targets[t]);
-        if (!inspect(r, r->options->targets[t], kernel, &stats)) {
+        if (!inspect(r, r->options->targets[t], kernel, &found)) {
             text_puts(&r->out, ": {\"error\": ");
             text_json(&r->out, r->c->message);
             text_puts(&r->out, "}");
             continue;
         }
+        const bool occupied = found.occupancy.max;
         const struct {
             const char *key;
             int value;
-        } figures[] = {{"registers", stats.registers},
-                       {"spill_bytes", stats.spill_bytes},
-                       {"widest_access", stats.widest_access}};
+        } figures[] = {{"registers", found.stats.registers},
+                       {"spill_bytes", found.stats.spill_bytes},
+                       {"warps", occupied ? (int)found.occupancy.warps : -1},
+                       {"warps_max", occupied ? (int)found.occupancy.max : -1},
+                       {"widest_access", found.stats.widest_access}};
         for (size_t i = 0; i < COUNT(figures); i++)
             text_printf(&r->out, figures[i].value < 0 ? "%s\"%s\": null" : "%s\"%s\": %d",
                         i ? ", " : ": {", figures[i].key, figures[i].value);

@@ -87,6 +87,23 @@ typedef struct TargetKind {
                            alone */
 } TargetKind;
 
+/* What a multiprocessor (AMD: a compute unit) has for the warps (waves) that are resident: so many
+ * parts that have warps of their own, each with `registers` for a lane, of which a warp takes a
+ * multiple of `granule`, and room for `warps`; KiB of shared memory, of which a block takes
+ * `reserved` at least; and room for so many blocks. */
+typedef struct TargetMultiprocessor {
+    const char *name; /* of the target */
+    uint32_t registers, granule, parts, warps, shared, reserved, blocks;
+} TargetMultiprocessor;
+
+/* occupancy.c: how many warps of a kernel are resident, in whole blocks, and how many could be;
+ * false where the device is not known. */
+typedef struct TargetOccupancy {
+    uint32_t warps, max;
+} TargetOccupancy;
+bool target_occupancy(const char *target, uint32_t registers, uint32_t shared_bytes,
+                      uint32_t threads, TargetOccupancy *occupancy);
+
 /* forms.c: the forms that `lockstep tune` tries: each is the dialect with other numbers. */
 typedef struct TargetForm {
     const char *name;

@@ -6,6 +6,7 @@
 #include "toolchain/toolchain.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Until a toolchain takes it: the last one's word is the answer. */
@@ -16,7 +17,7 @@ static ls_status compile(const char *source, size_t size, const char *label, con
     *output = (RtcOutput){0};
     ls_status status = rtc_hiprtc_compile(&job, output);
     if (status != LS_ERROR_UNSUPPORTED) {
-        if (status == LS_OK) base_log("step %s for %s: compiled by hipRTC", job.label, target);
+        if (status == LS_OK) output->choice = strdup("hipRTC");
         return status;
     }
     status = rtc_clang_compile(&job, &second);
@@ -25,8 +26,11 @@ static ls_status compile(const char *source, size_t size, const char *label, con
                           target, output->log ? output->log : "", second.log ? second.log : "");
         second.maker = "the compilers for AMD devices";
     } else if (status == LS_OK) {
-        base_log("step %s for %s: compiled by %s, as %s", job.label, target,
-                 second.maker ? second.maker : rtc_clang.name, output->log ? output->log : "");
+        char *compiler = second.choice;
+        if (!compiler ||
+            asprintf(&second.choice, "%s, as %s", compiler, output->log ? output->log : "") < 0)
+            second.choice = NULL;
+        free(compiler);
     }
     rtc_output_free(output);
     *output = second;

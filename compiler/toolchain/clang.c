@@ -209,6 +209,8 @@ ls_status rtc_clang_compile(const RtcJob *job, RtcOutput *output) {
     if (status != LS_OK) return status;
     for (size_t i = 0; i < count; i++) {
         status = compile_with(&found[i], work, job, output);
+        if (status == LS_OK && asprintf(&output->choice, "clang (%s)", found[i].path) < 0)
+            output->choice = NULL;
         if (status == LS_OK || !unfit(&found[i], job->target, reason, sizeof reason)) break;
         const size_t used = strlen(reasons);
         snprintf(reasons + used, sizeof reasons - used, "%s%s", used ? "; " : "", reason);
@@ -230,15 +232,11 @@ ls_status rtc_clang_disassemble(const void *image, size_t size, RtcOutput *outpu
     if (!find(found, reason, sizeof reason) ||
         !find_beside(&found[0], "llvm-objdump", path, sizeof path))
         return rtc_fail(output, LS_ERROR_UNSUPPORTED, "the disassembler llvm-objdump is not here");
-    ls_status status = rtc_work_start(&work, "", "", size, "an image", output);
+    ls_status status = rtc_work_start(&work, "", image, size, NULL, output);
     if (status != LS_OK) return status;
-    FILE *file = fopen(work->object, "wbe");
-    bool written = file && fwrite(image, 1, size, file) == size;
-    if (file && fclose(file) != 0) written = false;
-    const char *const last[] = {work->object, NULL};
+    const char *const last[] = {work->source, NULL};
     words[rtc_add_words(words, rtc_add_words(words, 1, options), last)] = NULL;
-    status = written ? rtc_work_run(work, path, words, &run, output)
-                     : rtc_fail(output, LS_ERROR_TOOLCHAIN, "the image cannot be written");
+    status = rtc_work_run(work, path, words, &run, output);
     rtc_work_end(work);
     if (status != LS_OK) return status;
     if (!run.log || run.log_size >= RTC_LOG_LIMIT) {

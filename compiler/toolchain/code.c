@@ -16,12 +16,19 @@
 
 enum { THREADS_MAX = 16, MESSAGE_SIZE = 4096 };
 
-ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
-                    RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size) {
-    ls_status status = rtc->compile(source, strlen(source), step, target, form, math, output);
-    if (status == LS_OK) return LS_OK;
+ls_status code_make(const Made *made, const char *source, RtcForm form, RtcOutput *output,
+                    char *message, size_t size) {
+    const ls_image *image = made->image;
+    const Rtc *rtc = rtc_for_target(image->target);
+    ls_status status =
+        rtc->compile(source, strlen(source), image->step, image->target, form, made->math, output);
+    if (status == LS_OK) {
+        if (output->choice && !atomic_flag_test_and_set(made->told))
+            base_log("code for %s is made by %s", image->target, output->choice);
+        return LS_OK;
+    }
     snprintf(message, size, "%s could not compile step %s for %s: %.3500s",
-             output->maker ? output->maker : rtc->name, step, target,
+             output->maker ? output->maker : rtc->name, image->step, image->target,
              output->log ? output->log : "out of memory");
     rtc_output_free(output);
     return status;
@@ -46,8 +53,7 @@ static ls_status fetch(const Made *made, size_t variant, bool no_cache, Code *co
     code->from_cache = !no_cache && cache_load(&key, &code->data, &code->size);
     if (code->from_cache) return LS_OK;
     RtcOutput output = {0};
-    ls_status status = code_make(rtc, source, image->step, image->target, RTC_IMAGE, made->math,
-                                 &output, message, size);
+    ls_status status = code_make(made, source, RTC_IMAGE, &output, message, size);
     if (status != LS_OK) return status;
     code->data = output.data;
     code->size = output.size;

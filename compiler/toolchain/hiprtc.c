@@ -6,6 +6,7 @@
 #include "toolchain/toolchain.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,6 @@ static const char name[] = "hiprtc";
 typedef struct Handle { /* comgr passes its handles by value, in a struct */
     uint64_t number;
 } Handle;
-enum { DATA_SOURCE = 1, DATA_EXECUTABLE = 8 };
 
 #define COMGR(X)                                                                      \
     X(amd_comgr_get_isa_count, (size_t *))                                            \
@@ -68,6 +68,7 @@ typedef struct Comgr {
 #define X(name, arguments) int(*name) arguments;
     COMGR(X)
 #undef X
+    size_t major, minor;
 } Comgr;
 static const RtcSymbol comgr_symbols[] = {
 #define X(name, arguments) {#name, offsetof(Comgr, name)},
@@ -77,16 +78,18 @@ static const RtcSymbol comgr_symbols[] = {
 static const char *const comgr_files[] = {"libamd_comgr.so.3", "libamd_comgr.so.2",
                                           "libamd_comgr.so"};
 
-/* The number of amd_comgr_action_kind_t's DISASSEMBLE_EXECUTABLE_TO_SOURCE, by comgr's version: the
- * third, of ROCm 7, left out two of those before it. */
-static int disassemble_action(size_t major) {
-    return major >= 3 ? 10 : 12;
+static int disassemble_action(const Comgr *comgr) {
+    return comgr->major >= 3 ? COMGR_DISASSEMBLE : COMGR_DISASSEMBLE_2;
+}
+
+/* hipRTC says that it is version 9.0, whichever it is. */
+static bool is_of_rocm_6(const Comgr *comgr) {
+    return comgr->major > 2 || (comgr->major == 2 && comgr->minor >= 6);
 }
 
 /* hipRTC has loaded it already, so the name is enough: that one, where several are installed. */
-static bool load_comgr(Comgr *comgr, size_t *major) {
+static bool load_comgr(Comgr *comgr) {
     void *library = NULL;
-    size_t minor = 0;
     void (*version)(size_t *, size_t *);
     for (size_t i = 0; i < COUNT(comgr_files) && !library; i++)
         library = dlopen(comgr_files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -95,7 +98,7 @@ static bool load_comgr(Comgr *comgr, size_t *major) {
     void *found = library ? dlsym(library, "amd_comgr_get_version") : NULL;
     if (!found) return false;
     memcpy(&version, &found, sizeof version);
-    version(major, &minor);
+    version(&comgr->major, &comgr->minor);
     for (size_t i = 0; library && i < COUNT(comgr_symbols); i++) {
         void *address = dlsym(library, comgr_symbols[i].name);
         if (!address) return false;
@@ -108,25 +111,24 @@ static bool load_comgr(Comgr *comgr, size_t *major) {
 static ls_status disassemble(const char *target, const char *image, size_t size,
                              RtcOutput *output) {
     Comgr comgr;
-    size_t major = 0;
     Handle in = {0}, out = {0}, data = {0}, text = {0}, info = {0};
     char isa[96];
     size_t length = 0;
     char *bytes = NULL;
-    if (!load_comgr(&comgr, &major))
+    if (!load_comgr(&comgr))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN,
                         "the AMD disassembler is missing: libamd_comgr.so cannot be loaded");
     snprintf(isa, sizeof isa, "amdgcn-amd-amdhsa--%s", target);
     int failed = comgr.amd_comgr_create_data_set(&in);
     failed = failed || comgr.amd_comgr_create_data_set(&out);
-    failed = failed || comgr.amd_comgr_create_data(DATA_EXECUTABLE, &data);
+    failed = failed || comgr.amd_comgr_create_data(COMGR_DATA_EXECUTABLE, &data);
     failed = failed || comgr.amd_comgr_set_data(data, size, image);
     failed = failed || comgr.amd_comgr_set_data_name(data, "kernel.so");
     failed = failed || comgr.amd_comgr_data_set_add(in, data);
     failed = failed || comgr.amd_comgr_create_action_info(&info);
     failed = failed || comgr.amd_comgr_action_info_set_isa_name(info, isa);
-    failed = failed || comgr.amd_comgr_do_action(disassemble_action(major), info, in, out);
-    failed = failed || comgr.amd_comgr_action_data_get_data(out, DATA_SOURCE, 0, &text);
+    failed = failed || comgr.amd_comgr_do_action(disassemble_action(&comgr), info, in, out);
+    failed = failed || comgr.amd_comgr_action_data_get_data(out, COMGR_DATA_SOURCE, 0, &text);
     failed = failed || comgr.amd_comgr_get_data(text, &length, NULL);
     bytes = failed ? NULL : calloc(length + 1, 1);
     failed = failed || !bytes || comgr.amd_comgr_get_data(text, &length, bytes);
@@ -150,8 +152,8 @@ static ls_status disassemble(const char *target, const char *image, size_t size,
  * not know. Without its list it is tried. */
 static bool knows(const char *target) {
     Comgr comgr;
-    size_t major = 0, count = 0;
-    if (!load_comgr(&comgr, &major) || comgr.amd_comgr_get_isa_count(&count)) return true;
+    size_t count = 0;
+    if (!load_comgr(&comgr) || comgr.amd_comgr_get_isa_count(&count)) return true;
     const size_t length = strcspn(target, ":");
     for (size_t i = 0; i < count; i++) {
         const char *isa = NULL, *chip;
@@ -191,10 +193,36 @@ static int take_code(const Hiprtc *hiprtc, Program program, RtcOutput *output) {
     return result;
 }
 
+static int compile(const Hiprtc *hiprtc, const RtcJob *job, const char *source, unsigned uses,
+                   RtcOutput *output, char **log) {
+    Program program = NULL;
+    char architecture[64];
+    snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target);
+    const char *options[RTC_OPTIONS_MAX] = {architecture};
+    const size_t count = rtc_add_options(name, uses, options, 1);
+    int result = hiprtc->hiprtcCreateProgram(&program, source, job->label, 0, NULL, NULL);
+    *log = NULL;
+    if (result) return result;
+    result = hiprtc->hiprtcCompileProgram(program, (int)count, options);
+    int log_result = take_log(hiprtc, program, log);
+    if (!result) result = log_result;
+    if (!result) result = take_code(hiprtc, program, output);
+    hiprtc->hiprtcDestroyProgram(&program);
+    return result;
+}
+
+/* Whether a code object has version 5 or later, by the ABI's version in its header. Where hipRTC
+ * makes bitcode first, as ROCm 5.7 does, the option is forgotten on the way: the text would look
+ * for the number of blocks where it is not. */
+static bool is_object_5(const RtcOutput *output) {
+    enum { OBJECT_5 = 3 };
+    const unsigned char *image = output->data;
+    return output->size > EI_ABIVERSION && image[EI_ABIVERSION] >= OBJECT_5;
+}
+
 static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
     const Hiprtc *hiprtc = table;
-    char architecture[64];
-    Program program = NULL;
+    Comgr comgr;
     if (job->verb == RTC_VERSION) return version(hiprtc, output);
     if (!knows(job->target)) {
         RtcOutput version_output = {0};
@@ -209,21 +237,18 @@ static ls_status run(const void *table, const RtcJob *job, RtcOutput *output) {
         if (status == LS_OK && !output->log) output->log = calloc(1, 1);
         return status;
     }
-    snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target);
-    const char *options[RTC_OPTIONS_MAX] = {architecture};
-    const size_t count =
-        rtc_add_options(name, job->math == LS_MATH_FAST ? RTC_USE_FAST : RTC_USE_EXACT, options, 1);
+    unsigned uses = job->math == LS_MATH_FAST ? RTC_USE_FAST : RTC_USE_EXACT;
+    if (load_comgr(&comgr) && is_of_rocm_6(&comgr)) uses |= RTC_USE_ROCM_6 | RTC_USE_OBJECT_5;
     char *log = NULL, *source = NULL;
     /* hipRTC calls the source by a temporary name of its own unless the source says better. */
     if (asprintf(&source, "#line 1 \"%s\"\n%s", job->label, job->source) < 0)
         return LS_ERROR_MEMORY;
-    int result = hiprtc->hiprtcCreateProgram(&program, source, job->label, 0, NULL, NULL);
-    if (!result) {
-        result = hiprtc->hiprtcCompileProgram(program, (int)count, options);
-        int log_result = take_log(hiprtc, program, &log);
-        if (!result) result = log_result;
-        if (!result) result = take_code(hiprtc, program, output);
-        hiprtc->hiprtcDestroyProgram(&program);
+    int result = compile(hiprtc, job, source, uses, output, &log);
+    if (!result && (uses & RTC_USE_OBJECT_5) && output->data && !is_object_5(output)) {
+        free(log);
+        free(output->data);
+        output->data = NULL;
+        result = compile(hiprtc, job, source, uses & ~(unsigned)RTC_USE_OBJECT_5, output, &log);
     }
     free(source);
     if (result) {

@@ -128,9 +128,12 @@ static void cubin_accesses(Bytes text, RtcKernelStats *stats) {
 
 static bool inspect_cubin(Bytes elf, const char *kernel, RtcKernelStats *stats) {
     Elf64_Shdr section;
-    Bytes text, info;
+    Bytes text, info, shared;
     if (!elf_section(elf, ".text.", kernel, &section, &text)) return false;
     cubin_accesses(text, stats);
+    stats->shared_bytes = 0;
+    if (elf_section(elf, ".nv.shared.", kernel, &section, &shared) && section.sh_size < INT32_MAX)
+        stats->shared_bytes = (int)section.sh_size;
     if (elf_section(elf, "", ".nv.info", &section, &info)) cubin_info(elf, info, kernel, stats);
     return true;
 }
@@ -281,6 +284,7 @@ static bool note_kernel(Bytes note, const char *kernel, RtcKernelStats *stats) {
             int memory =
                 map_number(note, map, ".private_segment_fixed_size"); /* spills and arrays */
             stats->registers = map_number(note, map, ".vgpr_count");
+            stats->shared_bytes = map_number(note, map, ".group_segment_fixed_size");
             stats->spill_bytes = 4 * spilled > memory ? 4 * spilled : memory;
             return true;
         }
@@ -374,7 +378,8 @@ bool rtc_inspect_all(const char *target, const void *image, size_t size, const c
     const TargetKind *kind = target_kind(target);
     bool found = kind && inspectors[kind->code];
     for (size_t i = 0; i < count; i++) {
-        stats[i] = (RtcKernelStats){.registers = -1, .spill_bytes = -1, .widest_access = -1};
+        stats[i] = (RtcKernelStats){
+            .registers = -1, .spill_bytes = -1, .shared_bytes = -1, .widest_access = -1};
         found = found && inspectors[kind->code](bytes, kernels[i], &stats[i]);
     }
     if (found && kind->code == TARGET_CODE_OBJECT)

@@ -34,6 +34,7 @@ size_t rtc_add_options(const char *toolchain, unsigned uses, const char **list, 
 void rtc_output_free(RtcOutput *output) {
     free(output->data);
     free(output->log);
+    free(output->choice);
     *output = (RtcOutput){0};
 }
 

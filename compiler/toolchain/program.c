@@ -43,10 +43,12 @@ static bool write_source(const char *path, const char *before, const char *sourc
                          const char *label) {
     FILE *file = fopen(path, "wbe");
     if (!file) return false;
-    fprintf(file, "%s#line 1 \"", before);
-    for (const char *c = label ? label : "kernel"; *c; c++)
-        fputc((unsigned char)*c < ' ' || *c == '"' || *c == '\\' ? '_' : *c, file);
-    fputs("\"\n", file);
+    if (label) {
+        fprintf(file, "%s#line 1 \"", before);
+        for (const char *c = label; *c; c++)
+            fputc((unsigned char)*c < ' ' || *c == '"' || *c == '\\' ? '_' : *c, file);
+        fputs("\"\n", file);
+    }
     bool good = fwrite(source, 1, size, file) == size;
     good = !ferror(file) && good;
     return fclose(file) == 0 && good;

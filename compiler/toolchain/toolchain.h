@@ -4,6 +4,8 @@
 #ifndef LOCKSTEP_TOOLCHAIN_H
 #define LOCKSTEP_TOOLCHAIN_H
 
+#include <stdatomic.h>
+
 typedef enum RtcForm {
     RTC_IMAGE,   /* what the driver loads: cubin for sm_NN, PTX for compute_NN, code object for
                     gfxNNN, a shared object for cpu */
@@ -16,6 +18,7 @@ typedef struct RtcOutput {
     char *log; /* malloc'ed, never NULL after a call; the toolchain's words, or why it could not run
                 */
     const char *maker;   /* the toolchain at work, where it is another than the row's; else NULL */
+    char *choice;        /* malloc'ed; where one of several made it, which one and why; else NULL */
     double milliseconds; /* spent in the toolchain */
 } RtcOutput;
 
@@ -51,17 +54,18 @@ typedef struct Made {
     ls_image *image;
     ls_image_tuning *tunings; /* its own, malloc'ed; NULL: none */
     ls_math math;
-    Code *code; /* by variant */
+    Code *code;        /* by variant */
+    atomic_flag *told; /* set where the log has which toolchain makes code for the target */
     struct Made *next;
 } Made;
 typedef struct CodeRequest {
     Made *made;
     uint32_t variant;
 } CodeRequest;
-/* Runs the toolchain for a step, or says in `message` why it could not. Threads may do so at once.
- */
-ls_status code_make(const Rtc *rtc, const char *source, const char *step, const char *target,
-                    RtcForm form, ls_math math, RtcOutput *output, char *message, size_t size);
+/* Runs the toolchain for a text of an image, or says in `message` why it could not. Threads may do
+ * so at once. */
+ls_status code_make(const Made *made, const char *source, RtcForm form, RtcOutput *output,
+                    char *message, size_t size);
 /* Has made->code[variant] filled, from the cache or by the toolchain. */
 ls_status code_get(Made *made, size_t variant, bool no_cache, char *message, size_t size);
 /* Makes several at once, each once, as many side by side as there are processors; `done`, which may
@@ -99,7 +103,7 @@ bool rtc_untried_target(const char *target, char *tried, size_t size);
  * code object) or, for its accesses to device memory, from its instructions. -1 where unknown. */
 enum { RTC_WIDTHS = 5 };
 typedef struct RtcKernelStats {
-    int registers, spill_bytes, widest_access;
+    int registers, spill_bytes, shared_bytes, widest_access;
     int accesses[RTC_WIDTHS]; /* loads and stores of 1, 2, 4, 8 and 16 bytes (12 count as 8) */
 } RtcKernelStats;
 bool rtc_inspect(const char *target, const void *image, size_t size, const char *kernel,
@@ -226,7 +230,7 @@ bool rtc_find_program(const char *name, char *path, size_t size); /* as a shell 
 /* Appends the words up to a NULL, and gives the new count. */
 size_t rtc_add_words(char **words, size_t count, const char *const *more);
 /* Makes the folder and work->source: `before`, and under a first line that makes messages speak of
- * `label` the source. */
+ * `label` the source; where `label` is NULL, what is given is an image and stands there alone. */
 ls_status rtc_work_start(RtcWork **work, const char *before, const char *source, size_t size,
                          const char *label, RtcOutput *output);
 /* Runs a compiler, whose words end the output's log where it fails; else they are in run->log. */
@@ -252,12 +256,14 @@ typedef struct RtcJob {
 typedef enum RtcUse {
     RTC_USE_EXACT = 1, /* every grade of math but fast */
     RTC_USE_FAST = 2,
-    RTC_USE_IMAGE = 4,    /* machine code, not assembly */
-    RTC_USE_MINIMAL = 8,  /* a toolchain that knows --minimal */
-    RTC_USE_SPILLED = 16, /* the second attempt of a kernel that has spilled */
-    RTC_USE_ASSEMBLY = 32 /* assembly, not machine code */
+    RTC_USE_IMAGE = 4,     /* machine code, not assembly */
+    RTC_USE_MINIMAL = 8,   /* a toolchain that knows --minimal */
+    RTC_USE_SPILLED = 16,  /* the second attempt of a kernel that has spilled */
+    RTC_USE_ASSEMBLY = 32, /* assembly, not machine code */
+    RTC_USE_ROCM_6 = 64,   /* a toolchain of ROCm 6 or later */
+    RTC_USE_OBJECT_5 = 128 /* one that then makes code objects of version 5 */
 } RtcUse;
-enum { RTC_OPTIONS_MAX = 32 };
+enum { RTC_OPTIONS_MAX = 48 };
 typedef struct RtcOption {
     const char *toolchain; /* "nvrtc" */
     const char *text;
@@ -268,6 +274,16 @@ extern const size_t rtc_option_count;
 /* Appends to `list`, which has room for RTC_OPTIONS_MAX, the options of a toolchain that have one
  * of the uses; the new count. */
 size_t rtc_add_options(const char *toolchain, unsigned uses, const char **list, size_t count);
+
+/* hiprtc.c: numbers of comgr, the library that hipRTC is built on, held against its header by
+ * tests/rtc/declarations_comgr.c. Its third version, of ROCm 6.4 and 7, left out two of the actions
+ * before the one that disassembles. */
+enum {
+    COMGR_DATA_SOURCE = 1,
+    COMGR_DATA_EXECUTABLE = 8,
+    COMGR_DISASSEMBLE = 10,
+    COMGR_DISASSEMBLE_2 = 12
+};
 
 /* nvrtc.c, hiprtc.c: one row per GPU toolchain. The library looks for the file; only the
  * helper loads it and calls `run`. */

@@ -100,11 +100,13 @@ static bool make_current(ls_context *context) {
     return done || fail("%s could not be made the thread's device", ls_context_device(context));
 }
 
-/* A library in one of a toolkit's folders, which ld.so need not know. */
-static void *open_in_folders(const Vendor *vendor, char *name, size_t size) {
+/* A library in one of a toolkit's folders, which ld.so need not know: those that begin with a
+ * variable, or the others. */
+static void *open_in_folders(const Vendor *vendor, bool variables, char *name, size_t size) {
     for (size_t i = 0; i < COUNT(vendor->folders) && vendor->folders[i]; i++) {
         const char *folder = vendor->folders[i], *value = "";
         const size_t length = strcspn(folder, "/");
+        if ((*folder == '$') != variables) continue;
         if (*folder == '$') {
             char variable[32];
             snprintf(variable, sizeof variable, "%.*s", (int)length - 1, folder + 1);
@@ -130,11 +132,13 @@ static bool load(GpuProducts *products, const char *library) {
     void *found[CALLS];
     if (library) products->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (library && !products->library) return fail("--blas: %s", dlerror());
+    if (!products->library) /* what somebody names comes before what ld.so knows */
+        products->library = open_in_folders(vendor, true, path, sizeof path), name = path;
     for (size_t i = 0; !products->library && i < COUNT(vendor->libraries); i++)
         if (vendor->libraries[i])
             products->library = dlopen(name = vendor->libraries[i], RTLD_NOW | RTLD_LOCAL);
     if (!products->library)
-        products->library = open_in_folders(vendor, path, sizeof path), name = path;
+        products->library = open_in_folders(vendor, false, path, sizeof path), name = path;
     if (!products->library)
         return fail("%s was not found: %s; --blas names the library, --device cpu does without",
                     vendor->title, vendor->missing);

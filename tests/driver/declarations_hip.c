@@ -30,20 +30,17 @@ _Static_assert(HIP_ATTRIBUTE_COOPERATIVE == hipDeviceAttributeCooperativeLaunch,
 _Static_assert(GPU_INVALID_VALUE == hipErrorInvalidValue, "invalid value");
 _Static_assert(GPU_NOT_CAPTURING == hipStreamCaptureStatusNone, "capture status");
 _Static_assert(HIP_PROPERTIES_BYTES >= sizeof(hipDeviceProp_t), "room for the properties");
-#if HIP_VERSION_MAJOR >= 6
-_Static_assert(HIP_6_ARCHITECTURE_AT == offsetof(hipDeviceProp_t, gcnArchName), "architecture");
-#else
-_Static_assert(HIP_ARCHITECTURE_AT == offsetof(hipDeviceProp_t, gcnArchName), "architecture");
-#endif
 
-/* As HIP 6 declares it; older libraries lack it, and then it is not called. */
-#if HIP_VERSION_MAJOR < 6
-hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned int grid_x,
-                                            unsigned int grid_y, unsigned int grid_z,
-                                            unsigned int block_x, unsigned int block_y,
-                                            unsigned int block_z, unsigned int shared_bytes,
-                                            hipStream_t stream, void **parameters);
-#endif
+/* What is another since 5.2: see hip_changes.def. A second declaration has to be the header's. */
+#define ADDED(since, result, name, parameters) result name parameters;
+#define VALUE(since, expression, before, after) \
+    _Static_assert((expression) == (HIP_VERSION < since ? (before) : (after)), #expression);
+#define TYPE(since, name, before, after)                                                    \
+    _Static_assert(HIP_VERSION < since                                                      \
+                       ? __builtin_types_compatible_p(__typeof__(name), __typeof__(before)) \
+                       : __builtin_types_compatible_p(__typeof__(name), __typeof__(after)), \
+                   #name);
+#include "hip_changes.def"
 
 #define SAME(own, theirs) \
     _Static_assert(offsetof(GpuNode, hip.own) == offsetof(hipKernelNodeParams, theirs), #theirs)
@@ -54,15 +51,6 @@ SAME(shared_bytes, sharedMemBytes);
 SAME(parameters, kernelParams);
 SAME(extra, extra);
 _Static_assert(sizeof(GpuNode) >= sizeof(hipKernelNodeParams), "a kernel's node");
-
-#if HIP_VERSION_MAJOR < 6
-hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_t *properties, int device);
-#endif
-
-/* As HIP 5.6 and later declare it. */
-#if HIP_VERSION < 50600000
-hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t *device);
-#endif
 
 #define BOTH(result, verb, cuda, hip, parameters, arguments) \
     DECLARATION(result, verb, hip, parameters, arguments)

@@ -163,6 +163,11 @@ void fallbacks(void **state) {
          .steps = 2,
          .native = 1,
          .line = "CooperativeKernel failed with STAND_IN_OTHER (720)), so `tiles` is not used"},
+        /* as on a context of some of the multiprocessors */
+        {.refuses_together = 800,
+         .steps = 2,
+         .native = 1,
+         .line = "CooperativeKernel failed with STAND_IN_OTHER (800)), so `tiles` is not used"},
         {.hidden = "LaunchCooperativeKernel", .steps = 2, .native = 1, .line = "driver lacks "},
         {.hidden = "GraphExecKernelNodeSetParams",
          .native = 1,

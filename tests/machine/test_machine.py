@@ -1,4 +1,6 @@
 """Figures of small listings, written by hand, whose answers are known."""
+import os
+import re
 import unittest
 
 import amd
@@ -257,6 +259,18 @@ class Amd(unittest.TestCase):
         row = of_amd("gfx942", "\tv_writelane_b32 v20, s4, 3", "\tv_readlane_b32 s10, v20, 3", "\tv_readlane_b32 s11, v20, 4",
                      "\tglobal_load_dwordx4 v[4:7], v0, s[10:11]", "\ts_waitcnt vmcnt(0)", AMD_STORE.format(4, 7))[0]
         self.assertEqual(row["passes"], 1)
+
+
+class Chips(unittest.TestCase):
+    def test_rows_of_targets(self):
+        """What chips.py knows of a multiprocessor, targets.def has too, which `lockstep explain` computes with."""
+        with open(os.path.join(cases.ROOT, "compiler/target/targets.def")) as file:
+            rows = dict(re.findall(r'^MULTIPROCESSOR\("(\w+)", (.*)\)$', file.read(), re.M))
+        for name, chip in chips.CHIPS.items():
+            row = {key: int(value) for key, value in re.findall(r"\.(\w+) = (\d+)", rows[name])}
+            self.assertEqual((row["registers"], row["granule"], row["parts"], row["warps"], row["shared"] << 10,
+                              row.get("reserved", 0) << 10, row["blocks"]),
+                             (chip.registers, chip.granule, chip.parts, chip.warps, chip.shared, chip.reserved, chip.blocks))
 
 
 class Model(unittest.TestCase):

@@ -86,6 +86,7 @@ static UNUSED int nvml_clock(void *device, int kind, unsigned *megahertz) {
 }
 
 static UNUSED int nvml_pcie(void *device, int counter, unsigned *kilobytes) {
+    state.pcie_thread = syscall(SYS_gettid);
     *kilobytes = ABSURD(100000 * (unsigned)(counter + 1) + number_of(device));
     return 0;
 }

@@ -6,6 +6,9 @@
 #ifndef STAND_IN_MONITOR_H
 #define STAND_IN_MONITOR_H
 
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
 #include "runtime.h"
 #include "gpu.h"
 #include "monitor.h"
@@ -29,7 +32,8 @@ typedef struct MonitorStandIn {
     long calls, opened;
     MonitorVerb failed;
     unsigned char called[MONITOR_VERB_COUNT];
-    char asked[64]; /* the PCI address or UUID */
+    char asked[64];          /* the PCI address or UUID */
+    atomic_long pcie_thread; /* the last one that asked for PCIe throughput */
 } MonitorStandIn;
 typedef MonitorStandIn *MonitorStandInFunction(void);
 

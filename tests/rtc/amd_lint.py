@@ -24,6 +24,7 @@ from targets import clang_options, tried_with
 
 # From gfx10 on a block has the caches of one compute unit or of two; hipRTC has it in one.
 CHIPS = ["gfx90a", "gfx1030", *tried_with("clang"), "gfx1030:cumode", "gfx1151:cumode"]
+SEVERAL_SECOND_CACHES = ("gfx942", "gfx950")
 OPTIONS = clang_options("EXACT", "ASSEMBLY")
 # The two ways in which a thread speaks for its block.
 WAYS = [re.compile(r"ls_wait_for_blocks\(a->"), re.compile(r"LS_LAST\(a->")]
@@ -67,13 +68,27 @@ class Listing:
     def following(self, at, labels, addresses):
         line = self.lines[at]
         if line.name.startswith(("s_setpc", "s_swappc", "s_call")):
-            raise ValueError(f"line {line.number}: {line.name}: the graph cannot be drawn")
+            far = self.far_target(at)
+            if far is None:
+                raise ValueError(f"line {line.number}: {line.name}: the graph cannot be drawn")
+            yield labels[far]
+            return
         if line.name in ("s_branch",) or line.name.startswith("s_cbranch"):
             where = line.operands
             yield addresses[where] if isinstance(where, tuple) else labels[where.strip()]
         if line.name not in ("s_branch", "s_endpgm") and at + 1 < len(self.lines) and \
                 self.lines[at + 1].kernel == line.kernel:
             yield at + 1
+
+    def far_target(self, at):
+        """The label of a branch beyond the reach of s_branch: s_getpc, the distance added to it, s_setpc."""
+        if not self.lines[at].name.startswith("s_setpc"):
+            return None
+        for before in reversed(self.lines[max(0, at - 8):at]):
+            distance = re.search(r"\((\.\w+)-\.Lpost_getpc\d+\)", str(before.operands))
+            if distance:
+                return distance[1]
+        return None
 
     def forward(self, begin, step):
         """The states, sets of facts, in which each instruction may be reached: those of all ways
@@ -199,6 +214,19 @@ def releases(listing):
                                "under way"
 
 
+def writes_back(listing):
+    """Where an AMD device has several second caches, one thread of a block writes its own back between
+    the barrier behind which it speaks for all waves and the counter."""
+    if listing.chip not in SEVERAL_SECOND_CACHES:
+        return
+    for barrier in relied_on(listing):
+        behind = listing.reached([barrier], lambda line: line.name == "buffer_wbl2" or is_barrier(line))
+        for at in behind:
+            if is_counter(listing.lines[at]):
+                yield listing.lines[at].number, "the counter changes while the second cache may have " \
+                    f"what was stored before the barrier of line {listing.lines[barrier].number}"
+
+
 def acquires(listing):
     """After the counter was read, its value has arrived and the caches that blocks do not share
     are emptied, in this order, before anything else is loaded."""
@@ -271,14 +299,17 @@ def accesses(listing):
             yield line.number, f"{line.name} goes past all caches"
 
 
-RULES = [releases, acquires, wakes, numbers, accesses]
+RULES = [releases, writes_back, acquires, wakes, numbers, accesses]
 
 
 # What is read.
 
 def lint(chip, text, name):
     """What is wrong, as lines, how many counters were seen, and on how many barriers they rely."""
-    listing = Listing(chip, text)
+    try:
+        listing = Listing(chip, text)
+    except ValueError as reason:
+        return [f"{name}, {chip}, {reason}"], 0, 0
     faults = [f"{name}, {chip}, line {number}: {what}" for rule in RULES
               for number, what in rule(listing)]
     return faults, len(listing.where(is_counter)), len(list(relied_on(listing)))

@@ -173,7 +173,7 @@ ls_status ls_compilation_codes(ls_compilation *compilation, const ls_code_reques
                                size_t count);
 
 /* What `lockstep explain` prints. `sizes` gives axis lengths by name ("n=1024"); `targets` names
- * those whose registers and access widths are wanted. */
+ * those whose registers, resident warps and access widths are wanted. */
 typedef enum ls_report {
     LS_REPORT_TEXT,
     LS_REPORT_JSON,
@@ -187,7 +187,7 @@ typedef struct ls_explain_options {
     const char *const *targets;
     size_t target_count;
     double peak_gb_s;    /* 0: unknown */
-    int plan_only;       /* nothing is compiled: no registers and access widths */
+    int plan_only;       /* nothing is compiled: nothing that the code tells */
     uint32_t processors; /* multiprocessors or CPU threads, for what each block keeps; 0: usual */
 } ls_explain_options;
 ls_status ls_compilation_explain(ls_compilation *compilation, size_t step,
