@@ -27,27 +27,31 @@ ls_status code_make(const Rtc *rtc, const char *source, const char *step, const 
     return status;
 }
 
-/* Takes it from the cache or makes it. */
+/* Takes it from the cache or from what was made ahead of time, or makes it. */
 static ls_status fetch(const Made *made, size_t variant, bool no_cache, Code *code, char *message,
                        size_t size) {
     const ls_image *image = made->image;
     const Rtc *rtc = rtc_for_target(image->target);
+    const char *target = made->level ? made->level : image->target;
     const char *source = image->variants[variant].source;
     char toolchain[1024];
     if (!rtc) {
         snprintf(message, size, "%s is emitted only, no toolchain makes code of it", image->target);
         return LS_ERROR_TOOLCHAIN;
     }
-    if (!rtc->describe(toolchain, sizeof toolchain)) {
+    const bool there = rtc->describe(toolchain, sizeof toolchain);
+    CacheKey key = cache_key(source, strlen(source), target, image->math, toolchain);
+    code->from_cache = (there && !no_cache && cache_load(&key, &code->data, &code->size)) ||
+                       (rtc == &rtc_host && !made->level && (!no_cache || !there) &&
+                        kernels_load(source, image->math, &code->data, &code->size));
+    if (code->from_cache) return LS_OK;
+    if (!there) {
         snprintf(message, size, "%s", toolchain);
         return LS_ERROR_TOOLCHAIN;
     }
-    CacheKey key = cache_key(source, strlen(source), image->target, image->math, toolchain);
-    code->from_cache = !no_cache && cache_load(&key, &code->data, &code->size);
-    if (code->from_cache) return LS_OK;
     RtcOutput output = {0};
-    ls_status status = code_make(rtc, source, image->step, image->target, RTC_IMAGE, made->math,
-                                 &output, message, size);
+    ls_status status =
+        code_make(rtc, source, image->step, target, RTC_IMAGE, made->math, &output, message, size);
     if (status != LS_OK) return status;
     code->data = output.data;
     code->size = output.size;
