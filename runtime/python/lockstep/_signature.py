@@ -249,6 +249,21 @@ class Source:
         finally:
             api.ls_compilation_destroy(compilation)
 
+    def ir(self) -> str:
+        """The step as `lockstep emit --target ir` prints it."""
+        api, compilation = library(), self.compiled()
+        data, size = C.c_void_p(), C.c_size_t()
+        try:
+            number = step_names(api, compilation).index(self.name)
+            status = api.ls_compilation_emit(
+                compilation, number, b"ir", C.byref(data), C.byref(size)
+            )
+            if status != OK:
+                fail(status, api.ls_compilation_message(compilation))
+            return C.string_at(data, size.value).decode()
+        finally:
+            api.ls_compilation_destroy(compilation)
+
     def around(self) -> str:
         """The text ahead of another step that calls this one."""
         text = self.text

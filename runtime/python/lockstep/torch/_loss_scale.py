@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._api import TYPES, LockstepError
+from .._around import check_text
 from .._bound import Bound
 from .._signature import Source
 from ._tensors import TENSORS, describe
@@ -17,22 +18,6 @@ SCALE_DEFAULTS = {
     "backoff_factor": 0.5,
     "growth_interval": 2000,
 }
-# All gradients are looked at once, ahead of the updates, which are left out where one overflowed.
-# There is a list for each type that they have.
-CHECK_STEP = """import "std/amp"
-step check[{axes}](
-    {lists}, inout scale: f32, inout good: i32, inout skipped: i64, out inverse: f32,
-    out found_inf: bool, growth: f32, backoff: f32, interval: i32, unscaled: bool,
-) {{
-    let factor = if unscaled then 1.0 else 1 / f64(scale)
-    let overflow = {overflow}
-    inverse = factor
-    found_inf = overflow
-    skipped += i64(overflow)
-    update_scale(found_inf = overflow, scale = scale, good = good, growth = growth,
-        backoff = backoff, interval = interval)
-}}
-"""
 
 
 class LossScale(torch.optim.Optimizer):
@@ -100,13 +85,9 @@ class LossScale(torch.optim.Optimizer):
 
     def _checker(self, context: Any, types: tuple[int, ...]) -> Bound:
         if (context, types) not in self._check:
-            each = range(len(types))
-            text = CHECK_STEP.format(
-                axes=", ".join(f"t{i}, n{i} of t{i}" for i in each),
-                lists=", ".join(f"g{i}: {TYPES[type]}[t{i}, n{i}]" for i, type in enumerate(types)),
-                overflow=" or ".join(f"any(not isfinite(factor * g{i}))" for i in each),
+            bound = self._check[context, types] = Bound(
+                Source(check_text([TYPES[type] for type in types]), "check"), context
             )
-            bound = self._check[context, types] = Bound(Source(text, "check"), context)
             options = self._settings["loss_scale"]
             for name in ("growth", "backoff", "interval"):
                 key = "growth_interval" if name == "interval" else name + "_factor"
