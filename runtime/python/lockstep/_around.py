@@ -58,6 +58,20 @@ def around(source: Source, gradient: str, negated: bool, scaled: bool) -> str:
     )
 
 
+def guarded(source: Source) -> str:
+    """A step with another around it, which is left out where a gradient overflowed."""
+    signature = source.signature
+    rows = [p.declaration(INOUT if p.role == OUT else None) for p in signature.parameters]
+    given = ", ".join(f"{p.name} = {p.name}" for p in signature.parameters)
+    body = f"when not found_inf {{\n        {source.name}({given})\n    }}"
+    rows.append("found_inf: bool")
+    return (
+        source.around()
+        + f"step guarded_{source.name}[{signature.header()}](\n    {', '.join(rows)}\n)"
+        f"{signature.grade()} {{\n    {body}\n}}\n"
+    )
+
+
 def counted_source(source: Source) -> Source:
     """A step with rank-0 `inout`s of each tensor's own, which a tensor bound as empty keeps."""
     path, text = text_of(source)

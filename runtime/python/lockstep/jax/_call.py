@@ -64,8 +64,9 @@ def call(
     rank-0 values as arrays or numbers (an f64 only as a number, unless JAX has 64 bits). An `inout`
     is given, and the new array is a result, which takes the old one's memory where it was donated
     (jax.jit(..., donate_argnums=...)). jit, grad (by `backward`, of the outs that have a gradient)
-    and vmap (one launch for all entries; for each, where the step has lists) work. Types are the step's; where JAX has no 64-bit integers
-    (jax_enable_x64), an i64 is given as 32 bits, and given back so.
+    and vmap (one launch for all entries; for each, where the step has lists) work. Types are the
+    step's; where JAX has no 64-bit integers (jax_enable_x64), an i64 is given as 32 bits, and given
+    back so.
     """
     made = _step(step) if isinstance(step, str) else step
     given = made._arguments(arguments, values)
@@ -270,8 +271,10 @@ def _made(
                 at += 1
         return tuple(found)
 
-    function = launch if any(p.tensors for p in parameters) else _mapped(
-        step, launch, split, outs, constant
+    function = (
+        launch
+        if any(p.tensors for p in parameters)
+        else _mapped(step, launch, split, outs, constant)
     )
     if derivable(step) is not None:
         return function

@@ -1,8 +1,8 @@
 """XLA's foreign function interface: its C API, declared here, and the handler that launches steps.
 
 The declarations are those of xla/ffi/api/c_api.h, which jaxlib ships; a test compares their
-layouts. One handler for each platform serves all steps: an attribute of the call says which (`step`,
-a number of `number_of`).
+layouts. One handler for each platform serves all steps: an attribute of the call says which
+(`step`, a number of `number_of`).
 """
 
 from __future__ import annotations
@@ -325,7 +325,8 @@ def _execute(kind: str, frame: Any) -> None:
     with _context_on(kind, frame) as context:
         launcher = _launchers.get((number, context))
         if launcher is None:
-            launcher = _launchers[number, context] = Launcher(_calls[number], context)  # type: ignore[index]
+            call = _calls[number]  # type: ignore[index]
+            launcher = _launchers[number, context] = Launcher(call, context)
         launcher.launch(
             _addresses(frame.args.size, frame.args.args),
             _addresses(frame.rets.size, frame.rets.rets),

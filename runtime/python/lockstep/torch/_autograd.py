@@ -67,8 +67,7 @@ def completed(step: Step, name: str, gradient: Any, values: dict[str, Any]) -> A
     shapes = step.shapes([step.signature.by_name[name]], shapes_of(step, values))[name]
     like = next(g for g in gradient if g is not None)
     return [
-        like.new_zeros(shape) if g is None else g.contiguous()
-        for g, shape in zip(gradient, shapes)
+        like.new_zeros(shape) if g is None else g.contiguous() for g, shape in zip(gradient, shapes)
     ]
 
 

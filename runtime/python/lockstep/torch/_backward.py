@@ -96,10 +96,13 @@ class Backward:
         if any(gradient is not None for gradient in each.values()):
             found = gradients(first, values, each, asked)
         rest = (None,) * (1 + len(self.numbers))
-        return tuple(
-            found.get(n, [None] * len(needs[n]) if _is_list(needs[n]) else None)
-            for n in self.names
-        ) + rest
+        return (
+            tuple(
+                found.get(n, [None] * len(needs[n]) if _is_list(needs[n]) else None)
+                for n in self.names
+            )
+            + rest
+        )
 
     def _vmap(self, info: Any, in_dims: Sequence[Any], *arguments: Any) -> Any:
         values, upstream, wanted = self._split(arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -120,6 +121,7 @@ class Form:
             )
         return None
 
+    @functools.cached_property
     def elementwise(self) -> bool:
         """Whether every element is updated by itself, so that a shard may be updated as a whole."""
         plan = json.loads(self.source.explain({}, "JSON"))["steps"][0]

@@ -193,9 +193,7 @@ def _firsts(result: Any) -> Any:
     return [0] * len(result) if isinstance(result, list) else 0
 
 
-def mapped(
-    op: Operator, size: int, in_dims: Sequence[Any], arguments: Sequence[Any]
-) -> list[Any]:
+def mapped(op: Operator, size: int, in_dims: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
     """The results for each entry of a batch, which is their first axis: one launch, unless the step
     has lists."""
     step, batched = op.step, set()

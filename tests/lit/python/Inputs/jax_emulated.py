@@ -1,5 +1,6 @@
-"""lockstep.jax on a GPU's stream: XLA's calls with the stream and the device of a call frame of CUDA, on
-the emulated device, whose memory is the host's, so that arrays of the CPU stand for those of a device."""
+"""lockstep.jax on a GPU's stream: XLA's calls with the stream and the device of a call frame of
+CUDA, on the emulated device, whose memory is the host's, so that arrays of the CPU stand for those
+of a device."""
 
 import ctypes as C
 import os
@@ -104,8 +105,8 @@ class Streams(unittest.TestCase):
         numpy.testing.assert_allclose(memory(params["w"]), numpy.full((3, 4), 0.798), atol=1e-3)
 
     def test_streams(self):
-        """Each stream that a frame names has a context on it, with launches of its own; an older XLA
-        says no device."""
+        """Each stream that a frame names has a context on it, with launches of its own; an older
+        XLA says no device."""
         double = jax.jit(
             lambda x: lj.call(lj.Step("step d[n](x: f32[n], out y: f32[n]) { y = 2 * x }"), x)
         )

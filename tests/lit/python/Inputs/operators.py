@@ -198,7 +198,7 @@ class Operators(unittest.TestCase):
             torch.vmap(lambda by: add(torch.zeros(4), by), out_dims=None)(torch.zeros(3, 4))
 
     def test_vmap_gradients(self):
-        """Through vmap, of what the entries have and of what they share, and vmap over gradients."""
+        """Through vmap, of what entries have and of what they share, and vmap over gradients."""
         norm, loss = (
             lt.Step("std/norms:rms_norm_forward").op(),
             lt.Step("std/losses:cross_entropy").op(["loss"]),
