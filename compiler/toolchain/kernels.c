@@ -153,16 +153,14 @@ static Row *read_rows(int file, size_t *count, uint64_t *whole) {
     return NULL;
 }
 
-/* What is packed behind `at`; NULL: it is damaged. Frees the text. */
-static void *unpack(char *text, uint64_t at, uint64_t size) {
-    const char *const pieces[] = {text, NULL};
-    const ls_image_packed packed = {pieces};
-    const ls_image_variant variant = {
-        .packed = &packed, .packed_at = (size_t)at, .code_size = (size_t)size};
+/* The code behind the first `at` bytes of what is packed; NULL: it is damaged. Frees the packed
+ * bytes. */
+static void *unpack(char *packed, uint64_t bytes, uint64_t at, uint64_t size) {
     void *code = NULL;
-    if (at > BLOCK_LIMIT + KERNELS_LIMIT || ls_image_unpack(&variant, &code) != 1) code = NULL;
-    free(text);
-    return code;
+    const bool good = at <= BLOCK_LIMIT && ls_image_unpack_bytes(packed, (size_t)bytes, (size_t)at,
+                                                                 (size_t)size, &code) == 1;
+    free(packed);
+    return good ? code : NULL;
 }
 
 /* A row's code, malloc'ed with a zero behind it; NULL unless every byte is as it was stored. */
@@ -177,7 +175,7 @@ static void *read_code(int file, const Row *row, uint64_t whole) {
     if (data && lseek(file, (off_t)offset, SEEK_SET) == (off_t)offset &&
         rtc_read(file, data, (size_t)bytes)) {
         data[bytes] = 0;
-        if (packed) data = unpack(data, number_read(row->at), size);
+        if (packed) data = unpack(data, bytes, number_read(row->at), size);
         if (data) make_checksum(data, (size_t)size, checksum);
         if (data && memcmp(checksum, row->checksum, 8) == 0) return data;
     }
@@ -331,7 +329,7 @@ static size_t pack_block(Kernels *k, Arena *arena, size_t first, uint64_t offset
         number_write(k->placed[end]->row.at, code.size);
         text_add(&code, k->placed[end]->data, k->placed[end]->size);
     }
-    const Text text = compress_code(arena, &code);
+    const Text text = compress_bytes(arena, &code);
     k->blocks[k->block_count++] = (Block){text.data, text.size};
     for (size_t i = first; i < end; i++) {
         number_write(k->placed[i]->row.offset, offset);

@@ -85,7 +85,8 @@ void kernels_place(Kernels *kernels, Arena *arena, bool packed);
 ls_status kernels_write(const Kernels *kernels, const char *path, char *message, size_t size);
 void kernels_close(Kernels *kernels);
 
-/* compress.c: code packed as image.h says at ls_image_packed: the text in base 85. */
+/* compress.c: code packed as image.h says at ls_image_packed: the bytes; the text in base 85. */
+Text compress_bytes(Arena *arena, const Text *code);
 Text compress_code(Arena *arena, const Text *code);
 
 /* ahead.c: the images of the steps to build, by step and then target, to a C file and the header
