@@ -27,23 +27,35 @@ ls_status code_make(const Rtc *rtc, const char *source, const char *step, const 
     return status;
 }
 
-/* Takes it from the cache or from what was made ahead of time, or makes it. */
+/* Takes it from the cache, or from what was made ahead of time, which the cache then keeps. */
+static bool load(const Made *made, const char *source, const CacheKey *key, bool cached,
+                 Code *code) {
+    const ls_image *image = made->image;
+    if (cached && cache_load(key, &code->data, &code->size)) return true;
+    if (rtc_for_target(image->target) != &rtc_host || made->level) return false;
+    if (!kernels_load(source, image->math, &code->data, &code->size)) return false;
+    if (cached) cache_store(key, code->data, code->size);
+    return true;
+}
+
+/* Loads it or makes it. */
 static ls_status fetch(const Made *made, size_t variant, bool no_cache, Code *code, char *message,
                        size_t size) {
     const ls_image *image = made->image;
     const Rtc *rtc = rtc_for_target(image->target);
     const char *target = made->level ? made->level : image->target;
     const char *source = image->variants[variant].source;
-    char toolchain[1024];
+    char toolchain[1024], kernels[64];
     if (!rtc) {
         snprintf(message, size, "%s is emitted only, no toolchain makes code of it", image->target);
         return LS_ERROR_TOOLCHAIN;
     }
     const bool there = rtc->describe(toolchain, sizeof toolchain);
-    CacheKey key = cache_key(source, strlen(source), target, image->math, toolchain);
-    code->from_cache = (there && !no_cache && cache_load(&key, &code->data, &code->size)) ||
-                       (rtc == &rtc_host && !made->level && (!no_cache || !there) &&
-                        kernels_load(source, image->math, &code->data, &code->size));
+    kernels_describe(kernels, sizeof kernels);
+    const CacheKey key =
+        cache_key(source, strlen(source), target, image->math, there ? toolchain : kernels);
+    code->from_cache = !(there && no_cache) &&
+                       load(made, source, &key, !no_cache && (there || !made->level), code);
     if (code->from_cache) return LS_OK;
     if (!there) {
         snprintf(message, size, "%s", toolchain);

@@ -151,7 +151,7 @@ static bool version(char *text, size_t size) {
 
 /* The object file as a shared object. False: the compiler has to do it. */
 static bool link_object(RtcWork *work) {
-    const char *const parts[] = {linker, "-shared",       "-s",         "-z", "noseparate-code",
+    const char *const parts[] = {linker, "-shared",    "-s",         "-z", "noseparate-code",
                                  "-o",   work->result, work->object, NULL};
     char path[PATH_SIZE], *words[COUNT(parts) + 1];
     RtcRun run;

@@ -37,7 +37,8 @@ typedef struct Row {
 _Static_assert(sizeof(Header) == 48 && sizeof(Row) == 64, "these are a file format");
 static const char magic[] = "lockstep-kernels";
 static const char form[] = "1";
-#define BLOCK_LIMIT ((size_t)4 << 20) /* of code that is packed together, which loading unpacks */
+#define BLOCK_LIMIT ((size_t)16 << 20) /* of code that is packed together, which loading unpacks \
+                                        */
 
 static uint64_t number_read(const uint8_t bytes[8]) {
     uint64_t number = 0;
@@ -195,6 +196,11 @@ static void *load_from(int file, const uint8_t key[16], size_t *size) {
     }
     free(rows);
     return data;
+}
+
+void kernels_describe(char *text, size_t size) {
+    const char *levels[RTC_LEVELS_MAX];
+    snprintf(text, size, "kernels for %s", rtc_cpu_levels(levels) ? levels[0] : "none");
 }
 
 bool kernels_load(const char *source, const char *math, void **data, size_t *size) {

@@ -74,6 +74,9 @@ void code_make_all(const CodeRequest *requests, size_t count, bool no_cache,
 /* kernels.c: code for CPUs made ahead of time. Of a variant's text, where there is some that runs
  * here: *data is malloc'ed, with a zero after its last byte. */
 #define RTC_KERNELS_NAME "cpu-%s.kernels" /* of a level */
+/* What stands for the toolchain in the keys of the cache, where there is none: what is loaded there
+ * lies packed with others. */
+void kernels_describe(char *text, size_t size);
 bool kernels_load(const char *source, const char *math, void **data, size_t *size);
 /* A file of them: what it holds, NULL where memory runs out, behind which as many as `room` may be
  * added, code of a level that the caller keeps; kernels_place orders all, packed to a quarter of
