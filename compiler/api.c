@@ -508,6 +508,84 @@ ls_status ls_compilation_ahead(ls_compilation *c, const ls_ahead_options *option
     return LS_OK;
 }
 
+typedef struct KernelsJob {
+    const ls_kernels_options *options;
+    CodeRequest *requests;
+    size_t count;
+    Kernels *kernels;
+} KernelsJob;
+
+static void show_kernels(void *user, size_t done) {
+    const KernelsJob *j = user;
+    j->options->progress(j->options->user, done, j->count, j->options->level);
+}
+
+/* Adds the variants of a step, or of a part of one, that have kernels. */
+static void request_kernels(ls_compilation *c, size_t step, const char *level, KernelsJob *j) {
+    Arena *arena = &c->compiler.arena;
+    const Made *usual = compile_image(c, step, LS_TARGET_CPU);
+    Made *made = arena_alloc(arena, sizeof *made);
+    *made = (Made){.image = usual->image, .math = usual->math, .told = usual->told, .level = level};
+    made->code = arena_alloc(arena, usual->image->variant_count * sizeof *made->code);
+    CodeRequest *grown =
+        arena_alloc(arena, (j->count + usual->image->variant_count + 1) * sizeof *grown);
+    if (j->count) memcpy(grown, j->requests, j->count * sizeof *grown);
+    j->requests = grown;
+    for (uint32_t v = 0; v < usual->image->variant_count; v++)
+        if (usual->image->variants[v].kernel_count) grown[j->count++] = (CodeRequest){made, v};
+    const Sequence *sequence = c->steps[step].sequence;
+    for (size_t i = 0; sequence && i < sequence->part_count; i++)
+        request_kernels(c, c->steps[step].first_part + i, level, j);
+}
+
+static ls_status list_kernels(ls_compilation *c, void *job) {
+    KernelsJob *j = job;
+    const char *level = arena_printf(&c->compiler.arena, LS_TARGET_CPU ":%s", j->options->level);
+    char reason[512];
+    RtcCpu cpu;
+    if (!rtc_cpu_find(level, &cpu, reason, sizeof reason))
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "%s", reason);
+    for (size_t i = 0; i < j->options->step_count; i++)
+        request_kernels(c, j->options->steps[i], level, j);
+    return LS_OK;
+}
+
+static ls_status place_kernels(ls_compilation *c, void *job) {
+    KernelsJob *j = job;
+    const char *path = j->options->path;
+    for (size_t i = 0; i < j->count; i++) kernels_add(j->kernels, &j->requests[i]);
+    kernels_place(j->kernels, &c->compiler.arena, j->options->packed != 0);
+    return kernels_write(j->kernels, path, c->message, sizeof c->message);
+}
+
+ls_status ls_compilation_kernels(ls_compilation *c, const ls_kernels_options *options) {
+    KernelsJob job = {.options = options};
+    const bool no_cache = c->options.no_cache;
+    c->message[0] = 0;
+    ls_status status = LS_OK;
+    for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
+        status = find_step(c, options->steps[i]);
+    if (status == LS_OK) status = run(c, list_kernels, &job);
+    if (status == LS_OK)
+        code_make_all(job.requests, job.count, no_cache, options->progress ? show_kernels : NULL,
+                      &job);
+    for (size_t i = 0; status == LS_OK && i < job.count; i++)
+        status = code_get(job.requests[i].made, job.requests[i].variant, no_cache, c->message,
+                          sizeof c->message);
+    if (status == LS_OK) {
+        job.kernels = kernels_open(options->path, job.count);
+        status = job.kernels ? run(c, place_kernels, &job)
+                             : keep_message(c, LS_ERROR_MEMORY, "the host ran out of memory");
+        kernels_close(job.kernels);
+    }
+    for (size_t i = 0; i < job.count; i++) {
+        Code *code = &job.requests[i].made->code[job.requests[i].variant];
+        free(code->data);
+        code->data = NULL;
+    }
+    return status;
+}
+
 /* ---- layout of source text, versions ---- */
 
 typedef struct FormatJob {

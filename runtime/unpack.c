@@ -5,8 +5,10 @@
 
 #include "runtime.h"
 
-/* What is left of a text of base 85, and the bytes of its last group that are not read yet. */
+/* What is left of a text of base 85, and the bytes of its last group that are not read yet; or of
+ * bytes as they are. */
 typedef struct Source {
+    const uint8_t *bytes, *bytes_end; /* NULL: it is a text */
     const char *const *pieces;
     const char *at;
     uint8_t group[4];
@@ -22,6 +24,11 @@ static int next_digit(Source *s) {
 }
 
 static uint8_t next_byte(Source *s) {
+    if (s->bytes) {
+        if (s->bytes < s->bytes_end) return *s->bytes++;
+        s->damaged = true;
+        return 0;
+    }
     if (!s->left) {
         uint64_t value = 0;
         for (int i = 0; i < 5; i++) {
@@ -76,13 +83,11 @@ static bool unpack(Source *s, uint8_t *to, size_t end) {
     return !s->damaged;
 }
 
-int ls_image_unpack(const ls_image_variant *variant, void **code) {
-    Source source = {.pieces = variant->packed->text, .at = variant->packed->text[0]};
-    const size_t begin = variant->packed_at, size = variant->code_size;
+static int unpack_part(Source *source, size_t begin, size_t size, void **code) {
     uint8_t *const all = size < SIZE_MAX - begin ? malloc(begin + size + 1) : NULL;
     *code = NULL;
     if (!all) return 0;
-    if (!unpack(&source, all, begin + size)) {
+    if (!unpack(source, all, begin + size)) {
         free(all);
         return -1;
     }
@@ -91,4 +96,16 @@ int ls_image_unpack(const ls_image_variant *variant, void **code) {
     void *const kept = realloc(all, size + 1);
     *code = kept ? kept : all;
     return 1;
+}
+
+int ls_image_unpack(const ls_image_variant *variant, void **code) {
+    Source source = {.pieces = variant->packed->text, .at = variant->packed->text[0]};
+    return unpack_part(&source, variant->packed_at, variant->code_size, code);
+}
+
+int ls_image_unpack_bytes(const void *packed, size_t packed_size, size_t at, size_t size,
+                          void **code) {
+    const uint8_t *const bytes = packed;
+    Source source = {.bytes = bytes, .bytes_end = bytes + packed_size};
+    return unpack_part(&source, at, size, code);
 }

@@ -112,7 +112,7 @@ typedef u32 ls_vector_u32 __attribute__((vector_size(64)));
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 LS_FN ls_vector_bf16 ls_masked_bf16(const bf16 *from, i64 left) {
     const ls_half_i16 none = {0};
-    return (ls_vector_bf16)__builtin_ia32_loaddquhi256_mask((const i16 *)from, none,
+    return (ls_vector_bf16)__builtin_ia32_loaddquhi256_mask((const void *)from, none,
                                                             ls_mask_of(left));
 }
 #else

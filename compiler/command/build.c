@@ -11,10 +11,9 @@
 typedef struct Options {
     StringList targets;
     const char *folder, *name, *depfile;
-    bool contiguous;
+    bool contiguous, pack;
 } Options;
 
-/* "sm_90,cpu" as two; every entry is the caller's to free. */
 /* C is the same for every processor. */
 static bool is_processor(const char *name, size_t size) {
     static const char *const names[] = {"cpu", "cpu:aarch64", "cpu:x86-64"};
@@ -23,6 +22,12 @@ static bool is_processor(const char *name, size_t size) {
     return false;
 }
 
+/* "cpu:x86-64-v3": machine code for a level of processors. */
+static bool is_level(const char *target) {
+    return strncmp(target, LS_TARGET_CPU ":", strlen(LS_TARGET_CPU) + 1) == 0;
+}
+
+/* "sm_90,cpu" as two; every entry is the caller's to free. */
 static StringList split_targets(const StringList *given) {
     StringList targets = {0};
     bool by_processor = false; /* one is named with its processor, so `cpu` again is no mistake */
@@ -170,38 +175,97 @@ static bool write_depfile(const char *depfile, const char *folder, const char *s
     return good;
 }
 
+/* What is built, and where. */
+typedef struct Build {
+    const Options *options;
+    ls_compilation *compilation;
+    const char *folder, *stem;
+    const size_t *steps;
+    size_t step_count;
+} Build;
+
+/* The C files, for all targets but levels of processors. */
+static bool build_files(const Build *b, const StringList *targets, Failure *failure) {
+    const char *header = NULL, *code = NULL, *depfile = b->options->depfile;
+    Progress progress = progress_begin("building");
+    const ls_ahead_options ahead = {.name = b->stem,
+                                    .steps = b->steps,
+                                    .step_count = b->step_count,
+                                    .targets = targets->items,
+                                    .target_count = targets->count,
+                                    .progress = show,
+                                    .user = &progress,
+                                    .contiguous = b->options->contiguous};
+    ls_status status = ls_compilation_ahead(b->compilation, &ahead, &header, &code);
+    progress_end(&progress);
+    if (status != LS_OK)
+        return fail(failure, exit_status(status), "%s", ls_compilation_message(b->compilation));
+    return (!depfile || check_depfile(depfile, b->folder, b->stem, b->compilation, failure)) &&
+           make_folder(b->folder, failure) &&
+           write_file(b->folder, b->stem, 'c', code, !depfile, failure) &&
+           write_file(b->folder, b->stem, 'h', header, !depfile, failure) &&
+           (!depfile || write_depfile(depfile, b->folder, b->stem, b->compilation, failure));
+}
+
+/* The kernels for a level of processors, "cpu:x86-64-v3". */
+static bool build_kernels(const Build *b, const char *target, Failure *failure) {
+    const char *level = strchr(target, ':') + 1;
+    Buffer path = {0};
+    Progress progress = progress_begin("building");
+    buffer_printf(&path, "%s/cpu-%s.kernels", b->folder, level);
+    const ls_kernels_options kernels = {.level = level,
+                                        .path = path.data,
+                                        .steps = b->steps,
+                                        .step_count = b->step_count,
+                                        .packed = b->options->pack,
+                                        .progress = show,
+                                        .user = &progress};
+    bool good = make_folder(b->folder, failure);
+    if (good) {
+        ls_status status = ls_compilation_kernels(b->compilation, &kernels);
+        good = status == LS_OK ||
+               fail(failure, exit_status(status), "%s", ls_compilation_message(b->compilation));
+    }
+    progress_end(&progress);
+    if (good) printf("%s\n", path.data);
+    buffer_free(&path);
+    return good;
+}
+
+static bool build_all(const Build *b, const StringList *targets, Failure *failure) {
+    StringList files = {0};
+    bool good = true;
+    for (size_t i = 0; i < targets->count; i++)
+        if (!is_level(targets->items[i])) list_add(&files, targets->items[i]);
+    if (!files.count && b->options->depfile)
+        good = fail(failure, STATUS_USAGE,
+                    "--depfile is of the C file, and the targets are levels of processors alone");
+    if (files.count == targets->count && b->options->pack)
+        good = fail(failure, STATUS_USAGE,
+                    "--pack is for levels of processors, as in --targets cpu:x86-64-v3");
+    if (good && files.count) good = build_files(b, &files, failure);
+    for (size_t i = 0; good && i < targets->count; i++)
+        if (is_level(targets->items[i])) good = build_kernels(b, targets->items[i], failure);
+    free((void *)(uintptr_t)files.items);
+    return good;
+}
+
 static bool build(const Invocation *invocation, ls_compilation *compilation,
                   const SourceName *source, Failure *failure) {
     const Options *options = invocation->options;
-    const char *header = NULL, *code = NULL;
     char *stem = options->name  ? copy_text(options->name, strlen(options->name))
                  : source->step ? copy_text(source->step, strlen(source->step))
                                 : stem_of(source->path);
-    const char *folder = options->folder ? options->folder : ".";
     StringList targets = split_targets(&options->targets);
-    ls_ahead_options ahead = {.name = stem, .contiguous = options->contiguous, .progress = show};
-    size_t *steps = NULL;
-    bool good = choose_steps(compilation, source, &steps, &ahead.step_count, failure);
+    size_t *steps = NULL, count;
+    bool good = choose_steps(compilation, source, &steps, &count, failure);
     if (good && strspn(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") !=
                     strlen(stem))
         good = fail(failure, STATUS_USAGE,
                     "'%s' is no name for files of C: take --name with letters, digits and _", stem);
-    if (good) {
-        Progress progress = progress_begin("building");
-        ahead.steps = steps;
-        ahead.targets = targets.items;
-        ahead.target_count = targets.count;
-        ahead.user = &progress;
-        ls_status status = ls_compilation_ahead(compilation, &ahead, &header, &code);
-        progress_end(&progress);
-        good = status == LS_OK ||
-               fail(failure, exit_status(status), "%s", ls_compilation_message(compilation));
-    }
-    const bool tell = !options->depfile;
-    good = good && (tell || check_depfile(options->depfile, folder, stem, compilation, failure)) &&
-           make_folder(folder, failure) && write_file(folder, stem, 'c', code, tell, failure) &&
-           write_file(folder, stem, 'h', header, tell, failure) &&
-           (tell || write_depfile(options->depfile, folder, stem, compilation, failure));
+    const Build all = {options, compilation, options->folder ? options->folder : ".",
+                       stem,    steps,       count};
+    good = good && build_all(&all, &targets, failure);
     free(steps);
     free(stem);
     free_targets(&targets);
@@ -232,7 +296,7 @@ static const Option build_options[] = {
     {'t', "targets", "T,...", OPTION_LIST, offsetof(Options, targets),
      "cpu (C, the same for cpu:x86-64 and cpu:aarch64), sm_NN (machine code),\n"
      "compute_NN (PTX, for that GPU and newer), gfxNNN; the runtime takes the one\n"
-     "that suits the device best"},
+     "that suits the device best. cpu:x86-64-v3 and other levels: see below"},
     {'o', "output", "DIR", OPTION_TEXT, offsetof(Options, folder),
      "the folder for both files, made when it is not there (default: .)"},
     {0, "name", "NAME", OPTION_TEXT, offsetof(Options, name),
@@ -240,6 +304,9 @@ static const Option build_options[] = {
     {0, "contiguous", NULL, OPTION_FLAG, offsetof(Options, contiguous),
      "no kernels for arrays with gaps between elements or off a boundary of\n"
      "16 bytes, which are refused then: 15 to 40 % less text to compile"},
+    {0, "pack", NULL, OPTION_FLAG, offsetof(Options, pack),
+     "for levels of processors: pack the file's kernels, to a quarter of the bytes;\n"
+     "loading one takes some milliseconds more"},
     {0, "depfile", "FILE", OPTION_TEXT, offsetof(Options, depfile),
      "write which files they were made of, as a rule for make or ninja,\n"
      "and print nothing"},
@@ -249,12 +316,17 @@ const Command command_build = {
     .name = "build",
     .summary = "compiles steps ahead of time into a C header and a C file",
     .arguments = "FILE[:STEP] --targets T,... [-o DIR]",
-    .details = "The files hold the kernels for every target and need the runtime only\n"
-               "(liblockstep_rt), no compiler. The header has a structure of arguments for\n"
-               "each step, and STEP_bind and STEP_launch. Results have the bits that the same\n"
-               "step has when it is compiled at run time. Prints the names of the files.",
+    .details =
+        "The files hold the kernels for every target and need the runtime only\n"
+        "(liblockstep_rt), no compiler. The header has a structure of arguments for\n"
+        "each step, and STEP_bind and STEP_launch. Results have the bits that the same\n"
+        "step has when it is compiled at run time. Prints the names of the files.\n\n"
+        "For a level of processors, cpu:baseline or cpu:x86-64-v2 to -v4, the machine code\n"
+        "is added to cpu-LEVEL.kernels in the folder. Programs that compile at run time take\n"
+        "it from there where LOCKSTEP_KERNELS names the folder, without a C compiler.",
     .examples = "  lockstep build adamw.step -o gen --targets sm_90,compute_90,cpu\n"
-                "  cc -O3 -march=native -fno-math-errno -fno-trapping-math -c gen/adamw.c",
+                "  cc -O3 -march=native -fno-math-errno -fno-trapping-math -c gen/adamw.c\n"
+                "  lockstep build std/norms -o kernels --targets cpu:x86-64-v3,cpu:x86-64-v4",
     .options = build_options,
     .option_count = COUNT(build_options),
     .options_size = sizeof(Options),

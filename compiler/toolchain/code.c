@@ -20,38 +20,55 @@ ls_status code_make(const Made *made, const char *source, RtcForm form, RtcOutpu
                     char *message, size_t size) {
     const ls_image *image = made->image;
     const Rtc *rtc = rtc_for_target(image->target);
+    const char *target = made->level ? made->level : image->target;
     ls_status status =
-        rtc->compile(source, strlen(source), image->step, image->target, form, made->math, output);
+        rtc->compile(source, strlen(source), image->step, target, form, made->math, output);
     if (status == LS_OK) {
         if (output->choice && !atomic_flag_test_and_set(made->told))
-            base_log("code for %s is made by %s", image->target, output->choice);
+            base_log("code for %s is made by %s", target, output->choice);
         return LS_OK;
     }
     snprintf(message, size, "%s could not compile step %s for %s: %.3500s",
-             output->maker ? output->maker : rtc->name, image->step, image->target,
+             output->maker ? output->maker : rtc->name, image->step, target,
              output->log ? output->log : "out of memory");
     rtc_output_free(output);
     return status;
 }
 
-/* Takes it from the cache or makes it. */
+/* Takes it from the cache, or from what was made ahead of time, which the cache then keeps. */
+static bool load(const Made *made, const char *source, const CacheKey *key, bool cached,
+                 Code *code) {
+    const ls_image *image = made->image;
+    if (cached && cache_load(key, &code->data, &code->size)) return true;
+    if (rtc_for_target(image->target) != &rtc_host || made->level) return false;
+    if (!kernels_load(source, image->math, &code->data, &code->size)) return false;
+    if (cached) cache_store(key, code->data, code->size);
+    return true;
+}
+
+/* Loads it or makes it. */
 static ls_status fetch(const Made *made, size_t variant, bool no_cache, Code *code, char *message,
                        size_t size) {
     const ls_image *image = made->image;
     const Rtc *rtc = rtc_for_target(image->target);
+    const char *target = made->level ? made->level : image->target;
     const char *source = image->variants[variant].source;
-    char toolchain[1024];
+    char toolchain[1024], kernels[64];
     if (!rtc) {
         snprintf(message, size, "%s is emitted only, no toolchain makes code of it", image->target);
         return LS_ERROR_TOOLCHAIN;
     }
-    if (!rtc->describe(toolchain, sizeof toolchain)) {
+    const bool there = rtc->describe(toolchain, sizeof toolchain);
+    kernels_describe(kernels, sizeof kernels);
+    const CacheKey key =
+        cache_key(source, strlen(source), target, image->math, there ? toolchain : kernels);
+    code->from_cache = !(there && no_cache) &&
+                       load(made, source, &key, !no_cache && (there || !made->level), code);
+    if (code->from_cache) return LS_OK;
+    if (!there) {
         snprintf(message, size, "%s", toolchain);
         return LS_ERROR_TOOLCHAIN;
     }
-    CacheKey key = cache_key(source, strlen(source), image->target, image->math, toolchain);
-    code->from_cache = !no_cache && cache_load(&key, &code->data, &code->size);
-    if (code->from_cache) return LS_OK;
     RtcOutput output = {0};
     ls_status status = code_make(made, source, RTC_IMAGE, &output, message, size);
     if (status != LS_OK) return status;

@@ -143,15 +143,21 @@ static Text digits_of(Arena *arena, const Text *bytes) {
     return digits;
 }
 
-Text compress_code(Arena *arena, const Text *code) {
+Text compress_bytes(Arena *arena, const Text *code) {
     Arena *scratch = arena_child(arena);
     Compressor c = {.data = (const unsigned char *)code->data,
                     .size = code->size,
                     .newest = arena_alloc(scratch, sizeof(uint32_t) << HASH_BITS),
                     .older = arena_alloc(scratch, (code->size + 1) * sizeof(uint32_t)),
-                    .out = text_open(scratch)};
+                    .out = text_open(arena)};
     add_all(&c);
-    const Text digits = digits_of(arena, &c.out);
+    arena_close(scratch);
+    return c.out;
+}
+
+Text compress_code(Arena *arena, const Text *code) {
+    Arena *scratch = arena_child(arena);
+    const Text bytes = compress_bytes(scratch, code), digits = digits_of(arena, &bytes);
     arena_close(scratch);
     return digits;
 }

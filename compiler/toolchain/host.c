@@ -6,16 +6,13 @@
 #include "target/target.h"
 #include "toolchain/toolchain.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #define WORDS_MAX 48
 #define PATH_SIZE RTC_PATH_SIZE
-#define CPUINFO_SIZE 16384
 
 static const char *const compilers[] = {"clang", "gcc", "cc"};
 
@@ -25,6 +22,7 @@ static const char *const options[] = {
     "c",
     "-std=c11",
     "-O3",
+    "-g0", /* zig's default has debugging information */
     "-fPIC",
     "-fno-math-errno",
     "-fno-trapping-math",
@@ -52,7 +50,18 @@ typedef struct Command {
     char *word[8];
     size_t count;
     char path[PATH_SIZE]; /* the program word[0] names */
+    bool zig;             /* "zig cc", "python -m ziglang cc" */
 } Command;
+
+/* Whether one of the words is zig, which spells names of processors otherwise than clang. */
+static bool is_zig(const Command *command) {
+    for (size_t i = 0; i < command->count; i++) {
+        const char *slash = strrchr(command->word[i], '/');
+        const char *name = slash ? slash + 1 : command->word[i];
+        if (strcmp(name, "zig") == 0 || strcmp(name, "ziglang") == 0) return true;
+    }
+    return false;
+}
 
 /* Fills `command`, or `reason` with what to do about there being none. */
 static bool find_compiler(Command *command, char *reason, size_t size) {
@@ -64,6 +73,7 @@ static bool find_compiler(Command *command, char *reason, size_t size) {
         for (char *word = strtok_r(command->text, " ", &rest);
              word && command->count < COUNT(command->word); word = strtok_r(NULL, " ", &rest))
             command->word[command->count++] = word;
+        command->zig = is_zig(command);
         if (command->count &&
             rtc_find_program(command->word[0], command->path, sizeof command->path))
             return true;
@@ -76,6 +86,7 @@ static bool find_compiler(Command *command, char *reason, size_t size) {
     for (size_t i = 0; i < COUNT(compilers); i++) {
         if (!rtc_find_program(compilers[i], command->path, sizeof command->path)) continue;
         command->count = 1;
+        command->zig = false;
         command->word[0] = command->text;
         strcpy(command->text, compilers[i]);
         return true;
@@ -87,100 +98,11 @@ static bool find_compiler(Command *command, char *reason, size_t size) {
     return false;
 }
 
-/* What code is made for: LOCKSTEP_CPU. */
-typedef struct Cpu {
-    const char *name, *option;
-    const char *needs; /* words in /proc/cpuinfo */
-    bool wide, fma;    /* 512-bit vectors; a fused multiply-add instruction */
-} Cpu;
-
-/* The first is what is taken unless one is chosen: this processor. */
-static const Cpu cpus[] = {
-#if defined(__aarch64__)
-    {"native", "-mcpu=native", "", false, true}, /* clang's spelling of it; gcc knows both */
-    {"baseline", "-march=armv8-a", "", false, true},
-#elif defined(__x86_64__)
-    {"native", "-march=native", "", false, false},
-    {"baseline", "-march=x86-64", "", false, false},
-    {"x86-64-v2", "-march=x86-64-v2", "cx16 popcnt ssse3 sse4_1 sse4_2", false, false},
-    {"x86-64-v3", "-march=x86-64-v3", "abm avx2 bmi1 bmi2 f16c fma movbe", false, true},
-    {"x86-64-v4", "-march=x86-64-v4", "avx512f avx512bw avx512cd avx512dq avx512vl avx2 fma", true,
-     true},
-#else
-    {"native", "-march=native", "", false, true},
-#endif
-};
-
-/* Whether the word stands in the text, between blanks. */
-static bool has_word(const char *text, const char *word, size_t size) {
-    for (const char *at = text; (at = strchr(at, *word)); at++)
-        if (strncmp(at, word, size) == 0 && strchr(" \n", at[size]) && at > text &&
-            strchr(" \t", at[-1]))
-            return true;
-    return false;
-}
-
-/* The first processor's part of /proc/cpuinfo, without the empty line behind it. */
-static void read_cpuinfo(char *text, size_t room) {
-    int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-    ssize_t size = file < 0 ? 0 : read(file, text, room - 1);
-    if (file >= 0) close(file);
-    text[size < 0 ? 0 : size] = 0;
-    char *end = strstr(text, "\n\n");
-    if (end) end[1] = 0;
-}
-
-/* Fills `cpu`, or `reason` with why code cannot be made for what LOCKSTEP_CPU names. */
-static bool find_cpu(const char *info, Cpu *cpu, char *reason, size_t size) {
-    const char *wish = environment_value(VARIABLE_LOCKSTEP_CPU);
-    size_t found = 0, used;
-    while (wish && *wish && found < COUNT(cpus) && strcmp(wish, cpus[found].name) != 0) found++;
-    if (found == COUNT(cpus)) {
-        used = (size_t)snprintf(reason, size, "LOCKSTEP_CPU is '%s'; here it may be", wish);
-        for (size_t i = 0; i < COUNT(cpus) && used < size; i++)
-            used +=
-                (size_t)snprintf(reason + used, size - used, "%s %s", i ? "," : "", cpus[i].name);
-        return false;
-    }
-    *cpu = cpus[found];
-    for (const char *word = cpu->needs; *word;) {
-        const size_t length = strcspn(word, " ");
-        if (!has_word(info, word, length)) {
-            snprintf(reason, size,
-                     "LOCKSTEP_CPU is %s, and this processor has no %.*s; leave it unset or take a "
-                     "lower one",
-                     cpu->name, (int)length, word);
-            return false;
-        }
-        word += length + (word[length] == ' ');
-    }
-    if (found == 0) {
-        cpu->wide = has_word(info, "avx512f", 7);
-        cpu->fma = !has_word(info, "sse2", 4) || has_word(info, "fma", 3);
-    }
-    return true;
-}
-
-/* What -march=native looks at: the lines that name the processor's kind and its features. */
-static void hash_cpu(const char *info, Sha256 *hash) {
-    static const char *const lines[] = {"vendor_id", "cpu family", "model", "stepping",
-                                        "flags",     "Features",   "CPU ",  "isa"};
-    while (*info) {
-        const size_t length = strcspn(info, "\n");
-        for (size_t i = 0; i < COUNT(lines); i++)
-            if (strncmp(info, lines[i], strlen(lines[i])) == 0) sha256_add(hash, info, length);
-        info += length + (info[length] != 0);
-    }
-    unsigned long capabilities[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
-    sha256_add(hash, capabilities, sizeof capabilities);
-}
-
 static bool describe(char *text, size_t size) {
     Command command;
-    Cpu cpu;
-    char info[CPUINFO_SIZE];
-    read_cpuinfo(info, sizeof info);
-    if (!find_compiler(&command, text, size) || !find_cpu(info, &cpu, text, size)) return false;
+    RtcCpu cpu;
+    if (!find_compiler(&command, text, size) || !rtc_cpu_find(LS_TARGET_CPU, &cpu, text, size))
+        return false;
     Sha256 hash = sha256_open();
     for (size_t i = 0; i < command.count; i++) {
         char path[PATH_SIZE];
@@ -196,7 +118,7 @@ static bool describe(char *text, size_t size) {
     if (rtc_find_program(linker, path, sizeof path)) rtc_hash_file(&hash, path);
     sha256_add(&hash, wide_option, sizeof wide_option);
     sha256_add(&hash, cpu.option, strlen(cpu.option) + 1);
-    if (strcmp(cpu.name, cpus[0].name) == 0) hash_cpu(info, &hash);
+    if (cpu.native) rtc_cpu_hash(&hash);
     rtc_identity(text, size, rtc_host.name, hash, command.path);
     return true;
 }
@@ -229,7 +151,8 @@ static bool version(char *text, size_t size) {
 
 /* The object file as a shared object. False: the compiler has to do it. */
 static bool link_object(RtcWork *work) {
-    const char *const parts[] = {linker, "-shared", "-o", work->result, work->object, NULL};
+    const char *const parts[] = {linker, "-shared",    "-s",         "-z", "noseparate-code",
+                                 "-o",   work->result, work->object, NULL};
     char path[PATH_SIZE], *words[COUNT(parts) + 1];
     RtcRun run;
     RtcOutput output = {0};
@@ -242,14 +165,14 @@ static bool link_object(RtcWork *work) {
 }
 
 /* From the source to work->result; what the compiler says goes to *log. */
-static ls_status make_result(RtcWork *work, Command *command, const Cpu *cpu, RtcForm form,
+static ls_status make_result(RtcWork *work, Command *command, const RtcCpu *cpu, RtcForm form,
                              ls_math math, char **log, RtcOutput *output) {
     const bool image = form == RTC_IMAGE;
     const char *const end[] = {math == LS_MATH_FAST ? fast_option : exact_option,
                                "-o",
                                image ? work->object : work->result,
                                work->source,
-                               cpu->option,
+                               command->zig ? cpu->zig_option : cpu->option,
                                cpu->wide ? wide_option : NULL,
                                NULL};
     char *words[WORDS_MAX];
@@ -273,7 +196,7 @@ static ls_status make_result(RtcWork *work, Command *command, const Cpu *cpu, Rt
 }
 
 /* The compiler itself, the folder and its files being there. */
-static ls_status compile_in(RtcWork *work, Command *command, const Cpu *cpu, RtcForm form,
+static ls_status compile_in(RtcWork *work, Command *command, const RtcCpu *cpu, RtcForm form,
                             ls_math math, RtcOutput *output) {
     char *log = NULL;
     double start = rtc_now();
@@ -288,15 +211,14 @@ static ls_status compile_in(RtcWork *work, Command *command, const Cpu *cpu, Rtc
 static ls_status compile(const char *source, size_t size, const char *label, const char *target,
                          RtcForm form, ls_math math, RtcOutput *output) {
     Command command;
-    Cpu cpu;
+    RtcCpu cpu;
     RtcWork *work;
-    char reason[PATH_SIZE + 256], info[CPUINFO_SIZE];
+    char reason[PATH_SIZE + 256];
     *output = (RtcOutput){0};
-    if (strcmp(target, LS_TARGET_CPU) != 0)
+    if (strncmp(target, LS_TARGET_CPU, strlen(LS_TARGET_CPU)) != 0)
         return rtc_fail(output, LS_ERROR_ARGUMENT, "the host compiler has no target '%s'", target);
-    read_cpuinfo(info, sizeof info);
     if (!find_compiler(&command, reason, sizeof reason) ||
-        !find_cpu(info, &cpu, reason, sizeof reason))
+        !rtc_cpu_find(target, &cpu, reason, sizeof reason))
         return rtc_fail(output, LS_ERROR_TOOLCHAIN, "%s", reason);
     ls_status status = rtc_work_start(&work, "", source, size, label, output);
     if (status != LS_OK) return status;

@@ -56,6 +56,8 @@ typedef struct Made {
     ls_math math;
     Code *code;        /* by variant */
     atomic_flag *told; /* set where the log has which toolchain makes code for the target */
+    const char
+        *level; /* "cpu:x86-64-v3": code for that level of processors; NULL: for the target */
     struct Made *next;
 } Made;
 typedef struct CodeRequest {
@@ -73,7 +75,25 @@ ls_status code_get(Made *made, size_t variant, bool no_cache, char *message, siz
 void code_make_all(const CodeRequest *requests, size_t count, bool no_cache,
                    void (*done)(void *user, size_t done), void *user);
 
-/* compress.c: code packed as image.h says at ls_image_packed: the text in base 85. */
+/* kernels.c: code for CPUs made ahead of time. Of a variant's text, where there is some that runs
+ * here: *data is malloc'ed, with a zero after its last byte. */
+#define RTC_KERNELS_NAME "cpu-%s.kernels" /* of a level */
+/* What stands for the toolchain in the keys of the cache, where there is none: what is loaded there
+ * lies packed with others. */
+void kernels_describe(char *text, size_t size);
+bool kernels_load(const char *source, const char *math, void **data, size_t *size);
+/* A file of them: what it holds, NULL where memory runs out, behind which as many as `room` may be
+ * added, code of a level that the caller keeps; kernels_place orders all, packed to a quarter of
+ * the bytes if wanted, and unwinds where memory runs out; the file is written whole, or stays. */
+typedef struct Kernels Kernels;
+Kernels *kernels_open(const char *path, size_t room);
+void kernels_add(Kernels *kernels, const CodeRequest *request);
+void kernels_place(Kernels *kernels, Arena *arena, bool packed);
+ls_status kernels_write(const Kernels *kernels, const char *path, char *message, size_t size);
+void kernels_close(Kernels *kernels);
+
+/* compress.c: code packed as image.h says at ls_image_packed: the bytes; the text in base 85. */
+Text compress_bytes(Arena *arena, const Text *code);
 Text compress_code(Arena *arena, const Text *code);
 
 /* ahead.c: the images of the steps to build, by step and then target, to a C file and the header
@@ -240,6 +260,23 @@ ls_status rtc_work_run(RtcWork *work, const char *path, char *const words[], Rtc
 ls_status rtc_work_take(const RtcWork *work, const char *path, bool image, const char *log,
                         RtcOutput *output);
 void rtc_work_end(RtcWork *work); /* with its folder */
+
+/* cpu.c: what host code is made for. */
+typedef struct RtcCpu {
+    const char *name, *option,
+        *zig_option;   /* the compiler's, and zig's, which spells them otherwise */
+    const char *needs; /* words in /proc/cpuinfo */
+    bool native;       /* this processor, and not a level of its architecture */
+    bool wide, fma;    /* 512-bit vectors; a fused multiply-add instruction */
+} RtcCpu;
+enum { RTC_LEVELS_MAX = 8 };
+/* Of target "cpu" what LOCKSTEP_CPU names, which has to run here; of "cpu:x86-64-v3" that level,
+ * which need not. False: the reason. */
+bool rtc_cpu_find(const char *target, RtcCpu *cpu, char *reason, size_t size);
+/* The levels whose code runs here and which LOCKSTEP_CPU leaves, the best first. */
+size_t rtc_cpu_levels(const char *levels[RTC_LEVELS_MAX]);
+/* Adds what -march=native looks at: the processor's kind and its features. */
+void rtc_cpu_hash(Sha256 *hash);
 
 /* What a GPU toolchain is given to do. */
 typedef enum RtcVerb { RTC_COMPILE, RTC_DISASSEMBLE, RTC_VERSION } RtcVerb;

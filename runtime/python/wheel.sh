@@ -4,6 +4,10 @@
 #
 #   sh runtime/python/wheel.sh [FOLDER]      into FOLDER (build/wheels)
 #
+# That for x86_64 has kernels for x86-64-v3 and v4, compiled by LOCKSTEP_CC, which is zig too unless
+# it is set. They take some 15 minutes, unless LOCKSTEP_CACHE_DIR has them, and are made where the
+# library runs: not on aarch64. LOCKSTEP_KERNELS=off leaves them out.
+#
 # LOCKSTEP_PYTHON names a Python that has scikit-build-core, ziglang and wheel; without, an environment
 # that has them is made in build/wheel. Needs cmake and ninja, and no C compiler of the system's.
 set -e
@@ -28,6 +32,9 @@ tool() {
 }
 tool ar ar
 tool ranlib ranlib
+# Kernels are compiled one by one: by zig itself, without Python's start.
+zig=$("$python" -c 'import ziglang; print(ziglang.__path__[0] + "/zig")')
+export LOCKSTEP_CC="${LOCKSTEP_CC:-$zig cc}"
 
 for processor in x86_64 aarch64; do
     tool "cc-$processor" "cc -target $processor-linux-gnu.$glibc"
@@ -40,6 +47,9 @@ for processor in x86_64 aarch64; do
         # strip is of this machine
         set -- "$@" -C install.strip=false -C "cmake.define.CMAKE_SHARED_LINKER_FLAGS=-s" \
             -C "cmake.define.CMAKE_EXE_LINKER_FLAGS=-s"
+    fi
+    if [ "$processor$LOCKSTEP_KERNELS" = x86_64 ] && [ "$(uname -m)" = x86_64 ]; then
+        set -- "$@" -C "cmake.define.LOCKSTEP_WHEEL_KERNELS=x86-64-v3;x86-64-v4"
     fi
     rm -rf "$work/made"
     "$python" -m pip wheel --quiet --no-build-isolation --no-deps "$@" --wheel-dir "$work/made" .

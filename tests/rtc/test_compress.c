@@ -33,6 +33,7 @@ static int unpack(const char **pieces, size_t at, size_t size, void **code) {
 
 static size_t check_text(const Text *text) {
     const Text digits = compress_code(&compiler.arena, text);
+    const Text bytes = compress_bytes(&compiler.arena, text);
     const char **pieces = pieces_of(&digits);
     for (int i = 0; i < 4; i++) {
         const size_t at = i == 0 ? 0 : random_number() % (text->size + 1);
@@ -41,6 +42,9 @@ static size_t check_text(const Text *text) {
         assert_int_equal(unpack(pieces, at, size, &code), 1);
         assert_memory_equal(code, text->data + at, size);
         assert_int_equal(((char *)code)[size], 0);
+        free(code);
+        assert_int_equal(ls_image_unpack_bytes(bytes.data, bytes.size, at, size, &code), 1);
+        assert_memory_equal(code, text->data + at, size);
         free(code);
     }
     return digits.size;
@@ -112,6 +116,16 @@ static void damage_is_refused(void **state) {
         free(code);
     }
     assert_true(refused > 1500);
+    const Text bytes = compress_bytes(&compiler.arena, &text);
+    for (size_t size = 0; size + 1 < bytes.size; size++) { /* the last one may end nothing */
+        void *cut = malloc(size + 1); /* so that AddressSanitizer knows its end */
+        void *code;
+        assert_non_null(cut);
+        memcpy(cut, bytes.data, size);
+        assert_int_equal(ls_image_unpack_bytes(cut, size, 0, text.size, &code), -1);
+        assert_null(code);
+        free(cut);
+    }
     void *code;
     const char **pieces = pieces_of(&digits);
     assert_int_equal(unpack(pieces, 1, SIZE_MAX - 1, &code), 0);

@@ -212,6 +212,24 @@ typedef struct ls_ahead_options {
 ls_status ls_compilation_ahead(ls_compilation *compilation, const ls_ahead_options *options,
                                const char **header, const char **source);
 
+/* Kernels for CPUs ahead of time, for programs that compile at run time on machines without a C
+ * compiler: adds the machine code of every variant of the steps to a file, which is made when it is
+ * not there, or is another version's. A level is "baseline", "x86-64-v2", "x86-64-v3" or
+ * "x86-64-v4"; this processor need not have it. The library looks for cpu-LEVEL.kernels, the best
+ * that the processor has, in the folder `lockstep` beside itself or in LOCKSTEP_KERNELS, and takes
+ * from there what is not in its cache. Steps are found by what they compute, whatever file they
+ * stand in. */
+typedef struct ls_kernels_options {
+    const char *level, *path;
+    const size_t *steps;
+    size_t step_count;
+    int packed; /* 1: all of the file is packed, to a quarter of the bytes, which takes a while */
+    /* as of ls_ahead_options */
+    void (*progress)(void *user, size_t done, size_t total, const char *what);
+    void *user;
+} ls_kernels_options;
+ls_status ls_compilation_kernels(ls_compilation *compilation, const ls_kernels_options *options);
+
 /* The one layout of a source text; *formatted is freed with ls_text_free. On LS_ERROR_PROGRAM
  * *formatted holds the diagnostics instead. */
 ls_status ls_format_text(const char *name, const char *text, size_t size, char **formatted);

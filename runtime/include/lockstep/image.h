@@ -358,6 +358,9 @@ int64_t ls_image_solve(const ls_image_term *terms, uint32_t count, size_t unknow
 /* The code of a variant that has it packed, with a zero behind it: 1, and *code is the caller's to
  * free; or NULL, and 0: out of memory, -1: it is damaged. */
 int ls_image_unpack(const ls_image_variant *variant, void **code);
+/* The same of sequences that are bytes and no text: the `size` bytes behind the first `at`. */
+int ls_image_unpack_bytes(const void *packed, size_t packed_size, size_t at, size_t size,
+                          void **code);
 
 /* What an extent comes to for the lengths in `of`: the sum over a list's tensors, or of its tensors
  * the largest; UINT64_MAX: more than can be counted. */

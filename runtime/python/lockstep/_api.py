@@ -137,6 +137,18 @@ class ExplainOptions(C.Structure):
     ]
 
 
+class KernelsOptions(C.Structure):
+    _fields_ = [
+        ("level", C.c_char_p),
+        ("path", C.c_char_p),
+        ("steps", C.POINTER(C.c_size_t)),
+        ("step_count", C.c_size_t),
+        ("packed", C.c_int),
+        ("progress", C.c_void_p),
+        ("user", C.c_void_p),
+    ]
+
+
 class GraphStatistics(C.Structure):
     _fields_ = [
         ("native", C.c_int),
@@ -163,6 +175,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "ls_compilation_step_name": (TEXT, [HANDLE, SIZE]),
     "ls_compilation_image": (C.c_int, [HANDLE, SIZE, TEXT, C.POINTER(C.POINTER(Image))]),
     "ls_compilation_explain": (C.c_int, [HANDLE, SIZE, C.POINTER(ExplainOptions), C.POINTER(TEXT)]),
+    "ls_compilation_emit": (C.c_int, [HANDLE, SIZE, TEXT, OUT_HANDLE, C.POINTER(SIZE)]),
+    "ls_compilation_kernels": (C.c_int, [HANDLE, C.POINTER(KernelsOptions)]),
     "ls_context_create": (C.c_int, [TEXT, HANDLE, OUT_HANDLE]),
     "ls_context_destroy": (None, [HANDLE]),
     "ls_context_use_stream": (C.c_int, [HANDLE, HANDLE]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ._api import FLOATS, IN, INOUT, OUT, CompileError, LockstepError
+from ._batched import each
 from ._signature import Parameter
 from ._step import Step, literals
 
@@ -22,7 +23,15 @@ def targets_of(step: Step) -> list[Parameter]:
 
 def derivative(step: Step, outs: Sequence[str], targets: Sequence[str]) -> Step:
     """The step that takes what `step` takes and `d<out>` for each of `outs`, and gives `d<in>` for
-    the targets. What serves other outs alone is not in it, so nothing has to be zero for these."""
+    the targets. What serves other outs alone is not in it, so nothing has to be zero for these. Of
+    a step for each entry, the derivative for each entry: `d<in>` is of every entry, also where
+    these share the input."""
+    if step.each_of is not None:
+        inner, batched = step.each_of
+        upstream = frozenset(f"d{name}" for name in outs)
+        return each(
+            derivative(inner, outs, targets), batched | upstream, [f"d{t}" for t in targets]
+        )
     key = tuple(outs), tuple(targets)
     made: dict[Any, Step] = step.__dict__.setdefault("_derivatives", {})
     if key not in made:

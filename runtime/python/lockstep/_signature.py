@@ -121,7 +121,11 @@ class Signature:
         return stack[0]
 
     def solve(self, known: dict[Axis, Any]) -> dict[Axis, Any]:
-        """Adds the lengths that follow from those in `known`, by axis."""
+        """Adds the lengths that follow from those in `known`, by axis; of `w = 2 * h` either from
+        the other."""
+        for axis in self.axes:
+            if axis in known and axis.terms:
+                self._solve_for(axis, known)
         for axis in self.axes:
             if axis in known:
                 continue
@@ -130,14 +134,29 @@ class Signature:
             elif axis.whole >= 0 and self.axes[axis.whole] in known:
                 known[axis] = -(-known[self.axes[axis.whole]] // axis.length)
             elif axis.terms and all(o != 1 or self.axes[v] in known for o, v in axis.terms):
-                known[axis] = eval(
-                    self._expression(axis),
-                    {"__builtins__": {}},  # names and integers
-                    {a.name: n for a, n in known.items()},
-                )
+                known[axis] = self._evaluate(axis, known)
             elif axis.fixed >= 0:
                 known[axis] = axis.fixed
         return known
+
+    def _evaluate(self, axis: Axis, known: dict[Axis, Any]) -> Any:
+        """What its expression comes to."""
+        names = {a.name: n for a, n in known.items()}
+        return eval(self._expression(axis), {"__builtins__": {}}, names)  # names and integers
+
+    def _solve_for(self, axis: Axis, known: dict[Axis, Any]) -> None:
+        """The one length that an axis's expression lacks, where that is linear in it; whether it
+        fits is seen when arrays are bound."""
+        lacking = {self.axes[v] for o, v in axis.terms if o == 1} - known.keys()
+        if len(lacking) != 1:
+            return
+        unknown = lacking.pop()
+        try:
+            none, one = (self._evaluate(axis, {**known, unknown: n}) for n in (0, 1))
+            if one != none:
+                known[unknown] = (known[axis] - none) // (one - none)
+        except ZeroDivisionError:
+            pass
 
 
 def _number(bits: int, type: int) -> Any:
@@ -246,6 +265,21 @@ class Source:
             if status != OK:
                 fail(status, api.ls_compilation_message(compilation))
             return (text.value or b"").decode()
+        finally:
+            api.ls_compilation_destroy(compilation)
+
+    def ir(self) -> str:
+        """The step as `lockstep emit --target ir` prints it."""
+        api, compilation = library(), self.compiled()
+        data, size = C.c_void_p(), C.c_size_t()
+        try:
+            number = step_names(api, compilation).index(self.name)
+            status = api.ls_compilation_emit(
+                compilation, number, b"ir", C.byref(data), C.byref(size)
+            )
+            if status != OK:
+                fail(status, api.ls_compilation_message(compilation))
+            return C.string_at(data, size.value).decode()
         finally:
             api.ls_compilation_destroy(compilation)
 

@@ -41,6 +41,9 @@ class Step:
     """
 
     arrays: Arrays | None = None  # of what framework all its calls are; None: of its arguments'
+    each_of: tuple[Step, frozenset[str]] | None = (
+        None  # of one for the entries of another: _batched
+    )
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy
 
 from .._api import FLOATS, IN, INOUT, OUT, TYPES, LockstepError
+from .._batched import each, rows_axis
 from .._derivative import derivable, derivative, targets_of
 from .._signature import Parameter
 from .._step import Step
@@ -38,9 +39,10 @@ WIDE = {"i64": "int32", "u64": "uint32"}  # halves of these, where JAX has no 64
 
 @functools.cache
 def _target() -> str:
-    jax.ffi.register_ffi_target(
-        "lockstep", jax.ffi.pycapsule(_ffi.HANDLER), platform="cpu", api_version=1
-    )
+    for platform, handler in _ffi.HANDLERS.items():
+        jax.ffi.register_ffi_target(
+            "lockstep", jax.ffi.pycapsule(handler), platform=platform, api_version=1
+        )
     return "lockstep"
 
 
@@ -62,8 +64,9 @@ def call(
     rank-0 values as arrays or numbers (an f64 only as a number, unless JAX has 64 bits). An `inout`
     is given, and the new array is a result, which takes the old one's memory where it was donated
     (jax.jit(..., donate_argnums=...)). jit, grad (by `backward`, of the outs that have a gradient)
-    and vmap (a launch for each entry) work. Types are the step's; where JAX has no 64-bit integers
-    (jax_enable_x64), an i64 is given as 32 bits, and given back so.
+    and vmap (one launch for all entries; for each, where the step has lists) work. Types are the
+    step's; where JAX has no 64-bit integers (jax_enable_x64), an i64 is given as 32 bits, and given
+    back so.
     """
     made = _step(step) if isinstance(step, str) else step
     given = made._arguments(arguments, values)
@@ -268,9 +271,14 @@ def _made(
                 at += 1
         return tuple(found)
 
+    function = (
+        launch
+        if any(p.tensors for p in parameters)
+        else _mapped(step, launch, split, outs, constant)
+    )
     if derivable(step) is not None:
-        return launch
-    differentiable = jax.custom_vjp(launch)
+        return function
+    differentiable = jax.custom_vjp(function)
 
     def forward(*flat: Any) -> Any:
         values = [one.value for one in flat]
@@ -307,6 +315,9 @@ def _made(
             }
             result = call(back, **every)
             found = dict(zip(wanted, result if isinstance(result, tuple) else (result,)))
+            if step.each_of is not None:  # what the entries share has the sum of their gradients
+                batched = step.each_of[1]
+                found = {n: g if n in batched else g.sum(0) for n, g in found.items()}
         made: list[Any] = []
         for p in inputs:
             value = by_name[p.name]
@@ -321,3 +332,38 @@ def _made(
 
     differentiable.defvjp(forward, backward, symbolic_zeros=True)
     return differentiable
+
+
+def _mapped(
+    step: Step, launch: Any, split: Any, outs: tuple[str, ...], constant: dict[str, float]
+) -> Any:
+    """The launch, and for vmap one launch of all entries: as rows of one call, or by a step for
+    each."""
+    mapped = jax.custom_batching.custom_vmap(launch)
+
+    @mapped.def_vmap  # type: ignore[untyped-decorator]
+    def rule(size: int, in_batched: Sequence[bool], *flat: Any) -> Any:
+        values, which = split(flat), split(in_batched)
+        batched = {name for name, is_batched in which.items() if is_batched}
+        for p in step.signature.parameters:
+            if p.role == INOUT and p.name not in batched:
+                values[p.name] = jnp.broadcast_to(values[p.name], (size, *values[p.name].shape))
+                batched.add(p.name)
+        axis, rows = rows_axis(step), 0
+        own = {p.name for p in step.signature.parameters if axis is not None and axis in p.axes}
+        if axis is not None and batched <= own:
+            for name in own & values.keys():
+                value = values[name]
+                if name not in batched:
+                    value = jnp.broadcast_to(value, (size, *value.shape))
+                rows = value.shape[1]
+                values[name] = value.reshape(size * rows, *value.shape[2:])
+            found = mapped(*values.values())
+            found = tuple(one.reshape(size, rows, *one.shape[1:]) for one in found)
+        else:
+            many = each(step, frozenset(batched), outs)
+            found = call(many, outs=outs, **values, **constant)
+            found = found if isinstance(found, tuple) else (found,)
+        return found, (True,) * len(found)
+
+    return mapped

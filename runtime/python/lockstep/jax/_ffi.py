@@ -1,13 +1,14 @@
 """XLA's foreign function interface: its C API, declared here, and the handler that launches steps.
 
 The declarations are those of xla/ffi/api/c_api.h, which jaxlib ships; a test compares their
-layouts. One handler serves all steps: an attribute of the call says which (`step`, a number of
-`register`).
+layouts. One handler for each platform serves all steps: an attribute of the call says which
+(`step`, a number of `number_of`).
 """
 
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import threading
 from typing import Any, NamedTuple
 
@@ -52,16 +53,56 @@ class ErrorCreateArgs(C.Structure):
     ]
 
 
+class StreamGetArgs(C.Structure):
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("ctx", C.c_void_p),
+        ("stream", C.c_void_p),
+    ]
+
+
+class DeviceOrdinalGetArgs(C.Structure):
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("extension_start", C.POINTER(Extension)),
+        ("ctx", C.c_void_p),
+        ("device_ordinal", C.c_int32),
+    ]
+
+
 ErrorCreate = C.CFUNCTYPE(C.c_void_p, C.POINTER(ErrorCreateArgs))
+StreamGet = C.CFUNCTYPE(C.c_void_p, C.POINTER(StreamGetArgs))
+DeviceOrdinalGet = C.CFUNCTYPE(C.c_void_p, C.POINTER(DeviceOrdinalGetArgs))
+UNUSED = (
+    "XLA_FFI_Type_Register",
+    "XLA_FFI_ExecutionContext_Get",
+    "XLA_FFI_State_Set",
+    "XLA_FFI_State_Get",
+    "XLA_FFI_DeviceMemory_Allocate",
+    "XLA_FFI_DeviceMemory_Free",
+    "XLA_FFI_ThreadPool_Schedule",
+    "XLA_FFI_ThreadPool_NumThreads",
+    "XLA_FFI_Future_Create",
+    "XLA_FFI_Future_SetAvailable",
+    "XLA_FFI_Future_SetError",
+    "XLA_FFI_RunId_Get",
+)
 
 
-class Api(C.Structure):  # as far as it is used
+class Api(C.Structure):
     _fields_ = [
         ("struct_size", C.c_size_t),
         ("extension_start", C.POINTER(Extension)),
         ("api_version", ApiVersion),
         ("internal_api", C.c_void_p),
         ("XLA_FFI_Error_Create", ErrorCreate),
+        ("XLA_FFI_Error_GetMessage", C.c_void_p),
+        ("XLA_FFI_Error_Destroy", C.c_void_p),
+        ("XLA_FFI_Handler_Register", C.c_void_p),
+        ("XLA_FFI_Stream_Get", StreamGet),
+        *((name, C.c_void_p) for name in UNUSED),
+        ("XLA_FFI_DeviceOrdinal_Get", DeviceOrdinalGet),  # not there in an older XLA
     ]
 
 
@@ -228,23 +269,71 @@ def _addresses(count: int, buffers: int) -> list[int]:
     return [C.c_uint64.from_address(place + at).value for place in places]
 
 
-def _execute(frame: Any) -> None:
+class XlaError(Exception):
+    """An XLA_FFI_Error that a call into XLA gave, which goes back to it."""
+
+
+def _asked(function: Any, arguments: Any) -> Any:
+    """What a function of XLA's fills in."""
+    arguments.struct_size = C.sizeof(arguments)
+    error = function(C.byref(arguments))
+    if error:
+        raise XlaError(error)
+    return arguments
+
+
+class StreamContext(Context):
+    """A context on one of XLA's streams, whatever stream another framework is on."""
+
+    def __init__(self, kind: str, index: int, stream: int | None) -> None:
+        super().__init__(kind, index)
+        with self:
+            self.check(self.api.ls_context_use_stream(self.pointer, stream or self.default_stream))
+
+    def follow(self, stream: Any) -> None:
+        pass
+
+
+_streams: dict[Any, StreamContext] = {}
+
+
+def _context_on(kind: str, frame: Any) -> Context:
+    """That of the device and stream of a call; of every stream a context of its own, whose launches
+    come one after the other."""
+    if kind == "cpu":
+        return context_of()
+    api = frame.api.contents
+    stream = _asked(api.XLA_FFI_Stream_Get, StreamGetArgs(ctx=frame.ctx)).stream
+    has_ordinals = api.struct_size >= Api.XLA_FFI_DeviceOrdinal_Get.offset + C.sizeof(C.c_void_p)
+    index = 0
+    if has_ordinals and api.XLA_FFI_DeviceOrdinal_Get:
+        arguments = DeviceOrdinalGetArgs(ctx=frame.ctx)
+        index = _asked(api.XLA_FFI_DeviceOrdinal_Get, arguments).device_ordinal
+    key = kind, index, stream
+    with _lock:
+        if key not in _streams:
+            _streams[key] = StreamContext(*key)
+        return _streams[key]
+
+
+def _execute(kind: str, frame: Any) -> None:
     number = None
     for i in range(frame.attrs.size):
         span = frame.attrs.names[i].contents
         if C.string_at(span.ptr, span.len) == b"step":
             number = C.c_int64.from_address(frame.attrs.attrs[i].contents.value).value
-    with context_of() as context:
+    with _context_on(kind, frame) as context:
         launcher = _launchers.get((number, context))
         if launcher is None:
-            launcher = _launchers[number, context] = Launcher(_calls[number], context)  # type: ignore[index]
+            call = _calls[number]  # type: ignore[index]
+            launcher = _launchers[number, context] = Launcher(call, context)
         launcher.launch(
             _addresses(frame.args.size, frame.args.args),
             _addresses(frame.rets.size, frame.rets.rets),
         )
 
 
-def _handle(pointer: Any) -> int | None:
+def _handle(kind: str, pointer: Any) -> int | None:
     frame = pointer.contents
     extension = frame.extension_start
     if extension and extension.contents.type == METADATA:
@@ -256,7 +345,10 @@ def _handle(pointer: Any) -> int | None:
     if frame.stage != EXECUTE:
         return None
     try:
-        _execute(frame)
+        _execute(kind, frame)
+    except XlaError as error:
+        own: int = error.args[0]
+        return own
     except BaseException as error:  # back through XLA
         text = f"{type(error).__name__}: {error}".encode()
         arguments = ErrorCreateArgs(
@@ -267,4 +359,8 @@ def _handle(pointer: Any) -> int | None:
     return None
 
 
-HANDLER = C.CFUNCTYPE(C.c_void_p, C.POINTER(CallFrame))(_handle)
+_Handler = C.CFUNCTYPE(C.c_void_p, C.POINTER(CallFrame))
+HANDLERS = {  # by XLA's platform
+    platform: _Handler(functools.partial(_handle, kind))
+    for platform, kind in (("cpu", "cpu"), ("CUDA", "cuda"), ("ROCM", "hip"))
+}

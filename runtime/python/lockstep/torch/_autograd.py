@@ -24,7 +24,51 @@ def gradients(
         **{f"d{name}": value for name, value in upstream.items() if value is not None},
     }
     result = back(**given)
-    return dict(zip(wanted, result if isinstance(result, tuple) else (result,)))
+    found = dict(zip(wanted, result if isinstance(result, tuple) else (result,)))
+    if step.each_of is not None:  # what the entries share has the sum of their gradients
+        found = {n: g if n in step.each_of[1] else g.sum(0) for n, g in found.items()}
+    return found
+
+
+def places_of(values: dict[str, Any]) -> list[tuple[str, int | None]]:
+    """Where there are tensors: a name, and of a list the number."""
+    places: list[tuple[str, int | None]] = []
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            places.append((name, None))
+        elif isinstance(value, (list, tuple)):
+            places += [(name, at) for at, v in enumerate(value) if isinstance(v, torch.Tensor)]
+    return places
+
+
+def take(values: dict[str, Any], places: Sequence[tuple[str, int | None]]) -> list[torch.Tensor]:
+    """The tensors at these places."""
+    return [values[name] if at is None else values[name][at] for name, at in places]
+
+
+def without(values: dict[str, Any], places: Sequence[tuple[str, int | None]]) -> dict[str, Any]:
+    """The values without the tensors at these places, which `placed` puts back."""
+    left = {
+        name: list(value) if isinstance(value, (list, tuple)) else value
+        for name, value in values.items()
+    }
+    for name, at in places:
+        if at is None:
+            left[name] = None
+        else:
+            left[name][at] = None
+    return left
+
+
+def completed(step: Step, name: str, gradient: Any, values: dict[str, Any]) -> Any:
+    """The gradient of a list, with zeros for the tensors that have none; None: none has any."""
+    if all(g is None for g in gradient):
+        return None
+    shapes = step.shapes([step.signature.by_name[name]], shapes_of(step, values))[name]
+    like = next(g for g in gradient if g is not None)
+    return [
+        like.new_zeros(shape) if g is None else g.contiguous() for g, shape in zip(gradient, shapes)
+    ]
 
 
 class Differentiated(torch.autograd.Function):
@@ -43,13 +87,8 @@ class Differentiated(torch.autograd.Function):
         from ._tensors import TENSORS
 
         ctx.set_materialize_grads(False)
-        results = step.run(_placed(given, places, tensors), TENSORS)
-        ctx.step, ctx.given, ctx.places = step, {**given}, places
-        for name, at in places:  # saved_tensors hold them
-            if at is None:
-                ctx.given[name] = None
-            else:
-                ctx.given[name] = [None if i == at else v for i, v in enumerate(ctx.given[name])]
+        results = step.run(placed(given, places, tensors), TENSORS)
+        ctx.step, ctx.given, ctx.places = step, without(given, places), places
         ctx.save_for_backward(*tensors)
         flat: list[torch.Tensor] = []
         ctx.results = []  # (name, how many tensors of a list or None)
@@ -63,20 +102,13 @@ class Differentiated(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *flat: torch.Tensor | None) -> Any:
         step, at = ctx.step, 0
-        values = _placed(ctx.given, ctx.places, ctx.saved_tensors)
+        values = placed(ctx.given, ctx.places, ctx.saved_tensors)
         upstream: dict[str, Any] = {}
         for name, count in ctx.results:
             gradient: Any = flat[at] if count is None else list(flat[at : at + count])
             at += count or (count is None)
-            if count is not None and any(g is not None for g in gradient):
-                shapes = step.shapes([step.signature.by_name[name]], shapes_of(step, values))[name]
-                like = next(g for g in gradient if g is not None)
-                gradient = [
-                    like.new_zeros(shape) if g is None else g.contiguous()
-                    for g, shape in zip(gradient, shapes)
-                ]
-            elif count is not None:
-                gradient = None
+            if count is not None:
+                gradient = completed(step, name, gradient, values)
             upstream[name] = gradient
         if all(value is None for value in upstream.values()):
             return (None,) * (4 + len(ctx.places))
@@ -89,9 +121,10 @@ class Differentiated(torch.autograd.Function):
         )
 
 
-def _placed(
-    given: dict[str, Any], places: list[Any], tensors: Sequence[torch.Tensor]
+def placed(
+    given: dict[str, Any], places: Sequence[Any], tensors: Sequence[torch.Tensor]
 ) -> dict[str, Any]:
+    """The values with the tensors at their places."""
     made = {
         name: list(value) if isinstance(value, list) else value for name, value in given.items()
     }

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import glob
+import functools
 import json
-import os
-import re
 from typing import Any
 
 import torch
 from torch.optim.optimizer import required
 
-from .._api import IN, INOUT, OUT, TYPES, LockstepError
+from .._api import IN, INOUT, OUT, LockstepError
+from .._around import around, counted_source
 from .._signature import Parameter, Source
-from .._step import literals
-from ._names import GROUP_NAMES, around
+from ._names import GROUP_NAMES
 from ._tensors import DTYPES
 
 
@@ -52,7 +50,7 @@ class Form:
         if not fitting:
             raise LockstepError(f"{what} it updates no list `{s['parameter'] or 'p'}`")
         if counted and any(p.rank == 0 and p.role == INOUT for p in signature.parameters):
-            source = self._counted(source)
+            source = counted_source(source)
         if s["maximize"] or s["loss_scale"]:
             text = around(source, s["gradient"], s["maximize"], bool(s["loss_scale"]))
             source = Source(text, "wrapped_" + source.name, s["constants"], source.file)
@@ -123,6 +121,7 @@ class Form:
             )
         return None
 
+    @functools.cached_property
     def elementwise(self) -> bool:
         """Whether every element is updated by itself, so that a shard may be updated as a whole."""
         plan = json.loads(self.source.explain({}, "JSON"))["steps"][0]
@@ -137,65 +136,3 @@ class Form:
             return Form(self.settings, self.step, self.dtype, True)
         except LockstepError:
             return None
-
-    @staticmethod
-    def _counted(source: Source) -> Source:
-        path, text = _text_of(source)
-        at = re.search(rf"^step {source.name}\[", text, re.M)
-        if at is None:
-            raise LockstepError(f"the text of step {source.name} is not found")
-        end = text.index("{", at.start())
-        tensors = next(p.tensors for p in source.signature.parameters if p.tensors)
-        signature, header = source.signature, text[at.start() : end]
-        for p in signature.parameters:
-            if p.role == INOUT and p.rank == 0:
-                header = re.sub(
-                    rf"\binout {p.name}: (\w+)( = [^,\n]*)?",
-                    rf"inout {p.name}: \1[{tensors.name}]",
-                    header,
-                )
-        axes = next(p.inner for p in signature.parameters if p.tensors)
-        rows = [
-            f"inout {p.name}: {TYPES[p.type]}[{tensors.name}]"
-            if p.role == INOUT and p.rank == 0
-            else p.declaration(INOUT if p.role == OUT else None)
-            for p in signature.parameters
-        ]
-        call = f"{source.name}({', '.join(f'{p.name} = {p.name}' for p in signature.parameters)})"
-        elements = " * ".join(f"size({axis.name})" for axis in axes)
-        wrapped = (
-            f"\nstep counted_{source.name}[{signature.header()}](\n    {', '.join(rows)}\n)"
-            f"{signature.grade()} {{\n    when {elements} > 0 {{\n"
-            f"        {call}\n    }}\n}}\n"
-        )
-        return Source(
-            text[: at.start()] + header + text[end:] + wrapped,
-            "counted_" + source.name,
-            literals(source.defines),
-            path,
-        )
-
-
-def _text_of(source: Source) -> tuple[str, str]:
-    """The file in which a step stands, and its text."""
-    if source.text is not None:
-        return source.file, source.text
-    paths = [source.file]
-    if source.file.startswith("std/"):
-        here = os.path.dirname(os.path.abspath(__file__))
-        name = source.file[len("std/") :]
-        for folder in (
-            os.path.join(here, "..", "std"),
-            os.path.join(here, *[".."] * 4, "templates", "std"),
-            os.path.join(here, *[".."] * 3, "std"),
-        ):  # wheel, checkout, share/lockstep
-            paths += [os.path.join(folder, name + ".step")] + glob.glob(
-                os.path.join(glob.escape(folder), name, "*.step")
-            )
-    for path in paths:
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-            if re.search(rf"^step {source.name}\[", text, re.M):
-                return path, text
-    raise LockstepError(f"the text of step {source.name} is not found")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .._api import TYPES, LockstepError
+from .._around import check_text
 from .._bound import Bound
+from .._context import capturing
 from .._signature import Source
-from ._tensors import TENSORS, describe
+from ._tensors import TENSORS, describe, local
 
 SCALE_DEFAULTS = {
     "init_scale": 65536.0,
@@ -17,22 +19,17 @@ SCALE_DEFAULTS = {
     "backoff_factor": 0.5,
     "growth_interval": 2000,
 }
-# All gradients are looked at once, ahead of the updates, which are left out where one overflowed.
-# There is a list for each type that they have.
-CHECK_STEP = """import "std/amp"
-step check[{axes}](
-    {lists}, inout scale: f32, inout good: i32, inout skipped: i64, out inverse: f32,
-    out found_inf: bool, growth: f32, backoff: f32, interval: i32, unscaled: bool,
-) {{
-    let factor = if unscaled then 1.0 else 1 / f64(scale)
-    let overflow = {overflow}
-    inverse = factor
-    found_inf = overflow
-    skipped += i64(overflow)
-    update_scale(found_inf = overflow, scale = scale, good = good, growth = growth,
-        backoff = backoff, interval = interval)
-}}
-"""
+
+
+def scale_settings(loss_scale: Any) -> dict[str, Any] | None:
+    """Those of loss_scale=True, or a dictionary of some; None: there is none."""
+    if not loss_scale:
+        return None
+    made = {**SCALE_DEFAULTS, **(loss_scale if loss_scale is not True else {})}
+    unknown = set(made) - set(SCALE_DEFAULTS)
+    if unknown:
+        raise TypeError(f"loss_scale has {', '.join(SCALE_DEFAULTS)}, and no {', '.join(unknown)}")
+    return made
 
 
 class LossScale(torch.optim.Optimizer):
@@ -43,11 +40,21 @@ class LossScale(torch.optim.Optimizer):
     _unscaled: bool
     _check: dict[Any, Bound]
     _looked_at: Any
+    _flag: torch.Tensor | None
     param_groups: list[dict[str, Any]]
 
-    if TYPE_CHECKING:
+    def _open_scale(self) -> None:
+        """As it is before the first step."""
+        self._scale, self._unscaled, self._looked_at = None, False, None
+        self._check, self._flag = {}, None
 
-        def _outside_capture(self, what: str) -> None: ...
+    def _outside_capture(self, what: str) -> None:
+        if capturing():
+            raise LockstepError(
+                f"Optimizer.step in a graph capture: {what}; take a few before the "
+                "capture, with capturable=True and gradients that stay where they are "
+                "(zero_grad(set_to_none=False))"
+            )
 
     def _scale_values(self, device: torch.device) -> dict[str, torch.Tensor]:
         if self._scale is None:
@@ -70,6 +77,16 @@ class LossScale(torch.optim.Optimizer):
                 f"{device}; it serves one device"
             )
         return self._scale
+
+    def _saved_scale(self) -> dict[str, torch.Tensor]:
+        """What state_dict has of a scale that there is."""
+        return {name: (self._scale or {})[name] for name in ("scale", "good", "skipped")}
+
+    def _load_scale(self, saved: Any) -> None:
+        if saved is not None and self._settings["loss_scale"]:
+            device = next(p for group in self.param_groups for p in group["params"]).device
+            for name, value in saved.items():
+                self._scale_values(device)[name].copy_(value)
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
         """The loss times the scale, to call backward() on."""
@@ -100,13 +117,9 @@ class LossScale(torch.optim.Optimizer):
 
     def _checker(self, context: Any, types: tuple[int, ...]) -> Bound:
         if (context, types) not in self._check:
-            each = range(len(types))
-            text = CHECK_STEP.format(
-                axes=", ".join(f"t{i}, n{i} of t{i}" for i in each),
-                lists=", ".join(f"g{i}: {TYPES[type]}[t{i}, n{i}]" for i, type in enumerate(types)),
-                overflow=" or ".join(f"any(not isfinite(factor * g{i}))" for i in each),
+            bound = self._check[context, types] = Bound(
+                Source(check_text([TYPES[type] for type in types]), "check"), context
             )
-            bound = self._check[context, types] = Bound(Source(text, "check"), context)
             options = self._settings["loss_scale"]
             for name in ("growth", "backoff", "interval"):
                 key = "growth_interval" if name == "interval" else name + "_factor"
@@ -114,39 +127,69 @@ class LossScale(torch.optim.Optimizer):
         return self._check[context, types]
 
     def _check_overflow(self, work: list[Any]) -> None:
+        """Looks at the gradients of all lots, which then leave their updates out or not."""
         if not work:
             return
         device = work[0][0].device
+        rows = [
+            (address, lot.form.gradient.type, g.numel())
+            for lot, gradients, addresses, _ in work
+            for g, address in zip(gradients, addresses)
+            if g is not None
+        ]
+        sharded = [p for lot, *_ in work if lot.sharded for p in lot.members]
+        if sharded:
+            flag = self._elsewhere(sharded, [g for _, every, *_ in work for g in every])
+            rows.append((flag.data_ptr(), TYPES.index("f32"), 1))
+        values = self._look(device, rows)
+        for lot, *_ in work:
+            if lot.device != device:
+                raise LockstepError(
+                    "a loss scale serves one device, and there are gradients on "
+                    f"{device} and {lot.device}"
+                )
+            own = lot.bound.source.signature.by_name
+            with lot.bound.context:
+                lot.bound.bind(own["inverse_scale"], describe(values["inverse"]))
+                lot.bound.bind(own["found_inf"], describe(values["found_inf"]))
+
+    def _elsewhere(self, sharded: list[Any], gradients: list[Any]) -> torch.Tensor:
+        """Infinite where gradients overflowed in another process that has a shard of a tensor, so
+        that all of them leave the step out: they wait for each other."""
+        here = [local(g) for g in gradients if g is not None]
+        worst = [g.detach().abs().max().float() for g in here if g.numel()]
+        if self._flag is None:
+            self._flag = torch.zeros(1, device=local(sharded[0]).device)
+        total = torch.stack(worst).max() if worst else self._flag[0]
+        self._flag.copy_(torch.where(torch.isfinite(total), 0.0, torch.inf))
+        for mesh in {p.device_mesh for p in sharded}:
+            for dim in range(mesh.ndim):
+                group = mesh.get_group(dim)
+                torch.distributed.all_reduce(self._flag, torch.distributed.ReduceOp.MAX, group)
+        return self._flag
+
+    def _look(self, device: torch.device, rows: list[tuple[int, int, int]]) -> dict[str, Any]:
+        """Launches the check of gradients, each with its address, type and elements, which changes
+        the scale and says on the device whether the step is left out."""
         values, context = self._scale_values(device), TENSORS.context(device)
-        types = tuple(sorted({lot.form.gradient.type for lot, *_ in work}))
+        types = tuple(sorted({type for _, type, _ in rows}))
         with context:
             bound = self._checker(context, types)
             names = bound.source.signature.by_name
             for name, value in values.items():
                 bound.bind(names[name], describe(value))
-            looked_at = [(lot.key, addresses) for lot, _, addresses, _ in work]
-            if self._looked_at != looked_at:
+            if self._looked_at != rows:
                 self._outside_capture("gradients are not where they were")
                 for i, type in enumerate(types):
                     bound.bind(
                         names[f"g{i}"],
                         [
-                            (address, type, (g.numel(),), None)
-                            for lot, gradients, addresses, _ in work
-                            if lot.form.gradient.type == type
-                            for g, address in zip(gradients, addresses)
-                            if g is not None
+                            (address, type, (elements,), None)
+                            for address, kind, elements in rows
+                            if kind == type
                         ],
                     )
-                self._looked_at = looked_at
+                self._looked_at = rows
             bound.set(names["unscaled"], self._unscaled)
             bound.launch()
-            for lot, *_ in work:
-                if lot.device != device:
-                    raise LockstepError(
-                        "a loss scale serves one device, and there are gradients on "
-                        f"{device} and {lot.device}"
-                    )
-                own = lot.bound.source.signature.by_name
-                lot.bound.bind(own["inverse_scale"], describe(values["inverse"]))
-                lot.bound.bind(own["found_inf"], describe(values["found_inf"]))
+        return values

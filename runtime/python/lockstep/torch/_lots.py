@@ -12,13 +12,7 @@ from .._arrays import Row, tensors_of
 from .._bound import Bound
 from .._signature import Parameter
 from ._form import Form
-from ._tensors import ADDRESS, TENSORS, describe
-
-
-def local(tensor: Any) -> torch.Tensor:
-    """What of a tensor lies here: of a DTensor its shard."""
-    here: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return here
+from ._tensors import ADDRESS, TENSORS, describe, local, store_whole, whole_of
 
 
 class Lot:
@@ -30,9 +24,13 @@ class Lot:
         self.sharded = any(hasattr(p, "to_local") for p in members)
         self.device = local(members[0]).device
         self.bound = Bound(form.source, TENSORS.context(self.device))
+        # Of what is no step of each element alone, shards are gathered for each launch.
+        self.whole = self.sharded and not form.elementwise
         self.plain = not self.sharded and all(p.is_contiguous() for p in members)
         self.copies = {
-            i: local(p) for i, p in enumerate(members) if not optimizer._fits_as_it_lies(form, p)
+            i: local(p)
+            for i, p in enumerate(members)
+            if not self.whole and not optimizer._fits_as_it_lies(form, p)
         }
         self.staged = {
             i: torch.empty(p.shape, dtype=p.dtype, device=p.device) for i, p in self.copies.items()
@@ -49,13 +47,15 @@ class Lot:
         self.present: tuple[bool, ...] | None = None  # which members the lists have; None: all
         self._take_cells(optimizer.state)
         for parameter in form.lists:
-            self.rows[parameter.name] = rows = [optimizer._row(form, parameter, p) for p in members]
+            self.rows[parameter.name] = rows = [
+                optimizer._row(form, parameter, p, self.whole) for p in members
+            ]
             self.lists[parameter.name] = tensors_of(rows)
             self.lengths[parameter.name] = [
                 (i, length) for i, row in enumerate(rows) for length in row[2]
             ]
             self.addresses[parameter.name] = None
-            if parameter not in (form.model, form.gradient):
+            if parameter not in (form.model, form.gradient) and not self.whole:
                 self.bind(parameter, [row[0] or 0 for row in rows])
 
     def _take_cells(self, state: Any) -> None:
@@ -104,7 +104,7 @@ class Lot:
             ]
         self.present = present
         for parameter in self.form.lists:
-            if parameter in (self.form.model, self.form.gradient):
+            if parameter in (self.form.model, self.form.gradient) or self.whole:
                 self.addresses[parameter.name] = None
             else:
                 self.bind(
@@ -115,6 +115,27 @@ class Lot:
         if self.present is None:
             return addresses
         return [address if here else 0 for address, here in zip(addresses, self.present)]
+
+    def launch_whole(self, state: Any, gradients: Sequence[Any]) -> None:
+        """A launch on tensors that are gathered, of which the shards are kept."""
+        every: list[tuple[Parameter, list[Any], list[torch.Tensor]]] = []
+        for parameter in self.form.lists:
+            if parameter is self.form.gradient:
+                own: list[Any] = [m if g is None else g for m, g in zip(self.members, gradients)]
+            elif parameter is self.form.model:
+                own = [p.detach() for p in self.members]
+            else:
+                own = [state[p][parameter.name] for p in self.members]
+            there = self.present or (True,) * len(own)
+            worked_on = [whole_of(t) if here else t for t, here in zip(own, there)]
+            self.bind(parameter, [t.data_ptr() if here else 0 for t, here in zip(worked_on, there)])
+            every.append((parameter, own, worked_on))
+        self.bound.launch()
+        for parameter, own, worked_on in every:
+            if parameter is not self.form.gradient:
+                for to, tensor, here in zip(own, worked_on, there):
+                    if here:
+                        store_whole(to, tensor)
 
     def launch(self) -> None:
         for i, copy in self.staged.items():

@@ -1,5 +1,4 @@
-"""PyTorch's names for what optimizer steps have, its ranges, and steps that are put around
-others."""
+"""PyTorch's names for what optimizer steps have, and its ranges."""
 
 from __future__ import annotations
 
@@ -8,9 +7,6 @@ import math
 from typing import Any
 
 import torch
-
-from .._api import INOUT, OUT, TYPES
-from .._signature import Source
 
 # A step's own names for what PyTorch's optimizers keep, by the keys of their state.
 STATE_NAMES = {
@@ -107,25 +103,6 @@ def torch_defaults(name: str) -> dict[str, Any]:
     """What the groups of an optimizer of PyTorch's have, at its defaults."""
     rows = inspect.signature(getattr(torch.optim, name).__init__).parameters.values()
     return {row.name: row.default for row in rows if row.default is not inspect.Parameter.empty}
-
-
-def around(source: Source, gradient: str, negated: bool, scaled: bool) -> str:
-    """A step with another around it: -g for g, and g / scale, unless a gradient overflowed."""
-    signature = source.signature
-    g = signature.by_name[gradient]
-    rows = [p.declaration(INOUT if p.role == OUT else None) for p in signature.parameters]
-    given = [f"{p.name} = {p.name}" for p in signature.parameters if p is not g]
-    value = ("-" if negated else "") + ("(inverse_scale * " + g.name + ")" if scaled else g.name)
-    given.append(f"{g.name} = {TYPES[g.type]}({value})")
-    call = f"{source.name}({', '.join(given)})"
-    if scaled:
-        rows += ["inverse_scale: f32", "found_inf: bool"]
-        call = f"when not found_inf {{\n        {call}\n    }}"
-    return (
-        source.around()
-        + f"step wrapped_{source.name}[{signature.header()}](\n    {', '.join(rows)}\n)"
-        f"{signature.grade()} {{\n    {call}\n}}\n"
-    )
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

@@ -11,8 +11,10 @@ import torch
 from .._api import FLOATS, IN, INOUT, OUT, TYPES, LockstepError, version
 from .._signature import Parameter
 from .._step import Step
+from .._batched import each, rows_axis
 from .._derivative import derivable, derivative, targets_of
-from ._autograd import gradients, shapes_of
+from ._autograd import completed, placed, places_of, shapes_of, take, without
+from ._backward import Backward
 from ._tensors import DTYPES, TENSORS
 
 FORM = 1  # of the operators' schemas
@@ -35,7 +37,7 @@ class Operator:
         signature = step.signature
         self.declared = [p for p in signature.parameters if p.role != OUT]
         # A schema has what has a default last.
-        self.inputs = sorted(self.declared, key=lambda p: self._is_number(p))
+        self.inputs = sorted(self.declared, key=lambda p: self.is_number(p))
         self.results = [p for p in signature.parameters if p.name in outs]
         arrays = [p for p in signature.parameters if p.rank]
         self.flat = (
@@ -51,8 +53,8 @@ class Operator:
         )
         self.torch_op.register_fake(self._fake)
         self.targets = targets_of(step)
-        if derivable(step) is None and not any(p.tensors for p in signature.parameters):
-            self.backward_op = Backward(self).torch_op
+        if derivable(step) is None:
+            self.backward_op = Backward(self, mapped_gradients).torch_op
             self.torch_op.register_autograd(self._backward, setup_context=self._keep)
         self.torch_op.register_vmap(self._vmap)
 
@@ -61,22 +63,22 @@ class Operator:
         for at, p in enumerate(self.inputs):
             if p.role == INOUT:
                 rows.append(f"Tensor(a{at}!){'[]' if p.tensors else ''} {p.name}")
-            elif not self._is_number(p):
+            elif not self.is_number(p):
                 rows.append(f"Tensor{'[]' if p.tensors else ''} {p.name}")
             else:
-                rows.append(self._number_row(p))
+                rows.append(self.number_row(p))
         each = ["Tensor[]" if p.tensors else "Tensor" for p in self.results]
         return (
             f"({', '.join(rows)}) -> {each[0] if len(each) == 1 else '(' + ', '.join(each) + ')'}"
         )
 
     @staticmethod
-    def _number_row(p: Parameter) -> str:
+    def number_row(p: Parameter) -> str:
         kind = "bool" if TYPES[p.type] == "bool" else "float" if p.type in FLOATS else "int"
         return f"{kind} {p.name}={ {'bool': bool, 'float': float, 'int': int}[kind](p.default) }"
 
     @staticmethod
-    def _is_number(p: Parameter) -> bool:
+    def is_number(p: Parameter) -> bool:
         return p.role == IN and not p.rank and p.default is not None
 
     def __call__(self, *arguments: Any, **values: Any) -> Any:
@@ -104,8 +106,8 @@ class Operator:
         results = self.torch_op(*(given[p.name] for p in self.inputs))
         if shape is None:
             return results
-        if len(self.results) == 1:
-            return results.view(shape) if self.results[0].rank else results
+        if len(self.results) < 2:
+            return results.view(shape) if self.results and self.results[0].rank else results
         return tuple(r.view(shape) if p.rank else r for p, r in zip(self.results, results))
 
     def _values(self, arguments: Sequence[Any]) -> dict[str, Any]:
@@ -126,7 +128,7 @@ class Operator:
 
     @staticmethod
     def _packed(results: list[Any]) -> Any:
-        return results[0] if len(results) == 1 else tuple(results)
+        return results[0] if len(results) == 1 else tuple(results) or None
 
     def _fake(self, *arguments: Any) -> Any:
         values = self._values(arguments)
@@ -151,113 +153,124 @@ class Operator:
     def _keep(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         values = self._values(inputs)
         ctx.set_materialize_grads(False)
-        ctx.tensors = [name for name, value in values.items() if isinstance(value, torch.Tensor)]
-        ctx.numbers = {name: value for name, value in values.items() if name not in ctx.tensors}
-        ctx.save_for_backward(*(values[name] for name in ctx.tensors))
+        ctx.places = places_of(values)
+        ctx.given = without(values, ctx.places)
+        ctx.save_for_backward(*take(values, ctx.places))
 
     def _backward(self, ctx: Any, *upstream: Any) -> Any:
-        values = {**dict(zip(ctx.tensors, ctx.saved_tensors)), **ctx.numbers}
-        given = [gradient for p, gradient in zip(self.results, upstream) if p.type in FLOATS]
-        wanted = [
-            p.name
-            for p, need in zip(self.inputs, ctx.needs_input_grad)
-            if need and p in self.targets
+        values = placed(ctx.given, ctx.places, ctx.saved_tensors)
+        given = [
+            completed(self.step, p.name, gradient, values) if p.tensors and gradient else gradient
+            for p, gradient in zip(self.results, upstream)
+            if p.type in FLOATS
         ]
+        needs = {
+            p.name: any(need) if isinstance(need, (list, tuple)) else need
+            for p, need in zip(self.inputs, ctx.needs_input_grad)
+        }
+        wanted = [p for p in self.targets if needs.get(p.name)]
         found: dict[str, Any] = {}
         if wanted and any(gradient is not None for gradient in given):
-            mask = sum(1 << at for at, p in enumerate(self.targets) if p.name in wanted)
-            tensors = [values[p.name] for p in self.inputs if not self._is_number(p)]
-            numbers = [values[p.name] for p in self.inputs if self._is_number(p)]
-            found = dict(zip(wanted, self.backward_op(*tensors, *given, mask, *numbers)))
-        return tuple(found.get(p.name) for p in self.inputs)
+            mask = sum(1 << at for at, p in enumerate(self.targets) if p in wanted)
+            tensors = [values[p.name] for p in self.inputs if not self.is_number(p)]
+            numbers = [values[p.name] for p in self.inputs if self.is_number(p)]
+            flat = list(self.backward_op(*tensors, *given, mask, *numbers))
+            for p in wanted:
+                found[p.name] = [flat.pop(0) for _ in values[p.name]] if p.tensors else flat.pop(0)
+        return tuple(
+            found.get(p.name, [None] * len(values[p.name]) if p.tensors else None)
+            for p in self.inputs
+        )
 
     # ---- vmap ----
 
-    def _vmap(self, info: Any, in_dims: Sequence[int | None], *arguments: Any) -> Any:
-        """One launch for each entry: a step's axes are its own, and a new one is not put into
-        it."""
-
-        def entry(value: Any, dim: Any, at: int) -> Any:
-            if isinstance(value, (list, tuple)):
-                return [entry(v, d, at) for v, d in zip(value, dim or [None] * len(value))]
-            return value if dim is None else value.select(dim, at)
-
-        runs = [
-            self.torch_op(*(entry(value, dim, at) for value, dim in zip(arguments, in_dims)))
-            for at in range(info.batch_size)
-        ]
-        if len(self.results) == 1:
-            return torch.stack(runs), 0
-        return tuple(map(torch.stack, zip(*runs))), (0,) * len(self.results)
+    def _vmap(self, info: Any, in_dims: Sequence[Any], *arguments: Any) -> Any:
+        results = mapped(self, info.batch_size, in_dims, arguments)
+        return self._packed(results), self._packed([_firsts(result) for result in results])
 
 
-class Backward:
-    """The operator of a step's gradients, one for all choices of the outs that have one and of the
-    inputs that want one: compiled graphs, which others may have cached, know it by its name alone.
-    It takes the tensors of the operator, a gradient or None for each float out, a bit for each
-    target that is wanted, and the numbers; it gives the gradients wanted."""
+def _firsts(result: Any) -> Any:
+    return [0] * len(result) if isinstance(result, list) else 0
 
-    def __init__(self, forward: Operator) -> None:
-        self.forward, self.step = forward, forward.step
-        self.tensors = [p for p in forward.inputs if not forward._is_number(p)]
-        self.numbers = [p for p in forward.inputs if forward._is_number(p)]
-        self.outs = [p for p in forward.results if p.type in FLOATS]
-        rows = [f"Tensor {p.name}" for p in self.tensors] + [
-            f"Tensor? lockstep_d{p.name}" for p in self.outs
-        ]
-        rows += ["int lockstep_wanted"] + [forward._number_row(p) for p in self.numbers]
-        self.torch_op = torch.library.custom_op(
-            f"lockstep::{forward.name}_backward",
-            self._run,
-            mutates_args=(),
-            schema=f"({', '.join(rows)}) -> Tensor[]",
-        )
-        self.torch_op.register_fake(self._fake)
-        self.torch_op.register_autograd(self._backward, setup_context=self._keep)
 
-    def _split(self, arguments: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-        """The inputs and the gradients of outs, by name, and the names of the targets wanted."""
-        count, more = len(self.tensors), len(self.outs)
-        values = {p.name: value for p, value in zip(self.tensors, arguments)}
-        upstream = {p.name: value for p, value in zip(self.outs, arguments[count:])}
-        mask, given = arguments[count + more], arguments[count + more + 1 :]
-        for at, p in enumerate(self.numbers):
-            values[p.name] = given[at] if at < len(given) else p.default
-        return (
-            values,
-            upstream,
-            [p.name for at, p in enumerate(self.forward.targets) if mask >> at & 1],
-        )
+def mapped(op: Operator, size: int, in_dims: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """The results for each entry of a batch, which is their first axis: one launch, unless the step
+    has lists."""
+    step, batched = op.step, set()
+    values: dict[str, Any] = {p.name: p.default for p in op.inputs}
+    for p, value, dim in zip(op.inputs, arguments, in_dims):
+        if isinstance(dim, int):
+            value = value.movedim(dim, 0)
+            batched.add(p.name)
+        elif p.role == INOUT:
+            raise LockstepError(
+                f"vmap over operator {op.name}: `{p.name}` is changed by every entry, and is "
+                "not mapped"
+            )
+        values[p.name] = value
+    if any(p.tensors for p in step.signature.parameters):
+        return _one_by_one(op, size, in_dims, arguments)
+    axis = rows_axis(step)
+    own = {p.name for p in op.inputs if axis is not None and axis in p.axes}
+    views = all(
+        values[p.name].is_contiguous() for p in op.inputs if p.role == INOUT
+    )  # so that what is written to the rows is written to the entries
+    if axis is None or not batched <= own or not views:
+        mapper = operator(each(step, frozenset(batched), op.outs), op.outs)
+        return _listed(mapper.torch_op(*(values[p.name] for p in op.inputs)))
+    rows = 0
+    for name in own:
+        value = values[name] if name in batched else values[name].expand(size, *values[name].shape)
+        rows = value.shape[1]
+        values[name] = value.reshape(size * rows, *value.shape[2:])
+    results = _listed(op.torch_op(*(values[p.name] for p in op.inputs)))
+    return [result.unflatten(0, (size, rows)) for result in results]
 
-    def _run(self, *arguments: Any) -> list[torch.Tensor]:
-        values, upstream, wanted = self._split(arguments)
-        return list(gradients(self.step, values, upstream, wanted).values())
 
-    def _fake(self, *arguments: Any) -> list[torch.Tensor]:
-        values, _, wanted = self._split(arguments)
-        return [values[name].new_empty(values[name].shape) for name in wanted]
+def _listed(results: Any) -> list[Any]:
+    return list(results or ()) if isinstance(results, (list, tuple, type(None))) else [results]
 
-    def _keep(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-        ctx.arguments = [None if isinstance(value, torch.Tensor) else value for value in inputs]
-        ctx.places = [at for at, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
-        ctx.save_for_backward(*(inputs[at] for at in ctx.places))
 
-    def _backward(self, ctx: Any, upstream: Any) -> Any:
-        """The second derivative, by that of the derivative."""
-        arguments = list(ctx.arguments)
-        for at, tensor in zip(ctx.places, ctx.saved_tensors):
-            arguments[at] = tensor
-        values, given, wanted = self._split(arguments)
-        first = derivative(
-            self.step, [name for name, value in given.items() if value is not None], wanted
-        )
-        names = [p.name for p in self.tensors] + [f"d{p.name}" for p in self.outs]
-        asked = [name for name, need in zip(names, ctx.needs_input_grad) if need]
-        values.update({f"d{name}": value for name, value in given.items() if value is not None})
-        found = gradients(
-            first, values, {f"d{name}": g for name, g in zip(wanted, upstream)}, asked
-        )
-        return tuple(found.get(name) for name in names) + (None,) * (1 + len(self.numbers))
+def _one_by_one(
+    op: Operator, size: int, in_dims: Sequence[Any], arguments: Sequence[Any]
+) -> list[Any]:
+    """A launch for each entry: how long the tensors of lists are may not vary over a `for`."""
+
+    def entry(value: Any, dim: Any, at: int) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [entry(v, d, at) for v, d in zip(value, dim or [None] * len(value))]
+        return value if dim is None else value.select(dim, at)
+
+    runs = []
+    for at in range(size):
+        results = op.torch_op(*(entry(v, d, at) for v, d in zip(arguments, in_dims)))
+        runs.append([results] if len(op.results) == 1 else list(results or ()))
+    return [
+        [torch.stack(each) for each in zip(*result)]
+        if isinstance(result[0], (list, tuple))
+        else torch.stack(result)
+        for result in zip(*runs)
+    ]
+
+
+def mapped_gradients(
+    step: Step,
+    size: int,
+    values: dict[str, Any],
+    upstream: dict[str, Any],
+    dims: dict[str, Any],
+    wanted: Sequence[str],
+) -> list[Any]:
+    """The gradients wanted, for each entry of a batch."""
+    back = derivative(step, [name for name, value in upstream.items() if value is not None], wanted)
+    given = {**values, **{f"d{name}": value for name, value in upstream.items()}}
+    made = operator(back, None)
+    names = [p.name for p in made.inputs]
+    found = mapped(made, size, [dims.get(n) for n in names], [given.get(n) for n in names])
+    flat: list[Any] = []
+    for result in found:
+        flat += result if isinstance(result, list) else [result]
+    return flat
 
 
 def operator(step: Step, outs: Sequence[str] | None) -> Operator:

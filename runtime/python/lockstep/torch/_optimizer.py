@@ -14,11 +14,10 @@ from torch.optim.optimizer import required
 from .._api import LockstepError
 from .._arrays import Row
 from .._bound import Bound
-from .._context import capturing
 from .._signature import Parameter
 from ._form import Form
-from ._loss_scale import SCALE_DEFAULTS, LossScale
-from ._lots import Lot, local
+from ._loss_scale import LossScale, scale_settings
+from ._lots import Lot
 from ._names import HINTS, IGNORED, check_ranges, is_dense
 from ._packages import LEAST_CODED
 from ._saving import Saving
@@ -32,6 +31,8 @@ from ._tensors import (
     TENSORS,
     describe,
     is_tensor,
+    local,
+    whole_of,
 )
 
 # A lot, its gradients, their addresses, and which there are (None: all)
@@ -52,7 +53,7 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
     as in PyTorch. Several steps, ["std/optim:adafactor", "std/optim:adafactor_vector"], give each
     parameter the first that fits its type and axes; one in codes (adamw_codes_8bit) is passed over
     by tensors below 4096 elements where another fits. A DTensor (FSDP2) is updated shard by shard
-    where a step works on every element by itself.
+    where a step works on every element by itself, else gathered for the launch (lamb, adafactor).
 
     maximize=True turns the gradients' sign. loss_scale=True, or a dictionary with GradScaler's
     init_scale, growth_factor, backoff_factor, growth_interval, multiplies losses by a scale that
@@ -96,15 +97,8 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
             copies=copies,
             estimates=estimates,
             release=release,
-            loss_scale={**SCALE_DEFAULTS, **(loss_scale if loss_scale is not True else {})}
-            if loss_scale
-            else None,
+            loss_scale=scale_settings(loss_scale),
         )
-        unknown = set(self._settings["loss_scale"] or ()) - set(SCALE_DEFAULTS)
-        if unknown:
-            raise TypeError(
-                f"loss_scale has {', '.join(SCALE_DEFAULTS)}, and no {', '.join(unknown)}"
-            )
         if release and (loss_scale or capturable):
             raise TypeError(
                 "release=True updates each tensor within the backward pass: it goes together with "
@@ -135,9 +129,8 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
         self._lots_before: list[Lot] = []
         self._idle: list[tuple[int, torch.Tensor]] = []
         self._shape: Any = None
-        self._scale, self._pid = None, os.getpid()
-        self._unscaled, self._looked_at = False, None
-        self._check: dict[Any, Bound] = {}
+        self._pid = os.getpid()
+        self._open_scale()
         self._parted: dict[
             torch.Tensor, object
         ] = {}  # by which launch, where there are no rank-0 values
@@ -263,11 +256,6 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
         if hasattr(p, "to_local"):
             if any(placement.is_partial() for placement in p.placements):
                 raise LockstepError(f"{self._called(p)} is a DTensor of partial sums")
-            if not form.elementwise():
-                raise LockstepError(
-                    f"{self._called(p)} is a DTensor, and {form.step} works on whole tensors: "
-                    "shards are for optimizers that treat every element by itself"
-                )
         elif not (p.is_contiguous() or is_dense(p)):
             raise LockstepError(
                 f"{self._called(p)} is not contiguous: strides {p.stride()}; make it so "
@@ -282,11 +270,18 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
 
     # ---- state ----
 
-    def _row(self, form: Form, parameter: Parameter, p: torch.Tensor) -> Row:
-        """What a list holds for a parameter of the model."""
-        here = local(p)
+    def _row(self, form: Form, parameter: Parameter, p: torch.Tensor, whole: bool) -> Row:
+        """What a list holds for a parameter of the model, of a DTensor for its shard or the
+        whole."""
+        here = p if whole else local(p)
         if parameter is form.gradient or parameter is form.model:
             address, number, shape = None, parameter.type, tuple(here.shape)
+        elif whole:
+            address, number, shape = (
+                None,
+                parameter.type,
+                tuple(self.state[p][parameter.name].shape),
+            )
         else:
             address, number, shape, _ = describe(local(self.state[p][parameter.name]))
         if parameter.rank == 2 and parameter.axes == form.model.axes:
@@ -307,14 +302,6 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
         form.source.signature.solve(known)
         shape = tuple(known[axis] for axis in parameter.inner)
         return torch.zeros(shape, dtype=dtype, device=p.device)
-
-    def _outside_capture(self, what: str) -> None:
-        if capturing():
-            raise LockstepError(
-                f"Optimizer.step in a graph capture: {what}; take a few before the "
-                "capture, with capturable=True and gradients that stay where they are "
-                "(zero_grad(set_to_none=False))"
-            )
 
     def _begin(self, fresh: list[tuple[int, torch.Tensor]]) -> None:
         """State for parameters that have a gradient for the first time; all of a group, form and
@@ -500,6 +487,9 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
             g is None or g.layout is torch.strided and g.is_contiguous() for g in gradients
         ):
             return [0 if g is None else g.data_ptr() for g in gradients]
+        if lot.whole:
+            gradients[:] = [None if g is None else whole_of(g) for g in gradients]
+            return [0 if g is None else g.data_ptr() for g in gradients]
         addresses = []
         for i, (p, g) in enumerate(zip(lot.members, gradients)):
             if g is None:
@@ -542,8 +532,13 @@ class Optimizer(LossScale, Saving, torch.optim.Optimizer):
     def _launch(self, item: Work) -> None:
         lot, gradients, addresses, present = item
         with lot.bound.context:
-            self._bind(lot, gradients, addresses, present)
-            lot.launch()
+            if lot.whole:
+                lot.bind_present(present)
+                self._write(lot)
+                lot.launch_whole(self.state, gradients)
+            else:
+                self._bind(lot, gradients, addresses, present)
+                lot.launch()
         torch.autograd.graph.increment_version(
             lot.members if present is None else [p for p, here in zip(lot.members, present) if here]
         )

@@ -36,7 +36,8 @@ class Saving(torch.optim.Optimizer):
         def _form_of(self, p: torch.Tensor) -> Form: ...
         def _hook(self, params: list[torch.Tensor]) -> None: ...
         def _new_state(self, form: Form, parameter: Parameter, p: torch.Tensor) -> torch.Tensor: ...
-        def _scale_values(self, device: torch.device) -> dict[str, torch.Tensor]: ...
+        def _saved_scale(self) -> dict[str, torch.Tensor]: ...
+        def _load_scale(self, saved: Any) -> None: ...
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -96,7 +97,7 @@ class Saving(torch.optim.Optimizer):
                 if p in self.state:
                     made["state"][index] = self._torch_state(theirs[0], p, counts)
         if self._scale is not None:
-            made["loss_scale"] = {name: self._scale[name] for name in ("scale", "good", "skipped")}
+            made["loss_scale"] = self._saved_scale()
         return made
 
     def _torch_state(
@@ -145,10 +146,7 @@ class Saving(torch.optim.Optimizer):
         except BaseException:
             self.state, self.param_groups = before
             raise
-        if scale is not None and self._settings["loss_scale"]:
-            device = next(p for group in self.param_groups for p in group["params"]).device
-            for name, value in scale.items():
-                self._scale_values(device)[name].copy_(value)
+        self._load_scale(scale)
 
     def _loaded_group(self, own: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
         saved, group = group, {**{key: own[key] for key in self._defaults if key in own}, **group}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 
+from .._around import around, guarded
+from .._api import TYPES
 from .._step import Step
-from ._lots import local
+from ._loss_scale import LossScale, scale_settings
 from ._optimizer import Optimizer
-from ._tensors import TENSORS
+from ._tensors import TENSORS, local, store_whole, whole_of
 
 RATES = {None: False, "original": False, "match_rms_adamw": True}  # match_adamw of the step
 
@@ -18,14 +21,15 @@ class _Step(Step):
     arrays = TENSORS
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(LossScale):
     """Muon of std/optim: as torch.optim.Muon, and each loads the other's state_dict().
 
         Muon(matrices, lr=0.02, weight_decay=0.1)
 
     For matrices; what else a model has is for another optimizer. What stands between the matrix
     products is one launch for all matrices of a group. The momentum is divided by its norm before
-    it is rounded to bf16, where PyTorch rounds first.
+    it is rounded to bf16, where PyTorch rounds first. Of a DTensor (FSDP2) the matrix is gathered
+    for the products, and each process keeps its shards. loss_scale is as of Optimizer.
     """
 
     def __init__(
@@ -39,19 +43,50 @@ class Muon(torch.optim.Optimizer):
         eps: float = 1e-7,
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
+        *,
+        loss_scale: Any = None,
     ) -> None:
+        self._settings = {"loss_scale": scale_settings(loss_scale)}
+        self._open_scale()
         names = "lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps"
         values = lr, weight_decay, momentum, nesterov, tuple(ns_coefficients), eps, ns_steps
         super().__init__(params, {**dict(zip(names, values)), "adjust_lr_fn": adjust_lr_fn})
+
+    def __getstate__(self) -> dict[str, Any]:
+        scale = None if self._scale is None else dict(self._scale)
+        return {**super().__getstate__(), "settings": self._settings, "scale": scale}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        settings, scale = state.pop("settings", None), state.pop("scale", None)
+        if settings is not None:  # a copy, or from a pickle
+            self._settings = settings
+            self._open_scale()
+            self._scale = scale
+        super().__setstate__(state)
+        if not hasattr(self, "_zero_grad_profile_name"):
+            self._patch_step_function()
+
+    def state_dict(self) -> dict[str, Any]:
+        made: dict[str, Any] = super().state_dict()
+        if self._scale is not None:
+            made["loss_scale"] = self._saved_scale()
+        return made
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        given = dict(state_dict)
+        scale = given.pop("loss_scale", None)
+        super().load_state_dict(given)
+        self._load_scale(scale)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         try:
             for p in group["params"]:
-                if p.dim() != 2 or p.dtype != torch.float32 or hasattr(p, "to_local"):
+                if p.dim() != 2 or p.dtype != torch.float32:
                     raise ValueError(
-                        "Muon is for whole matrices of torch.float32; a parameter is "
+                        "Muon is for matrices of torch.float32; a parameter is "
                         f"{p.dtype} of shape {tuple(p.shape)}"
                     )
             for key in ("lr", "weight_decay", "momentum"):
@@ -73,55 +108,90 @@ class Muon(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
+            work = []
             for group in self.param_groups:
                 devices: dict[torch.device, list[torch.Tensor]] = {}
                 for p in group["params"]:
                     if p.grad is not None:
                         devices.setdefault(p.device, []).append(p)
                 for params in devices.values():
-                    self._update(group, params)
+                    work.append((group, params, [whole_of(p.grad) for p in params]))
+            scale = self._check_scale([g for _, _, gradients in work for g in gradients])
+            for group, params, gradients in work:
+                self._update(group, params, gradients, scale)
+        self._unscaled = False
         return loss
 
-    def _update(self, group: dict[str, Any], params: list[torch.Tensor]) -> None:
+    def _check_scale(self, gradients: list[torch.Tensor]) -> dict[str, Any]:
+        """What the steps are given besides, of the loss scale."""
+        if not self._settings["loss_scale"] or not gradients:
+            return {}
+        rows = [(g.data_ptr(), TYPES.index("f32"), g.numel()) for g in gradients]
+        for g in gradients:
+            self._scale_values(g.device)  # which all are on
+        values = self._look(gradients[0].device, rows)
+        return {"inverse_scale": values["inverse"], "found_inf": values["found_inf"]}
+
+    def _update(
+        self,
+        group: dict[str, Any],
+        params: list[torch.Tensor],
+        gradients: list[torch.Tensor],
+        scale: dict[str, Any],
+    ) -> None:
+        steps, guard = _steps(bool(scale)), {k: v for k, v in scale.items() if k == "found_inf"}
         for p in params:
             before = self.state[p].get("momentum_buffer")
-            kept = torch.zeros(p.shape, device=p.device) if before is None else before.contiguous()
-            self.state[p]["momentum_buffer"] = kept
-        x = [torch.empty(p.shape, dtype=torch.bfloat16, device=p.device) for p in params]
-        MUON["momentum"](
-            m=[self.state[p]["momentum_buffer"] for p in params],
-            g=[p.grad.contiguous() for p in params if p.grad is not None],
+            if before is None:
+                # of a DTensor a DTensor; of a transposed matrix one that is not
+                before = torch.zeros_like(p, memory_format=torch.contiguous_format).detach()
+            self.state[p]["momentum_buffer"] = before
+        kept = [self.state[p]["momentum_buffer"] for p in params]
+        momenta = [whole_of(m) for m in kept]
+        make = torch.zeros if scale else torch.empty  # what is left out leaves zeros
+        x = [make(tuple(p.shape), dtype=torch.bfloat16, device=p.device) for p in params]
+        steps["momentum"](
+            m=momenta,
+            g=gradients,
             x=x,
             momentum=group["momentum"],
             nesterov=group["nesterov"],
             eps=group["eps"],
+            **scale,
         )
         a, b, c = group["ns_coefficients"]
         for _ in range(group["ns_steps"]):  # the smaller of the two squares
             gram = [t.t() @ t if t.shape[0] > t.shape[1] else t @ t.t() for t in x]
             factors = [torch.empty_like(t) for t in gram]
-            MUON["gram"](gram=gram, gram_squared=[t @ t for t in gram], o=factors, b=b, c_=c)
+            steps["gram"](gram=gram, gram_squared=[t @ t for t in gram], o=factors, b=b, c_=c)
             pairs = zip(x, factors)
             product = [t @ f if t.shape[0] > t.shape[1] else f @ t for t, f in pairs]
-            MUON["polynomial"](x=x, product=product, a=a)
+            steps["polynomial"](x=x, product=product, a=a)
         own = [p.detach() for p in params]
-        lain = [p.contiguous() for p in own]  # itself, where it is
-        MUON["update"](
+        lain = [whole_of(p) for p in own]
+        steps["update"](
             p=lain,
             x=x,
             lr=group["lr"],
             decay=group["weight_decay"],
             match_adamw=RATES[group["adjust_lr_fn"]],
+            **guard,
         )
-        for p, worked_on in zip(own, lain):
-            if p.data_ptr() != worked_on.data_ptr():
-                p.copy_(worked_on)
+        for to, worked_on in (*zip(own, lain), *zip(kept, momenta)):
+            store_whole(to, worked_on)
         torch.autograd.graph.increment_version(params)
 
 
-MUON = {
-    name: _Step(f"std/optim:muon_{name}") for name in ("momentum", "gram", "polynomial", "update")
-}
+@functools.cache
+def _steps(scaled: bool) -> dict[str, _Step]:
+    """Those of Muon by name; with a loss scale two are left out where a gradient overflowed."""
+    names = "momentum", "gram", "polynomial", "update"
+    made = {name: _Step(f"std/optim:muon_{name}") for name in names}
+    if scaled:
+        inner = made["momentum"].source, made["update"].source
+        made["momentum"] = _Step(around(inner[0], "g", False, True), "wrapped_muon_momentum")
+        made["update"] = _Step(guarded(inner[1]), "guarded_muon_update")
+    return made
 
 
 class Sophia(Optimizer):

@@ -126,5 +126,31 @@ class Tensors(Arrays):
 TENSORS = Tensors()
 
 
+def local(tensor: Any) -> torch.Tensor:
+    """What of a tensor lies here: of a DTensor its shard."""
+    here: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return here
+
+
+def whole_of(tensor: Any) -> torch.Tensor:
+    """The tensor, of a DTensor gathered from all processes, contiguous; itself, where it is."""
+    full: torch.Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return full.contiguous()
+
+
+def store_whole(to: Any, whole: torch.Tensor) -> None:
+    """Brings a whole tensor that was worked on, maybe in a copy, back to where it lies; of a
+    DTensor the shard."""
+    if hasattr(to, "full_tensor"):
+        from torch.distributed.tensor import DTensor, Replicate
+
+        every = [Replicate()] * to.device_mesh.ndim
+        spread = DTensor.from_local(whole, to.device_mesh, every, run_check=False)
+        whole = spread.redistribute(placements=to.placements).to_local()  # here, without a message
+    here = local(to)
+    if here.data_ptr() != whole.data_ptr():
+        here.copy_(whole)
+
+
 def describe(value: Any) -> Row:
     return TENSORS.describe(value)

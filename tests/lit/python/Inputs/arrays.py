@@ -45,6 +45,15 @@ class Arrays(unittest.TestCase):
         total = lockstep.Step("step t[n](x: f64[n], by: f64 = 1.0, out s: f64) { s = by * sum(x) }")
         self.assertEqual(total(numpy.ones(5), by=numpy.float64(2)), 10)
         self.assertEqual(total(numpy.ones(5), by=numpy.array(3.0)).shape, ())
+        packed = lockstep.Step(
+            "step half[b, h, w = 2 * h + 1](x: f32[b, w], out y: f32[b, h]) { y = 1 }"
+        )
+        self.assertEqual(packed(numpy.ones((3, 9), "f4")).shape, (3, 4))
+        with self.assertRaisesRegex(lockstep.LockstepError, "`w`"):
+            packed(numpy.ones((3, 8), "f4"))
+        halved = lockstep.Step("step half[h, w = h // 2](x: f32[w], out y: f32[h]) { y = 1 }")
+        with self.assertRaisesRegex(lockstep.LockstepError, "`h` of `y` is does not follow"):
+            halved(numpy.ones(4, "f4"))
         with self.assertRaisesRegex(
             lockstep.LockstepError, "`x` of step double .*f32|f32.*`x`|f64 array"
         ):

@@ -42,6 +42,8 @@ class Declarations(unittest.TestCase):
             "XLA_FFI_Extension_Base": _ffi.Extension,
             "XLA_FFI_Api_Version": _ffi.ApiVersion,
             "XLA_FFI_Error_Create_Args": _ffi.ErrorCreateArgs,
+            "XLA_FFI_Stream_Get_Args": _ffi.StreamGetArgs,
+            "XLA_FFI_DeviceOrdinal_Get_Args": _ffi.DeviceOrdinalGetArgs,
             "XLA_FFI_Api": _ffi.Api,
             "XLA_FFI_Buffer": _ffi.Buffer,
             "XLA_FFI_ByteSpan": _ffi.ByteSpan,
@@ -58,7 +60,7 @@ class Declarations(unittest.TestCase):
             for field, *_ in structure._fields_:
                 lines.append(f'printf("{name}.{field} %zu\\n", offsetof({name}, {field}));')
                 expected.append(f"{name}.{field} {getattr(structure, field).offset}")
-            if structure is not _ffi.Api:  # of which the beginning is declared
+            if structure is not _ffi.Api:  # which may have grown behind what is declared
                 lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
                 expected.append(f"{name} {ctypes.sizeof(structure)}")
         for name, value in (
@@ -170,6 +172,55 @@ class Calls(unittest.TestCase):
             x[0]
         )
         self.near(slopes, jax.vmap(jax.grad(lambda v: jax.nn.silu(v).sum()))(x[0]))
+
+    def test_vmap_once(self):
+        """One launch for all entries, with the bits of a launch for each; gradients through it."""
+        x, gain, target = random(3, 4, 6), random(3, 6, seed=1), jnp.array([1, 2, 3, 5])
+        squares, add = (
+            lj.Step(SQUARES),
+            lj.Step("step add[n](inout x: f32[n], by: f32[n]) { x += by }"),
+        )
+
+        def norm(x, gain):
+            return lj.call("std/norms:rms_norm_forward", x, gain)
+
+        for f, dims, arguments in (
+            (norm, (0, None), (x, gain[0])),
+            (norm, (1, None), (x, gain[0])),
+            (norm, (0, 0), (x, gain)),
+            (lambda x: lj.call("std/losses:cross_entropy", x, target), (0,), (x,)),
+            (lambda x, s: lj.call(squares, x, gain[0], s, shift=0.7), (0, 0), (x, jnp.ones(3))),
+            (lambda by: lj.call(add, gain[0], by), (0,), (gain,)),
+        ):
+            for jit in (lambda f: f, jax.jit):
+                before = len(launches)
+                many = jax.tree.leaves(jit(jax.vmap(f, in_axes=dims))(*arguments))
+                jax.block_until_ready(many)
+                self.assertEqual(len(launches) - before, 1)
+            size = next(a.shape[d] for a, d in zip(arguments, dims) if d is not None)
+            runs = [
+                jax.tree.leaves(
+                    f(*(a if d is None else jnp.take(a, i, d) for a, d in zip(arguments, dims)))
+                )
+                for i in range(size)
+            ]
+            for found, each in zip(many, zip(*runs)):
+                self.assertTrue((found == jnp.stack(each)).all())
+
+        def theirs(x, gain):
+            return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * gain
+
+        for dims, own in (((0, None), gain[0]), ((0, 0), gain)):
+            found = []
+            for f in (norm, theirs):
+                total = jax.jit(
+                    jax.grad(lambda x, g: (jax.vmap(f, dims)(x, g) ** 2).sum(), argnums=(0, 1))
+                )
+                found.append(total(x, own))
+            self.near(found[0][0], found[1][0], 1e-5)
+            self.near(found[0][1], found[1][1], 1e-4)
+        empty = jax.vmap(lambda x: lj.call("std/activations:silu_forward", x))(jnp.zeros((0, 4)))
+        self.assertEqual(empty.shape, (0, 4))
 
     def test_inout(self):
         step = lj.Step(

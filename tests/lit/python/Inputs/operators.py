@@ -9,6 +9,7 @@ from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 import lockstep  # noqa: E402
 import lockstep.torch as lt  # noqa: E402
+from lockstep._bound import Bound  # noqa: E402
 from lockstep._derivative import derivative  # noqa: E402
 
 SQUARES = """step squares[b, n](
@@ -122,30 +123,132 @@ class Operators(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, text):
                 call()
 
+    def launches(self, call):
+        """What a call gives, and how many launches it took."""
+        count, launch = [0], Bound.launch
+
+        def counted(bound):
+            count[0] += 1
+            launch(bound)
+
+        Bound.launch = counted
+        try:
+            return call(), count[0]
+        finally:
+            Bound.launch = launch
+
     def test_vmap(self):
-        silu, norm = (
-            lt.Step("std/activations:silu_forward").op(),
+        """One launch for all entries, with the bits of a launch for each."""
+        softmax = lt.Step("std/activations:softmax_forward").op()
+        silu = lt.Step("std/activations:silu_forward").op()
+        norm = lt.Step("std/norms:rms_norm_forward").op()
+        squares = lt.Step(SQUARES).op()
+        loss = lt.Step("std/losses:cross_entropy").op(["loss"])
+        dropout = lt.Step("std/activations:dropout_forward").op()
+        x, gain, target = torch.randn(3, 4, 6), torch.randn(6), torch.randint(6, (3, 4))
+        x64, ones = x.double(), torch.ones(3, dtype=torch.float64)
+        for op, dims, arguments in [
+            (norm, (0, None), (x, gain)),
+            (norm, (1, None), (x, gain)),
+            (norm, (2, None), (torch.randn(4, 6, 3), gain)),
+            (norm, (0, 0), (x, torch.randn(3, 6))),  # not rows of one call: a `for`
+            (norm, (None, 0), (x[0], torch.randn(3, 6))),
+            (softmax, (1,), (x,)),
+            (silu, (2,), (x,)),
+            (squares, (0, None, None), (x64, gain.double(), ones[0])),
+            (squares, (0, None, 0), (x64, gain.double(), ones)),
+            (loss, (0, 0), (x, target)),
+            (loss, (0, None), (x, target[0])),
+            (dropout, (0,), (x[:, 0].contiguous(),)),
+        ]:
+            with self.subTest(op.name, dims=dims):
+                many, count = self.launches(lambda: torch.vmap(op, in_dims=dims)(*arguments))
+                size = next(a.shape[d] for a, d in zip(arguments, dims) if d is not None)
+                runs = [
+                    op(*(a if d is None else a.select(d, i) for a, d in zip(arguments, dims)))
+                    for i in range(size)
+                ]
+                each = zip(*runs) if isinstance(many, tuple) else [runs]
+                many = many if isinstance(many, tuple) else [many]
+                self.assertTrue(all(torch.equal(m, torch.stack(e)) for m, e in zip(many, each)))
+                self.assertEqual(count, 1)
+        nested = torch.vmap(torch.vmap(loss, in_dims=(0, 0)), in_dims=(1, 1))
+        found, count = self.launches(lambda: nested(x[None], target[None]))
+        self.assertEqual((found.shape, count), ((3, 1), 1))
+        self.assertEqual(torch.vmap(silu)(torch.empty(0, 4)).shape, (0, 4))
+
+    def test_vmap_lists(self):
+        double = lt.Step(LIST).op()
+        p = [torch.randn(3, 4), torch.randn(3, 2, 2)]
+        q, s = torch.vmap(double)(p)
+        torch.testing.assert_close(q, [2 * p[0] ** 2, 2 * p[1] ** 2])
+        torch.testing.assert_close(s, q[0].sum(1) + q[1].sum((1, 2)))
+
+    def test_vmap_inout(self):
+        """What every entry changes is mapped, and changes in place."""
+        add = lt.Step("step add[n](inout x: f32[n], by: f32[n]) { x += by }").op()
+        for x, dim in ((torch.zeros(3, 4), 0), (torch.zeros(4, 3), 1)):
+            by = torch.randn(3, 4)
+            torch.vmap(lambda x, by: add(x, by), in_dims=(dim, 0), out_dims=None)(x, by)
+            torch.testing.assert_close(x.movedim(dim, 0), by)
+        x = torch.zeros(4)
+        torch.compile(add, fullgraph=True, backend="aot_eager")(x, torch.ones(4))
+        self.assertTrue(torch.equal(x, torch.ones(4)))
+        with self.assertRaisesRegex(lt.LockstepError, "`x` is changed by every entry"):
+            torch.vmap(lambda by: add(torch.zeros(4), by), out_dims=None)(torch.zeros(3, 4))
+
+    def test_vmap_gradients(self):
+        """Through vmap, of what entries have and of what they share, and vmap over gradients."""
+        norm, loss = (
             lt.Step("std/norms:rms_norm_forward").op(),
+            lt.Step("std/losses:cross_entropy").op(["loss"]),
         )
-        x, gain = torch.randn(3, 4, 6), torch.randn(6)
-        torch.testing.assert_close(
-            torch.vmap(norm, in_dims=(0, None))(x, gain), F.rms_norm(x, (6,), gain, 1e-6)
+        target = torch.randint(6, (3, 4))
+        for ours, theirs, shape in [
+            (norm, lambda x, g: F.rms_norm(x, (6,), g, 1e-6), (3, 6)),
+            (norm, lambda x, g: F.rms_norm(x, (6,), g, 1e-6), (6,)),
+            (
+                lambda x, g: norm(x, g).sum() + loss(x * g, target[0]),
+                lambda x, g: F.rms_norm(x, (6,), g, 1e-6).sum() + F.cross_entropy(x * g, target[0]),
+                (6,),
+            ),
+        ]:
+            torch.manual_seed(0)
+            x, gain = torch.randn(3, 4, 6, requires_grad=True), torch.randn(shape).requires_grad_()
+            found = []
+            for f in (ours, theirs):
+                y = torch.vmap(f, in_dims=(0, 0 if len(shape) > 1 else None))(x, gain)
+                first = torch.autograd.grad(y.square().sum(), (x, gain), create_graph=True)
+                second = torch.autograd.grad(sum(g.square().sum() for g in first), (x, gain))
+                found.append([y, *first, *second])
+            torch.testing.assert_close(*found, rtol=1e-4, atol=1e-3)
+        y, theirs = norm(x[0], gain), F.rms_norm(x[0], (6,), gain, 1e-6)
+        basis = torch.randn(5, 4, 6)
+        (found, count), (wanted, _) = (
+            self.launches(
+                lambda: torch.vmap(
+                    lambda v: torch.autograd.grad(z, (x, gain), v, retain_graph=True)
+                )(basis)
+            )
+            for z in (y, theirs)
         )
-        torch.testing.assert_close(
-            torch.vmap(norm, in_dims=(1, None))(x, gain),
-            F.rms_norm(x.transpose(0, 1), (6,), gain, 1e-6),
-        )
-        x64, gain64 = x.double(), gain.double()
-        many = torch.vmap(lt.Step(SQUARES).op(), in_dims=(0, None, None))(
-            x64, gain64, torch.ones((), dtype=x64.dtype)
-        )
-        torch.testing.assert_close(many[0], (x64**2 * gain64).sum(2) + 0.5)
-        found = []  # (torch.func.grad does not take operators of torch.library's custom_op)
-        for f in (silu, F.silu):
-            y = x[:, 0].clone().requires_grad_()
-            torch.vmap(f)(y).square().sum().backward()
-            found.append(y.grad)
-        torch.testing.assert_close(*found)
+        torch.testing.assert_close(found, wanted)
+        self.assertEqual(count, 1)
+
+    def test_lists(self):
+        """Gradients of lists, compiled too; tensors without one come to have zeros or None."""
+        double = lt.Step(LIST).op()
+        for f in (double, torch.compile(lambda p: double(p), fullgraph=True, backend="aot_eager")):
+            p = [torch.randn(3, requires_grad=True), torch.randn(2, 2)]
+            q, s = f(p)
+            (q[0].sum() + 3 * s).backward()
+            torch.testing.assert_close(p[0].grad, 16 * p[0].detach())
+            self.assertIsNone(p[1].grad)
+        p = [torch.randn(3).requires_grad_(), torch.randn(2, 2).requires_grad_()]
+        first = torch.autograd.grad(double(p)[1], p, create_graph=True)
+        second = torch.autograd.grad(first[1].pow(2).sum(), p, allow_unused=True)
+        torch.testing.assert_close([first[1], second[1]], [4 * p[1], 32 * p[1]])
+        self.assertTrue(torch.equal(second[0], torch.zeros(3)))
 
     def test_gradients(self):
         op, plain = lt.Step(SQUARES).op(), lt.Step(SQUARES)

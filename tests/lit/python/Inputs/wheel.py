@@ -1,6 +1,6 @@
-"""wheel.py WHEEL MOST_BYTES GLIBC: what the package is to hold, that it is small enough, and that
-nothing in it needs a C library later than GLIBC ("-": whatever this machine has) or any but the C
-library."""
+"""wheel.py WHEEL MOST_BYTES GLIBC LEVEL...: what the package is to hold, with kernels for each
+LEVEL of processors, that it is small enough, and that nothing in it needs a C library later than
+GLIBC ("-": whatever this machine has) or any but the C library."""
 
 import re
 import subprocess
@@ -39,6 +39,9 @@ for wanted in (
 ):
     if wanted not in names:
         faults.append(f"there is no {wanted}")
+for level in sys.argv[4:]:
+    if f"lockstep/lib/lockstep/cpu-{level}.kernels" not in names:
+        faults.append(f"there are no kernels for {level}")
 size = sum(entry.compress_size for entry in wheel.infolist())
 if size > most:
     faults.append(f"{size} bytes, more than {most}")

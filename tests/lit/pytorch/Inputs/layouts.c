@@ -71,6 +71,13 @@ int main(void) {
     FIELD(ls_explain_options, peak_gb_s);
     FIELD(ls_explain_options, plan_only);
     FIELD(ls_explain_options, processors);
+    FIELD(ls_kernels_options, level);
+    FIELD(ls_kernels_options, path);
+    FIELD(ls_kernels_options, steps);
+    FIELD(ls_kernels_options, step_count);
+    FIELD(ls_kernels_options, packed);
+    FIELD(ls_kernels_options, progress);
+    FIELD(ls_kernels_options, user);
     FIELD(ls_graph_statistics, native);
     FIELD(ls_graph_statistics, loops);
     FIELD(ls_graph_statistics, launches);
@@ -86,6 +93,7 @@ int main(void) {
     printf("ls_image %zu\n", sizeof(ls_image));
     printf("ls_compile_options %zu\n", sizeof(ls_compile_options));
     printf("ls_explain_options %zu\n", sizeof(ls_explain_options));
+    printf("ls_kernels_options %zu\n", sizeof(ls_kernels_options));
     printf("ls_graph_statistics %zu\n", sizeof(ls_graph_statistics));
     NUMBER(LS_IMAGE_VERSION);
     NUMBER(LS_OK);

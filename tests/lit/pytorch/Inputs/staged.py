@@ -92,6 +92,47 @@ class Muon(unittest.TestCase):
                 for p, q, before in zip(ours, theirs, start):
                     self.assertLess((p - q).norm().item(), 0.05 * (q - before).norm().item())
 
+    def test_loss_scale(self):
+        """A power of two changes no bit; what overflows changes nothing but the scale."""
+        a, b = ([p for p in matrices() if p.numel()] for _ in range(2))
+        plain = lt.Muon(a, lr=0.05)
+        scaled = lt.Muon(b, lr=0.05, loss_scale={"init_scale": 16.0, "growth_interval": 3})
+        self.assertEqual(scaled.scale(torch.tensor(2.0)).item(), 32.0)
+        for number in range(6):
+            if number == 4:
+                saved = copy.deepcopy(scaled.state_dict())
+                scaled = pickle.loads(pickle.dumps((b, scaled)))
+                b, scaled = scaled
+                other = lt.Muon(b, lr=0.05, loss_scale=True)
+                other.load_state_dict(saved)
+                self.assertEqual(other.loss_scale(), scaled.loss_scale())
+            with_gradients(a, number)
+            with_gradients(b, number)
+            scale = scaled.loss_scale()[0]
+            for p in b:
+                p.grad *= scale
+            if number == 1:
+                b[2].grad[3, 4] = torch.nan
+                before = [(p.clone(), scaled.state[p]["momentum_buffer"].clone()) for p in b]
+                scaled.step()
+                for p, (q, m) in zip(b, before):
+                    self.assertTrue(torch.equal(p, q))
+                    self.assertTrue(torch.equal(scaled.state[p]["momentum_buffer"], m))
+                self.assertEqual(scaled.loss_scale(), (8.0, 1))
+                with_gradients(b, number)
+                for p in b:
+                    p.grad *= 8.0
+            if number == 2:
+                scaled.unscale_()
+            plain.step()
+            scaled.step()
+            self.assertTrue(all(map(torch.equal, a, b)))
+        self.assertEqual(scaled.loss_scale(), (16.0, 1))
+        with self.assertRaisesRegex(lt.LockstepError, "no loss scale"):
+            plain.scale(torch.ones(()))
+        with self.assertRaisesRegex(TypeError, "loss_scale has init_scale, .* no speed"):
+            lt.Muon(a, loss_scale={"speed": 2})
+
     def test_drop_in(self):
         """Gradients that are missing, schedulers, versions, closures, copies and refusals."""
         params = matrices()
