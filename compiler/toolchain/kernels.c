@@ -37,8 +37,8 @@ typedef struct Row {
 _Static_assert(sizeof(Header) == 48 && sizeof(Row) == 64, "these are a file format");
 static const char magic[] = "lockstep-kernels";
 static const char form[] = "1";
-#define BLOCK_LIMIT ((size_t)16 << 20) /* of code that is packed together, which loading unpacks \
-                                        */
+/* Of code that is packed together, which loading unpacks as far as it has to. */
+#define BLOCK_LIMIT ((size_t)16 << 20)
 
 static uint64_t number_read(const uint8_t bytes[8]) {
     uint64_t number = 0;
