@@ -68,13 +68,27 @@ class Listing:
     def following(self, at, labels, addresses):
         line = self.lines[at]
         if line.name.startswith(("s_setpc", "s_swappc", "s_call")):
-            raise ValueError(f"line {line.number}: {line.name}: the graph cannot be drawn")
+            far = self.far_target(at)
+            if far is None:
+                raise ValueError(f"line {line.number}: {line.name}: the graph cannot be drawn")
+            yield labels[far]
+            return
         if line.name in ("s_branch",) or line.name.startswith("s_cbranch"):
             where = line.operands
             yield addresses[where] if isinstance(where, tuple) else labels[where.strip()]
         if line.name not in ("s_branch", "s_endpgm") and at + 1 < len(self.lines) and \
                 self.lines[at + 1].kernel == line.kernel:
             yield at + 1
+
+    def far_target(self, at):
+        """The label of a branch beyond the reach of s_branch: s_getpc, the distance added to it, s_setpc."""
+        if not self.lines[at].name.startswith("s_setpc"):
+            return None
+        for before in reversed(self.lines[max(0, at - 8):at]):
+            distance = re.search(r"\((\.\w+)-\.Lpost_getpc\d+\)", str(before.operands))
+            if distance:
+                return distance[1]
+        return None
 
     def forward(self, begin, step):
         """The states, sets of facts, in which each instruction may be reached: those of all ways
@@ -292,7 +306,10 @@ RULES = [releases, writes_back, acquires, wakes, numbers, accesses]
 
 def lint(chip, text, name):
     """What is wrong, as lines, how many counters were seen, and on how many barriers they rely."""
-    listing = Listing(chip, text)
+    try:
+        listing = Listing(chip, text)
+    except ValueError as reason:
+        return [f"{name}, {chip}, {reason}"], 0, 0
     faults = [f"{name}, {chip}, line {number}: {what}" for rule in RULES
               for number, what in rule(listing)]
     return faults, len(listing.where(is_counter)), len(list(relied_on(listing)))
