@@ -297,6 +297,7 @@ struct ls_context {
     size_t mark_bytes;
     Built *built;
     size_t built_count;
+    ls_comm *comms; /* its communicators, the latest first */
     Memory memory;
     Error error;
 };
@@ -309,6 +310,8 @@ ls_status context_not_capturing(ls_context *context, const char *call);
  * that they would. Not while a graph is captured, where nobody can wait. */
 void context_settle(ls_context *context);
 void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
+/* comm/comm.c: the failure of an operation that a graph ran, of any of its communicators. */
+ls_status comm_failure(ls_context *context);
 
 /* program.c */
 typedef struct Variant { /* what is loaded of an image's variant; the program's steps share it */

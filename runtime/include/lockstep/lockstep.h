@@ -540,4 +540,6 @@ size_t ls_devices(ls_device_info *devices, size_t capacity);
 #ifdef __cplusplus
 }
 #endif
+
+#include <lockstep/comm.h>
 #endif
