@@ -190,7 +190,7 @@ void two_communicators(Rank *rank) {
 
 void random_operations(Rank *rank) {
     uint32_t state = 12345;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 30; round++) {
         state = state * 1664525u + 1013904223u;
         if (rank->rank == (int)(state >> 20 & 7)) pause_ms(state >> 28 & 3);
         switch (state >> 24 & 3) {
