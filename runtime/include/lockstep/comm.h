@@ -120,6 +120,31 @@ typedef struct ls_comm_statistics {
 } ls_comm_statistics;
 void ls_comm_stats(const ls_comm *comm, ls_comm_statistics *statistics);
 
+/* ---- which rank has what of a list ---- */
+
+typedef struct ls_cut { /* before an element of a tensor; the list's end is element 0 of none */
+    size_t tensor;
+    int64_t element;
+} ls_cut;
+/* Cuts a list into `runs` runs of nearly the same bytes, one for each rank: run r is what lies
+ * between cuts[r] and cuts[r + 1]; `cuts` has room for runs + 1. A tensor of which units[i] is 0
+ * stays whole, another is cut at common multiples of units[i] and 1024 elements only: there the
+ * tiles of reductions begin, so a step on the runs has the bits of a step on the whole. The units
+ * are the lengths of blocks (of 8-bit states), or the columns of a matrix that is to be cut between
+ * rows; `units` NULL: 1024. Each end of a run is off by at most half of its tensor's distance
+ * between such places. Only types and shapes are looked at; the message of an LS_ERROR_ARGUMENT is
+ * the thread's. */
+ls_status ls_partition(const ls_tensor *tensors, size_t count, const int64_t *units, int runs,
+                       ls_cut *cuts);
+/* What one run has of each tensor, in elements of its memory order: fills `pieces` (NULL: none) and
+ * returns how many there are, at most `count`. An empty tensor is in one run. */
+typedef struct ls_partition_piece {
+    size_t tensor;
+    int64_t first, count;
+} ls_partition_piece;
+size_t ls_partition_run(const ls_tensor *tensors, size_t count, const ls_cut *cuts, int run,
+                        ls_partition_piece *pieces);
+
 #ifdef __cplusplus
 }
 #endif
