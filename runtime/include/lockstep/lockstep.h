@@ -197,6 +197,20 @@ ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *te
  * the earlier binding then stays. */
 ls_status ls_step_bind_list(ls_step *step, const char *parameter, const ls_tensor *tensors,
                             size_t count);
+/* Binds a parameter that the step only reads to several arrays of its shape: it stands for their
+ * sum, ((a0 + a1) + (a2 + a3)) + ..., in f32, in the order of `sum[r]` over 1 to 128 of them, which
+ * the kernels add as they load: gradients of several micro-batches or ranks, in the pass that uses
+ * them. The parameter is an array or list of f32 or a narrower float; all arrays are of its type,
+ * or all f32. Calls with another number or type of arrays make kernels anew (LS_ERROR_UNSUPPORTED
+ * of steps built ahead of time and of those with `for`, LS_ERROR_STATE while a graph holds the
+ * step) and drop what ls_step_tune said; all else that was bound or set stays. In ls_step_image
+ * there are so many parameters then, called g_0, g_1 and so on. After a failure that is of one
+ * array, none is bound. */
+ls_status ls_step_bind_sum(ls_step *step, const char *parameter, const ls_tensor *parts,
+                           size_t part_count);
+/* The same of a list: parts[i] has `count` tensors. */
+ls_status ls_step_bind_sum_list(ls_step *step, const char *parameter, const ls_tensor *const *parts,
+                                size_t part_count, size_t count);
 /* Asks for an `out` to be computed into memory the step allocates, from the next launch on;
  * ls_step_output asks too, and gives it. One that is neither bound nor asked for may be left out.
  */
