@@ -102,8 +102,9 @@ static void introduce(const Trainer *trainer) {
     const Model *model = trainer->model;
     const Options *o = model->options;
     size_t steps = 0, products = 0;
-    for (size_t i = 0; i < trainer->step.count; i++)
+    for (size_t i = 0; i < trainer->step.count && model->slots; i++)
         count_kinds(trainer->step.tapes[i], &steps, &products);
+    if (!model->slots) count_kinds(&trainer->training.tape, &steps, &products);
     const bool widened =
         model->type != LS_F32 && ls_context_kind(model->machine->context) == LS_DEVICE_CPU;
     printf("device   %s, %s; products by %s in %s%s\n", ls_context_device(model->machine->context),
@@ -113,9 +114,12 @@ static void introduce(const Trainer *trainer) {
            model->text->size, model->text->count);
     printf("model    %ld layers, %ld channels, %ld heads, context %ld: %lld parameters\n",
            o->layers, o->channels, o->heads, o->context, (long long)model_size(model));
-    printf("step     %s of %zu steps and %zu products; %ld characters\n",
-           model->machine->graphs ? "one graph" : "no graphs here,", steps, products,
-           o->micro * o->batch * o->context);
+    printf("step     %s: ", model->machine->graphs ? "one graph" : "no graphs here");
+    if (model->slots)
+        printf("%zu steps and %zu products on each rank", steps, products);
+    else
+        printf("%ld x (%zu steps, %zu products) and the update", o->micro, steps, products);
+    printf("; %ld characters\n", o->micro * o->batch * o->context);
     if (model->slots) slots_describe(model);
     printf("unigram entropy of the text: %.3f nats per character\n\n", model->text->entropy);
     printf("   step    loss     val       rate   norm     scale   char/s    time\n");
