@@ -28,10 +28,10 @@ typedef struct Options {
     long layers, channels, heads, context, batch, micro, slots, steps, warm, seed;
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
-    const char *device, *blas, *save, *resume, *curve, *prompt;
+    const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
     long stop, report, evaluate, every, sample, ranks, hash;
     double temperature;
-    uint32_t given; /* bit i: the command line has option i */
+    uint64_t given; /* bit i: the command line has option i */
 } Options;
 /* What main returns when it is not 0. */
 enum { WRONG_INPUT = 1, WRONG_ARGUMENTS = 2, DEVICE_FAILED = 3 };

@@ -52,6 +52,8 @@ static const Row rows[] = {
     {"seed", "N", "of weights, windows and dropout", WHOLE, true, FIELD(seed), 0, 1e9, "1"},
     {"ranks", "N", "processes that train together; turns on --slots 8 (or mpirun, torchrun)", WHOLE,
      false, FIELD(ranks), 0, 240, "0"},
+    {"comm", "ENGINE", "shm or mpi: how the ranks exchange; as the launcher suggests if left out",
+     TEXT, false, FIELD(comm), 0, 0, NULL},
     {"hash", "", "print a hash of weights, moments and losses at the end", FLAG, false, FIELD(hash),
      0, 1, "0"},
     {"text", "FILE", "what to learn", TEXT, false, FIELD(text), 0, 0, CHARLM_TEXT},
@@ -76,7 +78,7 @@ static const Row rows[] = {
     {"temperature", "X", "of the sample: lower is tamer", REAL, false, FIELD(temperature), 1e-3,
      100, "0.8"},
 };
-_Static_assert(COUNT(rows) <= 32, "Options.given has a bit per option");
+_Static_assert(COUNT(rows) <= 64, "Options.given has a bit per option");
 
 bool fail(const char *format, ...) {
     va_list arguments;
@@ -152,7 +154,7 @@ int options_read(Options *options, int count, char **arguments) {
             return WRONG_ARGUMENTS;
         }
         if (!set(options, &rows[row], arguments[++i])) return WRONG_ARGUMENTS;
-        options->given |= 1u << row;
+        options->given |= (uint64_t)1 << row;
     }
     return 0;
 }
@@ -201,7 +203,7 @@ bool options_take(Options *options, size_t index, const char *text) {
     if (!set(&other, row, text)) return false;
     options_kept(options, index, &name, asked, sizeof asked);
     options_kept(&other, index, &name, kept, sizeof kept);
-    if (options->given & 1u << index && strcmp(asked, kept) != 0)
+    if (options->given >> index & 1 && strcmp(asked, kept) != 0)
         return fail("the checkpoint was made with --%s %s, not %s: leave the option out, or train "
                     "from the start",
                     row->name, kept, asked);

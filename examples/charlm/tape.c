@@ -83,10 +83,11 @@ static const char *device_for(const char *device, const Ranks *ranks, char *text
     return text;
 }
 
-static bool open_ranks(Machine *machine, const Ranks *ranks) {
+static bool open_ranks(Machine *machine, const char *engine, const Ranks *ranks) {
     ls_comm_options options = {.rank = ranks->rank, .size = ranks->size, .id = &ranks->id};
     if (ranks->launched) options = (ls_comm_options){0};
-    return machine_check(machine, ls_comm_create(machine->context, NULL, &options, &machine->comm),
+    return machine_check(machine,
+                         ls_comm_create(machine->context, engine, &options, &machine->comm),
                          "joining the other ranks");
 }
 
@@ -96,7 +97,7 @@ bool machine_open(Machine *machine, const Options *options, const Ranks *ranks) 
     const char *device = device_for(options->device, ranks, name, sizeof name);
     if (!machine_check(machine, ls_context_create(device, NULL, &machine->context),
                        "opening the device") ||
-        !open_ranks(machine, ranks))
+        !open_ranks(machine, options->comm, ranks))
         return false;
     char *text = read_program(options->type);
     if (!text) return false;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-static const CommEngine *const engines[] = {&engine_self, &engine_shm};
+static const CommEngine *const engines[] = {&engine_self, &engine_shm, &engine_mpi};
 static const double default_timeout_s = 600;
 
 static ls_status null_argument(const ls_comm *comm, const char *call, const char *what) {
@@ -23,7 +23,7 @@ static ls_status find_engine(Error *error, const char *call, const char *name,
     }
     *engine = NULL;
     return error_set(error, LS_ERROR_UNSUPPORTED,
-                     "%s: there is no engine `%.40s`; there are self and shm", call, name);
+                     "%s: there is no engine `%.40s`; there are self, shm and mpi", call, name);
 }
 
 /* ---- names ---- */
@@ -69,6 +69,7 @@ static ls_status place_by_launcher(ls_context *context, ls_comm_id *run, CommPla
     const ls_comm_launch *launch = &launcher.launch;
     place->rank = launch->launcher ? launch->rank : 0;
     place->size = launch->launcher ? launch->size : 1;
+    place->local_size = launch->launcher ? launch->local_size : 1;
     if (place->id) return LS_OK;
     *run = id_of_run(launcher.run);
     place->id = run;
@@ -96,7 +97,8 @@ static ls_status find_place(ls_context *context, const ls_comm_options *options,
 
 static ls_status choose_engine(ls_context *context, const char *name, const CommPlace *place,
                                const CommEngine **engine) {
-    if (!name) name = place->size == 1 ? "self" : "shm";
+    const bool here = place->local_size == 0 || place->local_size == place->size;
+    if (!name) name = place->size == 1 ? "self" : here ? "shm" : "mpi";
     ls_status status = find_engine(&context->error, "ls_comm_create", name, engine);
     if (status != LS_OK || place->size <= (*engine)->most) return status;
     return error_set(&context->error, LS_ERROR_UNSUPPORTED,
@@ -105,6 +107,49 @@ static ls_status choose_engine(ls_context *context, const char *name, const Comm
 }
 
 /* ---- life ---- */
+
+static ls_status open_engine(ls_context *context, const char *call, const CommEngine *engine,
+                             CommPlace *place, ls_comm **comm) {
+    ls_comm *made = calloc(1, sizeof *made);
+    if (!made) return error_memory(&context->error, call);
+    *made = (ls_comm){.context = context, .engine = engine};
+    ls_status status = engine->open(place, &made->failure, &made->state);
+    if (status != LS_OK) {
+        error_set(&context->error, status, "%s: engine %s: %.4000s", call, engine->name,
+                  made->failure.text);
+        free(made);
+        return status;
+    }
+    made->rank = place->rank;
+    made->size = place->size;
+    made->next = context->comms;
+    context->comms = made;
+    log_write(LOG_INFO, "rank %d of %d by engine %s", made->rank, made->size, engine->name);
+    *comm = made;
+    return LS_OK;
+}
+
+ls_status ls_comm_import(ls_context *context, const char *engine, const void *handle,
+                         ls_comm **comm) {
+    static const char call[] = "ls_comm_import";
+    const CommEngine *chosen = NULL;
+    CommPlace place = {.timeout_s = default_timeout_s, .given = handle};
+    if (comm) *comm = NULL;
+    if (!context || !comm || !engine || !handle)
+        return error_set(context ? &context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL",
+                         call,
+                         !context  ? "context"
+                         : !engine ? "engine"
+                         : !handle ? "handle"
+                                   : "comm");
+    ls_status status = context_not_capturing(context, call);
+    if (status == LS_OK) status = find_engine(&context->error, call, engine, &chosen);
+    if (status == LS_OK && !chosen->takes)
+        status = error_set(&context->error, LS_ERROR_UNSUPPORTED,
+                           "%s: engine %s has no library whose communicators it could take", call,
+                           engine);
+    return status == LS_OK ? open_engine(context, call, chosen, &place, comm) : status;
+}
 
 ls_status ls_comm_create(ls_context *context, const char *engine, const ls_comm_options *options,
                          ls_comm **comm) {
@@ -120,22 +165,7 @@ ls_status ls_comm_create(ls_context *context, const char *engine, const ls_comm_
     ls_status status = context_not_capturing(context, call);
     if (status == LS_OK) status = find_place(context, options ? options : &none, &run, &place);
     if (status == LS_OK) status = choose_engine(context, engine, &place, &chosen);
-    if (status != LS_OK) return status;
-    ls_comm *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(&context->error, call);
-    *made = (ls_comm){.context = context, .engine = chosen, .rank = place.rank, .size = place.size};
-    status = chosen->open(&place, &made->failure, &made->state);
-    if (status != LS_OK) {
-        error_set(&context->error, status, "%s: engine %s: %.4000s", call, chosen->name,
-                  made->failure.text);
-        free(made);
-        return status;
-    }
-    made->next = context->comms;
-    context->comms = made;
-    log_write(LOG_INFO, "rank %d of %d by engine %s", made->rank, made->size, chosen->name);
-    *comm = made;
-    return LS_OK;
+    return status == LS_OK ? open_engine(context, call, chosen, &place, comm) : status;
 }
 
 void ls_comm_destroy(ls_comm *comm) {

@@ -30,6 +30,8 @@ typedef struct CommPlace {
     int rank, size;
     const ls_comm_id *id; /* the same bytes on all ranks; of no meaning for one rank */
     double timeout_s;
+    int local_size;    /* ranks of this machine, as a launcher says; 0: unknown */
+    const void *given; /* a communicator of the library's that stays the caller's, or NULL */
 } CommPlace;
 
 /* A failure is final: whatever is asked for later fails with the same words. `run` is called by one
@@ -37,8 +39,9 @@ typedef struct CommPlace {
  * come without the name of the call. */
 typedef struct CommEngine {
     const char *name;
-    int most; /* ranks */
-    ls_status (*open)(const CommPlace *place, Error *error, void **state);
+    int most;   /* ranks */
+    bool takes; /* communicators of its library's: `given`, which has rank and size */
+    ls_status (*open)(CommPlace *place, Error *error, void **state);
     /* Moves what goes between different ranks; not what a rank has for itself. The memory is the
      * host's. Adds to *waited_us the time without progress. */
     ls_status (*run)(void *state, const Transfer *transfer, Error *error, double *waited_us);
@@ -48,6 +51,7 @@ typedef struct CommEngine {
 } CommEngine;
 extern const CommEngine engine_self; /* self.c */
 extern const CommEngine engine_shm;  /* shm.c */
+extern const CommEngine engine_mpi;  /* mpi.c */
 
 /* launcher.c: what torchrun, mpirun and srun say in the environment. */
 typedef struct Launcher {
@@ -63,6 +67,14 @@ const ls_comm_part *transfer_to(const Transfer *transfer, int rank, int to);
 const ls_comm_part *transfer_from(const Transfer *transfer, int rank, int from);
 bool transfer_sends(const Transfer *transfer, int rank); /* to anyone, perhaps nothing */
 const char *transfer_name(TransferKind kind);            /* "all_to_all" */
+/* Which operation of a communicator it is, in a word that is not 0; its number; as text: "operation
+ * 7, broadcast from rank 2". */
+uint64_t transfer_doing(uint64_t number, TransferKind kind, int root);
+uint64_t transfer_number(uint64_t doing);
+typedef struct DoingText {
+    char text[96];
+} DoingText;
+DoingText transfer_describe(uint64_t doing);
 /* A place in a part, from which bytes are taken and to which they are given in order. */
 typedef struct Cursor {
     const ls_comm_piece *piece;

@@ -10,7 +10,7 @@ typedef struct Self {
     char reason[256];
 } Self;
 
-static ls_status self_open(const CommPlace *place, Error *error, void **state) {
+static ls_status self_open(CommPlace *place, Error *error, void **state) {
     (void)place;
     *state = calloc(1, sizeof(Self));
     return *state ? LS_OK : error_memory(error, "ls_comm_create");

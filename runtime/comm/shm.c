@@ -23,7 +23,7 @@ static void shm_close(void *state) {
     free(shm);
 }
 
-static ls_status shm_open(const CommPlace *place, Error *error, void **state) {
+static ls_status shm_open(CommPlace *place, Error *error, void **state) {
     const size_t size = (size_t)place->size;
     *state = NULL;
     Shm *shm = calloc(1, sizeof *shm);

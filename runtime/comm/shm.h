@@ -23,7 +23,7 @@ typedef struct ShmRank {
     atomic_uint sleeps;
     atomic_uint state;
     int process;
-    _Atomic uint64_t doing;  /* the operation under way: see shm_doing; 0: none */
+    _Atomic uint64_t doing;  /* the operation under way: see transfer_doing; 0: none */
     _Atomic uint64_t number; /* of operations that ended */
     _Alignas(SHM_LINE) _Atomic uint64_t written; /* chunks */
 } ShmRank;
@@ -81,7 +81,6 @@ ls_status shm_join(Shm *shm, const CommPlace *place, Error *error);
 /* The first call keeps its words; all ranks wake. Gives LS_ERROR_COMM with the words kept. */
 ls_status shm_fail(Shm *shm, Error *error, const char *format, ...) PRINTF_LIKE(3, 4);
 ls_status shm_failed(const Shm *shm, Error *error); /* LS_OK, or that failure */
-uint64_t shm_doing(uint64_t number, TransferKind kind, int root);
 /* The failure of two ranks that are in different operations. */
 ls_status shm_differ(Shm *shm, Error *error, int other, uint64_t doing);
 /* Whether those whose part is wanted have left, or their processes ended. */

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLICE_NANOSECONDS = 20000000, KIND_BITS = 3, ROOT_BITS = 9 };
+enum { SLICE_NANOSECONDS = 20000000 };
 
 /* A process does not know whose memory the word is, so the futex is not a private one. */
 void shm_sleep(Shm *shm, unsigned bell) {
@@ -52,38 +52,14 @@ ls_status shm_fail(Shm *shm, Error *error, const char *format, ...) {
     return status != LS_OK ? status : error_set(error, LS_ERROR_COMM, "%s", reason);
 }
 
-/* ---- what a rank does ---- */
-
-uint64_t shm_doing(uint64_t number, TransferKind kind, int root) {
-    return (number << ROOT_BITS | (uint64_t)root) << KIND_BITS | (uint64_t)kind;
-}
-
-static uint64_t number_of(uint64_t doing) {
-    return doing >> (KIND_BITS + ROOT_BITS);
-}
-
-typedef struct DoingText {
-    char text[96];
-} DoingText;
-static DoingText describe(uint64_t doing) {
-    const TransferKind kind = (TransferKind)(doing & ((1u << KIND_BITS) - 1));
-    const unsigned root = (unsigned)(doing >> KIND_BITS & ((1u << ROOT_BITS) - 1));
-    DoingText text;
-    int used = snprintf(text.text, sizeof text.text, "operation %llu, %s",
-                        (unsigned long long)number_of(doing), transfer_name(kind));
-    if (kind == TRANSFER_BROADCAST)
-        snprintf(text.text + used, sizeof text.text - (size_t)used, " from rank %u", root);
-    return text;
-}
+/* ---- what a rank that waits finds ---- */
 
 ls_status shm_differ(Shm *shm, Error *error, int other, uint64_t doing) {
     const uint64_t own = atomic_load(&shm->header->ranks[shm->rank].doing);
     return shm_fail(shm, error,
                     "the ranks call different operations: rank %d is in %s, rank %d in %s",
-                    shm->rank, describe(own).text, other, describe(doing).text);
+                    shm->rank, transfer_describe(own).text, other, transfer_describe(doing).text);
 }
-
-/* ---- what a rank that waits looks at ---- */
 
 static bool has_ended(const Shm *shm, int rank) {
     struct pollfd life = {.fd = shm->lives[rank], .events = POLLIN};
@@ -105,15 +81,15 @@ ls_status shm_missing(Shm *shm, Error *error, const bool *wanted, const ShmState
         if (!wanted[rank]) continue;
         if (states[rank] == SHM_ENDED)
             return shm_fail(shm, error, "rank %d (process %d) ended while rank %d was in %s", rank,
-                            other->process, shm->rank, describe(own).text);
+                            other->process, shm->rank, transfer_describe(own).text);
         if (states[rank] == SHM_LEFT)
             return shm_fail(shm, error,
                             "rank %d called ls_comm_destroy after %llu operations while rank %d "
                             "was in %s",
                             rank, (unsigned long long)atomic_load(&other->number), shm->rank,
-                            describe(own).text);
+                            transfer_describe(own).text);
         const uint64_t doing = atomic_load(&other->doing);
-        if (doing && doing != own && number_of(doing) == number_of(own))
+        if (doing && doing != own && transfer_number(doing) == transfer_number(own))
             return shm_differ(shm, error, rank, doing);
     }
     return LS_OK;
@@ -129,7 +105,7 @@ ls_status shm_timed_out(Shm *shm, Error *error, const bool *wanted) {
         if (rank == shm->rank || !wanted[rank]) continue;
         const int wrote =
             doing ? snprintf(what + used, sizeof what - used, "%srank %d is in %s",
-                             used ? ", " : "", rank, describe(doing).text)
+                             used ? ", " : "", rank, transfer_describe(doing).text)
                   : snprintf(what + used, sizeof what - used,
                              "%srank %d (process %d) does something else after %llu operations",
                              used ? ", " : "", rank, other->process,
@@ -137,5 +113,5 @@ ls_status shm_timed_out(Shm *shm, Error *error, const bool *wanted) {
         used += wrote > 0 ? (size_t)wrote : 0;
     }
     return shm_fail(shm, error, "rank %d waited for %.3g s in %s: %s", shm->rank, shm->timeout_s,
-                    describe(own).text, used ? what : "nobody is missing");
+                    transfer_describe(own).text, used ? what : "nobody is missing");
 }

@@ -187,7 +187,7 @@ ls_status shm_run(void *state, const Transfer *transfer, Error *error, double *w
     Shm *shm = state;
     ShmRank *own = &shm->header->ranks[shm->rank];
     Run run = {.shm = shm, .transfer = transfer, .error = error};
-    run.doing = shm_doing(++shm->operations, transfer->kind, transfer->root);
+    run.doing = transfer_doing(++shm->operations, transfer->kind, transfer->root);
     atomic_store(&own->doing, run.doing);
     open_run(&run);
     ls_status status = shm_failed(shm, error);

@@ -2,6 +2,7 @@
 #include "runtime.h"
 #include "comm/comm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 uint64_t part_bytes(const ls_comm_part *part) {
@@ -28,6 +29,27 @@ const char *transfer_name(TransferKind kind) {
     static const char *const names[TRANSFER_KINDS] = {"all_to_all", "all_gather", "broadcast",
                                                       "barrier"};
     return (size_t)kind < TRANSFER_KINDS ? names[kind] : "?";
+}
+
+enum { KIND_BITS = 3, ROOT_BITS = 20 };
+
+uint64_t transfer_doing(uint64_t number, TransferKind kind, int root) {
+    return (number << ROOT_BITS | (uint64_t)root) << KIND_BITS | (uint64_t)kind;
+}
+
+uint64_t transfer_number(uint64_t doing) {
+    return doing >> (KIND_BITS + ROOT_BITS);
+}
+
+DoingText transfer_describe(uint64_t doing) {
+    const TransferKind kind = (TransferKind)(doing & ((1u << KIND_BITS) - 1));
+    const unsigned root = (unsigned)(doing >> KIND_BITS & ((1u << ROOT_BITS) - 1));
+    DoingText text;
+    int used = snprintf(text.text, sizeof text.text, "operation %llu, %s",
+                        (unsigned long long)transfer_number(doing), transfer_name(kind));
+    if (kind == TRANSFER_BROADCAST)
+        snprintf(text.text + used, sizeof text.text - (size_t)used, " from rank %u", root);
+    return text;
 }
 
 Cursor cursor_open(const ls_comm_part *part) {

@@ -13,7 +13,8 @@
 typedef struct Rank {
     int rank, size;
     ls_comm_id id;
-    double timeout_s; /* 0: the default */
+    const char *engine; /* NULL: "shm"; "mpi": mpirun has said which rank it is */
+    double timeout_s;   /* 0: the default */
     ls_context *context;
     ls_comm *comm;
     char wrong[700]; /* "": nothing */

@@ -53,11 +53,20 @@ typedef struct ls_comm_options {
  *   "self"  one rank, by itself;
  *   "shm"   up to 240 ranks of one machine, by shared memory: processes, or threads with a context
  *           each. Needs no library. On a GPU the bytes go through the host;
- *   NULL    "self" for one rank, else "shm".
+ *   "mpi"   Open MPI, MPICH and what shares their interfaces (Intel MPI, MVAPICH, Cray), loaded
+ *           when first asked for (LOCKSTEP_MPI names another file); started by its mpirun or srun.
+ *           MPI is initialised where the program has not done it, and finalised at exit then. On a
+ *           GPU the bytes go through the host. `id` has no meaning;
+ *   NULL    "self" for one rank, "shm" where the launcher put all on one machine, else "mpi".
  *
  * `options` NULL: none. Errors: LS_ERROR_ARGUMENT; LS_ERROR_UNSUPPORTED, an engine that cannot be
  * had here; LS_ERROR_COMM, a rank did not come, or came with another size or version. */
 ls_status ls_comm_create(ls_context *context, const char *engine, const ls_comm_options *options,
+                         ls_comm **comm);
+/* One on the trainer's own communicator, which stays the trainer's and is used for nothing else of
+ * ours than to be duplicated: `handle` points to an MPI_Comm with engine "mpi". All its ranks call
+ * it. The time-out is the default. */
+ls_status ls_comm_import(ls_context *context, const char *engine, const void *handle,
                          ls_comm **comm);
 /* Waits for nobody. Graphs that hold its operations must be gone, and the context be there. What
  * other ranks still want of it is an error there. */
