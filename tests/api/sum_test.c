@@ -1,6 +1,7 @@
-/* sum_test.c: read-only parameters bound to several arrays, whose sum they are: against the same
- * step with a sum added up by hand in the same order, bit for bit; what stays when the number of
- * arrays changes; wrong calls. */
+/* sum_test.c: steps on what ranks have. Read-only parameters bound to several arrays, whose sum
+ * they are: against the same step with a sum added up by hand in the same order, bit for bit; what
+ * stays when the number of arrays changes; wrong calls. Runs of a list, with the draws of the
+ * whole. */
 #include "fixtures.h"
 
 #include <math.h>
@@ -30,6 +31,10 @@ static const char text[] =
     "step writes[n](inout x: f32[n], y: i32[n], z: f64[n], k: f32, out u: f64[n]) {\n"
     "    x = x + f32(y) + f32(z) + k\n"
     "    u = z\n"
+    "}\n"
+    "step rounded[t, n of t](inout p: bf16[t, n], g: f32[t, n], inout count: i32) {\n"
+    "    count += 1\n"
+    "    p = bf16_stochastic(p - 0.1 * g + 0.01 * normal(3, count), bits(5, count))\n"
     "}\n"
     "step loop[n, k](x: f32[n], inout y: f32[n]) {\n"
     "    for k {\n"
@@ -327,6 +332,59 @@ static void sums_of_narrow_arrays(void **state) {
     close_fixture(&f);
 }
 
+/* ---- runs of a list ---- */
+
+enum { RUNS = 5 };
+
+/* The step on this run, whose first tensor may begin within one of the whole. */
+static void launch_run(Lists *l, const ls_cut *cuts, int run) {
+    ls_partition_piece pieces[TENSORS];
+    ls_tensor p[TENSORS], g[TENSORS];
+    ls_step *step;
+    const size_t count = ls_partition_run(l->p, TENSORS, cuts, run, pieces);
+    for (size_t i = 0; i < count; i++) {
+        const ls_tensor *whole_p = &l->w[pieces[i].tensor], *whole_g = &l->g[pieces[i].tensor];
+        p[i] = tensor_of((char *)whole_p->data + pieces[i].first * 2, LS_BF16, 1, &pieces[i].count);
+        g[i] = tensor_of((char *)whole_g->data + pieces[i].first * 4, LS_F32, 1, &pieces[i].count);
+    }
+    EXPECT_OK(l->f.context, ls_step_create(l->f.program, "rounded", &step));
+    EXPECT_OK(l->f.context, ls_step_bind_list(step, "p", p, count));
+    EXPECT_OK(l->f.context, ls_step_bind_list(step, "g", g, count));
+    EXPECT_OK(l->f.context, ls_step_set_number(step, "count", 7));
+    EXPECT_OK(l->f.context, ls_step_shard(step, (int64_t)cuts[run].tensor, cuts[run].element));
+    EXPECT_OK(l->f.context, ls_step_launch(step));
+    ls_step_destroy(step);
+}
+
+static void draws_of_the_whole(void **state) {
+    static Result expected, found;
+    (void)state;
+    Lists l;
+    ls_cut cuts[RUNS + 1];
+    bool within = false;
+    open_lists(&l);
+    draw_parts(&l, 1, 11);
+    for (int runs = 1; runs <= RUNS; runs++) {
+        Result *result = runs == 1 ? &expected : &found;
+        memset(result, 0, sizeof *result);
+        for (int t = 0; t < TENSORS; t++)
+            EXPECT_OK(l.f.context, ls_fill_zero(l.f.context, l.w[t].data, (size_t)lengths[t] * 2));
+        EXPECT_OK(l.f.context, ls_partition(l.g, TENSORS, NULL, runs, cuts));
+        for (int run = 0; run < runs; run++) {
+            launch_run(&l, cuts, run);
+            within |= cuts[run].element > 0;
+        }
+        int64_t at = 0;
+        for (int t = 0; t < TENSORS; at += lengths[t++])
+            EXPECT_OK(l.f.context, ls_copy_out(l.f.context, result->w + at, l.w[t].data,
+                                               (size_t)lengths[t] * sizeof(uint16_t)));
+        if (runs > 1) assert_memory_equal(&expected, &found, sizeof found);
+    }
+    assert_true(within);
+    ls_free(l.f.context, l.device);
+    close_fixture(&l.f);
+}
+
 /* ---- wrong calls ---- */
 
 static void wrong_calls(void **state) {
@@ -387,7 +445,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_of_lists),         cmocka_unit_test(sums_in_graphs),
         cmocka_unit_test(sums_of_narrow_arrays), cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(ahead_of_time),
+        cmocka_unit_test(draws_of_the_whole),    cmocka_unit_test(ahead_of_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,8 +224,10 @@ ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor
 ls_status ls_step_output_list(ls_step *step, const char *parameter, ls_tensor *tensors,
                               size_t capacity, size_t *count);
 /* Of a step that draws random numbers: its arrays are a part of larger ones that several devices
- * share, and begin at this tensor of the list and at this element of each tensor (both 0 at first,
- * never negative), so that the draws are those of the whole. Takes effect at the next launch. */
+ * share. A list is a run of a larger list: its first tensor is `first_tensor` of that from
+ * `first_element` on, the others begin where theirs do (an ls_cut, and what ls_partition_run
+ * gives). Arrays of a step without lists begin at this element of that tensor. Both are 0 at first
+ * and never negative. The draws are those of the whole, from the next launch on. */
 ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_element);
 /* Gives an axis its length where no array that is bound does, as of one that only a `for` goes
  * over; where one does they must agree, which is checked at the launch. Errors: LS_ERROR_ARGUMENT
