@@ -283,7 +283,7 @@ static ls_status welcome_all(const Join *join, const Shm *shm, int file, const G
 
 static ls_status host(Shm *shm, const Join *join, Guest *guests) {
     int file = -1;
-    ls_status status = gather_guests(join, guests);
+    ls_status status = shm->size > 1 ? gather_guests(join, guests) : LS_OK;
     if (status == LS_OK) status = make_memory(join, &file);
     if (status == LS_OK) status = shm_map(file, shm->size, join->error, &shm->map);
     if (status == LS_OK) {
@@ -375,7 +375,7 @@ static ls_status visit(Shm *shm, const Join *join, int life) {
 ls_status shm_join(Shm *shm, const CommPlace *place, Error *error) {
     Join join = {.place = place, .error = error};
     join.until_us = time_us() + place->timeout_s * 1e6;
-    name_address(&join);
+    if (shm->size > 1) name_address(&join);
     const int life = own_life();
     if (shm->rank > 0) {
         ls_status status = visit(shm, &join, life);

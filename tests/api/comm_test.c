@@ -2,6 +2,7 @@
  * launchers' environments, ranks that are killed, that do not come, that do something else. */
 #include "fixtures.h"
 #include "comm_ranks.h"
+#include "failing_memory.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -282,6 +283,57 @@ static void wrong_options(void **state) {
     ls_context_destroy(context);
 }
 
+/* ---- memory that runs out ---- */
+
+static ls_status record_and_run(ls_context *context, ls_comm *comm) {
+    char from[8] = "abcdefg", to[8] = "";
+    const ls_comm_piece out = {from, sizeof from}, in = {to, sizeof to};
+    const ls_comm_part send = {&out, 1}, receive = {&in, 1};
+    ls_graph *graph = NULL;
+    ls_status status = ls_graph_begin(context);
+    if (status != LS_OK) return status;
+    const ls_status recorded = ls_comm_all_to_all(comm, &send, &receive);
+    status = ls_graph_end(context, &graph);
+    if (recorded != LS_OK) {
+        assert_int_equal(status, LS_ERROR_STATE); /* it was spoilt */
+        return recorded;
+    }
+    if (status == LS_OK) status = ls_graph_launch(graph);
+    if (status == LS_OK) assert_string_equal(to, from);
+    ls_graph_destroy(graph);
+    return status;
+}
+
+static ls_status use_communicator(ls_context *context, const char *engine) {
+    ls_comm *comm = NULL;
+    ls_status status = ls_comm_create(context, engine, NULL, &comm);
+    if (status == LS_OK) status = record_and_run(context, comm);
+    ls_comm_destroy(comm);
+    return status;
+}
+
+static void failing_allocations(void **state) {
+    static const char *const engines[] = {"self", "shm"};
+    ls_context *context;
+    (void)state;
+    CPU_ONLY();
+    EXPECT_OK(NULL, ls_context_create("cpu", NULL, &context));
+    for (int i = 0; i < 2; i++) {
+        ls_status status = LS_ERROR_MEMORY;
+        const long before = memory_live;
+        long n = 0;
+        while (status != LS_OK) {
+            memory_until_failure = ++n;
+            status = use_communicator(context, engines[i]);
+            memory_until_failure = 0;
+            if (status != LS_OK) assert_int_equal(status, LS_ERROR_MEMORY);
+            assert_int_equal(memory_live, before);
+        }
+        assert_true(n > 4);
+    }
+    ls_context_destroy(context);
+}
+
 /* ---- launchers ---- */
 
 typedef struct Variables {
@@ -382,6 +434,7 @@ int main(void) {
         cmocka_unit_test(wrong_options),
         cmocka_unit_test(environments),
         cmocka_unit_test(broken_environments),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
