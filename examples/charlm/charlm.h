@@ -47,7 +47,7 @@ bool options_take(Options *options, size_t index, const char *text);
 /* What must hold between options; prints what does not. */
 bool options_agree(const Options *options);
 /* What --ranks or a launcher make of --slots, and what must hold between them. */
-bool options_divide(Options *options, int ranks);
+bool options_divide(Options *options, int ranks, bool launched);
 /* Prints "charlm: ..." and gives false. */
 bool fail(const char *format, ...) PRINTF_LIKE(1, 2);
 

@@ -228,10 +228,10 @@ bool options_agree(const Options *options) {
     return true;
 }
 
-bool options_divide(Options *options, int ranks) {
+bool options_divide(Options *options, int ranks, bool launched) {
     char sizes[128] = "";
     size_t used = 0;
-    if (options->slots == 0 && ranks <= 1 && options->ranks == 0) return true;
+    if (options->slots == 0 && !launched && options->ranks == 0) return true;
     if (options->slots == 0 && options->resume)
         return fail("the checkpoint was made without --slots, so one process goes on with it: "
                     "leave --ranks out");

@@ -15,6 +15,7 @@ enum { RUN_VARIABLES = 4, RANKS_MAX = 1 << 20 };
 
 typedef struct Row {
     const char *launcher, *rank, *size, *local_rank, *local_size;
+    const char *machines; /* instead of local_size: how many share the ranks evenly */
     const char *run[RUN_VARIABLES];
     const char *starter; /* where no variable names the run: what the ranks' ancestor is called */
 } Row;
@@ -25,6 +26,7 @@ static const Row rows[] = {
      "WORLD_SIZE",
      "LOCAL_RANK",
      "LOCAL_WORLD_SIZE",
+     NULL,
      {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
      NULL},
     {"Open MPI",
@@ -32,6 +34,7 @@ static const Row rows[] = {
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     NULL,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", NULL, NULL},
      NULL},
     {"MPICH",
@@ -39,6 +42,7 @@ static const Row rows[] = {
      "PMI_SIZE",
      "MPI_LOCALRANKID",
      "MPI_LOCALNRANKS",
+     NULL,
      {NULL, NULL, NULL, NULL},
      "hydra_pmi_proxy"},
     {"Slurm",
@@ -46,6 +50,7 @@ static const Row rows[] = {
      "SLURM_STEP_NUM_TASKS",
      "SLURM_LOCALID",
      NULL,
+     "SLURM_STEP_NUM_NODES",
      {"SLURM_JOB_ID", "SLURM_STEP_ID", NULL, NULL},
      NULL},
 };
@@ -113,8 +118,12 @@ static void name_run(const Row *row, Launcher *launcher) {
 static ls_status read_local(Error *error, const Row *row, ls_comm_launch *launch) {
     launch->local_rank = launch->rank;
     launch->local_size = launch->size;
+    int machines = 1;
     ls_status status = LS_OK;
-    if (variable(row->local_size))
+    if (variable(row->machines))
+        status = read_number(error, row, row->machines, 1, RANKS_MAX, &machines);
+    if (machines > 1) launch->local_size = (launch->size + machines - 1) / machines;
+    if (status == LS_OK && variable(row->local_size))
         status = read_number(error, row, row->local_size, 1, launch->size, &launch->local_size);
     if (status == LS_OK && variable(row->local_rank))
         status = read_number(error, row, row->local_rank, 0, launch->local_size - 1,

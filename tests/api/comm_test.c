@@ -415,11 +415,23 @@ static void broken_environments(void **state) {
     EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_comm_create(context, NULL, NULL, &comm),
                    "torchrun", "RANK must be a number from 0 to 1", "is 2");
     assert_int_equal(ls_comm_launched(&launch), 0);
+    setenv("LOCAL_WORLD_SIZE", "3", 1);
+    setenv("RANK", "1", 1);
+    EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_comm_create(context, NULL, NULL, &comm),
+                   "LOCAL_WORLD_SIZE must be a number from 1 to 2");
+    unsetenv("LOCAL_WORLD_SIZE");
     setenv("WORLD_SIZE", "many", 1);
     EXPECT_FAILURE(context, LS_ERROR_ARGUMENT, ls_comm_create(context, NULL, NULL, &comm),
                    "WORLD_SIZE", "many");
     unsetenv("RANK");
     unsetenv("WORLD_SIZE");
+    setenv("SLURM_PROCID", "5", 1);
+    setenv("SLURM_STEP_NUM_TASKS", "6", 1);
+    setenv("SLURM_LOCALID", "1", 1);
+    setenv("SLURM_STEP_NUM_NODES", "3", 1);
+    assert_int_equal(ls_comm_launched(&launch), 1);
+    assert_true(launch.local_rank == 1 && launch.local_size == 2 && launch.size == 6);
+    unsetenv("SLURM_PROCID");
     ls_context_destroy(context);
 }
 

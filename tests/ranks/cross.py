@@ -77,8 +77,9 @@ class Cross:
         threads = (1, 2) if not quick else (2,)
         for compiler, level, engine, count, ranks in itertools.product(compilers, levels, engines, threads, RANKS):
             name = f"{compiler}, {level}, {engine}, {count} threads, {ranks} ranks"
-            wanted = self.expect(name, wanted, ["--device", "cpu", *SMALL], ranks, engine, LOCKSTEP_CC=compiler,
-                                 LOCKSTEP_CPU=level, LOCKSTEP_THREADS=str(count)) or wanted
+            found = self.expect(name, wanted, ["--device", "cpu", *SMALL], ranks, engine, LOCKSTEP_CC=compiler,
+                                LOCKSTEP_CPU=level, LOCKSTEP_THREADS=str(count))
+            wanted = wanted or found
         print(f"on the CPU: {self.runs} runs, hash {wanted}", flush=True)
         return wanted
 
@@ -103,7 +104,8 @@ class Cross:
     def on_devices(self, quick):
         before, wanted = self.runs, None
         for ranks in RANKS:
-            wanted = self.expect(f"cpu, {ranks} ranks", wanted, ["--device", "cpu", "--blas", "none", *TINY], ranks) or wanted
+            found = self.expect(f"cpu, {ranks} ranks", wanted, ["--device", "cpu", "--blas", "none", *TINY], ranks)
+            wanted = wanted or found
         for vendor, compiler in (("cuda", "NVRTC"), ("hip", "HIPRTC")):
             library = os.path.join(self.devices, f"emulated_{vendor}.so")
             if not os.path.exists(library):
