@@ -12,7 +12,7 @@
 enum {
     SHM_RANKS = 240, /* a message between processes carries at most 253 handles */
     SHM_SLOTS = 2,
-    SHM_SLOT_BYTES = 1 << 19,
+    SHM_SLOT_BYTES = 1 << 17, /* two writes and reads of which stay in a core's cache */
     SHM_LINE = 64,
     SHM_REASON = 640
 };

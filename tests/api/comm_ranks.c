@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RANKS_MAX = 16, PIECES = 3, SLOT = 1 << 19, LAUNCHES = 5 };
+enum { RANKS_MAX = 16, PIECES = 3, SLOT = 1 << 17, LAUNCHES = 5 };
 
 void rank_wrong(Rank *rank, const char *what, int line) {
     if (rank->wrong[0]) return;
