@@ -406,6 +406,74 @@ ls_status ls_compilation_image_tuned(ls_compilation *c, size_t step, const char 
     return status;
 }
 
+/* ---- steps whose parameters are sums ---- */
+
+typedef struct SumJob {
+    size_t step;
+    const ls_sum *sums;
+    size_t count;
+    const char *target, *device;
+    Made *made;
+} SumJob;
+
+static size_t find_parameter(const Function *f, const char *name) {
+    size_t number = 0;
+    while (number < f->parameter_count && strcmp(f->parameters[number].name, name) != 0) number++;
+    return number;
+}
+
+/* What is asked for, in the step's numbers. */
+static Sum check_sum(ls_compilation *c, const Function *f, const ls_sum *asked) {
+    const size_t number = find_parameter(f, asked->parameter);
+    if (number == f->parameter_count)
+        compiler_fail(&c->compiler, LS_ERROR_ARGUMENT, "step `%s` has no parameter `%s`", f->name,
+                      asked->parameter);
+    const Parameter *p = &f->parameters[number];
+    const Type type = (Type)asked->type;
+    if (p->role != LS_IN)
+        compiler_fail(&c->compiler, LS_ERROR_BIND,
+                      "parameter `%s` of step `%s` is written, and a sum can only be read", p->name,
+                      f->name);
+    if (!p->axes || p->has_default || type_info[p->type].compute != TYPE_F32)
+        compiler_fail(&c->compiler, LS_ERROR_BIND,
+                      "parameter `%s` of step `%s` is no array of f32 or a narrower float, so "
+                      "there is no sum in f32 to stand for it",
+                      p->name, f->name);
+    if (type != p->type && type != TYPE_F32)
+        compiler_fail(&c->compiler, LS_ERROR_BIND,
+                      "the arrays of a sum for parameter `%s` of step `%s` are %s or f32", p->name,
+                      f->name, type_info[p->type].name);
+    return (Sum){(uint32_t)number, asked->count, type};
+}
+
+static ls_status make_summed(ls_compilation *c, void *job) {
+    SumJob *j = job;
+    const StepState *state = &c->steps[j->step];
+    if (state->sequence)
+        compiler_fail(&c->compiler, LS_ERROR_UNSUPPORTED,
+                      "step `%s` has a `for`, and sums are for steps without",
+                      state->simplified->name);
+    Sum *sums = arena_alloc(&c->compiler.arena, (j->count + 1) * sizeof *sums);
+    for (size_t i = 0; i < j->count; i++) sums[i] = check_sum(c, state->lowered, &j->sums[i]);
+    const size_t made = compile_summed(c, j->step, sums, j->count);
+    if (!c->steps[made].simplified) return LS_ERROR_PROGRAM;
+    j->made = compile_image(c, made, j->target);
+    tune_apply(c, made, j->made, j->device);
+    return LS_OK;
+}
+
+ls_status ls_compilation_image_summed(ls_compilation *c, size_t step, const ls_sum *sums,
+                                      size_t count, const char *target, const char *device,
+                                      const ls_image **image) {
+    SumJob job = {step, sums, count, target, device, NULL};
+    *image = NULL;
+    c->message[0] = 0;
+    ls_status status = find_step(c, step);
+    if (status == LS_OK) status = run(c, make_summed, &job);
+    if (job.made) *image = job.made->image;
+    return status;
+}
+
 ls_status ls_tuning_keep(const ls_image *image, const ls_tuning_record *record, char *reason,
                          size_t size) {
     return tune_keep(image, record, reason, size);

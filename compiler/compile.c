@@ -108,6 +108,28 @@ void compile_step(ls_compilation *c, size_t number) {
         compile_function(c, number, function);
 }
 
+static bool same_sums(const StepState *state, size_t number, const Sum *sums, size_t count) {
+    bool same = state->sums && state->sum_of == number && state->sum_count == count;
+    for (size_t i = 0; same && i < count; i++)
+        same = state->sums[i].parameter == sums[i].parameter &&
+               state->sums[i].count == sums[i].count && state->sums[i].type == sums[i].type;
+    return same;
+}
+
+size_t compile_summed(ls_compilation *c, size_t number, const Sum *sums, size_t count) {
+    Arena *arena = &c->compiler.arena;
+    for (size_t i = c->step_count; i < c->state_count; i++)
+        if (same_sums(&c->steps[i], number, sums, count)) return i;
+    Sum *kept = arena_alloc(arena, (count + 1) * sizeof *kept);
+    memcpy(kept, sums, count * sizeof *kept);
+    c->steps = arena_grow(arena, c->steps, c->state_count, &c->state_capacity, sizeof *c->steps);
+    const size_t made = c->state_count;
+    c->steps[made] = (StepState){.sums = kept, .sum_count = count, .sum_of = number};
+    c->state_count++;
+    compile_function(c, made, sum_parameters(c->steps[number].lowered, kept, count));
+    return made;
+}
+
 const Plan *compile_plan(ls_compilation *c, size_t number) {
     StepState *step = &c->steps[number];
     if (!step->plan) {

@@ -9,7 +9,9 @@ typedef struct StepState {
     Sequence *sequence; /* of one with `for` */
     size_t first_part;  /* the number of its first part */
     Plan *plan;
-    Made *made; /* by target */
+    Made *made;      /* by target */
+    const Sum *sums; /* of one made by compile_summed: of which step, and its sums */
+    size_t sum_count, sum_of;
 } StepState;
 
 typedef struct Output {
@@ -21,7 +23,7 @@ struct ls_compilation {
     Compiler compiler;
     ls_compile_options options;
     Module *module;
-    StepState *steps; /* behind those of the file, the parts of those with `for` */
+    StepState *steps; /* behind those of the file, parts of those with `for`, and sums */
     size_t step_count, state_count, state_capacity;
     locale_t locale;    /* C */
     Output *outputs;    /* what emit gave, freed at the end */
@@ -30,6 +32,8 @@ struct ls_compilation {
 
 /* compile.c: the passes in their order. Each unwinds where it cannot go on. */
 void compile_step(ls_compilation *c, size_t step); /* to the IR that is planned */
+/* The number of the step whose parameters are sums: behind the file's own. */
+size_t compile_summed(ls_compilation *c, size_t step, const Sum *sums, size_t count);
 const Plan *compile_plan(ls_compilation *c, size_t step);
 /* Whether kernels can be made of the step in every dialect: what is in the way is a diagnostic at
  * the step. Needs no toolchain. */

@@ -105,7 +105,8 @@ ls_status ls_context_use_stream(ls_context *context, void *stream) {
 ls_status ls_synchronize(ls_context *context) {
     if (!context) return error_set(NULL, LS_ERROR_ARGUMENT, "ls_synchronize: context is NULL");
     ls_status status = context_not_capturing(context, "ls_synchronize");
-    return status == LS_OK ? context->driver->synchronize(context->device) : status;
+    if (status == LS_OK) status = context->driver->synchronize(context->device);
+    return status == LS_OK ? comm_failure(context) : status;
 }
 
 struct ls_event {

@@ -151,6 +151,7 @@ static ls_status replay(ls_graph *graph, const char *call, uint64_t times) {
         for (uint64_t i = 0; i < times && status == LS_OK; i++)
             status = driver->graph_launch(context->device, graph->handle, 1, &looped);
     if (looped) graph->statistics.loops = 1;
+    if (status == LS_OK) status = comm_failure(context);
     profile_close(context, span, graph, times, status);
     return status;
 }

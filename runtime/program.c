@@ -121,9 +121,7 @@ static uint32_t kernels_of(const ls_image *image, size_t variant) {
     return image->parts[part].image->variants[variant].kernel_count;
 }
 
-static void free_variants(ls_program *program, size_t index) {
-    Variant *variants = program->variants[index];
-    const ls_image *image = program->images[index];
+static void free_variants(ls_program *program, const ls_image *image, Variant *variants) {
     const size_t count = variants ? count_variants(image) : 0;
     bool settled = false;
     for (size_t i = 0; i < count; i++) {
@@ -137,28 +135,45 @@ static void free_variants(ls_program *program, size_t index) {
     free(variants);
 }
 
-Variant *program_variants(ls_program *program, size_t index) {
-    if (program->variants[index]) return program->variants[index];
-    const ls_image *image = program->images[index];
+static Variant *new_variants(ls_program *program, const ls_image *image) {
     const size_t count = count_variants(image);
-    program->variants[index] = calloc(count + 1, sizeof(Variant));
-    for (size_t i = 0; program->variants[index] && i < count; i++) {
-        Variant *variant = &program->variants[index][i];
-        variant->kernels = calloc(kernels_of(image, i) + 1u, sizeof(Kernel));
-        if (variant->kernels) continue;
-        free_variants(program, index);
-        program->variants[index] = NULL;
+    Variant *variants = calloc(count + 1, sizeof *variants);
+    for (size_t i = 0; variants && i < count; i++) {
+        variants[i].kernels = calloc(kernels_of(image, i) + 1u, sizeof(Kernel));
+        if (variants[i].kernels) continue;
+        free_variants(program, image, variants);
+        return NULL;
     }
+    return variants;
+}
+
+Variant *program_variants(ls_program *program, size_t index) {
+    if (!program->variants[index])
+        program->variants[index] = new_variants(program, program->images[index]);
     return program->variants[index];
+}
+
+Variant *program_summed_variants(ls_program *program, const ls_image *image) {
+    for (size_t i = 0; i < program->summed_count; i++)
+        if (program->summed[i].image == image) return program->summed[i].variants;
+    if (!array_grow(&program->summed, &program->summed_capacity, program->summed_count + 1,
+                    sizeof *program->summed))
+        return NULL;
+    Variant *variants = new_variants(program, image);
+    if (variants) program->summed[program->summed_count++] = (Summed){image, variants};
+    return variants;
 }
 
 void program_release(ls_program *program) {
     if (--program->references > 0) return;
     for (size_t i = 0; i < program->count; i++) {
-        free_variants(program, i);
+        free_variants(program, program->images[i], program->variants[i]);
         free(program->targets[i]);
     }
+    for (size_t i = 0; i < program->summed_count; i++)
+        free_variants(program, program->summed[i].image, program->summed[i].variants);
     if (program->release) program->release(program->maker);
+    free(program->summed);
     free(program->variants);
     free(program->targets);
     free(program->names);

@@ -28,9 +28,12 @@ static void release_maker(void *maker) {
     ls_compilation_destroy(maker);
 }
 
-static ls_status make_image(void *maker, size_t index, const char *target, const char *device,
-                            const ls_image **image, const char **message) {
-    ls_status status = ls_compilation_image_tuned(maker, index, target, device, image);
+static ls_status make_image(void *maker, size_t index, const ls_sum *sums, size_t sum_count,
+                            const char *target, const char *device, const ls_image **image,
+                            const char **message) {
+    ls_status status = sum_count ? ls_compilation_image_summed(maker, index, sums, sum_count,
+                                                               target, device, image)
+                                 : ls_compilation_image_tuned(maker, index, target, device, image);
     if (status != LS_OK) *message = ls_compilation_message(maker);
     return status;
 }

@@ -297,6 +297,7 @@ struct ls_context {
     size_t mark_bytes;
     Built *built;
     size_t built_count;
+    ls_comm *comms; /* its communicators, the latest first */
     Memory memory;
     Error error;
 };
@@ -309,6 +310,8 @@ ls_status context_not_capturing(ls_context *context, const char *call);
  * that they would. Not while a graph is captured, where nobody can wait. */
 void context_settle(ls_context *context);
 void ahead_close(ls_context *context); /* ahead.c: drops what was built ahead of time */
+/* comm/comm.c: the failure of an operation that a graph ran, of any of its communicators. */
+ls_status comm_failure(ls_context *context);
 
 /* program.c */
 typedef struct Variant { /* what is loaded of an image's variant; the program's steps share it */
@@ -318,12 +321,18 @@ typedef struct Variant { /* what is loaded of an image's variant; the program's 
     void *unpacked; /* its code, where the image has it packed: drivers need not copy it */
     Kernel *kernels;
 } Variant;
-/* Makes the image of a program's step; when it fails *message says why. */
-typedef ls_status (*ImageMaker)(void *maker, size_t index, const char *target, const char *device,
-                                const ls_image **image, const char **message);
+/* Makes the image of a program's step, with sums for some of its parameters; when it fails *message
+ * says why. */
+typedef ls_status (*ImageMaker)(void *maker, size_t index, const ls_sum *sums, size_t sum_count,
+                                const char *target, const char *device, const ls_image **image,
+                                const char **message);
 /* Makes the code of several variants at the same time, for `make` to find it. */
 typedef void (*CodesMaker)(void *maker, const ls_image *const *images, const uint32_t *variants,
                            size_t count);
+typedef struct Summed { /* an image with sums, and its variants */
+    const ls_image *image;
+    Variant *variants;
+} Summed;
 struct ls_program {
     ls_context *context;
     uint32_t references; /* the caller's and one per step */
@@ -331,6 +340,8 @@ struct ls_program {
     const ls_image **images; /* one per step: the best for the device, NULL where none suits */
     const char **names;
     char **targets; /* what there was, for messages: "sm_80, sm_90" */
+    Summed *summed;
+    size_t summed_count, summed_capacity;
     size_t count;
     ImageMaker make_image; /* NULL: all images are there */
     ls_code_maker make;
@@ -350,6 +361,8 @@ ls_status ls_inner_error(ls_context *context, ls_status status, const char *call
                          const char *message);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */
 Variant *program_variants(ls_program *program, size_t index);
+/* The same of an image that is none of the steps' own. */
+Variant *program_summed_variants(ls_program *program, const ls_image *image);
 void program_release(ls_program *program); /* drops one reference */
 
 /* The tensors of a list parameter: as bound, or as the step allocated them. */
@@ -405,6 +418,13 @@ typedef struct Retired {
     uint64_t number; /* of the retirement */
     uint32_t users;
 } Retired;
+/* A parameter of the step's source that is several of the image's. */
+typedef struct StepSum {
+    char *parameter;
+    uint32_t count;
+    ls_type type;
+    size_t source, first; /* its number in the source; that of the first in the image */
+} StepSum;
 struct ls_step {
     ls_step *owner;  /* of a part of a step with `for`: that step */
     ls_step **parts; /* of one with `for` */
@@ -442,6 +462,8 @@ struct ls_step {
     Lengths *lengths; /* of the axes */
     int64_t *numbers; /* where the bindings' shapes and strides lie */
     char *scalars;    /* device memory of the rank-0 parameters, SCALAR_BYTES each */
+    StepSum *sums;
+    size_t sum_count;
     Temporaries temporaries;
     Table *tables;
     Words entries;    /* lengths and tables: made when sizes change */
@@ -453,7 +475,10 @@ struct ls_step {
 enum { SCALAR_BYTES = 16 };
 
 /* step.c: life, values and launch. */
-void step_release(ls_step *step);       /* drops one reference */
+void step_release(ls_step *step); /* drops one reference */
+/* A step of the image, with nothing bound. */
+ls_status step_create(ls_program *program, const ls_image *image, Variant *variants,
+                      const char *call, ls_step **step);
 bool step_allocate_host(ls_step *step); /* what the image says the counts of; false: no memory */
 bool step_is_device_scalar(const ls_step *step, size_t parameter);
 bool step_is_list(const ls_step *step, size_t parameter);

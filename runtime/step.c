@@ -134,7 +134,7 @@ static ls_status make_image(ls_program *program, size_t index) {
     ls_context *context = program->context;
     const char *message = NULL;
     ls_status status =
-        program->make_image(program->maker, index, context->device->target,
+        program->make_image(program->maker, index, NULL, 0, context->device->target,
                             context->device->description, &program->images[index], &message);
     if (status == LS_OK) return LS_OK;
     return error_set(&context->error, status, "%s", message ? message : ls_status_name(status));
@@ -185,17 +185,25 @@ ls_status ls_step_create(ls_program *program, const char *name, ls_step **step) 
     if (status != LS_OK) return status;
     size_t index;
     status = find_image(program, name, &index);
-    if (status == LS_OK) status = check_image(context, program->images[index]);
+    if (status != LS_OK) return status;
+    return step_create(program, program->images[index], program_variants(program, index), call,
+                       step);
+}
+
+ls_status step_create(ls_program *program, const ls_image *image, Variant *variants,
+                      const char *call, ls_step **step) {
+    ls_context *context = program->context;
+    ls_status status = check_image(context, image);
     if (status != LS_OK) return status;
     ls_step *made = calloc(1, sizeof *made);
     if (!made) return error_memory(&context->error, call);
     made->program = program;
     made->context = context;
-    made->image = program->images[index];
+    made->image = image;
     made->references = 1;
     made->range = ranges_name(made->image);
     program->references++;
-    made->variants = program_variants(program, index);
+    made->variants = variants;
     status = made->variants && step_allocate_host(made) ? create_device_scalars(made)
                                                         : error_memory(&context->error, call);
     if (status == LS_OK && made->image->part_count)
@@ -223,6 +231,8 @@ void step_release(ls_step *step) {
     memory_free(context, step->entries.device);
     memory_free(context, step->pointers.device);
     memory_free(context, step->scalars);
+    for (size_t i = 0; i < step->sum_count; i++) free(step->sums[i].parameter);
+    free(step->sums);
     free(step->entries.host);
     free(step->pointers.host);
     free(step->retired);

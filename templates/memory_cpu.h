@@ -41,10 +41,10 @@ LS_FN i64 ls_bound(i64 bound) {
 #define LS_DONE __asm__ volatile("" ::: "memory");
 
 /* Of horizontally fused phases a thread takes a part of each. */
-#define LS_RUN_HORIZONTAL(phase, items)                   \
-    phase(a, ls_partition((u64)(items), worker, workers), \
-          ls_partition((u64)(items), worker + 1, workers), workers, workers);
-LS_FN u64 ls_partition(u64 items, u32 worker, u32 workers) {
+#define LS_RUN_HORIZONTAL(phase, items)                      \
+    phase(a, ls_worker_share((u64)(items), worker, workers), \
+          ls_worker_share((u64)(items), worker + 1, workers), workers, workers);
+LS_FN u64 ls_worker_share(u64 items, u32 worker, u32 workers) {
     return items / workers * worker + items % workers * worker / workers;
 }
 

@@ -88,6 +88,7 @@ int exit_status(ls_status status) {
         [LS_ERROR_TOOLCHAIN] = STATUS_DEVICE,
         [LS_ERROR_UNSUPPORTED] = STATUS_DEVICE,
         [LS_ERROR_INTERNAL] = STATUS_DEVICE,
+        [LS_ERROR_COMM] = STATUS_DEVICE,
     };
     return status < LS_STATUS_COUNT ? statuses[status] : STATUS_DEVICE;
 }

@@ -298,6 +298,31 @@ static bool is_count(const NestPrinter *p, SymbolId symbol) {
     return kind == NAMED_SIZE || kind == NAMED_DERIVED || kind == NAMED_LOOP;
 }
 
+static const NestNode *find_let(const NestNode *body, SymbolId symbol) {
+    for (const NestNode *node = body; node; node = node->next) {
+        if (node->kind == NEST_LET && node->name == symbol) return node;
+        const NestNode *found = node->body ? find_let(node->body, symbol) : NULL;
+        if (found) return found;
+    }
+    return NULL;
+}
+
+/* The same of a name that a LET gives, ahead of the loop, to one of several such. */
+static bool is_chosen_count(const NestPrinter *p, SymbolId symbol) {
+    if (is_count(p, symbol)) return true;
+    const NestNode *let = find_let(p->nest->body, symbol);
+    const Value *values = p->nest->values->values, *v = let ? &values[let->value] : NULL;
+    if (!v || v->op != OP_SELECT) return false;
+    for (int i = 1; i < 3; i++) {
+        const Value *branch = &values[v->arg[i]];
+        if (branch->op == OP_CONST
+                ? (int64_t)branch->payload < 0
+                : branch->op != VALUE_NAME || !is_count(p, (SymbolId)branch->payload))
+            return false;
+    }
+    return true;
+}
+
 /* The value at the loop's first iteration, of what stands ahead of it, and by how much it grows
  * with each; 0: it does so otherwise. A position is not negative there: what is drawn elsewhere, of
  * which some may not exist, is drawn one by one. */
@@ -312,7 +337,7 @@ static ValueId value_ahead(NestPrinter *p, const NestNode *loop, ValueId id, boo
                                                 : index_symbol(p->arena, (SymbolId)v.payload);
         const NestNode *let = v.op == VALUE_NAME ? let_of(loop, (SymbolId)v.payload) : NULL;
         if (let) return value_ahead(p, loop, let->value, position, step);
-        if (position && v.op == VALUE_NAME && !is_count(p, (SymbolId)v.payload)) return 0;
+        if (position && v.op == VALUE_NAME && !is_chosen_count(p, (SymbolId)v.payload)) return 0;
         if (varies(loop, index) ||
             !index_is_number(index_coefficient(p->arena, index, loop->name), step))
             return 0;

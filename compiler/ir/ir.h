@@ -341,6 +341,13 @@ Function *gather(Function *f);
 /* whether the list's indices of these axes are in range; 0 when it lists none of them */
 ValueId gather_in_range(Function *f, ValueId list, AxisSet axes);
 
+/* sum.c: parameters, which the step does not write, that are sums of several arrays. */
+typedef struct Sum {
+    uint32_t parameter, count; /* count 1 or more */
+    Type type;                 /* of the arrays; f32 is what it loads as */
+} Sum;
+Function *sum_parameters(const Function *f, const Sum *sums, size_t count);
+
 /* split.c: `any[b, c]` as `any[b]` of `any[c]` where another reduction goes along c; sums of
  * floats, whose bits it changes, if `floats`. Gives the first of those that is split; f and 0 where
  * there is none. */

@@ -140,9 +140,9 @@ static ValueId product_of_sizes(Function *f, AxisSet axes, ValueId product) {
 }
 
 /* Where the element of a draw stands. What is bound may be a part of larger arrays, and its draws
- * are those of the whole: of a list every tensor has its own number, and its elements theirs; a
- * step without lists is a tensor by itself. What a step with a list draws per tensor, or once for
- * all of it, is tensor 0. */
+ * are those of the whole: of a list every tensor has its own number, and its elements theirs, where
+ * the first tensor may begin within one of the whole; a step without lists is a tensor by itself.
+ * What a step with a list draws per tensor, or once for all of it, is tensor 0. */
 static ValueId draw_place(Lowering *l, AxisSet over, ValueId *tensor) {
     Function *f = l->f;
     int ragged = ir_list_axis(f, over), list = ir_list_axis(f, ir_all_axes(f));
@@ -154,8 +154,14 @@ static ValueId draw_place(Lowering *l, AxisSet over, ValueId *tensor) {
     }
     element = part_position(l, over);
     if (over == 0) return element;
-    if (ragged >= 0 || list < 0)
-        return ir_op(f, OP_ADD, ir_leaf(f, OP_FIRST, TYPE_I64, 0, 1), element, 0);
+    if (ragged >= 0 || list < 0) {
+        ValueId begin = ir_leaf(f, OP_FIRST, TYPE_I64, 0, 1), zero = ir_constant(f, TYPE_I64, 0);
+        if (ragged >= 0) {
+            const ValueId is_first = ir_op(f, OP_EQ, ir_index(f, (uint32_t)ragged), zero, 0);
+            begin = ir_op(f, OP_SELECT, is_first, begin, zero);
+        }
+        return ir_op(f, OP_ADD, begin, element, 0);
+    }
     if (__builtin_ctz(over) != list) return element;
     return ir_op(f, OP_ADD, product_of_sizes(f, over & (over - 1), first), element, 0);
 }

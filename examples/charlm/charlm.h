@@ -25,13 +25,13 @@
 /* options.c */
 typedef struct Options {
     const char *text, *type;
-    long layers, channels, heads, context, batch, micro, steps, warm, seed;
+    long layers, channels, heads, context, batch, micro, slots, steps, warm, seed;
     double rate, last, decay, clip, dropout, first_scale;
     /* these may change between a checkpoint and its resumption */
-    const char *device, *blas, *save, *resume, *curve, *prompt;
-    long stop, report, evaluate, every, sample;
+    const char *device, *blas, *comm, *save, *resume, *curve, *prompt;
+    long stop, report, evaluate, every, sample, ranks, hash;
     double temperature;
-    uint32_t given; /* bit i: the command line has option i */
+    uint64_t given; /* bit i: the command line has option i */
 } Options;
 /* What main returns when it is not 0. */
 enum { WRONG_INPUT = 1, WRONG_ARGUMENTS = 2, DEVICE_FAILED = 3 };
@@ -39,10 +39,15 @@ enum { WRONG_INPUT = 1, WRONG_ARGUMENTS = 2, DEVICE_FAILED = 3 };
 int options_read(Options *options, int count, char **arguments);
 /* The options that a checkpoint keeps, by name and as text: false behind the last. */
 bool options_kept(const Options *options, size_t index, const char **name, char *text, size_t size);
+/* One that checkpoints hold only where it is not as usual, since older ones lack it; *usual: how it
+ * is then. */
+bool options_is_new(size_t index, const char **usual);
 /* Takes one from a checkpoint; false when the command line asked for another value. */
 bool options_take(Options *options, size_t index, const char *text);
 /* What must hold between options; prints what does not. */
 bool options_agree(const Options *options);
+/* What --ranks or a launcher make of --slots, and what must hold between them. */
+bool options_divide(Options *options, int ranks, bool launched);
 /* Prints "charlm: ..." and gives false. */
 bool fail(const char *format, ...) PRINTF_LIKE(1, 2);
 
@@ -92,9 +97,22 @@ void gpu_products_close(GpuProducts *products);
 const char *gpu_products_name(const GpuProducts *products);
 bool gpu_product_run(GpuProducts *products, const Product *product);
 
+/* ranks.c: the processes that train together. */
+typedef struct Ranks {
+    int rank, size, local; /* local: among those of this machine */
+    bool launched;         /* by torchrun, mpirun or srun; else they are our children */
+    ls_comm_id id;
+} Ranks;
+/* 1 rank where neither --ranks nor a launcher says more; false with a message. */
+bool ranks_find(const Options *options, Ranks *ranks);
+/* Runs `work` in each of the ranks' processes that are to be started, else in this one; gives the
+ * exit status, of several the first that is not 0. */
+int ranks_run(Ranks *ranks, int (*work)(const Ranks *ranks, void *what), void *what);
+
 /* tape.c: device memory, and lists of launches and products. */
 typedef struct Machine {
     ls_context *context;
+    ls_comm *comm;                /* of one rank, too */
     ls_program *training, *plain; /* with dropout and without */
     Products *products;
     void **memory; /* what machine_array gave */
@@ -102,7 +120,7 @@ typedef struct Machine {
     bool graphs; /* the driver's hold the products too */
     bool failed;
 } Machine;
-bool machine_open(Machine *machine, const Options *options);
+bool machine_open(Machine *machine, const Options *options, const Ranks *ranks);
 void machine_close(Machine *machine);
 /* Says what went wrong, for a status that is not LS_OK; gives whether it is. */
 bool machine_check(Machine *machine, ls_status status, const char *what);
@@ -126,11 +144,15 @@ int64_t array_size(Array array);
 void array_write(Machine *machine, Array array, const void *values);
 void array_read(Machine *machine, Array array, void *values);
 
-typedef struct Argument { /* an array, a list of `count` arrays, or a number */
+/* Elements of an array, as one of rank 1. */
+Array array_slice(Array array, int64_t first, int64_t count);
+
+typedef struct Argument { /* an array, a list of `count` arrays, the sum of lists, or a number */
     const char *name;
     Array array;
     const Array *list;
-    size_t count;
+    const Array *const *parts; /* the lists of a sum */
+    size_t count, part_count;
     double number;
 } Argument;
 #define BIND(name_, array_) \
@@ -140,9 +162,19 @@ typedef struct Argument { /* an array, a list of `count` arrays, or a number */
 #define LIST(name_, list_, count_) \
     { .name = (name_), .list = (list_), .count = (count_) }
 
-typedef struct Operation { /* one of the two */
+#define SUM(name_, parts_, part_count_, count_) \
+    { .name = (name_), .parts = (parts_), .part_count = (part_count_), .count = (count_) }
+
+/* What goes between the ranks: by rank the arrays of a part. */
+typedef struct Lot {
+    Array *arrays;
+    size_t count;
+} Lot;
+typedef struct Transfer Transfer;
+typedef struct Operation { /* one of the three */
     ls_step *step;
     Product *product;
+    Transfer *transfer;
 } Operation;
 typedef struct Tape {
     Operation *operations;
@@ -155,6 +187,9 @@ ls_step *tape_step(Machine *machine, ls_program *program, Tape *tape, const char
     tape_step((machine), (program), (tape), (name), (Argument[]){__VA_ARGS__}, \
               COUNT(((Argument[]){__VA_ARGS__})))
 void tape_product(Machine *machine, Tape *tape, Product product);
+/* send[r] goes to rank r, receive[r] comes from it. `send` NULL: receive[r] is rank r's own, for
+ * all others. */
+void tape_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive);
 bool tape_run(Machine *machine, const Tape *tape);
 void tape_close(Tape *tape);
 
@@ -170,12 +205,15 @@ typedef struct Parameters {
     char (*names)[32];
     float *decay, *spread, *middle; /* one per parameter */
 } Parameters;
+typedef struct Slots Slots;
 typedef struct Model {
     Machine *machine;
     const Options *options;
     const Text *text;
     ls_type type; /* of activations */
     int64_t letters, hidden;
+    Slots *slots;       /* with --slots, else NULL */
+    bool whole_moments; /* this rank has memory for all moments; else `first`, `second` lack data */
     Parameters parameters;
     State state;
     Array training_text, validation_text;
@@ -188,18 +226,51 @@ typedef struct Pass { /* over a batch of windows */
     ls_step *windows; /* of validation */
 } Pass;
 bool model_open(Model *model, Machine *machine, const Options *options, const Text *text);
+/* One value for each of some parameters, on the device. */
+Array model_numbers(Model *model, const float *values, size_t count);
 void model_close(Model *model);
 /* Draws the weights. */
 void model_initialise(Model *model);
 /* Makes the working copies, after weights were read. */
 void model_refresh(Model *model);
 int64_t model_size(const Model *model); /* parameters in all */
-typedef enum PassKind { PASS_TRAINING, PASS_VALIDATION, PASS_SAMPLING } PassKind;
-/* `text` and `start`: of sampling; the other kinds have their own. */
-void pass_open(Model *model, PassKind kind, Array text, Array start, Pass *pass);
+typedef enum PassKind { PASS_TRAINING, PASS_SLOT, PASS_VALIDATION, PASS_SAMPLING } PassKind;
+typedef struct PassInput {
+    Array text, start;      /* of sampling; the other kinds have their own */
+    const Array *gradients; /* of a slot: where they are added, */
+    Array total, letters;   /* and the loss and how many characters it is of */
+} PassInput;
+void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass);
 void pass_close(Pass *pass);
 /* The last launch of a training step. */
 void model_update(Model *model, Tape *tape);
+
+/* slots.c: a batch in slots, which the ranks share out, and the exchange between them. The states
+ * of the optimizer are divided, too: each rank updates a part of all parameters (ZeRO-1). */
+typedef struct Routine Routine;
+bool slots_open(Model *model);
+/* After the weights are there, or the checkpoint is read. */
+void slots_begin(Model *model);
+/* Everything of a training step, in its order. */
+void slots_fill(Model *model, Routine *routine);
+/* All moments to rank 0, or from there to their ranks. */
+void slots_gather_moments(Model *model);
+void slots_spread_moments(Model *model);
+void slots_describe(const Model *model);
+void slots_close(Slots *slots);
+/* Whether rank 0 says yes. */
+bool slots_agree(Model *model, bool yes);
+
+/* routine.c: tapes one after the other, as a graph where there are such. */
+struct Routine {
+    ls_graph *graph;
+    const Tape **tapes;
+    size_t count, capacity;
+};
+void routine_add(Machine *machine, Routine *routine, const Tape *tape);
+void routine_open(Machine *machine, Routine *routine); /* after all were added */
+bool routine_run(Machine *machine, const Routine *routine, int64_t repeats);
+void routine_close(Routine *routine);
 
 /* history.c: the losses so far, and their picture. */
 typedef struct Point {
@@ -221,6 +292,8 @@ typedef struct Checkpoint {
     History history;
 } Checkpoint;
 bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoint);
+/* A hash of everything that it would hold. */
+bool checkpoint_hash(Model *model, const Checkpoint *checkpoint, uint64_t *hash);
 /* Takes over the options that the checkpoint keeps. */
 bool checkpoint_options(const char *path, Options *options);
 bool checkpoint_read(const char *path, Model *model, Checkpoint *checkpoint);

@@ -122,8 +122,11 @@ static void write_header(FILE *out, const Contents *contents, const Model *model
     const char *name;
     char text[64];
     fprintf(out, FIRST_WORDS);
-    for (size_t i = 0; options_kept(model->options, i, &name, text, sizeof text); i++)
-        fprintf(out, ",\"%s\":\"%s\"", name, text);
+    for (size_t i = 0; options_kept(model->options, i, &name, text, sizeof text); i++) {
+        const char *usual;
+        if (!options_is_new(i, &usual) || strcmp(text, usual) != 0)
+            fprintf(out, ",\"%s\":\"%s\"", name, text);
+    }
     fprintf(out, ",\"text\":\"%016" PRIx64 "\",\"points\":\"%" PRId64 "\"}", model->text->hash,
             contents->entries[0].array.shape[0]);
     uint64_t at = 0;
@@ -199,6 +202,33 @@ bool checkpoint_write(const char *path, Model *model, const Checkpoint *checkpoi
     return ok;
 }
 
+static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes) { /* FNV-1a */
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
+    return hash;
+}
+
+bool checkpoint_hash(Model *model, const Checkpoint *checkpoint, uint64_t *hash) {
+    Contents contents;
+    Checkpoint copy = *checkpoint;
+    *hash = 0xcbf29ce484222325u;
+    if (!open_contents(&contents, model, &copy)) return false;
+    for (size_t i = 0; i < contents.count && !model->machine->failed; i++) {
+        const Entry *entry = &contents.entries[i];
+        void *values = entry->host ? entry->host : malloc(bytes_of(entry) + 1);
+        if (!values) {
+            model->machine->failed = !fail("out of host memory");
+            break;
+        }
+        if (!entry->host) array_read(model->machine, entry->array, values);
+        *hash = hash_more(*hash, entry->name, strlen(entry->name));
+        *hash = hash_more(*hash, values, bytes_of(entry));
+        if (!entry->host) free(values);
+    }
+    close_contents(&contents);
+    return !model->machine->failed;
+}
+
 /* ---- reading ---- */
 
 static bool not_one(const char *path) {
@@ -251,9 +281,12 @@ bool checkpoint_options(const char *path, Options *options) {
     char *header = read_header(file, path, &size);
     fclose(file);
     bool ok = header != NULL;
-    for (size_t i = 0; ok && options_kept(options, i, &name, text, sizeof text); i++)
-        ok = find_value(header, name, text, sizeof text) ? options_take(options, i, text)
-                                                         : not_one(path);
+    for (size_t i = 0; ok && options_kept(options, i, &name, text, sizeof text); i++) {
+        const char *usual = text;
+        const bool found = find_value(header, name, text, sizeof text);
+        ok = found || options_is_new(i, &usual) ? options_take(options, i, found ? text : usual)
+                                                : not_one(path);
+    }
     free(header);
     return ok;
 }
@@ -265,7 +298,7 @@ static bool read_values(FILE *file, const char *path, Model *model, const Conten
         void *values = entry->host ? entry->host : malloc(bytes + 1);
         if (!values) return fail("out of host memory");
         const bool whole = fread(values, 1, bytes, file) == bytes;
-        if (whole && !entry->host) array_write(model->machine, entry->array, values);
+        if (whole && entry->array.data) array_write(model->machine, entry->array, values);
         if (!entry->host) free(values);
         if (!whole) return fail("%s ends in the middle of %s", path, entry->name);
     }
@@ -301,6 +334,7 @@ bool checkpoint_read(const char *path, Model *model, Checkpoint *checkpoint) {
     if (!file) return false;
     const bool ok = read_all(file, path, model, checkpoint);
     fclose(file);
+    if (ok) slots_spread_moments(model);
     if (ok) model_refresh(model);
     return ok && !model->machine->failed;
 }

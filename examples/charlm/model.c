@@ -25,6 +25,7 @@ static int64_t seed_of(const Model *model, int64_t which) {
 typedef struct Making {
     Machine *machine;
     Parameters *parameters;
+    bool whole_moments, gradients;
 } Making;
 
 /* Matrices are spread and decay, gains (spread 0) start at 1 and do not. */
@@ -34,9 +35,17 @@ static void add_parameter(Making *making, const char *layer, const char *name, d
     Parameters *all = making->parameters;
     const size_t i = all->count++;
     const int64_t shape[2] = {rows ? rows : columns, columns};
-    Array *const arrays[] = {&all->values[i], &all->first[i], &all->second[i], &all->gradients[i]};
-    for (size_t k = 0; k < COUNT(arrays); k++)
-        *arrays[k] = machine_array(machine, LS_F32, rows ? 2 : 1, shape);
+    const struct {
+        Array *array;
+        bool here; /* with --slots a rank has less of its own, see slots.c */
+    } arrays[] = {{&all->values[i], true},
+                  {&all->first[i], making->whole_moments},
+                  {&all->second[i], making->whole_moments},
+                  {&all->gradients[i], making->gradients}};
+    for (size_t k = 0; k < COUNT(arrays); k++) {
+        *arrays[k].array = array_as((Array){.type = LS_F32}, rows ? 2 : 1, shape);
+        if (arrays[k].here) *arrays[k].array = machine_array(machine, LS_F32, rows ? 2 : 1, shape);
+    }
     snprintf(all->names[i], sizeof all->names[i], "%s%s", layer, name);
     all->spread[i] = (float)spread;
     all->middle[i] = rows ? 0.0f : 1.0f;
@@ -57,7 +66,7 @@ static bool allocate_lists(Parameters *all, size_t most) {
 
 static void make_parameters(Model *model) {
     const Options *o = model->options;
-    Making making = {model->machine, &model->parameters};
+    Making making = {model->machine, &model->parameters, model->whole_moments, o->slots == 0};
     Parameters *all = &model->parameters;
     const int64_t c = o->channels, f = model->hidden, v = model->letters;
     /* Outputs are as large as inputs, and less so where many add to the residual stream. */
@@ -97,6 +106,9 @@ bool model_open(Model *model, Machine *machine, const Options *options, const Te
     *model = (Model){.machine = machine, .options = options, .text = text};
     model->type = strcmp(options->type, "f32") == 0 ? LS_F32 : LS_BF16;
     model->letters = text->count;
+    model->whole_moments =
+        ls_comm_size(machine->comm) == 1 ||
+        (ls_comm_rank(machine->comm) == 0 && (options->save || options->resume || options->hash));
     model->hidden = (options->channels * 8 / 3 + 31) / 32 * 32;
     if (!allocate_lists(&model->parameters,
                         (size_t)(FIRST_LAYER + options->layers * PER_LAYER + AT_END)))
@@ -118,10 +130,12 @@ bool model_open(Model *model, Machine *machine, const Options *options, const Te
     model->validation_text = ARRAY(machine, LS_U8, size - training);
     array_write(machine, model->training_text, text->letters);
     array_write(machine, model->validation_text, text->letters + training);
+    if (options->slots && !machine->failed) return slots_open(model);
     return !machine->failed;
 }
 
 void model_close(Model *model) {
+    slots_close(model->slots);
     Parameters *all = &model->parameters;
     void *const lists[] = {all->values, all->first, all->second, all->gradients, all->working,
                            all->names,  all->decay, all->spread, all->middle};
@@ -136,11 +150,14 @@ int64_t model_size(const Model *model) {
     return size;
 }
 
-/* One value per parameter, on the device. */
-static Array per_parameter(Model *model, const float *values) {
-    Array array = ARRAY(model->machine, LS_F32, (int64_t)model->parameters.count);
+Array model_numbers(Model *model, const float *values, size_t count) {
+    Array array = ARRAY(model->machine, LS_F32, (int64_t)count);
     array_write(model->machine, array, values);
     return array;
+}
+
+static Array per_parameter(Model *model, const float *values) {
+    return model_numbers(model, values, model->parameters.count);
 }
 
 static void run_once(Model *model, Tape *tape) {
@@ -208,6 +225,7 @@ typedef struct Builder {
     ls_program *program;
     Tape *tape;
     int64_t b, t, r, c, heads, d, f, v;
+    const Array *gradients;
     Layer *layers;
     Array last, y; /* the residual stream's end, and its norm */
 } Builder;
@@ -221,7 +239,7 @@ static Array value(const Builder *k, size_t parameter) {
 }
 
 static Array gradient(const Builder *k, size_t parameter) {
-    return k->model->parameters.gradients[parameter];
+    return k->gradients[parameter];
 }
 
 static Matrix matrix(Array array) {
@@ -412,18 +430,29 @@ static void backward(Builder *k, Pass *pass, Array dlogits) {
 }
 
 /* Which windows of the text, before the forward pass. */
-static void windows(Builder *k, PassKind kind, Pass *pass) {
+static void draw(Builder *k, PassKind kind, Pass *pass) {
     const Model *model = k->model;
     if (kind == PASS_SAMPLING) return;
     pass->start = ARRAY(k->machine, LS_I64, k->b);
-    pass->text = kind == PASS_TRAINING ? model->training_text : model->validation_text;
-    if (kind == PASS_TRAINING)
+    pass->text = kind == PASS_VALIDATION ? model->validation_text : model->training_text;
+    if (kind != PASS_VALIDATION)
         STEP(k->machine, k->program, k->tape, "draw_windows", BIND("text", pass->text),
              VALUE("length", (double)k->t), VALUE("seed", (double)seed_of(model, SEED_WINDOWS)),
              BIND("draws", model->state.draws), BIND("start", pass->start));
     else
         pass->windows = STEP(k->machine, k->program, k->tape, "next_windows",
                              VALUE("length", (double)k->t), BIND("start", pass->start));
+}
+
+/* Of a slot the loss is summed, and divided when all are added up. */
+static void finish_slot(Builder *k, PassInput input, Pass *pass) {
+    const Array dlogits = activation(k, k->r, k->v);
+    pass->total = input.total;
+    STEP(k->machine, k->program, k->tape, "slot_loss", BIND("text", pass->text),
+         BIND("start", pass->start), BIND("logits", AS(pass->logits, k->b, k->t, k->v)),
+         BIND("total", input.total), BIND("letters", input.letters),
+         BIND("scale", k->model->state.scale), BIND("dlogits", AS(dlogits, k->b, k->t, k->v)));
+    backward(k, pass, dlogits);
 }
 
 /* The loss, and of training everything behind it. */
@@ -451,13 +480,17 @@ static void finish(Builder *k, PassKind kind, Pass *pass) {
     if (training) backward(k, pass, dlogits);
 }
 
-void pass_open(Model *model, PassKind kind, Array text, Array start, Pass *pass) {
+void pass_open(Model *model, PassKind kind, PassInput input, Pass *pass) {
     const Options *o = model->options;
     Machine *machine = model->machine;
-    *pass = (Pass){.batch = kind == PASS_SAMPLING ? 1 : o->batch, .text = text, .start = start};
+    const bool trains = kind == PASS_TRAINING || kind == PASS_SLOT;
+    const int64_t windows = kind == PASS_SLOT ? o->batch / o->slots : o->batch;
+    *pass = (Pass){
+        .batch = kind == PASS_SAMPLING ? 1 : windows, .text = input.text, .start = input.start};
     Builder k = {.model = model,
                  .machine = machine,
-                 .program = kind == PASS_TRAINING ? machine->training : machine->plain,
+                 .gradients = kind == PASS_SLOT ? input.gradients : model->parameters.gradients,
+                 .program = trains ? machine->training : machine->plain,
                  .tape = &pass->tape,
                  .b = pass->batch,
                  .t = o->context,
@@ -472,9 +505,12 @@ void pass_open(Model *model, PassKind kind, Array text, Array start, Pass *pass)
         machine->failed = !fail("out of host memory");
         return;
     }
-    windows(&k, kind, pass);
+    draw(&k, kind, pass);
     forward(&k, pass);
-    finish(&k, kind, pass);
+    if (kind == PASS_SLOT)
+        finish_slot(&k, input, pass);
+    else
+        finish(&k, kind, pass);
     free(k.layers);
 }
 

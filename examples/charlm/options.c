@@ -14,7 +14,7 @@
 #define CHARLM_TEXT "pride-and-prejudice.txt"
 #endif
 
-typedef enum Kind { TEXT, WHOLE, REAL } Kind;
+typedef enum Kind { TEXT, WHOLE, REAL, FLAG } Kind;
 typedef struct Row {
     const char *name, *argument, *meaning;
     Kind kind;
@@ -33,6 +33,9 @@ static const Row rows[] = {
     {"batch", "N", "windows in a micro-batch", WHOLE, true, FIELD(batch), 1, 65536, "16"},
     {"micro", "N", "micro-batches whose gradients make a step", WHOLE, true, FIELD(micro), 1, 4096,
      "1"},
+    {"slots", "N",
+     "parts of a micro-batch, added in one order: results that do not depend on --ranks (0: none)",
+     WHOLE, true, FIELD(slots), 0, 1024, "0"},
     {"type", "TYPE", "f32 or bf16: activations and operands of products", TEXT, true, FIELD(type),
      0, 0, "f32"},
     {"steps", "N", "training steps, over which the rate falls", WHOLE, true, FIELD(steps), 1, 1e9,
@@ -47,6 +50,12 @@ static const Row rows[] = {
      "0"},
     {"scale", "X", "loss scale at the start", REAL, true, FIELD(first_scale), 1e-30, 3e38, "65536"},
     {"seed", "N", "of weights, windows and dropout", WHOLE, true, FIELD(seed), 0, 1e9, "1"},
+    {"ranks", "N", "processes that train together; turns on --slots 8 (or mpirun, torchrun)", WHOLE,
+     false, FIELD(ranks), 0, 240, "0"},
+    {"comm", "ENGINE", "shm or mpi: how the ranks exchange; as the launcher suggests if left out",
+     TEXT, false, FIELD(comm), 0, 0, NULL},
+    {"hash", "", "print a hash of weights, moments and losses at the end", FLAG, false, FIELD(hash),
+     0, 1, "0"},
     {"text", "FILE", "what to learn", TEXT, false, FIELD(text), 0, 0, CHARLM_TEXT},
     {"device", "DEVICE", "auto, cpu, cuda[:i] or hip[:i]", TEXT, false, FIELD(device), 0, 0, NULL},
     {"blas", "FILE", "library for the products, or none for loops of our own", TEXT, false,
@@ -69,7 +78,7 @@ static const Row rows[] = {
     {"temperature", "X", "of the sample: lower is tamer", REAL, false, FIELD(temperature), 1e-3,
      100, "0.8"},
 };
-_Static_assert(COUNT(rows) <= 32, "Options.given has a bit per option");
+_Static_assert(COUNT(rows) <= 64, "Options.given has a bit per option");
 
 bool fail(const char *format, ...) {
     va_list arguments;
@@ -88,7 +97,8 @@ static void print_help(void) {
         char left[64];
         snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
         printf("  %-20s %s", left, rows[i].meaning);
-        if (rows[i].initial && rows[i].kind != TEXT) printf(" (%s)", rows[i].initial);
+        if (rows[i].initial && rows[i].kind != TEXT && rows[i].kind != FLAG)
+            printf(" (%s)", rows[i].initial);
         putchar('\n');
     }
     printf(
@@ -110,7 +120,7 @@ static bool set(Options *options, const Row *row, const char *text) {
         !(value <= row->most) || (row->kind == WHOLE && (double)whole != value))
         return fail("--%s is `%s`; it takes a %s from %g to %g", row->name, text,
                     row->kind == WHOLE ? "whole number" : "number", row->least, row->most);
-    if (row->kind == WHOLE)
+    if (row->kind != REAL)
         memcpy(field, &whole, sizeof whole);
     else
         memcpy(field, &value, sizeof value);
@@ -135,12 +145,16 @@ int options_read(Options *options, int count, char **arguments) {
             fail("there is no option `%s`; --help lists them", name);
             return WRONG_ARGUMENTS;
         }
+        if (rows[row].kind == FLAG) {
+            set(options, &rows[row], "1");
+            continue;
+        }
         if (i + 1 == count) {
             fail("%s needs a value: %s", name, rows[row].meaning);
             return WRONG_ARGUMENTS;
         }
         if (!set(options, &rows[row], arguments[++i])) return WRONG_ARGUMENTS;
-        options->given |= 1u << row;
+        options->given |= (uint64_t)1 << row;
     }
     return 0;
 }
@@ -159,6 +173,7 @@ bool options_kept(const Options *options, size_t index, const char **name, char 
         snprintf(text, size, "%s", string);
         break;
     case WHOLE:
+    case FLAG:
         memcpy(&whole, field, sizeof whole);
         snprintf(text, size, "%ld", whole);
         break;
@@ -168,6 +183,11 @@ bool options_kept(const Options *options, size_t index, const char **name, char 
         break;
     }
     return true;
+}
+
+bool options_is_new(size_t index, const char **usual) {
+    *usual = rows[index].initial;
+    return strcmp(rows[index].name, "slots") == 0;
 }
 
 bool options_take(Options *options, size_t index, const char *text) {
@@ -183,7 +203,7 @@ bool options_take(Options *options, size_t index, const char *text) {
     if (!set(&other, row, text)) return false;
     options_kept(options, index, &name, asked, sizeof asked);
     options_kept(&other, index, &name, kept, sizeof kept);
-    if (options->given & 1u << index && strcmp(asked, kept) != 0)
+    if (options->given >> index & 1 && strcmp(asked, kept) != 0)
         return fail("the checkpoint was made with --%s %s, not %s: leave the option out, or train "
                     "from the start",
                     row->name, kept, asked);
@@ -197,7 +217,28 @@ bool options_agree(const Options *options) {
     if (options->channels % options->heads != 0)
         return fail("--heads %ld does not divide --channels %ld", options->heads,
                     options->channels);
+    if (options->slots & (options->slots - 1))
+        return fail("--slots is %ld; slots are 1, 2, 4, 8 and so on", options->slots);
+    if (options->slots && options->batch % options->slots != 0)
+        return fail("--slots %ld does not divide --batch %ld, the windows that are divided among "
+                    "them",
+                    options->slots, options->batch);
     if (options->every > 0 && !options->save)
         return fail("--every says when to write a checkpoint, but --save does not say where");
     return true;
+}
+
+bool options_divide(Options *options, int ranks, bool launched) {
+    char sizes[128] = "";
+    size_t used = 0;
+    if (options->slots == 0 && !launched && options->ranks == 0) return true;
+    if (options->slots == 0 && options->resume)
+        return fail("the checkpoint was made without --slots, so one process goes on with it: "
+                    "leave --ranks out");
+    if (options->slots == 0) options->slots = 8;
+    if (options->slots % ranks == 0) return true;
+    for (long size = 1; size <= options->slots && used < sizeof sizes; size *= 2)
+        used +=
+            (size_t)snprintf(sizes + used, sizeof sizes - used, "%s%ld", used ? ", " : "", size);
+    return fail("%d ranks do not divide %ld slots evenly: choose %s", ranks, options->slots, sizes);
 }

@@ -70,10 +70,34 @@ static void look_for_graphs(Machine *machine) {
     machine->graphs = statistics.native;
 }
 
-bool machine_open(Machine *machine, const Options *options) {
+/* Of several devices of a kind each rank takes one, where none is named by its number. */
+static const char *device_for(const char *device, const Ranks *ranks, char *text, size_t size) {
+    ls_device_info devices[64];
+    const size_t found = ls_devices(devices, COUNT(devices));
+    int count = 0;
+    if (ranks->size == 1 || !device || (strcmp(device, "cuda") != 0 && strcmp(device, "hip") != 0))
+        return device;
+    for (size_t i = 0; i < found && i < COUNT(devices); i++)
+        count += devices[i].usable && strncmp(devices[i].name, device, strlen(device)) == 0;
+    snprintf(text, size, "%s:%d", device, count > 0 ? ranks->local % count : 0);
+    return text;
+}
+
+static bool open_ranks(Machine *machine, const char *engine, const Ranks *ranks) {
+    ls_comm_options options = {.rank = ranks->rank, .size = ranks->size, .id = &ranks->id};
+    if (ranks->launched) options = (ls_comm_options){0};
+    return machine_check(machine,
+                         ls_comm_create(machine->context, engine, &options, &machine->comm),
+                         "joining the other ranks");
+}
+
+bool machine_open(Machine *machine, const Options *options, const Ranks *ranks) {
     *machine = (Machine){0};
-    if (!machine_check(machine, ls_context_create(options->device, NULL, &machine->context),
-                       "opening the device"))
+    char name[32];
+    const char *device = device_for(options->device, ranks, name, sizeof name);
+    if (!machine_check(machine, ls_context_create(device, NULL, &machine->context),
+                       "opening the device") ||
+        !open_ranks(machine, options->comm, ranks))
         return false;
     char *text = read_program(options->type);
     if (!text) return false;
@@ -93,8 +117,15 @@ void machine_close(Machine *machine) {
     for (size_t i = 0; i < machine->memory_count; i++)
         ls_free(machine->context, machine->memory[i]);
     free(machine->memory);
+    ls_comm_destroy(machine->comm);
     ls_context_destroy(machine->context);
     *machine = (Machine){0};
+}
+
+Array array_slice(Array array, int64_t first, int64_t count) {
+    Array slice = {.type = array.type, .rank = 1, .shape = {count}};
+    if (array.data) slice.data = (char *)array.data + first * (int64_t)ls_type_size(array.type);
+    return slice;
 }
 
 int64_t array_size(Array array) {
@@ -121,11 +152,12 @@ Array machine_array(Machine *machine, ls_type type, uint32_t rank, const int64_t
         out_of_memory(machine);
         return array;
     }
-    if (!machine_check(machine, ls_alloc(machine->context, array_bytes(array), &array.data),
+    const size_t bytes = array_bytes(array) ? array_bytes(array) : 1;
+    if (!machine_check(machine, ls_alloc(machine->context, bytes, &array.data),
                        "allocating device memory"))
         return array;
     machine->memory[machine->memory_count++] = array.data;
-    machine_check(machine, ls_fill_zero(machine->context, array.data, array_bytes(array)),
+    machine_check(machine, ls_fill_zero(machine->context, array.data, bytes),
                   "clearing device memory");
     return array;
 }
@@ -156,7 +188,24 @@ static ls_status bind_list(ls_step *step, const Argument *argument) {
     return status;
 }
 
+static ls_status bind_sum(ls_step *step, const Argument *argument) {
+    const size_t count = argument->count, parts = argument->part_count;
+    ls_tensor *tensors = calloc(count * parts + 1, sizeof *tensors);
+    const ls_tensor **lists = calloc(parts, sizeof *lists);
+    ls_status status = LS_ERROR_MEMORY;
+    for (size_t k = 0; tensors && lists && k < parts; k++) {
+        lists[k] = tensors + k * count;
+        for (size_t i = 0; i < count; i++)
+            tensors[k * count + i] = tensor_of(&argument->parts[k][i]);
+    }
+    if (tensors && lists) status = ls_step_bind_sum_list(step, argument->name, lists, parts, count);
+    free(tensors);
+    free(lists);
+    return status;
+}
+
 static ls_status bind(ls_step *step, const Argument *argument) {
+    if (argument->parts) return bind_sum(step, argument);
     if (argument->list) return bind_list(step, argument);
     if (!argument->array.data) return ls_step_set_number(step, argument->name, argument->number);
     const ls_tensor tensor = tensor_of(&argument->array);
@@ -198,11 +247,73 @@ void tape_product(Machine *machine, Tape *tape, Product product) {
     if (!product_prepare(machine->products, operation->product)) machine->failed = true;
 }
 
+/* ---- what goes between the ranks ---- */
+
+struct Transfer {
+    ls_comm_part *send, *receive; /* send NULL: all are to have what each has in receive */
+    ls_comm_piece *pieces;
+};
+
+static size_t count_pieces(const Lot *lots, int count) {
+    size_t pieces = 0;
+    for (int rank = 0; lots && rank < count; rank++) pieces += lots[rank].count;
+    return pieces;
+}
+
+static ls_comm_piece *fill_parts(ls_comm_part *parts, ls_comm_piece *pieces, const Lot *lots,
+                                 int count) {
+    for (int rank = 0; rank < count; rank++) {
+        parts[rank] = (ls_comm_part){pieces, lots[rank].count};
+        for (size_t i = 0; i < lots[rank].count; i++) {
+            const Array *array = &lots[rank].arrays[i];
+            *pieces++ = (ls_comm_piece){array->data, array_bytes(*array)};
+        }
+    }
+    return pieces;
+}
+
+static void transfer_free(Transfer *transfer) {
+    if (!transfer) return;
+    free(transfer->send);
+    free(transfer->receive);
+    free(transfer->pieces);
+    free(transfer);
+}
+
+void tape_transfer(Machine *machine, Tape *tape, const Lot *send, const Lot *receive) {
+    const int size = ls_comm_size(machine->comm);
+    Operation *operation = machine->failed ? NULL : append(machine, tape);
+    Transfer *transfer = operation ? calloc(1, sizeof *transfer) : NULL;
+    if (!transfer) {
+        if (operation) out_of_memory(machine);
+        return;
+    }
+    operation->transfer = transfer;
+    transfer->pieces = calloc(count_pieces(send, size) + count_pieces(receive, size) + 1,
+                              sizeof *transfer->pieces);
+    transfer->receive = calloc((size_t)size, sizeof *transfer->receive);
+    if (send) transfer->send = calloc((size_t)size, sizeof *transfer->send);
+    if (!transfer->pieces || !transfer->receive || (send && !transfer->send)) {
+        out_of_memory(machine);
+        return;
+    }
+    ls_comm_piece *next = fill_parts(transfer->receive, transfer->pieces, receive, size);
+    if (send) fill_parts(transfer->send, next, send, size);
+}
+
+static ls_status transfer_run(Machine *machine, const Transfer *transfer) {
+    if (!transfer->send) return ls_comm_all_gather(machine->comm, transfer->receive);
+    return ls_comm_all_to_all(machine->comm, transfer->send, transfer->receive);
+}
+
 bool tape_run(Machine *machine, const Tape *tape) {
     for (size_t i = 0; i < tape->count && !machine->failed; i++) {
         const Operation *operation = &tape->operations[i];
         if (operation->step)
             machine_check(machine, ls_step_launch(operation->step), "launching a step");
+        else if (operation->transfer)
+            machine_check(machine, transfer_run(machine, operation->transfer),
+                          "exchanging with the other ranks");
         else if (!product_run(operation->product))
             machine->failed = true;
     }
@@ -214,6 +325,7 @@ void tape_close(Tape *tape) {
         if (tape->operations[i].step) ls_step_destroy(tape->operations[i].step);
         if (tape->operations[i].product) product_close(tape->operations[i].product);
         free(tape->operations[i].product);
+        transfer_free(tape->operations[i].transfer);
     }
     free(tape->operations);
     *tape = (Tape){0};

@@ -2,17 +2,12 @@
  * the host looks at the device every --report steps. */
 #include "charlm.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-typedef struct Routine {
-    ls_graph *graph;
-    const Tape *tape, *then;
-    long times;
-} Routine;
 
 typedef struct Trainer {
     Model *model;
@@ -37,34 +32,6 @@ static double seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* `times` runs of a tape, and one of another behind them: a graph where there are such. */
-static void open_routine(Machine *machine, Routine *routine, const Tape *tape, long times,
-                         const Tape *then) {
-    *routine = (Routine){.tape = tape, .times = times, .then = then};
-    if (machine->failed || !machine->graphs) return;
-    if (!machine_check(machine, ls_graph_begin(machine->context), "beginning a graph")) return;
-    for (long i = 0; i < times; i++) tape_run(machine, tape);
-    if (then) tape_run(machine, then);
-    machine_check(machine, ls_graph_end(machine->context, &routine->graph), "making a graph");
-}
-
-/* Runs it again and again. */
-static bool run_routine(Machine *machine, const Routine *routine, int64_t repeats) {
-    if (machine->failed) return false;
-    if (routine->graph)
-        return machine_check(machine, ls_graph_repeat(routine->graph, (uint64_t)repeats),
-                             "launching a graph");
-    for (int64_t k = 0; k < repeats && !machine->failed; k++) {
-        for (long i = 0; i < routine->times; i++) tape_run(machine, routine->tape);
-        if (routine->then) tape_run(machine, routine->then);
-    }
-    return !machine->failed;
-}
-
-static void close_routine(Routine *routine) {
-    if (routine->graph) ls_graph_destroy(routine->graph);
-}
-
 /* The mean loss of the batches since the last call. */
 static double take_loss(Machine *machine, const Pass *pass) {
     const float no_total = 0;
@@ -83,7 +50,7 @@ static double evaluate(Trainer *trainer) {
     if (machine->failed) return NAN;
     machine_check(machine, ls_step_set_number(trainer->validation.windows, "windows", 0),
                   "going back to the first window");
-    run_routine(machine, &trainer->evaluation, trainer->batches);
+    routine_run(machine, &trainer->evaluation, trainer->batches);
     return take_loss(machine, &trainer->validation);
 }
 
@@ -91,38 +58,53 @@ static bool open_trainer(Trainer *trainer) {
     Model *model = trainer->model;
     const Options *o = model->options;
     const int64_t windows = (array_size(model->validation_text) - 1) / o->context;
-    const Array none = {0};
+    Machine *machine = model->machine;
     trainer->batches = windows / o->batch;
     if (trainer->batches == 0)
         return fail("the text's last tenth, %lld characters, does not fill a batch of %ld windows "
                     "of %ld: choose a smaller --batch or --context, or a longer text",
                     (long long)array_size(model->validation_text), o->batch, o->context);
-    pass_open(model, PASS_TRAINING, none, none, &trainer->training);
-    pass_open(model, PASS_VALIDATION, none, none, &trainer->validation);
-    model_update(model, &trainer->update);
-    open_routine(model->machine, &trainer->step, &trainer->training.tape, o->micro,
-                 &trainer->update);
-    open_routine(model->machine, &trainer->evaluation, &trainer->validation.tape, 1, NULL);
-    return !model->machine->failed;
+    pass_open(model, PASS_VALIDATION, (PassInput){.gradients = NULL}, &trainer->validation);
+    routine_add(machine, &trainer->evaluation, &trainer->validation.tape);
+    if (model->slots) {
+        slots_fill(model, &trainer->step);
+        trainer->training.total = model->state.total;
+        trainer->training.batches = model->state.batches;
+    } else {
+        pass_open(model, PASS_TRAINING, (PassInput){.gradients = NULL}, &trainer->training);
+        model_update(model, &trainer->update);
+        for (long i = 0; i < o->micro; i++)
+            routine_add(machine, &trainer->step, &trainer->training.tape);
+        routine_add(machine, &trainer->step, &trainer->update);
+    }
+    routine_open(machine, &trainer->step);
+    routine_open(machine, &trainer->evaluation);
+    slots_begin(model);
+    return !machine->failed;
 }
 
 static void close_trainer(Trainer *trainer) {
-    close_routine(&trainer->step);
-    close_routine(&trainer->evaluation);
+    routine_close(&trainer->step);
+    routine_close(&trainer->evaluation);
     tape_close(&trainer->update);
     pass_close(&trainer->training);
     pass_close(&trainer->validation);
 }
 
 static void count_kinds(const Tape *tape, size_t *steps, size_t *products) {
-    for (size_t i = 0; i < tape->count; i++) ++*(tape->operations[i].step ? steps : products);
+    for (size_t i = 0; i < tape->count; i++) {
+        *steps += tape->operations[i].step != NULL;
+        *products += tape->operations[i].product != NULL;
+    }
 }
 
 static void introduce(const Trainer *trainer) {
     const Model *model = trainer->model;
     const Options *o = model->options;
     size_t steps = 0, products = 0;
-    count_kinds(&trainer->training.tape, &steps, &products);
+    for (size_t i = 0; i < trainer->step.count && model->slots; i++)
+        count_kinds(trainer->step.tapes[i], &steps, &products);
+    if (!model->slots) count_kinds(&trainer->training.tape, &steps, &products);
     const bool widened =
         model->type != LS_F32 && ls_context_kind(model->machine->context) == LS_DEVICE_CPU;
     printf("device   %s, %s; products by %s in %s%s\n", ls_context_device(model->machine->context),
@@ -132,9 +114,13 @@ static void introduce(const Trainer *trainer) {
            model->text->size, model->text->count);
     printf("model    %ld layers, %ld channels, %ld heads, context %ld: %lld parameters\n",
            o->layers, o->channels, o->heads, o->context, (long long)model_size(model));
-    printf("step     %s: %ld x (%zu steps, %zu products) and the update; %ld characters\n",
-           model->machine->graphs ? "one graph" : "no graphs here", o->micro, steps, products,
-           o->micro * o->batch * o->context);
+    printf("step     %s: ", model->machine->graphs ? "one graph" : "no graphs here");
+    if (model->slots)
+        printf("%zu steps and %zu products on each rank", steps, products);
+    else
+        printf("%ld x (%zu steps, %zu products) and the update", o->micro, steps, products);
+    printf("; %ld characters\n", o->micro * o->batch * o->context);
+    if (model->slots) slots_describe(model);
     printf("unigram entropy of the text: %.3f nats per character\n\n", model->text->entropy);
     printf("   step    loss     val       rate   norm     scale   char/s    time\n");
 }
@@ -154,8 +140,15 @@ static void report(const Trainer *trainer, double loss, double validation, doubl
     fflush(stdout);
 }
 
+/* Whether this process writes and prints; the others know the same weights. */
+static bool reports(const Trainer *trainer) {
+    return ls_comm_rank(trainer->model->machine->comm) == 0;
+}
+
 static bool save(const Trainer *trainer) {
     const Options *o = trainer->model->options;
+    slots_gather_moments(trainer->model);
+    if (!reports(trainer)) return !trainer->model->machine->failed;
     if (!checkpoint_write(o->save, trainer->model, trainer->checkpoint)) return false;
     printf("saved    %s after step %lld\n", o->save, (long long)trainer->checkpoint->step);
     return true;
@@ -185,7 +178,7 @@ static bool look(Trainer *trainer, bool last, double *since, int64_t *steps) {
     const double loss = take_loss(machine, &trainer->training); /* waits */
     const double speed =
         (double)*steps * (double)(o->micro * o->batch * o->context) / (seconds() - *since);
-    const double validation = measure ? evaluate(trainer) : NAN;
+    const double validation = measure && reports(trainer) ? evaluate(trainer) : NAN;
     if (machine->failed ||
         !history_add(&checkpoint->history, (Point){(double)checkpoint->step, loss, validation}))
         return false;
@@ -202,15 +195,15 @@ static bool run(Trainer *trainer) {
     Checkpoint *checkpoint = trainer->checkpoint;
     const int64_t end = o->stop > 0 && o->stop < o->steps ? o->stop : o->steps;
     if (checkpoint->step == 0) {
-        const double validation = evaluate(trainer);
+        const double validation = reports(trainer) ? evaluate(trainer) : NAN;
         if (machine->failed || !history_add(&checkpoint->history, (Point){0, NAN, validation}))
             return false;
         report(trainer, NAN, validation, 0);
     }
     double since = seconds();
     int64_t steps = 0;
-    while (checkpoint->step < end && !interrupted) {
-        if (!run_routine(machine, &trainer->step, 1)) return false;
+    while (checkpoint->step < end && !slots_agree(trainer->model, interrupted)) {
+        if (!routine_run(machine, &trainer->step, 1)) return false;
         checkpoint->step++;
         steps++;
         if (!look(trainer, checkpoint->step == o->steps, &since, &steps)) return false;
@@ -239,6 +232,15 @@ static void conclude(const Trainer *trainer) {
     }
 }
 
+static bool print_hash(const Trainer *trainer) {
+    uint64_t hash;
+    slots_gather_moments(trainer->model);
+    if (!reports(trainer)) return !trainer->model->machine->failed;
+    if (!checkpoint_hash(trainer->model, trainer->checkpoint, &hash)) return false;
+    printf("hash %016" PRIx64 "\n", hash);
+    return true;
+}
+
 bool train(Model *model, Checkpoint *checkpoint) {
     Trainer trainer = {.model = model, .checkpoint = checkpoint, .began = seconds()};
     bool ok = open_trainer(&trainer);
@@ -249,7 +251,8 @@ bool train(Model *model, Checkpoint *checkpoint) {
         signal(SIGINT, before);
     }
     if (ok) conclude(&trainer);
-    if (ok && model->options->curve) ok = draw_curve(&trainer);
+    if (ok && model->options->hash) ok = print_hash(&trainer);
+    if (ok && model->options->curve && reports(&trainer)) ok = draw_curve(&trainer);
     close_trainer(&trainer);
     return ok;
 }
@@ -286,16 +289,17 @@ bool sample(Model *model) {
     array_write(machine, end, &begun);
     free(letters);
     Pass pass;
-    pass_open(model, PASS_SAMPLING, text, start, &pass);
+    pass_open(model, PASS_SAMPLING, (PassInput){.text = text, .start = start}, &pass);
     STEP(machine, machine->plain, &pass.tape, "choose",
          BIND("logits", AS(pass.logits, 1, o->context, model->letters)), BIND("text", text),
          BIND("start", start), BIND("end", end), VALUE("seed", (double)(o->seed * 1000)),
          VALUE("temperature", o->temperature));
-    Routine routine;
-    open_routine(machine, &routine, &pass.tape, 1, NULL);
+    Routine routine = {0};
+    routine_add(machine, &routine, &pass.tape);
+    routine_open(machine, &routine);
     const bool ok =
-        run_routine(machine, &routine, length - begun) && print_sample(model, text, length);
-    close_routine(&routine);
+        routine_run(machine, &routine, length - begun) && print_sample(model, text, length);
+    routine_close(&routine);
     pass_close(&pass);
     return ok;
 }

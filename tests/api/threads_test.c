@@ -1,5 +1,6 @@
-/* threads_test.c: starts the programs built for ThreadSanitizer (threads.c), without the randomised
- * addresses that its older versions cannot do with. Fails when one reports a race. */
+/* threads_test.c: starts the programs built for ThreadSanitizer (threads.c, comm_threads.c),
+ * without the randomised addresses that its older versions cannot do with. Fails when one reports a
+ * race. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/personality.h>
@@ -7,7 +8,7 @@
 #include <unistd.h>
 
 int main(void) {
-    static const char *const workers[] = {THREADS_CUDA, THREADS_HIP};
+    static const char *const workers[] = {THREADS_CUDA, THREADS_HIP, THREADS_COMM};
     int failed = 0;
     setenv("TSAN_OPTIONS", "exitcode=66 halt_on_error=0", 1);
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {

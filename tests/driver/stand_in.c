@@ -60,6 +60,9 @@ typedef struct Object {
         const void *module;
         void (*function)(void *); /* of the host, instead of a kernel */
         void *argument;
+        void *to; /* or a copy that was recorded */
+        const void *from;
+        size_t bytes;
     } * launched;
     size_t launched_count;
     /* Of a graph with a while node: its body, 'b', which counts down, and the array that names it.
@@ -214,9 +217,13 @@ static UNUSED int do_memory_info(size_t *free_bytes, size_t *total_bytes) {
     return is_current() ? 0 : INVALID_CONTEXT;
 }
 
+static int submit(void *stream, struct Launched launched);
+
 static int copy(LateCopy kind, void *to, const void *from, size_t bytes, void *stream) {
     const Object *queue = stream;
-    if (!usable(stream) || queue->capturing) return INVALID_HANDLE;
+    if (!usable(stream)) return INVALID_HANDLE;
+    if (queue->capturing)
+        return submit(stream, (struct Launched){.to = to, .from = from, .bytes = bytes});
     state.copies_in += kind != LATE_WITHIN;
     state.copies_within += kind == LATE_WITHIN;
     state.copies_beside += queue->for_copies;
@@ -296,6 +303,10 @@ static UNUSED int do_module_function(void **function, void *module, const char *
 }
 
 static int run(const struct Launched *launched) {
+    if (launched->to) {
+        memmove(launched->to, launched->from, launched->bytes);
+        return 0;
+    }
     if (launched->function) {
         launched->function(launched->argument);
         return 0;

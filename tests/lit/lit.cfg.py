@@ -90,6 +90,9 @@ if glob.glob("/usr/lib/*/libamdhip64.so*") + glob.glob("/usr/lib/*/libhiprtc*.so
     config.available_features.add("hiprtc")
 if os.path.exists(os.path.join(config.lockstep_build, "tests", "fuzz", "fuzzer", "fuzz_front")):
     config.available_features.add("fuzzer")
+for feature, command, library in (("open-mpi", "mpirun.openmpi", "libmpi.so.40"), ("mpich", "mpirun.mpich", "libmpich.so.12")):
+    if shutil.which(command) and glob.glob(f"/usr/lib/*/{library}"):
+        config.available_features.add(feature)
 if glob.glob("/usr/lib/*/libopenblas.so.0"):
     config.available_features.add("openblas")
 if any(ctypes.util.find_library(f"clang-{version}") or

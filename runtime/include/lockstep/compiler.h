@@ -144,6 +144,19 @@ ls_status ls_compilation_code(ls_compilation *compilation, const ls_image *image
 ls_status ls_compilation_image_tuned(ls_compilation *compilation, size_t step, const char *target,
                                      const char *device, const ls_image **image);
 
+/* The same of the step in which a parameter that it only reads, an array or a list of f32 or a
+ * narrower float, is the sum of `count` arrays of its shape: in f32, in the order of `sum[r]` over
+ * them, neighbours first. The image has that many parameters in its place, called after it, of the
+ * type given: the parameter's own, or f32. LS_ERROR_UNSUPPORTED of a step with `for`. */
+typedef struct ls_sum {
+    const char *parameter;
+    uint32_t count; /* 1 or more */
+    ls_type type;
+} ls_sum;
+ls_status ls_compilation_image_summed(ls_compilation *compilation, size_t step, const ls_sum *sums,
+                                      size_t count, const char *target, const char *device,
+                                      const ls_image **image);
+
 /* How a step is best launched on a device at one size, kept in a small file beside the kernels in
  * the cache. A file is of one device and one program (its kernels' text); ranges of work that
  * overlap replace each other. */

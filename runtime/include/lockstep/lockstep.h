@@ -197,6 +197,20 @@ ls_status ls_step_bind(ls_step *step, const char *parameter, const ls_tensor *te
  * the earlier binding then stays. */
 ls_status ls_step_bind_list(ls_step *step, const char *parameter, const ls_tensor *tensors,
                             size_t count);
+/* Binds a parameter that the step only reads to several arrays of its shape: it stands for their
+ * sum, ((a0 + a1) + (a2 + a3)) + ..., in f32, in the order of `sum[r]` over 1 to 128 of them, which
+ * the kernels add as they load: gradients of several micro-batches or ranks, in the pass that uses
+ * them. The parameter is an array or list of f32 or a narrower float; all arrays are of its type,
+ * or all f32. Calls with another number or type of arrays make kernels anew (LS_ERROR_UNSUPPORTED
+ * of steps built ahead of time and of those with `for`, LS_ERROR_STATE while a graph holds the
+ * step) and drop what ls_step_tune said; all else that was bound or set stays. In ls_step_image
+ * there are so many parameters then, called g_0, g_1 and so on. After a failure that is of one
+ * array, none is bound. */
+ls_status ls_step_bind_sum(ls_step *step, const char *parameter, const ls_tensor *parts,
+                           size_t part_count);
+/* The same of a list: parts[i] has `count` tensors. */
+ls_status ls_step_bind_sum_list(ls_step *step, const char *parameter, const ls_tensor *const *parts,
+                                size_t part_count, size_t count);
 /* Asks for an `out` to be computed into memory the step allocates, from the next launch on;
  * ls_step_output asks too, and gives it. One that is neither bound nor asked for may be left out.
  */
@@ -210,8 +224,10 @@ ls_status ls_step_output(ls_step *step, const char *parameter, ls_tensor *tensor
 ls_status ls_step_output_list(ls_step *step, const char *parameter, ls_tensor *tensors,
                               size_t capacity, size_t *count);
 /* Of a step that draws random numbers: its arrays are a part of larger ones that several devices
- * share, and begin at this tensor of the list and at this element of each tensor (both 0 at first,
- * never negative), so that the draws are those of the whole. Takes effect at the next launch. */
+ * share. A list is a run of a larger list: its first tensor is `first_tensor` of that from
+ * `first_element` on, the others begin where theirs do (an ls_cut, and what ls_partition_run
+ * gives). Arrays of a step without lists begin at this element of that tensor. Both are 0 at first
+ * and never negative. The draws are those of the whole, from the next launch on. */
 ls_status ls_step_shard(ls_step *step, int64_t first_tensor, int64_t first_element);
 /* Gives an axis its length where no array that is bound does, as of one that only a `for` goes
  * over; where one does they must agree, which is checked at the launch. Errors: LS_ERROR_ARGUMENT
@@ -540,4 +556,6 @@ size_t ls_devices(ls_device_info *devices, size_t capacity);
 #ifdef __cplusplus
 }
 #endif
+
+#include <lockstep/comm.h>
 #endif

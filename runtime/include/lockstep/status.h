@@ -14,7 +14,8 @@
     X(ERROR_DEVICE, "the device or its driver failed or is missing")     \
     X(ERROR_TOOLCHAIN, "a runtime compiler failed or is missing")        \
     X(ERROR_UNSUPPORTED, "not supported here")                           \
-    X(ERROR_INTERNAL, "a bug in Lockstep")
+    X(ERROR_INTERNAL, "a bug in Lockstep")                               \
+    X(ERROR_COMM, "another rank ended, gave up or does something else")
 
 typedef enum ls_status {
 #define LS_STATUS_ENUM(name, meaning) LS_##name,

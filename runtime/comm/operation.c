@@ -1,0 +1,379 @@
+/* operation.c: the operations of a communicator, in the order of the context's stream.
+ *
+ * An operation is a transfer: copies within a rank, then what its engine moves between ranks. On a
+ * CPU that happens in the call; on a GPU the bytes are brought to page-locked memory and back. In a
+ * capture the same is recorded, with copies of the parts that live as long as the communicator. */
+#include "runtime.h"
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct CommRecord {
+    struct CommRecord *next;
+    ls_comm *comm;
+    const char *call;
+    Transfer transfer; /* of the host's memory */
+    ls_host_work work;
+    char *staging;
+    max_align_t parts[];
+} CommRecord;
+
+/* ---- what is asked for ---- */
+
+static ls_status check_part(ls_comm *comm, const char *call, const ls_comm_part *part, int rank) {
+    uint64_t bytes = 0;
+    Error *error = &comm->context->error;
+    if (part->count > 0 && !part->pieces)
+        return error_set(error, LS_ERROR_ARGUMENT, "%s: the part of rank %d has no pieces", call,
+                         rank);
+    for (size_t i = 0; i < part->count; i++) {
+        const ls_comm_piece *piece = &part->pieces[i];
+        if (piece->bytes > 0 && !piece->data)
+            return error_set(error, LS_ERROR_ARGUMENT,
+                             "%s: data of piece %zu of the part of rank %d is NULL", call, i, rank);
+        if (piece->bytes > INT64_MAX || (bytes += piece->bytes) > INT64_MAX)
+            return error_set(error, LS_ERROR_ARGUMENT,
+                             "%s: the part of rank %d is larger than any memory", call, rank);
+    }
+    return LS_OK;
+}
+
+static ls_status check_parts(ls_comm *comm, const char *call, const ls_comm_part *parts, int from,
+                             int count) {
+    ls_status status = LS_OK;
+    for (int i = 0; i < count && status == LS_OK; i++)
+        status = check_part(comm, call, &parts[i], from + i);
+    return status;
+}
+
+/* ---- one's own part ---- */
+
+static ls_status check_own(ls_comm *comm, const char *call, const Transfer *transfer) {
+    if (transfer->kind != TRANSFER_ALL_TO_ALL) return LS_OK; /* the others are in place */
+    const uint64_t has = part_bytes(&transfer->send[comm->rank]);
+    const uint64_t wants = part_bytes(&transfer->receive[comm->rank]);
+    if (has == wants) return LS_OK;
+    return error_set(&comm->context->error, LS_ERROR_ARGUMENT,
+                     "%s: rank %d has %llu bytes for itself and wants %llu", call, comm->rank,
+                     (unsigned long long)has, (unsigned long long)wants);
+}
+
+static ls_status copy_own(const ls_comm *comm, const Transfer *transfer) {
+    ls_context *context = comm->context;
+    if (transfer->kind != TRANSFER_ALL_TO_ALL) return LS_OK;
+    Cursor from = cursor_open(&transfer->send[comm->rank]);
+    Cursor to = cursor_open(&transfer->receive[comm->rank]);
+    while (to.left > 0) {
+        char *target = NULL, *source = NULL;
+        Cursor ahead = from;
+        uint64_t bytes = cursor_next(&ahead, UINT64_MAX, &source);
+        bytes = cursor_next(&to, bytes, &target);
+        cursor_next(&from, bytes, &source);
+        if (source == target) continue;
+        ls_status status = context->driver->copy_within(context->device, target, source, bytes);
+        if (status != LS_OK) return status;
+    }
+    return LS_OK;
+}
+
+/* ---- parts that live longer than the call ---- */
+
+typedef struct Counts {
+    size_t parts, pieces;
+} Counts;
+
+static int send_count(const ls_comm *comm, const Transfer *transfer) {
+    if (!transfer->send) return 0;
+    return transfer->kind == TRANSFER_ALL_TO_ALL ? comm->size : 1;
+}
+
+static int receive_count(const ls_comm *comm, const Transfer *transfer) {
+    if (!transfer->receive) return 0;
+    return transfer->kind == TRANSFER_BROADCAST ? 1 : comm->size;
+}
+
+static void count_parts(const ls_comm_part *parts, int count, Counts *counts) {
+    counts->parts += (size_t)count;
+    for (int i = 0; i < count; i++) counts->pieces += parts[i].count;
+}
+
+static const ls_comm_part *keep_parts(const ls_comm_part *parts, int count,
+                                      ls_comm_part **free_part, ls_comm_piece **free_piece) {
+    ls_comm_part *kept = *free_part;
+    *free_part += count;
+    for (int i = 0; i < count; i++) {
+        kept[i] = (ls_comm_part){*free_piece, parts[i].count};
+        if (parts[i].count > 0)
+            memcpy(*free_piece, parts[i].pieces, parts[i].count * sizeof **free_piece);
+        *free_piece += parts[i].count;
+    }
+    return count > 0 ? kept : NULL;
+}
+
+static CommRecord *keep_record(ls_comm *comm, const char *call, const Transfer *transfer) {
+    Counts counts = {0, 0};
+    const int sends = send_count(comm, transfer), receives = receive_count(comm, transfer);
+    count_parts(transfer->send, sends, &counts);
+    count_parts(transfer->receive, receives, &counts);
+    CommRecord *record = calloc(1, sizeof *record + counts.parts * sizeof(ls_comm_part) +
+                                       counts.pieces * sizeof(ls_comm_piece));
+    if (!record) return NULL;
+    ls_comm_part *part = (ls_comm_part *)(void *)record->parts;
+    ls_comm_piece *piece = (ls_comm_piece *)(void *)(part + counts.parts);
+    record->comm = comm;
+    record->call = call;
+    record->transfer = *transfer;
+    record->transfer.send = keep_parts(transfer->send, sends, &part, &piece);
+    record->transfer.receive = keep_parts(transfer->receive, receives, &part, &piece);
+    record->next = comm->records;
+    comm->records = record;
+    return record;
+}
+
+void operations_free(ls_comm *comm) {
+    const Driver *driver = comm->context->driver;
+    while (comm->records) {
+        CommRecord *record = comm->records;
+        comm->records = record->next;
+        if (record->staging) driver->pinned_release(comm->context->device, record->staging);
+        free(record);
+    }
+    if (comm->staging) driver->pinned_release(comm->context->device, comm->staging);
+}
+
+/* ---- through the host ---- */
+
+/* A part on the host, as one piece, and the same on the device. */
+typedef struct Staged {
+    const ls_comm_part *device;
+    ls_comm_part part;
+    ls_comm_piece piece;
+    bool in;
+} Staged;
+typedef struct Staging {
+    Staged *staged;
+    size_t count;
+    uint64_t bytes;
+    Transfer transfer; /* of the staged parts, in arrays of their own */
+    ls_comm_part *parts;
+} Staging;
+
+static void stage_parts(const ls_comm_part *parts, int count, int except, bool in,
+                        Staging *staging) {
+    for (int i = 0; i < count; i++) {
+        Staged *staged = &staging->staged[staging->count++];
+        *staged = (Staged){.device = &parts[i], .in = in};
+        staged->piece.bytes = i == except ? 0 : part_bytes(&parts[i]);
+        staging->bytes += (staged->piece.bytes + 63) / 64 * 64;
+    }
+}
+
+static ls_status open_staging(const ls_comm *comm, const char *call, const Transfer *transfer,
+                              Staging *staging) {
+    const int sends = send_count(comm, transfer), receives = receive_count(comm, transfer);
+    const size_t count = (size_t)(sends + receives) + 1;
+    const bool each = transfer->kind != TRANSFER_BROADCAST;
+    *staging = (Staging){.staged = calloc(count, sizeof(Staged)),
+                         .parts = calloc(count, sizeof(ls_comm_part)),
+                         .transfer = *transfer};
+    if (!staging->staged || !staging->parts) return error_memory(&comm->context->error, call);
+    const bool all = transfer->kind == TRANSFER_ALL_TO_ALL;
+    stage_parts(transfer->send, sends, all ? comm->rank : -1, false, staging);
+    stage_parts(transfer->receive, receives, each ? comm->rank : -1, true, staging);
+    staging->transfer.send = sends ? staging->parts : NULL;
+    staging->transfer.receive = receives ? staging->parts + sends : NULL;
+    return LS_OK;
+}
+
+static void place_staging(Staging *staging, char *memory) {
+    uint64_t at = 0;
+    for (size_t i = 0; i < staging->count; i++) {
+        Staged *staged = &staging->staged[i];
+        staged->piece.data = memory + at;
+        at += (staged->piece.bytes + 63) / 64 * 64;
+        staging->parts[i] = (ls_comm_part){&staged->piece, 1};
+    }
+}
+
+static void close_staging(Staging *staging) {
+    free(staging->staged);
+    free(staging->parts);
+}
+
+static ls_status copy_staged(const ls_comm *comm, const Staging *staging, bool in) {
+    ls_context *context = comm->context;
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < staging->count; i++) {
+        const Staged *staged = &staging->staged[i];
+        char *host = staged->piece.data;
+        if (staged->in != in || staged->piece.bytes == 0) continue;
+        for (size_t k = 0; k < staged->device->count && status == LS_OK; k++) {
+            const ls_comm_piece *piece = &staged->device->pieces[k];
+            if (piece->bytes > 0)
+                status =
+                    in ? context->driver->copy_in(context->device, piece->data, host, piece->bytes)
+                       : context->driver->copy_out(context->device, host, piece->data,
+                                                   piece->bytes);
+            host += piece->bytes;
+        }
+    }
+    return status;
+}
+
+static ls_status grow_staging(ls_comm *comm, uint64_t bytes) {
+    ls_context *context = comm->context;
+    if (bytes <= comm->staging_bytes) return LS_OK;
+    ls_status status = context->driver->synchronize(context->device); /* it may be read */
+    if (status != LS_OK) return status;
+    if (comm->staging) context->driver->pinned_release(context->device, comm->staging);
+    comm->staging = NULL;
+    comm->staging_bytes = 0;
+    void *memory = NULL;
+    status = context->driver->pinned_allocate(context->device, bytes, &memory);
+    if (status != LS_OK) return status;
+    comm->staging = memory;
+    comm->staging_bytes = bytes;
+    return LS_OK;
+}
+
+static ls_status run_through_host(ls_comm *comm, const char *call, const Transfer *transfer) {
+    ls_context *context = comm->context;
+    Staging staging;
+    ls_status status = open_staging(comm, call, transfer, &staging);
+    if (status == LS_OK) status = grow_staging(comm, staging.bytes);
+    if (status == LS_OK) {
+        place_staging(&staging, comm->staging);
+        status = copy_staged(comm, &staging, false);
+    }
+    if (status == LS_OK) status = context->driver->synchronize(context->device);
+    if (status == LS_OK) {
+        status = comm_run(comm, call, &staging.transfer);
+        if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
+    }
+    if (status == LS_OK) status = copy_staged(comm, &staging, true);
+    close_staging(&staging);
+    return status;
+}
+
+/* ---- in a capture ---- */
+
+static void run_record(void *argument, uint64_t first, uint64_t last) {
+    CommRecord *record = argument;
+    (void)first, (void)last;
+    copy_own(record->comm, &record->transfer); /* on a CPU, which cannot fail; else it is empty */
+    comm_run(record->comm, record->call, &record->transfer);
+}
+
+static ls_status record_host(CommRecord *record) {
+    ls_comm *comm = record->comm;
+    record->work = (ls_host_work){run_record, record, 1};
+    return ls_host_call(comm->context, &record->work);
+}
+
+/* The copies go into the driver's graph beside the host function. */
+static ls_status record_through_host(ls_comm *comm, const char *call, const Transfer *transfer) {
+    ls_context *context = comm->context;
+    Staging staging;
+    CommRecord *record = NULL;
+    void *memory = NULL;
+    if (context->capture && !context->capture->native)
+        return error_set(&context->error, LS_ERROR_UNSUPPORTED,
+                         "%s: %s has no graphs that record copies: end the graph before it, call "
+                         "it, and begin another behind it",
+                         call, context->device->name);
+    ls_status status = open_staging(comm, call, transfer, &staging);
+    if (status == LS_OK && staging.bytes > 0)
+        status = context->driver->pinned_allocate(context->device, staging.bytes, &memory);
+    if (status == LS_OK) {
+        place_staging(&staging, memory);
+        record = keep_record(comm, call, &staging.transfer);
+        if (!record) status = error_memory(&context->error, call);
+    }
+    if (record)
+        record->staging = memory;
+    else if (memory)
+        context->driver->pinned_release(context->device, memory);
+    if (status == LS_OK) status = copy_staged(comm, &staging, false);
+    if (status == LS_OK) status = record_host(record);
+    if (status == LS_OK) status = copy_staged(comm, &staging, true);
+    close_staging(&staging);
+    return status;
+}
+
+/* ---- operations ---- */
+
+static ls_status run(ls_comm *comm, const char *call, const Transfer *transfer) {
+    ls_context *context = comm->context;
+    const bool on_cpu = context->driver->kind == LS_DEVICE_CPU;
+    bool captured;
+    ls_status status = context_captured(context, &captured);
+    if (status != LS_OK) return status;
+    captured |= context->capture != NULL;
+    if (atomic_load(&comm->failed))
+        return error_set(&context->error, comm->failed_with, "%s", comm->failure.text);
+    status = check_own(comm, call, transfer);
+    if (status != LS_OK) return status;
+    if (on_cpu && captured) {
+        CommRecord *record = keep_record(comm, call, transfer);
+        return record ? record_host(record) : error_memory(&context->error, call);
+    }
+    status = copy_own(comm, transfer);
+    if (status != LS_OK) return status;
+    if (on_cpu) {
+        status = comm_run(comm, call, transfer);
+        if (status != LS_OK) error_set(&context->error, status, "%s", comm->failure.text);
+        return status;
+    }
+    return captured ? record_through_host(comm, call, transfer)
+                    : run_through_host(comm, call, transfer);
+}
+
+static ls_status missing(const ls_comm *comm, const char *call, const char *what) {
+    return error_set(comm ? &comm->context->error : NULL, LS_ERROR_ARGUMENT, "%s: %s is NULL", call,
+                     what);
+}
+
+ls_status ls_comm_all_to_all(ls_comm *comm, const ls_comm_part *send, const ls_comm_part *receive) {
+    static const char call[] = "ls_comm_all_to_all";
+    if (!comm || !send || !receive)
+        return missing(comm, call, !comm ? "comm" : (!send ? "send" : "receive"));
+    ls_status status = check_parts(comm, call, send, 0, comm->size);
+    if (status == LS_OK) status = check_parts(comm, call, receive, 0, comm->size);
+    if (status != LS_OK) return status;
+    return run(comm, call,
+               &(Transfer){.kind = TRANSFER_ALL_TO_ALL, .send = send, .receive = receive});
+}
+
+ls_status ls_comm_all_gather(ls_comm *comm, const ls_comm_part *parts) {
+    static const char call[] = "ls_comm_all_gather";
+    if (!comm || !parts) return missing(comm, call, comm ? "parts" : "comm");
+    ls_status status = check_parts(comm, call, parts, 0, comm->size);
+    if (status != LS_OK) return status;
+    return run(
+        comm, call,
+        &(Transfer){.kind = TRANSFER_ALL_GATHER, .send = &parts[comm->rank], .receive = parts});
+}
+
+ls_status ls_comm_broadcast(ls_comm *comm, int root, const ls_comm_part *part) {
+    static const char call[] = "ls_comm_broadcast";
+    if (!comm || !part) return missing(comm, call, comm ? "part" : "comm");
+    if (root < 0 || root >= comm->size)
+        return error_set(&comm->context->error, LS_ERROR_ARGUMENT,
+                         "%s: root is %d, and ranks count from 0 to %d", call, root,
+                         comm->size - 1);
+    ls_status status = check_part(comm, call, part, root);
+    if (status != LS_OK) return status;
+    Transfer transfer = {.kind = TRANSFER_BROADCAST, .root = root};
+    if (root == comm->rank)
+        transfer.send = part;
+    else
+        transfer.receive = part;
+    return run(comm, call, &transfer);
+}
+
+ls_status ls_comm_barrier(ls_comm *comm) {
+    static const char call[] = "ls_comm_barrier";
+    if (!comm) return missing(NULL, call, "comm");
+    return run(comm, call, &(Transfer){.kind = TRANSFER_BARRIER});
+}

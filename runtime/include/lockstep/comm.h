@@ -1,0 +1,160 @@
+/* lockstep/comm.h: several ranks, one device each, and the bytes that they hand each other.
+ *
+ *   ls_comm_create(context, NULL, NULL, &comm);             started by torchrun or mpirun
+ *   ls_comm_all_to_all(comm, send, receive);                a part for every rank
+ *   ls_comm_all_gather(comm, parts);                        in place
+ *
+ * No operation adds or rounds anything: engines move bytes, steps compute (ls_step_bind_sum), so a
+ * result does not depend on how many ranks computed it. lockstep.h includes this header. */
+#ifndef LOCKSTEP_COMM_H
+#define LOCKSTEP_COMM_H
+
+#include <lockstep/lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- who started us ---- */
+
+/* How torchrun, mpirun (Open MPI, MPICH and what is made of it) or srun started this process. */
+typedef struct ls_comm_launch {
+    const char *launcher;       /* "torchrun", "Open MPI", "MPICH", "Slurm"; static */
+    int rank, size;             /* of the whole run */
+    int local_rank, local_size; /* of those on this machine: device "cuda:<local_rank>" */
+} ls_comm_launch;
+/* 1, or 0 when the environment has none of these: rank 0 of 1. Variables that make no sense count
+ * as none here; ls_comm_create says what is wrong with them. */
+int ls_comm_launched(ls_comm_launch *launch);
+
+/* ---- a communicator ---- */
+
+typedef struct ls_comm ls_comm;
+
+/* Names a communicator to be. One rank makes it and hands it to the others (a file, a socket,
+ * another communicator's ls_comm_broadcast), like an ncclUniqueId. */
+typedef struct ls_comm_id {
+    char bytes[128];
+} ls_comm_id;
+ls_status ls_comm_id_create(const char *engine, ls_comm_id *id); /* message: the thread's */
+
+typedef struct ls_comm_options {
+    int rank, size; /* size 0: both as the launcher says, else 0 of 1 */
+    /* NULL: made of the launcher's name for the run; then the communicators of one engine must be
+     * created in the same order on every rank. Must be given where rank and size are. */
+    const ls_comm_id *id;
+    /* How long a rank waits in one call for another that does nothing; 0: 600. The smallest of
+     * the ranks' counts. */
+    double timeout_s;
+} ls_comm_options;
+
+/* Joins the other ranks: returns when all have called it. `engine`:
+ *
+ *   "self"  one rank, by itself;
+ *   "shm"   up to 240 ranks of one machine, by shared memory: processes, or threads with a context
+ *           each. Needs no library. On a GPU the bytes go through the host;
+ *   "mpi"   Open MPI, MPICH and what shares their interfaces (Intel MPI, MVAPICH, Cray), loaded
+ *           when first asked for (LOCKSTEP_MPI names another file); started by its mpirun or srun.
+ *           MPI is initialised where the program has not done it, and finalised at exit then. On a
+ *           GPU the bytes go through the host. `id` has no meaning;
+ *   NULL    "self" for one rank, "shm" where the launcher put all on one machine, else "mpi".
+ *
+ * `options` NULL: none. Errors: LS_ERROR_ARGUMENT; LS_ERROR_UNSUPPORTED, an engine that cannot be
+ * had here; LS_ERROR_COMM, a rank did not come, or came with another size or version. */
+ls_status ls_comm_create(ls_context *context, const char *engine, const ls_comm_options *options,
+                         ls_comm **comm);
+/* One on the trainer's own communicator, which stays the trainer's and is used for nothing else of
+ * ours than to be duplicated: `handle` points to an MPI_Comm with engine "mpi". All its ranks call
+ * it. The time-out is the default. */
+ls_status ls_comm_import(ls_context *context, const char *engine, const void *handle,
+                         ls_comm **comm);
+/* Waits for nobody. Graphs that hold its operations must be gone, and the context be there. What
+ * other ranks still want of it is an error there. */
+void ls_comm_destroy(ls_comm *comm);
+int ls_comm_rank(const ls_comm *comm);
+int ls_comm_size(const ls_comm *comm);
+const char *ls_comm_engine(const ls_comm *comm); /* "shm" */
+
+/* ---- operations ----
+ *
+ * All ranks call the same operations in the same order. They come in the order of the context's
+ * stream, behind what was launched before: on a CPU an operation is done when the call returns;
+ * on a GPU with an engine of the host the call waits, and goes through page-locked memory. Between
+ * ls_graph_begin and ls_graph_end they are recorded and run at each replay, with the memory named
+ * at the recording; LS_ERROR_UNSUPPORTED where the driver records no copies or host functions.
+ * Sizes are in bytes and go beyond 2^32; parts may be empty. What a rank sends must be what the
+ * other wants: other kinds, roots or sizes are an error on both that says what each was doing.
+ *
+ * An error is final, and the same on all ranks. When a process ends, aborts or keeps the others
+ * waiting for longer than the time-out, every operation under way or to come, on every rank, gives
+ * LS_ERROR_COMM with one message that names that rank; what was to be received may be half there.
+ * Of a graph's operations the replay's call gives it (on a GPU, ls_synchronize), and what was
+ * launched behind the failed one in that graph has run on what was there: go on from a checkpoint,
+ * with any number of ranks. */
+
+/* Some memory of the context's device. */
+typedef struct ls_comm_piece {
+    void *data; /* may be NULL where bytes is 0 */
+    uint64_t bytes;
+} ls_comm_piece;
+/* Pieces that count as one run of bytes, as of the tensors of a list. The array, read during the
+ * call only, stays the caller's; so does the memory, until the operation is done. */
+typedef struct ls_comm_part {
+    const ls_comm_piece *pieces;
+    size_t count;
+} ls_comm_part;
+
+/* `send` and `receive` are arrays of one part for each rank: rank r gets send[r] of every rank, in
+ * its receive[that rank]; one's own is copied. What is received may not overlap anything else.
+ * Gradients: each rank gets the others' partial sums of the elements that it owns. */
+ls_status ls_comm_all_to_all(ls_comm *comm, const ls_comm_part *send, const ls_comm_part *receive);
+/* parts[r], of any size, is rank r's: it sends its own and receives the others'. Every rank knows
+ * all sizes. The weights that each rank has computed a part of, tile values of a reduction. */
+ls_status ls_comm_all_gather(ls_comm *comm, const ls_comm_part *parts);
+/* Rank `root` sends `part`, the others receive it. */
+ls_status ls_comm_broadcast(ls_comm *comm, int root, const ls_comm_part *part);
+/* Returns when every rank has come; nothing launched behind it runs before. */
+ls_status ls_comm_barrier(ls_comm *comm);
+
+/* Ends the communicator for all ranks: what waits there gives LS_ERROR_COMM at once. May be called
+ * from any thread, also while another is in an operation. `reason`: up to 200 bytes of it are in
+ * the message; NULL: none. */
+void ls_comm_abort(ls_comm *comm, const char *reason);
+/* LS_OK, or the failure of an operation so far, with its message; asks nobody. */
+ls_status ls_comm_check(ls_comm *comm);
+typedef struct ls_comm_statistics {
+    uint64_t operations;     /* that have begun, in graphs too */
+    uint64_t sent, received; /* bytes from and to other ranks, not counting one's own */
+    double waited_ms;        /* in operations, for other ranks */
+} ls_comm_statistics;
+void ls_comm_stats(const ls_comm *comm, ls_comm_statistics *statistics);
+
+/* ---- which rank has what of a list ---- */
+
+typedef struct ls_cut { /* before an element of a tensor; the list's end is element 0 of none */
+    size_t tensor;
+    int64_t element;
+} ls_cut;
+/* Cuts a list into `runs` runs of nearly the same bytes, one for each rank: run r is what lies
+ * between cuts[r] and cuts[r + 1]; `cuts` has room for runs + 1. A tensor of which units[i] is 0
+ * stays whole, another is cut at common multiples of units[i] and 1024 elements only: there the
+ * tiles of reductions begin, so a step on the runs has the bits of a step on the whole. The units
+ * are the lengths of blocks (of 8-bit states), or the columns of a matrix that is to be cut between
+ * rows; `units` NULL: 1024. Each end of a run is off by at most half of its tensor's distance
+ * between such places. Only types and shapes are looked at; the message of an LS_ERROR_ARGUMENT is
+ * the thread's. */
+ls_status ls_partition(const ls_tensor *tensors, size_t count, const int64_t *units, int runs,
+                       ls_cut *cuts);
+/* What one run has of each tensor, in elements of its memory order: fills `pieces` (NULL: none) and
+ * returns how many there are, at most `count`. An empty tensor is in one run. */
+typedef struct ls_partition_piece {
+    size_t tensor;
+    int64_t first, count;
+} ls_partition_piece;
+size_t ls_partition_run(const ls_tensor *tensors, size_t count, const ls_cut *cuts, int run,
+                        ls_partition_piece *pieces);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

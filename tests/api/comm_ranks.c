@@ -1,0 +1,344 @@
+/* comm_ranks.c: scenarios of the communicators. Each rank knows what every other sends, so that it
+ * can check every byte. */
+#include "comm_ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RANKS_MAX = 16, PIECES = 3, SLOT = 1 << 17, LAUNCHES = 5 };
+
+void rank_wrong(Rank *rank, const char *what, int line) {
+    if (rank->wrong[0]) return;
+    snprintf(rank->wrong, sizeof rank->wrong, "rank %d of %d, line %d: %s (%.400s)", rank->rank,
+             rank->size, line, what, ls_error_message(rank->context));
+}
+
+bool rank_failed(const Rank *rank, ls_status status, const char *words) {
+    return status == LS_ERROR_COMM && strstr(ls_error_message(rank->context), words) != NULL;
+}
+
+static const char *engine_of(const Rank *rank) {
+    return rank->engine ? rank->engine : "shm";
+}
+
+void rank_run(Rank *rank, Scenario *scenario) {
+    const ls_comm_options options = {
+        .rank = rank->rank, .size = rank->size, .id = &rank->id, .timeout_s = rank->timeout_s};
+    WORKS(ls_context_create("cpu", NULL, &rank->context));
+    if (!rank->context) return;
+    WORKS(ls_comm_create(rank->context, engine_of(rank), &options, &rank->comm));
+    if (rank->comm) scenario(rank);
+    ls_comm_destroy(rank->comm);
+    ls_context_destroy(rank->context);
+}
+
+/* ---- memory of the device with known bytes in it ---- */
+
+static unsigned char byte_of(int seed, uint64_t at) {
+    const uint64_t mixed = (at + 1) * 0x9e3779b97f4a7c15u + (uint64_t)seed * 0xc2b2ae3d27d4eb4fu;
+    return (unsigned char)(mixed >> 56);
+}
+
+static void *device_memory(Rank *rank, uint64_t bytes) {
+    void *memory = NULL;
+    WORKS(ls_alloc(rank->context, bytes ? bytes : 1, &memory));
+    return memory;
+}
+
+static void fill(Rank *rank, void *memory, uint64_t bytes, int seed) {
+    unsigned char *host = malloc(bytes + 1);
+    for (uint64_t i = 0; i < bytes; i++) host[i] = byte_of(seed, i);
+    WORKS(ls_copy_in(rank->context, memory, host, bytes));
+    free(host);
+}
+
+static bool holds(Rank *rank, const void *memory, uint64_t bytes, int seed) {
+    unsigned char *host = malloc(bytes + 1);
+    bool same = true;
+    WORKS(ls_copy_out(rank->context, host, memory, bytes));
+    for (uint64_t i = 0; i < bytes && same; i++) same = host[i] == byte_of(seed, i);
+    free(host);
+    return same;
+}
+
+/* A part in pieces whose ends depend on `cut`; one of them is empty. */
+static ls_comm_part cut_part(ls_comm_piece *pieces, void *memory, uint64_t bytes, int cut) {
+    const uint64_t first = bytes * (uint64_t)(1 + cut % 5) / 7;
+    pieces[0] = (ls_comm_piece){memory, first};
+    pieces[1] = (ls_comm_piece){NULL, 0};
+    pieces[2] = (ls_comm_piece){(char *)memory + first, bytes - first};
+    return (ls_comm_part){pieces, PIECES};
+}
+
+/* ---- operations whose every byte is checked ---- */
+
+static uint64_t size_between(int round, int from, int to) {
+    static const uint64_t sizes[] = {0, 1, 1000, 4099, 65536, SLOT - 1, SLOT + 1, 3 * SLOT + 77};
+    return sizes[(round * 5 + from * 3 + to) % 8];
+}
+
+static int seed_between(int round, int from, int to) {
+    return (round * 31 + from) * 31 + to;
+}
+
+static void all_to_all(Rank *rank, ls_comm *comm, int round) {
+    ls_comm_piece pieces[2][RANKS_MAX][PIECES];
+    ls_comm_part send[RANKS_MAX], receive[RANKS_MAX];
+    void *memory[2][RANKS_MAX];
+    const int me = rank->rank;
+    for (int k = 0; k < rank->size; k++) {
+        const uint64_t out = size_between(round, me, k), in = size_between(round, k, me);
+        memory[0][k] = device_memory(rank, out);
+        memory[1][k] = device_memory(rank, in);
+        fill(rank, memory[0][k], out, seed_between(round, me, k));
+        send[k] = cut_part(pieces[0][k], memory[0][k], out, k);
+        receive[k] = cut_part(pieces[1][k], memory[1][k], in, k + 2);
+    }
+    WORKS(ls_comm_all_to_all(comm, send, receive));
+    for (int k = 0; k < rank->size; k++) {
+        HOLDS(holds(rank, memory[1][k], size_between(round, k, me), seed_between(round, k, me)));
+        ls_free(rank->context, memory[0][k]);
+        ls_free(rank->context, memory[1][k]);
+    }
+}
+
+static void all_gather(Rank *rank, ls_comm *comm, int round) {
+    ls_comm_piece pieces[RANKS_MAX][PIECES];
+    ls_comm_part parts[RANKS_MAX];
+    void *memory[RANKS_MAX];
+    for (int k = 0; k < rank->size; k++) {
+        memory[k] = device_memory(rank, size_between(round, k, k));
+        parts[k] = cut_part(pieces[k], memory[k], size_between(round, k, k), k + rank->rank);
+    }
+    fill(rank, memory[rank->rank], size_between(round, rank->rank, rank->rank),
+         seed_between(round, rank->rank, 99));
+    WORKS(ls_comm_all_gather(comm, parts));
+    for (int k = 0; k < rank->size; k++) {
+        HOLDS(holds(rank, memory[k], size_between(round, k, k), seed_between(round, k, 99)));
+        ls_free(rank->context, memory[k]);
+    }
+}
+
+static void broadcast(Rank *rank, ls_comm *comm, int round, int root) {
+    ls_comm_piece pieces[PIECES];
+    const uint64_t bytes = size_between(round, root, 1);
+    void *memory = device_memory(rank, bytes);
+    const ls_comm_part part = cut_part(pieces, memory, bytes, rank->rank);
+    if (rank->rank == root) fill(rank, memory, bytes, round);
+    WORKS(ls_comm_broadcast(comm, root, &part));
+    HOLDS(holds(rank, memory, bytes, round));
+    ls_free(rank->context, memory);
+}
+
+void all_to_all_of_many_sizes(Rank *rank) {
+    for (int round = 0; round < 8; round++) all_to_all(rank, rank->comm, round);
+    ls_comm_statistics statistics;
+    uint64_t sent = 0, received = 0;
+    for (int round = 0; round < 8; round++)
+        for (int k = 0; k < rank->size; k++) {
+            if (k == rank->rank) continue;
+            sent += size_between(round, rank->rank, k);
+            received += size_between(round, k, rank->rank);
+        }
+    ls_comm_stats(rank->comm, &statistics);
+    HOLDS(statistics.operations == 8);
+    HOLDS(statistics.sent == sent && statistics.received == received);
+}
+
+void all_gather_of_uneven_parts(Rank *rank) {
+    for (int round = 0; round < 8; round++) all_gather(rank, rank->comm, round);
+}
+
+void broadcasts_that_run_ahead(Rank *rank) {
+    for (int round = 0; round < 24; round++) broadcast(rank, rank->comm, round, round % rank->size);
+    for (int round = 0; round < 24; round++) broadcast(rank, rank->comm, round, 0);
+    WORKS(ls_comm_barrier(rank->comm));
+}
+
+static void pause_ms(long ms) {
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* Another communicator of the same ranks, whose id the first one carries. */
+static ls_comm *open_second(Rank *rank) {
+    ls_comm_id id = {{0}};
+    ls_comm *second = NULL;
+    void *memory = device_memory(rank, sizeof id);
+    const ls_comm_piece piece = {memory, sizeof id};
+    const ls_comm_part part = {&piece, 1};
+    if (rank->rank == 0) WORKS(ls_comm_id_create("shm", &id));
+    WORKS(ls_copy_in(rank->context, memory, &id, sizeof id));
+    WORKS(ls_comm_broadcast(rank->comm, 0, &part));
+    WORKS(ls_copy_out(rank->context, &id, memory, sizeof id));
+    const ls_comm_options options = {.rank = rank->rank, .size = rank->size, .id = &id};
+    WORKS(ls_comm_create(rank->context, rank->engine, &options, &second));
+    ls_free(rank->context, memory);
+    return second;
+}
+
+void two_communicators(Rank *rank) {
+    ls_comm *second = open_second(rank);
+    if (!second) return;
+    HOLDS(ls_comm_rank(second) == rank->rank && ls_comm_size(second) == rank->size);
+    HOLDS(strcmp(ls_comm_engine(second), rank->engine     ? rank->engine
+                                         : rank->size > 1 ? "shm"
+                                                          : "self") == 0);
+    for (int round = 0; round < 4; round++) {
+        all_gather(rank, rank->comm, round);
+        all_to_all(rank, second, round + 1);
+    }
+    ls_comm_destroy(second);
+    all_to_all(rank, rank->comm, 2); /* the first goes on */
+}
+
+void random_operations(Rank *rank) {
+    uint32_t state = 12345;
+    for (int round = 0; round < 30; round++) {
+        state = state * 1664525u + 1013904223u;
+        if (rank->rank == (int)(state >> 20 & 7)) pause_ms(state >> 28 & 3);
+        switch (state >> 24 & 3) {
+        case 0: all_to_all(rank, rank->comm, round); break;
+        case 1: all_gather(rank, rank->comm, round); break;
+        case 2: broadcast(rank, rank->comm, round, (int)(state >> 12) % rank->size); break;
+        default: WORKS(ls_comm_barrier(rank->comm)); break;
+        }
+    }
+}
+
+void operations_in_a_graph(Rank *rank) {
+    const uint64_t bytes = 2 * SLOT + 5;
+    ls_comm_piece pieces[2][RANKS_MAX];
+    ls_comm_part send[RANKS_MAX], receive[RANKS_MAX];
+    void *memory[2][RANKS_MAX];
+    ls_graph *graph = NULL;
+    for (int k = 0; k < rank->size; k++) {
+        for (int i = 0; i < 2; i++) {
+            memory[i][k] = device_memory(rank, bytes);
+            pieces[i][k] = (ls_comm_piece){memory[i][k], bytes};
+        }
+        send[k] = (ls_comm_part){&pieces[0][k], 1};
+        receive[k] = (ls_comm_part){&pieces[1][k], 1};
+    }
+    WORKS(ls_graph_begin(rank->context));
+    WORKS(ls_comm_all_to_all(rank->comm, send, receive));
+    WORKS(ls_comm_barrier(rank->comm));
+    WORKS(ls_graph_end(rank->context, &graph));
+    memset(pieces, 0, sizeof pieces); /* the graph has its own */
+    for (int round = 0; graph && round < LAUNCHES; round++) {
+        for (int k = 0; k < rank->size; k++)
+            fill(rank, memory[0][k], bytes, seed_between(round, rank->rank, k));
+        WORKS(ls_graph_launch(graph));
+        WORKS(ls_synchronize(rank->context));
+        for (int k = 0; k < rank->size; k++)
+            HOLDS(holds(rank, memory[1][k], bytes, seed_between(round, k, rank->rank)));
+    }
+    ls_graph_destroy(graph);
+    for (int k = 0; k < rank->size; k++)
+        for (int i = 0; i < 2; i++) ls_free(rank->context, memory[i][k]);
+}
+
+/* ---- failures: one message on all ranks, and final ---- */
+
+static void expect_end(Rank *rank, ls_status status, const char *words) {
+    HOLDS(rank_failed(rank, status, words));
+    HOLDS(rank_failed(rank, ls_comm_barrier(rank->comm), words));
+    HOLDS(rank_failed(rank, ls_comm_check(rank->comm), words));
+}
+
+/* Of what a rank does behind it the others may hear, with MPI, before they are through. */
+static void first_barrier(Rank *rank, const char *words) {
+    const ls_status status = ls_comm_barrier(rank->comm);
+    HOLDS(status == LS_OK || (rank->engine && rank_failed(rank, status, words)));
+}
+
+void fails_of_different_operations(Rank *rank) {
+    const ls_comm_part none[RANKS_MAX] = {{NULL, 0}};
+    WORKS(ls_comm_barrier(rank->comm));
+    ls_status status = rank->rank == rank->size - 1 ? ls_comm_barrier(rank->comm)
+                                                    : ls_comm_all_gather(rank->comm, none);
+    if (status == LS_OK) status = ls_comm_barrier(rank->comm);
+    expect_end(rank, status, "different operations");
+}
+
+void fails_of_different_roots(Rank *rank) {
+    char byte[1] = {0};
+    const ls_comm_piece piece = {device_memory(rank, 1), sizeof byte};
+    const ls_comm_part part = {&piece, 1};
+    ls_status status = ls_comm_broadcast(rank->comm, rank->rank == 0 ? 1 : 0, &part);
+    expect_end(rank, status, "different operations");
+    ls_free(rank->context, piece.data);
+}
+
+void fails_of_sizes(Rank *rank) {
+    void *memory = device_memory(rank, 64);
+    ls_comm_piece piece = {memory, rank->rank == 0 ? 40 : 41};
+    const ls_comm_part part = {&piece, 1};
+    ls_status status = ls_comm_broadcast(rank->comm, 0, &part);
+    for (int i = 0; i < 3 && status == LS_OK; i++) status = ls_comm_barrier(rank->comm);
+    expect_end(rank, status, "rank 0 sends 40 bytes");
+    ls_free(rank->context, memory);
+}
+
+void abort_of_the_last(Rank *rank) {
+    first_barrier(rank, "aborted");
+    if (rank->rank == rank->size - 1) ls_comm_abort(rank->comm, "the loss is not finite");
+    expect_end(rank, ls_comm_barrier(rank->comm), "aborted: the loss is not finite");
+}
+
+void rank_that_leaves(Rank *rank) {
+    static const char words[] = "called ls_comm_destroy after 1 operations";
+    first_barrier(rank, words);
+    if (rank->rank < rank->size - 1) expect_end(rank, ls_comm_barrier(rank->comm), words);
+}
+
+void rank_that_keeps_others_waiting(Rank *rank) {
+    struct timespec before, after;
+    WORKS(ls_comm_barrier(rank->comm));
+    if (rank->rank == rank->size - 1) pause_ms(3000);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    expect_end(rank, ls_comm_barrier(rank->comm), "waited for 0.5 s");
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    HOLDS(after.tv_sec - before.tv_sec < 3);
+}
+
+void checks_of_arguments(Rank *rank) {
+    void *memory = device_memory(rank, 64);
+    const ls_comm_piece piece = {memory, 8}, absent = {NULL, 8}, large = {memory, UINT64_MAX / 2};
+    const ls_comm_piece twice[] = {large, large};
+    ls_comm_part parts[RANKS_MAX], others[RANKS_MAX];
+    for (int k = 0; k < rank->size; k++) parts[k] = others[k] = (ls_comm_part){&piece, 1};
+    HOLDS(ls_comm_all_to_all(NULL, parts, parts) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_all_to_all(rank->comm, NULL, parts) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_all_to_all(rank->comm, parts, NULL) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_all_gather(rank->comm, NULL) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_broadcast(rank->comm, 0, NULL) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_broadcast(rank->comm, -1, parts) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_broadcast(rank->comm, rank->size, parts) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_barrier(NULL) == LS_ERROR_ARGUMENT);
+    HOLDS(ls_comm_check(NULL) == LS_ERROR_ARGUMENT);
+    others[rank->rank] = (ls_comm_part){&absent, 1};
+    HOLDS(ls_comm_all_gather(rank->comm, others) == LS_ERROR_ARGUMENT);
+    others[rank->rank] = (ls_comm_part){NULL, 1};
+    HOLDS(ls_comm_all_gather(rank->comm, others) == LS_ERROR_ARGUMENT);
+    others[rank->rank] = (ls_comm_part){twice, 2};
+    HOLDS(ls_comm_all_gather(rank->comm, others) == LS_ERROR_ARGUMENT);
+    others[rank->rank] = (ls_comm_part){NULL, 0};
+    HOLDS(ls_comm_all_to_all(rank->comm, parts, others) == LS_ERROR_ARGUMENT);
+    HOLDS(strstr(ls_error_message(rank->context), "8 bytes for itself and wants 0") != NULL);
+    all_gather(rank, rank->comm, 1); /* none of it reached the others */
+    ls_free(rank->context, memory);
+}
+
+const NamedScenario scenarios[] = {
+    {"all_to_all_of_many_sizes", all_to_all_of_many_sizes},
+    {"all_gather_of_uneven_parts", all_gather_of_uneven_parts},
+    {"broadcasts_that_run_ahead", broadcasts_that_run_ahead},
+    {"operations_in_a_graph", operations_in_a_graph},
+    {"two_communicators", two_communicators},
+    {"random_operations", random_operations},
+    {"checks_of_arguments", checks_of_arguments},
+};
+const size_t scenario_count = sizeof scenarios / sizeof *scenarios;
