@@ -178,8 +178,9 @@ static void NAME(norm_backward)(Work *work, int centred) {
         memset(sum_gain, 0, 2 * gap * sizeof *memory);
         for (size_t r = share.from; r < share.to; r++) {
             const T *restrict x = (const T *)work->at[0] + r * work->pitch, *restrict dy =
-                                                                      (const T *)work->at[2] +
-                                                                      r * work->pitch;
+                                                                                (const T *)
+                                                                                    work->at[2] +
+                                                                                r * work->pitch;
             float mean = 0, square = 0, along = 0, total = 0;
             if (centred) {
                 for (size_t i = 0; i < n; i++) mean += GET(x[i]);
