@@ -351,7 +351,12 @@ LS_FN void ls_memory_f32(const void *of, i64 r, i64 at, i64 left, ls_vector_f32 
             if (v >= vectors) continue;                                                            \
             const i64 first = vectors > 8 ? 128 + 16 * v : 16 * v;                                 \
             if (whole) leaves(of, r, first, 16, own);                                              \
-            if (!whole) ls_masked_leaves_##kind(leaves, of, r, first, length - first, trees, own); \
+            if (!whole) {                                                                          \
+                LS_UNROLLED                                                                        \
+                for (int t = 0; t < trees; t++) own[t] = ls_all_f32(ls_identity_##kind());         \
+                if (first < length)                                                                \
+                    ls_masked_leaves_##kind(leaves, of, r, first, length - first, trees, own);     \
+            }                                                                                      \
             if (vectors > 8) ls_tree_rows_##kind(leaves, of, r, 16 * v, 1, trees, own);            \
             LS_UNROLLED                                                                            \
             for (int t = 0; t < trees; t++) x[t][v] = own[t];                                      \

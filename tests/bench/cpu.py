@@ -4,7 +4,7 @@ this python can import them, in one process, on the same arrays, in turns.
 
     cmake --build build --target bench_parts
     python3 tests/bench/cpu.py [--only REGEX] [--rounds N] [--json FILE] [--peers c,torch,numba,jax]
-    python3 tests/bench/cpu.py --grid SEED [--cells N] ...
+    python3 tests/bench/cpu.py --grid SEED [--cells N] [--one-thread] ...
     python3 tests/bench/cpu.py --against BUILD [--quick] [--only REGEX] [--threads N] ...
 
 Every candidate runs between two runs of a kernel that moves the same bytes and does nothing else, the limit of the
@@ -15,6 +15,9 @@ tables and the chart of tests/bench/README.md from the JSON.
 
 With --grid the rows are N cells (48) that SEED draws of a grid: eight steps on rows, 64 to 8192 rows of 64 to 50257
 elements, f32 and bf16, without and with a gap between rows; --only chooses among them before they are drawn.
+
+With --one-thread everything runs on one processor and is timed by the processor's time, so that other processes cost
+nothing but what they take of the caches, and no round is dropped.
 
 With --against an older build of Lockstep stands beside this one and nobody else (against.py); the exit status is 1
 where this one is slower."""
@@ -30,6 +33,7 @@ import sys
 import time
 
 import arrays
+import timing
 from cases import cpu_cases, grid_cases
 from lockstep import ROOT, Context
 
@@ -67,6 +71,7 @@ def arguments():
     parser.add_argument("--shift", type=int, default=0, help="sizes divided by 2^N, to see that it works")
     parser.add_argument("--grid", type=int, metavar="SEED", help="cells of the grid of row steps that SEED draws")
     parser.add_argument("--cells", type=int, metavar="N", help="with --grid: how many (48)")
+    parser.add_argument("--one-thread", action="store_true", help="on one processor, by the processor's time")
     parser.add_argument("--list", action="store_true", help="the names of the rows")
     parser.add_argument("--strict", action="store_true", help="end at a row's first failure, with its traceback")
     parser.add_argument("--against", metavar="BUILD", help="another build folder, to compare this build with")
@@ -79,6 +84,8 @@ def arguments():
         parser.error("--quick and --threads go with --against")
     if options.cells is not None and options.grid is None:
         parser.error("--cells goes with --grid")
+    if options.one_thread and options.against:
+        parser.error("--one-thread does not go with --against, which has --threads")
     if options.grid is not None and (options.against or options.shift):
         parser.error("--grid goes with neither --against nor --shift")
     options.rounds = options.rounds or (15 if options.against else 7)
@@ -153,6 +160,11 @@ def main():
     if options.against:
         from against import run
         return run(options, processor(), Progress, write)
+    if options.one_thread:
+        os.environ["LOCKSTEP_THREADS"] = "1"
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # libraries count what it leaves
+        timing.CLOCK, options.patience = time.process_time, 0
+    threads = len(os.sched_getaffinity(0))
     options.sample = options.sample or 0.02
     from loops import LOOPS
     from rows import Bench, open_peers, word
@@ -170,7 +182,7 @@ def main():
     os.environ["LOCKSTEP_BENCH_BUILD"] = options.build
     context, library = Context(options.build, "cpu"), arrays.native(options.build)
     peers, missing = open_peers([] if options.peers == "none" else options.peers.split(","))
-    results = {"device": processor(), "limit": "the same traffic alone", "rounds": options.rounds,
+    results = {"device": processor() + (", one used" if options.one_thread else ""), "limit": "the same traffic alone", "rounds": options.rounds,
                "versions": {name: peer.version for name, (_, peer) in peers.items()}, "missing": missing,
                "commit": commit(), "rows": {}}
     if options.add and options.json and os.path.exists(options.json):
@@ -185,7 +197,7 @@ def main():
     for name, why in missing.items():
         print(f"without {name}: {why}")
     progress = options.progress = Progress(len(cases) + len(loops))
-    bench = Bench(context, library, peers, options, os.cpu_count())
+    bench = Bench(context, library, peers, options, threads)
     for case in cases:
         progress.begin(case.name)
         results["rows"][case.name] = bench.row(case)
