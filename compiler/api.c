@@ -590,6 +590,7 @@ static void show_kernels(void *user, size_t done) {
 
 /* Adds the variants of a step, or of a part of one, that have kernels. */
 static void request_kernels(ls_compilation *c, size_t step, const char *level, KernelsJob *j) {
+    const ls_image_layout last = j->options->contiguous ? LS_LAYOUT_PITCHED : LS_LAYOUT_STRIDED;
     Arena *arena = &c->compiler.arena;
     const Made *usual = compile_image(c, step, LS_TARGET_CPU);
     Made *made = arena_alloc(arena, sizeof *made);
@@ -600,7 +601,8 @@ static void request_kernels(ls_compilation *c, size_t step, const char *level, K
     if (j->count) memcpy(grown, j->requests, j->count * sizeof *grown);
     j->requests = grown;
     for (uint32_t v = 0; v < usual->image->variant_count; v++)
-        if (usual->image->variants[v].kernel_count) grown[j->count++] = (CodeRequest){made, v};
+        if (usual->image->variants[v].kernel_count && usual->image->variants[v].layout <= last)
+            grown[j->count++] = (CodeRequest){made, v};
     const Sequence *sequence = c->steps[step].sequence;
     for (size_t i = 0; sequence && i < sequence->part_count; i++)
         request_kernels(c, c->steps[step].first_part + i, level, j);

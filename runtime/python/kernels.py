@@ -3,7 +3,7 @@
 Writes FOLDER/cpu-LEVEL.kernels for each level of processors ("x86-64-v3"), with the host's C
 compiler (LOCKSTEP_CC): the steps of FILES of the standard library, the forms of its optimizers that
 the package makes (with a count for each tensor, a loss scale, gradients with the other sign) and
-the gradients of its steps.
+the gradients of its steps; for arrays whose rows are contiguous, with gaps between rows or without.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def keep(
             steps=(C.c_size_t * len(steps))(*steps),
             step_count=len(steps),
             packed=packed,
+            contiguous=True,
         )
         status = library().ls_compilation_kernels(compilation, C.byref(options))
         if status != OK:

@@ -122,6 +122,7 @@ static void expect_layout(const char *wanted, int64_t row, int64_t column, int o
 /* Rows of neighbours are enough for code that goes along rows, wherever they begin. */
 static void layouts(void **state) {
     (void)state;
+    CPU_ONLY();
     expect_layout("contiguous arrays", COLUMNS, 1, 0);
     expect_layout("contiguous rows", COLUMNS, 1, 1);
     expect_layout("contiguous rows", COLUMNS + 3, 1, 0);

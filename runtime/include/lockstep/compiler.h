@@ -237,6 +237,8 @@ typedef struct ls_kernels_options {
     const size_t *steps;
     size_t step_count;
     int packed; /* 1: all of the file is packed, to a quarter of the bytes, which takes a while */
+    int contiguous; /* 1: none for arrays of any strides, which need a compiler then; those whose
+                       rows are contiguous have theirs */
     /* as of ls_ahead_options */
     void (*progress)(void *user, size_t done, size_t total, const char *what);
     void *user;

@@ -144,6 +144,7 @@ class KernelsOptions(C.Structure):
         ("steps", C.POINTER(C.c_size_t)),
         ("step_count", C.c_size_t),
         ("packed", C.c_int),
+        ("contiguous", C.c_int),
         ("progress", C.c_void_p),
         ("user", C.c_void_p),
     ]

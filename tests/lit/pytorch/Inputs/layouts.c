@@ -76,6 +76,7 @@ int main(void) {
     FIELD(ls_kernels_options, steps);
     FIELD(ls_kernels_options, step_count);
     FIELD(ls_kernels_options, packed);
+    FIELD(ls_kernels_options, contiguous);
     FIELD(ls_kernels_options, progress);
     FIELD(ls_kernels_options, user);
     FIELD(ls_graph_statistics, native);
