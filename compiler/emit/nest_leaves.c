@@ -99,10 +99,11 @@ static Captured *capture(Leaves *l, CapturedKind kind, const char *type, const c
 }
 
 /* The same of rows side by side: one row uses the function that these do. */
-static const Captured *batched(const Leaves *l, const char *name) {
+static const Captured *batched(const Leaves *l, CapturedKind kind, const char *name) {
     const NestPrinter *p = l->p;
     for (size_t i = 0; !l->rows && i < p->batch_count; i++)
-        if (strcmp(p->batch_captured[i].name, name) == 0) return &p->batch_captured[i];
+        if (p->batch_captured[i].kind == kind && strcmp(p->batch_captured[i].name, name) == 0)
+            return &p->batch_captured[i];
     return NULL;
 }
 
@@ -144,7 +145,7 @@ static void capture_value(Leaves *l, SymbolId symbol) {
         p->inside[symbol] ? print_value(p, p->inside[symbol]) : print_symbol(p, symbol);
     const char *type = arena_printf(p->arena, "%s ", emit_type(p->nest->symbols[symbol].type));
     const char *name = own_name(l, p->nest->symbols[symbol].name, true);
-    const Captured *same = batched(l, name);
+    const Captured *same = batched(l, CAPTURED_VALUE, name);
     const bool each = is_of_row(l, symbol) || (same && same->each);
     Captured *captured =
         (each ? capture_each : capture)(l, CAPTURED_VALUE, type, name, emit_bare(p->e, from));
@@ -198,15 +199,16 @@ typedef struct Predicate {
     bool irregular; /* it is not the same for all rows */
 } Predicate;
 
-/* The number of row r's element `at`, by the elements from row to row. */
-static const char *pitch_of(Leaves *l, Index pitch) {
+/* The number of row r's element `at`, by the elements from row to row; of a row that is alone
+ * `pitch` is 0, and `key` what it is of those side by side. */
+static const char *pitch_of(Leaves *l, Index key, Index pitch) {
     NestPrinter *p = l->p;
     for (size_t i = 0; i < l->count; i++)
-        if (l->captured[i].kind == CAPTURED_PITCH && index_equal(l->captured[i].pitch, pitch))
+        if (l->captured[i].kind == CAPTURED_PITCH && index_equal(l->captured[i].pitch, key))
             return l->captured[i].step;
     const char *field = own_name(l, "pitch", false);
     Captured *own = capture(l, CAPTURED_PITCH, "i64 ", field, print_index(p, pitch));
-    own->pitch = pitch;
+    own->pitch = key;
     own->step = own_name(l, "place", false);
     l->uses_row = true;
     return own->step;
@@ -218,7 +220,7 @@ static const char *pitch_of(Leaves *l, Index pitch) {
 static Captured *capture_address(Leaves *l, CapturedKind kind, const NestNode *node,
                                  const char *type, const char *name, const Predicate *under) {
     NestPrinter *p = l->p;
-    const Captured *same = batched(l, name);
+    const Captured *same = batched(l, kind, name);
     const Index first = begin_of(l, node->at[0]);
     const char *condition = under ? under->text : NULL;
     bool irregular = (under && under->irregular) || (same && same->each);
@@ -232,7 +234,10 @@ static Captured *capture_address(Leaves *l, CapturedKind kind, const NestNode *n
     const char *from = address(l, node, first);
     if (condition) from = arena_printf(p->arena, "%s ? %s : 0", condition, from);
     Captured *captured = capture(l, kind, type, name, from);
-    if (pitch.count || (same && same->step)) captured->step = pitch_of(l, pitch);
+    if (pitch.count || (same && same->step)) {
+        captured->pitch = same && same->step ? same->pitch : pitch;
+        captured->step = pitch_of(l, captured->pitch, pitch);
+    }
     return captured;
 }
 
