@@ -126,10 +126,14 @@ LS_FN i64 ls_leaf_row(i64 leaf, i64 lane_rows) {
 }
 
 /* The part that begins `at` leaves behind the panel's first, of at most `span` leaves; `own`: the
- * rows of a lane. */
+ * rows of a lane. Behind the panel's last leaf: one of none. */
 LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 own, i64 rows) {
-    struct ls_part part = {
-        .first = ls_leaf_row(8 * own * panel + at, own), .at = at, .copy = at % 8};
+    struct ls_part part;
+    __builtin_memset(&part, 0, sizeof part);
+    part.at = at;
+    if (at >= 8 * own) return part;
+    part.first = ls_leaf_row(8 * own * panel + at, own);
+    part.copy = at % 8;
     i64 last = part.first;
     for (i64 bit = 0; bit < 3; bit++) {
         part.step[bit] = 1 << bit < own ? 128 << bit : (1 << bit) / own;
@@ -153,10 +157,9 @@ LS_FN struct ls_part ls_part_at(i64 panel, i64 at, i64 span, i64 own, i64 rows) 
 }
 
 /* The rows of a panel part by part, and those of a part run by run: from `row` up to `stop`. */
-#define LS_PARTS_OF_PANEL                                                                 \
-    for (struct ls_part part = ls_part_at(panel, 0, span, lane_rows, rows); part.span;    \
-         part = part.left ? ls_part_at(panel, part.at + part.span, span, lane_rows, rows) \
-                          : (struct ls_part){0})
+#define LS_PARTS_OF_PANEL                                                              \
+    for (struct ls_part part = ls_part_at(panel, 0, span, lane_rows, rows); part.span; \
+         part = ls_part_at(panel, part.at + part.span, span, lane_rows, rows))
 #define LS_RUNS_OF_PART                                                           \
     for (i64 run = 0, row = part.first, stop = row + part.lanes; run < part.runs; \
          run++, row += 128, stop += 128)

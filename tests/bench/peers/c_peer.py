@@ -84,6 +84,7 @@ class Peer:
             if prefix == "plain":
                 own.threads = 1 if label == "C plain" else self.threads
             found[label] = Kernel(self.library, name, own)
+            found[label].kept = work  # what the copy points to
         return found
 
     def linreg(self, x, y, batches):
