@@ -208,7 +208,8 @@ typedef struct PhaseText {
 PhaseText emit_phase(Emitter *e, uint32_t number, Portion portion, Text *out);
 
 /* pack.c: packing of the rows that several phases of a row panel read */
-bool emit_packs_any(const Emitter *e);                       /* whether any rows are packed */
+#define EMIT_COPIES "row panels of copies" /* how the name of a variant that packs begins */
+bool emit_packs_any(const Emitter *e);     /* whether any rows are packed */
 void emit_find_packed(Emitter *e, const Grouping *grouping); /* to be called for each variant, after
                                                                 the plan's fields are added */
 const char *

@@ -420,7 +420,7 @@ static bool add_variant(Emitter *e, const ls_image_variant *first, ls_image_vari
                                                [LS_LAYOUT_STRIDED] = "any strides"};
     const char *name = waits             ? "one launch"
                        : all             ? "one block"
-                       : grouping.panels ? e->packing ? "row panels of copies" : "row panels"
+                       : grouping.panels ? e->packing ? EMIT_COPIES : "row panels"
                        : grouping.count == 1
                            ? "one kernel"
                            : arena_printf(e->arena, "%zu kernels", grouping.count);
