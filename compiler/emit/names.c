@@ -57,9 +57,10 @@ static const char nest_words[] =
     "a adjacent all alone arguments arrivals at batch begin bits block_memory blocks_waiting c "
     "chunk chunks columns complete count e end entry extrema first first_column first_element "
     "first_item first_tensor given index inner item item_step item_stop items iteration lane "
-    "lanes last last_item leaf left length level live mark member members next non_temporal of "
-    "outer outers own own_at own_column own_row owner panel parent parents part partials parts "
-    "pass piece pitch place r row rows run scratch siblings some span start step stop strip "
+    "lane_rows lanes last last_item last_panel leaf left length level live mark member members "
+    "next non_temporal of outer outers own own_at own_column own_row owner panel panels parent "
+    "parents part partials parts pass piece pitch place r row rows run scratch siblings some span "
+    "start step stop strip "
     "strip_item strips sums tensor tile tiles together turn values whole wide width worker "
     "workers ";
 
