@@ -76,9 +76,12 @@ class Steps(unittest.TestCase):
         step = lt.Step("step tile[h, w = 2 * h + 1](x: f32[h], out y: f32[w]) {\n    y = 3.0 * sum(x)\n}")
         self.assertEqual(list(step(floats(1, 2))), [9] * 5)
         step = lt.Step("step grow[h, w = 2 * h](x: f32[w], out y: f32[h]) {\n    y = 3.0 * sum(x)\n}")
-        with self.assertRaisesRegex(lt.LockstepError, "how long axis `h` of `y` is"):
-            step(floats(1, 2))
+        self.assertEqual(list(step(floats(1, 2))), [9])
         self.assertEqual(list(step(floats(1, 2), y=floats(0))), [9])
+        step = lt.Step("step halve[h, w = h // 2](x: f32[w], out y: f32[h]) {\n    y = 3.0 * sum(x)\n}")
+        with self.assertRaisesRegex(lt.LockstepError, "how long axis `h` of `y` is"):
+            step(floats(1))
+        self.assertEqual(list(step(floats(1), y=floats(0, 0))), [3, 3])
 
     def test_errors(self):
         with self.assertRaisesRegex(lt.CompileError, "`z`(.|\n)*here is named `q`"):
