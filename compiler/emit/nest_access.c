@@ -388,32 +388,18 @@ void print_draws(NestPrinter *p, const NestNode *loop, const char *count) {
 
 /* ---- past the caches ---- */
 
-/* What an unrolled loop over rows loads of each from registers and the index needs, or NULL; of
- * those from `node` on. */
-static const NestNode *kept_of_row(NestPrinter *p, const NestNode *node, Index index) {
-    for (; node; node = node->next) {
+/* The index without what an unrolled loop over rows loads of each from registers; `print`: prints
+ * these loads. */
+static Index without_kept(NestPrinter *p, const NestNode *rows, Index index, bool print) {
+    for (const NestNode *node = rows->body; node; node = node->next) {
         const NestNode *room = node->kind == NEST_LOAD ? p->allocs[node->array] : NULL;
-        if (room && room->scope == SCOPE_REGISTER && index_uses(index, node->name)) return node;
+        if (!room || room->scope != SCOPE_REGISTER || !index_uses(index, node->name)) continue;
+        if (print)
+            text_printf(p->out, "const i64 %s = %s[%s];\n", print_symbol(p, node->name),
+                        print_symbol(p, node->array), print_index(p, node->at[0]));
+        index = index_replace(p->arena, index, node->name, (Index){NULL, 0});
     }
-    return NULL;
-}
-
-static bool varies_in_row(NestPrinter *p, const NestNode *rows, Index index) {
-    const NestNode *kept = rows->body;
-    while ((kept = kept_of_row(p, kept, index)) != NULL) {
-        index = index_replace(p->arena, index, kept->name, (Index){NULL, 0});
-        kept = kept->next;
-    }
-    return varies(rows, index);
-}
-
-static void print_kept_of_row(NestPrinter *p, const NestNode *rows, Index index) {
-    const NestNode *kept = rows->body;
-    while ((kept = kept_of_row(p, kept, index)) != NULL) {
-        text_printf(p->out, "const i64 %s = %s[%s];\n", print_symbol(p, kept->name),
-                    print_symbol(p, kept->array), print_index(p, kept->at[0]));
-        kept = kept->next;
-    }
+    return index;
 }
 
 /* Of a loop's stores those that do, whose places follow each other. */
@@ -423,7 +409,7 @@ static bool is_streamed(NestPrinter *p, const NestNode *loop, const NestNode *bo
     return node->kind == NEST_STORE && node->hint == HINT_NON_TEMPORAL && !p->non_temporal_off &&
            index_is_number(index_coefficient(p->arena, node->at[0], loop->name), &step) &&
            step == 1 &&
-           !(body == loop ? varies(body, node->at[0]) : varies_in_row(p, body, node->at[0])) &&
+           !varies(body, body == loop ? node->at[0] : without_kept(p, body, node->at[0], false)) &&
            !(node->list && print_defines(body->body, node->list));
 }
 
@@ -473,7 +459,7 @@ void print_open_row_non_temporal(NestPrinter *p, const NestNode *loop) {
                 (long long)count);
             text_printf(p->out, "LS_UNROLLED\nfor (i64 %s = 0; %s < %lld; %s++) {\n", j, j,
                         (long long)count, j);
-            print_kept_of_row(p, rows, node->at[0]);
+            without_kept(p, rows, node->at[0], true);
             text_printf(p->out, "%s_row[%s] = non_temporal ? %u * %s : %s;\n}\n", name, j, columns,
                         j, print_index(p, first_of(p, loop, node->at[0])));
             print_add_packet(p, node, name);
@@ -493,7 +479,7 @@ void print_close_row_non_temporal(NestPrinter *p, const NestNode *loop, const ch
             const char *j = print_symbol(p, rows->name);
             text_printf(p->out, "for (i64 %s = 0; non_temporal && %s < %s; %s++) {\n", j, j,
                         print_index(p, rows->extent), j);
-            print_kept_of_row(p, rows, node->at[0]);
+            without_kept(p, rows, node->at[0], true);
             text_printf(
                 p->out, "ls_non_temporal(&%s[%s], %s_block + %u * %s, %s * (i64)sizeof(%s));\n}\n",
                 data_text(p, node), print_index(p, first_of(p, loop, node->at[0])), packet->name,

@@ -56,12 +56,11 @@ static void declare_array(NestPrinter *p, uint32_t array, const char *from) {
 }
 
 /* As LS_PANEL_PART gives them: to a block, and to a thread. */
-static const char *const panel_names[] = {"panel", "owner", "first_row", "span", "part"};
 static const char *const block_panel[PANEL_GIVEN] = {"panel", "owner", "first_row", "span", "part"};
 static const char *const thread_panel[PANEL_GIVEN] = {
-    "panel",        "owner",        "part.first",   [PANEL_ROWS] = "part.rows",
-    "part.step[0]", "part.step[1]", "part.step[2]", "part.copy",
-    "part.level",   "part.carry",   "part.left"};
+    "panel",      "owner",        "part.first",   NULL,           NULL,
+    "part.rows",  "part.step[0]", "part.step[1]", "part.step[2]", "part.copy",
+    "part.level", "part.carry",   "part.left"};
 
 static void spell_sizes(NestPrinter *p) {
     Emitter *e = p->e;
@@ -74,8 +73,7 @@ static void spell_sizes(NestPrinter *p) {
             text_printf(p->out, "const i64 %s = a->%s;\n", e->size_name[axis], e->size_name[axis]);
     }
     const char *const *panel = p->nest->lanes > 1 ? block_panel : thread_panel;
-    for (int i = 0; i < PANEL_GIVEN; i++)
-        if (p->plain->panel[i]) p->spelled[p->plain->panel[i]] = panel[i];
+    for (int i = 0; i < PANEL_GIVEN; i++) p->spelled[p->plain->panel[i]] = panel[i];
     if (p->plain->given) p->spelled[p->plain->given] = "(i64)(last_item - first_item)";
     for (int i = 0; i < 2; i++)
         if (p->plain->first[i]) p->spelled[p->plain->first[i]] = firsts[i];
@@ -110,8 +108,8 @@ static void declare_arrays(NestPrinter *p) {
     }
 }
 
-/* The partial values of row panels: of a tile of rows 16 values of each column; and in memory of
- * each block or thread the levels of a binary counter that combines them. */
+/* The partial values of row panels: 16 values of each column in a tile; and in memory of each block
+ * or thread the 4 or 6 levels of a binary counter that combines them. */
 static void declare_scratch(NestPrinter *p) {
     Emitter *e = p->e;
     for (size_t i = 0; i < p->plain->scratch_count; i++) {
@@ -121,9 +119,8 @@ static void declare_scratch(NestPrinter *p) {
         const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, own->name);
         const bool per_thread = p->plain->per_thread[i];
         if (e->portion == PORTION_PANEL) {
-            const unsigned levels = p->nest->lanes > 1 ? 4 : 6; /* as panel_columns.c counts them */
-            ls_image_extent extent = plan_extent(
-                e->f, (per_thread ? levels : 16ull) * type_info[type].size, e->phase->outer);
+            const uint64_t own = !per_thread ? 16 : p->nest->lanes > 1 ? 4 : 6;
+            ls_image_extent extent = plan_extent(e->f, own * type_info[type].size, e->phase->outer);
             if (!per_thread)
                 extent.factor[extent.factor_count++] = (ls_image_factor){
                     .axes = plan_extent_axes(e->f, e->phase->inner), .minimum = 1, .divide = 1024};
@@ -681,8 +678,7 @@ bool emit_nest(Emitter *e, const PlainNest *plain, const Kernel *kernel, const c
     e->last_line = 0;
     text_printf(&own, "%s\nLS_PHASE void %s(const struct %s *a, %sLS_ITEM_RANGE) {\n", comment,
                 name, e->arguments, plain->panel[0] ? "LS_PANEL_PART, " : "");
-    for (size_t i = 0; i < COUNT(panel_names) && plain->panel[0]; i++)
-        names_made(e, panel_names[i]);
+    for (int i = 0; i <= PANEL_PART && plain->panel[0]; i++) names_made(e, block_panel[i]);
     spell_sizes(&p);
     if (nest->lanes > 1 && (nest->warps > 1 || nest->width == 1 || plain->items[0]))
         declare_lane(&p, NULL);
