@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ptx/translate.h"
 #include "simt_parts.h"
 
 extern char **environ;
@@ -40,6 +41,27 @@ static void write_bound(FILE *file, const char *source, size_t size, const char 
     fprintf(file, ";\n");
 }
 
+static bool is_watched(void) {
+    const char *watch = getenv("SIMT_WATCH");
+    return !(watch && strcmp(watch, "off") == 0);
+}
+
+static bool write_ptx(const char *path, const char *text, char *message, size_t message_size) {
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        snprintf(message, message_size, "cannot write %s", path);
+        return false;
+    }
+    fprintf(file,
+            "#define SIMT_PTX 1\n#define SIMT_PTX_WATCHED %d\n#include \"%s/device.h\"\n"
+            "#include \"%s/ptx/instructions.h\"\n#line 1 \"ptx\"\n",
+            is_watched(), SIMT_FOLDER, SIMT_FOLDER);
+    bool good = ptx_translate(text, file, message, message_size);
+    if (fclose(file) == 0 || !good) return good;
+    snprintf(message, message_size, "cannot write %s", path);
+    return false;
+}
+
 static bool write_text(const char *path, const char *source, size_t size, SimtDialect dialect,
                        const char *const *kernels, size_t kernel_count) {
     FILE *file = fopen(path, "w");
@@ -64,15 +86,17 @@ static bool write_text(const char *path, const char *source, size_t size, SimtDi
  * inlines, unless SIMT_OPTIMISE is on.
  * Runs one compiler: 0 and the library, its exit status, or -1 when there is no such compiler. */
 static int run_compiler(const char *compiler, const char *text, const char *library,
-                        const char *log) {
-    const char *watch = getenv("SIMT_WATCH"), *optimise = getenv("SIMT_OPTIMISE");
-    /* others would link their own watcher */
-    const bool watches = strcmp(compiler, "clang") == 0 && !(watch && strcmp(watch, "off") == 0);
+                        const char *log, SimtDialect dialect) {
+    const char *variable = getenv("SIMT_OPTIMISE");
+    const bool ptx = dialect == SIMT_PTX; /* its small functions are the instructions */
+    const bool optimises = ptx || (variable && strcmp(variable, "on") == 0);
+    /* others would link their own watcher; of PTX the instructions watch */
+    const bool watches = strcmp(compiler, "clang") == 0 && is_watched() && !ptx;
     char *const words[] = {(char *)compiler,
                            "-x",
                            "c++",
                            "-std=c++17",
-                           optimise && strcmp(optimise, "on") == 0 ? "-O1" : "-O0",
+                           optimises ? "-O1" : "-O0",
                            "-march=native",
                            "-ffp-contract=off",
                            "-fno-math-errno",
@@ -114,10 +138,10 @@ static void read_log(const char *path, char *message, size_t message_size) {
     if (file) fclose(file);
 }
 
-static bool compile(const char *text, const char *library, const char *log, char *message,
-                    size_t message_size) {
+static bool compile(const char *text, const char *library, const char *log, SimtDialect dialect,
+                    char *message, size_t message_size) {
     for (size_t i = 0; i < sizeof compilers / sizeof compilers[0]; i++) {
-        int status = run_compiler(compilers[i], text, library, log);
+        int status = run_compiler(compilers[i], text, library, log, dialect);
         if (status == 0) return true;
         if (status < 0) continue;
         read_log(log, message, message_size);
@@ -158,14 +182,18 @@ SimtModule *simt_open(const char *source, size_t size, SimtDialect dialect,
     snprintf(text, sizeof text, "%s/kernel.cpp", folder);
     snprintf(library, sizeof library, "%s/kernel.so", folder);
     snprintf(log, sizeof log, "%s/log", folder);
-    if (!write_text(text, source, size, dialect, kernels, kernel_count))
-        snprintf(message, message_size, "cannot write %s", text);
-    else if (compile(text, library, log, message, message_size))
+    bool written = dialect == SIMT_PTX
+                       ? write_ptx(text, source, message, message_size)
+                       : write_text(text, source, size, dialect, kernels, kernel_count);
+    if (!written && dialect != SIMT_PTX) snprintf(message, message_size, "cannot write %s", text);
+    if (written && compile(text, library, log, dialect, message, message_size))
         module = load(library, message, message_size);
-    unlink(text);
-    unlink(library);
-    unlink(log);
-    rmdir(folder);
+    if (!getenv("SIMT_KEEP")) {
+        unlink(text);
+        unlink(library);
+        unlink(log);
+        rmdir(folder);
+    }
     return module;
 }
 

@@ -3,7 +3,9 @@
  * headers. */
 #include "machine.h"
 
-#if defined(__clang__)
+#if defined(SIMT_PTX)
+#define SIMT_WATCHED SIMT_PTX_WATCHED
+#elif defined(__clang__)
 #define SIMT_WATCHED 1
 #else
 #define SIMT_WATCHED 0

@@ -1,13 +1,11 @@
 /* emulated_compiler.c: the runtime compiler of emulated.c: NVRTC with STAND_IN_CUDA, hipRTC with
- * STAND_IN_HIP. It gives back the source as the code, and compiles that for the host when the
- * driver loads it. */
+ * STAND_IN_HIP. It gives back the source as the code, which emulated_code.c compiles for the host
+ * when the driver loads it. */
 #include "emulated_compiler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { NAME_SIZE = 128, KERNELS_MOST = 4096 };
 
 /* ---- the runtime compiler ---- */
 
@@ -16,7 +14,7 @@ typedef struct Program {
     size_t size; /* with the final zero */
 } Program;
 
-static const char magic[] = "// emulated\n";
+static const char magic[] = EMULATED_MAGIC;
 
 static int program_create(Program **program, const char *source) {
     Program *made = calloc(1, sizeof *made);
@@ -118,70 +116,3 @@ COMPILER_EXPORT(GetCode, (const Program *program, char *text)) {
     return program_text(program, text);
 }
 #endif
-
-/* ---- its code, compiled for the host ---- */
-
-/* One text may be the code of many images: it stays compiled until another one comes. */
-static struct {
-    char *text;
-    SimtModule *compiled;
-    size_t users;
-} kept;
-
-static void drop_kept(void) {
-    simt_close(kept.compiled);
-    free(kept.text);
-    memset(&kept, 0, sizeof kept);
-}
-
-/* The entry points of a text: what stands before the bracket behind LS_KERNEL and its
- * LS_THREADS(n) or LS_THREADS_ALONE(n). */
-static size_t find_kernels(const char *text, char (*names)[NAME_SIZE]) {
-    size_t count = 0;
-    for (const char *at = text;
-         (at = strstr(at, "\nLS_KERNEL ")) != NULL && count < KERNELS_MOST;) {
-        at += strlen("\nLS_KERNEL ");
-        if (strncmp(at, "LS_THREADS", 10) == 0) at = strchr(at, ')') + 1;
-        at += strspn(at, " \n");
-        snprintf(names[count++], NAME_SIZE, "%.*s", (int)strcspn(at, "("), at);
-    }
-    return count;
-}
-
-static SimtModule *compile(const char *text, char *message, size_t size) {
-    static char names[KERNELS_MOST][NAME_SIZE];
-    const char *list[KERNELS_MOST];
-    size_t count = find_kernels(text, names);
-    for (size_t i = 0; i < count; i++) list[i] = names[i];
-#ifdef STAND_IN_CUDA
-    SimtDialect dialect = SIMT_CUDA;
-#else
-    SimtDialect dialect = SIMT_HIP;
-#endif
-    return simt_open(text, strlen(text), dialect, list, count, message, size);
-}
-
-bool emulated_code_is(const char *text) {
-    return strncmp(text, magic, strlen(magic)) == 0;
-}
-
-SimtModule *emulated_code_open(const char *text, char *message, size_t size) {
-    if (kept.text && strcmp(kept.text, text) == 0) {
-        kept.users++;
-        return kept.compiled;
-    }
-    if (kept.users == 0) drop_kept();
-    SimtModule *compiled = compile(text, message, size);
-    if (compiled && !kept.compiled && (kept.text = strdup(text))) {
-        kept.compiled = compiled;
-        kept.users = 1;
-    }
-    return compiled;
-}
-
-void emulated_code_close(SimtModule *compiled) {
-    if (compiled && compiled == kept.compiled)
-        kept.users--;
-    else
-        simt_close(compiled);
-}

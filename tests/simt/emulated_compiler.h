@@ -1,4 +1,5 @@
-/* emulated_compiler.h: what emulated_compiler.c gives the driver that loads its code. */
+/* emulated_compiler.h: what emulated_code.c gives the driver that loads the code of
+ * emulated_compiler.c. */
 #ifndef EMULATED_COMPILER_H
 #define EMULATED_COMPILER_H
 
@@ -6,6 +7,9 @@
 #include <stddef.h>
 
 #include "simt.h"
+
+/* What the source, given back as the code, begins with. */
+#define EMULATED_MAGIC "// emulated\n"
 
 /* Whether the text is code of this compiler. */
 bool emulated_code_is(const char *text);

@@ -1,6 +1,9 @@
 /* simt_test.c: the emulator itself, and through it the CUDA and HIP preludes: primitives mean what
  * the preludes say, every device function has the bits of the C dialect, HIP's own square root is
- * IEEE's, and kernels that would hang are refused with the reason. */
+ * IEEE's, and kernels that would hang are refused with the reason.
+ *
+ * ptx_test is the same with SIMT_TEST_PTX: what NVRTC makes of the CUDA text is run, PTX for PTX
+ * instruction. It is skipped where there is no NVRTC. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +19,9 @@
 #include "fixed.h"
 #include "every_function.h"
 #include "simt.h"
+#ifdef SIMT_TEST_PTX
+#include "ptx/compiler.h"
+#endif
 
 enum { MESSAGE_SIZE = 4000 };
 
@@ -97,8 +103,8 @@ enum { KERNELS = sizeof kernels / sizeof kernels[0], HIP_KERNELS = 8 };
 static SimtModule *open_module(SimtDialect dialect) {
     size_t size = 0;
     char *text = append_file(NULL, &size,
-                             dialect == SIMT_CUDA ? SIMT_TEMPLATES "/prelude.cu"
-                                                  : SIMT_TEMPLATES "/prelude.hip");
+                             dialect == SIMT_HIP ? SIMT_TEMPLATES "/prelude.hip"
+                                                 : SIMT_TEMPLATES "/prelude.cu");
     text = append_file(text, &size, SIMT_TEMPLATES "/math.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/lite.h");
     text = append_file(text, &size, SIMT_TEMPLATES "/integer.h");
@@ -107,9 +113,16 @@ static SimtModule *open_module(SimtDialect dialect) {
     text = append_file(text, &size, SIMT_TEMPLATES "/fixed.h");
     text = append_file(text, &size, SIMT_FOLDER "/every_function.h");
     text = append_file(text, &size, SIMT_FOLDER "/kernels.k");
+#ifdef SIMT_TEST_PTX
+    char *made = ptx_compile(text, message, sizeof message);
+    free(text);
+    if (!made) return NULL;
+    text = made;
+    size = strlen(text);
+#endif
     SimtModule *module =
         simt_open(text, size, dialect, kernels,
-                  dialect == SIMT_CUDA ? KERNELS - HIP_KERNELS : KERNELS, message, sizeof message);
+                  dialect == SIMT_HIP ? KERNELS : KERNELS - HIP_KERNELS, message, sizeof message);
     free(text);
     return module;
 }
@@ -210,7 +223,7 @@ static void test_races(const Machine *machine) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (uint64_t seed = 0; seed < 6; seed++) {
             uint32_t out[BLOCKS * 256] = {0}, arrived = 0;
-            const bool cuda = machine->dialect == SIMT_CUDA;
+            const bool cuda = machine->dialect != SIMT_HIP;
             if (cuda && cases[i].ordered & HIP_ONLY) continue;
             const bool ordered = cases[i].ordered & (cuda ? ON_CUDA : ON_HIP);
             const bool ran = launch(machine, cases[i].kernel, BLOCKS, cases[i].threads, seed, NULL,
@@ -233,7 +246,7 @@ static void test_sums(const Machine *machine) {
     }
 }
 
-static void test_every_function(const Machine *machine) {
+static void test_every_function(const Machine *machine, uint64_t seed) {
     enum { COUNT = 3000, BYTES = 8 * EVERY_SLOTS };
     static const uint64_t odd[] = {0,
                                    1,
@@ -251,7 +264,7 @@ static void test_every_function(const Machine *machine) {
                                    0x4b000000};
     uint8_t *in = calloc(COUNT, EVERY_INPUT), *out = calloc(COUNT, BYTES);
     uint8_t *expected = calloc(COUNT, BYTES);
-    uint64_t state = 0xabcdef12345u;
+    uint64_t state = 0xabcdef12345u + seed;
     uint32_t slots = 0;
     if (!in || !out || !expected) exit(1);
     for (size_t i = 0; i < COUNT; i++) {
@@ -365,6 +378,9 @@ static void test_bounds(const Machine *machine) {
           machine->name, "a block of more threads than the kernel was compiled for");
 }
 
+/* Of the inputs of every function, 3000 each. */
+static unsigned long rounds = 1;
+
 static void test_machine(const Machine *machine) {
     test_bounds(machine);
     test_places(machine);
@@ -372,7 +388,10 @@ static void test_machine(const Machine *machine) {
     test_races(machine);
     test_sums(machine);
     test_cooperation(machine);
-    test_every_function(machine);
+    for (unsigned long round = 0; round < rounds; round++) {
+        test_every_function(machine, round);
+        if (round) fprintf(stderr, "\r%lu of %lu rounds", round + 1, rounds);
+    }
     test_roots(machine);
     test_refused(machine, "half_barrier", "waits for the block while thread");
     test_refused(machine, "half_shuffle", "exchanges with its group");
@@ -389,10 +408,23 @@ static void test_text_errors(void) {
           "text", "a text that does not compile");
 }
 
-int main(void) {
+int main(int count, char **words) {
+    if (count == 2) rounds = strtoul(words[1], NULL, 10);
+    if (count > 2 || rounds == 0) {
+        fputs("usage: simt_test [ROUNDS of 3000 inputs for each function]\n", stderr);
+        return 2;
+    }
+#ifdef SIMT_TEST_PTX
+    Machine machines[] = {{"PTX", SIMT_PTX, 32, NULL, false}};
+    if (!ptx_can_compile()) {
+        puts("left out: there is no NVRTC");
+        return 77; /* skipped */
+    }
+#else
     Machine machines[] = {{"CUDA", SIMT_CUDA, 32, NULL, false},
                           {"HIP, wave32", SIMT_HIP, 32, NULL, false},
                           {"HIP, wave64", SIMT_HIP, 64, NULL, false}};
+#endif
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
         Machine *machine = &machines[i];
         machine->module = open_module(machine->dialect);
