@@ -119,8 +119,8 @@ static void declare_scratch(NestPrinter *p) {
         const char *name = arena_printf(e->arena, "phase_%u_%s", e->number, own->name);
         const bool per_thread = p->plain->per_thread[i];
         if (e->portion == PORTION_PANEL) {
-            const uint64_t own = !per_thread ? 16 : p->nest->lanes > 1 ? 4 : 6;
-            ls_image_extent extent = plan_extent(e->f, own * type_info[type].size, e->phase->outer);
+            const uint64_t n = !per_thread ? 16 : p->nest->lanes > 1 ? 4 : 6;
+            ls_image_extent extent = plan_extent(e->f, n * type_info[type].size, e->phase->outer);
             if (!per_thread)
                 extent.factor[extent.factor_count++] = (ls_image_factor){
                     .axes = plan_extent_axes(e->f, e->phase->inner), .minimum = 1, .divide = 1024};
