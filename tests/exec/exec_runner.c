@@ -17,9 +17,10 @@
 #endif
 
 static const char usage[] =
-    "usage: exec_runner [--device cpu|cuda|hip] [--filter WORD] [--only NAME] [--list] [--print "
-    "NAME]\n"
-    "                   [--compile TARGET,...] [--seed N] [--quick] [--json FILE] [--verbose]\n"
+    "usage: exec_runner [--device cpu|cuda|hip] [--filter WORD] [--only NAME] [--list | "
+    "--list-all]\n"
+    "                   [--print NAME] [--compile TARGET,...] [--seed N] [--quick] [--json FILE] "
+    "[--verbose]\n"
     "                   [--shard K/N]   every Nth program from the Kth (0 is the first)\n"
     "                   --nests         the plan as nests on the host, in place of kernels\n"
     "                   --random FIRST:COUNT   programs made of random numbers, alone\n"
@@ -165,7 +166,7 @@ static double seconds(void) {
 
 typedef struct Options {
     const char *filter, *only, *targets, *json, *print, *shard, *random;
-    bool list;
+    bool list, list_all;
 } Options;
 
 /* A reduction's kernels take a second each; most differ only in the type. */
@@ -246,7 +247,9 @@ static int group_length(const Program *program) {
     return end ? (int)(end + 1 - name) : 0;
 }
 
-static void list_tests(const Programs *programs) {
+/* What the toolchains compile takes as long as what runs, so in the suite each of most programs is
+ * one toolchain's; with `all`, both have it. */
+static void list_tests(const Programs *programs, bool all) {
     const char *group = "";
     for (size_t i = 0; i < programs->count; i++) {
         const Program *program = &programs->list[i];
@@ -256,8 +259,9 @@ static void list_tests(const Programs *programs) {
         if (length && strncmp(group, program->name, (size_t)length) == 0) continue;
         if (length) group = program->name;
         for (size_t t = 0; t < sizeof toolchains / sizeof *toolchains; t++)
-            printf("%.*s%s%s\n", length ? length : NAME_SIZE, program->name, length ? "*" : "",
-                   toolchains[t].suffix);
+            if (all || breadth_of(program) != BREADTH_TURN || i % 2 == t)
+                printf("%.*s%s%s\n", length ? length : NAME_SIZE, program->name, length ? "*" : "",
+                       toolchains[t].suffix);
     }
     printf("%s\n", training);
 }
@@ -344,6 +348,7 @@ static bool read_options(int count, char **arguments, Runner *runner, Options *o
         const char *name;
         bool *value;
     } flags[] = {{"--list", &options->list},
+                 {"--list-all", &options->list_all},
                  {"--quick", &runner->quick},
                  {"--verbose", &runner->verbose},
                  {"--nests", &runner->nests}};
@@ -388,8 +393,8 @@ int main(int count, char **arguments) {
         random_add(&programs, first, number);
     }
     int status = 0;
-    if (options.list) {
-        list_tests(&programs);
+    if (options.list || options.list_all) {
+        list_tests(&programs, options.list_all);
     } else if (options.print) {
         for (size_t i = 0; i < programs.count; i++)
             if (strcmp(programs.list[i].name, options.print) == 0)

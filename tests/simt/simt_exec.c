@@ -2,12 +2,12 @@
  * libraries.
  *
  *   simt_exec --list                names of tests: PROGRAM@MACHINE
- *   simt_exec --list-ptx            names of all tests on PTX
+ *   simt_exec --list-all            names of every program on every machine
  *   simt_exec --only NAME           runs one of them
  *
- * Programs of tests/exec/programs run on CUDA and on one of the HIP machines, mostly that with 64
- * lanes; of the rest, which are many and alike, each runs on one. On PTX, what NVRTC makes of the
- * text, a sample runs here, and all in ptx_all.py; status 77, skipped, where there is no NVRTC. */
+ * In the suite each program runs on one of the machines, in turn; on PTX, which is what NVRTC makes
+ * of the text, a sample does. tests/exec/all.py runs them all. Status 77, skipped, on PTX where
+ * there is no NVRTC. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +26,13 @@ static const struct Machine {
     {"emulated-wave32", "hip", "LOCKSTEP_HIP", "LOCKSTEP_HIPRTC", EMULATED_HIP_PATH, "gfx1030"},
     {"emulated-ptx", "cuda", "LOCKSTEP_CUDA", "LOCKSTEP_NVRTC", EMULATED_PTX_PATH, ""},
 };
-enum { WAVE64 = 1, WAVE32, TEXT_MACHINES, PTX = TEXT_MACHINES, MACHINES };
+enum { PTX = 3, MACHINES };
 enum { PTX_EVERY = 16 /* programs one runs on PTX */ };
 
 /* These run for longer than they compile; the others are faster as they are. */
 static const char *const long_runs[] = {"prologue", "strips", "deep", "training-linreg"};
 
-static int list(bool all_ptx) {
+static int list(bool all) {
     char name[NAME_SIZE];
     size_t number = 0;
     FILE *names = popen("'" EXEC_RUNNER "' --list", "r");
@@ -42,12 +42,9 @@ static int list(bool all_ptx) {
     }
     while (fscanf(names, "%255s", name) == 1) {
         if (strchr(name, '@')) continue; /* compiles for a toolchain */
-        const bool alike = strchr(name, '-') != NULL;
-        const size_t left_out = number % TEXT_MACHINES == 0 ? WAVE64 : WAVE32;
-        for (size_t i = 0; i < TEXT_MACHINES && !all_ptx; i++)
-            if (alike ? i == number % TEXT_MACHINES : i != left_out)
+        for (size_t i = 0; i < MACHINES; i++)
+            if (all || (i == PTX ? number % PTX_EVERY == 0 : i == number % PTX))
                 printf("%s@%s\n", name, machines[i].name);
-        if (all_ptx || number % PTX_EVERY == 0) printf("%s@%s\n", name, machines[PTX].name);
         number++;
     }
     return pclose(names) != 0;
@@ -88,8 +85,8 @@ static int run(const char *test) {
 
 int main(int count, char **words) {
     if (count == 2 && strcmp(words[1], "--list") == 0) return list(false);
-    if (count == 2 && strcmp(words[1], "--list-ptx") == 0) return list(true);
+    if (count == 2 && strcmp(words[1], "--list-all") == 0) return list(true);
     if (count == 3 && strcmp(words[1], "--only") == 0) return run(words[2]);
-    fputs("usage: simt_exec --list | --list-ptx | --only NAME\n", stderr);
+    fputs("usage: simt_exec --list | --list-all | --only NAME\n", stderr);
     return 2;
 }

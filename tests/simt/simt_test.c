@@ -416,6 +416,7 @@ int main(int count, char **words) {
     }
 #ifdef SIMT_TEST_PTX
     Machine machines[] = {{"PTX", SIMT_PTX, 32, NULL, false}};
+    if (getenv("LOCKSTEP_NVRTC")) setenv("EMULATED_NVRTC", getenv("LOCKSTEP_NVRTC"), 0);
     if (!ptx_can_compile()) {
         puts("left out: there is no NVRTC");
         return 77; /* skipped */
