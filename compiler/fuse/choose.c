@@ -347,6 +347,52 @@ static bool drop_unread(Search *s) {
     return any;
 }
 
+/* ---- what rows have of their own ---- */
+
+/* Adds to the trial what a phase down columns computes for a row as a whole, in `work` operations
+ * or more: for each column that is done again where lanes have a column each. Whether any was. */
+static bool keep_row_values(const Plan *plan, const Phase *phase, double *costs, bool *chosen) {
+    enum { WORK_MIN = 8 };
+    const Function *f = plan->function;
+    bool any = false;
+    for (size_t n = 0; n < phase->value_count; n++) {
+        const ValueId v = phase->values[n];
+        const AxisSet axes = f->values[v].axes;
+        ValueId operands[3];
+        const size_t count = plan_operands(plan, phase, v, operands);
+        const bool of_row = axes && !(axes & phase->outer);
+        costs[v] = plan_is_read(plan, phase, v) ? 0 : op_info[f->values[v].op].work;
+        for (size_t i = 0; i < count; i++) {
+            const ValueId o = operands[i];
+            if (of_row) costs[v] += costs[o];
+            const bool ends = f->values[o].axes && !(f->values[o].axes & phase->outer) && !of_row;
+            if (!ends || costs[o] < WORK_MIN || !planner_may_keep(f, o) || chosen[o]) continue;
+            any = chosen[o] = true;
+        }
+    }
+    return any;
+}
+
+/* The phases that have reduced the rows store such values in the place of what they are made of,
+ * where that takes no more passes and no more bytes. */
+static bool try_row_values(Search *s) {
+    static const double close = 1.0 / 1024; /* less than an array of the rows' values */
+    const Plan *plan = s->best.plan;
+    double *costs = arena_alloc(s->best.arena, s->f->value_count * sizeof *costs);
+    Trial trial = begin(s);
+    bool any = false;
+    for (size_t i = 0; i < plan->phase_count; i++) {
+        const Phase *phase = &plan->phases[i];
+        if (phase->shape == SHAPE_COLUMNS && phase->reduction_count)
+            any |= keep_row_values(plan, phase, costs, trial.choices.materialised_);
+    }
+    if (any) build(s, &trial);
+    any = any && trial.plan && trial.cost.phases <= s->best.cost.phases &&
+          trial.cost.moved <= s->best.cost.moved + close;
+    choose(s, &s->best, &trial, any);
+    return any;
+}
+
 /* ---- the first plan ---- */
 
 /* By value: in about how many phases it is computed where nothing is materialised by choice. Those
@@ -453,6 +499,7 @@ static Search search(const Function *function, bool wholes_first) {
         better |= try_temporaries(&s);
         better |= try_without(&s);
     }
+    if (!s.stopped) try_row_values(&s);
     while (drop_unread(&s)) continue;
     return s;
 }
