@@ -8,7 +8,7 @@ issuing one instruction after the other and waiting where the code says so.
 
 An array counts as large from a sixteenth of the largest one on; what else is loaded comes from the second cache, and so
 does what another loop over the same item has loaded before. The trips of a loop within an item follow from the elements
-that it moves: a tile of 1024, or a row."""
+that it moves: a tile of 1024, of as many for each lane down columns, or a row."""
 import dataclasses
 import re
 
@@ -37,6 +37,8 @@ class Source:
     arrays: dict          # offset of the argument: Array
     threads: dict         # kernel: threads of a block
     row: str = ""         # "block" or "warp" where a row is on the chip
+    columns: bool = False  # an item is a tile of 1024 rows of a column for each lane
+    kernels: dict = dataclasses.field(default_factory=dict)  # row and columns of each kernel
 
 
 def elements_of(shape, sizes):
@@ -67,8 +69,32 @@ def read_source(text, sizes, temporaries=None):
         offset += width * int(count or 1)
     threads = {name: int(count) for count, name in
                re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\((\d+)\) (\w+)\(", text, re.M)}
-    row = re.search(r"on rows of at most \d+ elements, a (block|warp) each", text)
-    return Source(arrays, threads, row[1] if row else "")
+    row = re.search(ROW, text)
+    return Source(arrays, threads, row[1] if row else "", kernels=kernels_of(text))
+
+
+ROW = r"on rows of at most \d+ elements, a (block|warp) each"
+
+
+def kernels_of(text):
+    """Of each kernel whether a row is a block's or a warp's, by the phases that it calls, and whether it goes down
+    columns. A kernel that runs several phases keeps what the text as a whole says."""
+    phases = {}
+    for comment, name, body in re.findall(r"^(?:/\* ([^\n]*) \*/\n)?LS_PHASE void (\w+)\((.*?)^\}", text, re.S | re.M):
+        row = re.search(ROW, comment)
+        phases[name] = (row[1] if row else "", "const i64 chunks = " in body)
+    found = {}
+    for name, body in re.findall(r"^LS_KERNEL LS_THREADS(?:_ALONE)?\(\d+\) (\w+)\((.*?)^\}", text, re.S | re.M):
+        called = [phases[word] for word in dict.fromkeys(re.findall(r"\b\w+\b", body)) if word in phases]
+        if len(called) == 1:
+            found[name] = called[0]
+    return found
+
+
+def of_kernel(source, name):
+    """What is known of one of the source's kernels."""
+    row, columns = source.kernels.get(name, (source.row, False))
+    return Source(source.arrays, {name: source.threads[name]}, row, columns)
 
 
 def accesses(code, path, arrays):
@@ -154,6 +180,8 @@ class Bulk:
                     step.trips = self.trips(each)
 
     def trips(self, elements):
+        if self.source.columns:
+            return max(1, TILE * 32 / elements)
         if self.source.row:
             held = elements * (self.threads() // 32 if self.source.row == "block" else 1)
             return max(1, -(-self.columns // held)) if self.columns else 1
@@ -291,7 +319,7 @@ def items(bulk):
 
 def figures(chip, kernel, source, sizes):
     """A dictionary: one row of a table."""
-    bulk = Bulk(chip, kernel, Source(source.arrays, {kernel.name: source.threads[kernel.name]}, source.row), sizes)
+    bulk = Bulk(chip, kernel, of_kernel(source, kernel.name), sizes)
     warps = chips.occupancy(chip, kernel.registers, kernel.shared, source.threads[kernel.name])
     row = {"registers": kernel.registers, "warps": warps, "spilled": kernel.spilled}
     found = items(bulk)

@@ -8,7 +8,7 @@ import cases
 import chips
 import gauge
 import nvidia
-from figures import Array, Bulk, Source, figures, items, read_source, steady
+from figures import Array, Bulk, Source, figures, items, of_kernel, read_source, steady
 from flow import Loop, best_path, walk
 from listing import Kernel
 
@@ -158,6 +158,30 @@ class Arrays(unittest.TestCase):
         self.assertTrue(source.arrays[32].listed)
         self.assertEqual((source.threads, source.row), ({"copy": 256}, ""))
         self.assertEqual(read_source("/* Phases 1 to 2 on rows of at most 8192 elements, a block each. */", {}).row, "block")
+
+    def test_kernels_of_one_text(self):
+        text = """/* Phases 1 to 2 on rows of at most 256 elements, a warp each. */
+LS_PHASE void rows_1(const struct own_arguments *a, LS_ITEM_RANGE) {
+    const i64 lane = (i64)ls_lane();
+}
+LS_PHASE void phase_3(const struct own_arguments *a, LS_ITEM_RANGE) {
+    const i64 chunks = (i64)((u64)(size_c + 31) / 32);
+}
+LS_KERNEL LS_THREADS(256) own_1(const own_arguments arguments) {
+    LS_RUN_BLOCKS(rows_1)
+}
+LS_KERNEL LS_THREADS(256) own_2(
+        const own_arguments arguments) {
+    LS_RUN(phase_3)
+}
+"""
+        source = read_source(text, {})
+        self.assertEqual(source.kernels, {"own_1": ("warp", False), "own_2": ("", True)})
+        own = of_kernel(source, "own_2")
+        self.assertEqual((own.row, own.columns, own.threads), ("", True, {"own_2": 256}))
+        # A tile of 1024 rows by 32 lanes: eight rows a turn are 128 turns, however short a row is.
+        kernel = sass(".L_x_1:", ("LDG.E R8, desc[UR4][R6.64]", {"sets": 0}), *TURN)
+        self.assertEqual(Bulk(chips.CHIPS["sm_90"], kernel, own, {"row": 256}).trips(8 * 32), 128)
 
     def test_an_array_of_a_list(self):
         kernel = sass("LDC.64 R2, c[0x0][0x230]", ".L_x_1:", ("LDG.E.64 R6, desc[UR4][R2.64]", {"sets": 0}),
