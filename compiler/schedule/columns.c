@@ -137,6 +137,23 @@ static void name_left(ColumnBuilder *b, NestNode **place) {
     *place = let;
 }
 
+/* The budget of loads where what all lanes load alike, of the row, counts as nothing: it is one
+ * element for all of them, from the caches. */
+static int64_t budget(const ColumnBuilder *b, const NestNode *loop, int64_t load_bytes) {
+    int64_t all = 0, own = 0;
+    for (const NestNode *node = loop->body; node; node = node->next) {
+        if (node->kind != NEST_LOAD) continue;
+        const int64_t bytes = type_info[b->nest->symbols[node->array].type].size;
+        all += bytes;
+        for (size_t i = 0; i < node->at_count; i++)
+            if (index_uses(node->at[i], b->columns->name)) {
+                own += bytes;
+                break;
+            }
+    }
+    return own ? load_bytes * all / own : load_bytes;
+}
+
 /* Of a short tile most lanes of the tree have no row; in all others up to eight rows are loaded
  * side by side, without a test where all of them are there. Each pass adds loops behind those at
  * hand. */
@@ -159,7 +176,8 @@ static void shape_lanes(ColumnBuilder *b, int64_t load_bytes) {
         NestNode **place = nest_find(&b->columns->body, s);
         if (!place || (*place)->kind != NEST_LOOP || (*place)->loop != LOOP_UNROLLED) continue;
         name_left(b, place);
-        items_jam(b->items, *nest_find(&b->columns->body, s), load_bytes);
+        const NestNode *loop = *nest_find(&b->columns->body, s);
+        items_jam(b->items, *nest_find(&b->columns->body, s), budget(b, loop, load_bytes));
     }
 }
 
