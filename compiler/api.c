@@ -103,7 +103,10 @@ static ls_status read_source(ls_compilation *c, void *job) {
         c->steps = arena_alloc(&c->compiler.arena, (count + 1) * sizeof *c->steps);
         c->state_capacity = count + 1;
         c->step_count = c->state_count = count;
-        for (size_t i = 0; i < count; i++) compile_step(c, i);
+        for (size_t i = 0; i < count; i++) {
+            c->steps[i].late = module_step_is_library(c->module, i);
+            if (!c->steps[i].late) compile_step(c, i);
+        }
     }
     return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
 }
@@ -259,7 +262,18 @@ size_t ls_compilation_file_count(const ls_compilation *c) {
     return c->compiler.file_count;
 }
 const char *ls_compilation_file(const ls_compilation *c, size_t index) {
-    return index < c->compiler.file_count ? c->compiler.files[index] : NULL;
+    return c && index < c->compiler.file_count ? c->compiler.files[index] : NULL;
+}
+
+/* A step of the library, of which a program may import a hundred, is compiled when it is first
+ * asked for. */
+static ls_status compile_late(ls_compilation *c, void *job) {
+    const size_t step = *(const size_t *)job;
+    if (step >= c->step_count || !c->steps[step].late) return LS_OK;
+    c->steps[step].late = false;
+    compile_step(c, step);
+    if (c->compiler.error_count) diagnostics_sort(&c->compiler);
+    return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
 }
 
 static ls_status find_step(ls_compilation *c, size_t step) {
@@ -295,7 +309,8 @@ const Function *compilation_function(ls_compilation *c, size_t step, Stage stage
 
 static ls_status check_steps(ls_compilation *c, void *job) {
     (void)job;
-    for (size_t i = 0; i < module_own_count(c->module); i++) compile_check(c, i);
+    for (size_t i = 0; i < module_own_count(c->module); i++)
+        if (compile_late(c, &i) == LS_OK) compile_check(c, i);
     diagnostics_sort(&c->compiler);
     return c->compiler.error_count ? LS_ERROR_PROGRAM : LS_OK;
 }
@@ -313,6 +328,8 @@ typedef struct StepJob {
     const char *word, *device; /* a target or a form; a device's description */
     const ls_explain_options *options;
     Made *made;
+    ls_status status = run(c, compile_late, &step);
+    if (status != LS_OK) return status;
     const char *data;
     size_t size;
 } StepJob;

@@ -62,7 +62,8 @@ typedef struct ls_compilation ls_compilation;
 
 /* Reads, parses, checks and lowers a file (or a text that messages call `name`). *compilation is
  * set unless memory ran out, also when the source has errors (LS_ERROR_PROGRAM): it holds the
- * diagnostics. A path such as "std/optim" that is no file on disk is the standard library's. */
+ * diagnostics. A path such as "std/optim" that is no file on disk is the standard library's. Steps
+ * of the library are compiled when they are first asked for. */
 ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation);
 ls_status ls_compile_text(const char *name, const char *text, size_t size,
