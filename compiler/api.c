@@ -603,6 +603,18 @@ typedef struct KernelsJob {
 static void show_kernels(void *user, size_t done) {
     const KernelsJob *j = user;
     j->options->progress(j->options->user, done, j->count, j->options->level);
+static void check_prefix(ls_compilation *c, const char *prefix) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    if (!prefix || (strspn(prefix, letters) == strlen(prefix) && *prefix != '_' &&
+                    !(*prefix >= '0' && *prefix <= '9')))
+        return;
+    compiler_fail(
+        &c->compiler, LS_ERROR_ARGUMENT,
+        "'%.64s' begins no name of C: a prefix has letters, digits and _, and begins with "
+        "a letter",
+        prefix);
+}
+
 }
 
 /* Adds the variants of a step, or of a part of one, that have kernels. */
@@ -610,6 +622,7 @@ static void request_kernels(ls_compilation *c, size_t step, const char *level, K
     const ls_image_layout last = j->options->contiguous ? LS_LAYOUT_PITCHED : LS_LAYOUT_STRIDED;
     Arena *arena = &c->compiler.arena;
     const Made *usual = compile_image(c, step, LS_TARGET_CPU);
+    check_prefix(c, options->prefix);
     Made *made = arena_alloc(arena, sizeof *made);
     *made = (Made){.image = usual->image, .math = usual->math, .told = usual->told, .level = level};
     made->code = arena_alloc(arena, usual->image->variant_count * sizeof *made->code);

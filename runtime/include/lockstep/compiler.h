@@ -223,6 +223,12 @@ typedef struct ls_ahead_options {
      * bytes, 15 to 40 % of the text; launching with one is LS_ERROR_UNSUPPORTED then */
     int contiguous;
 } ls_ahead_options;
+    /* 1: the structures hold the values of rank-0 parameters that are only read, `.lr = 1e-4f`, and
+     * no pointers to device scalars; those with a default come from the macro STEP_defaults */
+    int values;
+    /* what functions and structures are called begins with it, "net_"; NULL: with the step's name.
+     * LS_ERROR_ARGUMENT unless it is a name of C. */
+    const char *prefix;
 ls_status ls_compilation_ahead(ls_compilation *compilation, const ls_ahead_options *options,
                                const char **header, const char **source);
 
