@@ -91,6 +91,46 @@ typedef struct SourceJob {
     bool from_library;
 } SourceJob;
 
+/* What a caller may have left unset or set wrongly; the message names the field. */
+static ls_status check_options(ls_compilation *c) {
+    const ls_compile_options *o = &c->options;
+    const struct {
+        const char *const *entries;
+        size_t count;
+        const char *name;
+    } lists[] = {{o->defines, o->define_count, "defines"},
+                 {o->import_paths, o->import_path_count, "import_paths"}};
+    char text[128];
+    if ((unsigned)o->math > LS_MATH_FAST) {
+        snprintf(text, sizeof text, "options.math is %d, which is no ls_math", (int)o->math);
+        return keep_message(c, LS_ERROR_ARGUMENT, text);
+    }
+    for (size_t k = 0; k < COUNT(lists); k++) {
+        const char *name = lists[k].name;
+        const int one = (int)strlen(name) - 1; /* "define_count" */
+        size_t i = 0;
+        while (lists[k].entries && i < lists[k].count && lists[k].entries[i]) i++;
+        if (i == lists[k].count && (i || !lists[k].entries)) continue;
+        if (i == lists[k].count)
+            snprintf(text, sizeof text, "options.%.*s_count is 0, but options.%s is not NULL", one,
+                     name, name);
+        else if (lists[k].entries)
+            snprintf(text, sizeof text, "options.%s[%zu] is NULL", name, i);
+        else
+            snprintf(text, sizeof text, "options.%s is NULL, but options.%.*s_count is %zu", name,
+                     one, name, lists[k].count);
+        return keep_message(c, LS_ERROR_ARGUMENT, text);
+    }
+    if (o->sources && !o->source_count)
+        return keep_message(c, LS_ERROR_ARGUMENT,
+                            "options.source_count is 0, but options.sources is not NULL");
+    for (size_t i = 0; i < o->source_count; i++)
+        if (!o->sources || !o->sources[i].name || (!o->sources[i].text && o->sources[i].size))
+            return keep_message(c, LS_ERROR_ARGUMENT,
+                                "options.sources has an entry without a name or a text");
+    return LS_OK;
+}
+
 static ls_status read_source(ls_compilation *c, void *job) {
     const SourceJob *source = job;
     copy_options(c);
@@ -115,6 +155,11 @@ ls_status ls_compile_text(const char *name, const char *text, size_t size,
                           const ls_compile_options *options, ls_compilation **compilation) {
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
+    ls_status status = check_options(*compilation);
+    if (status == LS_OK && (!name || (!text && size)))
+        status = keep_message(*compilation, LS_ERROR_ARGUMENT,
+                              name ? "the text is NULL" : "the name of the text is NULL");
+    if (status != LS_OK) return status;
     return run(*compilation, read_source, &(SourceJob){name, text, size, false});
 }
 
@@ -184,6 +229,7 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
                           ls_compilation **compilation) {
     size_t size;
     const char *reason;
+    if (!path) return ls_compile_text(NULL, NULL, 0, options, compilation);
     char *text = read_whole(path, &size, &reason);
     if (text) {
         ls_status status = ls_compile_text(strcmp(path, "-") == 0 ? "<stdin>" : path, text, size,
@@ -194,6 +240,8 @@ ls_status ls_compile_file(const char *path, const ls_compile_options *options,
     int error = errno;
     *compilation = compilation_new(options);
     if (!*compilation) return LS_ERROR_MEMORY;
+    ls_status checked = check_options(*compilation);
+    if (checked != LS_OK) return checked;
     const EmbeddedFile *library =
         !reason && (error == ENOENT || error == EISDIR) ? library_file(path) : NULL;
     if (library)
@@ -233,6 +281,7 @@ static ls_status render(ls_compilation *c, void *job) {
 
 static const char *message(ls_compilation *c, bool color) {
     RenderJob job = {color, NULL};
+    if (!c) return "the compilation is NULL";
     if (c->message[0] || run(c, render, &job) != LS_OK) return c->message;
     return job.text;
 }
@@ -244,22 +293,22 @@ const char *ls_compilation_message_color(const ls_compilation *c) {
     return message((ls_compilation *)c, true);
 }
 size_t ls_compilation_diagnostic_count(const ls_compilation *c) {
-    return c->compiler.diagnostic_count;
+    return c ? c->compiler.diagnostic_count : 0;
 }
 const ls_diagnostic *ls_compilation_diagnostic(const ls_compilation *c, size_t index) {
-    return index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
+    return c && index < c->compiler.diagnostic_count ? &c->compiler.diagnostics[index] : NULL;
 }
 size_t ls_compilation_step_count(const ls_compilation *c) {
-    return c->step_count;
+    return c ? c->step_count : 0;
 }
 size_t ls_compilation_own_step_count(const ls_compilation *c) {
-    return c->step_count ? module_own_count(c->module) : 0;
+    return c && c->step_count ? module_own_count(c->module) : 0;
 }
 const char *ls_compilation_step_name(const ls_compilation *c, size_t step) {
-    return step < c->step_count ? module_step_name(c->module, step) : NULL;
+    return c && step < c->step_count ? module_step_name(c->module, step) : NULL;
 }
 size_t ls_compilation_file_count(const ls_compilation *c) {
-    return c->compiler.file_count;
+    return c ? c->compiler.file_count : 0;
 }
 const char *ls_compilation_file(const ls_compilation *c, size_t index) {
     return c && index < c->compiler.file_count ? c->compiler.files[index] : NULL;
@@ -278,6 +327,8 @@ static ls_status compile_late(ls_compilation *c, void *job) {
 
 static ls_status find_step(ls_compilation *c, size_t step) {
     if (c->compiler.error_count) return LS_ERROR_PROGRAM;
+    ls_status status = run(c, compile_late, &step);
+    if (status != LS_OK) return status;
     if (step < c->step_count && c->steps[step].simplified) return LS_OK;
     return keep_message(c, LS_ERROR_ARGUMENT, "the file has no step of that number");
 }
@@ -316,6 +367,7 @@ static ls_status check_steps(ls_compilation *c, void *job) {
 }
 
 ls_status ls_compilation_check(ls_compilation *c) {
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     if (c->compiler.error_count) return LS_ERROR_PROGRAM;
     return c->step_count ? run(c, check_steps, NULL) : LS_OK;
@@ -328,8 +380,6 @@ typedef struct StepJob {
     const char *word, *device; /* a target or a form; a device's description */
     const ls_explain_options *options;
     Made *made;
-    ls_status status = run(c, compile_late, &step);
-    if (status != LS_OK) return status;
     const char *data;
     size_t size;
 } StepJob;
@@ -337,6 +387,7 @@ typedef struct StepJob {
 /* A task about one step: refused when there is no such step. */
 static ls_status run_on_step(ls_compilation *c, ls_status (*task)(ls_compilation *c, void *job),
                              StepJob *job) {
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     ls_status status = find_step(c, job->step);
     return status == LS_OK ? run(c, task, job) : status;
@@ -375,6 +426,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
                               const void **code, size_t *size, int *from_cache) {
     *code = NULL;
     *size = 0;
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     Made *made = find_made(c, image);
     if (!made || variant >= image->variant_count)
@@ -389,6 +441,7 @@ ls_status ls_compilation_code(ls_compilation *c, const ls_image *image, size_t v
 }
 
 ls_status ls_compilation_codes(ls_compilation *c, const ls_code_request *requests, size_t count) {
+    if (!c) return LS_ERROR_ARGUMENT;
     CodeRequest *wanted = calloc(count + 1, sizeof *wanted);
     size_t known = 0;
     for (size_t i = 0; wanted && i < count; i++) { /* without: they are made one by one */
@@ -484,6 +537,7 @@ ls_status ls_compilation_image_summed(ls_compilation *c, size_t step, const ls_s
                                       const ls_image **image) {
     SumJob job = {step, sums, count, target, device, NULL};
     *image = NULL;
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     ls_status status = find_step(c, step);
     if (status == LS_OK) status = run(c, make_summed, &job);
@@ -549,6 +603,18 @@ static void check_targets(ls_compilation *c, const ls_ahead_options *options) {
                               options->targets[i]);
 }
 
+static void check_prefix(ls_compilation *c, const char *prefix) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    if (!prefix || (strspn(prefix, letters) == strlen(prefix) && *prefix != '_' &&
+                    !(*prefix >= '0' && *prefix <= '9')))
+        return;
+    compiler_fail(
+        &c->compiler, LS_ERROR_ARGUMENT,
+        "'%.64s' begins no name of C: a prefix has letters, digits and _, and begins with "
+        "a letter",
+        prefix);
+}
+
 static ls_status build_ahead(ls_compilation *c, void *job) {
     AheadJob *j = job;
     const ls_ahead_options *options = j->options;
@@ -556,6 +622,7 @@ static ls_status build_ahead(ls_compilation *c, void *job) {
     Text shared[2] = {text_open(arena), text_open(arena)};
     const ls_image_layout last = options->contiguous ? LS_LAYOUT_DENSE : LS_LAYOUT_STRIDED;
     check_targets(c, options);
+    check_prefix(c, options->prefix);
     const size_t targets = options->target_count, own = options->step_count * targets;
     size_t count = own;
     for (size_t i = 0; i < options->step_count; i++)
@@ -582,6 +649,7 @@ ls_status ls_compilation_ahead(ls_compilation *c, const ls_ahead_options *option
                                const char **header, const char **source) {
     AheadJob job = {.options = options};
     *header = *source = NULL;
+    if (!c) return LS_ERROR_ARGUMENT;
     c->message[0] = 0;
     ls_status status = LS_OK;
     for (size_t i = 0; status == LS_OK && i < options->step_count; i++)
@@ -603,18 +671,6 @@ typedef struct KernelsJob {
 static void show_kernels(void *user, size_t done) {
     const KernelsJob *j = user;
     j->options->progress(j->options->user, done, j->count, j->options->level);
-static void check_prefix(ls_compilation *c, const char *prefix) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    if (!prefix || (strspn(prefix, letters) == strlen(prefix) && *prefix != '_' &&
-                    !(*prefix >= '0' && *prefix <= '9')))
-        return;
-    compiler_fail(
-        &c->compiler, LS_ERROR_ARGUMENT,
-        "'%.64s' begins no name of C: a prefix has letters, digits and _, and begins with "
-        "a letter",
-        prefix);
-}
-
 }
 
 /* Adds the variants of a step, or of a part of one, that have kernels. */
@@ -622,7 +678,6 @@ static void request_kernels(ls_compilation *c, size_t step, const char *level, K
     const ls_image_layout last = j->options->contiguous ? LS_LAYOUT_PITCHED : LS_LAYOUT_STRIDED;
     Arena *arena = &c->compiler.arena;
     const Made *usual = compile_image(c, step, LS_TARGET_CPU);
-    check_prefix(c, options->prefix);
     Made *made = arena_alloc(arena, sizeof *made);
     *made = (Made){.image = usual->image, .math = usual->math, .told = usual->told, .level = level};
     made->code = arena_alloc(arena, usual->image->variant_count * sizeof *made->code);
@@ -660,6 +715,7 @@ static ls_status place_kernels(ls_compilation *c, void *job) {
 
 ls_status ls_compilation_kernels(ls_compilation *c, const ls_kernels_options *options) {
     KernelsJob job = {.options = options};
+    if (!c) return LS_ERROR_ARGUMENT;
     const bool no_cache = c->options.no_cache;
     c->message[0] = 0;
     ls_status status = LS_OK;

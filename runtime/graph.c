@@ -19,7 +19,6 @@ ls_status ls_graph_begin(ls_context *context) {
     ls_graph *graph = calloc(1, sizeof *graph);
     if (!graph) return error_memory(&context->error, "ls_graph_begin");
     graph->context = context;
-    graph->errors_before = context->error.count;
     graph->native =
         driver->capture_begin &&
         !device_lacks(context->device, CAN_CAPTURE,
@@ -30,6 +29,8 @@ ls_status ls_graph_begin(ls_context *context) {
         free(graph);
         return status;
     }
+    error_watch(&context->error);
+    error_watch(NULL);
     context->capture = graph;
     return LS_OK;
 }
@@ -89,20 +90,18 @@ ls_status ls_graph_end(ls_context *context, ls_graph **graph) {
     if (!made)
         return error_set(&context->error, LS_ERROR_STATE,
                          "ls_graph_end: no graph is being captured; call ls_graph_begin first");
-    bool spoilt = context->error.count != made->errors_before;
+    const char *own = error_watched(&context->error), *handless = error_watched(NULL);
+    const char *cause = own ? own : handless; /* the context's first failure, or a NULL handle */
     context->capture = NULL;
-    ls_status status = end_capture(made, graph && !spoilt);
-    if (!graph) {
+    ls_status status = end_capture(made, graph && !cause);
+    if (!graph)
         status = error_set(&context->error, LS_ERROR_ARGUMENT, "ls_graph_end: graph is NULL");
-    } else if (spoilt) {
-        char cause[1024] = "";
-        memcpy(cause, context->error.text, strnlen(context->error.text, sizeof cause - 1));
+    else if (cause)
         status =
             error_set(&context->error, LS_ERROR_STATE,
                       "ls_graph_end: no graph was made, because a call during the capture failed: "
                       "%s",
                       cause);
-    }
     if (status != LS_OK) {
         ls_graph_destroy(made);
         return status;

@@ -39,10 +39,22 @@ char *text_copy(const char *text, size_t size); /* NULL: out of memory */
 double time_us(void);                           /* of a clock that only goes forward */
 
 /* error.c: one message per context, and one per thread for calls without a context. */
+enum { FIRST_ERROR_BYTES = 1024 };
 typedef struct Error {
-    uint32_t count; /* failures so far: a capture compares it */
+    uint32_t count; /* failures so far */
+    double at_us;   /* when the last one was */
     char text[8192];
+    /* The first failure since error_watch; "": none yet, or the watch is over. */
+    bool watched;
+    char first[FIRST_ERROR_BYTES];
 } Error;
+/* From here on the first failure is kept, of a context's calls or (NULL) of the thread's calls
+ * without one; error_watched gives it, NULL: there was none, and ends the watch. */
+void error_watch(Error *error);
+const char *error_watched(Error *error);
+/* Whether a handle is there; where it is not, a message of the thread's says that `what` is NULL in
+ * `call`. For functions that cannot fail. */
+bool error_handle(const void *handle, const char *call, const char *what);
 /* Records what happened and gives `status` back. A NULL error is the thread's own. */
 ls_status error_set(Error *error, ls_status status, const char *format, ...) PRINTF_LIKE(3, 4);
 ls_status error_memory(Error *error, const char *call); /* host memory ran out */
@@ -343,6 +355,7 @@ struct ls_program {
     Summed *summed;
     size_t summed_count, summed_capacity;
     size_t count;
+    size_t own_count;      /* the first: those of the file itself, not of what it imports */
     ImageMaker make_image; /* NULL: all images are there */
     ls_code_maker make;
     CodesMaker make_all; /* NULL: they are made one by one */
@@ -350,13 +363,14 @@ struct ls_program {
     void (*release)(void *maker);
 };
 /* For program_compile.c, which is part of the other library and sees nothing but ls_ names: a
- * program of `count` steps whose images are made when a step is first created (as in
- * ls_program_from_images, `maker` stays the caller's when this fails), and a failure of `call`
- * (NULL: the message names it) put down as the context's or, without one, the thread's. */
+ * program of `count` steps, the first `own_count` of the file itself, whose images are made when a
+ * step is first created (as in ls_program_from_images, `maker` stays the caller's when this fails),
+ * and a failure of `call` (NULL: the message names it) put down as the context's or, without one,
+ * the thread's. */
 ls_status ls_inner_program(ls_context *context, const char *call, const char *const *names,
-                           size_t count, ImageMaker make_image, ls_code_maker make,
-                           CodesMaker make_all, void *maker, void (*release)(void *maker),
-                           ls_program **program);
+                           size_t count, size_t own_count, ImageMaker make_image,
+                           ls_code_maker make, CodesMaker make_all, void *maker,
+                           void (*release)(void *maker), ls_program **program);
 ls_status ls_inner_error(ls_context *context, ls_status status, const char *call,
                          const char *message);
 /* The variants of step `index`, allocated on first use; NULL: out of memory. */
@@ -484,6 +498,9 @@ bool step_is_device_scalar(const ls_step *step, size_t parameter);
 bool step_is_list(const ls_step *step, size_t parameter);
 /* An array that nobody bound or asked for, and that kernels can do without. */
 bool step_leaves_out(const ls_step *step, size_t parameter);
+/* step_name.c: whether a name may have been meant, and rather than the last one of which this was
+ * true: *best, SIZE_MAX at first, is how far that is off. */
+bool name_is_nearer(const char *name, const char *candidate, size_t *best);
 /* step_name.c: the parameter's number, or -1 with an error that names the nearest. */
 int step_find(const ls_step *step, const char *call, const char *name);
 /* The same for a call that takes a step and a parameter's name, which may not come in a capture. */
@@ -742,7 +759,6 @@ struct ls_graph {
         uint64_t since; /* retirements of the step that came before the recording or its update */
     } * steps;
     size_t step_count, step_capacity;
-    uint32_t errors_before;
     uint32_t launches; /* of steps, */
     Moved moved;       /* and what they move */
     ls_graph_statistics statistics;

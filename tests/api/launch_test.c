@@ -427,7 +427,7 @@ static void graph_mistakes(void **state) {
     EXPECT_FAILURE(f.context, LS_ERROR_STATE, ls_step_launch(f.step),
                    "step `descend` is not prepared", "call ls_step_prepare before ls_graph_begin");
     EXPECT_FAILURE(f.context, LS_ERROR_STATE, ls_graph_end(f.context, &graph), "no graph was made",
-                   "step `descend` is not prepared");
+                   "ls_graph_begin: a graph is being captured already");
     assert_null(graph);
     EXPECT_OK(f.context, ls_step_launch(f.step)); /* the context is fine */
 
@@ -447,7 +447,7 @@ static void graph_mistakes(void **state) {
     REFUSED(ls_synchronize(f.context));
     REFUSED(ls_event_record(event));
     REFUSED(ls_event_elapsed(event, event, &ms));
-    EXPECT_FAILURE(f.context, LS_ERROR_STATE, ls_graph_end(f.context, &graph), "ls_event_elapsed");
+    EXPECT_FAILURE(f.context, LS_ERROR_STATE, ls_graph_end(f.context, &graph), "ls_step_bind");
     EXPECT_OK(f.context, ls_graph_begin(f.context));
     EXPECT_OK(f.context, ls_step_launch(f.step));
     EXPECT_FAILURE(f.context, LS_ERROR_ARGUMENT, ls_graph_end(f.context, NULL), "graph is NULL");

@@ -23,6 +23,7 @@ typedef struct ls_source {
     size_t size;
 } ls_source;
 
+/* A list without its count, a count without its list and a NULL in a list are LS_ERROR_ARGUMENT. */
 typedef struct ls_compile_options {
     const char *const *defines; /* "NAME=VALUE": overrides a const of the source */
     size_t define_count;
@@ -222,13 +223,13 @@ typedef struct ls_ahead_options {
     /* 1: leaves out the variants for arrays with gaps between elements or off a boundary of 16
      * bytes, 15 to 40 % of the text; launching with one is LS_ERROR_UNSUPPORTED then */
     int contiguous;
-} ls_ahead_options;
     /* 1: the structures hold the values of rank-0 parameters that are only read, `.lr = 1e-4f`, and
      * no pointers to device scalars; those with a default come from the macro STEP_defaults */
     int values;
     /* what functions and structures are called begins with it, "net_"; NULL: with the step's name.
      * LS_ERROR_ARGUMENT unless it is a name of C. */
     const char *prefix;
+} ls_ahead_options;
 ls_status ls_compilation_ahead(ls_compilation *compilation, const ls_ahead_options *options,
                                const char **header, const char **source);
 

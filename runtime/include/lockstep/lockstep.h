@@ -10,7 +10,8 @@
  * happened, to what, and what to do. No function aborts, prints or leaves a half-made object; on
  * failure an output handle is NULL. A context, with all that was made from it, may be used from one
  * thread at a time, different contexts from different threads; a monitor is for itself. Every
- * ..._destroy takes NULL. `const char *` arguments are copied. All lengths are in elements unless
+ * function takes NULL for a handle: ..._destroy does nothing, what returns a status fails, and what
+ * cannot fail gives 0, NULL or "?" (ls_context_kind the CPU) and leaves a message. `const char *` arguments are copied. All lengths are in elements unless
  * called bytes. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
@@ -81,7 +82,8 @@ void *ls_context_stream(const ls_context *context);
  * ls_graph_begin and ls_graph_end. */
 ls_status ls_context_use_stream(ls_context *context, void *stream);
 ls_status ls_synchronize(ls_context *context); /* waits for everything queued so far */
-/* until the next call on the context */
+/* What failed last: of the context's calls, or of this thread's calls without one, such as those
+ * with a NULL handle. Until the next call on the context. */
 const char *ls_error_message(const ls_context *context);
 const char *ls_status_name(ls_status status);
 
@@ -177,6 +179,8 @@ const char *ls_program_step_name(const ls_program *program, size_t index);
 
 /* ---- step ---- */
 
+/* A step of the file, or one that it imports by its own name. The message of LS_ERROR_ARGUMENT
+ * names the step that was meant, else those of the file itself. */
 ls_status ls_step_create(ls_program *program, const char *name, ls_step **step);
 void ls_step_destroy(ls_step *step);                /* a graph or feed that holds it keeps it */
 const ls_image *ls_step_image(const ls_step *step); /* its axes and parameters */
@@ -279,8 +283,9 @@ ls_status ls_step_stats(ls_step *step, ls_step_statistics *statistics);
 
 /* Between begin and end, launches on the context are recorded, not run (on a GPU the trainer's own
  * work on the stream too). Steps must be prepared before; binding, copying, setting, waiting and
- * events in between are errors. A call of the context that fails in between spoils the graph:
- * ls_graph_end then fails, says why, and the context is usable again. Rank-0 values are read at
+ * events in between are errors. A call of the context that fails in between, or one of the
+ * thread with a NULL handle, spoils the graph: ls_graph_end then fails with the message of the
+ * first that did, and the context is usable again. Rank-0 values are read at
  * each replay. A graph keeps the steps it launches, also those destroyed meanwhile; the arrays
  * bound must stay where they are.
  *
