@@ -40,6 +40,8 @@ static ls_status read_threads(Error *error, uint32_t *threads) {
     cpu_set_t allowed;
     int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
     *threads = (uint32_t)(count < 1 ? 1 : (count > THREADS_MAX ? THREADS_MAX : count));
+    const uint32_t quota = limits_processors(""); /* a container's */
+    if (quota && quota < *threads) *threads = quota;
     return LS_OK;
 }
 
@@ -61,8 +63,10 @@ static void read_model(char *text, size_t size) {
 
 static void describe(char *text, size_t size, uint32_t threads) {
     char model[128];
+    const uint32_t quota = limits_processors("");
     read_model(model, sizeof model);
-    snprintf(text, size, "%s, %u thread%s", model, threads, threads == 1 ? "" : "s");
+    snprintf(text, size, "%.100s, %u thread%s%s", model, threads, threads == 1 ? "" : "s",
+             quota && quota == threads ? " (of its control group)" : "");
 }
 
 static size_t cpu_list(const Driver *driver, ls_device_info *devices, size_t capacity) {
@@ -146,12 +150,7 @@ static void cpu_release(Device *device, void *pointer) {
 
 static bool cpu_available(Device *device, uint64_t *free_bytes, uint64_t *total_bytes) {
     (void)device;
-    long page = sysconf(_SC_PAGESIZE), free_pages = sysconf(_SC_AVPHYS_PAGES);
-    long pages = sysconf(_SC_PHYS_PAGES);
-    if (page < 0 || free_pages < 0 || pages < 0) return false;
-    *free_bytes = (uint64_t)free_pages * (uint64_t)page;
-    *total_bytes = (uint64_t)pages * (uint64_t)page;
-    return true;
+    return limits_memory("", free_bytes, total_bytes);
 }
 
 static ls_status cpu_copy(Device *device, void *to, const void *from, size_t bytes) {

@@ -38,6 +38,12 @@ bool array_grow(void *array, size_t *capacity, size_t count, size_t element);
 char *text_copy(const char *text, size_t size); /* NULL: out of memory */
 double time_us(void);                           /* of a clock that only goes forward */
 
+/* host_limits.c: memory that the process can still have and all that there is, within its control
+ * groups; false: not known. `root` is "", or in tests a folder with proc/ and sys/ in it. */
+bool limits_memory(const char *root, uint64_t *free_bytes, uint64_t *total_bytes);
+/* How many processors the control groups give time for; 0: no limit. */
+uint32_t limits_processors(const char *root);
+
 /* error.c: one message per context, and one per thread for calls without a context. */
 enum { FIRST_ERROR_BYTES = 1024 };
 typedef struct Error {
