@@ -294,6 +294,7 @@ static ls_status cpu_host_launch(Device *device, const ls_host_work *work, uint6
                                  Launch *launch) {
     *argument = (uint64_t)(uintptr_t)work;
     launch->kernel.cpu = run_host_work;
+    launch->host = work;
     launch->arguments = argument;
     launch->argument_count = 1;
     launch->parts = work->items < device->threads ? (uint32_t)work->items : device->threads;

@@ -16,7 +16,8 @@
  * launched them.
  *
  * Kernels run with the default floating-point environment, whatever the program around
- * them (or a library built with -ffast-math) has set. */
+ * them (or a library built with -ffast-math) has set; the program's own work runs with that of the
+ * thread that launched it. */
 #include "runtime.h"
 
 #include <pthread.h>
@@ -84,6 +85,7 @@ struct Pool {
     const Launch *launches;
     size_t count, at;
     uint64_t times;
+    FloatControl callers;                      /* of the thread that runs the job */
     _Alignas(CACHE_LINE) _Atomic uint64_t now; /* a Now */
     _Alignas(CACHE_LINE) atomic_uint done;     /* parts of it that have ended */
 };
@@ -104,6 +106,13 @@ static void run_partition(const Launch *launch, uint32_t worker, uint32_t worker
     uint64_t first = share * worker + (worker < rest ? worker : rest);
     uint64_t last = first + share + (worker < rest);
     launch->kernel.cpu(launch->arguments, first, last, worker, workers);
+}
+
+/* The program's own work with the program's own floating-point control. */
+static void run_share(const Pool *pool, const Launch *launch, uint32_t worker, uint32_t workers) {
+    if (launch->host) float_write(pool->callers);
+    run_partition(launch, worker, workers);
+    if (launch->host) float_write(FLOAT_DEFAULT);
 }
 
 static Now now_of(uint64_t word) {
@@ -144,7 +153,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
             announce(pool, serial + 1, launch->parts > 1 ? launch->parts : 1);
             return;
         }
-        run_partition(launch, 0, 1);
+        run_share(pool, launch, 0, 1);
     }
     if (now_of(atomic_load_explicit(&pool->now, memory_order_relaxed)).parts != NOTHING)
         announce(pool, serial + 1, NOTHING);
@@ -152,7 +161,7 @@ static void go_on(Pool *pool, uint64_t serial, bool caller) {
 
 /* Runs a part that was taken. */
 static void run_part(Pool *pool, Now now, uint32_t part, bool caller) {
-    run_partition(&pool->launches[pool->at], part, now.parts);
+    run_share(pool, &pool->launches[pool->at], part, now.parts);
     if (atomic_fetch_add_explicit(&pool->done, 1, memory_order_acq_rel) + 1 == now.parts)
         go_on(pool, now.serial, caller);
 }
@@ -274,6 +283,7 @@ void pool_run(Pool *pool, const Launch *launches, size_t count, uint64_t times) 
     pool->launches = launches;
     pool->count = count;
     pool->times = times;
+    pool->callers = before;
     pool->at = SIZE_MAX; /* before the first */
     if (count > 0 && times > 0) go_on(pool, serial, true);
     for (;;) {

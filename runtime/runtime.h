@@ -94,7 +94,7 @@ typedef struct Launch {
     uint32_t parts; /* what Driver.geometry gave: workers or blocks */
     uint32_t threads;
     bool together;            /* the blocks wait for each other */
-    const ls_host_work *host; /* on a GPU, instead of a kernel */
+    const ls_host_work *host; /* work of the program's: on a GPU instead of a kernel */
 } Launch;
 
 /* The driver table. A function that can fail says why in device->error. Copies, clears and launches
