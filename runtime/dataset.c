@@ -277,6 +277,7 @@ static ls_status place(ls_dataset *dataset, const ls_dataset_options *options) {
                 char *read;
             } where = {.given = array->host};
             array->device = where.read;
+            dataset_read_along(array, false); /* the step picks rows, here and there */
         }
         if (!array->device) total += array->bytes;
     }
@@ -317,6 +318,10 @@ ls_status ls_dataset_create(ls_context *context, const ls_dataset_array *arrays,
 }
 
 /* ---- use ---- */
+
+bool dataset_in_place(const DataArray *array) {
+    return array->file && (!array->device || array->device == array->host);
+}
 
 int64_t ls_dataset_samples(const ls_dataset *dataset) {
     return dataset ? dataset->samples : 0;

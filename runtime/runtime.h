@@ -743,6 +743,8 @@ struct ls_dataset {
 void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes);
 /* Says that this row of a file is read soon. */
 void dataset_announce(const DataArray *array, int64_t row);
+/* Whether it is read from a file that is mapped, by steps or batch by batch. */
+bool dataset_in_place(const DataArray *array);
 /* dataset_file.c: the array that `path` names becomes a mapped one of the host's. */
 ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, ls_tensor *tensor);
 /* How it is read next: from its beginning to its end, or here and there. */

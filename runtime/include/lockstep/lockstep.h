@@ -383,8 +383,8 @@ void ls_feed_stats(const ls_feed *feed, ls_feed_statistics *statistics);
  * language's `shuffle` gives (std/data has them ready made), so nothing moves between the launches
  * and a graph needs no new capture. Where they do not fit, batches are gathered on the host in the
  * same order and come through an ls_feed: the step computes the same bits. On a CPU the arrays are
- * read where they lie, a mapped file's too, however large, when they begin on a 16-byte boundary.
- */
+ * read where they lie, a mapped file's too, however large, when they begin on a 16-byte boundary;
+ * ls_split_next then has the kernel fetch the rows of the next two batches. */
 typedef struct ls_dataset ls_dataset;
 typedef struct ls_dataset_array {
     const char *name; /* of the parameter it is for */
@@ -430,7 +430,8 @@ void ls_split_destroy(ls_split *split);
  * `data_count: i64`, `data_seed: i64`, `data_ordered: bool` and `data_streamed: bool`. Where
  * data_streamed is true the arrays are the batch itself. */
 ls_status ls_split_bind(ls_split *split, ls_step *step);
-/* Ahead of every launch or replay: brings the batch, where the data set is not resident. */
+/* Ahead of every launch or replay: brings the batch, where the data set is not resident; asks the
+ * disk for the rows, where steps read them in a mapped file. */
 ls_status ls_split_next(ls_split *split);
 /* The next batch begins at this place, 0 to 2^62: when a training goes on from a checkpoint, or a
  * validation begins anew. The step's own counter is to be set to the same. */
