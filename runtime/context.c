@@ -17,6 +17,7 @@ ls_status ls_context_create(const char *device, void *stream, ls_context **conte
         return status;
     }
     made->device->error = &made->error;
+    made->error.at_us = time_us(); /* what failed before is none of its messages */
     made->driver = made->device->driver;
     mark_open(made);
     log_write(LOG_INFO, "context on %s: %s", made->device->name, made->device->description);

@@ -131,6 +131,7 @@ void memory_free(ls_context *context, void *pointer) {
 
 void memory_close(ls_context *context) {
     Memory *memory = &context->memory;
+    memory_log_holders(context);
     memory_pool_close(context);
     while (memory->labels) {
         Label *label = memory->labels;

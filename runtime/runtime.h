@@ -288,13 +288,15 @@ ls_status memory_allocate(ls_context *context, const char *call, size_t bytes, v
 ls_status memory_allocate_for(ls_context *context, const char *call, const char *label,
                               size_t bytes, void **pointer);
 void memory_free(ls_context *context, void *pointer); /* NULL and strangers are left alone */
-void memory_close(ls_context *context);               /* frees what is left */
+/* Frees what is left; LOCKSTEP_LOG=info lists it. */
+void memory_close(ls_context *context);
 /* memory_report.c */
 /* "1.5 MiB" */
 typedef struct SizeText {
     char text[24];
 } SizeText;
 SizeText memory_size(uint64_t bytes);
+void memory_log_holders(const ls_context *context); /* what nobody freed, a line for each label */
 ls_status memory_exhausted(ls_context *context, const char *call, const char *label, size_t bytes);
 
 /* profile.c: what was timed, and what traces are written from. */
@@ -741,10 +743,10 @@ struct ls_dataset {
 };
 /* Copies whole elements of an array from where it lies, to be as the device has them. */
 void dataset_read(const DataArray *array, void *to, size_t at, size_t bytes);
-/* Says that this row of a file is read soon. */
-void dataset_announce(const DataArray *array, int64_t row);
 /* Whether it is read from a file that is mapped, by steps or batch by batch. */
 bool dataset_in_place(const DataArray *array);
+/* Says that this row of a file is read soon. */
+void dataset_announce(const DataArray *array, int64_t row);
 /* dataset_file.c: the array that `path` names becomes a mapped one of the host's. */
 ls_status dataset_map(ls_dataset *dataset, DataArray *array, const char *path, ls_tensor *tensor);
 /* How it is read next: from its beginning to its end, or here and there. */

@@ -63,8 +63,9 @@ size_t ls_type_size(ls_type type);      /* bytes of an element; 0 for no type */
  * CPU launches work, by the calling thread alone; on a GPU, whose drivers do not survive a fork,
  * every call returns LS_ERROR_DEVICE at once. Destroying returns in either. */
 ls_status ls_context_create(const char *device, void *stream, ls_context **context);
-/* All that was made from it must be gone before; its memory and its profile go with it. Waits for
- * what is queued, unless the trainer captures the stream. */
+/* All that was made from it must be gone before; its memory and its profile go with it, and
+ * LOCKSTEP_LOG=info lists allocations that nobody freed. Waits for what is queued, unless the
+ * trainer captures the stream. */
 void ls_context_destroy(ls_context *context);
 ls_device_kind ls_context_kind(const ls_context *context);
 const char *ls_context_device(const ls_context *context); /* "cuda:0" */
